@@ -1,0 +1,19 @@
+module github.com/acphost/acphost/services/supervisor
+
+go 1.26.0
+
+require (
+	github.com/acphost/acphost/proto v0.0.0
+	github.com/acphost/acphost/sdk v0.0.0
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
+	github.com/hashicorp/go-plugin v1.8.0
+	github.com/spf13/cobra v1.10.2
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sys v0.49.0
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
+)
+
+replace github.com/acphost/acphost/proto => ../../proto
+
+replace github.com/acphost/acphost/sdk => ../../sdk
