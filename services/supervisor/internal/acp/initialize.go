@@ -1,0 +1,90 @@
+package acp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Initialize is what the path needs of the front's initialize request.
+type Initialize struct {
+	// ProtocolVersion is the latest version that the front speaks; 1 where it says nothing that can be read.
+	ProtocolVersion int
+	// TerminalOutput: the front shows terminals that it did not create (clientCapabilities._meta.terminal_output).
+	TerminalOutput bool
+	// Notices: the front shows notice updates (clientCapabilities.session.notices).
+	Notices bool
+}
+
+// ParseInitialize reads an initialize request's params. Whatever is absent or of a wrong type counts as not there.
+func ParseInitialize(params []byte) Initialize {
+	init := Initialize{ProtocolVersion: 1}
+	if v, ok := Int(Get(params, "protocolVersion")); ok {
+		init.ProtocolVersion = v
+	}
+	caps := Get(params, "clientCapabilities")
+	init.TerminalOutput = string(Get(caps, "_meta", "terminal_output")) == "true"
+	notices := Get(caps, "session", "notices")
+	init.Notices = len(notices) > 0 && notices[0] == '{'
+	return init
+}
+
+// Capability is one flag of clientCapabilities, and what it is set to.
+type Capability struct {
+	// Path leads to the flag: "fs.readTextFile".
+	Path string
+	// Served: the method is answered here, or by nobody.
+	Served bool
+}
+
+// RewriteInitialize returns the line of an initialize request with the flags set, and with what handlers add to
+// clientCapabilities._meta (names to raw JSON values). Members that it does not set keep their bytes.
+func RewriteInitialize(line []byte, flags []Capability, meta map[string][]byte) ([]byte, error) {
+	var err error
+	for _, f := range flags {
+		path := append([]string{"params", "clientCapabilities"}, strings.Split(f.Path, ".")...)
+		line, err = Set(line, strconv.AppendBool(nil, f.Served), path...)
+		if err != nil {
+			return nil, fmt.Errorf("advertise capability %q: %w", f.Path, err)
+		}
+	}
+	for name, value := range meta {
+		line, err = Set(line, value, "params", "clientCapabilities", "_meta", name)
+		if err != nil {
+			return nil, fmt.Errorf("advertise %q in clientCapabilities._meta: %w", name, err)
+		}
+	}
+	return line, nil
+}
+
+// Initialized is what the path needs of the agent's answer to initialize.
+type Initialized struct {
+	// ProtocolVersion is the version that counts from here on; 0 where the answer does not say.
+	ProtocolVersion int
+	// Name and Version are what the agent says of itself.
+	Name, Version string
+}
+
+// ParseInitialized reads the result of initialize.
+func ParseInitialized(result []byte) Initialized {
+	var out Initialized
+	out.ProtocolVersion, _ = Int(Get(result, "protocolVersion"))
+	out.Name, _ = String(Get(result, "agentInfo", "name"))
+	out.Version, _ = String(Get(result, "agentInfo", "version"))
+	return out
+}
+
+// Int returns the integer that a raw JSON value is, and whether it is one that an int holds.
+func Int(raw []byte) (int, bool) {
+	if len(raw) == 0 {
+		return 0, false
+	}
+	if n, err := strconv.Atoi(string(raw)); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f != float64(int(f)) || f > 1<<53 || f < -(1<<53) {
+		return 0, false
+	}
+	return int(f), true
+}

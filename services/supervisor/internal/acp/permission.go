@@ -1,0 +1,91 @@
+package acp
+
+import "fmt"
+
+// The kinds of option that a permission question offers.
+const (
+	AllowOnce    = "allow_once"
+	AllowAlways  = "allow_always"
+	RejectOnce   = "reject_once"
+	RejectAlways = "reject_always"
+)
+
+// PermissionRequest is a session/request_permission.
+type PermissionRequest struct {
+	// ToolCall is the raw toolCall member.
+	ToolCall []byte
+	// Options are what may be answered.
+	Options []PermissionOption
+}
+
+// PermissionOption is one option of a question.
+type PermissionOption struct{ ID, Kind string }
+
+// ParsePermissionRequest reads the params of session/request_permission. It fails if toolCall or options are missing or
+// of a wrong type, and on duplicate names, which would let one peer read another question than the next.
+func ParsePermissionRequest(params []byte) (PermissionRequest, error) {
+	var req PermissionRequest
+	var optErr error
+	err := Members(params, func(name string, v []byte) bool {
+		switch name {
+		case "toolCall":
+			req.ToolCall = v
+		case "options":
+			req.Options, optErr = parseOptions(v)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return req, err
+	case optErr != nil:
+		return req, optErr
+	case len(req.ToolCall) == 0 || req.ToolCall[0] != '{':
+		return req, fmt.Errorf("toolCall: expected an object")
+	}
+	return req, nil
+}
+
+func parseOptions(raw []byte) ([]PermissionOption, error) {
+	var opts []PermissionOption
+	err := Elements(raw, func(v []byte) bool {
+		var o PermissionOption
+		if Members(v, func(name string, v []byte) bool {
+			switch name {
+			case "optionId":
+				setString(&o.ID, v)
+			case "kind":
+				setString(&o.Kind, v)
+			}
+			return true
+		}) == nil {
+			opts = append(opts, o)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("options: %w", err)
+	}
+	return opts, nil
+}
+
+// Option returns the id of the first option of one of the kinds, in the order the kinds are given.
+func (r PermissionRequest) Option(kinds ...string) (id string, ok bool) {
+	for _, k := range kinds {
+		for _, o := range r.Options {
+			if o.Kind == k {
+				return o.ID, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Selected returns the result that answers a question with an option.
+func Selected(optionID string) []byte {
+	out := append([]byte(`{"outcome":{"outcome":"selected","optionId":`), Quote(optionID)...)
+	return append(out, "}}"...)
+}
+
+// Cancelled returns the result that answers a question of a turn that was cancelled.
+func Cancelled() []byte { return []byte(`{"outcome":{"outcome":"cancelled"}}`) }

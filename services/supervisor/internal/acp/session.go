@@ -1,0 +1,71 @@
+package acp
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Opening is what the path needs of a request that opens a session: session/new, session/load, session/resume or
+// session/fork.
+type Opening struct {
+	// SessionID is the session that is loaded, resumed or forked; empty for session/new.
+	SessionID string
+	// Cwd is the session's working directory, as sent.
+	Cwd string
+	// AdditionalDirectories are the session's further roots.
+	AdditionalDirectories []string
+}
+
+// ParseOpening reads the params of a request that opens a session. It fails if cwd or a directory is not an absolute
+// path, since such a session could have no roots.
+func ParseOpening(params []byte) (Opening, error) {
+	var o Opening
+	o.SessionID, _ = String(Get(params, "sessionId"))
+	o.Cwd, _ = String(Get(params, "cwd"))
+	o.AdditionalDirectories, _ = Strings(Get(params, "additionalDirectories"))
+	if o.Cwd != "" && !filepath.IsAbs(o.Cwd) {
+		return o, fmt.Errorf("cwd %q is not an absolute path", o.Cwd)
+	}
+	for _, d := range o.AdditionalDirectories {
+		if !filepath.IsAbs(d) {
+			return o, fmt.Errorf("additional directory %q is not an absolute path", d)
+		}
+	}
+	return o, nil
+}
+
+// Opened is what the path needs of the answer to such a request.
+type Opened struct {
+	// SessionID is the new session's id; empty for session/load and session/resume.
+	SessionID string
+	// Mode is the current mode's id, empty if the agent has none.
+	Mode string
+}
+
+// ParseOpened reads the result of a request that opens a session.
+func ParseOpened(result []byte) Opened {
+	var o Opened
+	o.SessionID, _ = String(Get(result, "sessionId"))
+	o.Mode, _ = String(Get(result, "modes", "currentModeId"))
+	return o
+}
+
+// ParseCancelRequest returns the raw id that a $/cancel_request names, nil if it names none.
+func ParseCancelRequest(params []byte) []byte {
+	id := Get(params, "requestId")
+	if len(id) == 0 {
+		return nil
+	}
+	return id
+}
+
+// TraceContext returns the W3C trace context in params._meta, empty strings where there is none.
+func TraceContext(params []byte) (traceparent, tracestate string) {
+	meta := Get(params, "_meta")
+	if meta == nil {
+		return "", ""
+	}
+	traceparent, _ = String(Get(meta, "traceparent"))
+	tracestate, _ = String(Get(meta, "tracestate"))
+	return traceparent, tracestate
+}
