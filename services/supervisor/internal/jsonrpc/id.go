@@ -1,0 +1,163 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"crypto/rand"
+	"strconv"
+	"sync"
+)
+
+// NewID returns a fresh id of our own, without quotes: 128 random bits and a little more, in base 32.
+func NewID() string {
+	return rand.Text()
+}
+
+// CanonicalID returns a key that is equal for ids that mean the same, however they are spelled ("a" and "\u0061", 100
+// and 1e2), and differs for all others, 1 and "1" among them. The raw id must be a JSON number, string or null; nil
+// counts as null.
+func CanonicalID(raw []byte) string {
+	var scratch [64]byte
+	return string(appendCanonicalID(scratch[:0], raw))
+}
+
+// appendCanonicalID appends the key. Strings keep their opening quote, which tells them from numbers and null.
+func appendCanonicalID(dst, raw []byte) []byte {
+	if len(raw) == 0 {
+		return append(dst, "null"...)
+	}
+	switch {
+	case raw[0] == '"':
+		body := raw[1 : len(raw)-1]
+		dst = append(dst, '"')
+		if bytes.IndexByte(body, '\\') < 0 {
+			return append(dst, body...)
+		}
+		return appendUnescaped(dst, body)
+	case raw[0] == 'n':
+		return append(dst, "null"...)
+	default:
+		return appendCanonicalNumber(dst, raw)
+	}
+}
+
+// maxPlainDigits is the longest integer that is written in full.
+const maxPlainDigits = 18
+
+// appendCanonicalNumber appends one spelling for each value: integers of up to 18 digits in full, others as digits that
+// neither start nor end with 0, "e", and the power of ten.
+func appendCanonicalNumber(dst, raw []byte) []byte {
+	rest := raw
+	negative := rest[0] == '-'
+	if negative {
+		rest = rest[1:]
+	}
+	plain := true
+	for _, c := range rest {
+		if c < '0' || c > '9' {
+			plain = false
+			break
+		}
+	}
+	if plain && len(rest) <= maxPlainDigits && rest[0] != '0' {
+		return append(dst, raw...)
+	}
+	mantissa, power := rest, 0
+	if i := bytes.IndexAny(rest, "eE"); i >= 0 {
+		var err error
+		if power, err = strconv.Atoi(string(rest[i+1:])); err != nil {
+			return append(dst, raw...) // a power that no number of ours can have: equal if spelled alike
+		}
+		mantissa = rest[:i]
+	}
+	digits := make([]byte, 0, len(mantissa))
+	if i := bytes.IndexByte(mantissa, '.'); i >= 0 {
+		digits = append(digits, mantissa[:i]...)
+		digits = append(digits, mantissa[i+1:]...)
+		power -= len(mantissa) - i - 1
+	} else {
+		digits = append(digits, mantissa...)
+	}
+	digits = bytes.TrimLeft(digits, "0")
+	if len(digits) == 0 {
+		return append(dst, '0')
+	}
+	trimmed := bytes.TrimRight(digits, "0")
+	power += len(digits) - len(trimmed)
+	if negative {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, trimmed...)
+	if power >= 0 && power <= maxPlainDigits && len(trimmed)+power <= maxPlainDigits {
+		for range power {
+			dst = append(dst, '0')
+		}
+		return dst
+	}
+	dst = append(dst, 'e')
+	return strconv.AppendInt(dst, int64(power), 10)
+}
+
+// InFlight holds what is known of calls that wait for their answer, by id; ids that mean the same are the same, however
+// they are spelled. The zero value is ready. It is safe for concurrent use.
+type InFlight[T any] struct {
+	mu    sync.Mutex
+	calls map[string]T
+}
+
+// Add remembers a call. It reports false, and changes nothing, if its id is in flight already.
+func (f *InFlight[T]) Add(id []byte, call T) bool {
+	var scratch [64]byte
+	key := appendCanonicalID(scratch[:0], id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, taken := f.calls[string(key)]; taken {
+		return false
+	}
+	if f.calls == nil {
+		f.calls = make(map[string]T)
+	}
+	f.calls[string(key)] = call
+	return true
+}
+
+// Get returns a call that is in flight.
+func (f *InFlight[T]) Get(id []byte) (call T, ok bool) {
+	var scratch [64]byte
+	key := appendCanonicalID(scratch[:0], id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok = f.calls[string(key)]
+	return call, ok
+}
+
+// Take removes a call and returns it. Of several callers one alone gets it: who takes it answers it.
+func (f *InFlight[T]) Take(id []byte) (call T, ok bool) {
+	var scratch [64]byte
+	key := appendCanonicalID(scratch[:0], id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if call, ok = f.calls[string(key)]; ok {
+		delete(f.calls, string(key))
+	}
+	return call, ok
+}
+
+// Drain takes all calls, in no particular order.
+func (f *InFlight[T]) Drain() []T {
+	f.mu.Lock()
+	calls := f.calls
+	f.calls = nil
+	f.mu.Unlock()
+	all := make([]T, 0, len(calls))
+	for _, call := range calls {
+		all = append(all, call)
+	}
+	return all
+}
+
+// Len returns how many calls are in flight.
+func (f *InFlight[T]) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}

@@ -1,0 +1,196 @@
+package jsonrpc
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// name is a member of the envelope.
+type name uint8
+
+const (
+	nameOther name = iota
+	nameVersion
+	nameID
+	nameMethod
+	nameParams
+	nameResult
+	nameError
+	nameCount
+)
+
+func (n name) String() string {
+	switch n {
+	case nameVersion:
+		return "jsonrpc"
+	case nameID:
+		return "id"
+	case nameMethod:
+		return "method"
+	case nameParams:
+		return "params"
+	case nameResult:
+		return "result"
+	case nameError:
+		return "error"
+	}
+	return ""
+}
+
+// envelopeName says which member of the envelope a key names, and whether it is spelled as it should be; an escaped
+// spelling counts as that.
+func envelopeName(key []byte, escaped bool) (n name, exact bool) {
+	if escaped {
+		key = appendUnescaped(nil, key)
+	}
+	switch string(key) {
+	case "jsonrpc":
+		return nameVersion, true
+	case "id":
+		return nameID, true
+	case "method":
+		return nameMethod, true
+	case "params":
+		return nameParams, true
+	case "result":
+		return nameResult, true
+	case "error":
+		return nameError, true
+	}
+	for n := nameVersion; n < nameCount; n++ {
+		if foldsTo(key, n.String()) {
+			return n, false
+		}
+	}
+	return nameOther, false
+}
+
+// matches says whether a key equals an ASCII name under case folding, and whether it equals it exactly.
+func matches(key []byte, escaped bool, name string) (folded, exact bool) {
+	if escaped {
+		key = appendUnescaped(nil, key)
+	}
+	if string(key) == name {
+		return true, true
+	}
+	return foldsTo(key, name), false
+}
+
+// foldsTo says whether key equals the ASCII name under Unicode's simple case folding. Two characters outside of ASCII
+// fold into it: U+017F to s and U+212A to k.
+func foldsTo(key []byte, name string) bool {
+	if len(key) < len(name) || len(key) > 3*len(name) {
+		return false
+	}
+	i := 0
+	for j := range len(name) {
+		if i >= len(key) {
+			return false
+		}
+		c := key[i]
+		switch {
+		case c < utf8.RuneSelf:
+			i++
+		case c == 0xc5 && at(key, i+1) == 0xbf:
+			c = 's'
+			i += 2
+		case c == 0xe2 && at(key, i+1) == 0x84 && at(key, i+2) == 0xaa:
+			c = 'k'
+			i += 3
+		default:
+			return false
+		}
+		if lower(c) != lower(name[j]) {
+			return false
+		}
+	}
+	return i == len(key)
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// AppendFolded appends name with every character replaced by the smallest that equals it under Unicode's simple case
+// folding: two names fold alike exactly if encoding/json, ignoring case, takes one for the other. Bytes that are not
+// UTF-8 stay.
+func AppendFolded(dst, name []byte) []byte {
+	for i := 0; i < len(name); {
+		if c := name[i]; c < utf8.RuneSelf {
+			if 'a' <= c && c <= 'z' {
+				c &^= 0x20
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(name[i:])
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, name[i])
+			i++
+			continue
+		}
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				r = next
+				break
+			}
+			r = next
+		}
+		dst = utf8.AppendRune(dst, r)
+		i += n
+	}
+	return dst
+}
+
+// DuplicateNames says whether the object params, which must be valid JSON, is ambiguous at its top level: a name occurs
+// twice, or differs from one of the known names only in case (see AppendFolded). The error is an *Error with
+// CodeInvalidRequest that names the member. Anything but an object has no names.
+func DuplicateNames(params []byte, known ...string) error {
+	i := skipSpace(params, 0)
+	if at(params, i) != '{' {
+		return nil
+	}
+	folded := make(map[string]string, len(known))
+	var scratch []byte
+	for _, k := range known {
+		scratch = AppendFolded(scratch[:0], []byte(k))
+		folded[string(scratch)] = k
+	}
+	seen := make(map[string]struct{}, len(known))
+	var s Scanner
+	i = skipSpace(params, i+1)
+	for at(params, i) == '"' {
+		key, escaped, next := memberName(params, i)
+		if next < 0 {
+			return nil
+		}
+		if escaped {
+			key = appendUnescaped(nil, key)
+		}
+		if _, twice := seen[string(key)]; twice {
+			return &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("ambiguous params: the name %.40q occurs twice", key)}
+		}
+		seen[string(key)] = struct{}{}
+		scratch = AppendFolded(scratch[:0], key)
+		if k, ok := folded[string(scratch)]; ok && k != string(key) {
+			return &Error{
+				Code:    CodeInvalidRequest,
+				Message: fmt.Sprintf("ambiguous params: the name %.40q differs from %q only in case", key, k),
+			}
+		}
+		if i = s.value(params, next, 1); i < 0 {
+			return nil
+		}
+		if i = skipSpace(params, i); at(params, i) != ',' {
+			return nil
+		}
+		i = skipSpace(params, i+1)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	// readSize is how much a Reader reads at once, and what it holds at rest.
+	readSize = 256 << 10
+	// keepSize is the largest buffer that a Reader keeps when the line that needed it is gone.
+	keepSize = 1 << 20
+	// minRead is the least room worth a read; with less, what is left of the buffer is moved to its start.
+	minRead = 32 << 10
+)
+
+// A Reader splits a stream into lines. A line of any length up to the limit is returned whole; a longer one is
+// discarded. Its work is linear in the bytes read. It is not safe for concurrent use.
+type Reader struct {
+	src io.Reader
+	max int
+
+	buf     []byte
+	r, w    int // buf[r:w] is read and not yet returned
+	scanned int // buf[r:scanned] has no line feed
+	next    int // index after the next line feed, or 0 if it is not known
+	err     error
+}
+
+// NewReader returns a Reader of src for lines of at most limit bytes, line feeds not counted.
+func NewReader(src io.Reader, limit int) *Reader {
+	return &Reader{src: src, max: limit}
+}
+
+// Next returns the next line with its line feed; a last line that has none gets one. It waits only if Buffered reports
+// false. The line may be read, and must not be changed, until Next is called after Buffered reported false; lines
+// returned since then lie one behind the other in memory (see Span).
+//
+// The error is a *TooLong for a line over the limit, after which Next may be called again; io.EOF at the end; or the
+// source's error, before which an unfinished line is dropped.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		if r.Buffered() {
+			if r.next-r.r > r.max+1 {
+				return nil, r.discard()
+			}
+			line := r.buf[r.r:r.next] // its capacity is what Span goes by
+			r.r, r.scanned, r.next = r.next, r.next, 0
+			return line, nil
+		}
+		if r.w-r.r > r.max {
+			return nil, r.discard()
+		}
+		if r.err != nil {
+			return r.last()
+		}
+		r.fill()
+	}
+}
+
+// Buffered reports whether a further line is in the buffer as a whole, so that Next returns without reading.
+func (r *Reader) Buffered() bool {
+	if r.next > 0 {
+		return true
+	}
+	if i := bytes.IndexByte(r.buf[r.scanned:r.w], '\n'); i >= 0 {
+		r.next = r.scanned + i + 1
+		return true
+	}
+	r.scanned = r.w
+	return false
+}
+
+// Span joins a run of lines and the line that follows it in memory, as Next returned them while Buffered reported true,
+// into one longer run without copying, so that they can be written at once. A nil run is empty. It returns nil, false if
+// line does not stand right behind run.
+func Span(run, line []byte) ([]byte, bool) {
+	if run == nil {
+		return line, true
+	}
+	n := len(run)
+	if len(line) == 0 || cap(run) < n+len(line) || &run[:n+1][n] != &line[0] {
+		return nil, false
+	}
+	return run[: n+len(line) : cap(run)], true
+}
+
+// last returns what stands before the end of the stream.
+func (r *Reader) last() ([]byte, error) {
+	if r.err != io.EOF || r.r == r.w {
+		r.buf, r.r, r.w, r.scanned = nil, 0, 0, 0
+		return nil, r.err
+	}
+	line := append(r.buf[r.r:r.w:r.w], '\n')
+	r.r, r.scanned = r.w, r.w
+	return line, nil
+}
+
+// fill makes room and reads once. It must only be called when no whole line is buffered.
+func (r *Reader) fill() {
+	rest := r.w - r.r
+	switch {
+	case cap(r.buf) == 0, rest < readSize/2 && cap(r.buf) > keepSize:
+		r.move(make([]byte, readSize))
+	case rest == 0:
+		r.r, r.w, r.scanned = 0, 0, 0
+	case rest > len(r.buf)/2:
+		if len(r.buf)-r.w < minRead {
+			// rest is at most max here, so there is room for more even where the limit stops the doubling.
+			r.move(make([]byte, max(len(r.buf), min(2*len(r.buf), r.max+1+minRead))))
+		}
+	case len(r.buf)-r.w < len(r.buf)/4:
+		r.move(r.buf)
+	}
+	for range 100 {
+		n, err := r.src.Read(r.buf[r.w:])
+		r.w += n
+		if err != nil {
+			r.err = err
+			return
+		}
+		if n > 0 {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+// move puts what is unread at the start of buf, which may be the present buffer.
+func (r *Reader) move(buf []byte) {
+	n := copy(buf, r.buf[r.r:r.w])
+	r.buf = buf
+	r.r, r.w, r.scanned = 0, n, n
+}
+
+// discard drops the line at hand to its end, and says what it was.
+func (r *Reader) discard() error {
+	var p peeker
+	long := &TooLong{Max: r.max}
+	for {
+		end := r.w
+		if r.Buffered() {
+			end = r.next - 1
+		}
+		p.feed(r.buf[r.r:end])
+		long.Size += int64(end - r.r)
+		if r.next > 0 {
+			r.r, r.scanned, r.next = r.next, r.next, 0
+			break
+		}
+		r.r, r.scanned = r.w, r.w
+		if r.err != nil {
+			break
+		}
+		r.fill()
+	}
+	long.ID, long.Method = p.found()
+	return long
+}
