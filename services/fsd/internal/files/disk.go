@@ -1,0 +1,141 @@
+// Package files is what an agent may do to a file system: read text, write text, list a folder, and ask where a path
+// leads, always below a session's roots.
+//
+// It treats the caller as hostile. A path is resolved first, link by link, and judged by where it leads; what is then
+// opened is exactly the resolved path, with no symbolic link anywhere in it, so a link that is swapped in between gives
+// an error and never a file outside the roots. Nothing here ever waits for a FIFO, a device or a socket.
+//
+// It knows paths, bytes and errno. It must not know gRPC, protobuf or ACP: the server package adapts it.
+package files
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+)
+
+const (
+	// DefaultMaxContent is the largest content that is read or written whole unless the configuration says otherwise.
+	DefaultMaxContent = 10 << 20
+	// MinMaxContent is the smallest ceiling that can be configured.
+	MinMaxContent = 1 << 10
+	// MaxMaxContent is the largest ceiling that can be configured: it leaves room for the rest of a 64 MiB message.
+	MaxMaxContent = 60 << 20
+	// DefaultListLimit is how many entries List returns when it is asked for 0.
+	DefaultListLimit = 1000
+	// MaxListLimit is the most entries that List can be asked for.
+	MaxListLimit = 10000
+)
+
+// Config is what can be set up; it may change while calls run, and a call keeps the one that it began with.
+type Config struct {
+	// MaxContent is the most bytes that a read returns or a write takes. 0: DefaultMaxContent.
+	MaxContent int64
+	// Protected are absolute paths of files and folders that nobody may touch through this package, whether they
+	// exist or not, under whatever name they are reached.
+	Protected []string
+}
+
+// Root is a folder that may be touched, with everything below it.
+type Root struct {
+	// Path is absolute and may lead through symbolic links.
+	Path string
+	// ReadOnly allows reads and refuses writes.
+	ReadOnly bool
+}
+
+// Bounds are what one call is held to.
+type Bounds struct {
+	// Roots may overlap: the innermost root that holds a path decides about it.
+	Roots []Root
+	// Resolved is where the path was seen to lead when the call was allowed. A call whose path leads elsewhere now is
+	// refused. Empty: not checked.
+	Resolved string
+}
+
+// Disk answers calls. The zero value is not usable: see New. It is safe for concurrent use; writes to one file happen
+// one after another.
+type Disk struct {
+	state atomic.Pointer[state]
+	locks keyedLocks
+	swept sweeper
+}
+
+// state is a configuration and what was derived from it. It never changes.
+type state struct {
+	maxContent int64
+	protected  []protectedPath
+}
+
+// New makes a Disk with the default configuration: DefaultMaxContent, nothing protected.
+func New() *Disk {
+	d := &Disk{}
+	d.state.Store(&state{maxContent: DefaultMaxContent})
+	return d
+}
+
+// Configure replaces the configuration. Protected paths that are not absolute are refused, and nothing changes then.
+func (d *Disk) Configure(c Config) error {
+	s, err := newState(c)
+	if err != nil {
+		return err
+	}
+	d.state.Store(s)
+	return nil
+}
+
+// Check says whether Configure would take the configuration. It changes nothing.
+func (d *Disk) Check(c Config) error {
+	_, err := newState(c)
+	return err
+}
+
+func newState(c Config) (*state, error) {
+	if c.MaxContent == 0 {
+		c.MaxContent = DefaultMaxContent
+	}
+	if c.MaxContent < MinMaxContent || c.MaxContent > MaxMaxContent {
+		return nil, errMaxContent(c.MaxContent)
+	}
+	s := &state{maxContent: c.MaxContent}
+	for _, path := range c.Protected {
+		if !filepath.IsAbs(path) {
+			return nil, errRelative(path)
+		}
+		s.protected = append(s.protected, newProtectedPath(path))
+	}
+	return s, nil
+}
+
+// Location is where a path leads.
+type Location struct {
+	// Path is absolute and holds no symbolic link. Of what does not exist yet, only the existing part was resolved.
+	Path string
+	// Exists says that something is there.
+	Exists bool
+	// Inside says that a call on the path would be held to be inside the roots.
+	Inside bool
+	// Root is the innermost root that holds it, as Bounds spells it; empty if Inside is false.
+	Root string
+	// ReadOnly says that this root is read-only.
+	ReadOnly bool
+	// Protected says that the path is a protected one, or below one, under whatever name.
+	Protected bool
+}
+
+// Resolve says where a path leads. Leading out of the roots, or to something protected, is an answer and no error;
+// a path that cannot be followed (a loop, a folder that may not be searched) is an error.
+func (d *Disk) Resolve(ctx context.Context, b Bounds, path string) (Location, error) {
+	if err := ctx.Err(); err != nil {
+		return Location{}, err
+	}
+	p, err := d.state.Load().locate(b, path, anywhere)
+	if err != nil {
+		return Location{}, err
+	}
+	loc := Location{Path: p.path, Exists: p.exists(), Protected: p.protected}
+	if p.root != nil {
+		loc.Inside, loc.Root, loc.ReadOnly = true, p.root.Path, p.root.ReadOnly
+	}
+	return loc, nil
+}

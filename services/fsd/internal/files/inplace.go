@@ -1,0 +1,64 @@
+package files
+
+import "golang.org/x/sys/unix"
+
+// writeInPlace overwrites the open old file. Space is reserved first, where the file system can, and if writing fails
+// all the same, the old content is put back.
+func (w *writer) writeInPlace(why string) error {
+	// Two paths can lead to one file here; the lock on the path does not keep them apart.
+	defer w.disk.locks.lock(w.meta.identity)()
+	if err := w.checkExpected(); err != nil {
+		return err
+	}
+	saved, whole, err := w.save()
+	if err != nil {
+		return errSystem("write in place", w.place.asked, err)
+	}
+	if err := reserve(w.old, int64(len(w.content))); err != nil {
+		return errSystem("write", w.place.asked, err)
+	}
+	if err := overwrite(w.old, w.content); err != nil {
+		if !whole || overwrite(w.old, saved) != nil {
+			return errTorn(w.place.asked, err)
+		}
+		return errSystem("write", w.place.asked, err)
+	}
+	if w.meta.privileged() {
+		if err := retry(func() error { return unix.Fchmod(w.old, w.meta.permissions()) }); err != nil {
+			return errSystem("clear the set-user-id bit of", w.place.asked, err)
+		}
+	}
+	w.note("written in place, not at once: " + why)
+	return nil
+}
+
+// save reads the old content, if it can be read and is not larger than anything that could have been written.
+func (w *writer) save() (content []byte, whole bool, err error) {
+	m, err := fstat(w.old)
+	if err != nil {
+		return nil, false, err
+	}
+	if m.size > MaxMaxContent {
+		return nil, false, nil
+	}
+	content = make([]byte, m.size)
+	for read := 0; read < len(content); {
+		n, err := pread(w.old, content[read:], int64(read))
+		if err != nil || n == 0 {
+			return nil, false, nil // write-only, or shrinking: it can still be written
+		}
+		read += n
+	}
+	return content, true, nil
+}
+
+// overwrite leaves the file with that content and on the disk.
+func overwrite(fd int, content []byte) error {
+	if err := writeAll(fd, content, 0); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Ftruncate(fd, int64(len(content))) }); err != nil {
+		return err
+	}
+	return retry(func() error { return unix.Fsync(fd) })
+}

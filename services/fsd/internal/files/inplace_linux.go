@@ -1,0 +1,20 @@
+package files
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserve makes sure that a file's first size bytes can be written, without changing what is in them. File systems that
+// cannot say are taken at their word later.
+func reserve(fd int, size int64) error {
+	if size == 0 {
+		return nil
+	}
+	err := retry(func() error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, size) })
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package files
+
+import (
+	"errors"
+	"path/filepath"
+	"unicode/utf8"
+)
+
+// reach is how far a path may lead.
+type reach int
+
+const (
+	anywhere    reach = iota // only say where it leads
+	toRead                   // must be inside the roots and not protected
+	toOverwrite              // and in no read-only root
+)
+
+// locate resolves a path and judges it. With toRead or toOverwrite, what it returns may be touched.
+func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	w := &walker{}
+	roots, err := w.roots(b.Roots)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.walk(path, roots.lane, how != anywhere)
+	if outside := new(Error); how == anywhere && errors.As(err, &outside) && outside.Kind == Escapes {
+		// It cannot be followed to its end, but where it cannot is outside already.
+		p, err = &place{asked: path, path: filepath.Clean(path), missing: []string{path}, strayed: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(p.path) {
+		return nil, errUnprintable(path)
+	}
+	if !p.strayed {
+		p.root = roots.innermost(p.path)
+	}
+	if how != anywhere && p.root == nil {
+		return nil, errEscapes(path)
+	}
+	if p.protected, err = s.guards(p); err != nil {
+		return nil, err
+	}
+	if how == anywhere {
+		return p, nil
+	}
+	if p.protected {
+		return nil, errProtected(path)
+	}
+	if how == toOverwrite && p.root.ReadOnly {
+		return nil, errReadOnlyRoot(path, p.root.Path)
+	}
+	if b.Resolved != "" && b.Resolved != p.path {
+		return nil, errLedElsewhere(path, b.Resolved, p.path)
+	}
+	return p, nil
+}
+
+// rootSet are a call's roots, each as spelled and as resolved.
+type rootSet []resolvedRoot
+
+type resolvedRoot struct {
+	given   Root
+	spelled string
+	real    string // empty: cannot be followed, so nothing is inside
+}
+
+func (w *walker) roots(given []Root) (rootSet, error) {
+	if len(given) == 0 {
+		return nil, errNoRoots()
+	}
+	set := make(rootSet, 0, len(given))
+	for _, root := range given {
+		if checkPath(root.Path) != nil {
+			return nil, errRelativeRoot(root.Path)
+		}
+		r := resolvedRoot{given: root, spelled: filepath.Clean(root.Path)}
+		// A root that cannot be followed must not take the other roots with it; a path in it meets the same error.
+		if p, err := w.walk(root.Path, everywhere, false); err == nil {
+			r.real = p.path
+		}
+		set = append(set, r)
+	}
+	return set, nil
+}
+
+func everywhere(string) bool { return true }
+
+// lane says that a path is inside a root, or an ancestor of one.
+func (set rootSet) lane(path string) bool {
+	for _, r := range set {
+		if within(path, r.spelled) || within(r.spelled, path) {
+			return true
+		}
+		if r.real != "" && (within(path, r.real) || within(r.real, path)) {
+			return true
+		}
+	}
+	return false
+}
+
+// innermost returns the root that decides about a resolved path; nil: it is outside of all. Of two roots that are the
+// same folder, the read-only one decides.
+func (set rootSet) innermost(path string) *Root {
+	var best *resolvedRoot
+	for i := range set {
+		r := &set[i]
+		if r.real == "" || !within(path, r.real) {
+			continue
+		}
+		if best == nil || len(r.real) > len(best.real) || len(r.real) == len(best.real) && r.given.ReadOnly && !best.given.ReadOnly {
+			best = r
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return &best.given
+}

@@ -1,0 +1,106 @@
+package files
+
+import (
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// quiet are the flags of every open: it must never wait, make a terminal ours, or leak into a child.
+const quiet = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+
+// openFile opens the regular file at a resolved path. The path must hold no symbolic link by now: that one was swapped
+// in is a Changed error. The flags may be O_RDONLY, O_WRONLY or O_RDWR.
+func (s *state) openFile(p *place, flags int) (int, meta, error) {
+	fd, err := openExact(p.path, flags|quiet)
+	if err != nil {
+		return -1, meta{}, openError(p, err)
+	}
+	m, err := s.checkOpened(p, fd)
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, meta{}, err
+	}
+	return fd, m, nil
+}
+
+// checkOpened looks at what was opened, not at what was located a moment ago.
+func (s *state) checkOpened(p *place, fd int) (meta, error) {
+	m, err := fstat(fd)
+	if err != nil {
+		return meta{}, errSystem("look at", p.asked, err)
+	}
+	if err := checkRegular(p.asked, m); err != nil {
+		return meta{}, err
+	}
+	if m.identity == p.meta.identity && m.links == p.meta.links {
+		return m, nil
+	}
+	guarded, err := s.guardsOpened(m)
+	if err != nil {
+		return meta{}, err
+	}
+	if guarded {
+		return meta{}, errProtected(p.asked)
+	}
+	return m, nil
+}
+
+func checkRegular(path string, m meta) error {
+	if m.isDirectory() {
+		return errDirectory(path)
+	}
+	if !m.isRegular() {
+		return errSpecial(path, m)
+	}
+	return nil
+}
+
+// openError words what openExact or an openat below it returned for a place that was resolved just now.
+func openError(p *place, err error) error {
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EMLINK):
+		return errSwapped(p.asked)
+	case errors.Is(err, unix.ENXIO):
+		// A FIFO nobody reads, or a socket, put there since the path was located.
+		return errSwapped(p.asked)
+	case errors.Is(err, unix.EISDIR):
+		return errDirectory(p.asked)
+	}
+	return errAt("open", p.asked, err)
+}
+
+// openWalking opens an absolute path folder by folder and refuses a symbolic link anywhere in it. It needs the right to
+// search the folders, not to read them.
+func openWalking(path string, flags int) (int, error) {
+	dir, err := openat(unix.AT_FDCWD, "/", searchOnly)
+	if err != nil {
+		return -1, err
+	}
+	names := strings.Split(strings.Trim(path, "/"), "/")
+	for i, name := range names {
+		if name == "" {
+			name = "."
+		}
+		how := searchOnly
+		if i == len(names)-1 {
+			how = flags | unix.O_NOFOLLOW
+		}
+		next, err := openat(dir, name, how)
+		_ = unix.Close(dir)
+		if err != nil {
+			return -1, err
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+func openat(dir int, name string, flags int) (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
+}

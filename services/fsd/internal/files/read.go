@@ -1,0 +1,231 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"unicode/utf8"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// readAhead is how much is read between two looks at the context, and the buffer that lines are skipped with.
+	readAhead = 256 << 10
+	// readStep is the same for whole reads, where one system call should do for nearly every file.
+	readStep = 4 << 20
+	// readFirst is what a whole read of a file without a size (as in /proc) begins with.
+	readFirst = 16 << 10
+)
+
+// Text is what a read returns.
+type Text struct {
+	// Content is UTF-8 without NUL; line endings are as in the file.
+	Content string
+	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it.
+	Digest string
+	// Path is where the path led: absolute, without symbolic links.
+	Path string
+}
+
+// Range picks lines of a file. A line ends after its '\n', which belongs to it, or at the end of the file; so what
+// successive ranges return, put together, is the file.
+type Range struct {
+	// First is the first line, from 1; 0 is taken as 1. Past the end: no content.
+	First uint32
+	// Limit is how many lines at the most. nil: all.
+	Limit *uint32
+}
+
+// Read returns a text file, or some lines of it.
+//
+// At most Config.MaxContent bytes are returned, and about that much memory is used whatever the size of the file. Only
+// what is returned must be text: lines of a file that is binary elsewhere can be read. A file that changes meanwhile is
+// returned as the reads found it; one that says it is empty is read to its end all the same (/proc). A context that
+// ends stops the read.
+func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Text, error) {
+	if err := ctx.Err(); err != nil {
+		return Text{}, err
+	}
+	s := d.state.Load()
+	p, err := s.locate(b, path, toRead)
+	if err != nil {
+		return Text{}, err
+	}
+	if !p.exists() {
+		return Text{}, errMissing(path)
+	}
+	if err := checkRegular(path, p.meta); err != nil {
+		return Text{}, err
+	}
+	if p.asDirectory {
+		return Text{}, errTrailingSlash(path)
+	}
+	fd, m, err := s.openFile(p, unix.O_RDONLY)
+	if err != nil {
+		return Text{}, err
+	}
+	defer unix.Close(fd)
+
+	r := &reader{ctx: ctx, fd: fd, path: path, size: m.size, max: s.maxContent}
+	content, whole, err := r.read(lines)
+	if err != nil {
+		return Text{}, err
+	}
+	if !isText(content) {
+		return Text{}, errNotText(path)
+	}
+	// The bytes are ours alone and are never written again: they become the string without another copy.
+	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path}
+	if whole {
+		text.Digest = digestOf(content)
+	}
+	return text, nil
+}
+
+func isText(content []byte) bool {
+	return bytes.IndexByte(content, 0) < 0 && utf8.Valid(content)
+}
+
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return digestText(sum[:])
+}
+
+func digestText(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+// reader reads one open file once, from its beginning.
+type reader struct {
+	ctx  context.Context
+	fd   int
+	path string
+	size int64 // when it was opened
+	max  int64
+}
+
+// read returns the lines asked for, and whether they are all that the file has.
+func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
+	if lines.Limit == nil && lines.First <= 1 {
+		content, err = r.whole()
+		return content, true, err
+	}
+	if lines.Limit != nil && *lines.Limit == 0 {
+		return nil, false, nil
+	}
+	return r.some(lines)
+}
+
+// whole reads everything: one buffer, and for nearly every file one read and another that says there is no more.
+func (r *reader) whole() ([]byte, error) {
+	if r.size > r.max {
+		return nil, errFileTooLarge(r.path, r.size, r.max)
+	}
+	size := int64(readFirst)
+	if r.size > 0 {
+		size = r.size + 1
+	}
+	buffer := make([]byte, 0, size)
+	for {
+		if len(buffer) == cap(buffer) {
+			grown := make([]byte, len(buffer), min(2*int64(cap(buffer)), r.max+1))
+			copy(grown, buffer)
+			buffer = grown
+		}
+		n, err := r.next(buffer[len(buffer):min(cap(buffer), len(buffer)+readStep)])
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return buffer, nil
+		}
+		buffer = buffer[:len(buffer)+n]
+		if int64(len(buffer)) > r.max {
+			return nil, errStreamTooLarge(r.path, r.max)
+		}
+	}
+}
+
+// chunks are the buffers of partial reads.
+var chunks = sync.Pool{New: func() any { return new([readAhead]byte) }}
+
+// some streams through the file: memory is one chunk and what is returned.
+func (r *reader) some(lines Range) (content []byte, whole bool, err error) {
+	chunk := chunks.Get().(*[readAhead]byte)
+	defer chunks.Put(chunk)
+	cut := newSlicer(lines)
+	for {
+		n, err := r.next(chunk[:])
+		if err != nil {
+			return nil, false, err
+		}
+		if n == 0 {
+			return content, lines.First <= 1, nil
+		}
+		piece, done := cut.next(chunk[:n])
+		if int64(len(content)+len(piece)) > r.max {
+			return nil, false, errLinesTooLarge(r.path, r.size, r.max)
+		}
+		if bytes.IndexByte(piece, 0) >= 0 {
+			return nil, false, errNotText(r.path)
+		}
+		content = append(content, piece...)
+		if !done {
+			continue
+		}
+		if lines.First > 1 || len(piece) < n {
+			return content, false, nil
+		}
+		// The limit may have fallen on the very end.
+		n, err = r.next(chunk[:1])
+		return content, n == 0, err
+	}
+}
+
+// next fills a part of the buffer. 0 is the end.
+func (r *reader) next(buffer []byte) (n int, err error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	err = retry(func() error {
+		n, err = unix.Read(r.fd, buffer)
+		return err
+	})
+	if err != nil {
+		return 0, errSystem("read", r.path, err)
+	}
+	return n, nil
+}
+
+// digestFile is digestOf for an open file, read from its beginning without moving its offset.
+func digestFile(fd int) (string, error) {
+	chunk := chunks.Get().(*[readAhead]byte)
+	defer chunks.Put(chunk)
+	hash := sha256.New()
+	for offset := int64(0); ; {
+		n, err := pread(fd, chunk[:], offset)
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			return digestText(hash.Sum(nil)), nil
+		}
+		hash.Write(chunk[:n])
+		offset += int64(n)
+	}
+}
+
+func pread(fd int, buffer []byte, offset int64) (n int, err error) {
+	err = retry(func() error {
+		n, err = unix.Pread(fd, buffer, offset)
+		return err
+	})
+	return n, err
+}
+
+func isPermission(err error) bool {
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)
+}

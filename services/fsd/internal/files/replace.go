@@ -1,0 +1,164 @@
+package files
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// replace writes the content to a temporary file and moves it over the old one. If the file can only be written in
+// place, it returns why, and nothing has happened.
+func (w *writer) replace() (why string, err error) {
+	temporary := temporaryName()
+	fd, err := w.createTemporary(temporary)
+	if err != nil {
+		if w.exists() && isPermission(err) {
+			return "nothing can be created in its folder (" + systemText(err) + ")", nil
+		}
+		return "", w.createError(err)
+	}
+	moved := false
+	defer func() {
+		_ = unix.Close(fd)
+		if !moved {
+			_ = unix.Unlinkat(w.dir, temporary, 0)
+		}
+	}()
+	if err := writeAll(fd, w.content, 0); err != nil {
+		return "", errSystem("write", w.place.asked, err)
+	}
+	if w.exists() {
+		if err := likeness(fd, w.old, w.meta); err != nil {
+			return "its owner or attributes would be lost (" + systemText(err) + ")", nil
+		}
+		if err := retry(func() error { return unix.Fsync(fd) }); err != nil {
+			return "", errSystem("write", w.place.asked, err)
+		}
+		if err := w.checkUnchanged(); err != nil {
+			return "", err
+		}
+	}
+	err = retry(func() error { return unix.Renameat(w.dir, temporary, w.dir, w.name) })
+	switch {
+	case err == nil:
+		moved = true
+		w.disk.swept.sweep(w.dir)
+		return "", nil
+	case w.exists() && (isPermission(err) || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV)):
+		return "it cannot be replaced (" + systemText(err) + ")", nil
+	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EEXIST):
+		return "", errDirectory(w.place.asked)
+	}
+	return "", errSystem("write", w.place.asked, err)
+}
+
+// createTemporary makes an empty file that, until it gets the old one's permissions, shows nobody the content.
+func (w *writer) createTemporary(name string) (fd int, err error) {
+	mode := uint32(0o666)
+	if w.exists() {
+		mode = 0o600
+	}
+	err = retry(func() error {
+		fd, err = unix.Openat(w.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|quiet, mode)
+		return err
+	})
+	return fd, err
+}
+
+func (w *writer) createError(err error) error {
+	if len(w.name) > maxName {
+		return errNameTooLong(w.place.asked)
+	}
+	return errSystem("create", w.place.asked, err)
+}
+
+// maxName is the longest file name that the usual file systems take, in bytes.
+const maxName = 255
+
+// checkUnchanged narrows the time in which somebody else's write between the digest's check and the rename is lost to
+// next to nothing. Without an expected digest the last writer wins.
+func (w *writer) checkUnchanged() error {
+	if w.expected == "" {
+		return nil
+	}
+	now, err := lstatAt(w.dir, w.name)
+	if errors.Is(err, unix.ENOENT) {
+		return errStaleGone(w.place.asked)
+	}
+	if err != nil {
+		return errSystem("look at", w.place.asked, err)
+	}
+	if !now.sameContent(w.meta) {
+		return errStale(w.place.asked)
+	}
+	return nil
+}
+
+// likeness gives a new file the owner, permissions and extended attributes of the old one.
+func likeness(fd, old int, m meta) error {
+	now, err := fstat(fd)
+	if err != nil {
+		return err
+	}
+	if now.uid != m.uid || now.gid != m.gid {
+		if err := retry(func() error { return unix.Fchown(fd, int(m.uid), int(m.gid)) }); err != nil {
+			return err
+		}
+	}
+	if err := copyAttributes(fd, old); err != nil {
+		return err
+	}
+	return retry(func() error { return unix.Fchmod(fd, m.permissions()) })
+}
+
+const (
+	temporaryPrefix = ".acphost-"
+	temporarySuffix = ".tmp"
+	temporaryRandom = 16 // hexadecimal digits between the two
+)
+
+// temporaryName does not hold the file's own name, which may be as long as a name can be.
+func temporaryName() string {
+	var random [temporaryRandom / 2]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return temporaryPrefix + hex.EncodeToString(random[:]) + temporarySuffix
+}
+
+func isTemporaryName(name string) bool {
+	random, ok := strings.CutPrefix(name, temporaryPrefix)
+	if !ok {
+		return false
+	}
+	random, ok = strings.CutSuffix(random, temporarySuffix)
+	return ok && len(random) == temporaryRandom && strings.Trim(random, "0123456789abcdef") == ""
+}
+
+func writeAll(fd int, content []byte, offset int64) error {
+	for len(content) > 0 {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Pwrite(fd, content, offset)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		content, offset = content[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// bytesOf gives the bytes of a string without a copy. They must not be written.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+func splitPath(path string) (folder string, name []string) {
+	i := strings.LastIndexByte(path, '/')
+	if i == 0 {
+		return "/", []string{path[1:]}
+	}
+	return path[:i], []string{path[i+1:]}
+}

@@ -1,0 +1,202 @@
+package files
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Written is what a write did.
+type Written struct {
+	// Digest is "sha256:" and lower-case hexadecimal of the new content.
+	Digest string
+	// Path is where the path led: absolute, without symbolic links.
+	Path string
+	// Notes are what a person should know though the write succeeded, one sentence each.
+	Notes []string
+}
+
+// Write replaces a file's content, or makes the file and the folders on its way (with the umask). expected, if not
+// empty, is the digest that the file's content must have.
+//
+// The new content appears at once or not at all: it is written to a temporary file beside the old one, which it then
+// replaces, with the old one's permissions, owner and extended attributes. The set-user-id and set-group-id bits are
+// dropped. A file that exists is replaced only after the new content has reached the disk, so that losing power leaves
+// the old content or the new; a new file is not waited for. Where a file cannot be replaced (it is a mount point or has
+// other hard links, the folder is read-only, the owner would change), it is written in place and a note says so; if that
+// fails half way, the old content is put back.
+//
+// A write that has begun runs to its end, whatever becomes of the context: its caller must learn what happened.
+//
+// Any text can be written, a NUL in it too, though Read would refuse the file.
+func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected string) (Written, error) {
+	if err := ctx.Err(); err != nil {
+		return Written{}, err
+	}
+	s := d.state.Load()
+	p, unlock, err := d.locateLocked(s, b, path)
+	if err != nil {
+		return Written{}, err
+	}
+	defer unlock()
+	if size := int64(len(content)); size > s.maxContent {
+		return Written{}, errContentTooLarge(path, size, s.maxContent)
+	}
+	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, dir: -1, old: -1}
+	defer w.close()
+	if err := w.write(); err != nil {
+		return Written{}, err
+	}
+	return Written{Digest: digestOf(w.content), Path: p.path, Notes: w.notes}, nil
+}
+
+// locateLocked locates the path and locks what it leads to.
+func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), error) {
+	before, err := s.locate(b, path, toOverwrite)
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock := d.locks.lock(before.path)
+	// Whoever had the lock may have made what was missing.
+	p, err := s.locate(b, path, toOverwrite)
+	if err == nil && p.path != before.path {
+		err = errSwapped(path)
+	}
+	if err == nil && p.exists() {
+		err = checkRegular(path, p.meta)
+	}
+	if err == nil && p.asDirectory {
+		err = errTrailingSlash(path)
+	}
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return p, unlock, nil
+}
+
+// writer writes one file once.
+type writer struct {
+	disk     *Disk
+	state    *state
+	place    *place
+	content  []byte
+	expected string
+	notes    []string
+
+	dir  int    // the folder, only for going through; -1: not open
+	name string // the file in it
+	old  int    // the file; -1: it is not there
+	meta meta   // of old
+}
+
+func (w *writer) close() {
+	for _, fd := range []int{w.dir, w.old} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// exists says that there is an old file.
+func (w *writer) exists() bool { return w.old >= 0 }
+
+func (w *writer) write() error {
+	if w.expected != "" && !w.place.exists() {
+		return errStaleGone(w.place.asked)
+	}
+	if err := w.openFolder(); err != nil {
+		return err
+	}
+	if err := w.openOld(); err != nil {
+		return err
+	}
+	if err := w.checkExpected(); err != nil {
+		return err
+	}
+	if w.exists() && w.meta.privileged() {
+		w.note("the set-user-id and set-group-id bits were cleared")
+	}
+	if w.exists() && w.meta.links > 1 {
+		return w.writeInPlace("it has other hard links")
+	}
+	why, err := w.replace()
+	if err != nil || why == "" {
+		return err
+	}
+	return w.writeInPlace(why)
+}
+
+func (w *writer) note(text string) { w.notes = append(w.notes, text) }
+
+// openOld opens the file as it is, for reading too if that is allowed. A file that may not be written is not replaced
+// either.
+func (w *writer) openOld() error {
+	fd, err := openat(w.dir, w.name, unix.O_RDWR|quiet)
+	if isPermission(err) {
+		fd, err = openat(w.dir, w.name, unix.O_WRONLY|quiet)
+	}
+	if errors.Is(err, unix.ENOENT) {
+		if w.expected != "" {
+			return errStaleGone(w.place.asked)
+		}
+		return nil
+	}
+	if err != nil {
+		return openError(w.place, err)
+	}
+	w.old = fd
+	w.meta, err = w.state.checkOpened(w.place, fd)
+	return err
+}
+
+func (w *writer) checkExpected() error {
+	if w.expected == "" {
+		return nil
+	}
+	digest, err := digestFile(w.old)
+	if err != nil {
+		return errSystem("compare", w.place.asked, err)
+	}
+	if digest != w.expected {
+		return errStale(w.place.asked)
+	}
+	return nil
+}
+
+// openFolder opens the file's folder and makes what is missing of it.
+func (w *writer) openFolder() error {
+	p := w.place
+	parent, missing := p.parent, p.missing
+	if p.exists() {
+		parent, missing = splitPath(p.path)
+	}
+	w.name = missing[len(missing)-1]
+	dir, err := openExact(parent, searchOnly)
+	if err != nil {
+		return folderError(p, err)
+	}
+	w.dir = dir
+	for _, name := range missing[:len(missing)-1] {
+		err := retry(func() error { return unix.Mkdirat(w.dir, name, 0o777) })
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return errSystem("create the folder of", p.asked, err)
+		}
+		next, err := openat(w.dir, name, searchOnly)
+		if err != nil {
+			return folderError(p, err)
+		}
+		_ = unix.Close(w.dir)
+		w.dir = next
+	}
+	return nil
+}
+
+// folderError is openError for a folder that was there, or was made, just now.
+func folderError(p *place, err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return errSwapped(p.asked)
+	}
+	return openError(p, err)
+}

@@ -1,0 +1,27 @@
+package server
+
+import (
+	"context"
+
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+)
+
+// Resolve says where a path leads. No agent can call it.
+func (s *Server) Resolve(ctx context.Context, req *fsv1.ResolveRequest) (*fsv1.ResolveResponse, error) {
+	bounds, err := boundsOf(req.GetContext())
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.disk.Resolve(ctx, bounds, req.GetPath())
+	if err != nil {
+		return nil, s.refuse(ctx, "Resolve", err)
+	}
+	return &fsv1.ResolveResponse{
+		Path:        at.Path,
+		Exists:      at.Exists,
+		InsideRoots: at.Inside,
+		Root:        at.Root,
+		ReadOnly:    at.ReadOnly,
+		Protected:   at.Protected,
+	}, nil
+}

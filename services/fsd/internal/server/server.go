@@ -1,0 +1,44 @@
+// Package server serves package files as acphost.fs.v1.FileSystemService. It turns messages into calls and errors into
+// gRPC status, and decides nothing.
+package server
+
+import (
+	"context"
+	"log/slog"
+
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/services/fsd/internal/files"
+)
+
+// ServiceName is the full name of the gRPC service.
+const ServiceName = "acphost.fs.v1.FileSystemService"
+
+// Server is the service. It is safe for concurrent use.
+type Server struct {
+	fsv1.UnimplementedFileSystemServiceServer
+
+	disk *files.Disk
+	log  *slog.Logger
+}
+
+// New makes a server of the disk.
+func New(disk *files.Disk, log *slog.Logger) *Server {
+	return &Server{disk: disk, log: log}
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	fsv1.RegisterFileSystemServiceServer(r, s)
+}
+
+// refuse words an error for the wire, and tells the log what only this machine's people can do something about. Neither
+// paths nor contents of ordinary calls are logged.
+func (s *Server) refuse(ctx context.Context, rpc string, err error) error {
+	st := statusOf(err)
+	if isServerFault(st) {
+		s.log.WarnContext(ctx, "file system call failed", "rpc", rpc, "code", st.Code().String(), "error", err)
+	}
+	return st.Err()
+}
