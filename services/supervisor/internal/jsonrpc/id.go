@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"strconv"
 	"sync"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // NewID returns a fresh id of our own, without quotes: 128 random bits and a little more, in base 32.
@@ -32,7 +34,8 @@ func appendCanonicalID(dst, raw []byte) []byte {
 		if bytes.IndexByte(body, '\\') < 0 {
 			return append(dst, body...)
 		}
-		return appendUnescaped(dst, body)
+		dst, _ = lex.AppendUnescaped(dst, body)
+		return dst
 	case raw[0] == 'n':
 		return append(dst, "null"...)
 	default:

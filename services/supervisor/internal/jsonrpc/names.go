@@ -2,8 +2,9 @@ package jsonrpc
 
 import (
 	"fmt"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // name is a member of the envelope.
@@ -42,7 +43,7 @@ func (n name) String() string {
 // spelling counts as that.
 func envelopeName(key []byte, escaped bool) (n name, exact bool) {
 	if escaped {
-		key = appendUnescaped(nil, key)
+		key, _ = lex.AppendUnescaped(nil, key)
 	}
 	switch string(key) {
 	case "jsonrpc":
@@ -69,7 +70,7 @@ func envelopeName(key []byte, escaped bool) (n name, exact bool) {
 // matches says whether a key equals an ASCII name under case folding, and whether it equals it exactly.
 func matches(key []byte, escaped bool, name string) (folded, exact bool) {
 	if escaped {
-		key = appendUnescaped(nil, key)
+		key, _ = lex.AppendUnescaped(nil, key)
 	}
 	if string(key) == name {
 		return true, true
@@ -92,10 +93,10 @@ func foldsTo(key []byte, name string) bool {
 		switch {
 		case c < utf8.RuneSelf:
 			i++
-		case c == 0xc5 && at(key, i+1) == 0xbf:
+		case c == 0xc5 && lex.At(key, i+1) == 0xbf:
 			c = 's'
 			i += 2
-		case c == 0xe2 && at(key, i+1) == 0x84 && at(key, i+2) == 0xaa:
+		case c == 0xe2 && lex.At(key, i+1) == 0x84 && lex.At(key, i+2) == 0xaa:
 			c = 'k'
 			i += 3
 		default:
@@ -115,82 +116,49 @@ func lower(c byte) byte {
 	return c
 }
 
-// AppendFolded appends name with every character replaced by the smallest that equals it under Unicode's simple case
-// folding: two names fold alike exactly if encoding/json, ignoring case, takes one for the other. Bytes that are not
-// UTF-8 stay.
-func AppendFolded(dst, name []byte) []byte {
-	for i := 0; i < len(name); {
-		if c := name[i]; c < utf8.RuneSelf {
-			if 'a' <= c && c <= 'z' {
-				c &^= 0x20
-			}
-			dst = append(dst, c)
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRune(name[i:])
-		if r == utf8.RuneError && n == 1 {
-			dst = append(dst, name[i])
-			i++
-			continue
-		}
-		for {
-			next := unicode.SimpleFold(r)
-			if next <= r {
-				r = next
-				break
-			}
-			r = next
-		}
-		dst = utf8.AppendRune(dst, r)
-		i += n
-	}
-	return dst
-}
-
 // DuplicateNames says whether the object params, which must be valid JSON, is ambiguous at its top level: a name occurs
 // twice, or differs from one of the known names only in case (see AppendFolded). The error is an *Error with
 // CodeInvalidRequest that names the member. Anything but an object has no names.
 func DuplicateNames(params []byte, known ...string) error {
-	i := skipSpace(params, 0)
-	if at(params, i) != '{' {
+	i := lex.SkipSpace(params, 0)
+	if lex.At(params, i) != '{' {
 		return nil
 	}
 	folded := make(map[string]string, len(known))
 	var scratch []byte
 	for _, k := range known {
-		scratch = AppendFolded(scratch[:0], []byte(k))
+		scratch = lex.AppendFolded(scratch[:0], []byte(k))
 		folded[string(scratch)] = k
 	}
 	seen := make(map[string]struct{}, len(known))
-	var s Scanner
-	i = skipSpace(params, i+1)
-	for at(params, i) == '"' {
-		key, escaped, next := memberName(params, i)
+	var nesting lex.Nesting
+	i = lex.SkipSpace(params, i+1)
+	for lex.At(params, i) == '"' {
+		key, escaped, next := lex.Member(params, i)
 		if next < 0 {
 			return nil
 		}
 		if escaped {
-			key = appendUnescaped(nil, key)
+			key, _ = lex.AppendUnescaped(nil, key)
 		}
 		if _, twice := seen[string(key)]; twice {
 			return &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("ambiguous params: the name %.40q occurs twice", key)}
 		}
 		seen[string(key)] = struct{}{}
-		scratch = AppendFolded(scratch[:0], key)
+		scratch = lex.AppendFolded(scratch[:0], key)
 		if k, ok := folded[string(scratch)]; ok && k != string(key) {
 			return &Error{
 				Code:    CodeInvalidRequest,
 				Message: fmt.Sprintf("ambiguous params: the name %.40q differs from %q only in case", key, k),
 			}
 		}
-		if i = s.value(params, next, 1); i < 0 {
+		if i = nesting.ValueEnd(params, next, 1); i < 0 {
 			return nil
 		}
-		if i = skipSpace(params, i); at(params, i) != ',' {
+		if i = lex.SkipSpace(params, i); lex.At(params, i) != ',' {
 			return nil
 		}
-		i = skipSpace(params, i+1)
+		i = lex.SkipSpace(params, i+1)
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package jsonrpc
 
+import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+
 const (
 	// maxPeekedName is the longest spelling of a name that is looked at: "method" with every character escaped, and more.
 	maxPeekedName = 64
@@ -86,7 +88,7 @@ func (p *peeker) feedText(b []byte, i int) int {
 		p.add(b[i])
 		return i + 1
 	}
-	end := plainEnd(b, i)
+	end := lex.PlainEnd(b, i)
 	if p.keep && !p.over {
 		for _, c := range b[i:min(end, i+maxPeekedValue+1)] {
 			p.add(c)
@@ -178,6 +180,6 @@ func (p *peeker) endMember() {
 
 // scalar says whether value is one valid JSON scalar.
 func scalar(value []byte) bool {
-	var s Scanner
-	return len(value) > 0 && s.value(value, 0, 0) == len(value)
+	var n lex.Nesting
+	return len(value) > 0 && n.ValueEnd(value, 0, 0) == len(value)
 }

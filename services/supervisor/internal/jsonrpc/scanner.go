@@ -1,15 +1,11 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"fmt"
-	"math"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
-
-// maxDepth is how deep arrays and objects may nest in a message.
-const maxDepth = 10000
-
-// tooDeep is the index that stands for passing maxDepth.
-const tooDeep = math.MinInt
 
 // A Scanner checks lines and finds in them what routing needs, in one pass and, unless a name or a remembered string is
 // escaped, without allocating. The zero value is ready. It is not safe for concurrent use.
@@ -19,7 +15,7 @@ const tooDeep = math.MinInt
 // that are not UTF-8 and surrogate escapes that pair with nothing are the receiver's to judge. A byte order mark is not
 // JSON.
 type Scanner struct {
-	spill []uint64 // outer levels of nesting, 64 to a word: 1 is an object
+	nesting lex.Nesting
 }
 
 // Scan checks one line and fills m. The error is CodeParse if the line is not JSON, and CodeInvalidRequest if it is JSON
@@ -35,13 +31,13 @@ type Scanner struct {
 // told, also on error; an id that occurs twice is not.
 func (s *Scanner) Scan(line []byte, m *Message) *Error {
 	*m = Message{Raw: line}
-	i := skipSpace(line, 0)
-	switch at(line, i) {
+	i := lex.SkipSpace(line, 0)
+	switch lex.At(line, i) {
 	case '{':
 		return s.envelope(line, i+1, m)
 	case '[':
-		if i = s.value(line, i, 0); i >= 0 {
-			i = textEnd(line, i)
+		if i = s.nesting.ValueEnd(line, i, 0); i >= 0 {
+			i = lex.TextEnd(line, i)
 		}
 		if i < 0 {
 			return syntaxError(line, i)
@@ -49,8 +45,8 @@ func (s *Scanner) Scan(line []byte, m *Message) *Error {
 		m.Kind = KindBatch
 		return nil
 	}
-	if i = s.value(line, i, 0); i >= 0 {
-		i = textEnd(line, i)
+	if i = s.nesting.ValueEnd(line, i, 0); i >= 0 {
+		i = lex.TextEnd(line, i)
 	}
 	if i < 0 {
 		return syntaxError(line, i)
@@ -63,33 +59,33 @@ func (s *Scanner) envelope(b []byte, i int, m *Message) *Error {
 	var seen [nameCount]bool
 	var problem string
 	for first := true; ; first = false {
-		if i = skipSpace(b, i); first && at(b, i) == '}' {
+		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
 			i++
 			break
 		}
-		key, escaped, next := memberName(b, i)
+		key, escaped, next := lex.Member(b, i)
 		if next < 0 {
 			return syntaxError(b, next)
 		}
 		n, exact := envelopeName(key, escaped)
 		i = next
-		if n == nameParams && at(b, i) == '{' {
+		if n == nameParams && lex.At(b, i) == '{' {
 			var p string
 			if next, p = s.params(b, i+1, m); p != "" && problem == "" {
 				problem = p
 			}
 		} else {
-			next = s.value(b, i, 1)
+			next = s.nesting.ValueEnd(b, i, 1)
 		}
 		if next < 0 {
 			return syntaxError(b, next)
 		}
 		value := b[i:next:next]
-		if i = next; at(b, i) != ',' && at(b, i) != '}' {
-			i = skipSpace(b, i)
+		if i = next; lex.At(b, i) != ',' && lex.At(b, i) != '}' {
+			i = lex.SkipSpace(b, i)
 		}
-		last := at(b, i) == '}'
-		if !last && at(b, i) != ',' {
+		last := lex.At(b, i) == '}'
+		if !last && lex.At(b, i) != ',' {
 			return syntaxError(b, ^i)
 		}
 		i++
@@ -104,7 +100,7 @@ func (s *Scanner) envelope(b []byte, i int, m *Message) *Error {
 			break
 		}
 	}
-	if i = textEnd(b, i); i < 0 {
+	if i = lex.TextEnd(b, i); i < 0 {
 		return syntaxError(b, i)
 	}
 	switch {
@@ -166,23 +162,23 @@ func (m *Message) member(n name, exact, again bool, key, value []byte) (problem 
 func (s *Scanner) params(b []byte, i int, m *Message) (next int, problem string) {
 	sessions, updates := 0, 0
 	for first := true; ; first = false {
-		if i = skipSpace(b, i); first && at(b, i) == '}' {
+		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
 			return i + 1, problem
 		}
-		key, escaped, next := memberName(b, i)
+		key, escaped, next := lex.Member(b, i)
 		if next < 0 {
 			return next, ""
 		}
 		i = next
 		session, sessionExact := matches(key, escaped, "sessionId")
 		update, updateExact := matches(key, escaped, "update")
-		if updateExact && at(b, i) == '{' {
+		if updateExact && lex.At(b, i) == '{' {
 			var p string
 			if next, p = s.update(b, i+1, m); p != "" && problem == "" {
 				problem = p
 			}
 		} else {
-			next = s.value(b, i, 2)
+			next = s.nesting.ValueEnd(b, i, 2)
 		}
 		if next < 0 {
 			return next, ""
@@ -201,10 +197,10 @@ func (s *Scanner) params(b []byte, i int, m *Message) (next int, problem string)
 			}
 		}
 		i = next
-		if at(b, i) != ',' && at(b, i) != '}' {
-			i = skipSpace(b, i)
+		if lex.At(b, i) != ',' && lex.At(b, i) != '}' {
+			i = lex.SkipSpace(b, i)
 		}
-		if c := at(b, i); c == '}' {
+		if c := lex.At(b, i); c == '}' {
 			return i + 1, problem
 		} else if c != ',' {
 			return ^i, ""
@@ -217,16 +213,16 @@ func (s *Scanner) params(b []byte, i int, m *Message) (next int, problem string)
 func (s *Scanner) update(b []byte, i int, m *Message) (next int, problem string) {
 	kinds := 0
 	for first := true; ; first = false {
-		if i = skipSpace(b, i); first && at(b, i) == '}' {
+		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
 			return i + 1, problem
 		}
-		key, escaped, next := memberName(b, i)
+		key, escaped, next := lex.Member(b, i)
 		if next < 0 {
 			return next, ""
 		}
 		i = next
 		kind, exact := matches(key, escaped, "sessionUpdate")
-		if next = s.value(b, i, 3); next < 0 {
+		if next = s.nesting.ValueEnd(b, i, 3); next < 0 {
 			return next, ""
 		}
 		if kind {
@@ -238,10 +234,10 @@ func (s *Scanner) update(b []byte, i int, m *Message) (next int, problem string)
 			}
 		}
 		i = next
-		if at(b, i) != ',' && at(b, i) != '}' {
-			i = skipSpace(b, i)
+		if lex.At(b, i) != ',' && lex.At(b, i) != '}' {
+			i = lex.SkipSpace(b, i)
 		}
-		if c := at(b, i); c == '}' {
+		if c := lex.At(b, i); c == '}' {
 			return i + 1, problem
 		} else if c != ',' {
 			return ^i, ""
@@ -250,194 +246,19 @@ func (s *Scanner) update(b []byte, i int, m *Message) (next int, problem string)
 	}
 }
 
-// memberName scans a member's name at i and the colon after it, and returns the name's body, whether it is escaped, and the
-// index of its value.
-func memberName(b []byte, i int) (key []byte, escaped bool, next int) {
-	if at(b, i) != '"' {
-		return nil, false, ^i
-	}
-	end, escaped := stringEnd(b, i+1)
-	if end < 0 {
-		return nil, false, end
-	}
-	key = b[i+1 : end-1]
-	if at(b, end) != ':' {
-		if end = skipSpace(b, end); at(b, end) != ':' {
-			return nil, false, ^end
-		}
-	}
-	end++
-	if at(b, end) <= ' ' {
-		end = skipSpace(b, end)
-	}
-	return key, escaped, end
-}
-
-// textEnd returns len(b) if only white space is left.
-func textEnd(b []byte, i int) int {
-	if i = skipSpace(b, i); i < len(b) {
-		return ^i
-	}
-	return i
-}
-
-// value checks the value that starts at i, inside of depth arrays and objects, and returns the index after it. A
-// negative index is the complement of where it is wrong, or tooDeep.
-func (s *Scanner) value(b []byte, i, depth int) int {
-	var inner uint64 // the innermost levels: 1 is an object
-	n := 0           // levels opened here
-	s.spill = s.spill[:0]
-
-value:
-	switch c := at(b, i); c {
-	case '"':
-		if i, _ = stringEnd(b, i+1); i < 0 {
-			return i
-		}
-	case '{', '[':
-		if depth+n >= maxDepth {
-			return tooDeep
-		}
-		if n > 0 && n&63 == 0 {
-			s.spill = append(s.spill, inner)
-			inner = 0
-		}
-		n++
-		inner <<= 1
-		i++
-		if at(b, i) <= ' ' {
-			i = skipSpace(b, i)
-		}
-		if c == '{' {
-			inner |= 1
-			if at(b, i) != '}' {
-				goto key
-			}
-		} else if at(b, i) != ']' {
-			goto value
-		}
-		i++
-		goto pop
-	case 't':
-		if i+4 > len(b) || string(b[i:i+4]) != "true" {
-			return ^i
-		}
-		i += 4
-	case 'f':
-		if i+5 > len(b) || string(b[i:i+5]) != "false" {
-			return ^i
-		}
-		i += 5
-	case 'n':
-		if i+4 > len(b) || string(b[i:i+4]) != "null" {
-			return ^i
-		}
-		i += 4
-	default:
-		if i = numberEnd(b, i); i < 0 {
-			return i
-		}
-	}
-
-after:
-	if n == 0 {
-		return i
-	}
-	if at(b, i) <= ' ' {
-		i = skipSpace(b, i)
-	}
-	switch at(b, i) {
-	case ',':
-		i++
-		if at(b, i) <= ' ' {
-			i = skipSpace(b, i)
-		}
-		if inner&1 == 0 {
-			goto value
-		}
-		goto key
-	case '}':
-		if inner&1 == 0 {
-			return ^i
-		}
-	case ']':
-		if inner&1 != 0 {
-			return ^i
-		}
-	default:
-		return ^i
-	}
-	i++
-
-pop:
-	n--
-	inner >>= 1
-	if n > 0 && n&63 == 0 {
-		inner = s.spill[len(s.spill)-1]
-		s.spill = s.spill[:len(s.spill)-1]
-	}
-	goto after
-
-key:
-	if _, _, i = memberName(b, i); i < 0 {
-		return i
-	}
-	goto value
-}
-
-// numberEnd checks the number at i and returns the index after it, or the complement of where it is wrong.
-func numberEnd(b []byte, i int) int {
-	if at(b, i) == '-' {
-		i++
-	}
-	switch c := at(b, i); {
-	case c == '0':
-		i++
-	case '1' <= c && c <= '9':
-		i = digitsEnd(b, i)
-	default:
-		return ^i
-	}
-	if at(b, i) == '.' {
-		from := i + 1
-		if i = digitsEnd(b, from); i == from {
-			return ^i
-		}
-	}
-	if at(b, i)|0x20 == 'e' {
-		i++
-		if c := at(b, i); c == '+' || c == '-' {
-			i++
-		}
-		from := i
-		if i = digitsEnd(b, from); i == from {
-			return ^i
-		}
-	}
-	return i
-}
-
-func digitsEnd(b []byte, i int) int {
-	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-		i++
-	}
-	return i
-}
-
 // unquote returns what a valid string literal stands for: a part of it, or a copy if it has escapes. Never nil.
 func unquote(literal []byte) []byte {
 	body := literal[1 : len(literal)-1]
-	for i := range body {
-		if body[i] == '\\' {
-			return appendUnescaped(make([]byte, 0, len(body)), body)
-		}
+	if bytes.IndexByte(body, '\\') >= 0 {
+		text, _ := lex.AppendUnescaped(make([]byte, 0, len(body)), body)
+		return text
 	}
 	return body[:len(body):len(body)]
 }
 
 func syntaxError(b []byte, i int) *Error {
-	if i == tooDeep {
-		return &Error{Code: CodeParse, Message: fmt.Sprintf("invalid JSON: nested deeper than %d", maxDepth)}
+	if i == lex.TooDeep {
+		return &Error{Code: CodeParse, Message: fmt.Sprintf("invalid JSON: nested deeper than %d", lex.MaxDepth)}
 	}
 	i = ^i
 	if i >= len(b) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // update300 is a session/update as agents send them by the thousand.
@@ -118,8 +120,8 @@ func TestScanBoundsDepth(t *testing.T) {
 		depth int // inside of the envelope
 		ok    bool
 	}{
-		{"as deep as allowed", maxDepth - 1, true},
-		{"one deeper", maxDepth, false},
+		{"as deep as allowed", lex.MaxDepth - 1, true},
+		{"one deeper", lex.MaxDepth, false},
 		{"a million deep", 1_000_000, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -102,19 +103,22 @@ func TestWriterKeepsFramesOfManyWritersApart(t *testing.T) {
 			next := make([]int, writers)
 			count := 0
 			for line := range strings.Lines(string(all)) {
-				var id, n int
-				var body string
-				if _, err := fmt.Sscanf(line, "%d %d %s\n", &id, &n, &body); err != nil {
-					t.Fatalf("%.60q: %v", line, err)
+				fields := strings.Fields(line)
+				if len(fields) != 3 {
+					t.Fatalf("%.60q is no frame", line)
+				}
+				id, errID := strconv.Atoi(fields[0])
+				n, errN := strconv.Atoi(fields[1])
+				if body := fields[2]; errID != nil || errN != nil || id >= writers {
+					t.Fatalf("%.60q is no frame", line)
+				} else if want := 1 + (n*7919)%90000; len(body) != want || strings.Trim(body, string(rune('a'+id))) != "" {
+					t.Fatalf("frame %d of writer %d was mixed or cut", n, id)
 				}
 				if n != next[id] {
 					t.Fatalf("writer %d: frame %d came where %d was due", id, n, next[id])
 				}
 				next[id]++
 				count++
-				if want := 1 + (n*7919)%90000; len(body) != want || strings.Trim(body, string(rune('a'+id))) != "" {
-					t.Fatalf("frame %d of writer %d was mixed or cut", n, id)
-				}
 			}
 			if count != writers*frames {
 				t.Errorf("%d frames came, want %d", count, writers*frames)

@@ -1,0 +1,189 @@
+// Package lex knows the grammar of JSON as bytes: where a string, a number or a value ends, what an escaped string stands
+// for, and when two names differ only in case. It decodes nothing else and knows nothing of messages.
+//
+// Functions that look for an end return the index after it, or, where the text is wrong, the complement (^i, which is
+// negative) of the index of the first byte that cannot stand there.
+package lex
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+const (
+	lows  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// At is b[i], or NUL past the end; NUL is nowhere valid between JSON tokens.
+func At(b []byte, i int) byte {
+	if i < len(b) {
+		return b[i]
+	}
+	return 0
+}
+
+// SkipSpace returns the index of the first byte from i on that is not JSON white space.
+func SkipSpace(b []byte, i int) int {
+	for i < len(b) {
+		switch b[i] {
+		case ' ', '\t', '\r', '\n':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// special marks, with the high bit of each of x's eight bytes, those that end a run of plain string bytes: a quote, a
+// backslash, a control character. Marks above the lowest one may be false.
+func special(x uint64) uint64 {
+	q := x ^ lows*'"'
+	s := x ^ lows*'\\'
+	return ((q-lows)&^q | (s-lows)&^s | (x-lows*0x20)&^x) & highs
+}
+
+// PlainEnd returns the index of the first quote, backslash or control character from i on, or len(b).
+func PlainEnd(b []byte, i int) int {
+	for ; i+32 <= len(b); i += 32 {
+		w := b[i : i+32 : i+32]
+		m0 := special(binary.LittleEndian.Uint64(w))
+		if m0 != 0 {
+			return i + bits.TrailingZeros64(m0)>>3
+		}
+		m1 := special(binary.LittleEndian.Uint64(w[8:]))
+		if m1 != 0 {
+			return i + 8 + bits.TrailingZeros64(m1)>>3
+		}
+		m2 := special(binary.LittleEndian.Uint64(w[16:]))
+		m3 := special(binary.LittleEndian.Uint64(w[24:]))
+		if m2 != 0 {
+			return i + 16 + bits.TrailingZeros64(m2)>>3
+		}
+		if m3 != 0 {
+			return i + 24 + bits.TrailingZeros64(m3)>>3
+		}
+	}
+	for ; i+8 <= len(b); i += 8 {
+		if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' || c == '\\' || c < 0x20 {
+			return i
+		}
+	}
+	return i
+}
+
+// StringEnd checks the string whose body starts at i and returns the index after its closing quote, and whether it has
+// escapes. A negative index is the complement of where it is wrong.
+func StringEnd(b []byte, i int) (end int, escaped bool) {
+	for {
+		i = PlainEnd(b, i)
+		switch At(b, i) {
+		case '"':
+			return i + 1, escaped
+		case '\\':
+			n := escapeLen(b, i)
+			if n == 0 {
+				return ^i, escaped
+			}
+			i += n
+			escaped = true
+		default:
+			return ^i, escaped
+		}
+	}
+}
+
+// escapeLen returns the length of the escape sequence at i, or 0 if it is none.
+func escapeLen(b []byte, i int) int {
+	switch At(b, i+1) {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b, i+2); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+// hex4 reads four hexadecimal digits at i.
+func hex4(b []byte, i int) (r rune, ok bool) {
+	if i+4 > len(b) {
+		return 0, false
+	}
+	for _, c := range b[i : i+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// AppendUnescaped appends what the valid string body stands for. A surrogate that is half of no pair is kept as the
+// three bytes that UTF-8 would have for it, so that different strings stay different; such a result is not UTF-8, and
+// paired is false.
+func AppendUnescaped(dst, body []byte) (text []byte, paired bool) {
+	paired = true
+	for {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 || i+1 >= len(body) {
+			return append(dst, body...), paired
+		}
+		dst = append(dst, body[:i]...)
+		e := body[i+1]
+		body = body[i+2:]
+		switch e {
+		case 'b':
+			e = '\b'
+		case 'f':
+			e = '\f'
+		case 'n':
+			e = '\n'
+		case 'r':
+			e = '\r'
+		case 't':
+			e = '\t'
+		case 'u':
+			var n int
+			var whole bool
+			dst, n, whole = appendRune(dst, body)
+			body = body[n:]
+			paired = paired && whole
+			continue
+		}
+		dst = append(dst, e)
+	}
+}
+
+// appendRune appends what the digits after a \u, and perhaps a second escape, stand for, and returns how many bytes they
+// took.
+func appendRune(dst, digits []byte) (text []byte, n int, paired bool) {
+	r, ok := hex4(digits, 0)
+	switch {
+	case !ok:
+		return dst, 0, false
+	case r < 0xd800 || r > 0xdfff:
+		return utf8.AppendRune(dst, r), 4, true
+	case r < 0xdc00 && At(digits, 4) == '\\' && At(digits, 5) == 'u':
+		if low, _ := hex4(digits, 6); low >= 0xdc00 && low <= 0xdfff {
+			return utf8.AppendRune(dst, 0x10000+(r-0xd800)<<10+(low-0xdc00)), 10, true
+		}
+	}
+	return append(dst, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f), 4, false
+}

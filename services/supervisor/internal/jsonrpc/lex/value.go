@@ -1,0 +1,189 @@
+package lex
+
+import "math"
+
+// MaxDepth is how deep arrays and objects may nest.
+const MaxDepth = 10000
+
+// TooDeep is what ValueEnd returns for a value that nests deeper than MaxDepth.
+const TooDeep = math.MinInt
+
+// Nesting is the scratch memory of ValueEnd, kept for the next call. The zero value is ready. It is not safe for
+// concurrent use.
+type Nesting struct {
+	outer []uint64 // outer levels, 64 to a word: 1 is an object
+}
+
+// ValueEnd checks the value that starts at i, inside of depth arrays and objects, and returns the index after it, or
+// TooDeep.
+func (s *Nesting) ValueEnd(b []byte, i, depth int) int {
+	var inner uint64 // the innermost levels: 1 is an object
+	n := 0           // levels opened here
+	s.outer = s.outer[:0]
+
+value:
+	switch c := At(b, i); c {
+	case '"':
+		if i, _ = StringEnd(b, i+1); i < 0 {
+			return i
+		}
+	case '{', '[':
+		if depth+n >= MaxDepth {
+			return TooDeep
+		}
+		if n > 0 && n&63 == 0 {
+			s.outer = append(s.outer, inner)
+			inner = 0
+		}
+		n++
+		inner <<= 1
+		i++
+		if At(b, i) <= ' ' {
+			i = SkipSpace(b, i)
+		}
+		if c == '{' {
+			inner |= 1
+			if At(b, i) != '}' {
+				goto key
+			}
+		} else if At(b, i) != ']' {
+			goto value
+		}
+		i++
+		goto pop
+	case 't':
+		if i+4 > len(b) || string(b[i:i+4]) != "true" {
+			return ^i
+		}
+		i += 4
+	case 'f':
+		if i+5 > len(b) || string(b[i:i+5]) != "false" {
+			return ^i
+		}
+		i += 5
+	case 'n':
+		if i+4 > len(b) || string(b[i:i+4]) != "null" {
+			return ^i
+		}
+		i += 4
+	default:
+		if i = NumberEnd(b, i); i < 0 {
+			return i
+		}
+	}
+
+after:
+	if n == 0 {
+		return i
+	}
+	if At(b, i) <= ' ' {
+		i = SkipSpace(b, i)
+	}
+	switch At(b, i) {
+	case ',':
+		i++
+		if At(b, i) <= ' ' {
+			i = SkipSpace(b, i)
+		}
+		if inner&1 == 0 {
+			goto value
+		}
+		goto key
+	case '}':
+		if inner&1 == 0 {
+			return ^i
+		}
+	case ']':
+		if inner&1 != 0 {
+			return ^i
+		}
+	default:
+		return ^i
+	}
+	i++
+
+pop:
+	n--
+	inner >>= 1
+	if n > 0 && n&63 == 0 {
+		inner = s.outer[len(s.outer)-1]
+		s.outer = s.outer[:len(s.outer)-1]
+	}
+	goto after
+
+key:
+	if _, _, i = Member(b, i); i < 0 {
+		return i
+	}
+	goto value
+}
+
+// NumberEnd checks the number at i.
+func NumberEnd(b []byte, i int) int {
+	if At(b, i) == '-' {
+		i++
+	}
+	switch c := At(b, i); {
+	case c == '0':
+		i++
+	case '1' <= c && c <= '9':
+		i = digitsEnd(b, i)
+	default:
+		return ^i
+	}
+	if At(b, i) == '.' {
+		from := i + 1
+		if i = digitsEnd(b, from); i == from {
+			return ^i
+		}
+	}
+	if At(b, i)|0x20 == 'e' {
+		i++
+		if c := At(b, i); c == '+' || c == '-' {
+			i++
+		}
+		from := i
+		if i = digitsEnd(b, from); i == from {
+			return ^i
+		}
+	}
+	return i
+}
+
+func digitsEnd(b []byte, i int) int {
+	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+// Member checks an object's member at i as far as its value. It returns the body of the name, whether that is escaped, and
+// the index of the value.
+func Member(b []byte, i int) (key []byte, escaped bool, next int) {
+	if At(b, i) != '"' {
+		return nil, false, ^i
+	}
+	end, escaped := StringEnd(b, i+1)
+	if end < 0 {
+		return nil, false, end
+	}
+	key = b[i+1 : end-1]
+	if At(b, end) != ':' {
+		if end = SkipSpace(b, end); At(b, end) != ':' {
+			return nil, false, ^end
+		}
+	}
+	end++
+	if At(b, end) <= ' ' {
+		end = SkipSpace(b, end)
+	}
+	return key, escaped, end
+}
+
+// TextEnd checks that from i on there is only white space.
+func TextEnd(b []byte, i int) int {
+	if i = SkipSpace(b, i); i < len(b) {
+		return ^i
+	}
+	return i
+}
