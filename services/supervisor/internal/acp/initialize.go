@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ type Capability struct {
 
 // RewriteInitialize returns the line of an initialize request with the flags set, and with what handlers add to
 // clientCapabilities._meta (names to raw JSON values). Members that it does not set keep their bytes.
-func RewriteInitialize(line []byte, flags []Capability, meta map[string][]byte) ([]byte, error) {
+func RewriteInitialize(line []byte, flags []Capability, meta map[string]json.RawMessage) ([]byte, error) {
 	var err error
 	for _, f := range flags {
 		path := append([]string{"params", "clientCapabilities"}, strings.Split(f.Path, ".")...)

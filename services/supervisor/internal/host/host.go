@@ -1,0 +1,271 @@
+// Package host puts the parts together and takes them down in order: the handlers, the agent, the link between agent
+// and front, and the admin socket. It is the only package that knows them all; it decides nothing that they do.
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/front"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"google.golang.org/grpc"
+)
+
+// The ways that a supervisor runs.
+const (
+	ModeRun     = "run"
+	ModeObserve = "observe"
+)
+
+// stopTimeout bounds how long the handlers may take to stop; the agent has its own grace.
+const stopTimeout = 5 * time.Second
+
+// Options say what is run, and with what.
+type Options struct {
+	// Command is the agent's command line. Required.
+	Command []string
+	// Config is the configuration. Required.
+	Config *config.Config
+	// Mode is ModeRun or ModeObserve.
+	Mode string
+	// Routes are those that flags name; they override the configuration's.
+	Routes map[string]string
+	// AgentName overrides the configured name of the agent.
+	AgentName string
+	// Stdin and Stdout are the front's; Stderr gets the agent's standard error.
+	Stdin, Stdout, Stderr *os.File
+	Version               string
+	// HandlerDir is the folder where acphost's own handlers stand.
+	HandlerDir string
+	// Admin: serve the admin socket.
+	Admin  bool
+	Logger *slog.Logger
+}
+
+// Run runs an agent for the front on standard input and output until one of them is gone or ctx ends, and returns the
+// exit status: the agent's own, 128 and the signal's number if one ended it, 127 if its command is not there, 1 if
+// something of acphost's own did not start.
+func Run(ctx context.Context, o Options) int {
+	h := &host{opts: o, log: o.Logger, started: time.Now()}
+	status, err := h.run(ctx)
+	if err != nil {
+		h.log.Error(err.Error())
+	}
+	return status
+}
+
+// host is one running supervisor.
+type host struct {
+	opts       Options
+	log        *slog.Logger
+	started    time.Time
+	protection protection
+	handlers   *handlers
+	book       *session.Book
+	gate       *gate.Gate
+	agent      *agent.Process
+	link       *link.Link
+	admin      *admin.Server
+}
+
+// protection says which walls stand.
+type protection struct {
+	undumpable bool
+	notes      []string
+}
+
+func (h *host) run(ctx context.Context) (status int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h.protect()
+	observe := h.opts.Mode == ModeObserve
+	instance := newInstance()
+
+	// The admin socket comes first, since its folder is one of those that no agent may touch.
+	if h.opts.Admin {
+		if h.admin, err = h.serveAdmin(); err != nil {
+			h.log.Warn("no admin socket: this supervisor cannot be looked into", "error", err)
+		} else {
+			defer h.admin.Stop()
+		}
+	}
+	protected := h.protectedPaths()
+	if h.handlers, err = newHandlers(h.opts, instance, protected, h.log); err != nil {
+		return 1, err
+	}
+	if !observe {
+		h.handlers.start(ctx)
+		defer h.stopHandlers()
+	}
+	h.book = session.New(session.Options{
+		Agent:      h.agentName(),
+		ExtraRoots: extraRoots(h.opts.Config),
+		Opened:     h.handlers.hold,
+		Closed:     h.handlers.drop,
+	})
+	h.gate = gate.New(gate.Options{
+		Policy:    h.policy(),
+		Enforced:  h.handlers.policySet(),
+		Protected: protected,
+		Logger:    h.log,
+	})
+	if h.agent, err = h.startAgent(); err != nil {
+		return exitOf(err), fmt.Errorf("start the agent: %w", err)
+	}
+	h.link = link.New(h.linkOptions(observe))
+	if h.admin != nil {
+		h.admin.Ready()
+	}
+	reason, cause := h.link.Run(ctx)
+	return h.finish(reason, cause)
+}
+
+// finish stops the agent and says how it all ended.
+func (h *host) finish(reason link.Reason, cause error) (int, error) {
+	stop, cancel := context.WithTimeout(context.Background(), h.agentStopTimeout())
+	defer cancel()
+	if err := h.agent.Stop(stop); err != nil {
+		h.log.Warn("the agent could not be stopped cleanly", "error", err)
+	}
+	exit := h.agent.Exit()
+	switch reason {
+	case link.NotReady, link.NoInitialize:
+		return 1, cause
+	case link.AgentGone:
+		if exit.Status() != 0 {
+			return exit.Status(), fmt.Errorf("the agent is gone: %s", exit)
+		}
+		if cause != nil {
+			return 1, cause
+		}
+	}
+	return exit.Status(), nil
+}
+
+func (h *host) agentStopTimeout() time.Duration {
+	return 3*stopGrace(h.opts.Config) + stopTimeout
+}
+
+func (h *host) protect() {
+	if err := proc.Undumpable(); err != nil {
+		h.protection.notes = append(h.protection.notes, fmt.Sprintf("the supervisor can be traced by processes of the same user: %v", err))
+		h.log.Warn("the supervisor can be traced by processes of the same user", "error", err)
+		return
+	}
+	h.protection.undumpable = true
+}
+
+func (h *host) startAgent() (*agent.Process, error) {
+	cfg := h.opts.Config.Proto.GetAgent()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find acphost's own program: %w", err)
+	}
+	return agent.Start(agent.Spec{
+		Name:       h.agentName(),
+		Command:    h.opts.Command,
+		Env:        os.Environ(),
+		User:       cfg.GetUser(),
+		NoLandlock: cfg.GetNoLandlock(),
+		StopGrace:  stopGrace(h.opts.Config),
+		Stderr:     h.opts.Stderr,
+		Guard:      []string{self, "guard"},
+		Logger:     h.log,
+	})
+}
+
+func (h *host) linkOptions(observe bool) link.Options {
+	cfg := h.opts.Config.Proto
+	o := link.Options{
+		Front:             front.NewStdio(h.opts.Stdin, h.opts.Stdout),
+		Agent:             agentEnd{h.agent},
+		Ready:             h.handlers.ready,
+		Conn:              h.handlers.conn,
+		Book:              h.book,
+		Gate:              h.gate,
+		Place:             h.place,
+		Quirk:             h.quirk,
+		AgentName:         h.agentName(),
+		Observe:           observe,
+		RefuseStale:       cfg.GetWorkspace().GetStaleWrites() == "refuse",
+		InitializeTimeout: initializeTimeout(h.opts.Config),
+		Limits: link.Limits{
+			MaxMessage:   int(cfg.GetLimits().GetMaxMessageBytes()),
+			MaxQueued:    int(cfg.GetLimits().GetMaxQueuedRequests()),
+			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
+			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
+		},
+		Logger: h.log,
+	}
+	o.Display = func(sink display.Sink) *display.Display {
+		return display.New(display.Options{
+			Sink:   sink,
+			Conn:   func() (grpc.ClientConnInterface, error) { return h.handlers.conn(kindTerminal) },
+			Logger: h.log,
+		})
+	}
+	return o
+}
+
+func (h *host) stopHandlers() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	h.handlers.stop(ctx)
+}
+
+// policy reaches whoever decides; nil where questions are routed to the front.
+func (h *host) policy() gate.Policy {
+	if h.opts.Mode == ModeObserve || h.handlers.permissionAtFront() {
+		return nil
+	}
+	return func() (grpc.ClientConnInterface, error) { return h.handlers.conn(kindPermission) }
+}
+
+// protectedPaths are acphost's own files, which no agent may touch.
+func (h *host) protectedPaths() []string {
+	paths := h.opts.Config.ProtectedPaths()
+	if h.admin != nil {
+		paths = append(paths, filepath.Dir(h.admin.Path()))
+	}
+	return paths
+}
+
+// agentName is the configured name, or the program's own.
+func (h *host) agentName() string {
+	if h.opts.AgentName != "" {
+		return h.opts.AgentName
+	}
+	if name := h.opts.Config.Proto.GetAgent().GetName(); name != "" {
+		return name
+	}
+	return filepath.Base(h.opts.Command[0])
+}
+
+// exitOf is the exit status for an agent that did not start.
+func exitOf(err error) int {
+	var exit agent.Exit
+	if errors.As(err, &exit) {
+		return exit.Status()
+	}
+	return 1
+}
+
+func newInstance() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails: see crypto/rand
+	return hex.EncodeToString(raw[:])
+}

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// serveAdmin opens the admin socket. What it shows is there once the rest is: see Ready.
+func (h *host) serveAdmin() (*admin.Server, error) {
+	return admin.Start(admin.Options{
+		Socket: h.opts.Config.Proto.GetAdmin().GetSocket(),
+		State:  h,
+		Logger: h.log,
+	})
+}
+
+// Status implements admin.State.
+func (h *host) Status() *supervisorv1.GetStatusResponse {
+	reported := h.link.Reported()
+	out := &supervisorv1.GetStatusResponse{
+		Version:    h.opts.Version,
+		Pid:        int64(os.Getpid()),
+		StartTime:  timestamppb.New(h.started),
+		Mode:       h.opts.Mode,
+		ConfigFile: h.opts.Config.File,
+		Link:       h.link.Counters(),
+		Gate:       h.gate.Counters(),
+		Agent: &supervisorv1.AgentStatus{
+			Name:            h.agentName(),
+			Command:         h.opts.Command,
+			State:           "starting",
+			Pid:             int64(h.agent.PID()),
+			ReportedName:    reported.Name,
+			ReportedVersion: reported.Version,
+			ProtocolVersion: uint32(max(0, reported.ProtocolVersion)),
+			StderrTail:      h.agent.StderrTail(),
+		},
+		Protection: &supervisorv1.Protection{
+			Undumpable:    h.protection.undumpable,
+			AgentLandlock: h.agent.Landlocked(),
+			AgentUser:     h.opts.Config.Proto.GetAgent().GetUser(),
+			Notes:         append(append([]string{}, h.protection.notes...), h.agent.Notes()...),
+		},
+	}
+	if h.admin != nil {
+		out.AdminSocket = h.admin.Path()
+	}
+	if reported.ProtocolVersion > 0 {
+		out.Agent.State = "running"
+	}
+	select {
+	case <-h.agent.Done():
+		out.Agent.State = "exited"
+		out.Agent.Exit = h.agent.Exit().String()
+		out.Agent.Pid = 0
+	default:
+	}
+	return out
+}
+
+// Handlers implements admin.State.
+func (h *host) Handlers() []*supervisorv1.HandlerStatus {
+	var out []*supervisorv1.HandlerStatus
+	if h.opts.Mode == ModeObserve {
+		return nil
+	}
+	table := h.handlers.routesNow()
+	for _, name := range h.handlers.names() {
+		st := h.handlers.byName[name].Status()
+		if table != nil {
+			st.Methods = table.Methods(name)
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// Routes implements admin.State.
+func (h *host) Routes() []*supervisorv1.Route {
+	table := h.handlers.routesNow()
+	if table == nil {
+		return nil
+	}
+	var out []*supervisorv1.Route
+	for _, r := range table.Routes() {
+		out = append(out, r.State())
+	}
+	return out
+}
+
+// Sessions implements admin.State.
+func (h *host) Sessions() []*supervisorv1.Session { return h.book.Snapshot() }
+
+// Terminals implements admin.State.
+func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) {
+	if h.opts.Mode == ModeObserve {
+		return nil, nil
+	}
+	conn, err := h.handlers.conn(kindTerminal)
+	if err != nil {
+		return nil, fmt.Errorf("list terminals: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	res, err := terminalv1.NewTerminalServiceClient(conn).List(ctx, &terminalv1.ListRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("list terminals: %w", err)
+	}
+	var out []*supervisorv1.Terminal
+	for _, t := range res.GetTerminals() {
+		if t.GetReleased() {
+			continue
+		}
+		session := h.book.SessionOf(t.GetScope())
+		if session == "" && h.sharedTerminals() {
+			continue // a sidecar's, of another supervisor
+		}
+		st := &supervisorv1.Terminal{
+			TerminalId:  t.GetTerminalId(),
+			SessionId:   session,
+			Argv:        t.GetArgv(),
+			Cwd:         t.GetCwd(),
+			StartTime:   timestamppb.New(time.UnixMilli(t.GetStartTimeMs())),
+			Running:     t.GetExitStatus() == nil,
+			OutputBytes: t.GetOutputBytes(),
+		}
+		if e := t.GetExitStatus(); e != nil {
+			st.ExitCode = e.ExitCode
+			st.Signal = e.GetSignal()
+		}
+		out = append(out, st)
+	}
+	return out, nil
+}
+
+// sharedTerminals tells whether the terminal handler may serve other supervisors too.
+func (h *host) sharedTerminals() bool {
+	return h.opts.Config.Proto.GetHandlers()[kindTerminal].GetAddress() != ""
+}
+
+var errNotRunning = errors.New("the supervisor is still starting")

@@ -1,0 +1,312 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
+func (l *Link) pumpAgent(ctx context.Context) error {
+	p := &agentPump{Link: l, out: run{to: l.toFront}}
+	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
+	var messages, size uint64
+	for {
+		line, err := r.Next()
+		var long *jsonrpc.TooLong
+		switch {
+		case errors.As(err, &long):
+			if err := p.out.flush(); err != nil {
+				return l.frontFailed(err)
+			}
+			p.tooLong(long)
+		case err != nil:
+			if ferr := p.out.flush(); ferr != nil {
+				return l.frontFailed(ferr)
+			}
+			return err
+		default:
+			messages++
+			size += uint64(len(line))
+			if err := p.line(ctx, line); err != nil {
+				return l.frontFailed(err)
+			}
+		}
+		if !r.Buffered() {
+			if err := p.out.flush(); err != nil {
+				return l.frontFailed(err)
+			}
+			l.counters.agentMessages.Add(messages)
+			l.counters.agentBytes.Add(size)
+			messages, size = 0, 0
+		}
+	}
+}
+
+func (l *Link) frontFailed(err error) error {
+	l.end(FrontGone, err)
+	return err
+}
+
+// agentPump is the state of pumpAgent; one goroutine's.
+type agentPump struct {
+	*Link
+	out  run
+	scan jsonrpc.Scanner
+	msg  jsonrpc.Message
+}
+
+// line takes one line of the agent's. An error means that the front is gone.
+func (p *agentPump) line(ctx context.Context, line []byte) error {
+	m := &p.msg
+	jerr := p.scan.Scan(line, m)
+	if p.opts.Observe {
+		p.observe(m, jerr)
+		return p.out.add(line)
+	}
+	if jerr != nil {
+		return p.malformed(line, m, jerr)
+	}
+	switch m.Kind {
+	case jsonrpc.KindNotification:
+		return p.notification(m)
+	case jsonrpc.KindResponse:
+		return p.response(m)
+	case jsonrpc.KindRequest:
+		return p.request(ctx, m)
+	case jsonrpc.KindBatch:
+		p.counters.refused.Add(1)
+		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, "batches are not part of ACP: send each message on a line of its own")
+		return nil
+	}
+	return nil
+}
+
+// malformed deals with a line that is no message, or no unambiguous one.
+func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Error) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil // blank lines are common and mean nothing
+	}
+	p.counters.refused.Add(1)
+	p.log.Warn("the agent sent a line that is no message; it was dropped",
+		"error", jerr.Message, "bytes", len(line), "begins", excerpt(line))
+	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindRequest {
+		p.refuseAgent(m.ID, jerr.Code, jerr.Message)
+	}
+	// An ambiguous answer to a request of the front's must not leave it waiting.
+	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindResponse && m.ID != nil {
+		if c, ok := p.takeFront(m.ID); ok {
+			p.answered(c, nil, true)
+			p.refuseFront(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent's answer is no valid message: %s", c.method, jerr.Message))
+		}
+	}
+	return nil
+}
+
+// tooLong deals with a line over the limit: whoever waits for it is told.
+func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
+	p.counters.refused.Add(1)
+	p.log.Warn("the agent sent a message over the limit; it was dropped", "bytes", long.Size, "limit", long.Max)
+	switch {
+	case p.opts.Observe:
+	case long.Method != nil && long.ID != nil:
+		p.refuseAgent(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
+	case long.ID != nil:
+		if c, ok := p.takeFront(long.ID); ok {
+			p.answered(c, nil, true)
+			p.refuseFront(c.id, jsonrpc.CodeInternal, c.method+": the agent's answer was dropped: "+tooLongMessage(long))
+		}
+	}
+}
+
+func tooLongMessage(long *jsonrpc.TooLong) string {
+	return fmt.Sprintf("the message has %d bytes, more than the %d that are taken (limits.max_message_bytes)", long.Size, long.Max)
+}
+
+func (p *agentPump) notification(m *jsonrpc.Message) error {
+	switch string(m.Method) {
+	case acp.MethodSessionUpdate:
+		return p.update(m)
+	case acp.MethodCancelRequest:
+		return p.cancelRequest(m)
+	}
+	return p.out.add(m.Raw)
+}
+
+// update folds a session/update and forwards it.
+func (p *agentPump) update(m *jsonrpc.Message) error {
+	switch acp.UpdateKind(m.Update) {
+	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
+		report := acp.Get(m.Params, "update")
+		id := string(m.SessionID)
+		tc := p.opts.Book.ToolCall(id, report)
+		if p.display == nil || !display.Mentions(report) {
+			return p.out.add(m.Raw)
+		}
+		before, line := p.display.Pass(id, m.Raw, tc, "params", "update")
+		for _, b := range before {
+			if err := p.inject(b); err != nil {
+				return err
+			}
+		}
+		if len(line) > 0 && &line[0] == &m.Raw[0] {
+			return p.out.add(line)
+		}
+		return p.inject(line)
+	case acp.UpdateCurrentMode:
+		if mode, ok := acp.String(acp.Get(m.Params, "update", "currentModeId")); ok {
+			p.opts.Book.Mode(string(m.SessionID), mode)
+		}
+	}
+	p.opts.Book.Updated(m.SessionID)
+	return p.out.add(m.Raw)
+}
+
+// inject writes a frame of our own in order.
+func (p *agentPump) inject(frame []byte) error {
+	if err := p.out.flush(); err != nil {
+		return err
+	}
+	return p.toFront.Forward(frame)
+}
+
+// response folds the answer to a request of the front's and forwards it. One without an id, or with an id that nobody
+// waits for, is the front's to make sense of.
+func (p *agentPump) response(m *jsonrpc.Message) error {
+	if m.ID == nil {
+		return p.out.add(m.Raw)
+	}
+	if c, ok := p.takeFront(m.ID); ok {
+		p.answered(c, m.Result, m.Error != nil)
+	}
+	return p.out.add(m.Raw)
+}
+
+// takeFront takes a request of the front's out of the table; its timer, if any, is stopped.
+func (l *Link) takeFront(id []byte) (*frontCall, bool) {
+	c, ok := l.frontCalls.Take(id)
+	if ok {
+		c.stopTimer()
+	}
+	return c, ok
+}
+
+// answered folds what an answer changes.
+func (l *Link) answered(c *frontCall, result []byte, failed bool) {
+	id := jsonrpc.CanonicalID(c.id)
+	switch c.method {
+	case acp.MethodInitialize:
+		if failed {
+			return
+		}
+		init := acp.ParseInitialized(result)
+		l.reported.Store(&init)
+		l.opts.Book.SetProtocolVersion(init.ProtocolVersion)
+		l.routesOn.Store(init.ProtocolVersion <= 1)
+	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
+		l.opts.Book.Opened(id, acp.ParseOpened(result), failed)
+	case acp.MethodSessionPrompt:
+		stop, _ := acp.String(acp.Get(result, "stopReason"))
+		l.opts.Book.PromptEnded(id, stop)
+	case acp.MethodSessionClose, acp.MethodSessionDelete:
+		if !failed {
+			l.opts.Book.Closed(c.sessionID)
+		}
+	}
+}
+
+// request sends a request of the agent's where it belongs.
+func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
+	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
+	if !p.agentCalls.Add(c.id, c) {
+		p.counters.refused.Add(1)
+		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest,
+			fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
+		return nil
+	}
+	if c.method == acp.MethodRequestPermission {
+		return p.question(ctx, c, m)
+	}
+	r := p.lookup(m.Method)
+	if r == nil {
+		c.state.Store(atFront)
+		return p.out.add(m.Raw)
+	}
+	switch r.Target {
+	case route.Deny:
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: c.method + ": denied by configuration (routes): it is not offered here"})
+		return nil
+	case route.Front:
+		if jerr := p.observeAtFront(ctx, r, c, m.Params); jerr != nil {
+			p.answerError(c, jerr)
+			return nil
+		}
+		c.state.Store(atFront)
+		return p.out.add(m.Raw)
+	}
+	p.route(ctx, r, c, m)
+	return nil
+}
+
+// lookup finds a method's route; nil sends it to the front. Before the agent has answered initialize with version 1,
+// and after any other answer, the methods of version 1 are nobody's here.
+func (l *Link) lookup(method []byte) *route.Route {
+	t := l.table.Load()
+	if t == nil {
+		return nil
+	}
+	r := t.Lookup(method)
+	if r != nil && !l.routesOn.Load() && isCore(method) {
+		return nil
+	}
+	return r
+}
+
+func isCore(method []byte) bool {
+	return bytes.HasPrefix(method, []byte("fs/")) || bytes.HasPrefix(method, []byte("terminal/"))
+}
+
+// observe counts what passes without being touched.
+func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
+	if jerr != nil {
+		return
+	}
+	switch m.Kind {
+	case jsonrpc.KindResponse:
+		if m.ID == nil {
+			return
+		}
+		if c, ok := p.takeFront(m.ID); ok {
+			p.answered(c, m.Result, m.Error != nil)
+		}
+	case jsonrpc.KindNotification:
+		if string(m.Method) != acp.MethodSessionUpdate {
+			return
+		}
+		switch acp.UpdateKind(m.Update) {
+		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
+			p.opts.Book.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
+		default:
+			p.opts.Book.Updated(m.SessionID)
+		}
+	case jsonrpc.KindRequest:
+		p.opts.Gate.Seen(string(m.Method))
+	}
+}
+
+// excerpt shows the start of a line in a log without showing what it is about to carry.
+func excerpt(line []byte) string {
+	const most = 60
+	line = bytes.TrimSpace(line)
+	if len(line) > most {
+		line = line[:most]
+	}
+	return string(bytes.ToValidUTF8(line, []byte("?")))
+}

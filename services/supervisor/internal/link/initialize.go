@@ -1,0 +1,79 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// initialize holds the request until the handlers answer, writes what they serve into it and sends it on.
+func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Message) error {
+	line := m.Raw
+	if !p.opts.Observe {
+		table, err := p.ready(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return errHandled // the agent is gone already, and the request is answered with that
+			}
+			if c, ok := p.takeFront(c.id); ok {
+				p.refuseFront(c.id, jsonrpc.CodeInternal, err.Error())
+			}
+			p.end(NotReady, err)
+			return errHandled
+		}
+		p.table.Store(table)
+		p.routesOn.Store(true)
+		init := acp.ParseInitialize(m.Params)
+		if p.display != nil {
+			p.display.Front(init.TerminalOutput)
+		}
+		rewritten, err := acp.RewriteInitialize(line, flags(table), table.CapabilityMeta())
+		if err != nil {
+			if c, ok := p.takeFront(c.id); ok {
+				p.refuseFront(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: %v", err))
+			}
+			return nil
+		}
+		line = rewritten
+	}
+	id := c.id
+	timeout := p.opts.InitializeTimeout
+	c.timer.Store(time.AfterFunc(timeout, func() {
+		if c, ok := p.frontCalls.Take(id); ok {
+			p.refuseFront(c.id, jsonrpc.CodeInternal, fmt.Sprintf(
+				"the agent did not answer initialize within %v (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?", timeout))
+			p.end(NoInitialize, fmt.Errorf("the agent did not answer initialize within %v", timeout))
+		}
+	}))
+	if &line[0] == &m.Raw[0] {
+		return p.out.add(line)
+	}
+	if err := p.out.flush(); err != nil {
+		return err
+	}
+	return p.toAgent.Forward(line)
+}
+
+// ready waits for the handlers.
+func (p *frontPump) ready(ctx context.Context) (*route.Table, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return p.opts.Ready(ctx)
+}
+
+// flags turns routes into what is advertised: what a handler answers is served, what is denied is not, and what goes to
+// the front is as the front said.
+func flags(t *route.Table) []acp.Capability {
+	var out []acp.Capability
+	for _, c := range t.Capabilities() {
+		if c.Target == route.Front {
+			continue
+		}
+		out = append(out, acp.Capability{Path: c.Path, Served: c.Target == route.Handler})
+	}
+	return out
+}

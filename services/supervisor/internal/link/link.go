@@ -1,0 +1,310 @@
+// Package link joins a front and an agent: the data path. It reads both sides line by line, forwards what nobody here
+// needs to change as the very bytes that came, sends routed requests to handlers, and puts questions to the gate.
+//
+// Two rules keep it from locking up. Reading a peer never waits for anything that needs that same peer to read: answers
+// of our own are queued or written by workers. And a forwarded frame pushes back on its own sender alone.
+//
+// Each request of either side is answered exactly once: whoever takes it out of the table of calls in flight answers it.
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"google.golang.org/grpc"
+)
+
+// Times that the path keeps.
+const (
+	// readyTimeout is how long initialize is held for the handlers.
+	readyTimeout = 10 * time.Second
+	// callTimeout is how long a handler may take for a call that waits for nothing outside.
+	callTimeout = 60 * time.Second
+	// cancelGrace is how long after session/cancel the front may take to answer its open questions.
+	cancelGrace = 5 * time.Second
+	// settleTimeout is how long an exit is held back for the front to see the last output.
+	settleTimeout = 5 * time.Second
+)
+
+// maxRefusals bounds the bytes of answers of our own that may wait for a peer that does not read. A peer that lets more
+// gather than that is not coming back.
+const maxRefusals = 64 << 20
+
+// Front is whoever plays the agent's client: an editor on standard input and output, or a program.
+type Front interface {
+	// In gives the front's messages, a line each. Its end means that the front is gone.
+	In() io.Reader
+	// Out takes messages for the front, a line each. An error means that the front is gone.
+	Out() io.Writer
+}
+
+// Agent is the other end.
+type Agent interface {
+	// Stdin takes messages for the agent, Stdout gives the agent's.
+	Stdin() io.WriteCloser
+	Stdout() io.Reader
+	// Ended waits for the agent's end, for as long as ctx says, and tells it in words.
+	Ended(ctx context.Context) string
+}
+
+// Limits bound what is taken. Zero stands for the default.
+type Limits struct {
+	MaxMessage   int   // bytes of one line; 100 MiB
+	MaxQueued    int   // routed requests that wait or are worked on; 1,024
+	MaxQueuedMem int64 // bytes of routed requests, and of answers on their way; 64 MiB
+	MaxWorkers   int   // routed requests at handlers at once; 64
+}
+
+// Options are what a Link is made of.
+type Options struct {
+	Front Front
+	Agent Agent
+	// Ready waits until every handler answers and returns the routes; called at each initialize.
+	Ready func(ctx context.Context) (*route.Table, error)
+	// Conn returns the connection to a handler, or at once why there is none.
+	Conn func(handler string) (grpc.ClientConnInterface, error)
+	Book *session.Book
+	Gate *gate.Gate
+	// Scene, if set, completes what a question is seen against: where paths lead.
+	Place func(ctx context.Context, sessionID string) PlaceFunc
+	// Display shows terminals; nil: none is shown.
+	Display func(sink display.Sink) *display.Display
+	// Quirk tells whether a workaround is on for the agent; reported is the name that the agent gives itself.
+	Quirk func(name, reported string) bool
+	// AgentName is the agent's configured name.
+	AgentName string
+	// Observe: everything passes untouched, nothing is routed, asked or refused.
+	Observe bool
+	// RefuseStale: a write of a file that changed since it was read is refused.
+	RefuseStale bool
+	// InitializeTimeout is how long the agent may take to answer initialize; 60 s if zero.
+	InitializeTimeout time.Duration
+	Limits            Limits
+	Logger            *slog.Logger
+}
+
+// Reason says why a Link ended.
+type Reason int
+
+// The reasons.
+const (
+	// FrontGone: the front closed its side, or could not be written to.
+	FrontGone Reason = iota
+	// AgentGone: the agent closed its side, or could not be written to.
+	AgentGone
+	// NotReady: a handler did not start; the front was told.
+	NotReady
+	// NoInitialize: the agent did not answer initialize in time; the front was told.
+	NoInitialize
+	// Stopped: the context ended.
+	Stopped
+)
+
+// Link is one joined pair. Run may be called once; the rest is safe for concurrent use.
+type Link struct {
+	opts    Options
+	log     *slog.Logger
+	toFront *jsonrpc.Writer
+	toAgent *jsonrpc.Writer
+	display *display.Display
+	queue   *queue
+	sizes   sizes
+
+	agentCalls jsonrpc.InFlight[*agentCall]
+	frontCalls jsonrpc.InFlight[*frontCall]
+
+	table    atomic.Pointer[route.Table]
+	routesOn atomic.Bool
+	reported atomic.Pointer[acp.Initialized]
+	counters counters
+
+	ended   chan struct{}
+	endOnce sync.Once
+	reason  Reason
+	cause   error
+	wg      sync.WaitGroup
+}
+
+// frontCall is a request of the front's that the agent has not answered.
+type frontCall struct {
+	id        []byte
+	method    string
+	sessionID string
+	timer     atomic.Pointer[time.Timer]
+}
+
+func (c *frontCall) stopTimer() {
+	if t := c.timer.Load(); t != nil {
+		t.Stop()
+	}
+}
+
+type counters struct {
+	agentMessages, agentBytes, frontMessages, frontBytes atomic.Uint64
+	routed, refused                                      atomic.Uint64
+}
+
+// New returns a Link that is not running yet.
+func New(o Options) *Link {
+	if o.InitializeTimeout == 0 {
+		o.InitializeTimeout = time.Minute
+	}
+	if o.Limits.MaxMessage == 0 {
+		o.Limits.MaxMessage = 100 << 20
+	}
+	l := &Link{
+		opts:    o,
+		log:     o.Logger,
+		toFront: jsonrpc.NewWriter(o.Front.Out(), maxRefusals),
+		toAgent: jsonrpc.NewWriter(o.Agent.Stdin(), maxRefusals),
+		ended:   make(chan struct{}),
+	}
+	if o.Display != nil && !o.Observe {
+		l.display = o.Display(l.toFront)
+	}
+	return l
+}
+
+// Run joins the two until one of them is gone or ctx ends, answers whatever is still open, and says why it ended. It
+// does not stop the agent. A read of the front that is under way when the agent goes stays behind until its stream
+// ends: nothing can interrupt it.
+func (l *Link) Run(ctx context.Context) (Reason, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l.queue = newQueue(ctx, l.opts.Limits, l.serve)
+	agentDone := make(chan struct{})
+	go func() {
+		defer close(agentDone)
+		l.end(AgentGone, l.pumpAgent(ctx))
+	}()
+	go func() { l.end(FrontGone, l.pumpFront(ctx)) }()
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+		l.end(Stopped, ctx.Err())
+	}
+	cancel()
+	l.shutdown()
+	return l.reason, l.cause
+}
+
+// end records the first reason and wakes Run.
+func (l *Link) end(r Reason, err error) {
+	l.endOnce.Do(func() {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		l.reason, l.cause = r, err
+		close(l.ended)
+	})
+}
+
+// shutdown answers what the agent left unanswered, ends what is under way and flushes what the front still takes.
+func (l *Link) shutdown() {
+	if l.reason == AgentGone {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		how := l.opts.Agent.Ended(ctx)
+		cancel()
+		for _, c := range l.frontCalls.Drain() {
+			l.refuseFront(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent cannot answer any more: %s", c.method, how))
+		}
+	}
+	for _, c := range l.frontCalls.Drain() {
+		c.stopTimer()
+	}
+	if l.display != nil {
+		l.display.Close()
+	}
+	if l.reason != FrontGone {
+		flushed := make(chan struct{})
+		go func() { _ = l.toFront.Close(); close(flushed) }()
+		select {
+		case <-flushed:
+		case <-time.After(2 * time.Second): // the front does not read; what it did not take is lost with it
+		}
+	}
+	_ = l.opts.Agent.Stdin().Close()
+	l.queue.wait()
+	l.wg.Wait()
+	l.opts.Book.CloseAll()
+}
+
+// Reported returns what the agent said of itself at initialize; zero before that.
+func (l *Link) Reported() acp.Initialized {
+	if r := l.reported.Load(); r != nil {
+		return *r
+	}
+	return acp.Initialized{}
+}
+
+// Counters returns what passed so far.
+func (l *Link) Counters() *supervisorv1.LinkCounters {
+	return &supervisorv1.LinkCounters{
+		AgentMessages:   l.counters.agentMessages.Load(),
+		AgentBytes:      l.counters.agentBytes.Load(),
+		FrontMessages:   l.counters.frontMessages.Load(),
+		FrontBytes:      l.counters.frontBytes.Load(),
+		RoutedRequests:  l.counters.routed.Load(),
+		PendingRequests: uint64(l.agentCalls.Len()),
+		RefusedMessages: l.counters.refused.Load(),
+	}
+}
+
+// refuseAgent answers a request of the agent's with an error, without waiting.
+func (l *Link) refuseAgent(id []byte, code int, message string) {
+	l.postAgent(jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message}))
+}
+
+func (l *Link) postAgent(frame []byte) {
+	if err := l.toAgent.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
+		l.end(AgentGone, fmt.Errorf("the agent reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
+	}
+}
+
+// refuseFront answers a request of the front's with an error, without waiting.
+func (l *Link) refuseFront(id []byte, code int, message string) {
+	frame := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message})
+	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
+		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
+	}
+}
+
+// run collects adjacent lines that go the same way, so that one write carries them.
+type run struct {
+	to    *jsonrpc.Writer
+	bytes []byte
+}
+
+func (r *run) add(line []byte) error {
+	joined, ok := jsonrpc.Span(r.bytes, line)
+	if !ok {
+		if err := r.flush(); err != nil {
+			return err
+		}
+		joined = line
+	}
+	r.bytes = joined
+	return nil
+}
+
+func (r *run) flush() error {
+	if len(r.bytes) == 0 {
+		return nil
+	}
+	b := r.bytes
+	r.bytes = nil
+	return r.to.Forward(b)
+}

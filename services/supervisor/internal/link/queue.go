@@ -1,0 +1,163 @@
+package link
+
+import (
+	"context"
+	"sync"
+)
+
+// Defaults of Limits.
+const (
+	defaultQueued    = 1024
+	defaultQueuedMem = 64 << 20
+	defaultWorkers   = 64
+)
+
+// A job is a routed request on its way to a handler.
+type job struct {
+	call   *agentCall
+	run    func(ctx context.Context)
+	weight int64 // bytes that it keeps while it waits
+	waits  bool  // it waits for something outside: it takes no worker
+}
+
+// queue holds the routed requests of one agent: so many may wait, so many are worked on at once, in the order they
+// came. Workers are started as they are needed and end when there is nothing to do.
+type queue struct {
+	ctx     context.Context
+	serve   func(ctx context.Context, j job)
+	limits  Limits
+	wg      sync.WaitGroup
+	budget  budget
+	mu      sync.Mutex
+	waiting []job
+	held    int   // jobs that wait or are worked on
+	bytes   int64 // their weight
+	workers int
+}
+
+func newQueue(ctx context.Context, limits Limits, serve func(ctx context.Context, j job)) *queue {
+	if limits.MaxQueued == 0 {
+		limits.MaxQueued = defaultQueued
+	}
+	if limits.MaxQueuedMem == 0 {
+		limits.MaxQueuedMem = max(defaultQueuedMem, int64(limits.MaxMessage))
+	}
+	if limits.MaxWorkers == 0 {
+		limits.MaxWorkers = defaultWorkers
+	}
+	q := &queue{ctx: ctx, limits: limits, serve: serve}
+	q.budget.init(limits.MaxQueuedMem)
+	return q
+}
+
+// add takes a job; false if there is no room for it. It never waits.
+func (q *queue) add(j job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held >= q.limits.MaxQueued || q.bytes+j.weight > q.limits.MaxQueuedMem {
+		return false
+	}
+	q.held++
+	q.bytes += j.weight
+	if j.waits {
+		q.wg.Go(func() { q.work(j) })
+		return true
+	}
+	q.waiting = append(q.waiting, j)
+	if q.workers < q.limits.MaxWorkers {
+		q.workers++
+		q.wg.Go(q.worker)
+	}
+	return true
+}
+
+func (q *queue) worker() {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) == 0 {
+			q.workers--
+			q.mu.Unlock()
+			return
+		}
+		j := q.waiting[0]
+		q.waiting[0] = job{}
+		q.waiting = q.waiting[1:]
+		q.mu.Unlock()
+		q.work(j)
+	}
+}
+
+func (q *queue) work(j job) {
+	q.serve(q.ctx, j)
+	q.mu.Lock()
+	q.held--
+	q.bytes -= j.weight
+	q.mu.Unlock()
+}
+
+// wait waits for the work under way; what still waits is worked on too, under a context that has ended.
+func (q *queue) wait() { q.wg.Wait() }
+
+// budget bounds the bytes of answers that are on their way to an agent which may not be reading. Room is taken before a
+// handler is called, by what its answers were like lately, and corrected once the answer is there.
+type budget struct {
+	mu    sync.Mutex
+	free  int64
+	total int64
+	turns []waiter
+}
+
+type waiter struct {
+	n     int64
+	ready chan struct{}
+}
+
+func (b *budget) init(total int64) { b.free, b.total = total, total }
+
+// take waits for n bytes of room, first come first served; more than there is in all counts as all. It returns what to
+// give back, and ctx's error if that ends first.
+func (b *budget) take(ctx context.Context, n int64) (int64, error) {
+	b.mu.Lock()
+	n = min(n, b.total)
+	if len(b.turns) == 0 && b.free >= n {
+		b.free -= n
+		b.mu.Unlock()
+		return n, nil
+	}
+	w := waiter{n: n, ready: make(chan struct{})}
+	b.turns = append(b.turns, w)
+	b.mu.Unlock()
+	select {
+	case <-w.ready:
+		return n, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.turns {
+		if b.turns[i].ready == w.ready {
+			b.turns = append(b.turns[:i], b.turns[i+1:]...)
+			b.wake()
+			return 0, ctx.Err()
+		}
+	}
+	b.free += n // it was granted in the same moment
+	b.wake()
+	return 0, ctx.Err()
+}
+
+// give returns n bytes of room; negative takes what an answer needed beyond what was taken for it.
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += n
+	b.wake()
+}
+
+func (b *budget) wake() {
+	for len(b.turns) > 0 && b.free >= b.turns[0].n {
+		b.free -= b.turns[0].n
+		close(b.turns[0].ready)
+		b.turns = b.turns[1:]
+	}
+}

@@ -1,0 +1,267 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+// route queues a request for its handler. What it is called with is settled here, in wire order.
+func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *jsonrpc.Message) {
+	cc, err := p.callContext(r, c, m)
+	if err != nil {
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
+		return
+	}
+	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
+	c.safe = r.Method.NoSideEffects
+	params := slices.Clone(m.Params)
+	p.counters.routed.Add(1)
+	ok := p.queue.add(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
+		p.call(ctx, r, c, cc, params)
+	}})
+	if !ok {
+		p.answerError(c, overloaded(c))
+	}
+}
+
+func overloaded(c *agentCall) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method +
+		": too many requests, or too many bytes of them, are waiting (limits.max_queued_requests, limits.max_queued_bytes): wait for answers before you send more"}
+}
+
+// callContext says for whom a call is made. A method of the protocol's own belongs to a session; an extension's may not.
+func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message) (*acpv1.CallContext, error) {
+	cc, err := p.opts.Book.Context(c.sessionID)
+	switch {
+	case err == nil && len(cc.GetRoots()) == 0 && isCore(m.Method):
+		return nil, fmt.Errorf("%s: session %q has no working directory: it was opened without cwd", c.method, c.sessionID)
+	case err == nil:
+		return cc, nil
+	case m.SessionID == nil && !isCore(m.Method):
+		return &acpv1.CallContext{Agent: p.opts.AgentName, ProtocolVersion: 1}, nil
+	case m.SessionID == nil:
+		return nil, fmt.Errorf("%s: sessionId: a string is required", c.method)
+	case errors.Is(err, session.ErrUnknown):
+		return nil, fmt.Errorf("%s: session %q is unknown here: it was neither made nor loaded on this connection", c.method, c.sessionID)
+	}
+	return nil, fmt.Errorf("%s: %w", c.method, err)
+}
+
+// serve works on a queued request.
+func (l *Link) serve(ctx context.Context, j job) { j.run(ctx) }
+
+// call calls the handler and writes its answer to the agent.
+func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte) {
+	started := time.Now()
+	timeout := callTimeout
+	if r.Method.Waits {
+		timeout = 0
+	}
+	ctx, cancel, ok := c.begin(ctx, timeout)
+	defer cancel()
+	if !ok {
+		return
+	}
+	jerr := l.passGate(r, c, cc, params, true)
+	if jerr == nil {
+		jerr = l.invoke(ctx, r, c, cc, params)
+	}
+	took := time.Since(started)
+	r.Observe(took, jerr != nil)
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		attrs := []any{"method", c.method, "handler", r.Handler, "session", c.sessionID, "duration_us", took.Microseconds()}
+		if jerr != nil {
+			attrs = append(attrs, "error", jerr.Message)
+		}
+		l.log.Debug("routed", attrs...)
+	}
+	if jerr == nil {
+		return
+	}
+	if _, ok := l.agentCalls.Take(c.id); ok {
+		c.end()
+		_ = l.toAgent.Send(jsonrpc.AppendError(nil, c.id, jerr)) // an agent that is gone is noticed by its reader
+	}
+}
+
+// invoke makes the call and sends its result; an error is left to the caller to send.
+func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte) *jsonrpc.Error {
+	conn, err := l.opts.Conn(r.Handler)
+	if err != nil {
+		return transcode.ErrorFrom(err, r.Handler)
+	}
+	frame, jerr := r.Method.EncodeRequest(params, cc)
+	if jerr != nil {
+		jerr.Message = c.method + ": " + jerr.Message
+		return jerr
+	}
+	reserved := int64(0)
+	if !r.Method.Waits {
+		if reserved, err = l.queue.budget.take(ctx, l.sizes.expect(c.method)); err != nil {
+			frame.Free()
+			return transcode.ErrorFrom(err, r.Handler)
+		}
+		defer func() { l.queue.budget.give(reserved) }()
+	}
+	var reply transcode.Frame
+	err = conn.Invoke(ctx, r.Method.RPC, frame, &reply, transcode.CallOptions()...)
+	frame.Free()
+	if err != nil {
+		return l.handlerError(ctx, err, r, c)
+	}
+	defer reply.Free()
+	if !r.Method.Waits {
+		size := int64(reply.Len())
+		l.sizes.answered(c.method, size)
+		l.queue.budget.give(reserved - size)
+		reserved = size
+	}
+	prefix := jsonrpc.AppendResultPrefix(make([]byte, 0, 64+len(c.id)), c.id)
+	pieces, result, err := r.Method.AppendResponse(prefix, &reply)
+	if err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s answered what is no valid response: %v", c.method, r.Handler, err)}
+	}
+	l.noteResult(c, cc, params, pieces, result)
+	l.settle(ctx, c, params, pieces)
+	if _, ok := l.agentCalls.Take(c.id); !ok {
+		return nil // answered already: it was cancelled
+	}
+	c.end()
+	_ = l.toAgent.Send(pieces...) // an agent that is gone is noticed by its reader
+	return nil
+}
+
+// handlerError turns a handler's error into the agent's, or into an answer where the agent needs one.
+func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *agentCall) *jsonrpc.Error {
+	jerr := transcode.ErrorFrom(err, r.Handler)
+	if jerr.Code == jsonrpc.CodeResourceNotFound && c.method == "fs/read_text_file" && l.opts.Quirk != nil &&
+		l.opts.Quirk(QuirkCreateByReading, l.Reported().Name) {
+		if _, ok := l.agentCalls.Take(c.id); ok {
+			c.end()
+			_ = l.toAgent.Send(jsonrpc.AppendResult(nil, c.id, []byte(`{"content":""}`)))
+		}
+		return nil
+	}
+	if ctx.Err() == context.DeadlineExceeded {
+		jerr.Message = fmt.Sprintf("%s: handler %s did not answer within %v", c.method, r.Handler, callTimeout)
+	}
+	return jerr
+}
+
+// QuirkCreateByReading answers the read of a missing file with empty text: Gemini CLI reads a file before it creates it,
+// and takes any error of that read for a failure, since it loses the error object on the way.
+const QuirkCreateByReading = "create_by_reading"
+
+// noteResult remembers what a handler told beside its answer, and what later calls need of it.
+func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pieces [][]byte, result *acpv1.CallResult) {
+	for _, n := range result.GetNotes() {
+		l.log.Info("a handler notes", "method", c.method, "note", n)
+	}
+	switch c.method {
+	case "fs/read_text_file", "fs/write_text_file":
+		if l.opts.RefuseStale && result.GetDigest() != "" {
+			path, _ := acp.String(acp.Get(params, "path"))
+			l.opts.Book.Read(cc.GetScope(), path, result.GetDigest())
+		}
+	case "terminal/create":
+		if l.display == nil {
+			return
+		}
+		id, ok := acp.String(acp.Get(slices.Concat(pieces...), "result", "terminalId"))
+		if !ok {
+			return
+		}
+		cwd, ok := acp.String(acp.Get(params, "cwd"))
+		if !ok && len(cc.GetRoots()) > 0 {
+			cwd = cc.GetRoots()[0].GetPath()
+		}
+		l.display.Created(c.sessionID, cc.GetScope(), id, cwd)
+	}
+}
+
+// settle holds an answer that tells of a terminal's end until the front has seen its last output.
+func (l *Link) settle(ctx context.Context, c *agentCall, params []byte, pieces [][]byte) {
+	if l.display == nil {
+		return
+	}
+	switch c.method {
+	case "terminal/wait_for_exit", "terminal/kill", "terminal/release":
+	case "terminal/output":
+		status := acp.Get(slices.Concat(pieces...), "result", "exitStatus")
+		if len(status) == 0 || status[0] != '{' {
+			return
+		}
+	default:
+		return
+	}
+	id, ok := acp.String(acp.Get(params, "terminalId"))
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	l.display.Settle(ctx, id)
+}
+
+// observeAtFront is the gate before a route that leads to the front: where the path leads is looked at from here, since
+// nobody else will.
+func (p *agentPump) observeAtFront(_ context.Context, r *route.Route, c *agentCall, params []byte) *jsonrpc.Error {
+	cc, _ := p.opts.Book.Context(c.sessionID)
+	return p.passGate(r, c, cc, params, false)
+}
+
+// passGate lets the gate see a call (door two). at a handler, a path is judged by its name here and by where it leads
+// there.
+func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, atHandler bool) *jsonrpc.Error {
+	switch r.Action {
+	case "":
+		return nil
+	case "fs.read", "fs.write", "fs.list", "terminal.create":
+	default:
+		l.opts.Gate.Seen(r.Action)
+		return nil
+	}
+	if err := jsonrpc.DuplicateNames(params, "sessionId", "path", "content", "line", "limit", "command", "args", "env", "cwd", "outputByteLimit", "_meta"); err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)}
+	}
+	scene := intent.Scene{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode()}
+	for _, root := range cc.GetRoots() {
+		scene.Roots = append(scene.Roots, root.GetPath())
+	}
+	holds := l.opts.Gate.Protected
+	if atHandler && r.Action != "terminal.create" {
+		holds = l.opts.Gate.ProtectedName
+	}
+	scene.Place = func(path string) intent.Place { return intent.Place{Protected: holds(path)} }
+	a := intent.Call(scene, c.method, r.Action, params)
+	l.protectCommand(a)
+	if err := l.opts.Gate.Observe(a); err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + err.Error()}
+	}
+	if l.opts.RefuseStale && cc != nil && r.Action == "fs.write" {
+		path, _ := acp.String(acp.Get(params, "path"))
+		cc.ExpectedDigest = l.opts.Book.Digest(cc.GetScope(), path)
+	}
+	return nil
+}
+
+// message is an error's text without its code.
+func message(err error) string {
+	var jerr *jsonrpc.Error
+	if errors.As(err, &jerr) {
+		return jerr.Message
+	}
+	return err.Error()
+}
