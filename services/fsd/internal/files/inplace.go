@@ -17,11 +17,8 @@ func (w *writer) writeInPlace(why string) error {
 	if err := reserve(w.old, int64(len(w.content))); err != nil {
 		return errSystem("write", w.place.asked, err)
 	}
-	if err := overwrite(w.old, w.content); err != nil {
-		if !whole || overwrite(w.old, saved) != nil {
-			return errTorn(w.place.asked, err)
-		}
-		return errSystem("write", w.place.asked, err)
+	if err := w.overwriteOrRestore(saved, whole); err != nil {
+		return err
 	}
 	if w.meta.privileged() {
 		if err := retry(func() error { return unix.Fchmod(w.old, w.meta.permissions()) }); err != nil {
@@ -50,6 +47,18 @@ func (w *writer) save() (content []byte, whole bool, err error) {
 		read += n
 	}
 	return content, true, nil
+}
+
+// overwriteOrRestore writes the new content; if that fails half way, it puts back the saved one, if that is all of it.
+func (w *writer) overwriteOrRestore(saved []byte, whole bool) error {
+	err := overwrite(w.old, w.content)
+	if err == nil {
+		return nil
+	}
+	if !whole || overwrite(w.old, saved) != nil {
+		return errTorn(w.place.asked, err)
+	}
+	return errSystem("write", w.place.asked, err)
 }
 
 // overwrite leaves the file with that content and on the disk.

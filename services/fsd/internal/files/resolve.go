@@ -112,6 +112,10 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 			p.missing = append(p.missing, name)
 			continue
 		}
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL) {
+			// What was a folder, or a link, a moment ago is none any more.
+			return nil, outsideOr(errSwapped(asked), asked, next, allowed)
+		}
 		if err != nil {
 			return nil, outsideOr(errSystem("follow", asked, err), asked, next, allowed)
 		}

@@ -156,6 +156,9 @@ func (w *writer) checkExpected() error {
 		return nil
 	}
 	digest, err := digestFile(w.old)
+	if errors.Is(err, unix.EBADF) {
+		err = unix.EACCES // it could only be opened for writing
+	}
 	if err != nil {
 		return errSystem("compare", w.place.asked, err)
 	}
