@@ -1,0 +1,111 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// holds counts who holds which scope, and releases a scope that nobody has held for a while.
+type holds struct {
+	release func(scope string)
+	delay   time.Duration
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	scopes map[string]*hold
+	closed bool
+	work   sync.WaitGroup // releases under way
+}
+
+type hold struct {
+	count     int
+	timer     *time.Timer
+	releasing chan struct{} // closed when the release has returned; nil: none is under way
+}
+
+func newHolds(release func(string), delay time.Duration, log *slog.Logger) *holds {
+	if release == nil {
+		release = func(string) {}
+	}
+	return &holds{release: release, delay: delay, log: log, scopes: map[string]*hold{}}
+}
+
+// acquire holds scope until the returned function is called. It waits for a release of it that is under way.
+func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err error) {
+	for {
+		h.mu.Lock()
+		s := h.scopes[scope]
+		if s == nil {
+			s = &hold{}
+			h.scopes[scope] = s
+		}
+		if s.releasing == nil {
+			s.count++
+			if s.timer != nil {
+				s.timer.Stop()
+				s.timer = nil
+			}
+			h.mu.Unlock()
+			return sync.OnceFunc(func() { h.drop(scope, s) }), nil
+		}
+		releasing := s.releasing
+		h.mu.Unlock()
+		select {
+		case <-releasing:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (h *holds) drop(scope string, s *hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.count--; s.count > 0 || h.closed {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(h.delay, func() { h.expire(scope, s, timer) })
+	s.timer = timer
+}
+
+// expire releases the scope, unless somebody holds it again.
+func (h *holds) expire(scope string, s *hold, timer *time.Timer) {
+	h.mu.Lock()
+	if h.closed || s.timer != timer {
+		h.mu.Unlock()
+		return
+	}
+	s.timer = nil
+	s.releasing = make(chan struct{})
+	h.work.Add(1)
+	h.mu.Unlock()
+
+	defer h.work.Done()
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.Error("panic while a scope was released", "panic", p, "stack", string(debug.Stack()))
+		}
+		h.mu.Lock()
+		delete(h.scopes, scope)
+		h.mu.Unlock()
+		close(s.releasing)
+	}()
+	h.release(scope)
+}
+
+// close stops all timers and waits for the releases under way. What is still held is Handler.Close's to give back.
+func (h *holds) close() {
+	h.mu.Lock()
+	h.closed = true
+	for _, s := range h.scopes {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	}
+	h.mu.Unlock()
+	h.work.Wait()
+}

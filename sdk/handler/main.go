@@ -1,0 +1,100 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/acphost/acphost/sdk/internal/wire"
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+// Main runs the handler as a child or as a sidecar, whichever way the process was started, and exits with it. It is all
+// that a main function calls, and is called early: nothing may be printed to stdout before it.
+//
+// A child ends when its stdin does, at once; both end on SIGTERM, after the calls in flight. The exit status is 0 for an
+// end that was asked for, 1 for a failure and 2 for a wrong command line.
+func Main(h Handler) {
+	os.Exit(run(h, parseArgs(os.Args[1:])))
+}
+
+func run(h Handler, o options) int {
+	unprotected := proc.Undumpable()
+	program, err := os.Executable()
+	if err != nil {
+		program = filepath.Base(os.Args[0])
+	}
+	child := os.Getenv(wire.CookieKey) == wire.CookieValue
+	switch {
+	case o.help:
+		_, _ = io.WriteString(os.Stdout, about(h, program))
+		return 0
+	case o.version:
+		_, _ = fmt.Fprintln(os.Stdout, h.Name, h.Version)
+		return 0
+	case o.err != nil && !child:
+		_, _ = fmt.Fprintf(os.Stderr, "%s: %v (see %s --help)\n", h.Name, o.err, program)
+		return 2
+	case o.listen == "" && !child:
+		_, _ = io.WriteString(os.Stderr, about(h, program))
+		return 2
+	}
+
+	if h.Logger == nil {
+		h.Logger = newLogger(stderr{}, o, os.Getenv)
+	}
+	if unprotected != nil {
+		h.Logger.Warn("other processes of this user can read this one's memory", "error", unprotected)
+	}
+	// Nobody reads this channel. With it a write to a stderr that the host took along fails; without it, it would kill
+	// the process before it has given anything back. Unlike an ignored signal it is not inherited by what we start.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+
+	serve := serveChild
+	if o.listen != "" {
+		serve = serveSidecar
+	}
+	if err := serve(h, o); err != nil {
+		h.Logger.Error(h.Name+" ends", "error", err)
+		return 1
+	}
+	return 0
+}
+
+// errAgain ends a drain that a second signal cuts short.
+var errAgain = errors.New("asked to end again")
+
+// endSignals returns a context that is done at the first SIGTERM (or another request to end), and one that is done at the
+// second. Call release when both are no longer needed.
+func endSignals(more ...os.Signal) (first, second context.Context, release func()) {
+	got := make(chan os.Signal, 4)
+	signal.Notify(got, append([]os.Signal{syscall.SIGTERM}, more...)...)
+	first, once := context.WithCancel(context.Background())
+	second, twice := context.WithCancelCause(context.Background())
+	stop := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for _, then := range []func(){once, func() { twice(errAgain) }} {
+			select {
+			case <-got:
+				then()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return first, second, func() {
+		signal.Stop(got)
+		close(stop)
+		<-finished
+		once()
+		twice(nil)
+	}
+}

@@ -1,0 +1,149 @@
+package handler
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/acphost/acphost/sdk/internal/wire"
+)
+
+// options is the command line of a handler.
+type options struct {
+	listen                 string
+	tlsCA, tlsCert, tlsKey string
+	allowUIDs              uids
+	settings               string
+	logLevel, logFormat    string
+	version, help          bool
+
+	err error // the command line is wrong
+}
+
+// uids is a repeatable flag.
+type uids []uint32
+
+func (u *uids) String() string { return fmt.Sprint([]uint32(*u)) }
+
+func (u *uids) Set(value string) error {
+	uid, err := strconv.ParseUint(value, 10, 32)
+	if err != nil {
+		return errors.New("a numeric user id is needed")
+	}
+	*u = append(*u, uint32(uid))
+	return nil
+}
+
+// parseArgs reads the command line. It changes nothing and may be called again.
+func parseArgs(args []string) options {
+	var o options
+	set := flag.NewFlagSet("handler", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&o.listen, "listen", "", "")
+	set.StringVar(&o.tlsCA, "tls-ca", "", "")
+	set.StringVar(&o.tlsCert, "tls-cert", "", "")
+	set.StringVar(&o.tlsKey, "tls-key", "", "")
+	set.Var(&o.allowUIDs, "allow-uid", "")
+	set.StringVar(&o.settings, "settings", "", "")
+	set.StringVar(&o.logLevel, "log-level", "", "")
+	set.StringVar(&o.logFormat, "log-format", "", "")
+	set.BoolVar(&o.version, "version", false, "")
+	o.err = set.Parse(args)
+	if errors.Is(o.err, flag.ErrHelp) {
+		o.help, o.err = true, nil
+	}
+	if o.err == nil && set.NArg() > 0 {
+		o.err = fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if o.err == nil {
+		o.err = o.check()
+	}
+	return o
+}
+
+func (o options) check() error {
+	if o.logLevel != "" && new(slog.Level).UnmarshalText([]byte(o.logLevel)) != nil {
+		return fmt.Errorf("--log-level %q is none of debug, info, warn and error", o.logLevel)
+	}
+	if o.logFormat != "" && o.logFormat != "text" && o.logFormat != "json" {
+		return fmt.Errorf("--log-format %q is neither text nor json", o.logFormat)
+	}
+	tls := o.tlsCA != "" || o.tlsCert != "" || o.tlsKey != ""
+	if tls && (o.tlsCA == "" || o.tlsCert == "" || o.tlsKey == "") {
+		return errors.New("mutual TLS takes all three of --tls-ca, --tls-cert and --tls-key")
+	}
+	if o.listen == "" {
+		if tls || len(o.allowUIDs) > 0 || o.settings != "" {
+			return errors.New("--tls-*, --allow-uid and --settings are for a sidecar: give --listen too")
+		}
+		return nil
+	}
+	network, _, err := o.address()
+	switch {
+	case err != nil:
+		return err
+	case network == "tcp" && !tls:
+		return errors.New("over TCP only with mutual TLS: give --tls-ca, --tls-cert and --tls-key")
+	case network == "tcp" && len(o.allowUIDs) > 0:
+		return errors.New("--allow-uid is for unix sockets: TCP does not tell who the peer is")
+	case network == "unix" && !tls && len(o.allowUIDs) == 0:
+		return errors.New("a sidecar must know whom it serves: give --allow-uid UID (the supervisor's user, which must " +
+			"not be the agent's), or --tls-ca, --tls-cert and --tls-key")
+	}
+	return nil
+}
+
+// address takes --listen apart.
+func (o options) address() (network, target string, err error) {
+	if path, ok := strings.CutPrefix(o.listen, "unix:"); ok {
+		path = strings.TrimPrefix(path, "//")
+		if !filepath.IsAbs(path) {
+			return "", "", fmt.Errorf("--listen %q: the path of a unix socket must be absolute: unix:///PATH", o.listen)
+		}
+		return "unix", filepath.Clean(path), nil
+	}
+	if target, ok := strings.CutPrefix(o.listen, "tcp://"); ok {
+		return "tcp", target, nil
+	}
+	return "", "", fmt.Errorf("--listen %q is neither unix:///PATH nor tcp://HOST:PORT", o.listen)
+}
+
+// about says what the binary is and how it is run.
+func about(h Handler, program string) string {
+	var answers string
+	if len(h.Services) > 0 {
+		answers = " It answers " + strings.Join(h.Services, " and ") + "."
+	}
+	return fmt.Sprintf(`%[1]s %[2]s is a handler for acphost, the host for coding agents.%[3]s
+
+It is not run by hand. Either acphost starts it, as its configuration file says:
+
+    handlers:
+      %[1]s:
+        command: [%[4]s]
+
+or it runs on its own, as a sidecar, and the configuration names its address:
+
+    %[4]s --listen unix:///run/acphost/%[1]s.sock --allow-uid UID
+
+Flags of a sidecar:
+  --listen ADDRESS      unix:///PATH or tcp://HOST:PORT
+  --allow-uid UID       serve processes of this user on a unix socket; repeatable
+  --tls-ca FILE         PEM: who signed the supervisor's certificate
+  --tls-cert FILE       PEM: this handler's certificate
+  --tls-key FILE        PEM: its private key
+  --settings FILE       YAML: what would stand under "settings" in acphost's configuration
+                        (a sidecar only checks those that a supervisor sends)
+A unix socket takes --allow-uid, or the three --tls flags, or both; TCP takes the --tls flags.
+
+Other flags:
+  --log-level LEVEL     debug, info, warn or error (default: $%[5]s, else info)
+  --log-format FORMAT   text or json
+  --version, --help
+`, h.Name, h.Version, answers, program, wire.LogEnv)
+}

@@ -1,0 +1,115 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+)
+
+// pluginService answers for the handler itself.
+type pluginService struct {
+	pluginv1.UnimplementedPluginServiceServer
+
+	h       Handler
+	sidecar bool
+	meta    *structpb.Struct
+	holds   *holds
+	ending  <-chan struct{} // closed when the process is about to end
+
+	configuring sync.Mutex
+}
+
+// Describe says who the handler is.
+func (p *pluginService) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
+	return &pluginv1.DescribeResponse{
+		Name:            p.h.Name,
+		Version:         p.h.Version,
+		Services:        p.h.Services,
+		DescriptorSet:   p.h.DescriptorSet,
+		MaxMessageBytes: p.h.MaxMessageBytes,
+		CapabilityMeta:  p.meta,
+	}, nil
+}
+
+// Configure passes settings to the handler, one request at a time. On a sidecar they are checked and nothing else:
+// another supervisor may be using it.
+func (p *pluginService) Configure(
+	ctx context.Context, req *pluginv1.ConfigureRequest,
+) (*pluginv1.ConfigureResponse, error) {
+	if !p.sidecar {
+		notes, err := p.configure(ctx, req)
+		return &pluginv1.ConfigureResponse{Notes: notes}, err
+	}
+	notes, err := p.configure(ctx, &pluginv1.ConfigureRequest{Settings: req.GetSettings(), ValidateOnly: true})
+	if len(req.GetSettings().GetFields()) > 0 {
+		notes = append(notes, "a sidecar keeps the settings that it was started with: these were only checked")
+	}
+	if len(req.GetHost().GetProtectedPaths()) > 0 {
+		notes = append(notes, "a sidecar does not take protected paths: "+
+			"what no agent may touch has to be among its own settings, or out of its reach")
+	}
+	return &pluginv1.ConfigureResponse{Notes: notes}, err
+}
+
+func (p *pluginService) configure(ctx context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
+	p.configuring.Lock()
+	defer p.configuring.Unlock()
+	if p.h.Configure == nil {
+		for name := range req.GetSettings().GetFields() {
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %s: %s has no settings", name, p.h.Name)
+		}
+		return nil, nil
+	}
+	notes, err := p.h.Configure(ctx, req)
+	if err == nil {
+		return slices.Clone(notes), nil
+	}
+	if s, ok := status.FromError(err); ok {
+		return nil, s.Err()
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil, status.FromContextError(err).Err()
+	}
+	return nil, status.Error(codes.InvalidArgument, err.Error())
+}
+
+// Hold keeps a scope for as long as the stream lasts.
+func (p *pluginService) Hold(req *pluginv1.HoldRequest, stream grpc.ServerStreamingServer[pluginv1.HoldResponse]) error {
+	if !isScope(req.GetScope()) {
+		return status.Error(codes.InvalidArgument, "scope must be 32 characters of lower-case hexadecimal")
+	}
+	drop, err := p.holds.acquire(stream.Context(), req.GetScope())
+	if err != nil {
+		return status.FromContextError(err).Err()
+	}
+	defer drop()
+	if err := stream.Send(&pluginv1.HoldResponse{}); err != nil {
+		return err
+	}
+	select {
+	case <-stream.Context().Done():
+		return status.FromContextError(stream.Context().Err()).Err()
+	case <-p.ending:
+		return status.Errorf(codes.Unavailable, "%s is ending", p.h.Name)
+	}
+}
+
+func isScope(s string) bool {
+	if len(s) != 32 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,150 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	"github.com/acphost/acphost/sdk/internal/wire"
+)
+
+// Server serves a handler in this process, on any listener: what a test needs, and what a sidecar is made of. Configure
+// works as in a child.
+type Server struct {
+	core   *core
+	grpc   *grpc.Server
+	health *health.Server
+}
+
+// NewServer makes a server for h with PluginService, health and reflection. opts come after our own: credentials, for
+// one. An error says what h lacks.
+func NewServer(h Handler, opts ...grpc.ServerOption) (*Server, error) {
+	c, err := newCore(h, false)
+	if err != nil {
+		return nil, err
+	}
+	return c.server(opts...), nil
+}
+
+// Serve accepts connections on l until Stop is called, and returns nil then. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// Stop lets the calls in flight finish until ctx is done, refuses others, closes all connections and calls
+// Handler.Close. It returns when that has returned, or has taken too long. Further calls wait for the first.
+func (s *Server) Stop(ctx context.Context) {
+	s.health.Shutdown()
+	s.core.drain(ctx)
+	s.grpc.Stop()
+	s.core.close()
+}
+
+// core is what a handler has in common however it is served.
+type core struct {
+	h     Handler
+	calls *calls
+	holds *holds
+	self  *pluginService
+
+	ending   chan struct{}
+	endOnce  sync.Once
+	shutOnce sync.Once
+}
+
+func newCore(h Handler, sidecar bool) (*core, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	if h.Logger == nil {
+		h.Logger = Logger()
+	}
+	var meta *structpb.Struct
+	if h.CapabilityMeta != nil {
+		var err error
+		if meta, err = structpb.NewStruct(h.CapabilityMeta); err != nil {
+			return nil, fmt.Errorf("handler.Handler: CapabilityMeta: %w", err)
+		}
+	}
+	c := &core{
+		h:      h,
+		calls:  newCalls(h.Logger),
+		holds:  newHolds(h.Release, ReleaseDelay, h.Logger),
+		ending: make(chan struct{}),
+	}
+	c.self = &pluginService{h: h, sidecar: sidecar, meta: meta, holds: c.holds, ending: c.ending}
+	return c, nil
+}
+
+// options are the server's, with room for go-plugin's or a sidecar's own.
+func (c *core) options() []grpc.ServerOption {
+	return append(wire.ServerOptions(c.h.MaxMessageBytes), c.calls.options()...)
+}
+
+// register registers the handler's services and PluginService.
+func (c *core) register(to grpc.ServiceRegistrar) {
+	pluginv1.RegisterPluginServiceServer(to, c.self)
+	c.h.Register(to)
+}
+
+// server makes a whole server: go-plugin adds health and reflection to a child's, here it is up to us.
+func (c *core) server(opts ...grpc.ServerOption) *Server {
+	g := grpc.NewServer(append(c.options(), opts...)...)
+	c.register(g)
+	status := health.NewServer()
+	for _, name := range append([]string{wire.HealthService, pluginv1.PluginService_ServiceDesc.ServiceName}, c.h.Services...) {
+		status.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	grpc_health_v1.RegisterHealthServer(g, status)
+	reflection.Register(g)
+	return &Server{core: c, grpc: g, health: status}
+}
+
+// drain ends the holds, refuses new calls, and waits for those in flight until ctx is done.
+func (c *core) drain(ctx context.Context) {
+	c.endOnce.Do(func() { close(c.ending) })
+	select {
+	case <-c.calls.drain():
+	case <-ctx.Done():
+	}
+}
+
+// close gives everything back once the server is stopped, in bounded time.
+func (c *core) close() {
+	c.shutOnce.Do(func() {
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			defer func() {
+				if p := recover(); p != nil {
+					c.h.Logger.Error("panic while the handler was closed", "panic", p, "stack", string(debug.Stack()))
+				}
+			}()
+			c.holds.close()
+			if c.h.Close != nil {
+				c.h.Close()
+			}
+		}()
+		late := time.NewTimer(closeTime)
+		defer late.Stop()
+		select {
+		case <-closed:
+		case <-late.C:
+			c.h.Logger.Error("the handler does not close in time: giving up on it", "after", closeTime)
+		}
+	})
+}

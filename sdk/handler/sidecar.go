@@ -1,0 +1,115 @@
+package handler
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+// connectTime bounds a new connection's TLS and HTTP/2 handshakes.
+const connectTime = 10 * time.Second
+
+// serveSidecar serves on an address of its own until it is signalled.
+func serveSidecar(h Handler, o options) error {
+	c, err := newCore(h, true)
+	if err != nil {
+		return err
+	}
+	opts, err := o.credentials()
+	if err != nil {
+		return err
+	}
+	opts = append(opts, grpc.ConnectionTimeout(connectTime))
+	listener, err := o.open(h.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	forgetHandshake()
+	// From here on the handler may own something.
+	defer c.close()
+	if err := c.configureOnce(o); err != nil {
+		return err
+	}
+	server := c.server(opts...)
+
+	term, again, release := endSignals(syscall.SIGHUP, os.Interrupt)
+	defer release()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	h.Logger.Info(h.Name+" serves as a sidecar", "version", h.Version, "address", o.listen,
+		"mutual_tls", o.tlsCA != "", "allowed_uids", o.allowUIDs.String())
+	select {
+	case err := <-served:
+		return err
+	case <-term.Done():
+		h.Logger.Info(h.Name + " ends: it was asked to")
+		ctx, cancel := context.WithTimeout(again, drainTime)
+		defer cancel()
+		server.Stop(ctx)
+		return <-served
+	}
+}
+
+// configureOnce gives the handler the settings of its own file, and a host that it can see for itself: its own
+// environment is what terminals inherit, and its own files are not for agents.
+func (c *core) configureOnce(o options) error {
+	settings := &structpb.Struct{}
+	if o.settings != "" {
+		data, err := os.ReadFile(o.settings)
+		if err != nil {
+			return fmt.Errorf("read the settings: %w", err)
+		}
+		if err := yamlproto.Unmarshal(o.settings, data, settings); err != nil {
+			return fmt.Errorf("read the settings: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	notes, err := c.self.configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, Host: &pluginv1.Host{
+		Environment:    os.Environ(),
+		ProtectedPaths: o.ownFiles(),
+		Instance:       newInstance(),
+	}})
+	if err != nil {
+		return fmt.Errorf("configure: %w", err)
+	}
+	for _, note := range notes {
+		c.h.Logger.Info(note)
+	}
+	return nil
+}
+
+// ownFiles are the files that this sidecar is run by.
+func (o options) ownFiles() []string {
+	var files []string
+	for _, file := range []string{o.settings, o.tlsCA, o.tlsCert, o.tlsKey} {
+		if file == "" {
+			continue
+		}
+		if absolute, err := filepath.Abs(file); err == nil {
+			files = append(files, absolute)
+		}
+	}
+	if network, path, err := o.address(); err == nil && network == "unix" {
+		files = append(files, path)
+	}
+	return files
+}
+
+func newInstance() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}

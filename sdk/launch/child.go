@@ -1,0 +1,193 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/acphost/acphost/sdk/internal/wire"
+)
+
+// lingerTime is how long a child may live on after its connection is lost, so that its own exit status is what is
+// reported.
+const lingerTime = time.Second
+
+// startChild starts a handler's program and shakes hands with it.
+func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
+	program, err := openProgram(s.Command[0])
+	if err != nil {
+		return nil, err
+	}
+	defer program.close()
+	if s.SHA256 != "" {
+		if err := program.require(s.SHA256); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := socketDir()
+	if err != nil {
+		return nil, err
+	}
+	p := newProcess(s)
+	defer func() {
+		if err != nil {
+			p.abandon()
+			_ = os.RemoveAll(dir)
+		}
+	}()
+
+	config := &plugin.ClientConfig{
+		HandshakeConfig: Handshake(),
+		// go-plugin compares versions through this set; nothing in it is ever dispensed.
+		Plugins:          plugin.PluginSet{s.Name: none{}},
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		AutoMTLS:         !s.NoTLS,
+		SkipHostEnv:      true,
+		StartTimeout:     s.HandshakeTimeout,
+		Logger:           hclog.NewNullLogger(),
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+			// What comes last counts: the child's socket is made in our folder, not in one below it.
+			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
+			return p, nil
+		},
+	}
+	began := time.Now()
+	address, err := handshake(ctx, config, p)
+	if err != nil {
+		return nil, startError(ctx, s, p, err)
+	}
+	if err := program.same(); err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := context.WithTimeoutCause(ctx, s.HandshakeTimeout,
+		fmt.Errorf("no answer within %s", s.HandshakeTimeout))
+	defer cancel()
+	var dialer net.Dialer
+	socket, err := dialer.DialContext(ctx, address.Network(), address.String())
+	if err != nil {
+		return nil, p.explain(fmt.Errorf("dial it after its handshake: %w", err))
+	}
+	stopWaiting := context.AfterFunc(ctx, func() { _ = socket.Close() })
+	conn, err := connect(ctx, socket, config.TLSConfig)
+	stopWaiting()
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	digest, err := program.digest()
+	if err != nil {
+		_ = socket.Close()
+		_ = conn.Close()
+		return nil, err
+	}
+
+	watching, watch := context.WithCancel(context.Background())
+	i := &Instance{
+		name: s.Name, log: s.Logger, conn: conn, socket: socket, proc: p, dir: dir,
+		address: address.Network() + "://" + address.String(),
+		digest:  digest, mtls: !s.NoTLS, grace: s.StopGrace, watch: watch,
+		done: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	lost := make(chan struct{})
+	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })
+	i.work.Go(func() { relayStdio(watching, conn, p.stderr) })
+	i.work.Go(func() { i.waitForEnd(lost) })
+	s.Logger.Debug("handler started", "pid", p.pid, "mutual_tls", i.mtls, "took", time.Since(began))
+	return i, nil
+}
+
+// waitForEnd closes done when the process has ended. One that gives up its connection has to end: nothing could reach
+// it any more.
+func (i *Instance) waitForEnd(lost <-chan struct{}) {
+	var cause error
+	select {
+	case <-i.proc.exited:
+	case <-lost:
+		linger := time.NewTimer(lingerTime)
+		select {
+		case <-i.proc.exited:
+		case <-linger.C:
+			if !i.stopping.Load() { // else the steps of shutdown are under way
+				i.proc.signal(syscall.SIGKILL)
+				cause = errors.New("gave up its connection and lived on, and was killed")
+			}
+		}
+		linger.Stop()
+		<-i.proc.exited
+	}
+	if cause == nil {
+		cause = i.proc.exitError()
+	}
+	// Closing the socket, not the connection, lets calls in flight fail as UNAVAILABLE.
+	_ = i.socket.Close()
+	_ = os.RemoveAll(i.dir)
+	if !i.stopping.Load() {
+		i.err = i.proc.withLastLine(cause)
+	}
+	close(i.done)
+}
+
+// handshake starts the process through go-plugin, which knows no context.
+func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (net.Addr, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	giveUp := context.AfterFunc(ctx, p.doom)
+	address, err := plugin.NewClient(config).Start()
+	if !giveUp() && err == nil {
+		err = ctx.Err()
+	}
+	return address, err
+}
+
+// startError says why there was no handshake, better than go-plugin can.
+func startError(ctx context.Context, s Spec, p *process, err error) error {
+	p.abandon()
+	switch reason := p.handshakeError(); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("the start was given up: %w", context.Cause(ctx))
+	case p.pid == 0:
+		return fmt.Errorf("start it: %w", err)
+	case reason != nil:
+		return p.withLastLine(reason)
+	default:
+		return p.withLastLine(fmt.Errorf("no handshake on stdout within %s", s.HandshakeTimeout))
+	}
+}
+
+// environment is what a child gets before go-plugin adds its own: little, so that the host's secrets stay the host's.
+func environment(s Spec) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	env = append(env, wire.LogEnv+"="+strings.ToLower(lowestLevel(s.Logger).String()))
+	return append(env, s.Env...)
+}
+
+// lowestLevel is the level from which on log lets records through: a handler need not make others.
+func lowestLevel(log *slog.Logger) slog.Level {
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
+		if log.Enabled(context.Background(), level) {
+			return level
+		}
+	}
+	return slog.LevelError
+}
+
+// none stands for the handler in go-plugin's set.
+type none struct{ plugin.NetRPCUnsupportedPlugin }

@@ -1,0 +1,281 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+const (
+	// drainTime is how long stdout and stderr are read on after the process has ended. Longer only ever waits for
+	// somebody else who holds the pipe open.
+	drainTime = 250 * time.Millisecond
+	// handshakeMax bounds the first line on stdout, in bytes. A real one is about a thousand.
+	handshakeMax = 16 << 10
+)
+
+// process is a handler's process, and go-plugin's runner for it. It owns the pipes, leads a process group of its own,
+// and ends when its stdin does, so that a host that is killed takes it along.
+type process struct {
+	spec   Spec
+	cmd    *exec.Cmd
+	pid    int // 0: not started
+	stderr *relay
+
+	inputOnce sync.Once
+	input     *os.File // the host's end of stdin; its end is the child's
+
+	line  *io.PipeReader // what go-plugin reads: one checked line
+	lineW *io.PipeWriter
+
+	mu       sync.Mutex
+	doomed   bool  // killed before it was started
+	reaped   bool  // guards against signalling a group whose number is free again
+	notReady error // why there is no handshake
+
+	dead   chan struct{} // reaped; state is set
+	exited chan struct{} // dead, and its output read
+}
+
+var _ runner.Runner = (*process)(nil)
+
+func newProcess(s Spec) *process {
+	cmd := exec.Command(s.Command[0], s.Command[1:]...)
+	cmd.Dir = s.Dir
+	cmd.Env = environment(s)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p := &process{
+		spec: s, cmd: cmd, stderr: &relay{log: s.Logger},
+		dead: make(chan struct{}), exited: make(chan struct{}),
+	}
+	p.line, p.lineW = io.Pipe()
+	return p
+}
+
+// Start implements runner.Runner.
+func (p *process) Start(context.Context) error {
+	var opened []*os.File
+	closeAll := func() {
+		for _, f := range opened {
+			_ = f.Close()
+		}
+	}
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			opened = append(opened, r, w)
+		}
+		return r, w, err
+	}
+	inR, inW, err1 := pipe()
+	outR, outW, err2 := pipe()
+	errR, errW, err3 := pipe()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		closeAll()
+		return fmt.Errorf("make pipes: %w", err)
+	}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, errW
+	if err := p.cmd.Start(); err != nil {
+		closeAll()
+		return err
+	}
+	for _, f := range []*os.File{inR, outW, errW} {
+		_ = f.Close()
+	}
+	p.mu.Lock()
+	p.input = inW
+	p.pid = p.cmd.Process.Pid
+	doomed := p.doomed
+	p.mu.Unlock()
+	if doomed {
+		p.signal(syscall.SIGKILL)
+	}
+
+	var readers sync.WaitGroup
+	readers.Go(func() { p.stderr.copy(errR, "stderr") })
+	readers.Go(func() { p.readStdout(outR) })
+	go func() {
+		p.wait()
+		for _, f := range []*os.File{outR, errR} {
+			_ = f.SetReadDeadline(time.Now().Add(drainTime))
+		}
+		readers.Wait()
+		_, _ = outR.Close(), errR.Close()
+		p.endInput()
+		close(p.exited)
+	}()
+	return nil
+}
+
+// wait reaps the process and kills what is left of its group while the group's number is still its own.
+func (p *process) wait() {
+	waitUnreaped(p.pid)
+	p.mu.Lock()
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.reaped = true
+	p.mu.Unlock()
+	_ = p.cmd.Wait()
+	close(p.dead)
+}
+
+// readStdout hands go-plugin the first line if it is a handshake, and logs the rest, so that neither garbage nor an
+// endless line reaches go-plugin's scanner.
+func (p *process) readStdout(r *os.File) {
+	reader := bufio.NewReaderSize(r, handshakeMax)
+	first, err := reader.ReadSlice('\n')
+	if err == nil {
+		var line string
+		if line, err = checkHandshake(string(bytes.TrimSpace(first)), !p.spec.NoTLS); err == nil {
+			_, _ = io.WriteString(p.lineW, line+"\n")
+		}
+	} else {
+		err = p.noLine(first, err)
+	}
+	p.mu.Lock()
+	p.notReady = err
+	p.mu.Unlock()
+	_ = p.lineW.Close()
+	p.stderr.copy(reader, "stdout")
+}
+
+// noLine says what it means that stdout ended, or went on and on, without a line.
+func (p *process) noLine(got []byte, err error) error {
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return notHandshake(string(got))
+	}
+	// The exit that most likely comes now is the better reason; go-plugin would kill first.
+	late := time.NewTimer(lingerTime)
+	defer late.Stop()
+	select {
+	case <-p.dead:
+		reason := fmt.Errorf("%w before its handshake", p.exitError())
+		if len(got) > 0 {
+			reason = fmt.Errorf("%w, after it wrote %.80q to stdout", reason, got)
+		}
+		return reason
+	case <-late.C:
+		return errors.New("closed its stdout before its handshake")
+	}
+}
+
+// signal sends sig to the whole process group, as long as there is one.
+func (p *process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pid != 0 && !p.reaped {
+		_ = syscall.Kill(-p.pid, sig)
+	}
+}
+
+// doom kills the process, now or as soon as it has started.
+func (p *process) doom() {
+	p.mu.Lock()
+	p.doomed = true
+	p.mu.Unlock()
+	p.signal(syscall.SIGKILL)
+}
+
+// endInput ends the child's stdin, which asks it to exit.
+func (p *process) endInput() {
+	p.inputOnce.Do(func() { _ = p.input.Close() })
+}
+
+// abandon kills a process whose start failed and waits for its end.
+func (p *process) abandon() {
+	if p.pid == 0 {
+		return
+	}
+	p.signal(syscall.SIGKILL)
+	late := time.NewTimer(reapTime)
+	defer late.Stop()
+	select {
+	case <-p.exited:
+	case <-late.C:
+	}
+}
+
+func (p *process) handshakeError() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.notReady
+}
+
+// explain puts the process's own end, where that is what happened, in front of an error of its connection.
+func (p *process) explain(err error) error {
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	select {
+	case <-p.exited:
+		return p.withLastLine(fmt.Errorf("%w right after its handshake", p.exitError()))
+	case <-late.C:
+		return p.withLastLine(err)
+	}
+}
+
+// exitError says how the process ended. It may be called after dead is closed.
+func (p *process) exitError() error {
+	state := p.cmd.ProcessState
+	if state == nil {
+		return errors.New("ended")
+	}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return fmt.Errorf("was killed by %s", proc.SignalName(ws.Signal()))
+	}
+	return fmt.Errorf("exited with status %d", state.ExitCode())
+}
+
+func (p *process) withLastLine(err error) error {
+	if last := p.stderr.last(); last != "" {
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return err
+}
+
+// Wait implements runner.Runner.
+func (p *process) Wait(context.Context) error {
+	<-p.exited
+	return nil
+}
+
+// Kill implements runner.Runner.
+func (p *process) Kill(context.Context) error {
+	p.signal(syscall.SIGKILL)
+	return nil
+}
+
+// Stdout implements runner.Runner.
+func (p *process) Stdout() io.ReadCloser { return p.line }
+
+// Stderr implements runner.Runner. go-plugin gets none: its reader panics on {"@message": 1}.
+func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
+
+// Name implements runner.Runner.
+func (p *process) Name() string { return p.spec.Name }
+
+// ID implements runner.Runner.
+func (p *process) ID() string { return strconv.Itoa(p.pid) }
+
+// Diagnose implements runner.Runner.
+func (p *process) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements runner.Runner.
+func (p *process) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// HostToPlugin implements runner.Runner.
+func (p *process) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
