@@ -1,0 +1,84 @@
+// Command bench measures what acphost costs, against the plainest thing that could stand in its place, interleaved in
+// one run, and prints medians and ratios as a table.
+//
+//	go run ./test/bench -bin bin
+//
+// It is its own agent and its own stand-ins: see roles.go. It needs the binaries that "make build" makes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "role" {
+		os.Exit(role(os.Args[2], os.Args[3:]))
+	}
+	bin := flag.String("bin", "bin", "folder of the binaries")
+	rounds := flag.Int("rounds", 9, "interleaved rounds of each measurement")
+	only := flag.String("only", "", "comma-separated: forward, read, start, memory, terminal; default all")
+	flag.Parse()
+	dir, err := filepath.Abs(*bin)
+	if err != nil {
+		fail(err)
+	}
+	b := &bench{acphost: filepath.Join(dir, "acphost"), rounds: *rounds}
+	if b.self, err = os.Executable(); err != nil {
+		fail(err)
+	}
+	if b.dir, err = os.MkdirTemp("", "acphost-bench-"); err != nil {
+		fail(err)
+	}
+	defer func() { _ = os.RemoveAll(b.dir) }()
+	parts := []struct {
+		name string
+		run  func() error
+	}{
+		{"forward", b.forward}, {"read", b.read}, {"start", b.start}, {"memory", b.memory}, {"terminal", b.terminal},
+	}
+	for _, p := range parts {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), p.name) {
+			continue
+		}
+		if err := p.run(); err != nil {
+			fail(fmt.Errorf("%s: %w", p.name, err))
+		}
+	}
+}
+
+// bench is one run.
+type bench struct {
+	self, acphost, dir string
+	rounds             int
+}
+
+// supervised is the command line of an agent role behind acphost.
+func (b *bench) supervised(role ...string) []string {
+	return append([]string{b.acphost, "run", "--no-admin", "--", b.self, "role"}, role...)
+}
+
+// bare is the command line of a role of this program.
+func (b *bench) bare(role ...string) []string { return append([]string{b.self, "role"}, role...) }
+
+func median(d []time.Duration) time.Duration {
+	s := slices.Clone(d)
+	slices.Sort(s)
+	return s[len(s)/2]
+}
+
+func medianFloat(f []float64) float64 {
+	s := slices.Clone(f)
+	slices.Sort(s)
+	return s[len(s)/2]
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}

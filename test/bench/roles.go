@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	acp "github.com/coder/acp-go-sdk"
+	"golang.org/x/sys/unix"
+)
+
+// role plays the agent, or something that could stand in acphost's place.
+func role(name string, args []string) int {
+	var err error
+	switch name {
+	case "agent":
+		err = agent()
+	case "copy":
+		err = standIn(args, plainCopy)
+	case "reencode":
+		err = standIn(args, reencode)
+	default:
+		err = fmt.Errorf("no role %q", name)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench role", name+":", err)
+		return 1
+	}
+	return 0
+}
+
+// agent answers initialize and session/new, and does what a prompt says: "flood N", "read N PATH", "run N COMMAND".
+func agent() error {
+	in := bufio.NewReaderSize(os.Stdin, 4<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var msg struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Prompt []struct{ Text string } }
+		}
+		if err := json.Unmarshal(line, &msg); err != nil {
+			return err
+		}
+		result := "{}"
+		switch msg.Method {
+		case "initialize":
+			result = `{"protocolVersion":1,"agentCapabilities":{}}`
+		case "session/new":
+			result = `{"sessionId":"s"}`
+		case "session/prompt":
+			times, err := turn(in, msg.Params.Prompt[0].Text)
+			if err != nil {
+				return err
+			}
+			encoded, _ := json.Marshal(times)
+			result = `{"_meta":{"times":` + string(encoded) + `},"stopReason":"end_turn"}`
+		}
+		if _, err := fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", msg.ID, result); err != nil {
+			return err
+		}
+	}
+}
+
+func turn(in *bufio.Reader, text string) ([]time.Duration, error) {
+	what, rest, _ := strings.Cut(text, " ")
+	count, rest, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return nil, err
+	}
+	switch what {
+	case "flood":
+		return nil, flood(n)
+	case "read":
+		return reads(in, n, rest)
+	case "run":
+		return runs(in, n, rest)
+	}
+	return nil, fmt.Errorf("no turn %q", what)
+}
+
+// flood writes n session updates of 300 bytes, many a write.
+func flood(n int) error {
+	head := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
+	tail := `"}}}}` + "\n"
+	line := head + strings.Repeat("x", 300-len(head)-len(tail)) + tail
+	out := bufio.NewWriterSize(os.Stdout, 64<<10)
+	for range n {
+		if _, err := out.WriteString(line); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// call makes one request and waits for its answer, which is not decoded.
+func call(in *bufio.Reader, id int, method, params string) ([]byte, error) {
+	if _, err := fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+		return nil, err
+	}
+	line, err := in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		return nil, fmt.Errorf("%s: the answer is larger than this agent reads", method)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(line[:min(len(line), 64)], []byte(`"error"`)) {
+		return nil, fmt.Errorf("%s: %s", method, line)
+	}
+	return line, nil
+}
+
+func reads(in *bufio.Reader, n int, path string) ([]time.Duration, error) {
+	params := fmt.Sprintf(`{"sessionId":"s","path":%q}`, path)
+	times := make([]time.Duration, n)
+	for i := range times {
+		started := time.Now()
+		if _, err := call(in, i, "fs/read_text_file", params); err != nil {
+			return nil, err
+		}
+		times[i] = time.Since(started)
+	}
+	return times, nil
+}
+
+func runs(in *bufio.Reader, n int, command string) ([]time.Duration, error) {
+	times := make([]time.Duration, n)
+	for i := range times {
+		started := time.Now()
+		line, err := call(in, 3*i, "terminal/create", fmt.Sprintf(`{"sessionId":"s","command":%q}`, command))
+		if err != nil {
+			return nil, err
+		}
+		var msg struct {
+			Result struct{ TerminalID string `json:"terminalId"` }
+		}
+		if err := json.Unmarshal(line, &msg); err != nil {
+			return nil, err
+		}
+		params := fmt.Sprintf(`{"sessionId":"s","terminalId":%q}`, msg.Result.TerminalID)
+		if _, err := call(in, 3*i+1, "terminal/wait_for_exit", params); err != nil {
+			return nil, err
+		}
+		times[i] = time.Since(started)
+		if _, err := call(in, 3*i+2, "terminal/release", params); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+// standIn runs an agent and joins it to this process's front in one way or another.
+func standIn(argv []string, join func(agentIn io.WriteCloser, agentOut io.Reader) error) error {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	childIn, agentIn, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	agentOut, childOut, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	for _, f := range []*os.File{agentIn, agentOut} {
+		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, 256<<10)
+	}
+	cmd.Stdin, cmd.Stdout = childIn, childOut
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	_ = childIn.Close()
+	_ = childOut.Close()
+	if err := join(agentIn, agentOut); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// plainCopy moves bytes and looks at none of them.
+func plainCopy(agentIn io.WriteCloser, agentOut io.Reader) error {
+	go func() {
+		move(agentIn, os.Stdin)
+		_ = agentIn.Close()
+	}()
+	move(os.Stdout, agentOut)
+	return nil
+}
+
+// move copies with plain reads and writes, as a program does that could look at what it moves.
+func move(w io.Writer, r io.Reader) {
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// reencode decodes every message with coder/acp-go-sdk and encodes it anew; files it reads itself.
+func reencode(agentIn io.WriteCloser, agentOut io.Reader) error {
+	p := &proxy{ready: make(chan struct{})}
+	p.agent = acp.NewClientSideConnection(p, agentIn, agentOut)
+	p.front = acp.NewAgentSideConnection(p, os.Stdout, os.Stdin)
+	close(p.ready)
+	<-p.front.Done()
+	return agentIn.Close()
+}
+
+// readFile answers fs/read_text_file as a client does that opens the file itself.
+func readFile(_ context.Context, p acp.ReadTextFileRequest) (acp.ReadTextFileResponse, error) {
+	b, err := os.ReadFile(p.Path)
+	return acp.ReadTextFileResponse{Content: string(b)}, err
+}
