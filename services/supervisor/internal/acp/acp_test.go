@@ -1,0 +1,166 @@
+package acp
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestSetChangesOneValueAndNoOtherByte(t *testing.T) {
+	tests := []struct {
+		name, in, value string
+		path            []string
+		want            string
+	}{
+		{"a value that is there", `{"a": 1 , "b":{"c":true}}`, "false", []string{"b", "c"}, `{"a": 1 , "b":{"c":false}}`},
+		{"a member that is missing", `{"a":1.0}`, "2", []string{"b"}, `{"a":1.0,"b":2}`},
+		{"objects on the way that are missing", `{ }`, "true", []string{"x", "y", "z"}, `{ "x":{"y":{"z":true}}}`},
+		{"a value on the way that is no object", `{"x":null,"k":[1]}`, "1", []string{"x", "y"}, `{"x":{"y":1},"k":[1]}`},
+		{"an escaped name", `{"\u0061":1}`, "2", []string{"a"}, `{"\u0061":2}`},
+		{"the last of two of the same name", `{"a":1,"a":2}`, "3", []string{"a"}, `{"a":1,"a":3}`},
+		{"a line with its line feed", "{\"p\":{}}\n", "1", []string{"p", "q"}, "{\"p\":{\"q\":1}}\n"},
+		{"a name that needs quoting", `{}`, "1", []string{`a"b`}, `{"a\"b":1}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := []byte(tt.in)
+			got, err := Set(in, []byte(tt.value), tt.path...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			if string(in) != tt.in {
+				t.Errorf("the input was changed to %s", in)
+			}
+		})
+	}
+}
+
+func TestSetRefusesWhatIsNoObject(t *testing.T) {
+	for _, in := range []string{``, `[]`, `"x"`, `{"a":`, `nope`} {
+		if got, err := Set([]byte(in), []byte("1"), "a"); err == nil {
+			t.Errorf("Set(%q) = %s, want an error", in, got)
+		}
+	}
+}
+
+func FuzzSetKeepsEverythingElse(f *testing.F) {
+	f.Add(`{"a":1,"b":{"c":[1,2,{"d":null}]},"_meta":{"x":1e400}}`, "b")
+	f.Add(`{}`, "clientCapabilities")
+	f.Add(` {"\u0062":"\ud800"} `, "b")
+	f.Fuzz(func(t *testing.T, obj, name string) {
+		if !json.Valid([]byte(obj)) || !strings.HasPrefix(strings.TrimLeft(obj, " \t\r\n"), "{") {
+			t.Skip("only objects can be edited")
+		}
+		out, err := Set([]byte(obj), []byte(`"set"`), name)
+		if err != nil {
+			t.Skip("jsontext is stricter than encoding/json about some strings")
+		}
+		if !json.Valid(out) {
+			t.Fatalf("Set(%q, %q) = %q, which is not JSON", obj, name, out)
+		}
+		if got := Get(out, name); string(got) != `"set"` && strings.ToValidUTF8(name, "") == name {
+			t.Fatalf("Set(%q, %q) = %q, where Get finds %q", obj, name, out, got)
+		}
+	})
+}
+
+func TestRewriteInitializeAdvertisesWhatIsServedAndKeepsTheRest(t *testing.T) {
+	line := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"x":7},"_meta":{"terminal_output":true}},"clientInfo":{"name":"e"}}}` + "\n"
+	flags := []Capability{{Path: "fs.readTextFile", Served: true}, {Path: "fs.writeTextFile", Served: false}, {Path: "terminal", Served: true}}
+	got, err := RewriteInitialize([]byte(line), flags, map[string]json.RawMessage{"acme.com/x": []byte(`{"v":1}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"x":7,"writeTextFile":false},"_meta":{"terminal_output":true,"acme.com/x":{"v":1}},"terminal":true},"clientInfo":{"name":"e"}}}` + "\n"
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestRewriteInitializePutsVersion1CapabilitiesBesideThoseOfALaterVersion(t *testing.T) {
+	line := `{"id":1,"method":"initialize","params":{"protocolVersion":2,"capabilities":{"a":{}}}}`
+	got, err := RewriteInitialize([]byte(line), []Capability{{Path: "terminal", Served: true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"id":1,"method":"initialize","params":{"protocolVersion":2,"capabilities":{"a":{}},"clientCapabilities":{"terminal":true}}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestParseInitializeTakesWhatCannotBeReadForAbsent(t *testing.T) {
+	tests := []struct {
+		in   string
+		want Initialize
+	}{
+		{`{"protocolVersion":1,"clientCapabilities":{"_meta":{"terminal_output":true}}}`, Initialize{ProtocolVersion: 1, TerminalOutput: true}},
+		{`{"protocolVersion":"1","clientCapabilities":[]}`, Initialize{ProtocolVersion: 1}},
+		{`{"protocolVersion":2.0,"clientCapabilities":{"session":{"notices":{}}}}`, Initialize{ProtocolVersion: 2, Notices: true}},
+		{`{"clientCapabilities":{"session":{"notices":null},"_meta":{"terminal_output":"yes"}}}`, Initialize{ProtocolVersion: 1}},
+		{`null`, Initialize{ProtocolVersion: 1}},
+	}
+	for _, tt := range tests {
+		if got := ParseInitialize([]byte(tt.in)); got != tt.want {
+			t.Errorf("ParseInitialize(%s) = %+v, want %+v", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestMergeReplacesWhatIsReportedAndKeepsTheRest(t *testing.T) {
+	var tc ToolCall
+	tc.Merge([]byte(`{"toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a"}],"rawInput":{"x":1}}`))
+	tc.Merge([]byte(`{"toolCallId":"t","status":"in_progress","title":null,"kind":7,"content":"no"}`))
+	if tc.Title != "Edit" || tc.Kind != "edit" || tc.Status != "in_progress" || string(tc.RawInput) != `{"x":1}` || len(ContentItems(tc.Content)) != 1 {
+		t.Errorf("got %+v", tc)
+	}
+	if tc.Ambiguous != "" {
+		t.Errorf("Ambiguous = %q, want none", tc.Ambiguous)
+	}
+}
+
+func TestMergeSaysWhatCanBeReadInMoreThanOneWay(t *testing.T) {
+	for _, report := range []string{
+		`{"toolCallId":"t","rawInput":{"command":"ls"},"rawInput":{"command":"rm"}}`,
+		`{"toolCallId":"t","rawInput":{"command":"ls","command":"rm"}}`,
+		`{"toolCallId":"t","rawInput":{},"RawInput":{}}`,
+		`{"toolCallId":"t","content":[{"type":"diff","path":"/a","path":"/b"}]}`,
+	} {
+		var tc ToolCall
+		tc.Merge([]byte(report))
+		if tc.Ambiguous == "" {
+			t.Errorf("Merge(%s) found nothing ambiguous", report)
+		}
+	}
+}
+
+func TestPermissionOptionsAreChosenByKindInTheOrderAskedFor(t *testing.T) {
+	req, err := ParsePermissionRequest([]byte(`{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[
+		{"optionId":"never","kind":"reject_always","name":"x"},{"optionId":"no","kind":"reject_once"},{"optionId":3},"odd",{"optionId":"yes","kind":"allow_always"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, ok := req.Option(RejectOnce, RejectAlways); !ok || id != "no" {
+		t.Errorf("Option(reject_once, reject_always) = %q, %v", id, ok)
+	}
+	if id, ok := req.Option(AllowOnce); ok {
+		t.Errorf("Option(allow_once) = %q, want none: allow_always is not what was asked for", id)
+	}
+}
+
+func TestParsePermissionRequestRefusesTwoReadings(t *testing.T) {
+	for _, in := range []string{
+		`{"toolCall":{"toolCallId":"a"},"toolCall":{"toolCallId":"b"},"options":[]}`,
+		`{"toolCall":"x","options":[]}`,
+		`{"options":[]}`,
+		`{"toolCall":{},"options":{}}`,
+		`[]`,
+	} {
+		if req, err := ParsePermissionRequest([]byte(in)); err == nil {
+			t.Errorf("ParsePermissionRequest(%s) = %+v, want an error", in, req)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// policy is a connection to a policy that answers by a function.
+type policy func(ctx context.Context) (*permissionv1.DecideResponse, error)
+
+func (p policy) Invoke(ctx context.Context, _ string, _, reply any, _ ...grpc.CallOption) error {
+	res, err := p(ctx)
+	if err != nil {
+		return err
+	}
+	if out, ok := reply.(*permissionv1.DecideResponse); ok {
+		proto.Merge(out, res)
+	}
+	return nil
+}
+
+func (p policy) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("no streams")
+}
+
+func gateWith(enforced bool, p policy, protected ...string) *Gate {
+	return New(Options{
+		Policy:    func() (grpc.ClientConnInterface, error) { return p, nil },
+		Enforced:  enforced,
+		Protected: protected,
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+}
+
+func answers(v permissionv1.Verdict) policy {
+	return func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: v, Rule: "r"}, nil
+	}
+}
+
+func fails(context.Context) (*permissionv1.DecideResponse, error) {
+	return nil, status.Error(codes.Unavailable, "it is gone")
+}
+
+const (
+	allow = permissionv1.Verdict_VERDICT_ALLOW
+	deny  = permissionv1.Verdict_VERDICT_DENY
+	ask   = permissionv1.Verdict_VERDICT_ASK
+)
+
+func TestWhatAQuestionIsAnswered(t *testing.T) {
+	edit := &permissionv1.Action{Kind: "tool.edit"}
+	tests := []struct {
+		name   string
+		gate   *Gate
+		action *permissionv1.Action
+		want   permissionv1.Verdict
+	}{
+		{"the policy allows", gateWith(true, answers(allow)), edit, allow},
+		{"the policy denies", gateWith(true, answers(deny)), edit, deny},
+		{"the policy asks", gateWith(true, answers(ask)), edit, ask},
+		{"a policy that was set cannot be reached", gateWith(true, fails), edit, deny},
+		{"no policy was set and permd cannot be reached", gateWith(false, fails), edit, ask},
+		{"the policy gives no verdict", gateWith(true, answers(0)), edit, deny},
+		{"the policy gives a verdict that nobody knows", gateWith(true, answers(77)), edit, deny},
+		{"a change of mode is never the policy's", gateWith(true, answers(allow)), &permissionv1.Action{Kind: "tool.switch_mode"}, ask},
+		{"acphost's own file, though the policy allows", gateWith(true, answers(allow)),
+			&permissionv1.Action{Kind: "tool.edit", Paths: []*permissionv1.PathAccess{{Path: "/p", Protected: true}}}, deny},
+		{"questions are routed to the front", New(Options{Logger: slog.New(slog.DiscardHandler)}), edit, ask},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := tt.gate.Question(t.Context(), tt.action)
+			if err != nil || d.Verdict != tt.want {
+				t.Errorf("got %+v, %v; want %v", d, err, tt.want)
+			}
+			c := tt.gate.Counters()
+			if c.GetQuestions() != 1 || c.GetAllowed()+c.GetDenied()+c.GetForwarded() != 1 {
+				t.Errorf("counters = %v", c)
+			}
+		})
+	}
+}
+
+func TestASlowPolicyDeniesAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateWith(true, func(ctx context.Context) (*permissionv1.DecideResponse, error) {
+			<-ctx.Done()
+			return nil, status.FromContextError(ctx.Err()).Err()
+		})
+		started := time.Now()
+		d, err := g.Question(t.Context(), &permissionv1.Action{Kind: "tool.edit"})
+		if err != nil || d.Verdict != deny || time.Since(started) != DecideTimeout {
+			t.Errorf("got %+v, %v after %v", d, err, time.Since(started))
+		}
+	})
+}
+
+func TestACancelledQuestionIsNotDecided(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	g := gateWith(true, func(ctx context.Context) (*permissionv1.DecideResponse, error) {
+		cancel()
+		return nil, ctx.Err()
+	})
+	if d, err := g.Question(ctx, &permissionv1.Action{Kind: "tool.edit"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %+v, %v; want context.Canceled", d, err)
+	}
+	if n := g.Counters().GetQuestions(); n != 0 {
+		t.Errorf("%d questions were counted", n)
+	}
+}
+
+func TestProtectedPathsHoldAsWrittenAndAsTheyLead(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(dir, "own")
+	for _, d := range []string{own, filepath.Join(dir, "work"), filepath.Join(dir, "owner")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(own, filepath.Join(dir, "work", "link")); err != nil {
+		t.Fatal(err)
+	}
+	g := gateWith(false, fails, own)
+	for path, want := range map[string]bool{
+		own:                        true,
+		own + "/":                  true,
+		own + "/config.yaml":       true,
+		own + "/../own/new":        true,
+		dir + "/work/link":         true,
+		dir + "/work/link/new/one": true,
+		dir + "/owner":             false,
+		dir + "/work/file":         false,
+		dir:                        false,
+	} {
+		if got := g.Protected(path); got != want {
+			t.Errorf("Protected(%q) = %v, want %v", path, got, want)
+		}
+	}
+	for text, want := range map[string]bool{"cat own/x": true, "cat " + own + "/x": true, "tool --file=" + own + "/x": true, "ls work": false} {
+		words := map[string][]string{
+			"cat own/x":                 {"cat", "own/x"},
+			"cat " + own + "/x":         {"cat", own + "/x"},
+			"tool --file=" + own + "/x": {"tool", "--file=" + own + "/x"},
+			"ls work":                   {"ls", "work"},
+		}[text]
+		c := &permissionv1.Command{Text: text, SubCommands: []*permissionv1.SubCommand{{Argv: words}}}
+		if got := g.ProtectedCommand(c, dir) != ""; got != want {
+			t.Errorf("ProtectedCommand(%q) = %v, want %v", text, got, want)
+		}
+	}
+}

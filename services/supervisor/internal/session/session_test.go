@@ -1,0 +1,200 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+func newBook(t *testing.T) (b *Book, opened, closed *[]string) {
+	t.Helper()
+	opened, closed = new([]string), new([]string)
+	b = New(Options{
+		Agent:      "agent",
+		ExtraRoots: []*acpv1.Root{{Path: "/shared", ReadOnly: true}},
+		Opened:     func(s string) { *opened = append(*opened, s) },
+		Closed:     func(s string) { *closed = append(*closed, s) },
+	})
+	return b, opened, closed
+}
+
+func roots(t *testing.T, b *Book, id string) string {
+	t.Helper()
+	cc, err := b.Context(id)
+	if err != nil {
+		t.Fatalf("Context(%q): %v", id, err)
+	}
+	var out []string
+	for _, r := range cc.GetRoots() {
+		out = append(out, r.GetPath())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestASessionHasTheRootsOfItsRequestAndTheConfiguredOnes(t *testing.T) {
+	b, opened, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w", AdditionalDirectories: []string{"/x"}})
+	b.Opened("1", acp.Opened{SessionID: "s", Mode: "ask"}, false)
+	if got, want := roots(t, b, "s"), "/w /x /shared"; got != want {
+		t.Errorf("roots = %q, want %q", got, want)
+	}
+	cc, _ := b.Context("s")
+	if cc.GetMode() != "ask" || cc.GetAgent() != "agent" || cc.GetScope() != (*opened)[0] || len(cc.GetScope()) != 32 {
+		t.Errorf("context = %v, opened scopes %v", cc, *opened)
+	}
+}
+
+func TestACallBeforeTheAnswerBelongsToTheOneNewSessionInFlight(t *testing.T) {
+	b, opened, closed := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	if got := roots(t, b, "early"); got != "/w /shared" {
+		t.Errorf("roots = %q", got)
+	}
+	before, _ := b.Context("early")
+	b.Opened("1", acp.Opened{SessionID: "early"}, false)
+	after, err := b.Context("early")
+	if err != nil || before.GetScope() != after.GetScope() {
+		t.Errorf("the scope changed from %q to %q (%v)", before.GetScope(), after.GetScope(), err)
+	}
+	if len(*opened) != 1 || len(*closed) != 0 {
+		t.Errorf("opened %v, closed %v; want one scope that lives", *opened, *closed)
+	}
+}
+
+func TestWithTwoNewSessionsInFlightAnUnknownOneIsUnknown(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	b.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
+	if cc, err := b.Context("s"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("Context = %v, %v; want ErrUnknown", cc, err)
+	}
+}
+
+func TestASessionThatTakesAnotherOnesIdGetsAScopeOfItsOwn(t *testing.T) {
+	b, _, closed := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	first, _ := b.Context("s")
+	b.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
+	b.Opened("2", acp.Opened{SessionID: "s"}, false)
+	second, _ := b.Context("s")
+	if first.GetScope() == second.GetScope() {
+		t.Error("two sessions share a scope")
+	}
+	if len(*closed) != 1 || (*closed)[0] != first.GetScope() {
+		t.Errorf("closed %v, want the first scope %q", *closed, first.GetScope())
+	}
+	if n := len(b.Snapshot()); n != 1 {
+		t.Errorf("%d sessions are shown, want 1", n)
+	}
+}
+
+func TestLoadingReplacesRootsAndMarksHistory(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/a", AdditionalDirectories: []string{"/x"}})
+	if !b.Replaying("s") {
+		t.Error("a session that is being loaded is not replaying")
+	}
+	b.Opened("1", acp.Opened{}, false)
+	if b.Replaying("s") {
+		t.Error("a loaded session is still replaying")
+	}
+	b.Opening("2", acp.MethodSessionResume, acp.Opening{SessionID: "s", Cwd: "/b"})
+	if got, want := roots(t, b, "s"), "/b /shared"; got != want {
+		t.Errorf("roots = %q, want %q", got, want)
+	}
+}
+
+func TestAFailedNewSessionLeavesNothing(t *testing.T) {
+	b, opened, closed := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	_, _ = b.Context("s") // the agent called before it failed
+	b.Opened("1", acp.Opened{}, true)
+	if _, err := b.Context("s"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("err = %v, want ErrUnknown", err)
+	}
+	if len(*opened) != 1 || len(*closed) != 1 {
+		t.Errorf("opened %v, closed %v", *opened, *closed)
+	}
+}
+
+func TestEachScopeIsClosedOnce(t *testing.T) {
+	b, opened, closed := newBook(t)
+	for i := range 3 {
+		id := fmt.Sprint(i)
+		b.Opening(id, acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+		b.Opened(id, acp.Opened{SessionID: "s" + id}, false)
+	}
+	b.Opening("9", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	b.Closed("s1")
+	b.CloseAll()
+	b.CloseAll()
+	if len(*opened) != 4 || len(*closed) != 4 {
+		t.Fatalf("opened %d scopes, closed %d; want 4 and 4", len(*opened), len(*closed))
+	}
+	seen := map[string]bool{}
+	for _, s := range *closed {
+		if s == "" || seen[s] {
+			t.Errorf("scope %q was closed twice, or never opened", s)
+		}
+		seen[s] = true
+	}
+}
+
+func TestAPermissionQuestionIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	b.ToolCall("s", []byte(`{"toolCallId":"t","title":"Run","kind":"execute","rawInput":{"command":"ls"}}`))
+	tc := b.ToolCall("s", []byte(`{"toolCallId":"t"}`))
+	if tc.Kind != "execute" || string(tc.RawInput) != `{"command":"ls"}` {
+		t.Errorf("got %+v", tc)
+	}
+	if other := b.ToolCall("elsewhere", []byte(`{"toolCallId":"t"}`)); other.Kind != "" {
+		t.Errorf("a tool call of another session was merged: %+v", other)
+	}
+}
+
+func TestToolCallsAreBoundedInNumberAndSize(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	for i := range maxToolCalls + 10 {
+		b.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"t%d"}`, i))
+	}
+	st := b.sessions["s"]
+	if len(st.tools) != maxToolCalls || len(st.toolOrder) != maxToolCalls {
+		t.Errorf("%d tool calls are kept in %d places, want %d", len(st.tools), len(st.toolOrder), maxToolCalls)
+	}
+	big := strings.Repeat("x", maxToolCallBytes/3)
+	for i := range 5 {
+		b.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"b%d","rawInput":%q}`, i, big))
+	}
+	if st.toolBytes > maxToolCallBytes+maxToolCallBytes/3 {
+		t.Errorf("%d bytes of tool calls are kept, more than %d", st.toolBytes, maxToolCallBytes)
+	}
+	for id, tc := range st.tools {
+		if id != tc.ID {
+			t.Errorf("tool call %q is kept as %q", tc.ID, id)
+		}
+	}
+}
+
+func TestATurnBeginsWithItsPromptAndEndsWithItsAnswer(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	b.Prompted("2", "s")
+	if st := b.Snapshot()[0]; !st.GetTurnActive() || st.GetTurns() != 1 {
+		t.Errorf("during the turn: %v", st)
+	}
+	b.PromptEnded("2", "end_turn")
+	b.PromptEnded("2", "again")
+	if st := b.Snapshot()[0]; st.GetTurnActive() || st.GetLastStopReason() != "end_turn" {
+		t.Errorf("after the turn: %v", st)
+	}
+}
