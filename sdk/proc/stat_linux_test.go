@@ -1,0 +1,82 @@
+package proc
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const rest = " 77 70 60 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 3 0 176859 3133440 414 18446744073709551615"
+
+func TestParseStatReadsNamesThatTryToMislead(t *testing.T) {
+	for name, comm := range map[string]string{
+		"a plain name":                  "cat",
+		"spaces":                        "tmux: server",
+		"parentheses":                   "(sd-pam)",
+		"an unbalanced parenthesis":     "a) Z 1 1 1 (",
+		"the rest of a line in a name":  "x) R 1 1 1 0 -1 0",
+		"a newline and a closing paren": "x\n) S 1",
+		"nothing":                       "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseStat([]byte("42 (" + comm + ") S" + rest + "\n"))
+			want := stat{pid: 42, ppid: 77, session: 60, state: 'S', threads: 3, start: 176859}
+			if err != nil || got != want {
+				t.Errorf("got %+v, %v, want %+v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestParseStatRefusesWhatIsNotAStatLine(t *testing.T) {
+	for name, line := range map[string]string{
+		"nothing":            "",
+		"no name":            "42 S" + rest,
+		"reversed brackets":  "42 )x( S" + rest,
+		"too few fields":     "42 (x) S 1 2 3",
+		"a pid of letters":   "x (x) S" + rest,
+		"a state of letters": "42 (x) SS" + rest,
+		"a parent of words":  "42 (x) S" + strings.Replace(rest, "77", "me", 1),
+		"a start before":     "42 (x) S" + strings.Replace(rest, "176859", "-1", 1),
+	} {
+		if got, err := parseStat([]byte(line)); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, got)
+		}
+	}
+}
+
+func TestParseStatReadsThisProcess(t *testing.T) {
+	got, err := readStat(os.Getpid())
+	if err != nil || got.pid != os.Getpid() || got.ppid != os.Getppid() || !got.live() || got.start == 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestAParentYoungerThanItsChildIsAnotherProcess(t *testing.T) {
+	procs := map[int]stat{
+		10: {pid: 10, ppid: 1, state: 'S', start: 5},
+		11: {pid: 11, ppid: 10, state: 'S', start: 6},
+		12: {pid: 12, ppid: 11, state: 'S', start: 6},
+		13: {pid: 13, ppid: 11, state: 'S', start: 2}, // listed under 11 before that pid was used again
+		14: {pid: 14, ppid: 10, state: 'Z', threads: 1, start: 7},
+		15: {pid: 15, ppid: 15, state: 'S', start: 7},
+	}
+	got := descendants(procs, 10)
+	if len(got) != 2 || got[0] != 11 || got[1] != 12 {
+		t.Errorf("descendants = %v, want [11 12]", got)
+	}
+	if got := descendants(procs, 15); len(got) != 0 {
+		t.Errorf("descendants of its own parent = %v, want none", got)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("42 (cat) S" + rest))
+	f.Add([]byte("42 (a) b (c) S" + rest))
+	f.Add([]byte(")("))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if s, err := parseStat(line); err != nil && s != (stat{}) {
+			t.Errorf("an error with a result: %+v, %v", s, err)
+		}
+	})
+}

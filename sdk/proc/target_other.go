@@ -1,0 +1,49 @@
+//go:build !linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// target is a process held by nothing but its pid.
+type target struct {
+	process
+}
+
+func take(pid int) (target, bool, error) {
+	if pid <= 1 || pid == os.Getpid() {
+		return target{}, false, fmt.Errorf("process %d is not one to end", pid)
+	}
+	return target{process: process{pid: pid}}, true, nil
+}
+
+func (t target) signal(sig syscall.Signal) error {
+	if err := syscall.Kill(t.pid, sig); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+func (target) close() {}
+
+func (t targets) awaitOne(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (t Tree) list() ([]int, error) { return Descendants(t.Root) }
+
+// TreeOf needs /proc: here it returns ErrUnsupported.
+func TreeOf(pid int) (Tree, error) {
+	return Tree{}, fmt.Errorf("tree of process %d: %w", pid, ErrUnsupported)
+}
