@@ -1,0 +1,393 @@
+package route
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+// Claim is what one handler says that it answers.
+type Claim struct {
+	// Handler is the handler's name in the configuration.
+	Handler string
+	// Kind is what the handler is there for: KindFS, KindTerminal, KindPermission or KindExtension.
+	Kind string
+	// Services are the services that it serves, as Descriptors returned them.
+	Services []protoreflect.ServiceDescriptor
+	// CapabilityMeta is what its Describe wants in clientCapabilities._meta. Only names with a dot or a slash count.
+	CapabilityMeta *structpb.Struct
+}
+
+// Build makes the table from what handlers claim and what the configuration says of methods and namespaces: "handler",
+// "front", "deny", or a handler's name. A method's own entry wins over its namespace's, a longer namespace over a
+// shorter one. A method that is not configured goes to the handler that declares it, else to the front.
+//
+// The error joins everything that is wrong: two handlers with one method, a core method (fs/*, terminal/*,
+// elicitation/*, mcp/*) outside the handler's kind, both of which the configuration settles by naming the winner; a
+// method that the link itself lives by, which nothing settles; methods of one capability that go different ways; a
+// configured handler that there is not, or that does not declare the method.
+func Build(claims []Claim, configured map[string]string) (*Table, error) {
+	b := builder{
+		claims:     map[string]*Claim{},
+		known:      map[string]*transcode.Method{},
+		candidates: map[string][]candidate{},
+		exact:      map[string]string{},
+		used:       map[string]bool{},
+	}
+	b.addKnown()
+	for i := range claims {
+		b.addClaim(&claims[i])
+	}
+	b.addConfigured(configured)
+	t := b.resolve()
+	b.checkNamespaces()
+	b.checkCapabilities(t)
+	t.meta = b.capabilityMeta(t)
+	if len(b.problems) > 0 {
+		return nil, errors.Join(b.problems...)
+	}
+	t.finish()
+	return t, nil
+}
+
+// candidate is one handler's claim on one method.
+type candidate struct {
+	handler string
+	kind    string
+	method  *transcode.Method
+}
+
+// builder holds what Build has gathered. problems are in the order that they were found in, which does not depend on
+// the order of any map.
+type builder struct {
+	claims     map[string]*Claim
+	known      map[string]*transcode.Method // the methods of the compiled-in descriptors
+	candidates map[string][]candidate       // by method, in the order of the claims
+	exact      map[string]string            // configured methods
+	spaces     []space                      // configured namespaces, the longest first
+	used       map[string]bool              // namespaces that found a method for their handler
+	problems   []error
+}
+
+// space is a configured namespace: "terminal/*", "terminal/" and where to.
+type space struct{ name, prefix, target string }
+
+func longestFirst(a, b space) int { return cmp.Compare(len(b.prefix), len(a.prefix)) }
+
+func (b *builder) problem(format string, args ...any) {
+	b.problems = append(b.problems, fmt.Errorf(format, args...))
+}
+
+// addKnown gathers the methods that acphost itself has descriptors for. They have an action and a capability whoever
+// answers them.
+func (b *builder) addKnown() {
+	for _, file := range routedFiles() {
+		services := file.Services()
+		for i := range services.Len() {
+			for m := range methodsOf(services.Get(i)) {
+				method, err := transcode.Compile(m)
+				if err != nil {
+					b.problem("compiled-in %w", err)
+				} else if method != nil {
+					b.known[method.Name] = method
+				}
+			}
+		}
+	}
+}
+
+// addClaim gathers the methods of one handler.
+func (b *builder) addClaim(c *Claim) {
+	if b.claims[c.Handler] != nil {
+		b.problem("two handlers are called %q", c.Handler)
+		return
+	}
+	b.claims[c.Handler] = c
+	decides := false
+	own := map[string]protoreflect.FullName{}
+	for _, service := range c.Services {
+		decides = decides || string(service.FullName()) == permissionv1.PermissionService_ServiceDesc.ServiceName
+		for m := range methodsOf(service) {
+			method, err := transcode.Compile(m)
+			if err != nil {
+				b.problem("handler %q: %w", c.Handler, err)
+				continue
+			}
+			if method == nil {
+				continue
+			}
+			if err := b.checkClaim(c, m, method); err != nil {
+				b.problems = append(b.problems, err)
+				continue
+			}
+			if other, twice := own[method.Name]; twice {
+				b.problem("handler %q declares %s twice: %s and %s", c.Handler, method.Name, other, m.FullName())
+				continue
+			}
+			own[method.Name] = m.FullName()
+			b.candidates[method.Name] = append(b.candidates[method.Name], candidate{c.Handler, c.Kind, method})
+		}
+	}
+	if c.Kind == KindPermission && !decides {
+		b.problem("handler %q decides permissions but does not serve %s",
+			c.Handler, permissionv1.PermissionService_ServiceDesc.ServiceName)
+	}
+}
+
+// checkClaim returns an error for a claim that no configuration can make good.
+func (b *builder) checkClaim(c *Claim, m protoreflect.MethodDescriptor, method *transcode.Method) error {
+	if err := checkMethod(method.Name); err != nil {
+		return fmt.Errorf("handler %q: %s: %w", c.Handler, m.FullName(), err)
+	}
+	if c.Kind == KindPermission {
+		return fmt.Errorf("handler %q: %s declares %s, but a permission handler is asked by the gate and answers no methods",
+			c.Handler, m.FullName(), method.Name)
+	}
+	if err := checkCapability(method.Capability); err != nil {
+		return fmt.Errorf("handler %q: %s: %w", c.Handler, m.FullName(), err)
+	}
+	return nil
+}
+
+// addConfigured gathers what the configuration says.
+func (b *builder) addConfigured(configured map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
+		target := configured[name]
+		if err := CheckName(name); err != nil {
+			b.problem("routes: %w", err)
+			continue
+		}
+		if !IsWord(target) {
+			claim := b.claims[target]
+			switch {
+			case claim == nil:
+				b.problem(`routes: %s: there is no handler %q; a route is "handler", "front", "deny" or a handler's name`, name, target)
+				continue
+			case claim.Kind == KindPermission:
+				b.problem("routes: %s: handler %q decides permissions and answers no methods", name, target)
+				continue
+			}
+		}
+		if prefix, wild := namespacePrefix(name); wild {
+			b.spaces = append(b.spaces, space{name, prefix, target})
+		} else {
+			b.exact[name] = target
+		}
+	}
+	slices.SortStableFunc(b.spaces, longestFirst)
+}
+
+// resolve makes the routes.
+func (b *builder) resolve() *Table {
+	names := map[string]bool{}
+	for name := range b.known {
+		names[name] = true
+	}
+	for name := range b.candidates {
+		names[name] = true
+	}
+	for name := range b.exact {
+		names[name] = true
+	}
+	t := &Table{methods: make(map[string]*Route, len(names))}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if r := b.route(name); r != nil {
+			t.methods[name] = r
+		}
+	}
+	for _, s := range b.spaces {
+		switch s.target {
+		case wordFront:
+			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Front}})
+		case wordDeny:
+			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Deny}})
+		}
+	}
+	return t
+}
+
+// route makes the route of one method; nil if there was a problem.
+func (b *builder) route(name string) *Route {
+	target, from := b.configuredFor(name)
+	switch target {
+	case wordFront:
+		return b.newRoute(name, Front, nil)
+	case wordDeny:
+		return b.newRoute(name, Deny, nil)
+	case "", wordHandler:
+		return b.declared(name, target, from)
+	}
+	return b.named(name, target, from)
+}
+
+// configuredFor returns what the configuration says of a method, and by which of its entries; "" if it says nothing.
+func (b *builder) configuredFor(name string) (target, from string) {
+	if target, ok := b.exact[name]; ok {
+		return target, name
+	}
+	for _, s := range b.spaces {
+		if strings.HasPrefix(name, s.prefix) {
+			return s.target, s.name
+		}
+	}
+	return "", ""
+}
+
+// declared routes to the one handler that declares the method and may.
+func (b *builder) declared(name, target, from string) *Route {
+	claimed := b.candidates[name]
+	kind, core := kindOf(name)
+	switch {
+	case len(claimed) == 0 && target == wordHandler && from == name:
+		b.problem(`routes: %s: "handler", but no handler declares it`, name)
+		return nil
+	case len(claimed) == 0:
+		return b.newRoute(name, Front, nil)
+	case len(claimed) > 1:
+		b.problem("handlers %s all declare %s; say in the configuration which one answers it, for example routes: {%s: %s}",
+			handlerNames(claimed), name, name, claimed[0].handler)
+		return nil
+	case core && claimed[0].kind != kind:
+		owner := "the front"
+		if kind != "" {
+			owner = fmt.Sprintf("a handler of kind %q", kind)
+		}
+		b.problem("handler %q (kind %s) declares %s, a method of ACP that belongs to %s; "+
+			`a handler of its kind may only declare names that begin with "_" or that ACP does not have. `+
+			"If it is meant to answer, say so in the configuration: routes: {%s: %s}",
+			claimed[0].handler, claimed[0].kind, name, owner, name, claimed[0].handler)
+		return nil
+	}
+	b.used[from] = true
+	return b.newRoute(name, Handler, &claimed[0])
+}
+
+// named routes to the handler that the configuration names.
+func (b *builder) named(name, handler, from string) *Route {
+	claimed := b.candidates[name]
+	for i := range claimed {
+		if claimed[i].handler == handler {
+			b.used[from] = true
+			return b.newRoute(name, Handler, &claimed[i])
+		}
+	}
+	switch {
+	case from == name:
+		b.problem("routes: %s: handler %q does not declare it", name, handler)
+		return nil
+	case len(claimed) > 0:
+		b.problem("routes: %s: handler %q does not declare %s, but %s does; give %s an entry of its own",
+			from, handler, name, handlerNames(claimed), name)
+		return nil
+	}
+	return b.newRoute(name, Front, nil)
+}
+
+// newRoute makes a route. For methods that acphost has descriptors for, these say what the gate sees and what is
+// advertised: a handler cannot call a write a read.
+func (b *builder) newRoute(name string, target Target, winner *candidate) *Route {
+	r := &Route{Name: name, Target: target}
+	switch {
+	case winner != nil:
+		r.Handler, r.Method = winner.handler, winner.method
+	case b.known[name] != nil:
+		r.Method = b.known[name]
+	case len(b.candidates[name]) > 0:
+		r.Method = b.candidates[name][0].method
+	}
+	declaration := r.Method
+	if known := b.known[name]; known != nil {
+		declaration = known
+	}
+	if declaration != nil {
+		r.Action, r.Capability = declaration.Action, declaration.Capability
+	}
+	if r.Action == "" {
+		r.Action = name
+	}
+	return r
+}
+
+// checkNamespaces finds namespaces that ask for a handler and found none.
+func (b *builder) checkNamespaces() {
+	for _, s := range b.spaces {
+		if s.target == wordFront || s.target == wordDeny || b.used[s.name] || len(b.problems) > 0 {
+			continue
+		}
+		if s.target == wordHandler {
+			b.problem(`routes: %s: "handler", but no handler declares a method of this namespace`, s.name)
+		} else {
+			b.problem("routes: %s: handler %q declares no method of this namespace", s.name, s.target)
+		}
+	}
+}
+
+// capabilityMeta merges what the handlers that answer a method want in clientCapabilities._meta.
+func (b *builder) capabilityMeta(t *Table) map[string]json.RawMessage {
+	answering := map[string]bool{}
+	for _, r := range t.methods {
+		if r.Target == Handler {
+			answering[r.Handler] = true
+		}
+	}
+	merged := map[string]json.RawMessage{}
+	from := map[string]string{}
+	for _, handler := range slices.Sorted(maps.Keys(answering)) {
+		fields := b.claims[handler].CapabilityMeta.GetFields()
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if !strings.ContainsAny(name, "./") {
+				continue
+			}
+			value, err := compactJSON(fields[name])
+			switch other, taken := from[name]; {
+			case err != nil:
+				b.problem("handler %q: capability_meta %q: %w", handler, name, err)
+			case taken && string(merged[name]) != string(value):
+				b.problem("handlers %q and %q both set capability_meta %q, to different values", other, handler, name)
+			default:
+				merged[name], from[name] = value, handler
+			}
+		}
+	}
+	return merged
+}
+
+// compactJSON writes a value the same way each time; protojson's spacing is random on purpose.
+func compactJSON(v *structpb.Value) (json.RawMessage, error) {
+	return json.Marshal(v.AsInterface())
+}
+
+// handlerNames lists the handlers of claims for a person: "a", "b" and "c".
+func handlerNames(claimed []candidate) string {
+	names := make([]string, len(claimed))
+	for i, c := range claimed {
+		names[i] = fmt.Sprintf("%q", c.handler)
+	}
+	slices.Sort(names)
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// methodsOf yields the RPCs of a service in their order.
+func methodsOf(service protoreflect.ServiceDescriptor) func(yield func(protoreflect.MethodDescriptor) bool) {
+	return func(yield func(protoreflect.MethodDescriptor) bool) {
+		methods := service.Methods()
+		for i := range methods.Len() {
+			if !yield(methods.Get(i)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+// checkCapability returns an error if a declared capability is not a path into clientCapabilities.
+func checkCapability(path string) error {
+	if path == "" {
+		return nil
+	}
+	for _, name := range strings.Split(path, ".") {
+		if name == "" || name == "_meta" || strings.ContainsFunc(name, notWord) || len(path) > maxNameLen {
+			return fmt.Errorf("capability %q is not a path of names with dots between them", path)
+		}
+	}
+	return nil
+}
+
+func notWord(c rune) bool {
+	return !(c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+}
+
+// checkCapabilities demands that the methods of one flag go one way, since the flag can only say one thing of them all,
+// and that no flag stands inside another.
+func (b *builder) checkCapabilities(t *Table) {
+	groups := map[string][]*Route{}
+	for _, name := range slices.Sorted(maps.Keys(t.methods)) {
+		if r := t.methods[name]; r.Capability != "" {
+			groups[r.Capability] = append(groups[r.Capability], r)
+		}
+	}
+	paths := slices.Sorted(maps.Keys(groups))
+	for _, path := range paths {
+		group := groups[path]
+		for _, r := range group[1:] {
+			if r.Target != group[0].Target || r.Handler != group[0].Handler {
+				b.problem("routes: one capability, %q, stands for methods that go different ways: %s; route them together",
+					path, destinations(group))
+				break
+			}
+		}
+		for _, other := range paths {
+			if strings.HasPrefix(other, path+".") {
+				b.problem("capability %q (%s) cannot hold capability %q (%s): it is true or false",
+					path, group[0].Name, other, groups[other][0].Name)
+			}
+		}
+	}
+}
+
+// CheckAgreement returns an error if the configuration by itself sends methods of one ACP capability different ways:
+// some to the front or to nobody, others to a handler. It is for checks without handlers; which handler is meant, and
+// what handlers declare, only Build can judge.
+func CheckAgreement(configured map[string]string) error {
+	b := builder{known: map[string]*transcode.Method{}, exact: map[string]string{}}
+	b.addKnown()
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
+		if prefix, wild := namespacePrefix(name); wild {
+			b.spaces = append(b.spaces, space{name, prefix, configured[name]})
+		} else {
+			b.exact[name] = configured[name]
+		}
+	}
+	slices.SortStableFunc(b.spaces, longestFirst)
+	t := &Table{methods: map[string]*Route{}}
+	for name := range b.known {
+		target := Handler
+		switch word, _ := b.configuredFor(name); word {
+		case wordFront:
+			target = Front
+		case wordDeny:
+			target = Deny
+		}
+		t.methods[name] = b.newRoute(name, target, nil)
+	}
+	b.checkCapabilities(t)
+	return errors.Join(b.problems...)
+}
+
+// destinations says where each route of a group goes.
+func destinations(group []*Route) string {
+	parts := make([]string, len(group))
+	for i, r := range group {
+		to := r.Target.String()
+		if r.Target == Handler {
+			to = strings.TrimSpace("handler " + r.Handler)
+		}
+		parts[i] = r.Name + " to " + to
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,127 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What the configuration may say of a method, beside a handler's name.
+const (
+	wordHandler = "handler"
+	wordFront   = "front"
+	wordDeny    = "deny"
+)
+
+// The kinds of handlers, as Claim.Kind has them.
+const (
+	KindFS         = "fs"
+	KindTerminal   = "terminal"
+	KindPermission = "permission"
+	KindExtension  = "extension"
+)
+
+// maxNameLen bounds a method's name in bytes: names go into logs, errors and lists.
+const maxNameLen = 256
+
+// IsWord reports whether s means something of its own as a route's target, so that no handler can be called that.
+func IsWord(s string) bool { return s == wordHandler || s == wordFront || s == wordDeny }
+
+// CheckName returns an error if s cannot name a route in the configuration: a method ("fs/write_text_file") or a
+// namespace ("terminal/*"). The methods that the link itself lives by cannot be routed.
+func CheckName(s string) error {
+	prefix, wild := namespacePrefix(s)
+	if !wild {
+		return checkMethod(s)
+	}
+	if err := checkSpelling(strings.TrimSuffix(prefix, "/")); err != nil {
+		return fmt.Errorf("%q is not a namespace: %w", s, err)
+	}
+	if reserved(prefix) {
+		return fmt.Errorf("%s cannot be routed: the supervisor itself lives by these methods", s)
+	}
+	return nil
+}
+
+// checkMethod returns an error if no route can have this name.
+func checkMethod(name string) error {
+	if err := checkSpelling(name); err != nil {
+		return fmt.Errorf("%q is not a method: %w", name, err)
+	}
+	if reserved(name) {
+		return fmt.Errorf("%s cannot be routed: the supervisor itself lives by this method", name)
+	}
+	return nil
+}
+
+// namespacePrefix returns what the methods of a namespace begin with, "terminal/" for "terminal/*".
+func namespacePrefix(s string) (prefix string, ok bool) {
+	if strings.HasSuffix(s, "/*") {
+		return strings.TrimSuffix(s, "*"), true
+	}
+	return "", false
+}
+
+// checkSpelling keeps names to what every place that shows them can show: ACP itself uses letters, digits, "_" and "/",
+// extensions add the characters of a domain name.
+func checkSpelling(name string) error {
+	switch {
+	case name == "":
+		return errors.New("it is empty")
+	case len(name) > maxNameLen:
+		return fmt.Errorf("it is longer than %d bytes", maxNameLen)
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("_/.-$:", c) >= 0:
+		case c == '*':
+			return errors.New(`"*" may only stand at the end, after a slash`)
+		default:
+			return fmt.Errorf("it has the character %q; letters, digits and _ / . - $ : are allowed", c)
+		}
+	}
+	return nil
+}
+
+// reserved reports whether the name belongs to the path itself: the connection's start, sessions, cancellation. They
+// are typed code, and a route for one would take the link apart.
+func reserved(name string) bool {
+	return slices.Contains([]string{"initialize", "authenticate", "logout"}, name) ||
+		strings.HasPrefix(name, "session/") || strings.HasPrefix(name, "$/")
+}
+
+// kindOf returns the kind of handler that a core method belongs to; "" for a core method that belongs to the front by
+// its nature. core is false for extensions and for names that ACP does not have, which anybody may declare.
+func kindOf(method string) (kind string, core bool) {
+	switch {
+	case strings.HasPrefix(method, "fs/"):
+		return KindFS, true
+	case strings.HasPrefix(method, "terminal/"):
+		return KindTerminal, true
+	case strings.HasPrefix(method, "elicitation/"), strings.HasPrefix(method, "mcp/"):
+		return "", true
+	}
+	return "", false
+}
+
+// Override returns what configured and flags say together. An entry of flags replaces the entries of configured with
+// the same name, and for a namespace also those of every name inside it: "fs/*" on a command line means all of fs/*.
+// Neither map is changed.
+func Override(configured, flags map[string]string) map[string]string {
+	merged := make(map[string]string, len(configured)+len(flags))
+next:
+	for name, target := range configured {
+		for flag := range flags {
+			prefix, wild := namespacePrefix(flag)
+			if name == flag || wild && strings.HasPrefix(name, prefix) {
+				continue next
+			}
+		}
+		merged[name] = target
+	}
+	for name, target := range flags {
+		merged[name] = target
+	}
+	return merged
+}

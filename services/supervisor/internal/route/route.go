@@ -1,0 +1,117 @@
+// Package route says who answers each JSON-RPC method that an agent calls: a handler, the front, or nobody.
+//
+// The table is built once, when the handlers have described themselves: from the descriptors of the services that they
+// serve (an RPC that carries the option acphost.acp.v1.method is a route) and from the configuration. It is never
+// written by hand, and neither are the capabilities that are advertised from it.
+//
+// The package knows method names, descriptors and the configuration's routes. It must not know how a handler is started
+// or called, what the gate decides, or what a front can do.
+package route
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+// Target is who answers a method.
+type Target uint8
+
+const (
+	// Handler is a handler, over gRPC.
+	Handler Target = iota
+	// Front is whoever plays the client: the request is forwarded.
+	Front
+	// Deny is nobody: the agent gets an error.
+	Deny
+)
+
+// String returns the word that the configuration uses: "handler", "front" or "deny".
+func (t Target) String() string {
+	switch t {
+	case Handler:
+		return "handler"
+	case Front:
+		return "front"
+	case Deny:
+		return "deny"
+	}
+	return "unknown"
+}
+
+// Route says who answers one method, or every method of one namespace that has no route of its own. Its fields do not
+// change once the table is built; the counters are safe for concurrent use. A Route must not be copied.
+type Route struct {
+	// Target is who answers.
+	Target Target
+	// Handler is the handler's name, for target Handler only.
+	Handler string
+	// Method is the RPC that declares the method. It is set for target Handler, and for the other targets where any
+	// descriptor declares the method, so that its params can be understood; else nil.
+	Method *transcode.Method
+	// Name is the JSON-RPC method, or a namespace as it stands in the configuration: "_acme.com/*".
+	Name string
+	// Action is the kind of action that the gate sees: "fs.read". For ACP's own methods it comes from the compiled-in
+	// descriptors, whatever a handler's say. Empty for a namespace.
+	Action string
+	// Capability is the path in clientCapabilities that advertises the method, "fs.readTextFile"; empty: none. Its
+	// source is that of Action.
+	Capability string
+
+	calls  atomic.Uint64
+	errors atomic.Uint64
+	sample [sampleSize]atomic.Int64 // durations in nanoseconds, the newest over the oldest
+}
+
+// sampleSize is how many of the last calls the median is taken of: enough to be steady, small enough to sort on demand.
+const sampleSize = 64
+
+// Observe counts one call that took d and, if failed, was answered with an error. It neither blocks nor allocates.
+func (r *Route) Observe(d time.Duration, failed bool) {
+	n := r.calls.Add(1)
+	if failed {
+		r.errors.Add(1)
+	}
+	r.sample[(n-1)%sampleSize].Store(int64(d))
+}
+
+// Calls returns how many calls were observed.
+func (r *Route) Calls() uint64 { return r.calls.Load() }
+
+// Errors returns how many of the observed calls were answered with an error.
+func (r *Route) Errors() uint64 { return r.errors.Load() }
+
+// Median returns the median duration of the last 64 observed calls, 0 before the first.
+func (r *Route) Median() time.Duration {
+	n := min(r.calls.Load(), sampleSize)
+	if n == 0 {
+		return 0
+	}
+	var sorted [sampleSize]int64
+	for i := range n {
+		sorted[i] = r.sample[i].Load()
+	}
+	slices.Sort(sorted[:n])
+	return time.Duration(sorted[n/2])
+}
+
+// State returns the route as operators see it.
+func (r *Route) State() *supervisorv1.Route {
+	s := &supervisorv1.Route{
+		Method:       r.Name,
+		Target:       r.Target.String(),
+		Handler:      r.Handler,
+		Action:       r.Action,
+		Capability:   r.Capability,
+		Calls:        r.Calls(),
+		Errors:       r.Errors(),
+		MedianMicros: uint64(r.Median().Microseconds()),
+	}
+	if r.Target == Handler && r.Method != nil {
+		s.Rpc = r.Method.RPC
+	}
+	return s
+}

@@ -1,0 +1,92 @@
+package route
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Table is a finished set of routes. It is safe for concurrent use.
+type Table struct {
+	methods      map[string]*Route
+	namespaces   []namespace // the longest prefix first
+	sorted       []*Route
+	capabilities []Capability
+	meta         map[string]json.RawMessage
+}
+
+// namespace is a route for every method that begins with prefix and has none of its own.
+type namespace struct {
+	prefix string
+	route  *Route
+}
+
+// Capability is one flag of ACP v1's clientCapabilities, and who answers the methods that it stands for: it is true for
+// Handler, what the front sent for Front, and false for Deny.
+type Capability struct {
+	// Path leads to the flag from clientCapabilities, dots between the names: "fs.readTextFile".
+	Path string
+	// Target is where all the methods of the flag go.
+	Target Target
+}
+
+// Lookup returns the route of a method, or nil if no handler declares it and no configuration names it; such a method
+// goes to the front. The method is spelled without JSON escapes. Lookup does not allocate and keeps nothing of method.
+func (t *Table) Lookup(method []byte) *Route {
+	if r, ok := t.methods[string(method)]; ok {
+		return r
+	}
+	for i := range t.namespaces {
+		n := &t.namespaces[i]
+		if len(method) > len(n.prefix) && string(method[:len(n.prefix)]) == n.prefix {
+			return n.route
+		}
+	}
+	return nil
+}
+
+// Routes returns every route, sorted by name. ACP's own methods that nobody declares are among them, with target Front.
+func (t *Table) Routes() []*Route { return slices.Clone(t.sorted) }
+
+// Methods returns the methods that the named handler answers, sorted; nil if it answers none.
+func (t *Table) Methods(handler string) []string {
+	var names []string
+	for _, r := range t.sorted {
+		if r.Target == Handler && r.Handler == handler {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// Capabilities returns every capability flag that a route has, sorted by path.
+func (t *Table) Capabilities() []Capability { return slices.Clone(t.capabilities) }
+
+// CapabilityMeta returns what clientCapabilities._meta gets from the handlers that answer a method, by name; each value
+// is one compact JSON value. Empty: nothing.
+func (t *Table) CapabilityMeta() map[string]json.RawMessage { return maps.Clone(t.meta) }
+
+// finish derives from the routes what is asked of the table often.
+func (t *Table) finish() {
+	slices.SortFunc(t.namespaces, func(a, b namespace) int {
+		if d := len(b.prefix) - len(a.prefix); d != 0 {
+			return d
+		}
+		return strings.Compare(a.prefix, b.prefix)
+	})
+	flags := map[string]Target{}
+	for _, r := range t.methods {
+		t.sorted = append(t.sorted, r)
+		if r.Capability != "" {
+			flags[r.Capability] = r.Target
+		}
+	}
+	for _, n := range t.namespaces {
+		t.sorted = append(t.sorted, n.route)
+	}
+	slices.SortFunc(t.sorted, func(a, b *Route) int { return strings.Compare(a.Name, b.Name) })
+	for _, path := range slices.Sorted(maps.Keys(flags)) {
+		t.capabilities = append(t.capabilities, Capability{Path: path, Target: flags[path]})
+	}
+}
