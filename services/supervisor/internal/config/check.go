@@ -1,0 +1,209 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// Names of quirks that agents may be given.
+const (
+	// QuirkNone alone turns off what acphost knows of an agent.
+	QuirkNone = "none"
+	// QuirkCreateByReading answers the read of a missing file with empty text.
+	QuirkCreateByReading = "create_by_reading"
+)
+
+// maxSocketPath is the longest path of a unix socket in bytes: sun_path has 108 with its NUL on Linux, and systems
+// where it is shorter say so when the socket is made.
+const maxSocketPath = 107
+
+// checker gathers what is wrong with a configuration that is right as a message.
+type checker struct {
+	doc      *yamlproto.Document
+	base     string // the file's folder, which relative paths start from
+	home     string
+	problems []error // each a *yamlproto.Error
+}
+
+func (v *checker) problem(p path, format string, args ...any) {
+	v.problems = append(v.problems, v.doc.Errorf(p.String(), format, args...))
+}
+
+// err joins the problems in the order in which they stand in the file.
+func (v *checker) err() error {
+	slices.SortStableFunc(v.problems, func(a, b error) int {
+		x, _ := errors.AsType[*yamlproto.Error](a)
+		y, _ := errors.AsType[*yamlproto.Error](b)
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+	})
+	return errors.Join(v.problems...)
+}
+
+func (v *checker) config(c *configv1.Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.GetHandlers())) {
+		v.handler(name, c.GetHandlers()[name])
+	}
+	v.routes(c)
+	v.agent(c.GetAgent())
+	v.workspace(c.GetWorkspace())
+	v.permission(c)
+	v.limits(c.GetLimits())
+	v.oneOf(path{"log", "level"}, c.GetLog().GetLevel(), "debug", "info", "warn", "error")
+	v.oneOf(path{"log", "format"}, c.GetLog().GetFormat(), "text", "json")
+	if socket := c.GetAdmin().GetSocket(); socket != "" {
+		v.socket(path{"admin", "socket"}, socket)
+	}
+}
+
+// routes checks how methods and targets are spelled. Whether a handler declares a method is only known once it runs.
+func (v *checker) routes(c *configv1.Config) {
+	good := true
+	for _, name := range slices.Sorted(maps.Keys(c.GetRoutes())) {
+		p, target := path{"routes", name}, c.GetRoutes()[name]
+		_, configured := c.GetHandlers()[target]
+		_, own := ownHandlers()[target]
+		switch err := route.CheckName(name); {
+		case err != nil:
+			v.problem(p, "%v", err)
+		case target == route.KindPermission:
+			v.problem(p, `the handler "permission" decides and answers no methods`)
+		case !route.IsWord(target) && !configured && !own:
+			v.problem(p, `expected "handler", "front", "deny" or the name of a handler, got %q`, target)
+		default:
+			continue
+		}
+		good = false
+	}
+	if err := route.CheckAgreement(c.GetRoutes()); good && err != nil {
+		v.problem(path{"routes"}, "%s", strings.TrimPrefix(err.Error(), "routes: "))
+	}
+}
+
+func (v *checker) agent(a *configv1.Agent) {
+	at := path{"agent"}
+	if name := a.GetName(); utf8.RuneCountInString(name) > 128 || strings.ContainsFunc(name, unicode.IsControl) {
+		v.problem(at.to("name"), "expected 1 to 128 characters without control characters, got %q", name)
+	}
+	if strings.ContainsFunc(a.GetUser(), func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) || c == ':' }) {
+		v.problem(at.to("user"), "expected a user's name or numeric id, got %q", a.GetUser())
+	}
+	v.bound(at.to("initialize_timeout_seconds"), uint64(a.GetInitializeTimeoutSeconds()), 1, 3600)
+	v.bound(at.to("stop_grace_ms"), uint64(a.GetStopGraceMs()), 1, 600000)
+	for i, quirk := range a.GetQuirks() {
+		p := at.to("quirks", strconv.Itoa(i))
+		switch {
+		case quirk == QuirkNone && len(a.GetQuirks()) > 1:
+			v.problem(p, `"none" stands alone or not at all`)
+		case quirk != QuirkNone && quirk != QuirkCreateByReading:
+			v.problem(p, "expected %q or %q, got %q", QuirkCreateByReading, QuirkNone, quirk)
+		case slices.Index(a.GetQuirks(), quirk) < i:
+			v.problem(p, "%q stands here twice", quirk)
+		}
+	}
+}
+
+func (v *checker) workspace(w *configv1.Workspace) {
+	seen := map[string]bool{}
+	for i, root := range w.GetExtraRoots() {
+		p := path{"workspace", "extra_roots", strconv.Itoa(i), "path"}
+		dir, err := v.expand(root.GetPath())
+		switch {
+		case err != nil:
+			v.problem(p, "%v", err)
+		case seen[dir]:
+			v.problem(p, "%s stands here twice", dir)
+		}
+		seen[dir] = true
+	}
+	v.oneOf(path{"workspace", "stale_writes"}, w.GetStaleWrites(), "allow", "refuse")
+}
+
+func (v *checker) permission(c *configv1.Config) {
+	policy := c.GetPermission().GetPolicy()
+	if policy == "" {
+		return
+	}
+	p := path{"permission", "policy"}
+	h := c.GetHandlers()[route.KindPermission]
+	setting := h.GetSettings().GetFields()["policy"]
+	switch {
+	case strings.ContainsRune(policy, 0):
+		v.problem(p, "expected a file, got %q", policy)
+	case h != nil && !isOwn(route.KindPermission, h):
+		v.problem(p, "it is for acphost's own permd, which handlers.permission replaces; give that handler its policy under its settings")
+	case setting != nil && setting.GetStringValue() != v.absolute(policy):
+		v.problem(p, "handlers.permission.settings.policy names another one; one of them is enough")
+	}
+}
+
+func (v *checker) limits(l *configv1.Limits) {
+	at := path{"limits"}
+	v.bound(at.to("max_message_bytes"), l.GetMaxMessageBytes(), 65536, 1<<30)
+	v.bound(at.to("max_queued_requests"), uint64(l.GetMaxQueuedRequests()), 1, 65536)
+	v.bound(at.to("max_queued_bytes"), l.GetMaxQueuedBytes(), 1<<20, 0)
+	v.bound(at.to("max_concurrent_requests"), uint64(l.GetMaxConcurrentRequests()), 1, 4096)
+}
+
+// bound demands low ≤ n ≤ high. 0 stands for the default; no upper bound if high is 0.
+func (v *checker) bound(p path, n, low, high uint64) {
+	switch {
+	case n == 0 || n >= low && (high == 0 || n <= high):
+	case high == 0:
+		v.problem(p, "expected %d or more, or 0 for the default, got %d", low, n)
+	default:
+		v.problem(p, "expected %d to %d, or 0 for the default, got %d", low, high, n)
+	}
+}
+
+// oneOf demands one of a few words, or none.
+func (v *checker) oneOf(p path, got string, words ...string) {
+	if got != "" && !slices.Contains(words, got) {
+		quoted := make([]string, len(words))
+		for i, word := range words {
+			quoted[i] = strconv.Quote(word)
+		}
+		v.problem(p, "expected %s or %s, got %q", strings.Join(quoted[:len(words)-1], ", "), quoted[len(words)-1], got)
+	}
+}
+
+// socket demands an absolute path that fits into a unix socket's address.
+func (v *checker) socket(p path, name string) {
+	switch {
+	case !filepath.IsAbs(name) || strings.ContainsRune(name, 0):
+		v.problem(p, "expected an absolute path, got %q", name)
+	case len(name) > maxSocketPath:
+		v.problem(p, "expected a path of at most %d bytes, got %d: that is all a unix socket's address holds", maxSocketPath, len(name))
+	}
+}
+
+// expand returns an absolute path, "~" in front replaced by the home directory.
+func (v *checker) expand(name string) (string, error) {
+	if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
+		if !filepath.IsAbs(v.home) {
+			return "", errors.New(`"~" needs $HOME, which is not set to an absolute path`)
+		}
+		name = filepath.Join(v.home, rest)
+	}
+	if !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf(`expected an absolute path, or one that begins with "~/", got %q`, name)
+	}
+	return filepath.Clean(name), nil
+}
+
+var (
+	handlerName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+	sha256Form  = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+)

@@ -1,0 +1,144 @@
+// Package config reads the configuration file: where it is, what may stand in it, what it means.
+//
+// The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message, the settings
+// of acphost's own handlers, and how to say what is wrong at which line and column. It must not know how any of it is
+// acted on: it starts nothing, and opens no file but the configuration.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+// EnvFile is the environment variable that names the configuration file.
+const EnvFile = "ACPHOST_CONFIG"
+
+// maxFileSize bounds the configuration file, in bytes.
+const maxFileSize = 1 << 20
+
+// Config is a configuration that was read and found good.
+type Config struct {
+	// Proto is what the file says, with every relative path and "~" made absolute, and no defaults filled in; see
+	// Effective. Never nil.
+	Proto *configv1.Config
+	// File is the file's absolute path. Empty: there was none, and all is default.
+	File string
+	// Warnings say what a person should know of the file though it was taken, one sentence each.
+	Warnings []string
+
+	folder string              // acphost's own configuration folder; empty: unknown
+	doc    *yamlproto.Document // nil without a file
+}
+
+// Load reads the configuration. The file is path, else $ACPHOST_CONFIG, else acphost/config.yaml under
+// $XDG_CONFIG_HOME or ~/.config. A file that path or $ACPHOST_CONFIG names must exist; without the default one, the
+// defaults count. env looks up environment variables, as os.Getenv does.
+//
+// A file that others could have written is refused, since it names programs that are started. If its content is wrong,
+// the error joins one *yamlproto.Error for each problem.
+func Load(path string, env func(string) string) (*Config, error) {
+	folder := defaultFolder(env)
+	named := true
+	switch {
+	case path != "":
+	case env(EnvFile) != "":
+		path = env(EnvFile)
+	case folder != "":
+		path, named = filepath.Join(folder, "config.yaml"), false
+	default:
+		return &Config{Proto: &configv1.Config{}}, nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	data, warnings, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return &Config{Proto: &configv1.Config{}, folder: folder}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	doc, err := yamlproto.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{Proto: &configv1.Config{}, File: path, Warnings: warnings, folder: folder, doc: doc}
+	if err := doc.Decode(c.Proto); err != nil {
+		return nil, err
+	}
+	v := checker{doc: doc, base: filepath.Dir(path), home: env("HOME")}
+	v.config(c.Proto)
+	if err := v.err(); err != nil {
+		return nil, err
+	}
+	v.resolve(c.Proto)
+	return c, nil
+}
+
+// defaultFolder returns acphost's folder among the user's configurations; "" if there is no telling. The XDG base
+// directory specification has relative paths ignored.
+func defaultFolder(env func(string) string) string {
+	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "acphost")
+	}
+	if home := env("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".config", "acphost")
+	}
+	return ""
+}
+
+// read returns the content of a regular file that nobody else may write.
+func read(path string) (data []byte, warnings []string, err error) {
+	// Without O_NONBLOCK, opening a named pipe would wait for its writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if warnings, err = trusted(path, info); err != nil {
+		return nil, nil, err
+	}
+	data, err = io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(data) > maxFileSize {
+		return nil, nil, fmt.Errorf("%s is longer than %d bytes", path, maxFileSize)
+	}
+	return data, warnings, nil
+}
+
+// trusted refuses a file that another user could have written, and warns where one may be able to.
+func trusted(path string, info fs.FileInfo) (warnings []string, err error) {
+	if owner, known := ownerOf(info); known && owner != 0 && owner != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to user %d, who could have acphost start any program; make it your own: chown %d %s",
+			path, owner, os.Geteuid(), path)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return nil, fmt.Errorf("%s can be written by everyone, who could have acphost start any program; chmod o-w %s", path, path)
+	}
+	if info.Mode().Perm()&0o020 != 0 {
+		warnings = append(warnings, fmt.Sprintf("%s can be written by its group; chmod g-w %s, unless you are alone in it", path, path))
+	}
+	dir := filepath.Dir(path)
+	if d, err := os.Stat(dir); err == nil && d.Mode().Perm()&0o002 != 0 && d.Mode()&fs.ModeSticky == 0 {
+		return nil, fmt.Errorf("%s lies in a folder that everyone can write, who could replace it; chmod o-w %s", path, dir)
+	}
+	return warnings, nil
+}

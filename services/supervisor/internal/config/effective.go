@@ -1,0 +1,82 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// Defaults that the message Config documents.
+const (
+	defaultInitializeTimeoutSeconds = 60
+	defaultStopGraceMS              = 2000
+	defaultMaxMessageBytes          = 100 << 20
+	defaultMaxQueuedRequests        = 1024
+	defaultMaxQueuedBytes           = 64 << 20
+	defaultMaxConcurrentRequests    = 64
+)
+
+// Effective returns a copy of the configuration with every default filled in: acphost's own handlers stand among the
+// handlers, each with its command, and permd has the rule file among its settings. What only the start can tell stays
+// empty: the agent's name, its quirks and the admin socket. The settings of handlers have their own defaults, which the
+// handlers fill in.
+func (c *Config) Effective() *configv1.Config {
+	e := proto.CloneOf(c.Proto)
+	if e.Handlers == nil {
+		e.Handlers = map[string]*configv1.Handler{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ownHandlers())) {
+		h := e.Handlers[name]
+		if h == nil {
+			h = &configv1.Handler{}
+			e.Handlers[name] = h
+		}
+		if len(h.GetCommand()) == 0 && h.GetAddress() == "" {
+			h.Command = []string{ownHandlers()[name].program}
+		}
+	}
+	e.Agent = orNew(e.Agent)
+	orDefault(&e.Agent.InitializeTimeoutSeconds, defaultInitializeTimeoutSeconds)
+	orDefault(&e.Agent.StopGraceMs, defaultStopGraceMS)
+	e.Workspace = orNew(e.Workspace)
+	orDefault(&e.Workspace.StaleWrites, "allow")
+	e.Permission = orNew(e.Permission)
+	if policy := e.Permission.GetPolicy(); policy != "" {
+		h := e.Handlers[route.KindPermission]
+		if h.GetSettings().GetFields() == nil {
+			h.Settings = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		}
+		h.Settings.Fields["policy"] = structpb.NewStringValue(policy)
+	}
+	e.Limits = orNew(e.Limits)
+	orDefault(&e.Limits.MaxMessageBytes, defaultMaxMessageBytes)
+	orDefault(&e.Limits.MaxQueuedRequests, defaultMaxQueuedRequests)
+	orDefault(&e.Limits.MaxQueuedBytes, max(defaultMaxQueuedBytes, e.Limits.MaxMessageBytes))
+	orDefault(&e.Limits.MaxConcurrentRequests, defaultMaxConcurrentRequests)
+	e.Log = orNew(e.Log)
+	orDefault(&e.Log.Level, "warn")
+	orDefault(&e.Log.Format, "text")
+	e.Admin = orNew(e.Admin)
+	return e
+}
+
+// orNew returns m, or an empty message for a nil one.
+func orNew[M any](m *M) *M {
+	if m == nil {
+		return new(M)
+	}
+	return m
+}
+
+// orDefault sets a field that says nothing.
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

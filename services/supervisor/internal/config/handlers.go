@@ -1,0 +1,216 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// ownHandler is one of the handlers that acphost brings along.
+type ownHandler struct {
+	program  string
+	settings proto.Message // empty; says what its settings may be
+}
+
+// ownHandlers returns acphost's own handlers by their names in the configuration.
+func ownHandlers() map[string]ownHandler {
+	return map[string]ownHandler{
+		route.KindFS:         {"fsd", &fsv1.Settings{}},
+		route.KindTerminal:   {"termd", &terminalv1.Settings{}},
+		route.KindPermission: {"permd", &permissionv1.Settings{}},
+	}
+}
+
+// isOwn reports whether the entry of this name runs acphost's own handler, perhaps with settings or an environment.
+func isOwn(name string, h *configv1.Handler) bool {
+	own, ok := ownHandlers()[name]
+	return ok && h.GetAddress() == "" && (len(h.GetCommand()) == 0 || h.GetCommand()[0] == own.program)
+}
+
+// Kind returns what the handler of a name is there for: route.KindFS, KindTerminal or KindPermission for the three that
+// replace or are acphost's own, else route.KindExtension.
+func Kind(name string) string {
+	if _, ok := ownHandlers()[name]; ok {
+		return name
+	}
+	return route.KindExtension
+}
+
+// Program returns the file of a handler's program: a bare name stands next to acphost's own program, in dir. PATH is
+// never searched, since an agent may be able to write to a folder of it.
+func Program(name, dir string) string {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}
+
+func (v *checker) handler(name string, h *configv1.Handler) {
+	at := path{"handlers", name}
+	switch {
+	case !handlerName.MatchString(name):
+		v.problem(at, `expected a name of 1 to 64 of a-z, 0-9, "-" and "_", got %q`, name)
+	case route.IsWord(name):
+		v.problem(at, "%q has a meaning of its own in routes; call the handler something else", name)
+	}
+	command, address := len(h.GetCommand()) > 0, h.GetAddress() != ""
+	switch {
+	case command && address:
+		v.problem(at.to("address"), "expected either command or address, got both")
+	case command:
+		v.command(at, h)
+	case address:
+		v.address(at, h)
+	case !isOwn(name, h):
+		v.problem(at, "expected command or address, got neither")
+	}
+	if !address {
+		v.child(at, h)
+	}
+	if isOwn(name, h) {
+		v.settings(at.to("settings"), ownHandlers()[name], h.GetSettings())
+	}
+}
+
+func (v *checker) command(at path, h *configv1.Handler) {
+	for i, arg := range h.GetCommand() {
+		p := at.to("command", strconv.Itoa(i))
+		if strings.ContainsRune(arg, 0) {
+			v.problem(p, "expected text without a NUL character, got %q", arg)
+		}
+		if program := arg; i == 0 && (program == "" || program == "." || program == ".." || strings.HasSuffix(program, "/")) {
+			v.problem(p, "expected a program, got %q", program)
+		}
+	}
+}
+
+// child checks what only means something for a handler that acphost starts.
+func (v *checker) child(at path, h *configv1.Handler) {
+	if h.GetTls() != nil {
+		v.problem(at.to("tls"), "it is for address only: acphost makes the keys for the handlers that it starts itself")
+	}
+	if h.Uid != nil {
+		v.problem(at.to("uid"), "it is for address only")
+	}
+	if sum := h.GetSha256(); sum != "" && !sha256Form.MatchString(sum) {
+		v.problem(at.to("sha256"), "expected 64 hexadecimal digits, got %q", sum)
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.GetEnv())) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(h.GetEnv()[name], 0) {
+			v.problem(at.to("env", name), `expected a name without "=", and no NUL characters`)
+		}
+	}
+}
+
+func (v *checker) address(at path, h *configv1.Handler) {
+	if h.GetSha256() != "" {
+		v.problem(at.to("sha256"), "it is for command only: acphost does not start what it reaches by address")
+	}
+	if len(h.GetEnv()) > 0 {
+		v.problem(at.to("env"), "it is for command only: acphost does not start what it reaches by address")
+	}
+	if h.GetNoTls() {
+		v.problem(at.to("no_tls"), "it is for command only")
+	}
+	v.tls(at.to("tls"), h.GetTls())
+	p := at.to("address")
+	if socket, ok := strings.CutPrefix(h.GetAddress(), "unix://"); ok {
+		v.socket(p, socket)
+		if h.Uid != nil && h.GetTls() != nil {
+			v.problem(at.to("uid"), "it is for an address without tls: with it, the certificate says who answers")
+		}
+		return
+	}
+	if h.Uid != nil {
+		v.problem(at.to("uid"), "it is for unix sockets only")
+	}
+	hostPort, ok := strings.CutPrefix(h.GetAddress(), "tcp://")
+	host, port, err := net.SplitHostPort(hostPort)
+	n, numErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case !ok || err != nil || numErr != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@?#\x00"):
+		v.problem(p, `expected "unix:///PATH" or "tcp://HOST:PORT", got %q`, h.GetAddress())
+	case h.GetTls() == nil:
+		v.problem(p, "tcp needs mutual TLS: give the handler tls with ca, cert and key")
+	}
+}
+
+func (v *checker) tls(at path, t *configv1.TLS) {
+	if t == nil {
+		return
+	}
+	for _, f := range []struct{ field, file string }{{"ca", t.GetCa()}, {"cert", t.GetCert()}, {"key", t.GetKey()}} {
+		if f.file == "" || strings.ContainsRune(f.file, 0) {
+			v.problem(at.to(f.field), "expected a PEM file, got %q", f.file)
+		}
+	}
+}
+
+// settings checks the settings of acphost's own handlers; those of others are checked by the handlers themselves, when
+// they are configured.
+func (v *checker) settings(at path, own ownHandler, settings *structpb.Struct) {
+	if settings == nil {
+		return
+	}
+	text, err := yamlproto.Marshal(settings)
+	if err != nil {
+		v.problem(at, "%v", err)
+		return
+	}
+	if err := yamlproto.Unmarshal("settings", text, own.settings); err != nil {
+		for _, mistake := range mistakes(err) {
+			v.problems = append(v.problems, v.doc.Errorf(at.String()+"."+mistake.Field, "%s", mistake.Message))
+		}
+		return
+	}
+	v.settingBounds(at, own.settings)
+}
+
+// mistakes returns the single errors that yamlproto has joined.
+func mistakes(err error) []*yamlproto.Error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*yamlproto.Error
+		for _, err := range joined.Unwrap() {
+			all = append(all, mistakes(err)...)
+		}
+		return all
+	}
+	if one, ok := errors.AsType[*yamlproto.Error](err); ok {
+		return []*yamlproto.Error{one}
+	}
+	return []*yamlproto.Error{{Message: err.Error()}}
+}
+
+// settingBounds checks the bounds that the settings' messages document.
+func (v *checker) settingBounds(at path, settings proto.Message) {
+	switch s := settings.(type) {
+	case *fsv1.Settings:
+		v.bound(at.to("max_content_bytes"), s.GetMaxContentBytes(), 1024, 60<<20)
+	case *terminalv1.Settings:
+		v.bound(at.to("max_terminals_per_session"), uint64(s.GetMaxTerminalsPerSession()), 1, 4096)
+		v.bound(at.to("max_output_bytes_per_terminal"), s.GetMaxOutputBytesPerTerminal(), 4096, 60<<20)
+		v.bound(at.to("max_output_bytes_total"), s.GetMaxOutputBytesTotal(), 1<<20, 0)
+		v.bound(at.to("kill_grace_ms"), uint64(s.GetKillGraceMs()), 1, 60000)
+		if s.GetEnvDenyNothing() && len(s.GetEnvDeny()) > 0 {
+			v.problem(at.to("env_deny"), "env_deny_nothing is set too; one of them is meant")
+		}
+	case *permissionv1.Settings:
+		if s.GetPolicy() != "" && !filepath.IsAbs(s.GetPolicy()) {
+			v.problem(at.to("policy"), "expected an absolute path, got %q; permission.policy takes a relative one", s.GetPolicy())
+		}
+	}
+}
