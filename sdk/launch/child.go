@@ -66,7 +66,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	began := time.Now()
 	address, err := handshake(ctx, config, p)
 	if err != nil {
-		return nil, startError(ctx, s, p, err)
+		return nil, startError(ctx, p, err)
 	}
 	if err := program.same(); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (ne
 }
 
 // startError says why there was no handshake, better than go-plugin can.
-func startError(ctx context.Context, s Spec, p *process, err error) error {
+func startError(ctx context.Context, p *process, err error) error {
 	p.abandon()
 	switch reason := p.handshakeError(); {
 	case ctx.Err() != nil:
@@ -163,7 +163,7 @@ func startError(ctx context.Context, s Spec, p *process, err error) error {
 	case reason != nil:
 		return p.withLastLine(reason)
 	default:
-		return p.withLastLine(fmt.Errorf("no handshake on stdout within %s", s.HandshakeTimeout))
+		return p.withLastLine(fmt.Errorf("shake hands: %w", err))
 	}
 }
 

@@ -52,8 +52,8 @@ func play(r string) {
 		}
 		handler.Main(testHandler())
 	case "garbage":
-		fmt.Println("Hello, I am not a handler")
 		fmt.Fprintln(os.Stderr, "a last word")
+		fmt.Println("Hello, I am not a handler")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "endless":
 		chunk := strings.Repeat("x", 4096)

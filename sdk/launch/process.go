@@ -44,7 +44,8 @@ type process struct {
 	mu       sync.Mutex
 	doomed   bool  // killed before it was started
 	reaped   bool  // guards against signalling a group whose number is free again
-	notReady error // why there is no handshake
+	settled  bool  // whether there is a handshake is known
+	notReady error // why there is none
 
 	dead   chan struct{} // reaped; state is set
 	exited chan struct{} // dead, and its output read
@@ -138,16 +139,24 @@ func (p *process) readStdout(r *os.File) {
 	if err == nil {
 		var line string
 		if line, err = checkHandshake(string(bytes.TrimSpace(first)), !p.spec.NoTLS); err == nil {
+			p.settle(nil)
 			_, _ = io.WriteString(p.lineW, line+"\n")
 		}
 	} else {
 		err = p.noLine(first, err)
 	}
-	p.mu.Lock()
-	p.notReady = err
-	p.mu.Unlock()
+	p.settle(err)
 	_ = p.lineW.Close()
 	p.stderr.copy(reader, "stdout")
+}
+
+// settle keeps the first reason why there is no handshake; nil is that there is one.
+func (p *process) settle(reason error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.settled {
+		p.settled, p.notReady = true, reason
+	}
 }
 
 // noLine says what it means that stdout ended, or went on and on, without a line.
@@ -249,8 +258,9 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill implements runner.Runner.
+// Kill implements runner.Runner. go-plugin calls it when it has waited long enough for the handshake.
 func (p *process) Kill(context.Context) error {
+	p.settle(fmt.Errorf("no handshake on stdout within %s", p.spec.HandshakeTimeout))
 	p.signal(syscall.SIGKILL)
 	return nil
 }

@@ -42,7 +42,11 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 		}
 	}
 	conn, err := connect(ctx, socket, config)
-	if err != nil {
+	switch {
+	case err != nil && config != nil:
+		// A server that refuses our certificate just hangs up: TLS 1.3 tells a client too late.
+		return nil, fmt.Errorf("%s, with mutual TLS: %w (does each side trust the other's certificate?)", s.Address, err)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", s.Address, err)
 	}
 	watching, watch := context.WithCancel(context.Background())
