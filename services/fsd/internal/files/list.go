@@ -71,7 +71,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 		return Listing{}, openError(p, err)
 	}
 	folder := os.NewFile(uintptr(fd), p.path)
-	defer folder.Close()
+	defer func() { _ = folder.Close() }()
 
 	names, truncated, err := firstNames(ctx, folder, path, int(limit))
 	if err != nil {

@@ -69,7 +69,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	if err != nil {
 		return Text{}, err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 
 	r := &reader{ctx: ctx, fd: fd, path: path, size: m.size, max: s.maxContent}
 	content, whole, err := r.read(lines)

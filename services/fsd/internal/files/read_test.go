@@ -148,7 +148,7 @@ func TestAHugeFileIsReadInPartInLittleMemory(t *testing.T) {
 	if err := os.Truncate(path, far); err != nil {
 		t.Skipf("no sparse files: %v", err)
 	}
-	defer os.Remove(path)
+	defer func() { _ = os.Remove(path) }()
 	d := New()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -172,7 +172,7 @@ func TestNothingButRegularFilesIsReadAndNothingBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	fifo(t, ws+"/p")
 	if err := os.Mkdir(ws+"/d", 0o755); err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestAReadStopsWhenItsContextEnds(t *testing.T) {
 	if err := os.Truncate(path, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(path)
+	defer func() { _ = os.Remove(path) }()
 	looks := &countdown{Context: context.Background(), left: 3}
 	_, err = New().Read(looks, in(ws), path, Range{First: 2})
 	if err != context.Canceled || looks.left != 0 {
@@ -252,7 +252,7 @@ func TestAFileThatGrowsOrShrinksIsReadAsItIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for _, size := range []int64{0, 4, 10, 100} { // what fstat said
 		if _, err := f.Seek(0, 0); err != nil {
 			t.Fatal(err)

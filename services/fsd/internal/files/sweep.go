@@ -35,7 +35,7 @@ func (s *sweeper) sweep(dir int) {
 		return
 	}
 	folder := os.NewFile(uintptr(fd), "")
-	defer folder.Close()
+	defer func() { _ = folder.Close() }()
 	oldest := time.Now().Add(-leftoverAge).UnixNano()
 	for range sweptEntries / listChunk {
 		names, err := folder.Readdirnames(listChunk)

@@ -34,7 +34,7 @@ func TestAWriteReplacesTheFileAndDoesNotChangeTheOldOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	if _, err := write(New(), in(ws), path, "new"); err != nil {
 		t.Fatal(err)
 	}

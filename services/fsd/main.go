@@ -1,0 +1,23 @@
+// Command fsd answers an agent's fs/* requests: it reads and writes text files below a session's roots.
+package main
+
+import (
+	"github.com/acphost/acphost/sdk/handler"
+
+	"github.com/acphost/acphost/services/fsd/internal/files"
+	"github.com/acphost/acphost/services/fsd/internal/server"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	fs := server.New(files.New(), handler.Logger())
+	handler.Main(handler.Handler{
+		Name:      "fsd",
+		Version:   version,
+		Services:  []string{server.ServiceName},
+		Register:  fs.Register,
+		Configure: fs.Configure,
+	})
+}
