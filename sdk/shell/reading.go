@@ -1,0 +1,166 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// reading is one pass over a line under one assumption about the shell. It collects simple commands.
+type reading struct {
+	unknown  syntax.LangVariant // the grammar of shells whose kind is not known
+	subs     []*permissionv1.SubCommand
+	unparsed string
+	nesting  int
+	declared map[string]bool // names that the line declares as functions
+}
+
+func newReading(unknown syntax.LangVariant) *reading {
+	return &reading{unknown: unknown, declared: map[string]bool{}}
+}
+
+// giveUp notes that the commands may not be all. The first reason counts.
+func (r *reading) giveUp(format string, args ...any) {
+	if r.unparsed == "" {
+		r.unparsed = strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	}
+}
+
+// finish marks calls of functions that the line declares itself: their names say nothing of what runs.
+func (r *reading) finish() {
+	for _, sub := range r.subs {
+		if len(sub.Argv) > 0 && r.declared[sub.Argv[0]] {
+			sub.Dynamic = true
+		}
+	}
+}
+
+func (r *reading) add(sub *permissionv1.SubCommand) {
+	if len(r.subs) == maxCommands {
+		r.giveUp("more than %d commands", maxCommands)
+		return
+	}
+	r.subs = append(r.subs, sub)
+}
+
+// line takes a whole line apart by a grammar. wrappers are those that it was found in.
+func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []string) {
+	if reason := unreadable(text); reason != "" {
+		r.giveUp("%s", reason)
+		return
+	}
+	if r.nesting == maxNesting {
+		r.giveUp("lines within lines over %d deep", maxNesting)
+		return
+	}
+	r.nesting++
+	defer func() { r.nesting-- }()
+
+	file, err := syntax.NewParser(syntax.Variant(grammar)).Parse(strings.NewReader(text), "")
+	w := &walker{reading: r, source: text, grammar: grammar, wrappers: wrappers}
+	if file != nil {
+		w.stmts(file.Stmts)
+	}
+	if err != nil {
+		r.giveUp("not a well-formed line: %v", err)
+	}
+}
+
+// unreadable says why a text is not even given to the parser.
+func unreadable(text string) string {
+	switch {
+	case len(text) > MaxLine:
+		return fmt.Sprintf("longer than %d bytes", MaxLine)
+	case !utf8.ValidString(text):
+		return "not UTF-8"
+	case strings.ContainsAny(text, "\x00\r"):
+		// Shells and the parser differ in what they do with these.
+		return "holds a NUL or a carriage return"
+	}
+	open := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '`', '[':
+			open++
+		}
+	}
+	if open > maxOpen {
+		return "too many brackets and backquotes"
+	}
+	return ""
+}
+
+// call is a simple command on its way through the wrappers.
+type call struct {
+	args        []word
+	redirects   []*permissionv1.Redirection
+	assignments []string
+	wrappers    []string
+	grammar     syntax.LangVariant
+	input       *word // the here-document or here-string on its standard input
+	dynamic     bool
+}
+
+// command adds the simple command c, or what is found in it if it is a wrapper.
+func (r *reading) command(c call) {
+	for len(c.args) > 0 && !c.args[0].dynamic {
+		w, known := wrappers[baseName(c.args[0].text)]
+		if !known {
+			break
+		}
+		if len(c.wrappers) >= maxWrappers {
+			r.opaque(c, "over %d wrappers around one command", maxWrappers)
+			return
+		}
+		next, came := r.unwrap(w, c)
+		if came == done {
+			return
+		}
+		c = next
+		if came == itself {
+			break
+		}
+	}
+	r.plain(c)
+}
+
+// plain adds c as it is.
+func (r *reading) plain(c call) {
+	sub := &permissionv1.SubCommand{
+		Redirections: c.redirects, Dynamic: c.dynamic, Assignments: c.assignments, Wrappers: c.wrappers,
+	}
+	for _, arg := range c.args {
+		sub.Argv = append(sub.Argv, arg.text)
+		sub.Dynamic = sub.Dynamic || arg.dynamic
+	}
+	r.add(sub)
+}
+
+// opaque adds c as a command that runs something which cannot be seen.
+func (r *reading) opaque(c call, format string, args ...any) {
+	c.dynamic = true
+	r.plain(c)
+	r.giveUp(format, args...)
+}
+
+// within adds what stands around commands of an inner line: the assignments and redirections that they all run under.
+func (r *reading) within(c call) {
+	if len(c.redirects) > 0 || len(c.assignments) > 0 {
+		r.plain(call{redirects: c.redirects, assignments: c.assignments, wrappers: c.wrappers})
+	}
+}
+
+// wrapped returns c with one more wrapper around it and other arguments.
+func (c call) wrapped(by string, args []word) call {
+	c.wrappers = append(slices.Clip(c.wrappers), by)
+	c.args = args
+	return c
+}
+
+// baseName is the program's name whatever folder it is called from.
+func baseName(program string) string { return program[strings.LastIndexByte(program, '/')+1:] }

@@ -1,0 +1,336 @@
+package shell
+
+import (
+	"regexp"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// outcome is what came of looking into a wrapper.
+type outcome uint8
+
+const (
+	// itself: it runs no other command this time.
+	itself outcome = iota
+	// inner: the call that is returned is what it runs.
+	inner
+	// done: everything has been added.
+	done
+)
+
+// unwrap looks into c, whose first word names the wrapper w.
+func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
+	switch w.kind {
+	case runsOperands, runsSplit:
+		return r.unwrapOperands(w, c)
+	case runsAppended:
+		return r.unwrapAppended(w, c)
+	case runsLine:
+		return r.unwrapLine(c, c.args[1:])
+	case runsHandler:
+		return r.unwrapHandler(w, c)
+	case runsShell:
+		return r.unwrapShell(w, c)
+	case runsAmong:
+		return r.unwrapAmong(c)
+	case assigns:
+		return r.assign(c), itself
+	}
+	r.opaque(c, "%s runs or changes what cannot be seen here", c.args[0].text)
+	return c, done
+}
+
+func (r *reading) unwrapOperands(w wrapper, c call) (call, outcome) {
+	given, rest, ok := w.options.take(c.args[1:])
+	switch {
+	case !ok:
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	case has(given, w.unseen...):
+		r.opaque(c, "%s has an option that hides what runs", c.args[0].text)
+		return c, done
+	case has(given, w.itself...):
+		return c, itself
+	}
+	name := c.args[0].text
+	for _, opt := range given {
+		if has([]option{opt}, w.named...) {
+			name += " " + dashed(opt.name)
+		}
+	}
+	if w.kind == runsSplit {
+		if rest, ok = splitString(given, rest); !ok {
+			r.opaque(c, "%s splits a string that is not plain words", c.args[0].text)
+			return c, done
+		}
+		if len(rest) > 0 && rest[0].text == "-" && !rest[0].dynamic { // the old spelling of -i
+			name, rest = name+" -i", rest[1:]
+		}
+	}
+	for range w.operands {
+		if len(rest) == 0 {
+			return c, itself
+		}
+		if rest[0].dynamic {
+			r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+			return c, done
+		}
+		rest = rest[1:]
+	}
+	assignments := c.assignments
+	for w.environment && len(rest) > 0 && !rest[0].dynamic && strings.Contains(rest[0].text, "=") {
+		assignments = append(assignments[:len(assignments):len(assignments)], rest[0].text)
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		return c, itself
+	}
+	c = c.wrapped(name, rest)
+	c.assignments = assignments
+	return c, inner
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// splitString puts the words of "env -S STRING" before the others. It reports false if there is more to the string than
+// words with blanks between them.
+func splitString(given []option, rest []word) ([]word, bool) {
+	for _, opt := range given {
+		if opt.name != "S" && opt.name != "split-string" {
+			continue
+		}
+		if strings.ContainsAny(opt.value, "\\\"'$#\n\v\f") {
+			return nil, false
+		}
+		var split []word
+		for _, field := range strings.Fields(opt.value) {
+			split = append(split, word{text: field})
+		}
+		// What is split may begin with options of env's own, which nobody writes.
+		if len(split) > 0 && strings.HasPrefix(split[0].text, "-") {
+			return nil, false
+		}
+		rest = append(split, rest...)
+	}
+	return rest, true
+}
+
+// appended stands for arguments that are only known when a command runs.
+const appended = "$@"
+
+func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
+	given, rest, ok := w.options.take(c.args[1:])
+	if !ok {
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	}
+	if len(rest) == 0 {
+		return c, itself
+	}
+	replace := ""
+	for _, opt := range given {
+		switch opt.name {
+		case "I", "J", "R":
+			replace = opt.value
+		case "i", "replace":
+			replace = opt.value
+			if replace == "" {
+				replace = "{}"
+			}
+		}
+	}
+	args := make([]word, 0, len(rest)+1)
+	for _, arg := range rest {
+		if replace != "" && strings.Contains(arg.text, replace) {
+			arg = word{text: strings.ReplaceAll(arg.text, replace, "{}"), dynamic: true}
+		}
+		args = append(args, arg)
+	}
+	if replace == "" {
+		args = append(args, word{text: appended, dynamic: true})
+	}
+	c = c.wrapped(c.args[0].text, args)
+	c.input = nil
+	c.dynamic = true
+	return c, inner
+}
+
+func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
+	if len(args) > 0 && args[0].text == "--" {
+		args = args[1:]
+	}
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		if arg.dynamic {
+			r.opaque(c, "%s runs a line that is only known when it runs", c.args[0].text)
+			return c, done
+		}
+		texts[i] = arg.text
+	}
+	if len(texts) == 0 {
+		return c, itself
+	}
+	r.within(c)
+	r.line(strings.Join(texts, " "), c.grammar, c.wrapped(c.args[0].text, nil).wrappers)
+	return c, done
+}
+
+func (r *reading) unwrapHandler(w wrapper, c call) (call, outcome) {
+	given, rest, ok := w.options.take(c.args[1:])
+	switch {
+	case !ok:
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	case has(given, w.itself...), len(rest) < 2, rest[0].text == "" && !rest[0].dynamic:
+		return c, itself
+	case rest[0].text == "-" && !rest[0].dynamic:
+		return c, itself
+	}
+	return r.unwrapLine(c, rest[:1])
+}
+
+func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
+	name := c.args[0].text
+	if w.dialect == foreign {
+		r.opaque(c, "%s reads a language that is not known here", name)
+		return c, done
+	}
+	given, rest, ok := w.options.take(c.args[1:])
+	if !ok {
+		r.opaque(c, "%s has arguments that cannot be told apart", name)
+		return c, done
+	}
+	if len(rest) > 0 && rest[0].text == "-" && !rest[0].dynamic {
+		rest = rest[1:]
+	}
+	var line word
+	as := name
+	switch {
+	case has(given, "c"):
+		if len(rest) == 0 {
+			return c, itself
+		}
+		line, as = rest[0], name+" -c"
+	case len(rest) > 0 && !has(given, "s"):
+		return c, itself // a script; its name is all that there is to know
+	case c.input != nil:
+		line = *c.input
+	default:
+		line.dynamic = true
+	}
+	if line.dynamic {
+		r.opaque(c, "%s runs what is only known when it runs", name)
+		return c, done
+	}
+	grammar := r.unknown
+	switch w.dialect {
+	case bashOnly:
+		grammar = syntax.LangBash
+		if has(given, "posix") {
+			grammar = r.unknown
+		}
+	case otherShell:
+		grammar = syntax.LangBash
+		r.giveUp("%s reads a language that is not quite known here", name)
+	}
+	r.within(c)
+	r.line(line.text, grammar, c.wrapped(as, nil).wrappers)
+	return c, done
+}
+
+// unwrapAmong adds what find runs, after find itself.
+func (r *reading) unwrapAmong(c call) (call, outcome) {
+	for _, arg := range c.args[1:] {
+		if arg.dynamic {
+			r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
+			return c, done
+		}
+	}
+	r.plain(c)
+	for i := 1; i < len(c.args); i++ {
+		switch action := c.args[i].text; action {
+		case "-exec", "-execdir", "-ok", "-okdir":
+			start := i + 1
+			for i++; i < len(c.args); i++ {
+				end := c.args[i].text
+				if end == ";" || (end == "+" && i > start && c.args[i-1].text == "{}") {
+					break
+				}
+			}
+			args := append([]word(nil), c.args[start:min(i, len(c.args))]...)
+			for j := range args {
+				if strings.Contains(args[j].text, "{}") {
+					args[j].dynamic = true
+				}
+			}
+			if len(args) > 0 {
+				ran := c.wrapped(c.args[0].text+" "+action, args)
+				ran.input, ran.dynamic = nil, true
+				r.command(ran)
+			}
+		}
+	}
+	return c, done
+}
+
+// evaluated is text that a shell may run when a builtin takes it for a variable's name or a number: a[$(COMMAND)].
+var evaluated = regexp.MustCompile("\\[|\\$\\(|`|\\$\\{")
+
+// assign marks builtins that set variables by name, so that nothing after them is taken to be under a known
+// environment.
+func (r *reading) assign(c call) call {
+	name := c.args[0].text
+	switch name {
+	case "read", "mapfile", "readarray", "getopts", "unset", "let":
+		c.dynamic = true
+	case "printf":
+		if len(c.args) > 1 && strings.HasPrefix(c.args[1].text, "-v") {
+			c.dynamic = true
+		}
+	case "wait":
+		for _, arg := range c.args[1:] {
+			if strings.HasPrefix(arg.text, "-p") {
+				c.dynamic = true
+			}
+		}
+	case "export", "readonly", "declare", "typeset", "local":
+		c = declared(c)
+	}
+	for _, arg := range c.args[1:] {
+		last := name == "[" || name == "[["
+		if (!last || arg.text != "]") && arg.text != "]]" && evaluated.MatchString(arg.text) && !arg.dynamic &&
+			name != "printf" {
+			c.dynamic = true
+			r.giveUp("%s may evaluate %q", name, arg.text)
+		}
+	}
+	for _, assignment := range c.assignments {
+		if before, _, _ := strings.Cut(assignment, "="); strings.Contains(before, "[") && evaluated.MatchString(before) {
+			c.dynamic = true
+		}
+	}
+	return c
+}
+
+var assignmentPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
+
+// declared moves the NAME=VALUE operands of export and its like to the assignments, where bash's grammar has them
+// already.
+func declared(c call) call {
+	args := c.args[:1:1]
+	for _, arg := range c.args[1:] {
+		if assignmentPattern.MatchString(arg.text) {
+			c.assignments = append(c.assignments[:len(c.assignments):len(c.assignments)], arg.text)
+		} else {
+			args = append(args, arg)
+		}
+	}
+	c.args = args
+	return c
+}

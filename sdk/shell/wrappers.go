@@ -1,0 +1,176 @@
+package shell
+
+// kind says how a wrapper comes by what it runs.
+type kind uint8
+
+const (
+	// runsOperands runs its operands as a command.
+	runsOperands kind = iota + 1
+	// runsLine runs a shell line: its operands joined by spaces (eval).
+	runsLine
+	// runsHandler runs its first operand as a line, later (trap).
+	runsHandler
+	// runsShell is a shell: "-c LINE", a script, or its standard input.
+	runsShell
+	// runsSplit is env, which may also split a string into a command.
+	runsSplit
+	// runsAppended runs its operands with arguments that it reads (xargs).
+	runsAppended
+	// runsAmong is find, with commands among its expressions.
+	runsAmong
+	// runsUnseen runs something that is not modelled here, or changes what later words of the line mean.
+	runsUnseen
+	// assigns runs nothing, but sets shell variables by name, and evaluates subscripts in the names.
+	assigns
+)
+
+// dialect is the language that a shell reads.
+type dialect uint8
+
+const (
+	// anyShell may be read by either grammar.
+	anyShell dialect = iota
+	// bashOnly is certainly bash.
+	bashOnly
+	// otherShell is near enough to bash to find commands by its grammar, but not to rely on having found all.
+	otherShell
+	// foreign is another language.
+	foreign
+)
+
+// wrapper is what is known of a program or builtin that runs other commands.
+type wrapper struct {
+	kind kind
+	// options is its option grammar.
+	options options
+	// operands is how many words stand between its options and the command: the duration of timeout.
+	operands int
+	// environment: NAME=VALUE words before the command are assignments.
+	environment bool
+	// itself are options with which it runs no other command: "command -v".
+	itself []string
+	// unseen are options with which what it runs cannot be told: "sudo -i".
+	unseen []string
+	// named are options that are shown with the wrapper's name, because they change what the command runs under.
+	named []string
+	// dialect is the language of a shell.
+	dialect dialect
+}
+
+// shellOptions are those that bash, dash and their relatives have. "c" and "s" are looked at by the reader.
+var shellOptions = options{
+	flags: "abcefhiklmnprstuvxBCDEHIPTV", values: "oO", plus: true,
+	long: []string{"login", "noprofile", "norc", "noediting", "posix", "restricted", "verbose"},
+}
+
+// wrappers is the table of all that is seen through, or known to be opaque, by base name. It is never written to.
+var wrappers = map[string]wrapper{
+	// Shells.
+	"sh":     {kind: runsShell, options: shellOptions},
+	"dash":   {kind: runsShell, options: shellOptions},
+	"ash":    {kind: runsShell, options: shellOptions},
+	"bash":   {kind: runsShell, options: shellOptions, dialect: bashOnly},
+	"rbash":  {kind: runsShell, options: shellOptions, dialect: bashOnly},
+	"zsh":    {kind: runsShell, options: shellOptions, dialect: otherShell},
+	"ksh":    {kind: runsShell, options: shellOptions, dialect: otherShell},
+	"mksh":   {kind: runsShell, options: shellOptions, dialect: otherShell},
+	"ksh93":  {kind: runsShell, options: shellOptions, dialect: otherShell},
+	"yash":   {kind: runsShell, options: shellOptions, dialect: otherShell},
+	"fish":   {kind: runsShell, dialect: foreign},
+	"csh":    {kind: runsShell, dialect: foreign},
+	"tcsh":   {kind: runsShell, dialect: foreign},
+	"nu":     {kind: runsShell, dialect: foreign},
+	"pwsh":   {kind: runsShell, dialect: foreign},
+	"xonsh":  {kind: runsShell, dialect: foreign},
+	"elvish": {kind: runsShell, dialect: foreign},
+
+	// Builtins.
+	"eval":    {kind: runsLine},
+	"trap":    {kind: runsHandler, options: options{flags: "lp"}, itself: []string{"l", "p"}},
+	"exec":    {kind: runsOperands, options: options{flags: "cl", values: "a"}},
+	"command": {kind: runsOperands, options: options{flags: "pvV"}, itself: []string{"v", "V"}},
+	"builtin": {kind: runsOperands},
+	// A keyword in bash, a program elsewhere. With -o it writes a file.
+	"time": {kind: runsOperands, options: options{flags: "pvaqV", values: "of", long: []string{"portability", "verbose",
+		"append", "quiet", "format=", "output=", "help", "version"}}, unseen: []string{"o", "output", "a", "append"}},
+	"noglob":    {kind: runsOperands},
+	"nocorrect": {kind: runsOperands},
+
+	// Builtins that change what later words mean, or run code by another door.
+	"source":   {kind: runsUnseen},
+	".":        {kind: runsUnseen},
+	"alias":    {kind: runsUnseen},
+	"unalias":  {kind: runsUnseen},
+	"hash":     {kind: runsUnseen},
+	"enable":   {kind: runsUnseen},
+	"bind":     {kind: runsUnseen},
+	"complete": {kind: runsUnseen},
+	"compgen":  {kind: runsUnseen},
+	"fc":       {kind: runsUnseen},
+	"zmodload": {kind: runsUnseen},
+
+	// Builtins that set variables by name.
+	"read":      {kind: assigns},
+	"mapfile":   {kind: assigns},
+	"readarray": {kind: assigns},
+	"getopts":   {kind: assigns},
+	"unset":     {kind: assigns},
+	"let":       {kind: assigns},
+	"export":    {kind: assigns},
+	"readonly":  {kind: assigns},
+	"declare":   {kind: assigns},
+	"typeset":   {kind: assigns},
+	"local":     {kind: assigns},
+	"printf":    {kind: assigns},
+	"wait":      {kind: assigns},
+	"test":      {kind: assigns},
+	"[":         {kind: assigns},
+	"[[":        {kind: assigns},
+
+	// Programs that run their operands.
+	"env": {kind: runsSplit, environment: true, options: options{flags: "i0v", values: "uCSP", long: []string{
+		"ignore-environment", "null", "debug", "unset=", "chdir=", "split-string=", "block-signal[=", "default-signal[=",
+		"ignore-signal[=", "list-signal-handling"}},
+		named: []string{"i", "u", "C", "P", "ignore-environment", "unset", "chdir"}},
+	"sudo": {kind: runsOperands, environment: true, options: options{flags: "AbBEeHiKklNnPSsVv", values: "aCcDghpRrTtUu",
+		long: []string{"askpass", "background", "bell", "preserve-env[=", "set-home", "non-interactive", "preserve-groups",
+			"stdin", "user=", "group=", "host=", "prompt=", "chdir=", "chroot=", "close-from=", "role=", "type=",
+			"command-timeout="}},
+		unseen: []string{"e", "i", "K", "k", "l", "s", "U", "V", "v", "R", "D", "chroot", "chdir"}},
+	"doas":       {kind: runsOperands, options: options{flags: "LnPs", values: "aCu"}, unseen: []string{"L", "s", "C", "P"}},
+	"timeout":    {kind: runsOperands, operands: 1, options: timeoutOptions},
+	"gtimeout":   {kind: runsOperands, operands: 1, options: timeoutOptions},
+	"nice":       {kind: runsOperands, options: options{values: "n", numeric: true, long: []string{"adjustment="}}},
+	"nohup":      {kind: runsOperands},
+	"stdbuf":     {kind: runsOperands, options: options{values: "ioe", long: []string{"input=", "output=", "error="}}},
+	"setsid":     {kind: runsOperands, options: options{flags: "cfw", long: []string{"ctty", "fork", "wait"}}},
+	"ionice":     {kind: runsOperands, options: options{flags: "t", values: "cn", long: []string{"ignore", "class=", "classdata="}}},
+	"taskset":    {kind: runsOperands, operands: 1, options: options{flags: "ac", long: []string{"all-tasks", "cpu-list"}}},
+	"caffeinate": {kind: runsOperands, options: options{flags: "dimsu", values: "t"}},
+	"chronic":    {kind: runsOperands, options: options{flags: "ev"}},
+	"unbuffer":   {kind: runsOperands, options: options{flags: "p"}},
+	"busybox":    {kind: runsOperands},
+	"toybox":     {kind: runsOperands},
+	"xargs": {kind: runsAppended, options: options{flags: "0oprtx", values: "adEIJLnPRsS", attached: "eil", long: []string{
+		"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty", "arg-file=", "delimiter=", "max-args=",
+		"max-procs=", "max-chars=", "max-lines[=", "replace[=", "eof[=", "process-slot-var=", "show-limits"}}},
+	"find":  {kind: runsAmong},
+	"gfind": {kind: runsAmong},
+
+	// Programs that run others in ways that are not modelled.
+	"su": {kind: runsUnseen}, "runuser": {kind: runsUnseen}, "sg": {kind: runsUnseen}, "newgrp": {kind: runsUnseen},
+	"pkexec": {kind: runsUnseen}, "run0": {kind: runsUnseen}, "systemd-run": {kind: runsUnseen},
+	"systemd-inhibit": {kind: runsUnseen}, "sudoedit": {kind: runsUnseen}, "chroot": {kind: runsUnseen},
+	"unshare": {kind: runsUnseen}, "nsenter": {kind: runsUnseen}, "setpriv": {kind: runsUnseen},
+	"capsh": {kind: runsUnseen}, "bwrap": {kind: runsUnseen}, "firejail": {kind: runsUnseen}, "proot": {kind: runsUnseen},
+	"fakeroot": {kind: runsUnseen}, "strace": {kind: runsUnseen}, "ltrace": {kind: runsUnseen}, "gdb": {kind: runsUnseen},
+	"chrt": {kind: runsUnseen}, "numactl": {kind: runsUnseen}, "prlimit": {kind: runsUnseen}, "flock": {kind: runsUnseen},
+	"script": {kind: runsUnseen}, "watch": {kind: runsUnseen}, "parallel": {kind: runsUnseen}, "entr": {kind: runsUnseen},
+	"expect": {kind: runsUnseen}, "rlwrap": {kind: runsUnseen}, "xvfb-run": {kind: runsUnseen},
+	"dbus-run-session": {kind: runsUnseen}, "at": {kind: runsUnseen}, "batch": {kind: runsUnseen},
+	"crontab": {kind: runsUnseen}, "tmux": {kind: runsUnseen}, "screen": {kind: runsUnseen}, "nsexec": {kind: runsUnseen},
+	"arch": {kind: runsUnseen}, "osascript": {kind: runsUnseen}, "ld.so": {kind: runsUnseen},
+}
+
+var timeoutOptions = options{flags: "fpv", values: "ks", long: []string{"foreground", "preserve-status", "verbose",
+	"kill-after=", "signal="}}
