@@ -17,10 +17,14 @@ import (
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 )
 
+var errEnding = status.Error(codes.Unavailable, "the handler is ending")
+
 // calls stands around every call: it turns panics into errors, counts what has to be finished before the process ends,
-// and refuses new calls from then on.
+// refuses new calls from then on, and at last cuts short what would go on for ever.
 type calls struct {
-	log *slog.Logger
+	log  *slog.Logger
+	over context.Context // done: streams, and calls that wait, end now
+	cut  context.CancelFunc
 
 	mu       sync.Mutex
 	inFlight int
@@ -28,7 +32,11 @@ type calls struct {
 	idle     chan struct{} // closed when draining and inFlight is 0
 }
 
-func newCalls(log *slog.Logger) *calls { return &calls{log: log, idle: make(chan struct{})} }
+func newCalls(log *slog.Logger) *calls {
+	c := &calls{log: log, idle: make(chan struct{})}
+	c.over, c.cut = context.WithCancel(context.Background())
+	return c
+}
 
 func (c *calls) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(c.unary), grpc.ChainStreamInterceptor(c.stream)}
@@ -71,20 +79,48 @@ func (c *calls) end() {
 func (c *calls) unary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (_ any, err error) {
-	if !waits(info.FullMethod) {
-		if !c.begin() {
-			return nil, status.Error(codes.Unavailable, "the handler is ending")
-		}
-		defer c.end()
-	}
 	defer c.recovered(info.FullMethod, &err)
+	if waits(info.FullMethod) {
+		ctx, done := c.endless(ctx)
+		defer done(&err)
+		return next(ctx, req)
+	}
+	if !c.begin() {
+		return nil, errEnding
+	}
+	defer c.end()
 	return next(ctx, req)
 }
 
 func (c *calls) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer c.recovered(info.FullMethod, &err)
-	return next(srv, ss)
+	ctx, done := c.endless(ss.Context())
+	defer done(&err)
+	return next(srv, &stream{ss, ctx})
 }
+
+// endless returns ctx for a call that ends only when somebody ends it. done is deferred.
+func (c *calls) endless(ctx context.Context) (context.Context, func(*error)) {
+	inner, cancel := context.WithCancel(ctx)
+	forget := context.AfterFunc(c.over, cancel)
+	return inner, func(err *error) {
+		forget()
+		cancel()
+		// The caller has not given up: CANCELED would be wrong.
+		if *err != nil && ctx.Err() == nil && c.over.Err() != nil {
+			*err = errEnding
+		}
+	}
+}
+
+// stream is a grpc.ServerStream with another context.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s *stream) Context() context.Context { return s.ctx }
 
 // recovered is deferred. The caller learns that there was a panic; what it says may hold anything, so only the log does.
 func (c *calls) recovered(method string, err *error) {

@@ -92,15 +92,14 @@ func (c *childServer) watch(stdin io.Reader) {
 	stopping.Go(func() {
 		select {
 		case <-over.Done():
+			c.server.Stop()
 		case <-done.Done():
-			return
 		case <-term.Done():
 			ctx, cancel := context.WithTimeout(again, drainTime)
-			defer context.AfterFunc(over, cancel)()
 			defer cancel()
-			c.core.drain(ctx)
+			defer context.AfterFunc(over, cancel)()
+			c.core.end(ctx, c.server)
 		}
-		c.server.Stop()
 	})
 	c.release = func() {
 		finish()

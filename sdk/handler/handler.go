@@ -26,6 +26,9 @@ const ReleaseDelay = 10 * time.Second
 // outside, and streams, are not waited for.
 const drainTime = 10 * time.Second
 
+// flushTime is how long the last answers may take to be sent, and streams to notice that they are over.
+const flushTime = time.Second
+
 // closeTime bounds Handler.Close. It is shorter than the time after which a supervisor loses patience.
 const closeTime = 4 * time.Second
 

@@ -22,7 +22,8 @@ type holds struct {
 
 type hold struct {
 	count     int
-	timer     *time.Timer
+	timer     *time.Timer   // nil: held, or being released
+	turn      int           // tells an expired timer that is late from the one that counts
 	releasing chan struct{} // closed when the release has returned; nil: none is under way
 }
 
@@ -44,6 +45,7 @@ func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err err
 		}
 		if s.releasing == nil {
 			s.count++
+			s.turn++
 			if s.timer != nil {
 				s.timer.Stop()
 				s.timer = nil
@@ -67,15 +69,14 @@ func (h *holds) drop(scope string, s *hold) {
 	if s.count--; s.count > 0 || h.closed {
 		return
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(h.delay, func() { h.expire(scope, s, timer) })
-	s.timer = timer
+	turn := s.turn
+	s.timer = time.AfterFunc(h.delay, func() { h.expire(scope, s, turn) })
 }
 
 // expire releases the scope, unless somebody holds it again.
-func (h *holds) expire(scope string, s *hold, timer *time.Timer) {
+func (h *holds) expire(scope string, s *hold, turn int) {
 	h.mu.Lock()
-	if h.closed || s.timer != timer {
+	if h.closed || s.turn != turn {
 		h.mu.Unlock()
 		return
 	}

@@ -22,7 +22,6 @@ type pluginService struct {
 	sidecar bool
 	meta    *structpb.Struct
 	holds   *holds
-	ending  <-chan struct{} // closed when the process is about to end
 
 	configuring sync.Mutex
 }
@@ -94,12 +93,8 @@ func (p *pluginService) Hold(req *pluginv1.HoldRequest, stream grpc.ServerStream
 	if err := stream.Send(&pluginv1.HoldResponse{}); err != nil {
 		return err
 	}
-	select {
-	case <-stream.Context().Done():
-		return status.FromContextError(stream.Context().Err()).Err()
-	case <-p.ending:
-		return status.Errorf(codes.Unavailable, "%s is ending", p.h.Name)
-	}
+	<-stream.Context().Done()
+	return status.FromContextError(stream.Context().Err()).Err()
 }
 
 func isScope(s string) bool {

@@ -49,8 +49,7 @@ func (s *Server) Serve(l net.Listener) error {
 // Handler.Close. It returns when that has returned, or has taken too long. Further calls wait for the first.
 func (s *Server) Stop(ctx context.Context) {
 	s.health.Shutdown()
-	s.core.drain(ctx)
-	s.grpc.Stop()
+	s.core.end(ctx, s.grpc)
 	s.core.close()
 }
 
@@ -61,8 +60,6 @@ type core struct {
 	holds *holds
 	self  *pluginService
 
-	ending   chan struct{}
-	endOnce  sync.Once
 	shutOnce sync.Once
 }
 
@@ -81,12 +78,11 @@ func newCore(h Handler, sidecar bool) (*core, error) {
 		}
 	}
 	c := &core{
-		h:      h,
-		calls:  newCalls(h.Logger),
-		holds:  newHolds(h.Release, ReleaseDelay, h.Logger),
-		ending: make(chan struct{}),
+		h:     h,
+		calls: newCalls(h.Logger),
+		holds: newHolds(h.Release, ReleaseDelay, h.Logger),
 	}
-	c.self = &pluginService{h: h, sidecar: sidecar, meta: meta, holds: c.holds, ending: c.ending}
+	c.self = &pluginService{h: h, sidecar: sidecar, meta: meta, holds: c.holds}
 	return c, nil
 }
 
@@ -114,13 +110,28 @@ func (c *core) server(opts ...grpc.ServerOption) *Server {
 	return &Server{core: c, grpc: g, health: status}
 }
 
-// drain ends the holds, refuses new calls, and waits for those in flight until ctx is done.
-func (c *core) drain(ctx context.Context) {
-	c.endOnce.Do(func() { close(c.ending) })
+// end refuses new calls, waits for those in flight until ctx is done, ends all streams, and stops g once the last answers
+// are on their way.
+func (c *core) end(ctx context.Context, g *grpc.Server) {
 	select {
 	case <-c.calls.drain():
 	case <-ctx.Done():
 	}
+	c.calls.cut()
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		g.GracefulStop()
+	}()
+	late := time.NewTimer(flushTime)
+	defer late.Stop()
+	select {
+	case <-flushed:
+	case <-ctx.Done():
+	case <-late.C:
+	}
+	// A call that hangs for good keeps GracefulStop from returning, but not the process from ending.
+	g.Stop()
 }
 
 // close gives everything back once the server is stopped, in bounded time.

@@ -1,0 +1,146 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const scope = "0123456789abcdef0123456789abcdef"
+
+// released collects what was released.
+type released struct {
+	mu     sync.Mutex
+	scopes []string
+}
+
+func (r *released) add(scope string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.scopes = append(r.scopes, scope)
+}
+
+func (r *released) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.scopes)
+}
+
+func newTestHolds(r *released) *holds {
+	return newHolds(r.add, ReleaseDelay, slog.New(slog.DiscardHandler))
+}
+
+func mustHold(t *testing.T, h *holds) (drop func()) {
+	t.Helper()
+	drop, err := h.acquire(t.Context(), scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return drop
+}
+
+func TestAScopeIsReleasedTenSecondsAfterItsLastHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		defer h.close()
+		one, two := mustHold(t, h), mustHold(t, h)
+		one()
+		one() // again: no effect
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(got.all()) != 0 {
+			t.Fatalf("released %v while it was held", got.all())
+		}
+		two()
+		time.Sleep(ReleaseDelay - time.Millisecond)
+		synctest.Wait()
+		if len(got.all()) != 0 {
+			t.Fatalf("released %v too early", got.all())
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if !slices.Equal(got.all(), []string{scope}) {
+			t.Errorf("released %v, want the scope once", got.all())
+		}
+		if len(h.scopes) != 0 {
+			t.Errorf("%d scopes are remembered", len(h.scopes))
+		}
+	})
+}
+
+func TestAScopeThatIsHeldAgainInTimeIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		defer h.close()
+		for range 5 {
+			drop := mustHold(t, h)
+			drop()
+			time.Sleep(ReleaseDelay - time.Second)
+		}
+		drop := mustHold(t, h)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(got.all()) != 0 {
+			t.Errorf("released %v", got.all())
+		}
+		drop()
+	})
+}
+
+func TestAHoldWaitsForTheReleaseUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		h := newHolds(func(string) { <-finish }, ReleaseDelay, slog.New(slog.DiscardHandler))
+		mustHold(t, h)()
+		time.Sleep(ReleaseDelay)
+		synctest.Wait()
+
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.acquire(impatient, scope); err == nil {
+			t.Error("held while it was being released")
+		}
+		held := make(chan func())
+		go func() { held <- mustHold(t, h) }()
+		synctest.Wait()
+		select {
+		case <-held:
+			t.Fatal("held while it was being released")
+		default:
+		}
+		close(finish)
+		(<-held)()
+		h.close()
+	})
+}
+
+func TestAPanicInReleaseHarmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolds(func(string) { panic("on purpose") }, ReleaseDelay, slog.New(slog.DiscardHandler))
+		mustHold(t, h)()
+		time.Sleep(ReleaseDelay)
+		synctest.Wait()
+		mustHold(t, h)()
+		h.close()
+	})
+}
+
+func TestCloseWaitsForReleasesAndBeginsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		mustHold(t, h)()
+		h.close()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(got.all()) != 0 {
+			t.Errorf("released %v after close", got.all())
+		}
+	})
+}
