@@ -1,0 +1,140 @@
+package transcode
+
+import (
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// cursor reads wire bytes that come in pieces, without joining them.
+type cursor struct{ chunks }
+
+// cursor returns a cursor over a received frame.
+func (f *Frame) cursor() cursor {
+	var c cursor
+	switch len(f.received) {
+	case 0:
+	case 1:
+		c.first = f.received[0].ReadOnlyData()
+	default:
+		pieces := make([][]byte, len(f.received))
+		for i, b := range f.received {
+			pieces[i] = b.ReadOnlyData()
+		}
+		c.first, c.rest = pieces[0], pieces[1:]
+	}
+	return c
+}
+
+// done says whether all is read.
+func (c *cursor) done() bool {
+	for len(c.first) == 0 {
+		if len(c.rest) == 0 {
+			return true
+		}
+		c.first, c.rest = c.rest[0], c.rest[1:]
+	}
+	return false
+}
+
+func (c *cursor) varint() (uint64, bool) {
+	if len(c.first) >= 10 || len(c.rest) == 0 {
+		v, n := protowire.ConsumeVarint(c.first)
+		if n < 0 {
+			return 0, false
+		}
+		c.first = c.first[n:]
+		return v, true
+	}
+	var raw [10]byte
+	for n := range raw {
+		if c.done() {
+			return 0, false
+		}
+		raw[n] = c.first[0]
+		c.first = c.first[1:]
+		if raw[n] < 0x80 {
+			v, m := protowire.ConsumeVarint(raw[:n+1])
+			return v, m > 0
+		}
+	}
+	return 0, false
+}
+
+// fixed reads a number of 4 or 8 bytes.
+func (c *cursor) fixed(n int) (uint64, bool) {
+	var raw [8]byte
+	for i := range n {
+		if c.done() {
+			return 0, false
+		}
+		raw[i] = c.first[0]
+		c.first = c.first[1:]
+	}
+	return binary.LittleEndian.Uint64(raw[:]), true
+}
+
+// take returns the next n bytes, as they lie. Its first piece is never nil.
+func (c *cursor) take(n uint64) (chunks, bool) {
+	if n == 0 {
+		return chunks{first: []byte{}}, true
+	}
+	if c.done() {
+		return chunks{}, false
+	}
+	if n <= uint64(len(c.first)) {
+		taken := chunks{first: c.first[:n:n]}
+		c.first = c.first[n:]
+		return taken, true
+	}
+	taken := chunks{first: c.first}
+	n -= uint64(len(c.first))
+	for i, b := range c.rest {
+		if n > uint64(len(b)) {
+			n -= uint64(len(b))
+			continue
+		}
+		taken.rest = append(taken.rest, c.rest[:i]...)
+		taken.rest = append(taken.rest, b[:n:n])
+		c.first, c.rest = b[n:], c.rest[i+1:]
+		return taken, true
+	}
+	return chunks{}, false
+}
+
+// skipGroup skips the rest of a group, groups inside of it included.
+func (c *cursor) skipGroup(number protowire.Number) bool {
+	open := []protowire.Number{number}
+	for len(open) > 0 {
+		tag, ok := c.varint()
+		n, wire := protowire.DecodeTag(tag)
+		if !ok || n < protowire.MinValidNumber || len(open) > maxNesting {
+			return false
+		}
+		switch wire {
+		case protowire.VarintType:
+			_, ok = c.varint()
+		case protowire.Fixed32Type:
+			_, ok = c.fixed(4)
+		case protowire.Fixed64Type:
+			_, ok = c.fixed(8)
+		case protowire.BytesType:
+			var size uint64
+			if size, ok = c.varint(); ok {
+				_, ok = c.take(size)
+			}
+		case protowire.StartGroupType:
+			open = append(open, n)
+		case protowire.EndGroupType:
+			if ok = n == open[len(open)-1]; ok {
+				open = open[:len(open)-1]
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}

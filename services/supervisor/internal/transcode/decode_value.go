@@ -1,0 +1,409 @@
+package transcode
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// appendInteger appends an integer of the kind from its bits on the wire.
+func appendInteger(dst []byte, k protoreflect.Kind, v uint64) []byte {
+	switch k {
+	case protoreflect.Int32Kind, protoreflect.Sfixed32Kind:
+		return strconv.AppendInt(dst, int64(int32(v)), 10)
+	case protoreflect.Sint32Kind:
+		return strconv.AppendInt(dst, int64(int32(protowire.DecodeZigZag(v&math.MaxUint32))), 10)
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return strconv.AppendUint(dst, uint64(uint32(v)), 10)
+	case protoreflect.Int64Kind, protoreflect.Sfixed64Kind:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case protoreflect.Sint64Kind:
+		return strconv.AppendInt(dst, protowire.DecodeZigZag(v), 10)
+	default:
+		return strconv.AppendUint(dst, v, 10)
+	}
+}
+
+// float writes a number as JavaScript does; what JSON has no number for is a string.
+func (d *decoder) float(k protoreflect.Kind, v uint64) {
+	size, f := 64, math.Float64frombits(v)
+	if k == protoreflect.FloatKind {
+		size, f = 32, float64(math.Float32frombits(uint32(v)))
+	}
+	switch {
+	case math.IsNaN(f):
+		d.out = append(d.out, `"NaN"`...)
+	case math.IsInf(f, 1):
+		d.out = append(d.out, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		d.out = append(d.out, `"-Infinity"`...)
+	default:
+		format := byte('f')
+		if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+			format = 'e'
+		}
+		d.out = strconv.AppendFloat(d.out, f, format, -1, size)
+	}
+}
+
+func (d *decoder) base64(b []byte) {
+	d.out = append(d.out, '"')
+	d.out = base64.StdEncoding.AppendEncode(d.out, b)
+	d.out = append(d.out, '"')
+}
+
+// raw writes a verbatim value. Line feeds between its tokens become spaces, since a message is one line.
+func (d *decoder) raw(b []byte) error {
+	i := lex.SkipSpace(b, 0)
+	next := d.nesting.ValueEnd(b, i, d.depth)
+	if next < 0 || lex.TextEnd(b, next) < 0 || !utf8.Valid(b) {
+		return errVerbatim
+	}
+	b = b[i:next:next]
+	if bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 {
+		d.append(b)
+		return nil
+	}
+	from := len(d.out)
+	d.out = append(d.out, b...)
+	for i, c := range d.out[from:] {
+		if c == '\n' || c == '\r' {
+			d.out[from+i] = ' '
+		}
+	}
+	return nil
+}
+
+// append writes bytes that need no change, by reference if there are many.
+func (d *decoder) append(b []byte) {
+	if len(b) < refSize {
+		d.out = append(d.out, b...)
+		return
+	}
+	d.refs = append(d.refs, ref{len(d.out), b})
+}
+
+// quote writes a string.
+func (d *decoder) quote(text chunks) error {
+	d.out = append(d.out, '"')
+	var split [utf8.UTFMax]byte // a character that lies across pieces
+	held := 0
+	for i, b := 0, text.first; ; b = text.rest[i-1] {
+		if held > 0 {
+			for held < len(split) && len(b) > 0 && !utf8.RuneStart(b[0]) {
+				split[held] = b[0]
+				held++
+				b = b[1:]
+			}
+			if len(b) > 0 || i == len(text.rest) || utf8.FullRune(split[:held]) {
+				if !utf8.Valid(split[:held]) {
+					return errNotUTF8
+				}
+				d.out = append(d.out, split[:held]...)
+				held = 0
+			}
+		}
+		if i < len(text.rest) && held == 0 {
+			cut := unfinished(b)
+			held = copy(split[:], b[len(b)-cut:])
+			b = b[:len(b)-cut]
+		}
+		if err := d.quotePiece(b); err != nil {
+			return err
+		}
+		if i++; i > len(text.rest) {
+			break
+		}
+	}
+	d.out = append(d.out, '"')
+	return nil
+}
+
+// unfinished returns how many bytes at the end of b begin a character that is longer.
+func unfinished(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+const (
+	lows  = 0x0101010101010101
+	highs = 0x8080808080808080
+	// longest is how many bytes the escape of one takes.
+	longest = len(`\u0000`)
+)
+
+// quotePiece writes the inside of a string.
+func (d *decoder) quotePiece(b []byte) error {
+	// A long stretch that needs no escape goes by reference. Looking for one costs little, so do it once for each block.
+	const block = 4 * refSize
+	for len(b) > 0 {
+		n := min(len(b), block)
+		if plain := lex.PlainEnd(b[:n], 0); plain >= refSize {
+			if plain == n {
+				plain = lex.PlainEnd(b, n)
+			}
+			// A reference ends between characters, or it would hide that they are cut.
+			if !utf8.Valid(b[:plain]) {
+				return errNotUTF8
+			}
+			d.append(b[:plain])
+			b = b[plain:]
+			continue
+		}
+		if n < len(b) {
+			n -= unfinished(b[:n])
+		}
+		if err := d.quoteBlock(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// quoteBlock copies and escapes a short piece, eight bytes at a time.
+func (d *decoder) quoteBlock(b []byte) error {
+	if len(b) > 0 && cap(d.out)-len(d.out) < len(b)+len(b)/8+64 {
+		d.out = slices.Grow(d.out, len(b)+len(b)/8+64)
+	}
+	out, n := d.out[:cap(d.out)], len(d.out)
+	i := 0
+	var seen uint64
+	for i+8 <= len(b) {
+		if n+8+longest > len(out) {
+			d.out = slices.Grow(out[:n], 2*(len(b)-i)+64)
+			out = d.out[:cap(d.out)]
+		}
+		x := binary.LittleEndian.Uint64(b[i:])
+		binary.LittleEndian.PutUint64(out[n:], x)
+		seen |= x
+		q, s := x^lows*'"', x^lows*'\\'
+		m := ((q-lows)&^q | (s-lows)&^s | (x-lows*0x20)&^x) & highs
+		if m == 0 {
+			i += 8
+			n += 8
+			continue
+		}
+		plain := bits.TrailingZeros64(m) >> 3
+		n += plain
+		n += putEscape(out[n:], b[i+plain])
+		i += plain + 1
+	}
+	d.out = out[:n]
+	for ; i < len(b); i++ {
+		c := b[i]
+		seen |= uint64(c)
+		if c >= ' ' && c != '"' && c != '\\' {
+			d.out = append(d.out, c)
+			continue
+		}
+		var escape [longest]byte
+		d.out = append(d.out, escape[:putEscape(escape[:], c)]...)
+	}
+	if seen&highs != 0 && !utf8.Valid(b) {
+		return errNotUTF8
+	}
+	return nil
+}
+
+// putEscape writes the escape of a byte that needs one and returns its length.
+func putEscape(out []byte, c byte) int {
+	const hex = "0123456789abcdef"
+	_ = out[longest-1]
+	out[0] = '\\'
+	switch c {
+	case '"', '\\':
+		out[1] = c
+	case '\n':
+		out[1] = 'n'
+	case '\t':
+		out[1] = 't'
+	case '\r':
+		out[1] = 'r'
+	default:
+		out[1], out[2], out[3], out[4], out[5] = 'u', '0', '0', hex[c>>4], hex[c&15]
+		return 6
+	}
+	return 2
+}
+
+// known writes one of protobuf's own types.
+func (d *decoder) known(p *plan, b []byte) error {
+	if d.depth++; d.depth > maxNesting {
+		return errDeep
+	}
+	defer func() { d.depth-- }()
+	switch p.shape {
+	case shapeStruct:
+		return d.knownStruct(b)
+	case shapeList:
+		return d.knownList(b)
+	case shapeValue:
+		return d.knownValue(b)
+	}
+	m := textType(p.name)
+	if err := proto.Unmarshal(b, m); err != nil {
+		return errCut
+	}
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	d.out = append(d.out, text...)
+	return nil
+}
+
+// each calls f with the fields of a small message.
+func each(b []byte, f func(n protowire.Number, num uint64, text []byte) error) error {
+	for c := (cursor{chunks{first: b}}); !c.done(); {
+		tag, ok := c.varint()
+		n, wire := protowire.DecodeTag(tag)
+		if !ok || n < protowire.MinValidNumber {
+			return errCut
+		}
+		var num uint64
+		var text chunks
+		switch wire {
+		case protowire.VarintType:
+			num, ok = c.varint()
+		case protowire.Fixed64Type:
+			num, ok = c.fixed(8)
+		case protowire.Fixed32Type:
+			num, ok = c.fixed(4)
+		case protowire.BytesType:
+			var size uint64
+			if size, ok = c.varint(); ok {
+				text, ok = c.take(size)
+			}
+		case protowire.StartGroupType:
+			if ok = c.skipGroup(n); ok {
+				continue
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			return errCut
+		}
+		if err := f(n, num, text.first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) knownStruct(b []byte) error {
+	values := map[string][]byte{}
+	err := each(b, func(n protowire.Number, _ uint64, entry []byte) error {
+		if n != structFields || entry == nil {
+			return nil
+		}
+		var key, value []byte
+		if err := each(entry, func(n protowire.Number, _ uint64, text []byte) error {
+			switch n {
+			case entryKey:
+				key = text
+			case entryValue:
+				value = text
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		values[string(key)] = value
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	keys := make([]string, 0, len(values))
+	for k := range values {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	d.out = append(d.out, '{')
+	for i, k := range keys {
+		if i > 0 {
+			d.out = append(d.out, ',')
+		}
+		if err := d.quote(chunks{first: []byte(k)}); err != nil {
+			return err
+		}
+		d.out = append(d.out, ':')
+		if err := d.known(&plan{shape: shapeValue}, values[k]); err != nil {
+			return err
+		}
+	}
+	d.out = append(d.out, '}')
+	return nil
+}
+
+func (d *decoder) knownList(b []byte) error {
+	d.out = append(d.out, '[')
+	first := true
+	err := each(b, func(n protowire.Number, _ uint64, value []byte) error {
+		if n != listValues || value == nil {
+			return nil
+		}
+		if !first {
+			d.out = append(d.out, ',')
+		}
+		first = false
+		return d.known(&plan{shape: shapeValue}, value)
+	})
+	d.out = append(d.out, ']')
+	return err
+}
+
+// knownValue writes a google.protobuf.Value; one without a kind is null.
+func (d *decoder) knownValue(b []byte) error {
+	kind, num, text := valueNull, uint64(0), []byte(nil)
+	if err := each(b, func(n protowire.Number, v uint64, t []byte) error {
+		if n >= valueNull && n <= valueList {
+			kind, num, text = n, v, t
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	switch kind {
+	case valueNumber:
+		f := math.Float64frombits(num)
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return errors.New("a google.protobuf.Value cannot be NaN or infinite")
+		}
+		d.float(protoreflect.DoubleKind, num)
+	case valueText:
+		return d.quote(chunks{first: text})
+	case valueBool:
+		d.out = strconv.AppendBool(d.out, num != 0)
+	case valueStruct:
+		return d.known(&plan{shape: shapeStruct}, text)
+	case valueList:
+		return d.known(&plan{shape: shapeList}, text)
+	default:
+		d.out = append(d.out, "null"...)
+	}
+	return nil
+}

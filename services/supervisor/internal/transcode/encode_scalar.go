@@ -1,0 +1,233 @@
+package transcode
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// expected says what an integer field takes.
+func expected(k protoreflect.Kind) string {
+	switch k {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return "an integer from -2147483648 to 2147483647"
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return "an integer from 0 to 4294967295"
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return "an integer from -9223372036854775808 to 9223372036854775807"
+	default:
+		return "an integer from 0 to 18446744073709551615"
+	}
+}
+
+// integer appends the JSON number as an integer of the kind. It reports false if it is none, or out of range.
+func (e *encoder) integer(k protoreflect.Kind, number []byte) bool {
+	negative, size, ok := parseInteger(number)
+	if !ok {
+		return false
+	}
+	var v int64
+	switch k {
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		if negative || size > math.MaxUint32 {
+			return false
+		}
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		if negative {
+			return false
+		}
+	default:
+		most := uint64(math.MaxInt64)
+		switch k {
+		case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+			most = math.MaxInt32
+		}
+		if negative {
+			most++
+		}
+		if size > most {
+			return false
+		}
+		if v = int64(size); negative {
+			v = -v
+		}
+		size = uint64(v)
+	}
+	switch k {
+	case protoreflect.Sint32Kind, protoreflect.Sint64Kind:
+		e.out = protowire.AppendVarint(e.out, protowire.EncodeZigZag(v))
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind:
+		e.out = binary.LittleEndian.AppendUint32(e.out, uint32(size))
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
+		e.out = binary.LittleEndian.AppendUint64(e.out, size)
+	default:
+		e.out = protowire.AppendVarint(e.out, size)
+	}
+	return true
+}
+
+// parseInteger reads a valid JSON number that stands for an integer, however it is spelled.
+func parseInteger(number []byte) (negative bool, size uint64, ok bool) {
+	if negative = number[0] == '-'; negative {
+		number = number[1:]
+	}
+	if bytes.IndexAny(number, ".eE") >= 0 {
+		if number, ok = plainDigits(number); !ok {
+			return false, 0, false
+		}
+	}
+	if len(number) > 20 {
+		return false, 0, false
+	}
+	size, err := strconv.ParseUint(string(number), 10, 64)
+	return negative && size != 0, size, err == nil
+}
+
+// plainDigits spells a number without fraction and exponent. It reports false if it is no integer, or has more than 20
+// digits.
+func plainDigits(number []byte) ([]byte, bool) {
+	power := 0
+	mantissa := number
+	if i := bytes.IndexAny(number, "eE"); i >= 0 {
+		mantissa = number[:i]
+		var err error
+		if power, err = strconv.Atoi(string(number[i+1:])); err != nil && !errors.Is(err, strconv.ErrRange) {
+			return nil, false
+		}
+	}
+	digits := make([]byte, 0, 32)
+	if i := bytes.IndexByte(mantissa, '.'); i >= 0 {
+		digits = append(digits, mantissa[:i]...)
+		digits = append(digits, mantissa[i+1:]...)
+		power = clampedSub(power, len(mantissa)-i-1)
+	} else {
+		digits = append(digits, mantissa...)
+	}
+	if digits = bytes.TrimLeft(digits, "0"); len(digits) == 0 {
+		return []byte("0"), true
+	}
+	for power < 0 && digits[len(digits)-1] == '0' {
+		digits = digits[:len(digits)-1]
+		power++
+	}
+	if power < 0 || power > 20 || len(digits)+power > 20 {
+		return nil, false
+	}
+	for range power {
+		digits = append(digits, '0')
+	}
+	return digits, true
+}
+
+// clampedSub is a-b without overflow.
+func clampedSub(a, b int) int {
+	if a < math.MinInt+b {
+		return math.MinInt
+	}
+	return a - b
+}
+
+// float encodes the number at i; the strings "NaN", "Infinity" and "-Infinity" are numbers too.
+func (e *encoder) float(k protoreflect.Kind, i int) (int, *fault) {
+	bits := 64
+	if k == protoreflect.FloatKind {
+		bits = 32
+	}
+	next := e.nesting.ValueEnd(e.b, i, e.depth)
+	if next < 0 {
+		return 0, syntax(next)
+	}
+	var v float64
+	switch c := e.b[i]; {
+	case c == '-' || '0' <= c && c <= '9':
+		var err error
+		if v, err = strconv.ParseFloat(string(e.b[i:next]), bits); err != nil {
+			return 0, badParams("out of range: %s", e.got(i))
+		}
+	case string(e.b[i:next]) == `"NaN"`:
+		v = math.NaN()
+	case string(e.b[i:next]) == `"Infinity"`:
+		v = math.Inf(1)
+	case string(e.b[i:next]) == `"-Infinity"`:
+		v = math.Inf(-1)
+	default:
+		return 0, badParams("expected a number, got %s", e.got(i))
+	}
+	if bits == 32 {
+		e.out = binary.LittleEndian.AppendUint32(e.out, math.Float32bits(float32(v)))
+	} else {
+		e.out = binary.LittleEndian.AppendUint64(e.out, math.Float64bits(v))
+	}
+	return next, nil
+}
+
+// enum encodes the name, or the number, of an enum's value at i.
+func (e *encoder) enum(en *enum, i int) (int, *fault) {
+	next := e.nesting.ValueEnd(e.b, i, e.depth)
+	switch c := lex.At(e.b, i); {
+	case next < 0:
+		return 0, syntax(next)
+	case c == '"':
+		name, fault := plainText(e.b[i+1 : next-1])
+		if fault != nil {
+			return 0, fault
+		}
+		n, ok := en.numbers[string(name)]
+		if !ok {
+			return 0, badParams("unknown value %s", e.got(i))
+		}
+		e.out = protowire.AppendVarint(e.out, uint64(int64(n)))
+	case c == '-' || '0' <= c && c <= '9':
+		from := len(e.out)
+		if !e.integer(protoreflect.Int32Kind, e.b[i:next]) {
+			return 0, badParams("unknown value %s", e.got(i))
+		}
+		if en.closed {
+			n, _ := protowire.ConsumeVarint(e.out[from:])
+			if _, ok := en.names[int32(n)]; !ok {
+				return 0, badParams("unknown value %s", e.got(i))
+			}
+		}
+	default:
+		return 0, badParams("expected the name of a value, got %s", e.got(i))
+	}
+	return next, nil
+}
+
+// base64 encodes the string at i as bytes, from the standard or the URL alphabet, padded or not.
+func (e *encoder) base64(i int) (int, *fault) {
+	if lex.At(e.b, i) != '"' {
+		return 0, badParams("expected a string in base64, got %s", e.got(i))
+	}
+	end, _ := lex.StringEnd(e.b, i+1)
+	if end < 0 {
+		return 0, syntax(end)
+	}
+	text, fault := plainText(e.b[i+1 : end-1])
+	if fault != nil {
+		return 0, fault
+	}
+	enc := base64.StdEncoding
+	if bytes.ContainsAny(text, "-_") {
+		enc = base64.URLEncoding
+	}
+	if len(text)%4 != 0 {
+		enc = enc.WithPadding(base64.NoPadding)
+	}
+	// The decoder skips line ends, which no base64 in JSON has.
+	data := make([]byte, enc.DecodedLen(len(text)))
+	n, err := enc.Decode(data, text)
+	if err != nil || bytes.ContainsAny(text, "\r\n") {
+		return 0, badParams("expected a string in base64, got %s", e.got(i))
+	}
+	e.bytes(data[:n])
+	return end, nil
+}

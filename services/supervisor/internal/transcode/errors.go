@@ -1,0 +1,138 @@
+package transcode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// codeAuthenticate tells a client to authenticate with its agent: never true of what a handler did.
+const codeAuthenticate = -32000
+
+// maxData is the largest data member that a handler may give an error, in bytes.
+const maxData = 64 << 10
+
+// resourceNotFound is how the message for a file or terminal that is not there begins: agents match on the words.
+const resourceNotFound = "Resource not found"
+
+// ErrorFrom returns what an agent is told of a call of the handler's that failed. It is the one place where a gRPC
+// status becomes a JSON-RPC error:
+//
+//	InvalidArgument, OutOfRange  -32602
+//	NotFound                     -32002 "Resource not found: …"
+//	Unimplemented                -32601
+//	Canceled                     -32800
+//	all others                   -32603 with data {"code": …, "handler": …}
+//
+// The message is the status's. A detail of type acphost.acp.v1.ErrorDetail overrides code and data. An *jsonrpc.Error
+// anywhere in err is returned as it is. A nil err is nil.
+func ErrorFrom(err error, handler string) *jsonrpc.Error {
+	if err == nil {
+		return nil
+	}
+	var ready *jsonrpc.Error
+	if errors.As(err, &ready) {
+		return ready
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		code := codes.Internal
+		switch {
+		case errors.Is(err, context.Canceled):
+			code = codes.Canceled
+		case errors.Is(err, context.DeadlineExceeded):
+			code = codes.DeadlineExceeded
+		}
+		s = status.New(code, err.Error())
+	}
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: s.Message()}
+	switch s.Code() {
+	case codes.InvalidArgument, codes.OutOfRange:
+		e.Code = jsonrpc.CodeInvalidParams
+	case codes.NotFound:
+		e.Code = jsonrpc.CodeResourceNotFound
+		if !strings.HasPrefix(e.Message, resourceNotFound) {
+			e.Message = strings.TrimSuffix(resourceNotFound+": "+e.Message, ": ")
+		}
+	case codes.Unimplemented:
+		e.Code = jsonrpc.CodeMethodNotFound
+	case codes.Canceled:
+		e.Code = jsonrpc.CodeCancelled
+	}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("handler %s answered with %s", handler, s.Code())
+	}
+	if e.Code == jsonrpc.CodeInternal {
+		e.Data = append(e.Data, `{"code":`...)
+		e.Data = jsonrpc.AppendString(e.Data, codeName(s.Code()))
+		e.Data = append(e.Data, `,"handler":`...)
+		e.Data = jsonrpc.AppendString(e.Data, handler)
+		e.Data = append(e.Data, '}')
+	}
+	override(e, s)
+	return e
+}
+
+// override applies the first ErrorDetail of the status, as far as it keeps to its bounds.
+func override(e *jsonrpc.Error, s *status.Status) {
+	for _, any := range s.Proto().GetDetails() {
+		var detail acpv1.ErrorDetail
+		if !any.MessageIs(&detail) || any.UnmarshalTo(&detail) != nil {
+			continue
+		}
+		if c := detail.GetCode(); c != 0 && c != codeAuthenticate && c >= -32768 && c <= 32767 {
+			if int(c) != e.Code {
+				e.Data = nil
+			}
+			e.Code = int(c)
+		}
+		if data, ok := oneLine(detail.GetData()); ok {
+			e.Data = data
+		}
+		return
+	}
+}
+
+// oneLine returns a handler's JSON value without line feeds; false if it is not one, or too large.
+func oneLine(data string) ([]byte, bool) {
+	if data == "" || len(data) > maxData {
+		return nil, false
+	}
+	b := []byte(data)
+	var n lex.Nesting
+	i := lex.SkipSpace(b, 0)
+	next := n.ValueEnd(b, i, 0)
+	if next < 0 || lex.TextEnd(b, next) < 0 {
+		return nil, false
+	}
+	for j, c := range b {
+		if c == '\n' || c == '\r' {
+			b[j] = ' '
+		}
+	}
+	return b[i:next], true
+}
+
+// codeName spells a status code as the gRPC specification does.
+func codeName(c codes.Code) string {
+	names := [...]string{
+		codes.OK: "OK", codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",
+		codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.NotFound: "NOT_FOUND", codes.AlreadyExists: "ALREADY_EXISTS",
+		codes.PermissionDenied: "PERMISSION_DENIED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
+		codes.FailedPrecondition: "FAILED_PRECONDITION", codes.Aborted: "ABORTED", codes.OutOfRange: "OUT_OF_RANGE",
+		codes.Unimplemented: "UNIMPLEMENTED", codes.Internal: "INTERNAL", codes.Unavailable: "UNAVAILABLE",
+		codes.DataLoss: "DATA_LOSS", codes.Unauthenticated: "UNAUTHENTICATED",
+	}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return "UNKNOWN"
+}

@@ -1,0 +1,179 @@
+package transcode
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// Method is a JSON-RPC method and the RPC that answers it. It is not changed after Compile and safe for concurrent use.
+type Method struct {
+	// Name is the JSON-RPC method, "fs/read_text_file".
+	Name string
+	// RPC is the full gRPC method, "/acphost.fs.v1.FileSystemService/ReadTextFile".
+	RPC string
+	// Action is the kind of action that the gate decides on; the method's name where its option names none.
+	Action string
+	// Capability is the path into clientCapabilities that says the method is served. Empty: none.
+	Capability string
+	// Waits says that the answer comes when something outside happens: no deadline.
+	Waits bool
+	// NoSideEffects says that a call may be cancelled at once.
+	NoSideEffects bool
+	// Input and Output are the RPC's messages.
+	Input, Output protoreflect.MessageDescriptor
+
+	request, response *plan
+}
+
+// Compile makes a Method of an RPC that carries the option acphost.acp.v1.method. It returns nil for one that does not;
+// the option counts only if the RPC's file imports acphost's options.proto. The error says what of the RPC's messages
+// has no JSON form here.
+func Compile(md protoreflect.MethodDescriptor) (*Method, error) {
+	option, err := methodOption(md)
+	if err != nil || option == nil {
+		return nil, err
+	}
+	switch {
+	case option.GetName() == "":
+		return nil, fmt.Errorf("rpc %s: the option acphost.acp.v1.method names no method", md.FullName())
+	case md.IsStreamingClient() || md.IsStreamingServer():
+		return nil, fmt.Errorf("rpc %s: a streaming RPC cannot answer a method", md.FullName())
+	}
+	m := &Method{
+		Name:       option.GetName(),
+		RPC:        "/" + string(md.Parent().FullName()) + "/" + string(md.Name()),
+		Action:     option.GetAction(),
+		Capability: option.GetCapability(),
+		Waits:      option.GetWaits(),
+		Input:      md.Input(),
+		Output:     md.Output(),
+	}
+	if m.Action == "" {
+		m.Action = m.Name
+	}
+	if options, ok := md.Options().(*descriptorpb.MethodOptions); ok {
+		m.NoSideEffects = options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+	}
+	c := compiler{plans: map[protoreflect.FullName]*plan{}}
+	if m.request, err = c.message(md.Input()); err != nil {
+		return nil, fmt.Errorf("rpc %s: %w", md.FullName(), err)
+	}
+	if m.response, err = c.message(md.Output()); err != nil {
+		return nil, fmt.Errorf("rpc %s: %w", md.FullName(), err)
+	}
+	if m.request.shape != shapeObject || m.response.shape != shapeObject {
+		return nil, fmt.Errorf("rpc %s: request and response must be messages of its own", md.FullName())
+	}
+	return m, nil
+}
+
+// Names returns the JSON names of the request's members, for those who read params before they are encoded.
+func (m *Method) Names() []string {
+	names := make([]string, len(m.request.fields))
+	for i, f := range m.request.fields {
+		names[i] = f.name
+	}
+	return names
+}
+
+// EncodeRequest turns params, one valid JSON value, into the request's wire bytes, with c as its CallContext; with nil,
+// AddContext must follow. Absent params and null are an empty object.
+//
+// The frame refers to params where that saves copying. Neither the frame's end nor that of the call it is sent with
+// means that gRPC is done with it, so params must never be changed again: hand over a copy that is left to the garbage
+// collector.
+//
+// The error is CodeInvalidRequest for ambiguous params: a known member, at any depth, that occurs twice or in another
+// case. It is CodeInvalidParams for all others and names the member: "env[0].name: expected a string, got 5".
+func (m *Method) EncodeRequest(params []byte, c *acpv1.CallContext) (*Frame, *jsonrpc.Error) {
+	e := encoder{b: params}
+	i := lex.SkipSpace(params, 0)
+	switch lex.At(params, i) {
+	case '{':
+		e.out = make([]byte, 0, min(len(params), 512)+contextRoom)
+		next, fault := e.message(m.request, i)
+		if fault == nil && lex.TextEnd(params, next) < 0 {
+			fault = badParams("the params are not valid JSON")
+		}
+		if fault != nil {
+			return nil, fault.error()
+		}
+	case 'n', 0:
+		if required := m.request.required; len(required) > 0 {
+			return nil, badParams("required").in(required[0].name).error()
+		}
+	default:
+		return nil, badParams("the params must be an object, got %s", e.got(i)).error()
+	}
+	f := &Frame{request: m.request, head: e.out, refs: e.refs}
+	if c != nil {
+		if err := f.AddContext(c); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// contextRoom is the room that is left for a CallContext, enough for a few roots.
+const contextRoom = 512
+
+// AddContext sets the CallContext of a request that was encoded without one. A request whose type has none stays as it
+// is. It must be called at most once, and before the frame is sent.
+func (f *Frame) AddContext(c *acpv1.CallContext) *jsonrpc.Error {
+	if f.request == nil || f.request.context == 0 {
+		return nil
+	}
+	f.head = protowire.AppendTag(f.head, f.request.context, protowire.BytesType)
+	f.head = protowire.AppendVarint(f.head, uint64(proto.Size(c)))
+	head, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(f.head, c)
+	if err != nil {
+		// A session id with half a surrogate pair is the only way for an agent to get here.
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("the call's context cannot be encoded: %v", err)}
+	}
+	f.head = head
+	return nil
+}
+
+// DecodeResponse turns a received response into JSON, in pieces to be written one behind the other, and takes its
+// CallResult out of it (nil: none). The pieces refer to the frame: they live until it is freed. The error says what is
+// wrong with the handler's response.
+func (m *Method) DecodeResponse(f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
+	return m.decode(f, nil, nil)
+}
+
+// DecodeReply is DecodeResponse for a whole line: the response that answers the JSON-RPC request id, with its line feed.
+func (m *Method) DecodeReply(id []byte, f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
+	return m.decode(f, id, []byte("}\n"))
+}
+
+func (m *Method) decode(f *Frame, id, end []byte) ([][]byte, *acpv1.CallResult, error) {
+	d := newDecoder(f)
+	if end != nil {
+		d.out = jsonrpc.AppendResultPrefix(d.out, id)
+	}
+	err := d.message(m.response, f.cursor())
+	d.out = append(d.out, end...)
+	pieces, raw := d.finish()
+	if err != nil {
+		return nil, nil, fmt.Errorf("response of %s: %w", m.RPC, err)
+	}
+	if raw == nil {
+		return pieces, nil, nil
+	}
+	var result acpv1.CallResult
+	if err := proto.Unmarshal(raw, &result); err != nil {
+		return nil, nil, fmt.Errorf("response of %s: its CallResult: %w", m.RPC, err)
+	}
+	return pieces, &result, nil
+}
+
+var errDeep = errors.New("nested too deep")
