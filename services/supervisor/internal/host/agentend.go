@@ -6,8 +6,8 @@ import (
 	"time"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
 // agentEnd is an agent's process as the link sees it.
@@ -29,28 +29,14 @@ func (a agentEnd) Ended(ctx context.Context) string {
 	}
 }
 
-const (
-	defaultStopGrace         = 2 * time.Second
-	defaultInitializeTimeout = time.Minute
-)
-
-func stopGrace(c *config.Config) time.Duration {
-	if ms := c.Proto.GetAgent().GetStopGraceMs(); ms > 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return defaultStopGrace
+// stopGrace is how long the agent has after its input is closed, and again after TERM.
+func (h *host) stopGrace() time.Duration {
+	return time.Duration(h.config.GetAgent().GetStopGraceMs()) * time.Millisecond
 }
 
-func initializeTimeout(c *config.Config) time.Duration {
-	if s := c.Proto.GetAgent().GetInitializeTimeoutSeconds(); s > 0 {
-		return time.Duration(s) * time.Second
-	}
-	return defaultInitializeTimeout
-}
-
-func extraRoots(c *config.Config) []*acpv1.Root {
+func extraRoots(c *configv1.Config) []*acpv1.Root {
 	var roots []*acpv1.Root
-	for _, r := range c.Proto.GetWorkspace().GetExtraRoots() {
+	for _, r := range c.GetWorkspace().GetExtraRoots() {
 		roots = append(roots, &acpv1.Root{Path: r.GetPath(), ReadOnly: r.GetReadOnly()})
 	}
 	return roots

@@ -2,144 +2,91 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/structpb"
-)
-
-// The names under which configuration holds the handlers of acphost's own capabilities; every other name is an
-// extension's.
-const (
-	kindFS         = "fs"
-	kindTerminal   = "terminal"
-	kindPermission = "permission"
-	kindExtension  = "extension"
 )
 
 // methodPermission is what configuration and flags route questions by.
 const methodPermission = "session/request_permission"
 
-// ownPrograms are acphost's own handlers.
-var ownPrograms = map[string]string{kindFS: "fsd", kindTerminal: "termd", kindPermission: "permd"}
-
 // handlers are all handlers of a supervisor.
 type handlers struct {
 	byName map[string]*supervise.Handler
 	routes map[string]string
-	policy bool
+	policy bool // somebody chose a policy, so that its silence means no
 	log    *slog.Logger
 
 	mu    sync.Mutex
 	table *route.Table
 }
 
-// newHandlers makes the handlers that configuration names, and acphost's own where it names none. Nothing is started.
-func newHandlers(o Options, instance string, protected []string, log *slog.Logger) (*handlers, error) {
-	cfg := o.Config.Proto
+// newHandlers makes the handlers that the configuration in effect names. Nothing is started.
+func newHandlers(o Options, cfg *configv1.Config, instance string, protected []string) *handlers {
 	hs := &handlers{
 		byName: map[string]*supervise.Handler{},
 		routes: route.Override(cfg.GetRoutes(), o.Routes),
-		log:    log,
+		policy: policySet(o.Config.Proto),
+		log:    o.Logger,
 	}
-	hs.policy = cfg.GetPermission().GetPolicy() != "" || cfg.GetHandlers()[kindPermission] != nil
-	names := map[string]bool{kindFS: true, kindTerminal: true, kindPermission: true}
-	for name := range cfg.GetHandlers() {
-		names[name] = true
-	}
-	for name := range names {
-		spec, err := handlerSpec(o, name, log)
-		if err != nil {
-			return nil, err
-		}
-		settings, err := handlerSettings(o.Config, name)
-		if err != nil {
-			return nil, err
-		}
+	for name, entry := range cfg.GetHandlers() {
 		conf := &pluginv1.ConfigureRequest{
-			Settings: settings,
+			Settings: entry.GetSettings(),
 			Host:     &pluginv1.Host{ProtectedPaths: protected, Instance: instance},
 		}
-		if name == kindTerminal {
+		if name == route.KindTerminal {
 			conf.Host.Environment = os.Environ()
 		}
 		hs.byName[name] = supervise.New(supervise.Options{
 			Name:      name,
-			Kind:      kindOf(name),
-			Spec:      spec,
+			Kind:      config.Kind(name),
+			Spec:      specOf(name, entry, o),
 			Configure: conf,
-			Logger:    log,
+			Logger:    o.Logger,
 		})
 	}
-	return hs, nil
+	return hs
 }
 
-// handlerSpec says how a handler is reached.
-func handlerSpec(o Options, name string, log *slog.Logger) (launch.Spec, error) {
-	spec := launch.Spec{Name: name, Logger: log}
-	entry := o.Config.Proto.GetHandlers()[name]
-	if entry == nil {
-		spec.Command = []string{filepath.Join(o.HandlerDir, ownPrograms[name])}
-		return spec, nil
+// policySet tells whether somebody chose a policy: a rule file, or a permission handler of their own.
+func policySet(c *configv1.Config) bool {
+	own := c.GetHandlers()[route.KindPermission]
+	return c.GetPermission().GetPolicy() != "" || len(own.GetCommand()) > 0 || own.GetAddress() != "" ||
+		own.GetSettings().GetFields()["policy"] != nil
+}
+
+// specOf says how a handler is reached.
+func specOf(name string, entry *configv1.Handler, o Options) launch.Spec {
+	spec := launch.Spec{
+		Name:    name,
+		SHA256:  entry.GetSha256(),
+		NoTLS:   entry.GetNoTls(),
+		Address: entry.GetAddress(),
+		UID:     entry.Uid,
+		Logger:  o.Logger,
 	}
-	spec.SHA256 = entry.GetSha256()
-	spec.NoTLS = entry.GetNoTls()
-	spec.Address = entry.GetAddress()
-	spec.UID = entry.Uid
+	if cmd := entry.GetCommand(); len(cmd) > 0 {
+		spec.Command = append([]string{config.Program(cmd[0], o.HandlerDir)}, cmd[1:]...)
+	}
 	if t := entry.GetTls(); t != nil {
 		spec.TLS = &launch.TLSFiles{CA: t.GetCa(), Cert: t.GetCert(), Key: t.GetKey(), ServerName: t.GetServerName()}
 	}
 	for _, k := range slices.Sorted(maps.Keys(entry.GetEnv())) {
 		spec.Env = append(spec.Env, k+"="+entry.GetEnv()[k])
 	}
-	if cmd := entry.GetCommand(); len(cmd) > 0 {
-		spec.Command = slices.Clone(cmd)
-		if !strings.ContainsRune(cmd[0], filepath.Separator) { // a bare name stands next to acphost's own program
-			spec.Command[0] = filepath.Join(o.HandlerDir, cmd[0])
-		}
-	} else if spec.Address == "" {
-		spec.Command = []string{filepath.Join(o.HandlerDir, ownPrograms[name])}
-		if ownPrograms[name] == "" {
-			return spec, fmt.Errorf("handler %q has neither a command nor an address: give it one in the configuration", name)
-		}
-	}
-	return spec, nil
-}
-
-// handlerSettings are a handler's settings; the policy file reaches acphost's own permission daemon as one of them.
-func handlerSettings(c *config.Config, name string) (*structpb.Struct, error) {
-	settings := c.Proto.GetHandlers()[name].GetSettings()
-	if name != kindPermission || c.Proto.GetPermission().GetPolicy() == "" {
-		return settings, nil
-	}
-	merged := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	maps.Copy(merged.Fields, settings.GetFields())
-	if merged.Fields["policy"] != nil {
-		return nil, errors.New("the policy is named twice in the configuration, at permission.policy and at handlers.permission.settings.policy: keep one")
-	}
-	merged.Fields["policy"] = structpb.NewStringValue(c.Proto.GetPermission().GetPolicy())
-	return merged, nil
-}
-
-func kindOf(name string) string {
-	if ownPrograms[name] != "" {
-		return name
-	}
-	return kindExtension
+	return spec
 }
 
 // start starts all handlers at once; it does not wait for them.
@@ -167,7 +114,7 @@ func (hs *handlers) ready(ctx context.Context) (*route.Table, error) {
 		}
 		claims = append(claims, route.Claim{
 			Handler:        name,
-			Kind:           kindOf(name),
+			Kind:           config.Kind(name),
 			Services:       services,
 			CapabilityMeta: h.Describe().GetCapabilityMeta(),
 		})
@@ -212,9 +159,6 @@ func (hs *handlers) drop(scope string) {
 		h.Drop(scope)
 	}
 }
-
-// policySet tells whether somebody chose a policy, so that its silence means no.
-func (hs *handlers) policySet() bool { return hs.policy }
 
 // permissionAtFront tells whether questions go to the front without the policy.
 func (hs *handlers) permissionAtFront() bool { return hs.routes[methodPermission] == "front" }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -21,6 +22,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/front"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"google.golang.org/grpc"
 )
@@ -60,7 +62,7 @@ type Options struct {
 // exit status: the agent's own, 128 and the signal's number if one ended it, 127 if its command is not there, 1 if
 // something of acphost's own did not start.
 func Run(ctx context.Context, o Options) int {
-	h := &host{opts: o, log: o.Logger, started: time.Now()}
+	h := &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now()}
 	status, err := h.run(ctx)
 	if err != nil {
 		h.log.Error(err.Error())
@@ -71,6 +73,7 @@ func Run(ctx context.Context, o Options) int {
 // host is one running supervisor.
 type host struct {
 	opts       Options
+	config     *configv1.Config // in effect: every default filled in
 	log        *slog.Logger
 	started    time.Time
 	protection protection
@@ -95,31 +98,21 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	observe := h.opts.Mode == ModeObserve
 	instance := newInstance()
 
-	// The admin socket comes first, since its folder is one of those that no agent may touch.
-	if h.opts.Admin {
-		if h.admin, err = h.serveAdmin(); err != nil {
-			h.log.Warn("no admin socket: this supervisor cannot be looked into", "error", err)
-		} else {
-			defer h.admin.Stop()
-		}
-	}
-	protected := h.protectedPaths()
-	if h.handlers, err = newHandlers(h.opts, instance, protected, h.log); err != nil {
-		return 1, err
-	}
+	protected := h.opts.Config.ProtectedPaths(admin.Dir(os.Getenv))
+	h.handlers = newHandlers(h.opts, h.config, instance, protected)
 	if !observe {
 		h.handlers.start(ctx)
 		defer h.stopHandlers()
 	}
 	h.book = session.New(session.Options{
 		Agent:      h.agentName(),
-		ExtraRoots: extraRoots(h.opts.Config),
+		ExtraRoots: extraRoots(h.config),
 		Opened:     h.handlers.hold,
 		Closed:     h.handlers.drop,
 	})
 	h.gate = gate.New(gate.Options{
 		Policy:    h.policy(),
-		Enforced:  h.handlers.policySet(),
+		Enforced:  h.handlers.policy,
 		Protected: protected,
 		Logger:    h.log,
 	})
@@ -127,8 +120,12 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		return exitOf(err), fmt.Errorf("start the agent: %w", err)
 	}
 	h.link = link.New(h.linkOptions(observe))
-	if h.admin != nil {
-		h.admin.Ready()
+	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
+		if h.admin, err = h.serveAdmin(); err != nil {
+			h.log.Warn("this supervisor cannot be looked into", "error", err)
+		} else {
+			defer h.admin.Stop()
+		}
 	}
 	reason, cause := h.link.Run(ctx)
 	return h.finish(reason, cause)
@@ -157,7 +154,7 @@ func (h *host) finish(reason link.Reason, cause error) (int, error) {
 }
 
 func (h *host) agentStopTimeout() time.Duration {
-	return 3*stopGrace(h.opts.Config) + stopTimeout
+	return 3*h.stopGrace() + stopTimeout
 }
 
 func (h *host) protect() {
@@ -170,7 +167,7 @@ func (h *host) protect() {
 }
 
 func (h *host) startAgent() (*agent.Process, error) {
-	cfg := h.opts.Config.Proto.GetAgent()
+	cfg := h.config.GetAgent()
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find acphost's own program: %w", err)
@@ -181,7 +178,7 @@ func (h *host) startAgent() (*agent.Process, error) {
 		Env:        os.Environ(),
 		User:       cfg.GetUser(),
 		NoLandlock: cfg.GetNoLandlock(),
-		StopGrace:  stopGrace(h.opts.Config),
+		StopGrace:  h.stopGrace(),
 		Stderr:     h.opts.Stderr,
 		Guard:      []string{self, "guard"},
 		Logger:     h.log,
@@ -189,7 +186,7 @@ func (h *host) startAgent() (*agent.Process, error) {
 }
 
 func (h *host) linkOptions(observe bool) link.Options {
-	cfg := h.opts.Config.Proto
+	cfg := h.config
 	o := link.Options{
 		Front:             front.NewStdio(h.opts.Stdin, h.opts.Stdout),
 		Agent:             agentEnd{h.agent},
@@ -202,7 +199,7 @@ func (h *host) linkOptions(observe bool) link.Options {
 		AgentName:         h.agentName(),
 		Observe:           observe,
 		RefuseStale:       cfg.GetWorkspace().GetStaleWrites() == "refuse",
-		InitializeTimeout: initializeTimeout(h.opts.Config),
+		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
 		Limits: link.Limits{
 			MaxMessage:   int(cfg.GetLimits().GetMaxMessageBytes()),
 			MaxQueued:    int(cfg.GetLimits().GetMaxQueuedRequests()),
@@ -214,7 +211,7 @@ func (h *host) linkOptions(observe bool) link.Options {
 	o.Display = func(sink display.Sink) *display.Display {
 		return display.New(display.Options{
 			Sink:   sink,
-			Conn:   func() (grpc.ClientConnInterface, error) { return h.handlers.conn(kindTerminal) },
+			Conn:   func() (grpc.ClientConnInterface, error) { return h.handlers.conn(route.KindTerminal) },
 			Logger: h.log,
 		})
 	}
@@ -232,16 +229,7 @@ func (h *host) policy() gate.Policy {
 	if h.opts.Mode == ModeObserve || h.handlers.permissionAtFront() {
 		return nil
 	}
-	return func() (grpc.ClientConnInterface, error) { return h.handlers.conn(kindPermission) }
-}
-
-// protectedPaths are acphost's own files, which no agent may touch.
-func (h *host) protectedPaths() []string {
-	paths := h.opts.Config.ProtectedPaths()
-	if h.admin != nil {
-		paths = append(paths, filepath.Dir(h.admin.Path()))
-	}
-	return paths
+	return func() (grpc.ClientConnInterface, error) { return h.handlers.conn(route.KindPermission) }
 }
 
 // agentName is the configured name, or the program's own.
@@ -249,7 +237,7 @@ func (h *host) agentName() string {
 	if h.opts.AgentName != "" {
 		return h.opts.AgentName
 	}
-	if name := h.opts.Config.Proto.GetAgent().GetName(); name != "" {
+	if name := h.config.GetAgent().GetName(); name != "" {
 		return name
 	}
 	return filepath.Base(h.opts.Command[0])

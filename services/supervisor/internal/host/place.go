@@ -7,6 +7,7 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 // resolveTimeout bounds how long the file system handler may take to say where a path leads.
@@ -21,7 +22,7 @@ func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
 		if err != nil {
 			return at
 		}
-		conn, err := h.handlers.conn(kindFS)
+		conn, err := h.handlers.conn(route.KindFS)
 		if err != nil {
 			return at
 		}

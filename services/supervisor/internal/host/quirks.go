@@ -17,7 +17,7 @@ var knownQuirks = map[string][]string{
 
 // quirk tells whether a workaround is on: named by configuration, or known of the agent.
 func (h *host) quirk(name, reported string) bool {
-	if configured := h.opts.Config.Proto.GetAgent().GetQuirks(); len(configured) > 0 {
+	if configured := h.config.GetAgent().GetQuirks(); len(configured) > 0 {
 		return slices.Contains(configured, name)
 	}
 	for agent, quirks := range knownQuirks {

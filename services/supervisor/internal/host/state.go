@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,13 +9,14 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// serveAdmin opens the admin socket. What it shows is there once the rest is: see Ready.
+// serveAdmin opens the admin socket. It comes last, since it shows the rest.
 func (h *host) serveAdmin() (*admin.Server, error) {
 	return admin.Start(admin.Options{
-		Socket: h.opts.Config.Proto.GetAdmin().GetSocket(),
+		Socket: h.config.GetAdmin().GetSocket(),
 		State:  h,
 		Logger: h.log,
 	})
@@ -46,7 +46,7 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 		Protection: &supervisorv1.Protection{
 			Undumpable:    h.protection.undumpable,
 			AgentLandlock: h.agent.Landlocked(),
-			AgentUser:     h.opts.Config.Proto.GetAgent().GetUser(),
+			AgentUser:     h.config.GetAgent().GetUser(),
 			Notes:         append(append([]string{}, h.protection.notes...), h.agent.Notes()...),
 		},
 	}
@@ -104,7 +104,7 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 	if h.opts.Mode == ModeObserve {
 		return nil, nil
 	}
-	conn, err := h.handlers.conn(kindTerminal)
+	conn, err := h.handlers.conn(route.KindTerminal)
 	if err != nil {
 		return nil, fmt.Errorf("list terminals: %w", err)
 	}
@@ -143,7 +143,5 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 
 // sharedTerminals tells whether the terminal handler may serve other supervisors too.
 func (h *host) sharedTerminals() bool {
-	return h.opts.Config.Proto.GetHandlers()[kindTerminal].GetAddress() != ""
+	return h.config.GetHandlers()[route.KindTerminal].GetAddress() != ""
 }
-
-var errNotRunning = errors.New("the supervisor is still starting")

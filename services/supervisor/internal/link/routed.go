@@ -233,8 +233,10 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 		l.opts.Gate.Seen(r.Action)
 		return nil
 	}
-	if err := jsonrpc.DuplicateNames(params, "sessionId", "path", "content", "line", "limit", "command", "args", "env", "cwd", "outputByteLimit", "_meta"); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)}
+	if !atHandler && r.Method != nil { // what goes to a handler is checked while it is encoded
+		if err := jsonrpc.DuplicateNames(params, r.Method.Names()...); err != nil {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)}
+		}
 	}
 	scene := intent.Scene{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode()}
 	for _, root := range cc.GetRoots() {

@@ -359,10 +359,19 @@ func (b *Book) forget(id string) {
 	}
 }
 
-// dropTools forgets the tool calls of turns before.
+// dropTools forgets the tool calls of turns before, but for those that still run.
 func (b *Book) dropTools(st *state) {
-	clear(st.tools)
-	st.toolOrder, st.toolBytes = nil, 0
+	var kept []string
+	for _, id := range st.toolOrder {
+		tc := st.tools[id]
+		if tc.Status == "completed" || tc.Status == "failed" {
+			st.toolBytes -= tc.Size()
+			delete(st.tools, id)
+			continue
+		}
+		kept = append(kept, id)
+	}
+	st.toolOrder = kept
 }
 
 func (b *Book) rootsOf(o acp.Opening) []*acpv1.Root {

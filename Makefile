@@ -1,0 +1,123 @@
+# acphost. "make help" lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+# Tools, pinned. Each is installed into .tools/bin by the target of its name.
+BUF                := github.com/bufbuild/buf/cmd/buf@v1.71.0
+PROTOC_GEN_GO      := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+PROTOC_GEN_GO_GRPC := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GRPCURL            := github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
+
+TOOLS   := $(CURDIR)/.tools/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# The modules of the workspace.
+MODULES := proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo test
+# The fuzz targets, each PACKAGE:TARGET, found in the tests.
+FUZZTIME ?= 5s
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- build
+
+.PHONY: build
+build: ## build every binary into bin/
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ \
+		./services/supervisor/cmd/acphost ./services/fsd ./services/termd ./services/permd \
+		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo
+
+.PHONY: demo
+demo: build ## build, and play one turn of a scripted agent
+	@bin/acphost demo
+
+.PHONY: cross
+cross: ## build and vet for the other systems
+	@for target in darwin/arm64 linux/arm64; do \
+		echo "== $$target"; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build $(MODULES:%=./%/...); \
+	done
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
+
+# --- test
+
+.PHONY: test
+test: test-deps build ## install what the tests need and run them all, race detector on
+	go test -race -timeout 10m $(MODULES:%=./%/...)
+
+.PHONY: test-deps
+test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed ## install what the tests need
+
+test/peers/node_modules/.installed: test/peers/package.json test/peers/package-lock.json
+	cd test/peers && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -d' ' -f2 | sort -u); do \
+			echo "== $$dir $$target"; \
+			go test ./$$dir -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
+
+.PHONY: conformance
+conformance: build ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
+	test/conformance.sh
+
+.PHONY: bench
+bench: build ## measure what acphost costs (docs/performance.md)
+	go run ./test/bench -bin bin
+
+# --- contracts
+
+.PHONY: generate
+generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## generate Go code from the .proto files
+	$(TOOLS)/buf generate
+	@if [ -f examples/echo/buf.gen.yaml ]; then cd examples/echo && PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate; fi
+
+.PHONY: check-generate
+check-generate: generate ## generated code is current
+	@git diff --exit-code -- proto examples || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
+	@test -z "$$(git status --porcelain -- proto examples)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples >&2; exit 1; }
+
+.PHONY: breaking
+breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
+	@if git rev-parse --verify -q main >/dev/null && git ls-tree --name-only main proto/ | grep -q .; then \
+		$(TOOLS)/buf breaking --against '.git#branch=main'; \
+	else echo "no main to compare with"; fi
+
+.PHONY: lint
+lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## lint Go and protobuf
+	$(TOOLS)/buf lint
+	$(TOOLS)/buf format --diff --exit-code
+	$(TOOLS)/golangci-lint run $(MODULES:%=./%/...)
+
+# --- tools
+
+.PHONY: tools
+tools: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/golangci-lint $(TOOLS)/grpcurl ## install all tools
+
+# A tool is installed anew when its pin changes: the stamp's name carries the version.
+define tool
+$(TOOLS)/$(1): $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2)))
+$(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) GOWORK=off GOFLAGS= go install $(2)
+	@rm -f $(TOOLS)/.$(1)@* && touch $$@
+endef
+$(eval $(call tool,buf,$(BUF)))
+$(eval $(call tool,protoc-gen-go,$(PROTOC_GEN_GO)))
+$(eval $(call tool,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC)))
+$(eval $(call tool,golangci-lint,$(GOLANGCI_LINT)))
+$(eval $(call tool,grpcurl,$(GRPCURL)))
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
