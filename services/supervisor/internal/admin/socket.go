@@ -26,12 +26,14 @@ const (
 	unreadyFor = time.Minute
 )
 
-// Dir returns the folder that sockets are made in: acphost under $XDG_RUNTIME_DIR where that is an absolute path of a
-// folder, else acphost-UID under the temporary folder. The folder itself need not exist.
+// Dir returns the folder that sockets are made in: acphost under $XDG_RUNTIME_DIR where that is a folder of this user's
+// (sudo can leave another's there), else acphost-UID under the temporary folder. The folder itself need not exist.
 func Dir(env func(string) string) string {
 	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return filepath.Join(dir, "acphost")
+			if owner, known := ownerOf(info); !known || owner == os.Geteuid() {
+				return filepath.Join(dir, "acphost")
+			}
 		}
 	}
 	tmp := env("TMPDIR")
