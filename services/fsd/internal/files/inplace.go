@@ -10,10 +10,7 @@ func (w *writer) writeInPlace(why string) error {
 	if err := w.checkExpected(); err != nil {
 		return err
 	}
-	saved, whole, err := w.save()
-	if err != nil {
-		return errSystem("write in place", w.place.asked, err)
-	}
+	saved, whole := w.save()
 	if err := reserve(w.old, int64(len(w.content))); err != nil {
 		return errSystem("write", w.place.asked, err)
 	}
@@ -29,24 +26,22 @@ func (w *writer) writeInPlace(why string) error {
 	return nil
 }
 
-// save reads the old content, if it can be read and is not larger than anything that could have been written.
-func (w *writer) save() (content []byte, whole bool, err error) {
+// save reads the old content, if it can be read and is not larger than anything that could have been written. whole says
+// that it is all of it; without it the file can be written all the same.
+func (w *writer) save() (content []byte, whole bool) {
 	m, err := fstat(w.old)
-	if err != nil {
-		return nil, false, err
-	}
-	if m.size > MaxMaxContent {
-		return nil, false, nil
+	if err != nil || m.size > MaxMaxContent {
+		return nil, false
 	}
 	content = make([]byte, m.size)
-	for read := 0; read < len(content); {
-		n, err := pread(w.old, content[read:], int64(read))
+	for have := 0; have < len(content); {
+		n, err := pread(w.old, content[have:], int64(have))
 		if err != nil || n == 0 {
-			return nil, false, nil // write-only, or shrinking: it can still be written
+			return nil, false // it may only be written, or is shrinking
 		}
-		read += n
+		have += n
 	}
-	return content, true, nil
+	return content, true
 }
 
 // overwriteOrRestore writes the new content; if that fails half way, it puts back the saved one, if that is all of it.

@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -70,7 +71,7 @@ func TestWhatIsNoFolderInsideIsNotListed(t *testing.T) {
 func TestAListingStopsWhenItsContextEnds(t *testing.T) {
 	ws := workspace(t)
 	ctx := &countdown{Context: context.Background(), left: 1}
-	if _, err := New().List(ctx, in(ws), ws, 0); err != context.Canceled {
+	if _, err := New().List(ctx, in(ws), ws, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,6 +19,7 @@ type meta struct {
 	mtime, ctime int64 // nanoseconds since 1970
 }
 
+//nolint:unconvert // the fields' types differ from system to system
 func metaOf(st *unix.Stat_t) meta {
 	return meta{
 		identity: identity{uint64(st.Dev), uint64(st.Ino)},

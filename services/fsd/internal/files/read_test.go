@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -216,7 +217,7 @@ func TestAReadStopsWhenItsContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := New().Read(ctx, in(ws), path, Range{})
-	if err != context.Canceled {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	// In the middle: a context that ends when it is asked for the third time.
@@ -226,7 +227,7 @@ func TestAReadStopsWhenItsContextEnds(t *testing.T) {
 	defer func() { _ = os.Remove(path) }()
 	looks := &countdown{Context: context.Background(), left: 3}
 	_, err = New().Read(looks, in(ws), path, Range{First: 2})
-	if err != context.Canceled || looks.left != 0 {
+	if !errors.Is(err, context.Canceled) || looks.left != 0 {
 		t.Errorf("got %v with %d looks left", err, looks.left)
 	}
 }

@@ -271,8 +271,7 @@ func TestAFullDiskLeavesTheOldFileWhole(t *testing.T) {
 
 func TestAWriteThatFailsHalfWayInPlacePutsTheOldContentBack(t *testing.T) {
 	ws := workspace(t)
-	// A FUSE-like file system that cannot reserve is played by writing past reserve: a file size limit on the process
-	// would hit the whole test, so the disk is full and the file has a hole, which reserve is not asked about.
+	// The file has a hole and the disk no room for what fills it. That is what a file system is like that cannot reserve.
 	mount := func() error { return unix.Mount("test", ws, "tmpfs", 0, "size=128k") }
 	inMounts(t, mount, func() {
 		path := put(t, ws+"/f", "head")

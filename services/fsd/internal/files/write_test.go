@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -280,7 +281,7 @@ func TestAWriteThatWasCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	ws := workspace(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := New().Write(ctx, in(ws), ws+"/f", "x", ""); err != context.Canceled {
+	if _, err := New().Write(ctx, in(ws), ws+"/f", "x", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(ws + "/f"); err == nil {

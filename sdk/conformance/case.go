@@ -1,0 +1,200 @@
+// Package conformance is the contract of a handler as cases that run over a connection, whatever is at its other end: a
+// child, a sidecar, a server in the same process, a handler in another language.
+//
+// A case knows the proto contract and nothing of the handler. The handler must see the same file system as the suite:
+// each case works in a fresh folder of its own. Cases are in the order from the plain to the particular, and none needs
+// another to have run.
+//
+// It knows no *testing.T, so that a command can run it (sdk/cmd/acphost-conformance); for tests there is sdk/handlertest.
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+)
+
+// The kinds of handlers, as in the configuration.
+const (
+	KindFS         = "fs"
+	KindTerminal   = "terminal"
+	KindPermission = "permission"
+	KindExtension  = "extension"
+)
+
+// DefaultTimeout is how long one case may take.
+const DefaultTimeout = 60 * time.Second
+
+// ErrSkipped is wrapped by the result of a case that does not apply: an optional method that the handler does not
+// answer, a system that cannot set the case up. It is not a failure.
+var ErrSkipped = errors.New("skipped")
+
+// Case is one demand of the contract.
+type Case struct {
+	// Name is "KIND/what is demanded", unique in a suite.
+	Name string
+	// Kind is the kind of handler that it is for; "plugin" for cases that are for every kind.
+	Kind string
+	// Run returns nil if the demand is met, an error that wraps ErrSkipped, or what is wrong.
+	Run func(ctx context.Context, e *Env) error
+}
+
+// Env is what a case works with.
+type Env struct {
+	Conn grpc.ClientConnInterface
+	// Kind is the handler's kind.
+	Kind string
+	// Dir is a fresh folder, by its real path, and the root of Context. It is removed after the case.
+	Dir string
+	// Scope is a fresh scope: 32 characters of lower-case hexadecimal.
+	Scope string
+	// Sidecar says that the handler keeps the settings that it was started with.
+	Sidecar bool
+}
+
+// Context is a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
+func (e *Env) Context() *acpv1.CallContext {
+	return &acpv1.CallContext{
+		SessionId:       "conformance-" + e.Scope[:8],
+		Scope:           e.Scope,
+		Roots:           []*acpv1.Root{{Path: e.Dir}},
+		Agent:           "conformance",
+		ProtocolVersion: 1,
+	}
+}
+
+// Kinds are the kinds that Cases knows.
+func Kinds() []string { return []string{KindFS, KindTerminal, KindPermission, KindExtension} }
+
+// Cases are those for a kind of handler, the ones for every kind first. An unknown kind has none.
+func Cases(kind string) []Case {
+	var own []Case
+	switch kind {
+	case KindFS:
+		own = fsCases()
+	case KindTerminal:
+		own = terminalCases()
+	case KindPermission:
+		own = permissionCases()
+	case KindExtension:
+	default:
+		return nil
+	}
+	return append(pluginCases(), own...)
+}
+
+// Suite runs cases against one handler.
+type Suite struct {
+	Conn grpc.ClientConnInterface
+	Kind string
+	// Sidecar: see Env.
+	Sidecar bool
+	// Timeout bounds each case. Default (0): DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Run runs all cases for a kind, one after another, against a handler that the suite has for itself and that takes
+// settings, and reports each. It stops early only when ctx is done.
+func Run(ctx context.Context, conn grpc.ClientConnInterface, kind string, report func(name string, err error)) {
+	s := Suite{Conn: conn, Kind: kind}
+	for _, c := range Cases(kind) {
+		if ctx.Err() != nil {
+			return
+		}
+		report(c.Name, s.RunCase(ctx, c))
+	}
+}
+
+// RunCase runs one case in an environment of its own, and always returns by its deadline if the connection honours
+// deadlines. A panic is an error.
+func (s Suite) RunCase(ctx context.Context, c Case) (err error) {
+	dir, err := os.MkdirTemp("", "acphost-conformance-")
+	if err != nil {
+		return fmt.Errorf("cannot make a folder for the case: %w", err)
+	}
+	defer func() { err = errors.Join(err, removeAll(dir)) }()
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("cannot make a folder for the case: %w", err)
+	}
+	var scope [16]byte
+	_, _ = rand.Read(scope[:]) // never fails
+
+	timeout := s.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the case panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return c.Run(ctx, &Env{
+		Conn: s.Conn, Kind: s.Kind, Dir: real, Scope: hex.EncodeToString(scope[:]), Sidecar: s.Sidecar,
+	})
+}
+
+// removeAll removes a case's folder, also if the case took rights away.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// skip says why a case does not apply.
+func skip(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrSkipped, fmt.Sprintf(format, args...))
+}
+
+// differs says what was got and what the contract demands.
+func differs(what string, got, want any) error {
+	return fmt.Errorf("%s: got %s, want %s", what, shown(got), shown(want))
+}
+
+// shown is a value, cut to what a person reads.
+func shown(v any) string {
+	const most = 300
+	text := fmt.Sprintf("%+v", v)
+	if s, ok := v.(string); ok {
+		text = fmt.Sprintf("%q", s)
+	}
+	if len(text) > most {
+		text = fmt.Sprintf("%s… (%d bytes)", text[:most], len(text))
+	}
+	return text
+}
+
+// wantCode demands an error with one of the codes.
+func wantCode(what string, err error, allowed ...codes.Code) error {
+	got := status.Code(err)
+	for _, code := range allowed {
+		if got == code {
+			return nil
+		}
+	}
+	if err == nil {
+		return fmt.Errorf("%s: it succeeded, want %v", what, allowed)
+	}
+	return fmt.Errorf("%s: got %v (%s), want %v", what, got, shown(status.Convert(err).Message()), allowed)
+}

@@ -1,0 +1,259 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	"github.com/acphost/acphost/sdk/internal/wire"
+)
+
+// services are what a handler of each kind must serve.
+var services = map[string]string{
+	KindFS:         "acphost.fs.v1.FileSystemService",
+	KindTerminal:   "acphost.terminal.v1.TerminalService",
+	KindPermission: "acphost.permission.v1.PermissionService",
+}
+
+// largeMessage is a size of request that every handler must take, in bytes.
+const largeMessage = 16 << 20
+
+// pluginCases are for every kind of handler.
+func pluginCases() []Case {
+	return kind("plugin", []Case{
+		{Name: "Describe says who the handler is", Run: describeIsComplete},
+		{Name: "Describe can be repeated", Run: describeIsRepeatable},
+		{Name: "Describe takes a request of 16 MiB", Run: describeTakesLargeRequests},
+		{Name: "Describe announces the service of its kind", Run: describeAnnouncesItsService},
+		{Name: "Configure takes no settings, twice", Run: configureIsRepeatable},
+		{Name: "Configure refuses an unknown setting by its name", Run: configureRefusesUnknownSettings},
+		{Name: "Configure refuses an unknown setting when it only validates", Run: configureValidates},
+		{Name: "Hold answers at once and lasts", Run: holdAnswersAndLasts},
+		{Name: "Hold can be opened twice for one scope, and again", Run: holdIsShared},
+		{Name: "Hold takes many scopes at once", Run: holdTakesMany},
+		{Name: "health says serving", Run: healthServes},
+		{Name: "an unknown method is UNIMPLEMENTED", Run: unknownMethods},
+	})
+}
+
+// kind completes cases of one kind.
+func kind(name string, cases []Case) []Case {
+	for i := range cases {
+		cases[i].Kind = name
+		cases[i].Name = name + "/" + cases[i].Name
+	}
+	return cases
+}
+
+func (e *Env) plugin() pluginv1.PluginServiceClient { return pluginv1.NewPluginServiceClient(e.Conn) }
+
+func describeIsComplete(ctx context.Context, e *Env) error {
+	d, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"})
+	if err != nil {
+		return err
+	}
+	if n := len(d.GetName()); n < 1 || n > 64 {
+		return differs("the length of the name", n, "1 to 64")
+	}
+	if n := len(d.GetVersion()); n < 1 || n > 64 {
+		return differs("the length of the version", n, "1 to 64")
+	}
+	if size := d.GetMaxMessageBytes(); size != 0 && size < largeMessage {
+		return differs("max_message_bytes", size, fmt.Sprintf("0 or at least %d", largeMessage))
+	}
+	for _, service := range d.GetServices() {
+		if !strings.Contains(service, ".") || strings.ContainsAny(service, "/ ") {
+			return differs("a service", service, "a full gRPC service name")
+		}
+	}
+	for name := range d.GetCapabilityMeta().GetFields() {
+		if !strings.ContainsAny(name, "./") {
+			return differs("a name in capability_meta", name, "one with a dot or a slash")
+		}
+	}
+	return nil
+}
+
+func describeIsRepeatable(ctx context.Context, e *Env) error {
+	first, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
+	if err != nil {
+		return err
+	}
+	second, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
+	if err != nil {
+		return err
+	}
+	if !proto.Equal(first, second) {
+		return differs("the second answer", second, first)
+	}
+	return nil
+}
+
+func describeTakesLargeRequests(ctx context.Context, e *Env) error {
+	_, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: strings.Repeat("v", largeMessage)})
+	return err
+}
+
+func describeAnnouncesItsService(ctx context.Context, e *Env) error {
+	d, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
+	if err != nil {
+		return err
+	}
+	want, ok := services[e.Kind]
+	if !ok {
+		if len(d.GetServices()) == 0 {
+			return errors.New("no service is announced, so nothing would ever be called")
+		}
+		return nil
+	}
+	if !slices.Contains(d.GetServices(), want) {
+		return differs("services", d.GetServices(), want)
+	}
+	return nil
+}
+
+func configureIsRepeatable(ctx context.Context, e *Env) error {
+	for range 2 {
+		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{}); err != nil {
+			return err
+		}
+	}
+	_, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{
+		Settings: &structpb.Struct{},
+		Host:     &pluginv1.Host{Instance: e.Scope},
+	})
+	return err
+}
+
+func configureRefusesUnknownSettings(ctx context.Context, e *Env) error {
+	return refusesUnknownSetting(ctx, e, false)
+}
+
+func configureValidates(ctx context.Context, e *Env) error {
+	return refusesUnknownSetting(ctx, e, true)
+}
+
+func refusesUnknownSetting(ctx context.Context, e *Env, validateOnly bool) error {
+	const name = "conformance_knows_no_such_setting"
+	settings, err := structpb.NewStruct(map[string]any{name: true})
+	if err != nil {
+		return err
+	}
+	_, err = e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, ValidateOnly: validateOnly})
+	if failed := wantCode("an unknown setting", err, codes.InvalidArgument); failed != nil {
+		return failed
+	}
+	if !strings.Contains(err.Error(), name) {
+		return differs("the message", err.Error(), "one that names "+name)
+	}
+	return nil
+}
+
+// hold opens a Hold and waits for its answer. end closes it.
+func (e *Env) hold(ctx context.Context, scope string) (
+	stream grpc.ServerStreamingClient[pluginv1.HoldResponse], end func(), err error,
+) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err = e.plugin().Hold(ctx, &pluginv1.HoldRequest{Scope: scope})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		cancel()
+		return nil, nil, fmt.Errorf("hold: %w", err)
+	}
+	return stream, cancel, nil
+}
+
+func holdAnswersAndLasts(ctx context.Context, e *Env) error {
+	stream, end, err := e.hold(ctx, e.Scope)
+	if err != nil {
+		return err
+	}
+	defer end()
+	// Two calls go by while it lasts; one message only may come.
+	for range 2 {
+		if _, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}); err != nil {
+			return err
+		}
+	}
+	end()
+	if _, err = stream.Recv(); err == nil {
+		return errors.New("hold: a second message came")
+	} else if errors.Is(err, io.EOF) {
+		return errors.New("hold: the handler ended the stream")
+	}
+	return wantCode("a hold that was let go", err, codes.Canceled)
+}
+
+func holdIsShared(ctx context.Context, e *Env) error {
+	_, first, err := e.hold(ctx, e.Scope)
+	if err != nil {
+		return err
+	}
+	defer first()
+	_, second, err := e.hold(ctx, e.Scope)
+	if err != nil {
+		return err
+	}
+	first()
+	second()
+	_, third, err := e.hold(ctx, e.Scope)
+	if err != nil {
+		return err
+	}
+	third()
+	return nil
+}
+
+func holdTakesMany(ctx context.Context, e *Env) error {
+	var all sync.WaitGroup
+	failed := make([]error, 64)
+	for i := range failed {
+		all.Go(func() {
+			_, end, err := e.hold(ctx, fmt.Sprintf("%s%02x", e.Scope[:30], i))
+			if failed[i] = err; err == nil {
+				defer end()
+				_, failed[i] = e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+func healthServes(ctx context.Context, e *Env) error {
+	got, err := grpc_health_v1.NewHealthClient(e.Conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
+	if err != nil {
+		return fmt.Errorf("health of %q: %w", wire.HealthService, err)
+	}
+	if got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return differs("health", got.GetStatus(), "SERVING")
+	}
+	return nil
+}
+
+func unknownMethods(ctx context.Context, e *Env) error {
+	for _, method := range []string{
+		"/acphost.plugin.v1.PluginService/NoSuchMethod",
+		"/conformance.v1.NoSuchService/NoSuchMethod",
+	} {
+		err := e.Conn.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{})
+		if failed := wantCode(method, err, codes.Unimplemented); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
