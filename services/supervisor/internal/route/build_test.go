@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -397,5 +398,22 @@ func TestAgreementIsCheckedWithoutHandlers(t *testing.T) {
 				t.Errorf("error is %v, want %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+func TestCallsAreCountedFromManyGoroutines(t *testing.T) {
+	r := new(route.Route)
+	var observers sync.WaitGroup
+	for range 8 {
+		observers.Go(func() {
+			for range 1000 {
+				r.Observe(time.Millisecond, true)
+				_ = r.Median()
+			}
+		})
+	}
+	observers.Wait()
+	if r.Calls() != 8000 || r.Errors() != 8000 || r.Median() != time.Millisecond {
+		t.Errorf("calls %d, errors %d, median %v", r.Calls(), r.Errors(), r.Median())
 	}
 }
