@@ -1,0 +1,330 @@
+// Package agent runs one agent process and makes sure that nothing of it is left when it ends, however it ends.
+//
+// The agent is started by a guard: the supervisor's own program, executed again (Guard). The guard adopts whatever the
+// agent detaches, and ends it all when the agent ends, when it is told to, or when the supervisor is gone. It stands
+// outside of the agent's Landlock domain, so that it can signal the agent and the agent cannot signal it. Should the
+// guard be killed first, the agent is killed with it by the kernel, and the supervisor looks for the rest.
+//
+// The package knows processes, pipes and exit statuses. It knows nothing of ACP: what the pipes carry is not its business,
+// and it never reads or writes them.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+const (
+	// defaultGrace is how long an agent has to end, first after its stdin was closed and again after SIGTERM.
+	defaultGrace = 2 * time.Second
+	// startTimeout bounds what the guard takes to start the agent: an exec, not the agent's own start.
+	startTimeout = 15 * time.Second
+	// slack is added where the guard should long have done what it was told.
+	slack = 3 * time.Second
+	// stderrSettle bounds how long the end waits for a slow reader of the agent's stderr.
+	stderrSettle = time.Second
+)
+
+// Spec says what to run and how.
+type Spec struct {
+	// Name is the agent's configured name, for messages and logs.
+	Name string
+	// Command is the program and its arguments. A program without a slash is looked for in the PATH of Env; a relative
+	// one is relative to Dir.
+	Command []string
+	// Dir is the working directory; empty: the supervisor's.
+	Dir string
+	// Env is the whole environment; nil: the supervisor's. One variable is added, ACPHOST_AGENT_ and 16 hexadecimal
+	// digits, by which stray processes are found.
+	Env []string
+	// User is the name or the number of the user to run as; empty: the supervisor's. Another one needs root.
+	User string
+	// NoLandlock starts the agent outside of a Landlock domain.
+	NoLandlock bool
+	// StopGrace is how long the agent has to end after its stdin was closed, and again after SIGTERM. Default: 2 s.
+	StopGrace time.Duration
+	// Stderr receives what the agent writes to its stderr, as it is; nil: nobody. It may block; so will the agent in the
+	// end, as it would on a terminal, but never Stop.
+	Stderr io.Writer
+	// Guard is the command that runs Guard: {"/proc/self/exe", "guard"}.
+	Guard []string
+	// Logger is told what is not in order; nil: nobody.
+	Logger *slog.Logger
+}
+
+// Process is an agent that was started. Its methods are safe for concurrent use.
+type Process struct {
+	name   string
+	grace  time.Duration
+	logger *slog.Logger
+	mark   string
+	guard  *exec.Cmd
+	stdin  *os.File
+	stdout *os.File
+	life   *os.File // the guard lives as long as this is open
+	stderr *relay
+
+	started   chan struct{} // closed when the guard has said how the start went, or ended
+	tree      proc.Tree     // of the agent; set before started is closed, as are the next three
+	landlock  bool
+	notes     []string
+	startFail *Exit
+
+	stopping atomic.Bool
+	killOnce sync.Once
+	done     chan struct{}
+	exit     Exit // set before done is closed
+}
+
+// Start starts the agent and returns when its program runs. If it cannot be started, errors.As finds an Exit in the
+// error, which says why. The caller closes Stdout when it has read it to its end; all else is released when the agent
+// has ended by itself or by Stop.
+func Start(s Spec) (*Process, error) {
+	if len(s.Command) == 0 || s.Command[0] == "" {
+		return nil, Exit{Name: s.Name, Reason: StartFailed, Code: 126, Detail: "no command is given"}
+	}
+	if len(s.Guard) == 0 {
+		return nil, fmt.Errorf("start agent %q: no guard command is given", s.Name)
+	}
+	job, err := newJob(s)
+	if err != nil {
+		return nil, Exit{Name: s.Name, Reason: StartFailed, Code: 126, Detail: err.Error()}
+	}
+	p := &Process{
+		name: s.Name, grace: job.Grace, logger: s.Logger, mark: job.Mark,
+		started: make(chan struct{}), done: make(chan struct{}),
+	}
+	if p.logger == nil {
+		p.logger = slog.New(slog.DiscardHandler)
+	}
+	if err := p.startGuard(s, job); err != nil {
+		return nil, fmt.Errorf("start the guard of agent %q: %w", s.Name, err)
+	}
+	select {
+	case <-p.started:
+	case <-time.After(startTimeout):
+		p.killGuard("it did not start the agent in time")
+		<-p.started
+	}
+	if p.startFail != nil {
+		<-p.done
+		_ = p.stdout.Close()
+		return nil, *p.startFail
+	}
+	return p, nil
+}
+
+// Stdin is the writing end of the agent's stdin. Closing it is the polite way to ask for the end.
+func (p *Process) Stdin() *os.File { return p.stdin }
+
+// Stdout is the reading end of the agent's stdout. It reaches its end when no process of the agent holds it any more.
+func (p *Process) Stdout() *os.File { return p.stdout }
+
+// PID is the agent's process id. It stays after the agent has ended.
+func (p *Process) PID() int { return p.tree.Root }
+
+// Landlocked tells whether the agent is in a Landlock domain.
+func (p *Process) Landlocked() bool { return p.landlock }
+
+// Notes says what protection is missing and why, one sentence each.
+func (p *Process) Notes() []string { return p.notes }
+
+// StderrTail is the end of what the agent wrote to its stderr: at most 20 lines of at most 500 characters, without
+// escape sequences.
+func (p *Process) StderrTail() []string { return p.stderr.tail() }
+
+// Done is closed when the agent has ended and no process of it is left.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit says how the agent ended. It is valid once Done is closed; before, its Reason is Running.
+func (p *Process) Exit() Exit {
+	select {
+	case <-p.done:
+		return p.exit
+	default:
+		return Exit{Name: p.name, Reason: Running}
+	}
+}
+
+// Stop ends the agent and everything that it started: its stdin is closed; after the grace its tree gets SIGTERM, and
+// after another one SIGKILL. When ctx ends, what is left of this is cut short to SIGKILL. Stop always returns, within
+// seconds of ctx's end, and with an error if something may be left. It may be called more than once, and after the end.
+func (p *Process) Stop(ctx context.Context) error {
+	p.stopping.Store(true)
+	_ = p.stdin.Close()
+	if p.await(ctx, p.grace) {
+		return nil
+	}
+	if ctx.Err() == nil {
+		p.order(endWell)
+		if p.await(ctx, p.grace+slack) {
+			return nil
+		}
+	}
+	p.order(killNow)
+	anyway := context.WithoutCancel(ctx)
+	if p.await(anyway, slack) {
+		return nil
+	}
+	p.killGuard("it did not end the agent in time") // watch does its work
+	if p.await(anyway, p.grace+2*slack) {
+		return nil
+	}
+	return fmt.Errorf("stop agent %q: process %d did not end, not even after SIGKILL", p.name, p.PID())
+}
+
+// await waits for the end; false: ctx or the time was over first.
+func (p *Process) await(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}
+
+// order tells the guard what to do, and wakes it should it be stopped. It does not wait for it.
+func (p *Process) order(order string) {
+	_ = p.life.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = p.life.WriteString(order) // a guard that is gone, or does not listen, is dealt with by who waits
+	_ = p.guard.Process.Signal(syscall.SIGCONT)
+}
+
+func (p *Process) killGuard(why string) {
+	p.killOnce.Do(func() {
+		p.logger.Warn("killing the guard of an agent", "agent", p.name, "guard", p.guard.Process.Pid, "why", why)
+		_ = p.guard.Process.Kill()
+	})
+}
+
+// startGuard starts the guard with the agent's pipes, and the goroutine that watches it.
+func (p *Process) startGuard(s Spec, job job) (err error) {
+	var pipes pipes
+	defer func() {
+		pipes.closeTheirs()
+		if err != nil {
+			pipes.closeOurs()
+		}
+	}()
+	if err := pipes.open(job.Credential); err != nil {
+		return err
+	}
+	p.guard = exec.Command(s.Guard[0], s.Guard[1:]...)
+	p.guard.Env = runtimeEnv(os.Environ())
+	p.guard.Stdin, p.guard.Stdout, p.guard.Stderr = pipes.stdin.theirs, pipes.stdout.theirs, pipes.stderr.theirs
+	p.guard.ExtraFiles = []*os.File{pipes.life.theirs, pipes.status.theirs} // lifeFD, statusFD
+	// A process group of its own: an editor that kills the supervisor's whole group must not hit the guard. Not a
+	// session of its own: in the same one, the kernel wakes a stopped guard when the supervisor ends.
+	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.guard.Start(); err != nil {
+		return err
+	}
+	pipes.closeTheirs()
+	p.stdin, p.stdout, p.life = pipes.stdin.ours, pipes.stdout.ours, pipes.life.ours
+	p.stderr = newRelay(pipes.stderr.ours, s.Stderr)
+	go p.watch(pipes.status.ours)
+	if err := job.send(p.life); err != nil {
+		p.killGuard(err.Error())
+	}
+	return nil
+}
+
+// watch follows the guard to its end, does what it left undone, and closes done.
+func (p *Process) watch(status *os.File) {
+	defer close(p.done)
+	end, clean := p.follow(status)
+	_ = status.Close()
+	waitErr := p.guard.Wait()
+	if !clean {
+		p.logger.Warn("the guard of an agent ended before its work was done", "agent", p.name, "error", waitErr)
+		ctx, cancel := context.WithTimeout(context.Background(), p.grace+slack)
+		if err := endStrays(ctx, p.mark, p.tree, p.grace); err != nil {
+			p.logger.Error("processes of an agent may be left", "agent", p.name, "error", err)
+		}
+		cancel()
+	}
+	p.stderr.finish(stderrSettle)
+	_ = p.stdin.Close()
+	_ = p.life.Close()
+	p.exit = exitOf(p.name, end, p.stderr.tail(), p.stopping.Load())
+	if p.startFail != nil {
+		p.exit = *p.startFail
+	}
+}
+
+// follow reads what the guard reports. end is how the agent ended, nil if the guard never said; clean: nothing is left.
+func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
+	open := true
+	settle := func(fail *Exit) {
+		if open {
+			p.startFail, open = fail, false
+			close(p.started)
+		}
+	}
+	for r := range reports(status) {
+		switch {
+		case r.Started != nil:
+			tree, err := proc.TreeOf(r.Started.PID)
+			if err != nil {
+				tree = proc.Tree{Root: r.Started.PID} // not on this system, or it has ended already
+			}
+			p.tree, p.landlock, p.notes = tree, r.Started.Landlock, r.Started.Notes
+			settle(nil)
+		case r.Failed != nil:
+			settle(&Exit{Name: p.name, Reason: r.Failed.Reason, Code: r.Failed.Code, Detail: r.Failed.Detail})
+		case r.Ended != nil:
+			end = r.Ended
+		case r.Clean:
+			clean = true
+		}
+	}
+	settle(&Exit{Name: p.name, Reason: StartFailed, Code: 126, Detail: "its guard ended before it could start it"})
+	return end, clean
+}
+
+// newJob is what the guard is asked to do.
+func newJob(s Spec) (job, error) {
+	dir, err := filepath.Abs(s.Dir) // the current one if empty
+	if err != nil {
+		return job{}, fmt.Errorf("find the working directory: %w", err)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return job{}, fmt.Errorf("working directory: %w", err)
+	} else if !info.IsDir() {
+		return job{}, fmt.Errorf("working directory %s: %w", dir, syscall.ENOTDIR)
+	}
+	env := s.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	credential, err := credentialOf(s.User)
+	if err != nil {
+		return job{}, err
+	}
+	grace := s.StopGrace
+	if grace <= 0 {
+		grace = defaultGrace
+	}
+	mark := newMark()
+	return job{
+		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
+		Credential: credential, NoLandlock: s.NoLandlock, Grace: grace,
+	}, nil
+}
+
+var errNotGuarded = errors.New("not started by a supervisor")

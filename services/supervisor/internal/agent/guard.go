@@ -1,0 +1,258 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+// Guard is the hidden command under which an agent runs; see the package comment. It takes no arguments, reads what to
+// run from a pipe that the supervisor left open for it, and returns the exit status of the guard's process, which
+// nobody looks at.
+func Guard([]string) int {
+	g, err := newGuard()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "guard: %v: this command is for the supervisor's own use\n", err)
+		return 64
+	}
+	job, err := g.readJob()
+	if err != nil {
+		return 1 // the supervisor ended before it said what to run
+	}
+	return g.run(job)
+}
+
+// guard is the state of the guard's process.
+type guard struct {
+	life    *bufio.Reader
+	signals chan os.Signal // asking for the end
+	sigchld chan os.Signal
+	notes   []string
+
+	agent atomic.Int64  // the agent's pid, from its start until it was waited for
+	group atomic.Int64  // the agent's process group, from its start on
+	gone  chan struct{} // closed when the agent was waited for
+
+	mu     sync.Mutex
+	status *os.File // guarded by mu
+}
+
+func newGuard() (*guard, error) {
+	for _, fd := range []int{lifeFD, statusFD} {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			return nil, errNotGuarded
+		}
+		unix.CloseOnExec(fd)
+	}
+	keepFiles()
+	g := &guard{
+		life:    bufio.NewReader(os.NewFile(lifeFD, "life")),
+		status:  os.NewFile(statusFD, "status"),
+		signals: make(chan os.Signal, 1), sigchld: make(chan os.Signal, 1),
+		gone: make(chan struct{}),
+	}
+	if err := proc.Undumpable(); err != nil {
+		g.notes = append(g.notes, "the agent's guard can be traced by processes of the same user: "+err.Error())
+	}
+	if err := proc.Subreaper(); err != nil {
+		g.notes = append(g.notes, "processes that the agent detaches are not ended with it: "+err.Error())
+	}
+	// SIGHUP comes when the supervisor ends while the guard is stopped.
+	signal.Notify(g.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(g.sigchld, syscall.SIGCHLD)
+	return g, nil
+}
+
+func (g *guard) readJob() (job, error) {
+	var j job
+	line, err := g.life.ReadBytes('\n')
+	if err != nil {
+		return job{}, err
+	}
+	return j, json.Unmarshal(line, &j)
+}
+
+// run starts the agent and stays until nothing of it is left.
+func (g *guard) run(j job) int {
+	if err := g.start(j); err != nil {
+		g.report(report{Failed: failureOf(j.Command[0], err)})
+		g.report(report{Clean: true})
+		return 126
+	}
+	orders := make(chan string)
+	go g.readOrders(orders)
+
+	ctx, hurry := context.WithCancel(context.Background())
+	defer hurry()
+	var ended chan error
+	end := func() {
+		if ended == nil {
+			ended = make(chan error, 1)
+			go func() { ended <- g.end(ctx, j.Grace) }()
+		}
+	}
+	gone := g.gone
+	for {
+		select {
+		case <-g.sigchld:
+			g.reap()
+		case order := <-orders:
+			if order == killNow {
+				hurry()
+			}
+			end()
+		case <-g.signals:
+			end()
+		case <-gone:
+			gone = nil
+			end()
+		case err := <-ended:
+			g.report(report{Clean: err == nil})
+			return 0
+		}
+	}
+}
+
+// start starts the agent on a thread that lives as long as the agent: the kernel kills the agent when the thread, and so
+// the guard, is killed.
+func (g *guard) start(j job) error {
+	result := make(chan error, 1)
+	if j.NoLandlock {
+		g.notes = append(g.notes, "the agent is not in a Landlock domain: switched off by configuration")
+		go g.holdThread(func() error { return g.live(j, false, result) })
+		return <-result
+	}
+	if err := proc.ConfineSupported(); err != nil {
+		g.notes = append(g.notes, "the agent is not in a Landlock domain: "+err.Error())
+		go g.holdThread(func() error { return g.live(j, false, result) })
+		return <-result
+	}
+	go func() {
+		err := proc.Confine(func() error { return g.live(j, true, result) })
+		if errors.Is(err, proc.ErrUnsupported) { // live was not called
+			g.notes = append(g.notes, "the agent is not in a Landlock domain: "+err.Error())
+			g.holdThread(func() error { return g.live(j, false, result) })
+		}
+	}()
+	return <-result
+}
+
+func (g *guard) holdThread(live func() error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = live()
+}
+
+// live starts the agent on the calling thread, says how that went, and stays until the agent has ended.
+func (g *guard) live(j job, landlocked bool, result chan<- error) error {
+	p, err := execute(j)
+	if err != nil {
+		result <- err
+		return nil
+	}
+	g.letGo() // before the supervisor hears of the start, so that it never meets the guard at the other end of a pipe
+	g.agent.Store(int64(p.Pid))
+	g.group.Store(int64(p.Pid))
+	g.report(report{Started: &started{PID: p.Pid, Landlock: landlocked, Notes: g.notes}})
+	result <- nil
+	state, err := p.Wait()
+	g.agent.Store(0)
+	if err == nil {
+		status := proc.StatusOf(state)
+		g.report(report{Ended: &status})
+	}
+	close(g.gone)
+	return nil
+}
+
+// execute starts the agent's program with the guard's first three files.
+func execute(j job) (*os.Process, error) {
+	program, err := lookPath(j.Command[0], j.Dir, j.Env)
+	if err != nil {
+		return nil, err
+	}
+	attr := &os.ProcAttr{Dir: j.Dir, Env: j.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: agentAttr(j.Credential)}
+	p, err := os.StartProcess(program, j.Command, attr)
+	if errors.Is(err, syscall.ENOEXEC) { // a script without a first line that names its interpreter: what execvp and shells do
+		p, err = os.StartProcess("/bin/sh", append([]string{"sh", program}, j.Command[1:]...), attr)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is there, but not the interpreter or loader that it needs: %w", program, err)
+	}
+	return p, err
+}
+
+// letGo closes the guard's own hold of the agent's pipes: it must not keep the other ends from seeing their end.
+func (g *guard) letGo() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	for fd := range 3 {
+		if err != nil || dupOnto(int(null.Fd()), fd) != nil {
+			_ = unix.Close(fd)
+		}
+	}
+	_ = os.Chdir("/") // nor a file system from being unmounted
+}
+
+// readOrders hands on what the supervisor orders, to the end of the pipe and of the process.
+func (g *guard) readOrders(orders chan<- string) {
+	for {
+		order, err := g.life.ReadString('\n')
+		if order != "" || errors.Is(err, io.EOF) {
+			orders <- order
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// end ends the agent and all that it left; when ctx ends, at once. An error says that something is left.
+func (g *guard) end(ctx context.Context, grace time.Duration) error {
+	last, cancel := context.WithTimeout(context.Background(), grace+slack)
+	defer cancel()
+	if err := g.endTree(ctx, grace); err != nil {
+		if err := g.endTree(last, 0); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-g.gone:
+		return nil
+	case <-last.Done():
+		return last.Err()
+	}
+}
+
+func (g *guard) report(r report) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, _ = g.status.Write(append(line, '\n')) // a supervisor that is gone need not know
+	}
+}
+
+// failureOf says why a program could not be started, and how a shell would number that.
+func failureOf(program string, err error) *failed {
+	f := &failed{Reason: StartFailed, Code: 126, Detail: fmt.Sprintf("%s: %v", program, err)}
+	if errors.Is(err, fs.ErrNotExist) {
+		f.Reason, f.Code = NotFound, 127
+	}
+	return f
+}

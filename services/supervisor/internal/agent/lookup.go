@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// lookPath finds a program as execvp would, from the agent's working directory and PATH, neither of which is the
+// guard's. An error is fs.ErrNotExist if there is none, fs.ErrPermission if what there is cannot be executed.
+func lookPath(program, dir string, env []string) (string, error) {
+	if strings.Contains(program, "/") {
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(dir, program)
+		}
+		return program, executable(program)
+	}
+	path := "/usr/local/bin:/bin:/usr/bin"
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = value
+			break // the first one, as getenv
+		}
+	}
+	denied := ""
+	for _, folder := range filepath.SplitList(path) {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder) // an empty one is the working directory
+		}
+		candidate := filepath.Join(folder, program)
+		err := executable(candidate)
+		if err == nil {
+			return candidate, nil
+		}
+		if errors.Is(err, fs.ErrPermission) && denied == "" {
+			denied = candidate
+		}
+	}
+	if denied != "" {
+		return "", fmt.Errorf("%s is not executable: %w", denied, fs.ErrPermission)
+	}
+	return "", fmt.Errorf("no %q in PATH %q: %w", program, path, fs.ErrNotExist)
+}
+
+func executable(file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s: %w", file, fs.ErrNotExist)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder: %w", file, fs.ErrPermission)
+	case info.Mode()&0o111 == 0:
+		return fmt.Errorf("%s is not executable: %w", file, fs.ErrPermission)
+	}
+	return nil
+}
