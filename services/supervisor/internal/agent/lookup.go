@@ -11,7 +11,7 @@ import (
 )
 
 // lookPath finds a program as execvp would, from the agent's working directory and PATH, neither of which is the
-// guard's. An error is fs.ErrNotExist if there is none, fs.ErrPermission if what there is cannot be executed.
+// guard's. An error is fs.ErrNotExist if there is none, errNotExecutable if what there is cannot be executed.
 func lookPath(program, dir string, env []string) (string, error) {
 	if strings.Contains(program, "/") {
 		if !filepath.IsAbs(program) {
@@ -26,7 +26,7 @@ func lookPath(program, dir string, env []string) (string, error) {
 			break // the first one, as getenv
 		}
 	}
-	denied := ""
+	var denied error
 	for _, folder := range filepath.SplitList(path) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder) // an empty one is the working directory
@@ -36,15 +36,17 @@ func lookPath(program, dir string, env []string) (string, error) {
 		if err == nil {
 			return candidate, nil
 		}
-		if errors.Is(err, fs.ErrPermission) && denied == "" {
-			denied = candidate
+		if errors.Is(err, errNotExecutable) && denied == nil { // not so a folder that may not be searched: there may be nothing
+			denied = err
 		}
 	}
-	if denied != "" {
-		return "", fmt.Errorf("%s is not executable: %w", denied, fs.ErrPermission)
+	if denied != nil {
+		return "", denied
 	}
 	return "", fmt.Errorf("no %q in PATH %q: %w", program, path, fs.ErrNotExist)
 }
+
+var errNotExecutable = errors.New("not executable")
 
 func executable(file string) error {
 	info, err := os.Stat(file)
@@ -54,9 +56,9 @@ func executable(file string) error {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return fmt.Errorf("%s is a folder: %w", file, fs.ErrPermission)
+		return fmt.Errorf("%s is a folder: %w", file, errNotExecutable)
 	case info.Mode()&0o111 == 0:
-		return fmt.Errorf("%s is not executable: %w", file, fs.ErrPermission)
+		return fmt.Errorf("%s: %w", file, errNotExecutable)
 	}
 	return nil
 }
