@@ -56,9 +56,10 @@ type Bounds struct {
 // Disk answers calls. The zero value is not usable: see New. It is safe for concurrent use; writes to one file happen
 // one after another.
 type Disk struct {
-	state atomic.Pointer[state]
-	locks keyedLocks
-	swept sweeper
+	state  atomic.Pointer[state]
+	locks  keyedLocks
+	swept  sweeper
+	chunks chunkPool
 }
 
 // state is a configuration and what was derived from it. It never changes.

@@ -71,7 +71,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	}
 	defer func() { _ = unix.Close(fd) }()
 
-	r := &reader{ctx: ctx, fd: fd, path: path, size: m.size, max: s.maxContent}
+	r := &reader{ctx: ctx, fd: fd, path: path, size: m.size, max: s.maxContent, chunks: &d.chunks}
 	content, whole, err := r.read(lines)
 	if err != nil {
 		return Text{}, err
@@ -100,11 +100,12 @@ func digestText(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) 
 
 // reader reads one open file once, from its beginning.
 type reader struct {
-	ctx  context.Context
-	fd   int
-	path string
-	size int64 // when it was opened
-	max  int64
+	ctx    context.Context
+	fd     int
+	path   string
+	size   int64 // when it was opened
+	max    int64
+	chunks *chunkPool
 }
 
 // read returns the lines asked for, and whether they are all that the file has.
@@ -149,13 +150,22 @@ func (r *reader) whole() ([]byte, error) {
 	}
 }
 
-// chunks are the buffers of partial reads.
-var chunks = sync.Pool{New: func() any { return new([readAhead]byte) }}
+// chunkPool keeps the buffers of partial reads for the next one. The zero value is ready.
+type chunkPool struct{ pool sync.Pool }
+
+func (c *chunkPool) get() *[readAhead]byte {
+	if chunk, ok := c.pool.Get().(*[readAhead]byte); ok {
+		return chunk
+	}
+	return new([readAhead]byte)
+}
+
+func (c *chunkPool) put(chunk *[readAhead]byte) { c.pool.Put(chunk) }
 
 // some streams through the file: memory is one chunk and what is returned.
 func (r *reader) some(lines Range) (content []byte, whole bool, err error) {
-	chunk := chunks.Get().(*[readAhead]byte)
-	defer chunks.Put(chunk)
+	chunk := r.chunks.get()
+	defer r.chunks.put(chunk)
 	cut := newSlicer(lines)
 	for {
 		n, err := r.next(chunk[:])
@@ -201,9 +211,9 @@ func (r *reader) next(buffer []byte) (n int, err error) {
 }
 
 // digestFile is digestOf for an open file, read from its beginning without moving its offset.
-func digestFile(fd int) (string, error) {
-	chunk := chunks.Get().(*[readAhead]byte)
-	defer chunks.Put(chunk)
+func digestFile(fd int, chunks *chunkPool) (string, error) {
+	chunk := chunks.get()
+	defer chunks.put(chunk)
 	hash := sha256.New()
 	for offset := int64(0); ; {
 		n, err := pread(fd, chunk[:], offset)
