@@ -259,7 +259,10 @@ func FuzzResponse(f *testing.F) {
 			return
 		}
 		want := dynamicpb.NewMessage(m.Output)
-		wantErr := proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 60}.Unmarshal(raw, want)
+		broken, wantErr := oracle(raw, want)
+		if broken {
+			return
+		}
 		pieces, _, err := m.DecodeResponse(received(raw, size))
 		got := bytes.Join(pieces, nil)
 		if wantErr != nil {
@@ -270,14 +273,14 @@ func FuzzResponse(f *testing.F) {
 		}
 		if text, jsonErr := protojson.Marshal(want); jsonErr != nil {
 			// No JSON form: a Timestamp out of range, a NaN in a Value. Both must say so.
-			if err == nil {
+			// A Value without a kind is the exception: it is taken for null.
+			if err == nil && !strings.Contains(jsonErr.Error(), "none of the oneof fields is set") {
 				t.Fatalf("protojson refuses (%v), but got %s", jsonErr, got)
 			}
 			return
 		} else if err != nil {
 			t.Fatalf("%v, but protojson says %s", err, text)
 		}
-		// A Value without a kind is null here and nothing there; protojson does not write it at all.
 		back := dynamicpb.NewMessage(m.Output)
 		if err := protojson.Unmarshal(got, back); err != nil {
 			t.Fatalf("%v: %s", err, got)
@@ -293,6 +296,13 @@ func FuzzResponse(f *testing.F) {
 			t.Fatalf("encoded again: got  %s\nwant %s", canonical(t, again), canonical(t, want))
 		}
 	})
+}
+
+// oracle parses with dynamicpb, which panics on a map entry whose key comes twice, once with a wrong wire type
+// (protobuf-go 1.36).
+func oracle(raw []byte, m proto.Message) (broken bool, err error) {
+	defer func() { broken = recover() != nil }()
+	return false, proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 60}.Unmarshal(raw, m)
 }
 
 // canonical spells a message so that equal ones are spelled alike.

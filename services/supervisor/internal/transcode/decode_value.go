@@ -274,8 +274,16 @@ func (d *decoder) known(p *plan, b []byte) error {
 	return nil
 }
 
+// part is one field on the wire: a number, or a text if that is not nil.
+type part struct {
+	number protowire.Number
+	wire   protowire.Type
+	num    uint64
+	text   []byte
+}
+
 // each calls f with the fields of a small message.
-func each(b []byte, f func(n protowire.Number, num uint64, text []byte) error) error {
+func each(b []byte, f func(p part) error) error {
 	for c := (cursor{chunks{first: b}}); !c.done(); {
 		tag, ok := c.varint()
 		n, wire := protowire.DecodeTag(tag)
@@ -306,7 +314,7 @@ func each(b []byte, f func(n protowire.Number, num uint64, text []byte) error) e
 		if !ok {
 			return errCut
 		}
-		if err := f(n, num, text.first); err != nil {
+		if err := f(part{n, wire, num, text.first}); err != nil {
 			return err
 		}
 	}
@@ -315,17 +323,17 @@ func each(b []byte, f func(n protowire.Number, num uint64, text []byte) error) e
 
 func (d *decoder) knownStruct(b []byte) error {
 	values := map[string][]byte{}
-	err := each(b, func(n protowire.Number, _ uint64, entry []byte) error {
-		if n != structFields || entry == nil {
+	err := each(b, func(entry part) error {
+		if entry.number != structFields || entry.text == nil {
 			return nil
 		}
 		var key, value []byte
-		if err := each(entry, func(n protowire.Number, _ uint64, text []byte) error {
-			switch n {
-			case entryKey:
-				key = text
-			case entryValue:
-				value = text
+		if err := each(entry.text, func(p part) error {
+			switch {
+			case p.number == entryKey && p.text != nil:
+				key = p.text
+			case p.number == entryValue && p.text != nil:
+				value = append(value, p.text...) // parts of a message are one
 			}
 			return nil
 		}); err != nil {
@@ -362,15 +370,15 @@ func (d *decoder) knownStruct(b []byte) error {
 func (d *decoder) knownList(b []byte) error {
 	d.out = append(d.out, '[')
 	first := true
-	err := each(b, func(n protowire.Number, _ uint64, value []byte) error {
-		if n != listValues || value == nil {
+	err := each(b, func(p part) error {
+		if p.number != listValues || p.text == nil {
 			return nil
 		}
 		if !first {
 			d.out = append(d.out, ',')
 		}
 		first = false
-		return d.known(&plan{shape: shapeValue}, value)
+		return d.known(&plan{shape: shapeValue}, p.text)
 	})
 	d.out = append(d.out, ']')
 	return err
@@ -378,30 +386,44 @@ func (d *decoder) knownList(b []byte) error {
 
 // knownValue writes a google.protobuf.Value; one without a kind is null.
 func (d *decoder) knownValue(b []byte) error {
-	kind, num, text := valueNull, uint64(0), []byte(nil)
-	if err := each(b, func(n protowire.Number, v uint64, t []byte) error {
-		if n >= valueNull && n <= valueList {
-			kind, num, text = n, v, t
+	var v part
+	if err := each(b, func(p part) error {
+		wire := protowire.BytesType
+		switch p.number {
+		case valueNull, valueBool:
+			wire = protowire.VarintType
+		case valueNumber:
+			wire = protowire.Fixed64Type
+		case valueText, valueStruct, valueList:
+		default:
+			return nil
 		}
+		if p.wire != wire {
+			return nil
+		}
+		if p.number == v.number && p.number >= valueStruct {
+			p.text = slices.Concat(v.text, p.text) // parts of a message are one
+		}
+		v = p
 		return nil
 	}); err != nil {
 		return err
 	}
-	switch kind {
+	switch v.number {
 	case valueNumber:
-		f := math.Float64frombits(num)
+		f := math.Float64frombits(v.num)
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			return errors.New("a google.protobuf.Value cannot be NaN or infinite")
 		}
-		d.float(protoreflect.DoubleKind, num)
+		d.float(protoreflect.DoubleKind, v.num)
 	case valueText:
-		return d.quote(chunks{first: text})
+		return d.quote(chunks{first: v.text})
 	case valueBool:
-		d.out = strconv.AppendBool(d.out, num != 0)
+		d.out = strconv.AppendBool(d.out, v.num != 0)
 	case valueStruct:
-		return d.known(&plan{shape: shapeStruct}, text)
+		return d.known(&plan{shape: shapeStruct}, v.text)
 	case valueList:
-		return d.known(&plan{shape: shapeList}, text)
+		return d.known(&plan{shape: shapeList}, v.text)
 	default:
 		d.out = append(d.out, "null"...)
 	}
