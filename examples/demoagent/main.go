@@ -1,85 +1,72 @@
-// Command demoagent is a scripted coding agent that speaks the Agent Client Protocol, built on coder/acp-go-sdk, so that
-// the other end of acphost's wire is not acphost's own code. It plays one turn, whatever the prompt: it reads a file, asks
-// before it edits it, runs a command to check the edit, and tries to read a file that is none of its business.
+// Command demoagent is a scripted agent: it speaks the Agent Client Protocol on standard input and output, and plays a
+// fixed turn in place of a model. "acphost demo" runs it; tests use its commands, which a prompt names with a slash.
 //
-// It is a module of its own: nothing else of acphost depends on the SDK.
+// It stands on github.com/coder/acp-go-sdk and on nothing of acphost's, so that what it proves is proved from the other
+// side of the wire.
 package main
 
 import (
-	"context"
+	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
-	acp "github.com/coder/acp-go-sdk"
+	"github.com/coder/acp-go-sdk"
 )
 
+// faults are ways to misbehave that begin before the first prompt.
+type faults struct {
+	hangInitialize bool
+	exitInitialize int
+	ignoreEnd      bool
+	complain       string
+}
+
 func main() {
-	a := &agent{connected: make(chan struct{})}
-	a.conn = acp.NewAgentSideConnection(a, os.Stdout, os.Stdin)
-	close(a.connected)
-	<-a.conn.Done()
-}
+	var f faults
+	flag.BoolVar(&f.hangInitialize, "hang-initialize", false, "never answer initialize")
+	flag.IntVar(&f.exitInitialize, "exit-on-initialize", -1, "exit with this status when initialize comes; -1: answer it")
+	flag.BoolVar(&f.ignoreEnd, "ignore-end", false, "live on when standard input ends, and ignore TERM, INT and HUP")
+	flag.StringVar(&f.complain, "complain", "", "write this line to standard error at the start")
+	flag.Usage = usage
+	flag.Parse()
 
-// agent answers one client.
-type agent struct {
-	conn      *acp.AgentSideConnection
-	connected chan struct{} // closed once conn is set
-	cwd       string
-}
-
-// Initialize implements acp.Agent.
-func (a *agent) Initialize(context.Context, acp.InitializeRequest) (acp.InitializeResponse, error) {
-	return acp.InitializeResponse{
-		ProtocolVersion: acp.ProtocolVersionNumber,
-		AgentInfo:       &acp.Implementation{Name: "demoagent", Version: "1"},
-	}, nil
-}
-
-// NewSession implements acp.Agent.
-func (a *agent) NewSession(_ context.Context, r acp.NewSessionRequest) (acp.NewSessionResponse, error) {
-	a.cwd = r.Cwd
-	return acp.NewSessionResponse{SessionId: "demo"}, nil
-}
-
-// Prompt implements acp.Agent.
-func (a *agent) Prompt(ctx context.Context, r acp.PromptRequest) (acp.PromptResponse, error) {
-	<-a.connected
-	t := &turn{ctx: ctx, conn: a.conn, session: r.SessionId, cwd: a.cwd}
-	if err := t.play(); err != nil {
-		return acp.PromptResponse{}, fmt.Errorf("the turn failed: %w", err)
+	// Standard output belongs to the protocol alone, so the connection's own log stays off unless something is wrong.
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var ends chan os.Signal
+	if f.ignoreEnd {
+		ends = make(chan os.Signal, 1)
+		signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
-	return acp.PromptResponse{StopReason: acp.StopReasonEndTurn}, nil
+	if f.complain != "" {
+		fmt.Fprintln(os.Stderr, f.complain)
+	}
+	<-serve(os.Stdin, os.Stdout, f, logger).Done()
+	for range ends { // never closed: only KILL ends this
+	}
 }
 
-// Cancel implements acp.Agent; a turn is over in a moment.
-func (a *agent) Cancel(context.Context, acp.CancelNotification) error { return nil }
-
-// Authenticate implements acp.Agent.
-func (a *agent) Authenticate(context.Context, acp.AuthenticateRequest) (acp.AuthenticateResponse, error) {
-	return acp.AuthenticateResponse{}, nil
+// serve speaks ACP as an agent over in and out until in ends.
+func serve(in io.Reader, out io.Writer, f faults, logger *slog.Logger) *acp.AgentSideConnection {
+	a := &agent{faults: f, sessions: map[acp.SessionId]session{}, ready: make(chan struct{})}
+	conn := acp.NewAgentSideConnection(a, out, in)
+	conn.SetLogger(logger)
+	a.conn = conn
+	close(a.ready)
+	return conn
 }
 
-// CloseSession implements acp.Agent.
-func (a *agent) CloseSession(context.Context, acp.CloseSessionRequest) (acp.CloseSessionResponse, error) {
-	return acp.CloseSessionResponse{}, nil
-}
+func usage() {
+	fmt.Fprint(os.Stderr, `demoagent speaks the Agent Client Protocol on standard input and output.
 
-// ListSessions implements acp.Agent.
-func (a *agent) ListSessions(context.Context, acp.ListSessionsRequest) (acp.ListSessionsResponse, error) {
-	return acp.ListSessionsResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionList)
-}
+A prompt that begins with a slash is a command; any other prompt plays the demo's turn, in a workspace with the files
+menu.md and check.sh. The commands:
 
-// ResumeSession implements acp.Agent.
-func (a *agent) ResumeSession(context.Context, acp.ResumeSessionRequest) (acp.ResumeSessionResponse, error) {
-	return acp.ResumeSessionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionResume)
-}
-
-// SetSessionConfigOption implements acp.Agent.
-func (a *agent) SetSessionConfigOption(context.Context, acp.SetSessionConfigOptionRequest) (acp.SetSessionConfigOptionResponse, error) {
-	return acp.SetSessionConfigOptionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetConfigOption)
-}
-
-// SetSessionMode implements acp.Agent.
-func (a *agent) SetSessionMode(context.Context, acp.SetSessionModeRequest) (acp.SetSessionModeResponse, error) {
-	return acp.SetSessionModeResponse{}, nil
+`+commandList()+`
+Flags:
+`)
+	flag.PrintDefaults()
 }
