@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,7 +30,11 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer program.close()
+	defer func() {
+		if err != nil {
+			program.close()
+		}
+	}()
 	if s.SHA256 != "" {
 		if err := program.require(s.SHA256); err != nil {
 			return nil, err
@@ -47,12 +52,19 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		}
 	}()
 
+	var identity *tls.Config
+	var certificate string
+	if !s.NoTLS {
+		if identity, certificate, err = newIdentity(); err != nil {
+			return nil, err
+		}
+	}
 	config := &plugin.ClientConfig{
 		HandshakeConfig: Handshake(),
 		// go-plugin compares versions through this set; nothing in it is ever dispensed.
 		Plugins:          plugin.PluginSet{s.Name: none{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		AutoMTLS:         !s.NoTLS,
+		TLSConfig:        identity,
 		SkipHostEnv:      true,
 		StartTimeout:     s.HandshakeTimeout,
 		Logger:           hclog.NewNullLogger(),
@@ -60,6 +72,9 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
 			// What comes last counts: the child's socket is made in our folder, not in one below it.
 			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
+			if certificate != "" {
+				p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
+			}
 			return p, nil
 		},
 	}
@@ -86,26 +101,32 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	if err != nil {
 		return nil, p.explain(err)
 	}
-	digest, err := program.digest()
-	if err != nil {
-		_ = socket.Close()
-		_ = conn.Close()
-		return nil, err
-	}
 
 	watching, watch := context.WithCancel(context.Background())
 	i := &Instance{
 		name: s.Name, log: s.Logger, conn: conn, socket: socket, proc: p, dir: dir,
 		address: address.Network() + "://" + address.String(),
-		digest:  digest, mtls: !s.NoTLS, grace: s.StopGrace, watch: watch,
+		program: program, mtls: !s.NoTLS, grace: s.StopGrace, watch: watch,
 		done: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	lost := make(chan struct{})
 	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })
 	i.work.Go(func() { relayStdio(watching, conn, p.stderr) })
 	i.work.Go(func() { i.waitForEnd(lost) })
+	i.work.Go(i.measure)
 	s.Logger.Debug("handler started", "pid", p.pid, "mutual_tls", i.mtls, "took", time.Since(began))
 	return i, nil
+}
+
+// measure hashes the program where that was not needed before the start: other handlers start on the same processors
+// now, and the digest matters only when this one is started again. A program that changed meanwhile has no digest that
+// could be relied on.
+func (i *Instance) measure() {
+	defer i.program.close()
+	if _, err := i.program.digest(); err != nil && !i.stopping.Load() {
+		i.unmeasured.Store(&err)
+		i.proc.signal(syscall.SIGKILL)
+	}
 }
 
 // waitForEnd closes done when the process has ended. One that gives up its connection has to end: nothing could reach
@@ -126,6 +147,9 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 		}
 		linger.Stop()
 		<-i.proc.exited
+	}
+	if err := i.unmeasured.Load(); err != nil {
+		cause = *err
 	}
 	if cause == nil {
 		cause = i.proc.exitError()

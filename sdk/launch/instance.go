@@ -35,14 +35,15 @@ type Instance struct {
 	proc    *process // nil: a sidecar
 	dir     string   // the child's socket folder
 	address string
-	digest  string
+	program *program // nil: a sidecar
 	mtls    bool
 	grace   time.Duration
 
-	stopping  atomic.Bool
-	terminate sync.Once
-	watch     context.CancelFunc
-	work      sync.WaitGroup // watchers of the connection
+	stopping   atomic.Bool
+	unmeasured atomic.Pointer[error] // why the program has no digest
+	terminate  sync.Once
+	watch      context.CancelFunc
+	work       sync.WaitGroup // watchers of the connection
 
 	done    chan struct{} // closed after err is set
 	err     error
@@ -108,8 +109,16 @@ func (i *Instance) PID() int {
 	return i.proc.pid
 }
 
-// Digest is the SHA-256 of the program that was started, in lower-case hexadecimal; empty for a sidecar.
-func (i *Instance) Digest() string { return i.digest }
+// Digest is the SHA-256 of the program that was started, in lower-case hexadecimal; empty for a sidecar. It is worked out
+// right after Start: the first call may take some 10 ms. A program that is changed before that ends the instance, and its
+// digest is empty.
+func (i *Instance) Digest() string {
+	if i.program == nil {
+		return ""
+	}
+	digest, _ := i.program.digest()
+	return digest
+}
 
 // MutualTLS says whether both ends have proved who they are by certificate.
 func (i *Instance) MutualTLS() bool { return i.mtls }

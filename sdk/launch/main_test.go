@@ -136,6 +136,9 @@ func echo(_ any, ctx context.Context, decode func(any) error, intercept grpc.Una
 				os.Exit(status)
 			case "panic":
 				panic("on purpose")
+			case "read": // a file, which may be a pipe
+				text, err := os.ReadFile(argument)
+				return wrapperspb.String(string(text)), err
 			case "env":
 				return wrapperspb.String(strings.Join(os.Environ(), "\n")), nil
 			}

@@ -8,23 +8,18 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 )
 
 // program is a handler's executable file, held open so that what is measured is what was started.
 type program struct {
-	path   string
-	file   *os.File
-	before os.FileInfo
-	result chan measured
-	taken  *measured
+	path    string
+	file    *os.File
+	before  os.FileInfo
+	measure func() (string, error) // once; safe for concurrent use
 }
 
-type measured struct {
-	digest string
-	err    error
-}
-
-// openProgram opens the file and begins to measure it; hashing overlaps with the start of the process.
+// openProgram opens the file and notes its state.
 func openProgram(path string) (*program, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -38,25 +33,24 @@ func openProgram(path string) (*program, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("open its program: %w", err)
 	}
-	p := &program{path: path, file: file, before: info, result: make(chan measured, 1)}
-	go func() {
+	p := &program{path: path, file: file, before: info}
+	p.measure = sync.OnceValues(func() (string, error) {
 		sum := sha256.New()
-		_, err := io.Copy(sum, file)
-		p.result <- measured{hex.EncodeToString(sum.Sum(nil)), err}
-	}()
+		if _, err := io.CopyBuffer(sum, struct{ io.Reader }{file}, make([]byte, 256<<10)); err != nil {
+			return "", fmt.Errorf("measure its program: %w", err)
+		}
+		return hex.EncodeToString(sum.Sum(nil)), p.same()
+	})
 	return p, nil
 }
 
-// digest waits for the measure: SHA-256 in lower-case hexadecimal.
+// digest measures the file, the first time: SHA-256 in lower-case hexadecimal. One that changed meanwhile has none.
 func (p *program) digest() (string, error) {
-	if p.taken == nil {
-		m := <-p.result
-		p.taken = &m
+	digest, err := p.measure()
+	if err != nil {
+		return "", err
 	}
-	if p.taken.err != nil {
-		return "", fmt.Errorf("measure its program: %w", p.taken.err)
-	}
-	return p.taken.digest, nil
+	return digest, nil
 }
 
 // require refuses a file whose digest is not want.
@@ -74,12 +68,10 @@ func (p *program) require(want string) error {
 	return nil
 }
 
-// same refuses if the path no longer leads to the measured file, unchanged. It is asked once the process runs: a file
-// that was put there in between, or written to, has another inode or another change time, which its owner cannot set.
+// same refuses if the path no longer leads to the opened file, unchanged. It is asked once the process runs, and once the
+// file is measured: one that was put there in between, or written to, has another inode or another change time, which its
+// owner cannot set.
 func (p *program) same() error {
-	if _, err := p.digest(); err != nil {
-		return err
-	}
 	now, err := os.Stat(p.path)
 	if err != nil {
 		return fmt.Errorf("its program vanished while it was started: %w", err)
@@ -91,8 +83,4 @@ func (p *program) same() error {
 	return nil
 }
 
-// close ends the measure and waits for it.
-func (p *program) close() {
-	_, _ = p.digest()
-	_ = p.file.Close()
-}
+func (p *program) close() { _ = p.file.Close() }

@@ -1,0 +1,83 @@
+package launch_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestTermLetsTheCallInFlightFinish(t *testing.T) {
+	i := start(t, spec("handler"))
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		text string
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		text, err := callEcho(context.Background(), i, "read "+fifo)
+		answered <- answer{text, err}
+	}()
+	w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when the call has opened the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	if err := syscall.Kill(i.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		if _, err := callEcho(t.Context(), i, "x"); status.Code(err) == codes.Unavailable {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("new calls are still taken after TERM")
+		}
+	}
+	if _, err := w.WriteString("finished"); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	if a := <-answered; a.err != nil || a.text != "finished" {
+		t.Errorf("the call in flight: %q, %v", a.text, a.err)
+	}
+	within(t, 5*time.Second, i.Done(), "Done")
+	if err := i.Err(); err == nil || !strings.HasPrefix(err.Error(), "exited with status 0") {
+		t.Errorf("Err = %v, want exit status 0", err)
+	}
+}
+
+func TestStartedByHandItSaysWhatItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"without anything":      {nil, 2, "test 1.0 is a handler for acphost"},
+		"with a wrong flag":     {[]string{"--lisen", "x"}, 2, "--help"},
+		"without a uid":         {[]string{"--listen", "unix:///x"}, 2, "must know whom it serves"},
+		"asked for its version": {[]string{"--version"}, 0, "test 1.0\n"},
+		"asked for help":        {[]string{"--help"}, 0, "--listen ADDRESS"},
+		"where it cannot":       {[]string{"--listen", "unix:///nowhere/s", "--allow-uid", "1"}, 1, "/nowhere/s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(self()[0], c.args...)
+			cmd.Env = append(os.Environ(), role+"=handler", noSleep)
+			out, _ := cmd.CombinedOutput()
+			if got := cmd.ProcessState.ExitCode(); got != c.status || !strings.Contains(string(out), c.want) {
+				t.Errorf("status %d, want %d; said %q, want %q", got, c.status, out, c.want)
+			}
+		})
+	}
+}
