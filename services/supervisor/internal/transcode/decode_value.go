@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sort"
 	"strconv"
@@ -149,8 +149,6 @@ func unfinished(b []byte) int {
 const (
 	lows  = 0x0101010101010101
 	highs = 0x8080808080808080
-	// longest is how many bytes the escape of one takes.
-	longest = len(`\u0000`)
 )
 
 // quotePiece writes the inside of a string.
@@ -182,44 +180,40 @@ func (d *decoder) quotePiece(b []byte) error {
 	return nil
 }
 
-// quoteBlock copies and escapes a short piece, eight bytes at a time.
+// quoteBlock copies and escapes a short piece. Words of eight bytes without a byte to escape are copied whole; the others
+// go through a table byte by byte without branching, since in source code a word in two has one.
 func (d *decoder) quoteBlock(b []byte) error {
-	if len(b) > 0 && cap(d.out)-len(d.out) < len(b)+len(b)/8+64 {
-		d.out = slices.Grow(d.out, len(b)+len(b)/8+64)
-	}
+	const room = 8*len(`\u0000`) + 8 // for one word, and what writing escapes as words writes too much
 	out, n := d.out[:cap(d.out)], len(d.out)
 	i := 0
 	var seen uint64
 	for i+8 <= len(b) {
-		if n+8+longest > len(out) {
-			d.out = slices.Grow(out[:n], 2*(len(b)-i)+64)
+		if n+room > len(out) {
+			d.out = slices.Grow(out[:n], len(b)-i+(len(b)-i)/4+room)
 			out = d.out[:cap(d.out)]
 		}
 		x := binary.LittleEndian.Uint64(b[i:])
-		binary.LittleEndian.PutUint64(out[n:], x)
+		i += 8
 		seen |= x
 		q, s := x^lows*'"', x^lows*'\\'
-		m := ((q-lows)&^q | (s-lows)&^s | (x-lows*0x20)&^x) & highs
-		if m == 0 {
-			i += 8
+		if m := ((q-lows)&^q | (s-lows)&^s | (x-lows*0x20)&^x) & highs; m == 0 {
+			binary.LittleEndian.PutUint64(out[n:], x)
 			n += 8
 			continue
 		}
-		plain := bits.TrailingZeros64(m) >> 3
-		n += plain
-		n += putEscape(out[n:], b[i+plain])
-		i += plain + 1
+		for range 8 {
+			escape := escapes[byte(x)]
+			x >>= 8
+			binary.LittleEndian.PutUint64(out[n:], escape)
+			n += int(escape >> 56)
+		}
 	}
 	d.out = out[:n]
 	for ; i < len(b); i++ {
-		c := b[i]
-		seen |= uint64(c)
-		if c >= ' ' && c != '"' && c != '\\' {
-			d.out = append(d.out, c)
-			continue
-		}
-		var escape [longest]byte
-		d.out = append(d.out, escape[:putEscape(escape[:], c)]...)
+		seen |= uint64(b[i])
+		escape := escapes[b[i]]
+		d.out = binary.LittleEndian.AppendUint64(d.out, escape)
+		d.out = d.out[:len(d.out)-8+int(escape>>56)]
 	}
 	if seen&highs != 0 && !utf8.Valid(b) {
 		return errNotUTF8
@@ -227,26 +221,30 @@ func (d *decoder) quoteBlock(b []byte) error {
 	return nil
 }
 
-// putEscape writes the escape of a byte that needs one and returns its length.
-func putEscape(out []byte, c byte) int {
-	const hex = "0123456789abcdef"
-	_ = out[longest-1]
-	out[0] = '\\'
-	switch c {
-	case '"', '\\':
-		out[1] = c
-	case '\n':
-		out[1] = 'n'
-	case '\t':
-		out[1] = 't'
-	case '\r':
-		out[1] = 'r'
-	default:
-		out[1], out[2], out[3], out[4], out[5] = 'u', '0', '0', hex[c>>4], hex[c&15]
-		return 6
+// escapes holds for each byte how it stands in a JSON string, from the lowest byte on, and in the highest byte how long
+// that is.
+var escapes = func() (table [256]uint64) {
+	for c := range 256 {
+		escape := []byte{byte(c)}
+		switch {
+		case c == '"' || c == '\\':
+			escape = []byte{'\\', byte(c)}
+		case c == '\n':
+			escape = []byte(`\n`)
+		case c == '\t':
+			escape = []byte(`\t`)
+		case c == '\r':
+			escape = []byte(`\r`)
+		case c < ' ':
+			escape = fmt.Appendf(nil, `\u%04x`, c)
+		}
+		for i, b := range escape {
+			table[c] |= uint64(b) << (8 * i)
+		}
+		table[c] |= uint64(len(escape)) << 56
 	}
-	return 2
-}
+	return table
+}()
 
 // known writes one of protobuf's own types.
 func (d *decoder) known(p *plan, b []byte) error {

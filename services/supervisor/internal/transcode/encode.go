@@ -339,12 +339,12 @@ func (e *encoder) text(i int) (int, *fault) {
 	if lex.At(e.b, i) != '"' {
 		return 0, badParams("expected a string, got %s", e.got(i))
 	}
-	end, escaped := lex.StringEnd(e.b, i+1)
+	end, escaped, ascii := lex.StringEnd(e.b, i+1)
 	if end < 0 {
 		return 0, syntax(end)
 	}
 	body := e.b[i+1 : end-1 : end-1]
-	if !utf8.Valid(body) {
+	if !ascii && !utf8.Valid(body) {
 		return 0, badParams("not valid UTF-8")
 	}
 	if !escaped {
@@ -358,7 +358,7 @@ func (e *encoder) text(i int) (int, *fault) {
 		e.end(m)
 	} else {
 		var text []byte
-		text, paired = lex.AppendUnescaped(make([]byte, 0, len(body)), body)
+		text, paired = lex.AppendUnescaped(make([]byte, 0, len(body)+8), body)
 		e.bytes(text)
 	}
 	if !paired {

@@ -207,7 +207,7 @@ func (e *encoder) base64(i int) (int, *fault) {
 	if lex.At(e.b, i) != '"' {
 		return 0, badParams("expected a string in base64, got %s", e.got(i))
 	}
-	end, _ := lex.StringEnd(e.b, i+1)
+	end, _, _ := lex.StringEnd(e.b, i+1)
 	if end < 0 {
 		return 0, syntax(end)
 	}

@@ -6,9 +6,9 @@
 package lex
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -80,33 +80,63 @@ func PlainEnd(b []byte, i int) int {
 	return i
 }
 
-// StringEnd checks the string whose body starts at i and returns the index after its closing quote, and whether it has
-// escapes. A negative index is the complement of where it is wrong.
-func StringEnd(b []byte, i int) (end int, escaped bool) {
-	for {
-		i = PlainEnd(b, i)
-		switch At(b, i) {
-		case '"':
-			return i + 1, escaped
-		case '\\':
+// StringEnd checks the string whose body starts at i and returns the index after its closing quote. escaped says whether
+// it has escapes, ascii that it has no byte outside of ASCII; that may be false also for what follows the string.
+func StringEnd(b []byte, i int) (end int, escaped, ascii bool) {
+	var seen uint64
+	for i+8 <= len(b) {
+		x := binary.LittleEndian.Uint64(b[i:])
+		seen |= x
+		m := special(x)
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(m) >> 3
+		if b[i] == '"' {
+			return i + 1, escaped, seen&highs == 0
+		}
+		n := escapeLen(b, i)
+		if n == 0 {
+			return ^i, escaped, false
+		}
+		i += n
+		escaped = true
+	}
+	for i < len(b) {
+		c := b[i]
+		seen |= uint64(c)
+		switch {
+		case c == '"':
+			return i + 1, escaped, seen&highs == 0
+		case c == '\\' || c < 0x20:
 			n := escapeLen(b, i)
 			if n == 0 {
-				return ^i, escaped
+				return ^i, escaped, false
 			}
 			i += n
 			escaped = true
 		default:
-			return ^i, escaped
+			i++
 		}
 	}
+	return ^i, escaped, false
+}
+
+// unescaped is what the character after a backslash stands for; 0: it makes no escape, or not one of two characters.
+var unescaped = [256]byte{
+	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
 // escapeLen returns the length of the escape sequence at i, or 0 if it is none.
 func escapeLen(b []byte, i int) int {
-	switch At(b, i+1) {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	if b[i] != '\\' || i+1 >= len(b) {
+		return 0
+	}
+	if unescaped[b[i+1]] != 0 {
 		return 2
-	case 'u':
+	}
+	if b[i+1] == 'u' {
 		if _, ok := hex4(b, i+2); ok {
 			return 6
 		}
@@ -140,35 +170,42 @@ func hex4(b []byte, i int) (r rune, ok bool) {
 // paired is false.
 func AppendUnescaped(dst, body []byte) (text []byte, paired bool) {
 	paired = true
-	for {
-		i := bytes.IndexByte(body, '\\')
-		if i < 0 || i+1 >= len(body) {
-			return append(dst, body...), paired
+	// No escape is shorter than what it stands for. Words are copied whole, so up to seven bytes too many.
+	n := len(dst)
+	dst = slices.Grow(dst, len(body)+8)
+	out := dst[:cap(dst)]
+	for i := 0; i < len(body); {
+		if i+8 <= len(body) {
+			x := binary.LittleEndian.Uint64(body[i:])
+			binary.LittleEndian.PutUint64(out[n:], x)
+			s := x ^ lows*'\\'
+			m := (s - lows) &^ s & highs
+			if m == 0 {
+				i += 8
+				n += 8
+				continue
+			}
+			plain := bits.TrailingZeros64(m) >> 3
+			i += plain
+			n += plain
 		}
-		dst = append(dst, body[:i]...)
-		e := body[i+1]
-		body = body[i+2:]
-		switch e {
-		case 'b':
-			e = '\b'
-		case 'f':
-			e = '\f'
-		case 'n':
-			e = '\n'
-		case 'r':
-			e = '\r'
-		case 't':
-			e = '\t'
-		case 'u':
-			var n int
-			var whole bool
-			dst, n, whole = appendRune(dst, body)
-			body = body[n:]
-			paired = paired && whole
-			continue
+		c := body[i]
+		i++
+		if c == '\\' && i < len(body) {
+			e := body[i]
+			i++
+			if c = unescaped[e]; c == 0 {
+				end, used, whole := appendRune(out[:n], body[i:])
+				n = len(end)
+				i += used
+				paired = paired && whole
+				continue
+			}
 		}
-		dst = append(dst, e)
+		out[n] = c
+		n++
 	}
+	return out[:n], paired
 }
 
 // appendRune appends what the digits after a \u, and perhaps a second escape, stand for, and returns how many bytes they

@@ -24,7 +24,7 @@ func (s *Nesting) ValueEnd(b []byte, i, depth int) int {
 value:
 	switch c := At(b, i); c {
 	case '"':
-		if i, _ = StringEnd(b, i+1); i < 0 {
+		if i, _, _ = StringEnd(b, i+1); i < 0 {
 			return i
 		}
 	case '{', '[':
@@ -163,7 +163,7 @@ func Member(b []byte, i int) (key []byte, escaped bool, next int) {
 	if At(b, i) != '"' {
 		return nil, false, ^i
 	}
-	end, escaped := StringEnd(b, i+1)
+	end, escaped, _ := StringEnd(b, i+1)
 	if end < 0 {
 		return nil, false, end
 	}
