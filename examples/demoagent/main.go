@@ -62,8 +62,8 @@ func serve(in io.Reader, out io.Writer, f faults, logger *slog.Logger) *acp.Agen
 func usage() {
 	fmt.Fprint(os.Stderr, `demoagent speaks the Agent Client Protocol on standard input and output.
 
-A prompt that begins with a slash is a command; any other prompt plays the demo's turn, in a workspace with the files
-menu.md and check.sh. The commands:
+A prompt that begins with a slash is a command; any other prompt plays the demo's turn, which corrects a spelling in
+the file notes.md. The commands:
 
 `+commandList()+`
 Flags:

@@ -123,45 +123,45 @@ func (c *client) prompt(t *testing.T, text string) acp.StopReason {
 	return answer.StopReason
 }
 
-func TestTheDemoEditsAfterAskingRunsTheCheckAndMeetsTheWall(t *testing.T) {
-	c := &client{files: map[string]string{"/w/menu.md": "- Erl Grey\n"}, option: "allow"}
-	if got := c.prompt(t, "Correct the menu."); got != acp.StopReasonEndTurn {
+func TestTheDemoEditsAfterAskingChecksAndMeetsTheWall(t *testing.T) {
+	c := &client{files: map[string]string{"/w/notes.md": "to recieve\n"}, option: "allow"}
+	if got := c.prompt(t, "Fix the spelling."); got != acp.StopReasonEndTurn {
 		t.Errorf("the turn ended with %q, want end_turn", got)
 	}
-	if got := c.files["/w/menu.md"]; got != "- Earl Grey\n" {
-		t.Errorf("the menu is %q", got)
+	if got := c.files["/w/notes.md"]; got != "to receive\n" {
+		t.Errorf("the file is %q", got)
 	}
-	want := []string{"read menu.md", "ask", "write menu.md", "terminal sh check.sh", "wait", "output", "release", "read passwd"}
+	want := []string{"read notes.md", "ask", "write notes.md", "terminal grep -n receive notes.md", "wait", "output", "release", "read diary.md"}
 	if !slices.Equal(c.calls, want) {
 		t.Errorf("the agent asked for\n%q, want\n%q", c.calls, want)
 	}
-	if last := c.statuses[len(c.statuses)-1]; last != "read-outside failed" {
+	if last := c.statuses[len(c.statuses)-1]; last != "pry failed" {
 		t.Errorf("the last tool call ended with %q, want it refused", last)
 	}
 }
 
 func TestTheDemoLeavesTheFileAloneWhenItIsRefused(t *testing.T) {
-	c := &client{files: map[string]string{"/w/menu.md": "- Erl Grey\n"}, option: "reject"}
-	if got := c.prompt(t, "Correct the menu."); got != acp.StopReasonEndTurn {
+	c := &client{files: map[string]string{"/w/notes.md": "to recieve\n"}, option: "reject"}
+	if got := c.prompt(t, "Fix the spelling."); got != acp.StopReasonEndTurn {
 		t.Errorf("the turn ended with %q, want end_turn", got)
 	}
-	if got := c.files["/w/menu.md"]; got != "- Erl Grey\n" {
-		t.Errorf("the menu is %q", got)
+	if got := c.files["/w/notes.md"]; got != "to recieve\n" {
+		t.Errorf("the file is %q", got)
 	}
-	if slices.Contains(c.calls, "terminal sh check.sh") {
-		t.Error("the check was run all the same")
+	if len(c.calls) != 2 {
+		t.Errorf("the agent asked for %q, want it to stop after the answer", c.calls)
 	}
 }
 
 func TestCommandsReportResultsAndErrors(t *testing.T) {
 	for prompt, want := range map[string]string{
-		"/read /w/a":     "read ok: text of a\n",
-		"/read /w/none":  "read error -32602: Path escapes workspace: /w/none\n",
-		"/write /w/b hi": "write ok: done\n",
-		"/ask /w/a":      "ask ok: allow\n",
-		"/run true":      "run ok: exit 0: all is well\n\n",
-		"/flood 8 /w/a":  "flood ok: 8 reads, 72 bytes\n",
-		"/echo hello":    "echo error -32601: Method not found\n",
+		"/read /w/a":     "read ok: text of a",
+		"/read /w/none":  "read error -32602: Path escapes workspace: /w/none",
+		"/write /w/b hi": "write ok: done",
+		"/ask /w/a":      "ask ok: allow",
+		"/run true":      "run ok: exit 0: all is well\n",
+		"/flood 8 /w/a":  "flood ok: 8 reads, 72 bytes",
+		"/echo hello":    "echo error -32601: Method not found",
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			c := &client{files: map[string]string{"/w/a": "text of a"}, option: "allow"}

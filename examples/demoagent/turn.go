@@ -30,47 +30,46 @@ func (t *turn) play(ctx context.Context, prompt string) error {
 	return acp.NewInvalidParams(map[string]any{"prompt": fmt.Sprintf("there is no command /%s", name)})
 }
 
-// What the demo's turn works on. The workspace has both files.
+// What the demo's turn works on. Whoever plays the editor makes the file.
 const (
-	menuFile  = "menu.md"
-	checkFile = "check.sh"
-	outside   = "/etc/passwd"
-	misspelt  = "Erl Grey"
-	correct   = "Earl Grey"
+	notes    = "notes.md"
+	outside  = "../private/diary.md"
+	misspelt = "recieve"
+	correct  = "receive"
 )
 
-// demo reads a file, asks whether it may edit it, edits it, runs a command and reads what it must not.
+// demo reads a file, asks whether it may edit it, edits it, checks the edit with a command, and tries to read what is
+// none of its business.
 func (t *turn) demo(ctx context.Context) error {
-	menu := filepath.Join(t.session.cwd, menuFile)
-	if err := t.say(ctx, "I'll look at the menu first."); err != nil {
+	path := filepath.Join(t.session.cwd, notes)
+	if err := t.say(ctx, "I will look at "+notes+" first."); err != nil {
 		return err
 	}
-	text, err := t.readMenu(ctx, menu)
+	text, err := t.readFile(ctx, "read", path)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(text, misspelt) {
-		return fmt.Errorf("%s has no %q to correct", menu, misspelt)
-	}
-	if err := t.say(ctx, fmt.Sprintf("%q should be %q. I'll ask before I change it.", misspelt, correct)); err != nil {
-		return err
-	}
-	edited, err := t.editMenu(ctx, menu, text, strings.ReplaceAll(text, misspelt, correct))
+	edited, err := t.edit(ctx, path, text, strings.ReplaceAll(text, misspelt, correct))
 	if err != nil || !edited {
 		return err
 	}
-	if err := t.runCheck(ctx); err != nil {
+	if err := t.check(ctx, "grep -n "+correct+" "+notes); err != nil {
 		return err
 	}
-	if err := t.readOutside(ctx); err != nil {
+	if err := t.say(ctx, "Now something that I should not do."); err != nil {
 		return err
 	}
-	return t.say(ctx, "Done: the menu is correct, and its check passes.")
+	if _, err := t.readFile(ctx, "pry", filepath.Join(t.session.cwd, outside)); err != nil {
+		if _, refused := errors.AsType[*acp.RequestError](err); !refused {
+			return err
+		}
+	}
+	return t.say(ctx, "The spelling is right now.")
 }
 
-func (t *turn) readMenu(ctx context.Context, path string) (string, error) {
-	const call = acp.ToolCallId("read-menu")
-	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+menuFile, path, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
+// readFile reads a file, as a tool call that the client sees.
+func (t *turn) readFile(ctx context.Context, call acp.ToolCallId, path string) (string, error) {
+	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+filepath.Base(path), path, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
 		return "", err
 	}
 	read, err := t.conn.ReadTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
@@ -80,25 +79,22 @@ func (t *turn) readMenu(ctx context.Context, path string) (string, error) {
 	return read.Content, t.complete(ctx, call, acp.ToolContent(acp.TextBlock(read.Content)))
 }
 
-// editMenu reports whether it was allowed to.
-func (t *turn) editMenu(ctx context.Context, path, before, after string) (bool, error) {
-	const call = acp.ToolCallId("edit-menu")
-	title := "Correct " + menuFile
+// edit asks for permission and writes the file. It reports whether it was permitted.
+func (t *turn) edit(ctx context.Context, path, before, after string) (bool, error) {
+	const call = acp.ToolCallId("edit")
+	title := "Edit " + filepath.Base(path)
 	content := []acp.ToolCallContent{acp.ToolDiffContent(path, after, before)}
 	locations := []acp.ToolCallLocation{{Path: path}}
 	if err := t.update(ctx, acp.StartToolCall(call, title, acp.WithStartKind(acp.ToolKindEdit), acp.WithStartStatus(acp.ToolCallStatusPending),
 		acp.WithStartLocations(locations), acp.WithStartContent(content))); err != nil {
 		return false, err
 	}
-	outcome, err := t.ask(ctx, acp.ToolCallUpdate{
-		ToolCallId: call, Title: &title, Kind: acp.Ptr(acp.ToolKindEdit), Status: acp.Ptr(acp.ToolCallStatusPending),
-		Locations: locations, Content: content,
-	})
+	outcome, err := t.ask(ctx, acp.ToolCallUpdate{ToolCallId: call}) // the rest is known from the tool call
 	if err != nil {
 		return false, t.fail(ctx, call, err)
 	}
 	if outcome != "allow" && outcome != "always" {
-		return false, errors.Join(t.markFailed(ctx, call, fmt.Errorf("not permitted: %s", outcome)), t.say(ctx, "Then I'll leave it as it is."))
+		return false, errors.Join(t.markFailed(ctx, call, fmt.Errorf("not permitted: %s", outcome)), t.say(ctx, "Then I leave it as it is."))
 	}
 	if _, err := t.conn.WriteTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: after}); err != nil {
 		return false, t.fail(ctx, call, err)
@@ -106,15 +102,14 @@ func (t *turn) editMenu(ctx context.Context, path, before, after string) (bool, 
 	return true, t.complete(ctx, call, content...)
 }
 
-func (t *turn) runCheck(ctx context.Context) error {
-	const call = acp.ToolCallId("run-check")
-	if err := t.update(ctx, acp.StartToolCall(call, "Run "+checkFile, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusPending),
-		acp.WithStartRawInput(map[string]any{"command": "sh " + checkFile}))); err != nil {
+// check runs a shell line in a terminal, shows the terminal, and waits for it.
+func (t *turn) check(ctx context.Context, line string) error {
+	const call = acp.ToolCallId("run")
+	if err := t.update(ctx, acp.StartToolCall(call, "Run "+line, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusPending),
+		acp.WithStartRawInput(map[string]any{"command": line}))); err != nil {
 		return err
 	}
-	created, err := t.conn.CreateTerminal(ctx, acp.CreateTerminalRequest{
-		SessionId: t.session.id, Command: "sh", Args: []string{checkFile}, Cwd: &t.session.cwd, OutputByteLimit: acp.Ptr(64 << 10),
-	})
+	created, err := t.conn.CreateTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line, OutputByteLimit: acp.Ptr(64 << 10)})
 	if err != nil {
 		return t.fail(ctx, call, err)
 	}
@@ -126,24 +121,8 @@ func (t *turn) runCheck(ctx context.Context) error {
 	if err != nil {
 		return t.fail(ctx, call, err)
 	}
-	if ended.ExitCode == nil || *ended.ExitCode != 0 {
-		return t.fail(ctx, call, fmt.Errorf("the check failed: %s", output))
-	}
 	return t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusCompleted),
-		acp.WithUpdateRawOutput(map[string]any{"exitCode": *ended.ExitCode, "output": output})))
-}
-
-// readOutside tries a file that lies outside of the workspace. Being refused is what it expects.
-func (t *turn) readOutside(ctx context.Context) error {
-	const call = acp.ToolCallId("read-outside")
-	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+outside, outside, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
-		return err
-	}
-	read, err := t.conn.ReadTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: outside})
-	if err == nil {
-		return t.fail(ctx, call, fmt.Errorf("it was readable: %d bytes", len(read.Content)))
-	}
-	return errors.Join(t.markFailed(ctx, call, err), t.say(ctx, "I may not read that, and I don't need to."))
+		acp.WithUpdateRawOutput(map[string]any{"exitCode": ended.ExitCode, "signal": ended.Signal, "output": output})))
 }
 
 // finish waits for a terminal's command to end, takes its output and releases it.
@@ -182,7 +161,7 @@ func (t *turn) ask(ctx context.Context, call acp.ToolCallUpdate) (string, error)
 
 // say sends a piece of the agent's message.
 func (t *turn) say(ctx context.Context, text string) error {
-	return t.update(ctx, acp.UpdateAgentMessageText(text+"\n"))
+	return t.update(ctx, acp.UpdateAgentMessageText(text))
 }
 
 func (t *turn) complete(ctx context.Context, call acp.ToolCallId, content ...acp.ToolCallContent) error {
@@ -194,13 +173,15 @@ func (t *turn) fail(ctx context.Context, call acp.ToolCallId, err error) error {
 	return errors.Join(err, t.markFailed(ctx, call, err))
 }
 
-// markFailed tells the client that a tool call failed, with the error as its raw output.
+// markFailed tells the client that a tool call failed, in words for a person and as raw output.
 func (t *turn) markFailed(ctx context.Context, call acp.ToolCallId, err error) error {
-	raw := map[string]any{"error": err.Error()}
+	words, raw := err.Error(), map[string]any{"error": err.Error()}
 	if refused, ok := errors.AsType[*acp.RequestError](err); ok {
-		raw = map[string]any{"code": refused.Code, "message": refused.Message, "data": refused.Data}
+		words = fmt.Sprintf("%s (%d)", refused.Message, refused.Code)
+		raw = map[string]any{"code": refused.Code, "message": refused.Message}
 	}
-	return t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusFailed), acp.WithUpdateRawOutput(raw)))
+	return t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusFailed),
+		acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(words))}), acp.WithUpdateRawOutput(raw)))
 }
 
 func (t *turn) update(ctx context.Context, u acp.SessionUpdate) error {
