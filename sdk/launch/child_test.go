@@ -113,8 +113,30 @@ func TestStopKillsAProcessThatIgnoresEverythingElse(t *testing.T) {
 }
 
 func TestAChildDiesWithItsHost(t *testing.T) {
+	pid := killedHost(t, "handler")
+	if !gone(pid, 2*time.Second) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Error("the handler outlives its host, which was killed")
+	}
+}
+
+func TestAChildGivesEverythingBackThoughItsHostAndItsStderrAreGone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "closed")
+	pid := killedHost(t, "lastwords:"+file)
+	if !gone(pid, 5*time.Second) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Error("the handler outlives its host, which was killed")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("the handler was not closed: %v", err)
+	}
+}
+
+// killedHost starts a host of a handler that plays r, kills the host, and returns the handler's pid.
+func killedHost(t *testing.T, r string) (pid int) {
+	t.Helper()
 	host := exec.Command(self()[0])
-	host.Env = append(os.Environ(), role+"=host")
+	host.Env = append(os.Environ(), role+"=host:"+r)
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -122,16 +144,13 @@ func TestAChildDiesWithItsHost(t *testing.T) {
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := readPID(t, out)
+	pid = readPID(t, out)
 	if !alive(pid) {
-		t.Fatal("the handler does not run")
+		t.Error("the handler does not run")
 	}
 	_ = host.Process.Kill()
 	_ = host.Wait()
-	if !gone(pid, 2*time.Second) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		t.Error("the handler outlives its host, which was killed")
-	}
+	return pid
 }
 
 func TestAnExitIsReportedWithStatusAndLastLine(t *testing.T) {

@@ -77,6 +77,18 @@ func play(r string) {
 			select {}
 		}
 		handler.Main(h)
+	case "lastwords": // gives everything back, and logs while it does
+		h := testHandler()
+		h.Close = func() {
+			for range 100 {
+				slog.Warn("closing")
+				h.Logger.Warn("closing")
+				fmt.Fprintln(os.Stderr, "closing")
+			}
+			_ = os.WriteFile(argument, []byte("closed"), 0o600)
+		}
+		h.Logger = handler.Logger()
+		handler.Main(h)
 	case "parent": // leaves a grandchild that holds stderr, and dies
 		grandchild := exec.Command("/bin/sleep", "600")
 		grandchild.Stderr = os.Stderr
@@ -85,7 +97,7 @@ func play(r string) {
 		os.Exit(4)
 	case "host": // a host of one handler, which says the handler's pid
 		i, err := launch.Start(context.Background(), launch.Spec{
-			Name: "test", Command: self(), Env: []string{role + "=handler", noSleep},
+			Name: "test", Command: self(), Env: []string{role + "=" + argument, noSleep},
 		})
 		if err != nil {
 			fmt.Println("error", err)

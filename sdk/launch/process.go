@@ -120,14 +120,21 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-// wait reaps the process and kills what is left of its group while the group's number is still its own.
+// wait reaps the process and kills what is left of its group, while the group's number is still its own.
 func (p *process) wait() {
-	waitUnreaped(p.pid)
+	ended := waitUnreaped(p.pid)
+	if !ended { // the platform cannot wait without reaping: the group has to be left alone
+		_ = p.cmd.Wait()
+	}
 	p.mu.Lock()
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	if ended {
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	}
 	p.reaped = true
 	p.mu.Unlock()
-	_ = p.cmd.Wait()
+	if ended {
+		_ = p.cmd.Wait()
+	}
 	close(p.dead)
 }
 

@@ -1,27 +1,35 @@
 package launch
 
 import (
+	"errors"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// waitUnreaped returns when the child pid has ended, and leaves it to be reaped. The system's wait4 always reaps, so a
-// kernel queue is asked; where that fails the group is killed at once, which is right for a failed start too.
-func waitUnreaped(pid int) {
+// waitUnreaped returns when the child pid has ended, and leaves it to be reaped: until then its process group's number
+// cannot be given to anybody else. It returns false where it cannot tell. The system's wait4 always reaps, so a kernel
+// queue is asked.
+func waitUnreaped(pid int) bool {
 	queue, err := unix.Kqueue()
 	if err != nil {
-		return
+		return false
 	}
 	defer func() { _ = unix.Close(queue) }()
+	unix.CloseOnExec(queue)
 	change := unix.Kevent_t{
 		Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT, Fflags: unix.NOTE_EXIT,
 	}
 	events := make([]unix.Kevent_t, 1)
 	for {
 		n, err := unix.Kevent(queue, []unix.Kevent_t{change}, events, nil)
-		if n > 0 || (err != nil && err != syscall.EINTR) {
-			return
+		switch {
+		case n > 0:
+			return events[0].Flags&unix.EV_ERROR == 0 || events[0].Data == int64(syscall.ESRCH)
+		case errors.Is(err, syscall.ESRCH): // it is a zombie already
+			return true
+		case err != nil && !errors.Is(err, syscall.EINTR):
+			return false
 		}
 	}
 }

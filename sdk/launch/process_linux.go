@@ -8,12 +8,12 @@ import (
 )
 
 // waitUnreaped returns when the child pid has ended, and leaves it to be reaped: until then its process group's number
-// cannot be given to anybody else.
-func waitUnreaped(pid int) {
+// cannot be given to anybody else. It returns false where it cannot tell.
+func waitUnreaped(pid int) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, syscall.EINTR) {
-			return
+			return err == nil
 		}
 	}
 }
