@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs acphost in a process whose standard files are a terminal, and returns what it printed, its process id
+// and its exit status.
+func onTerminal(t *testing.T, args ...string) (output string, pid, status int) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	defer master.Close()
+	fd := int(master.Fd())
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG=/missing")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = slave.Close()
+	text, err := io.ReadAll(master) // ends with EIO when the last process has closed the terminal
+	if err != nil && !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), "\r\n", "\n"), cmd.Process.Pid, cmd.ProcessState.ExitCode()
+}
+
+func TestOnARealTerminalTheCommandTakesTheProcess(t *testing.T) {
+	output, pid, status := onTerminal(t, "run", "--", "sh", "-c", `echo "$$ $1"; exit 5`, "sh", "--login")
+	if want := fmt.Sprintf("%d --login\n", pid); output != want || status != 5 {
+		t.Errorf("output %q and status %d, want %q and 5", output, status, want)
+	}
+}
+
+func TestACommandThatCannotBeExecutedOnATerminalSaysSo(t *testing.T) {
+	folder := t.TempDir()
+	for _, c := range []struct {
+		command string
+		status  int
+		want    string
+	}{
+		{"acphost-test-no-such-command", 127, "acphost: acphost-test-no-such-command: command not found\n"},
+		{folder + "/none", 127, "acphost: " + folder + "/none: command not found\n"},
+		{folder, 126, "acphost: execute " + folder + ": "},
+	} {
+		output, _, status := onTerminal(t, "run", c.command)
+		if status != c.status || !strings.HasPrefix(output, c.want) {
+			t.Errorf("output %q and status %d, want %q and %d", output, status, c.want, c.status)
+		}
+	}
+}
+
+func TestWithoutATerminalTheCommandIsNotExecutedInPlace(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run", "echo", "in place")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG=/missing")
+	output, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != statusFailed || !strings.Contains(string(output), "/missing") {
+		t.Errorf("output %q and error %v; want the missing configuration, status 1", output, err)
+	}
+}
