@@ -67,6 +67,37 @@ func envelopeName(key []byte, escaped bool) (n name, exact bool) {
 	return nameOther, false
 }
 
+// param is a member of params that is remembered.
+type param uint8
+
+const (
+	paramOther param = iota
+	paramSession
+	paramUpdate
+)
+
+// paramName says which member of params a key names, and whether it is spelled as it should be.
+func paramName(key []byte, escaped bool) (n param, exact bool) {
+	if !escaped {
+		switch string(key) {
+		case "sessionId":
+			return paramSession, true
+		case "update":
+			return paramUpdate, true
+		}
+		if len(key) < len("update") {
+			return paramOther, false
+		}
+	}
+	if folded, exact := matches(key, escaped, "sessionId"); folded {
+		return paramSession, exact
+	}
+	if folded, exact := matches(key, escaped, "update"); folded {
+		return paramUpdate, exact
+	}
+	return paramOther, false
+}
+
 // matches says whether a key equals an ASCII name under case folding, and whether it equals it exactly.
 func matches(key []byte, escaped bool, name string) (folded, exact bool) {
 	if escaped {

@@ -170,28 +170,27 @@ func (s *Scanner) params(b []byte, i int, m *Message) (next int, problem string)
 			return next, ""
 		}
 		i = next
-		session, sessionExact := matches(key, escaped, "sessionId")
-		update, updateExact := matches(key, escaped, "update")
-		if updateExact && lex.At(b, i) == '{' {
+		n, exact := paramName(key, escaped)
+		switch {
+		case n == paramSession && exact && lex.At(b, i) == '"':
+			next, m.SessionID = scanText(b, i)
+		case n == paramUpdate && exact && lex.At(b, i) == '{':
 			var p string
 			if next, p = s.update(b, i+1, m); p != "" && problem == "" {
 				problem = p
 			}
-		} else {
+		default:
 			next = s.nesting.ValueEnd(b, i, 2)
 		}
 		if next < 0 {
 			return next, ""
 		}
-		if session {
+		switch n {
+		case paramSession:
 			if sessions++; sessions > 1 && problem == "" {
 				problem = `ambiguous params: the name "sessionId" occurs twice, in whatever case`
 			}
-			if sessionExact && b[i] == '"' {
-				m.SessionID = unquote(b[i:next])
-			}
-		}
-		if update {
+		case paramUpdate:
 			if updates++; updates > 1 && problem == "" {
 				problem = `ambiguous params: the name "update" occurs twice, in whatever case`
 			}
@@ -222,15 +221,17 @@ func (s *Scanner) update(b []byte, i int, m *Message) (next int, problem string)
 		}
 		i = next
 		kind, exact := matches(key, escaped, "sessionUpdate")
-		if next = s.nesting.ValueEnd(b, i, 3); next < 0 {
+		if kind && exact && lex.At(b, i) == '"' {
+			next, m.Update = scanText(b, i)
+		} else {
+			next = s.nesting.ValueEnd(b, i, 3)
+		}
+		if next < 0 {
 			return next, ""
 		}
 		if kind {
 			if kinds++; kinds > 1 && problem == "" {
 				problem = `ambiguous params: the name "sessionUpdate" occurs twice, in whatever case`
-			}
-			if exact && b[i] == '"' {
-				m.Update = unquote(b[i:next])
 			}
 		}
 		i = next
@@ -244,6 +245,18 @@ func (s *Scanner) update(b []byte, i int, m *Message) (next int, problem string)
 		}
 		i++
 	}
+}
+
+// scanText checks the string literal at i, and returns what it stands for.
+func scanText(b []byte, i int) (next int, text []byte) {
+	next, escaped, _ := lex.StringEnd(b, i+1)
+	if next < 0 {
+		return next, nil
+	}
+	if escaped {
+		return next, unquote(b[i:next])
+	}
+	return next, b[i+1 : next-1 : next-1]
 }
 
 // unquote returns what a valid string literal stands for: a part of it, or a copy if it has escapes. Never nil.

@@ -146,11 +146,6 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-const (
-	lows  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
 // quotePiece writes the inside of a string.
 func (d *decoder) quotePiece(b []byte) error {
 	// A long stretch that needs no escape goes by reference. Looking for one costs little, so do it once for each block.
@@ -195,8 +190,7 @@ func (d *decoder) quoteBlock(b []byte) error {
 		x := binary.LittleEndian.Uint64(b[i:])
 		i += 8
 		seen |= x
-		q, s := x^lows*'"', x^lows*'\\'
-		if m := ((q-lows)&^q | (s-lows)&^s | (x-lows*0x20)&^x) & highs; m == 0 {
+		if lex.Special(x) == 0 {
 			binary.LittleEndian.PutUint64(out[n:], x)
 			n += 8
 			continue
@@ -215,7 +209,7 @@ func (d *decoder) quoteBlock(b []byte) error {
 		d.out = binary.LittleEndian.AppendUint64(d.out, escape)
 		d.out = d.out[:len(d.out)-8+int(escape>>56)]
 	}
-	if seen&highs != 0 && !utf8.Valid(b) {
+	if seen&0x8080808080808080 != 0 && !utf8.Valid(b) {
 		return errNotUTF8
 	}
 	return nil
