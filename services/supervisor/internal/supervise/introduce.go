@@ -1,0 +1,121 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+)
+
+// introduceTimeout bounds Describe, and Configure.
+const introduceTimeout = 10 * time.Second
+
+// maxName is the longest name and version, in characters, as the contract says.
+const maxName = 64
+
+// introduction is what a handler said before its first call.
+type introduction struct {
+	describe *pluginv1.DescribeResponse
+	notes    []string
+}
+
+func (i introduction) description() string {
+	return i.describe.GetName() + " " + i.describe.GetVersion()
+}
+
+// introduce describes and configures a handler that was just started.
+func (h *Handler) introduce(ctx context.Context, inst Instance) (introduction, error) {
+	client := pluginv1.NewPluginServiceClient(inst)
+	describe, err := call(ctx, func(ctx context.Context) (*pluginv1.DescribeResponse, error) {
+		return client.Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: h.opts.Version})
+	})
+	if err != nil {
+		return introduction{}, fmt.Errorf("it does not describe itself: %w", ended(inst, err))
+	}
+	if err := check(describe); err != nil {
+		return introduction{}, err
+	}
+	if before := h.Describe(); before != nil {
+		if err := same(before, describe); err != nil {
+			return introduction{}, final{err}
+		}
+	}
+	req := &pluginv1.ConfigureRequest{}
+	if h.opts.Configure != nil {
+		req = proto.CloneOf(h.opts.Configure)
+	}
+	req.ValidateOnly = h.sidecar
+	configured, err := call(ctx, func(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
+		return client.Configure(ctx, req)
+	})
+	if err != nil {
+		return introduction{}, fmt.Errorf("it refuses its settings: %w", ended(inst, err))
+	}
+	return introduction{describe: describe, notes: configured.GetNotes()}, nil
+}
+
+// check holds a handler to the contract.
+func check(d *pluginv1.DescribeResponse) error {
+	for _, f := range []struct{ what, value string }{{"name", d.GetName()}, {"version", d.GetVersion()}} {
+		if n := utf8.RuneCountInString(f.value); n == 0 || n > maxName {
+			return fmt.Errorf("it describes itself with a %s of %d characters: 1 to %d are allowed", f.what, n, maxName)
+		}
+	}
+	if len(d.GetServices()) == 0 {
+		return errors.New("it describes itself without a service: there is nothing to call")
+	}
+	return nil
+}
+
+// same refuses a handler that came back as another one: the routes were made for what it served at first.
+func same(before, now *pluginv1.DescribeResponse) error {
+	was, is := slices.Sorted(slices.Values(before.GetServices())), slices.Sorted(slices.Values(now.GetServices()))
+	if !slices.Equal(was, is) {
+		return fmt.Errorf("it came back with other services (%s) than it had at first (%s): restart acphost to route to them",
+			strings.Join(is, ", "), strings.Join(was, ", "))
+	}
+	if !bytes.Equal(before.GetDescriptorSet(), now.GetDescriptorSet()) {
+		return errors.New("it came back with other descriptors than it had at first: restart acphost to route by them")
+	}
+	return nil
+}
+
+// call makes one call with a deadline, and drops gRPC's words around the handler's.
+func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, introduceTimeout)
+	defer cancel()
+	answer, err := do(ctx)
+	if err == nil {
+		return answer, nil
+	}
+	var none T
+	if s, ok := status.FromError(err); ok {
+		if s.Code() == codes.DeadlineExceeded {
+			return none, fmt.Errorf("no answer within %s", introduceTimeout)
+		}
+		return none, errors.New(s.Message())
+	}
+	return none, err
+}
+
+// ended is the better reason where the handler ended while it was called.
+func ended(inst Instance, err error) error {
+	select {
+	case <-inst.Done():
+		if inst.Err() != nil {
+			return inst.Err()
+		}
+	default:
+	}
+	return err
+}

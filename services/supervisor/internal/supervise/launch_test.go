@@ -1,0 +1,141 @@
+package supervise
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	"github.com/acphost/acphost/sdk/handler"
+	"github.com/acphost/acphost/sdk/launch"
+)
+
+// This test binary is a handler as well, where go-plugin's cookie is in its environment.
+func TestMain(m *testing.M) {
+	if os.Getenv(launch.CookieKey) != "" {
+		handler.Main(handler.Handler{
+			Name: "test-fs", Version: "1",
+			Services: []string{fsv1.FileSystemService_ServiceDesc.ServiceName},
+			Register: func(s grpc.ServiceRegistrar) {
+				fsv1.RegisterFileSystemServiceServer(s, fsv1.UnimplementedFileSystemServiceServer{})
+			},
+		})
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// realHandler supervises this test binary, from a copy of its own.
+func realHandler(t *testing.T) (h *Handler, program string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(t.TempDir(), "handler")
+	if err := os.Link(self, program); err != nil {
+		copyFile(t, self, program)
+	}
+	h = New(Options{Name: "fs", Spec: launch.Spec{
+		Name: "fs", Command: []string{program}, Env: []string{"GORACE=atexit_sleep_ms=0"}, StopGrace: 2 * time.Second,
+	}})
+	h.Start(t.Context())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := h.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := h.Ready(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	return h, program
+}
+
+func TestARealHandlerThatIsKilledComesBack(t *testing.T) {
+	h, _ := realHandler(t)
+	before := h.Status()
+	if before.GetDescription() != "test-fs 1" || !before.GetMutualTls() || len(before.GetSha256()) != 64 {
+		t.Errorf("status = %v", before)
+	}
+	h.Hold(strings.Repeat("0", 32))
+	conn, err := h.Conn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst := conn.(Instance)
+	if err := syscall.Kill(int(before.GetPid()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-inst.Done()
+	if err := h.Ready(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	if now := h.Status(); now.GetPid() == before.GetPid() || now.GetRestarts() != 1 {
+		t.Errorf("status = %v, want another process", now)
+	}
+}
+
+func TestARealProgramThatIsReplacedIsNotStarted(t *testing.T) {
+	h, program := realHandler(t)
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := h.Conn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(int(h.Status().GetPid()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-conn.(Instance).Done()
+	<-h.Done() // it has failed
+	if err := h.Ready(deadline(t)); err == nil || !strings.Contains(err.Error(), "swap") {
+		t.Errorf("error = %v, want that it is a swap", err)
+	}
+}
+
+func TestAProgramThatIsNotThereFailsTheFirstStart(t *testing.T) {
+	h := New(Options{Name: "fs", Spec: launch.Spec{Name: "fs", Command: []string{"/no/such/program"}}})
+	h.Start(t.Context())
+	<-h.Done()
+	err := h.Ready(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "handler fs has failed: ") || strings.Count(err.Error(), "handler fs") != 1 {
+		t.Errorf("error = %v, want the handler's name once, and why", err)
+	}
+}
+
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,310 @@
+// Package supervise keeps one handler running: it starts it or dials it, introduces itself, watches its health, and
+// starts it again when it ends, until that is hopeless or somebody says stop.
+//
+// It knows a handler as a connection with a life (Instance) that serves the PluginService. It does not know what else
+// the handler serves, nor who calls it: callers ask for the connection of the moment and get it, or are told at once why
+// there is none. Nothing is queued and nothing is tried again, since a write is not idempotent.
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/launch"
+)
+
+// A handler's states, under short names.
+const (
+	Starting = supervisorv1.HandlerState_HANDLER_STATE_STARTING
+	Ready    = supervisorv1.HandlerState_HANDLER_STATE_READY
+	Backoff  = supervisorv1.HandlerState_HANDLER_STATE_BACKOFF
+	Failed   = supervisorv1.HandlerState_HANDLER_STATE_FAILED
+	Stopping = supervisorv1.HandlerState_HANDLER_STATE_STOPPING
+	Stopped  = supervisorv1.HandlerState_HANDLER_STATE_STOPPED
+)
+
+// stopSlack is how much longer than its context Stop waits, so that a killed process can be waited for.
+const stopSlack = 5 * time.Second
+
+// Instance is a handler that runs. *launch.Instance is one; each method's promise is written there.
+type Instance interface {
+	grpc.ClientConnInterface
+	// Ping asks for the handler's health; an error is a miss.
+	Ping(ctx context.Context) error
+	// Done is closed when the process has ended or the connection is lost.
+	Done() <-chan struct{}
+	// Err says why, after Done.
+	Err() error
+	// PID is 0 for a sidecar.
+	PID() int
+	// Digest is the program's; empty for a sidecar.
+	Digest() string
+	MutualTLS() bool
+	// Stop ends it, at once if ctx is over, and returns soon after that in every case.
+	Stop(ctx context.Context) error
+}
+
+// Options say which handler to keep running.
+type Options struct {
+	// Name is the handler's name in the configuration. Required.
+	Name string
+	// Kind is what the handler is configured to answer: "fs", "terminal", "permission", "extension". For logs.
+	Kind string
+	// Spec starts or dials it.
+	Spec launch.Spec
+	// Configure is sent after each start, to a sidecar with validate_only. Nil: empty settings.
+	Configure *pluginv1.ConfigureRequest
+	// Version is the supervisor's, sent with Describe. May be empty.
+	Version string
+	// OnChange is called after each change of state, in order, from the handler's own goroutine: it must return soon
+	// and must not call Stop. Nil: nobody is told.
+	OnChange func(*supervisorv1.HandlerStatus)
+	// Logger takes the changes of state. Nil: nothing is logged.
+	Logger *slog.Logger
+	// Start replaces launch.Start. pin is the digest that the program must have; empty: any. An error that wraps a
+	// *SwappedError says that it has another one.
+	Start func(ctx context.Context, pin string) (Instance, error)
+}
+
+// Handler is a handler that is kept running. All methods are safe for concurrent use.
+type Handler struct {
+	name     string
+	opts     Options
+	log      *slog.Logger
+	sidecar  bool
+	launched func(ctx context.Context, pin string) (Instance, error)
+
+	done chan struct{} // closed when the goroutine of Start has ended
+
+	mu       sync.Mutex
+	state    supervisorv1.HandlerState  // guarded by mu, as is all that follows
+	since    time.Time                  // of state
+	changed  chan struct{}              // closed and replaced at each change of state
+	cause    error                      // why it is not ready, or why it last ended
+	current  *attached                  // the one that is ready; nil: none
+	describe *pluginv1.DescribeResponse // of the first start
+	last     last                       // of the latest instance
+	pin      string                     // the digest of the first start
+	restarts uint64
+	scopes   map[string]bool
+	cancel   context.CancelFunc // ends the goroutine of Start; nil: not started
+	stopCtx  context.Context    // of the first Stop; nil: none
+}
+
+// last is what is shown of the latest instance.
+type last struct {
+	description string
+	notes       []string
+	mutualTLS   bool
+	pid         int
+}
+
+// New makes a handler. Nothing is started.
+func New(o Options) *Handler {
+	h := &Handler{
+		name: o.Name, opts: o, log: o.Logger, sidecar: o.Spec.Address != "", launched: o.Start,
+		done: make(chan struct{}), changed: make(chan struct{}), since: time.Now(), scopes: map[string]bool{},
+		state: Starting, // what it will do as soon as it may
+	}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	h.log = h.log.With("handler", o.Name)
+	if h.launched == nil {
+		h.launched = starter(o.Spec)
+	}
+	return h
+}
+
+// Start begins to keep the handler running and returns at once. It lives until Stop: ctx lends its values only. A second
+// call, or one after Stop, does nothing.
+func (h *Handler) Start(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cancel != nil || h.stopCtx != nil {
+		return
+	}
+	ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(h.done)
+		h.run(ctx)
+	}()
+}
+
+// Ready waits until the handler is ready. It returns why it never will be: its first start failed, it ended too often,
+// it was stopped; or that ctx ended first.
+func (h *Handler) Ready(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		state, cause, changed := h.stateLocked(), h.cause, h.changed
+		h.mu.Unlock()
+		switch state {
+		case Ready:
+			return nil
+		case Failed, Stopping, Stopped:
+			return &Unavailable{Name: h.name, State: state, Cause: cause}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", &Unavailable{Name: h.name, State: state, Cause: cause}, context.Cause(ctx))
+		}
+	}
+}
+
+// Conn returns the connection to the handler as it runs now. It never waits: an error is an *Unavailable. The connection
+// is good for as long as this run of the handler: ask again for each call.
+func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch state := h.stateLocked(); {
+	case state == Ready:
+		return h.current.Instance, nil
+	case h.current != nil:
+		return nil, &Unavailable{Name: h.name, State: state, Cause: h.current.Err()}
+	default:
+		return nil, &Unavailable{Name: h.name, State: state, Cause: h.cause}
+	}
+}
+
+// Describe returns what the handler said of itself at its first start; nil before. It must not be changed.
+func (h *Handler) Describe() *pluginv1.DescribeResponse {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.describe
+}
+
+// Hold keeps what the handler has of a scope alive, in this run of it and in every later one, until Drop. It does not
+// wait for the handler. Holding a scope twice is the same as once.
+func (h *Handler) Hold(scope string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.scopes[scope] {
+		return
+	}
+	h.scopes[scope] = true
+	if h.current != nil {
+		h.current.hold(scope)
+	}
+}
+
+// Drop ends Hold: 10 s later the handler releases what it has of the scope.
+func (h *Handler) Drop(scope string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.scopes, scope)
+	if h.current != nil {
+		h.current.drop(scope)
+	}
+}
+
+// Status is what an operator sees. Its methods are for who knows the routes to fill in.
+func (h *Handler) Status() *supervisorv1.HandlerStatus {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.statusLocked()
+}
+
+// Done is closed when the handler was started and is kept running no longer: it has failed, or was stopped.
+func (h *Handler) Done() <-chan struct{} { return h.done }
+
+// Stop ends the handler as Instance.Stop does, and waits. It returns soon after ctx is over in every case; an error says
+// that a process may be left. It may be called again, by several at once, and before Start.
+func (h *Handler) Stop(ctx context.Context) error {
+	h.mu.Lock()
+	if h.stopCtx == nil {
+		h.stopCtx = ctx
+	}
+	if h.cancel == nil {
+		h.setLocked(Stopped, nil)
+		h.mu.Unlock()
+		return nil
+	}
+	h.cancel()
+	h.mu.Unlock()
+
+	select {
+	case <-h.done:
+	case <-ctx.Done():
+		timer := time.NewTimer(stopSlack)
+		defer timer.Stop()
+		select {
+		case <-h.done:
+		case <-timer.C:
+			return fmt.Errorf("stop handler %s: it has not ended", h.name)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var left *notStopped
+	if errors.As(h.cause, &left) {
+		return left.error
+	}
+	h.setLocked(Stopped, h.cause) // where it had failed before
+	return nil
+}
+
+// notStopped is the cause of a Stopped handler whose process may be left.
+type notStopped struct{ error }
+
+func (n *notStopped) Unwrap() error { return n.error }
+
+// stateLocked is the state, and Backoff for an instance whose end was not worked on yet.
+func (h *Handler) stateLocked() supervisorv1.HandlerState {
+	if h.current != nil {
+		select {
+		case <-h.current.Done():
+			return Backoff
+		default:
+		}
+	}
+	return h.state
+}
+
+func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
+	s := &supervisorv1.HandlerStatus{
+		Name: h.name, State: h.state, Description: h.last.description, Command: h.opts.Spec.Command,
+		Address: h.opts.Spec.Address, Sha256: h.pin, MutualTls: h.last.mutualTLS, Restarts: h.restarts,
+		Since: timestamppb.New(h.since), Notes: h.last.notes,
+	}
+	if h.current != nil || h.state == Stopping {
+		s.Pid = int64(h.last.pid)
+	}
+	if h.cause != nil {
+		s.Error = h.cause.Error()
+	}
+	return s
+}
+
+// set changes the state, tells who waits, and then who wants to know.
+func (h *Handler) set(state supervisorv1.HandlerState, cause error) {
+	h.mu.Lock()
+	h.setLocked(state, cause)
+	status := h.statusLocked()
+	h.mu.Unlock()
+	h.tell(status)
+}
+
+func (h *Handler) setLocked(state supervisorv1.HandlerState, cause error) {
+	h.cause = cause
+	if h.state != state {
+		h.state, h.since = state, time.Now()
+	}
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+func (h *Handler) tell(status *supervisorv1.HandlerStatus) {
+	if h.opts.OnChange != nil {
+		h.opts.OnChange(status)
+	}
+}

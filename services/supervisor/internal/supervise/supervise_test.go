@@ -1,0 +1,540 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/launch"
+)
+
+// supervised runs a test in a bubble of fake time, with a handler made of fakes that is stopped at the end.
+func supervised(t *testing.T, fakes []*fake, test func(t *testing.T, h *Handler, f *fleet), change ...func(*Options)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		for _, f := range fakes {
+			if f != nil {
+				f.done = make(chan struct{}) // a channel belongs to the bubble that it was made in
+			}
+		}
+		f := &fleet{fakes: fakes}
+		o := Options{Name: "fs", Start: f.start, Spec: launch.Spec{Command: []string{"/bin/faked"}}}
+		for _, c := range change {
+			c(&o)
+		}
+		h := New(o)
+		h.Start(t.Context())
+		test(t, h, f)
+		if err := h.Stop(context.Background()); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		<-h.Done()
+	})
+}
+
+func sidecar(o *Options) { o.Spec = launch.Spec{Address: "unix:///faked"} }
+
+func wantState(t *testing.T, h *Handler, want supervisorv1.HandlerState) {
+	t.Helper()
+	synctest.Wait()
+	if got := h.Status(); got.GetState() != want {
+		t.Fatalf("state = %v (%s), want %v", got.GetState(), got.GetError(), want)
+	}
+}
+
+func TestAHandlerBecomesReady(t *testing.T) {
+	f := newFake()
+	f.digest = "abc"
+	f.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+		return &pluginv1.ConfigureResponse{Notes: []string{"no rule file"}}, nil
+	}
+	settings := &pluginv1.ConfigureRequest{Settings: &structpb.Struct{}, Host: &pluginv1.Host{Instance: "x"}}
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, fl *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if conn, err := h.Conn(); err != nil || conn != Instance(f) {
+			t.Errorf("conn = %v, %v, want the instance", conn, err)
+		}
+		if h.Describe().GetName() != "faked" {
+			t.Errorf("describe = %v", h.Describe())
+		}
+		got := h.Status()
+		if got.GetState() != Ready || got.GetDescription() != "faked 1" || got.GetPid() != 4711 || got.GetSha256() != "abc" ||
+			!got.GetMutualTls() || got.GetRestarts() != 0 || got.GetError() != "" || !slices.Equal(got.GetNotes(), []string{"no rule file"}) {
+			t.Errorf("status = %v", got)
+		}
+		if len(f.configured) != 1 || f.configured[0].GetHost().GetInstance() != "x" || f.configured[0].GetValidateOnly() {
+			t.Errorf("configured with %v, want once, in earnest", f.configured)
+		}
+	}, func(o *Options) { o.Configure = settings })
+	if settings.GetValidateOnly() {
+		t.Error("the caller's request was changed")
+	}
+}
+
+func TestASidecarOnlyValidatesItsSettings(t *testing.T) {
+	f := newFake()
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.configured) != 1 || !f.configured[0].GetValidateOnly() {
+			t.Errorf("configured with %v, want validate_only", f.configured)
+		}
+	}, sidecar)
+}
+
+func TestAFailedFirstStartIsFinalAndSaysWhy(t *testing.T) {
+	refused := newFake()
+	refused.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+		return nil, status.Error(codes.InvalidArgument, "settings.max_bytes: unknown")
+	}
+	silent := newFake()
+	silent.describes = func(ctx context.Context) error { <-ctx.Done(); return status.FromContextError(ctx.Err()).Err() }
+	nameless := newFake()
+	nameless.describe = &pluginv1.DescribeResponse{Version: "1", Services: []string{"x"}}
+	idle := newFake()
+	idle.describe = &pluginv1.DescribeResponse{Name: "x", Version: "1"}
+	dying := newFake()
+	dying.describes = func(context.Context) error { dying.end(errCrash); return status.Error(codes.Unavailable, "EOF") }
+	for name, tc := range map[string]struct {
+		fake *fake
+		why  string
+	}{
+		"it does not start":               {nil, errStart.Error()},
+		"it refuses its settings":         {refused, "settings.max_bytes: unknown"},
+		"it does not answer Describe":     {silent, "no answer within 10s"},
+		"it has no name":                  {nameless, "name"},
+		"it has no service":               {idle, "without a service"},
+		"it crashes while it is asked":    {dying, errCrash.Error()},
+		"and a sidecar that is not there": {nil, errStart.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := func(o *Options) {
+				if strings.Contains(name, "sidecar") {
+					sidecar(o)
+				}
+			}
+			supervised(t, []*fake{tc.fake}, func(t *testing.T, h *Handler, fl *fleet) {
+				err := h.Ready(t.Context())
+				var unavailable *Unavailable
+				if !errors.As(err, &unavailable) || unavailable.State != Failed || unavailable.Name != "fs" || !strings.Contains(err.Error(), tc.why) {
+					t.Fatalf("error = %v, want that handler fs failed and %q", err, tc.why)
+				}
+				time.Sleep(time.Hour)
+				wantState(t, h, Failed)
+				if fl.count() != 1 {
+					t.Errorf("%d starts, want 1", fl.count())
+				}
+				if tc.fake != nil && !slices.Equal(tc.fake.stopped(), []bool{true}) {
+					t.Errorf("stops = %v, want one, at once", tc.fake.stopped())
+				}
+			}, change)
+		})
+	}
+}
+
+func TestAnEndedHandlerIsStartedAgain(t *testing.T) {
+	first, second := newFake(), newFake()
+	first.digest = "abc"
+	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, fl *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		if _, err := h.Conn(); err == nil {
+			t.Error("the connection of an ended handler was handed out")
+		}
+		wantState(t, h, Backoff)
+		_, err := h.Conn()
+		var unavailable *Unavailable
+		if !errors.As(err, &unavailable) || unavailable.State != Backoff || !errors.Is(err, errCrash) {
+			t.Errorf("error = %v, want Unavailable, BACKOFF and the cause", err)
+		}
+		if s := status.Convert(err); s.Code() != codes.Unavailable || strings.Contains(s.Message(), "panic") {
+			t.Errorf("as gRPC: %v, want UNAVAILABLE without the cause", s)
+		}
+		if err := h.Ready(t.Context()); err != nil { // waits for the restart
+			t.Fatal(err)
+		}
+		if conn, err := h.Conn(); err != nil || conn != Instance(second) {
+			t.Errorf("conn = %v, %v, want the second instance", conn, err)
+		}
+		if got := h.Status(); got.GetRestarts() != 1 || !strings.Contains(got.GetError(), "panic") {
+			t.Errorf("status = %v, want one restart and why it last ended", got)
+		}
+		if len(second.configured) != 1 {
+			t.Error("the restarted handler was not configured")
+		}
+		if want := []string{"", "abc"}; !slices.Equal(fl.pins, want) {
+			t.Errorf("pins = %q, want %q", fl.pins, want)
+		}
+	})
+}
+
+func TestFiveEndsWithinAMinuteAreEnough(t *testing.T) {
+	var fakes []*fake
+	for range 5 {
+		fakes = append(fakes, newFake())
+	}
+	supervised(t, fakes, func(t *testing.T, h *Handler, fl *fleet) {
+		for i, f := range fakes {
+			if err := h.Ready(t.Context()); err != nil {
+				t.Fatalf("start %d: %v", i+1, err)
+			}
+			f.end(errCrash)
+			synctest.Wait()
+		}
+		wantState(t, h, Failed)
+		time.Sleep(time.Hour)
+		if err := h.Ready(t.Context()); err == nil || fl.count() != 5 {
+			t.Errorf("ready = %v after %d starts, want failed after 5", err, fl.count())
+		}
+	})
+}
+
+func TestSlowEndsAreNeverEnough(t *testing.T) {
+	var fakes []*fake
+	for range 30 {
+		fakes = append(fakes, newFake())
+	}
+	supervised(t, fakes, func(t *testing.T, h *Handler, fl *fleet) {
+		for i, f := range fakes[:29] {
+			if err := h.Ready(t.Context()); err != nil {
+				t.Fatalf("start %d: %v", i+1, err)
+			}
+			time.Sleep(16 * time.Second)
+			f.end(errCrash)
+			synctest.Wait()
+		}
+		if err := h.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASidecarThatIsAwayIsTriedForEver(t *testing.T) {
+	fakes := []*fake{newFake()}
+	for range 200 {
+		fakes = append(fakes, nil)
+	}
+	back := newFake()
+	fakes = append(fakes, back)
+	supervised(t, fakes, func(t *testing.T, h *Handler, fl *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fakes[0].end(errors.New("the connection is lost"))
+		began := time.Now()
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 201*30*time.Second {
+			t.Errorf("200 tries took %s, more than 30 s each", took)
+		}
+		if len(back.configured) != 1 {
+			t.Error("the sidecar was not described and configured again")
+		}
+	}, sidecar)
+}
+
+func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for failures := range 100 {
+		want := maxBackoff
+		if failures < 8 {
+			want = minBackoff << failures
+		}
+		for range 100 {
+			got := backoff(failures)
+			if got < min(want, maxBackoff) || got > min(want*3/2, maxBackoff) {
+				t.Fatalf("after %d failures: %s, want %s to one and a half of it, 30 s at most", failures, got, want)
+			}
+			if failures == 3 {
+				seen[got] = true
+			}
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d different delays in 100: no jitter", len(seen))
+	}
+}
+
+func TestTwoMissedHealthChecksInARowEndAHandler(t *testing.T) {
+	first, second := newFake(), newFake()
+	pings := 0
+	first.ping = func(ctx context.Context) error {
+		switch pings++; pings {
+		case 2, 4, 5: // one miss is forgiven
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(26900 * time.Millisecond)
+		wantState(t, h, Ready)
+		time.Sleep(200 * time.Millisecond) // the fifth began at 25 s and had until 27 s
+		wantState(t, h, Backoff)
+		if !slices.Equal(first.stopped(), []bool{true}) {
+			t.Errorf("stops = %v, want one, at once: it may be stopped", first.stopped())
+		}
+		if got := h.Status().GetError(); !strings.Contains(got, "health") {
+			t.Errorf("error = %q, want that it missed its health checks", got)
+		}
+		if err := h.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAHandlerThatComesBackAsAnotherOneHasFailed(t *testing.T) {
+	services := newFake()
+	services.describe = &pluginv1.DescribeResponse{Name: "faked", Version: "2", Services: []string{"acphost.fs.v1.FileSystemService", "more"}}
+	descriptors := newFake()
+	descriptors.describe = &pluginv1.DescribeResponse{Name: "faked", Version: "2", Services: []string{"acphost.fs.v1.FileSystemService"}, DescriptorSet: []byte{1}}
+	for name, tc := range map[string]struct {
+		second *fake
+		why    string
+	}{
+		"other services":    {services, "other services"},
+		"other descriptors": {descriptors, "other descriptors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := newFake()
+			supervised(t, []*fake{first, tc.second}, func(t *testing.T, h *Handler, fl *fleet) {
+				if err := h.Ready(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				first.end(errCrash)
+				synctest.Wait()
+				if err := h.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), tc.why) {
+					t.Errorf("error = %v, want %q", err, tc.why)
+				}
+				if len(tc.second.stopped()) != 1 {
+					t.Error("it was left running")
+				}
+			})
+		})
+	}
+}
+
+func TestAnotherProgramIsASwapAndNotARestart(t *testing.T) {
+	first := newFake()
+	calls := 0
+	supervised(t, nil, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		synctest.Wait()
+		if err := h.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "swap") {
+			t.Errorf("error = %v, want that it is a swap", err)
+		}
+		wantState(t, h, Failed)
+	}, func(o *Options) {
+		first.done = make(chan struct{})
+		o.Start = func(context.Context, string) (Instance, error) {
+			if calls++; calls == 1 {
+				return first, nil
+			}
+			return nil, &SwappedError{Program: "/bin/faked", Want: "a", Got: "b"}
+		}
+	})
+}
+
+func TestScopesAreHeldInEveryInstanceUntilTheyAreDropped(t *testing.T) {
+	first, second := newFake(), newFake()
+	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, _ *fleet) {
+		h.Hold("early") // before it is ready
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Hold("a")
+		h.Hold("a")
+		h.Hold("b")
+		synctest.Wait()
+		if got, want := first.scopes(), []string{"a", "b", "early"}; !slices.Equal(got, want) {
+			t.Fatalf("held = %q, want %q", got, want)
+		}
+		h.Drop("b")
+		synctest.Wait()
+		if got, want := first.scopes(), []string{"a", "early"}; !slices.Equal(got, want) {
+			t.Errorf("held after a drop = %q, want %q", got, want)
+		}
+		first.end(errCrash)
+		synctest.Wait()
+		h.Drop("early") // while there is none
+		h.Hold("late")
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got, want := second.scopes(), []string{"a", "late"}; !slices.Equal(got, want) {
+			t.Errorf("held after a restart = %q, want %q", got, want)
+		}
+		if got := first.scopes(); len(got) != 0 {
+			t.Errorf("held in the ended one: %q", got)
+		}
+	})
+}
+
+func TestAHoldThatEndsIsOpenedAgainInTime(t *testing.T) {
+	f := newFake()
+	f.holdErr = status.Error(codes.Internal, "once")
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Hold("a")
+		synctest.Wait()
+		f.mu.Lock()
+		f.holdErr = nil
+		f.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := f.scopes(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("held = %q, want it opened again", got)
+		}
+	})
+}
+
+func TestAHandlerWithoutHoldIsLeftInPeace(t *testing.T) {
+	f := newFake()
+	f.holdErr = status.Error(codes.Unimplemented, "unknown method Hold")
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Hold("a")
+		time.Sleep(time.Hour)
+		if f.opened != 1 {
+			t.Errorf("Hold was called %d times, want once", f.opened)
+		}
+	})
+}
+
+func TestStopWhileItStartsCutsTheStartShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Name: "fs", Start: func(ctx context.Context, _ string) (Instance, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		h.Start(t.Context())
+		synctest.Wait()
+		if err := h.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantState(t, h, Stopped)
+		if err := h.Ready(t.Context()); err == nil {
+			t.Error("ready after it was stopped")
+		}
+	})
+}
+
+func TestStopWhileItWaitsToStartAgainReturnsAtOnce(t *testing.T) {
+	first := newFake()
+	supervised(t, []*fake{first, newFake()}, func(t *testing.T, h *Handler, fl *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		wantState(t, h, Backoff)
+		if err := h.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		wantState(t, h, Stopped)
+		if fl.count() != 1 {
+			t.Errorf("%d starts, want 1", fl.count())
+		}
+	})
+}
+
+func TestStopGivesTheHandlerTheTimeOfItsContext(t *testing.T) {
+	f := newFake()
+	f.stop = func(ctx context.Context) error { <-ctx.Done(); return nil }
+	var states []supervisorv1.HandlerState
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := h.Stop(ctx); err != nil || time.Since(began) != 3*time.Second {
+			t.Errorf("stop = %v after %s, want nil after 3 s", err, time.Since(began))
+		}
+		if !slices.Equal(f.stopped(), []bool{false}) {
+			t.Errorf("stops = %v, want one, with time", f.stopped())
+		}
+	}, func(o *Options) {
+		o.OnChange = func(s *supervisorv1.HandlerStatus) { states = append(states, s.GetState()) }
+	})
+	if want := []supervisorv1.HandlerState{Starting, Ready, Stopping, Stopped}; !slices.Equal(states, want) {
+		t.Errorf("states = %v, want %v", states, want)
+	}
+}
+
+func TestStopSaysWhatMayBeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.stop = func(context.Context) error { return errors.New("process 4711 does not end") }
+		h := New(Options{Name: "fs", Start: func(context.Context, string) (Instance, error) { return f, nil }})
+		h.Start(t.Context())
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "4711") {
+			t.Errorf("error = %v, want the process that is left", err)
+		}
+		if err := h.Stop(t.Context()); err == nil {
+			t.Error("the second Stop forgot it")
+		}
+	})
+}
+
+func TestAHandlerThatWasNeverStartedIsStoppedAtOnce(t *testing.T) {
+	h := New(Options{Name: "fs"})
+	if err := h.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h.Start(t.Context())
+	if got := h.Status().GetState(); got != Stopped {
+		t.Errorf("state = %v, want stopped", got)
+	}
+}
+
+func TestReadyEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Name: "fs", Start: func(ctx context.Context, _ string) (Instance, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		h.Start(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		err := h.Ready(ctx)
+		var unavailable *Unavailable
+		if !errors.As(err, &unavailable) || unavailable.State != Starting || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v, want that it is being started, and the deadline", err)
+		}
+		if err := h.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
