@@ -1,0 +1,41 @@
+package gemini
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Command is the command line of the Gemini CLI that "npm ci" installs in test/peers, in ACP mode.
+func Command(t testing.TB) []string {
+	t.Helper()
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("the test's own folder is not known")
+	}
+	cli := filepath.Join(filepath.Dir(file), "..", "peers", "node_modules", "@google", "gemini-cli", "bundle", "gemini.js")
+	if _, err := os.Stat(cli); err != nil {
+		t.Fatalf("Gemini CLI is not installed; run \"make test-deps\": %v", err)
+	}
+	return []string{"node", cli, "--acp"}
+}
+
+// Env is an environment in which the CLI asks nobody anything and talks to nobody but the server: a home of its own, a key
+// that means nothing, and no relaunch.
+func (s *Server) Env(t testing.TB) []string {
+	t.Helper()
+	home := t.TempDir()
+	settings := filepath.Join(home, ".gemini", "settings.json")
+	if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false}}`
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + t.TempDir(), "LANG=C.UTF-8",
+		"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=" + s.URL, "GEMINI_CLI_NO_RELAUNCH=1", "GEMINI_CLI_TRUST_WORKSPACE=true",
+	}
+}

@@ -1,0 +1,143 @@
+// Package gemini is Gemini's model API with a script in place of a model, so that Gemini CLI can be driven offline. It
+// serves what the CLI calls: generateContent, streamGenerateContent (server-sent events) and countTokens.
+package gemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Step is what the model says next: words, and the tools that it calls.
+type Step struct {
+	Text  string
+	Calls []Call
+}
+
+// Call is a call of one of the CLI's tools: "write_file", "replace", "read_file", "run_shell_command".
+type Call struct {
+	Name string         `json:"name"`
+	Args map[string]any `json:"args"`
+}
+
+// Server plays a script. It is safe for concurrent use.
+type Server struct {
+	// URL is for GOOGLE_GEMINI_BASE_URL.
+	URL string
+
+	mu      sync.Mutex
+	steps   []Step
+	asked   []Request
+	strange []string
+}
+
+// Request is one request that carried tools, which is how the CLI's conversation is told from its other questions.
+type Request struct {
+	Model    string
+	Contents json.RawMessage // the conversation so far, tool results included
+}
+
+// Serve starts a server on the loopback that plays the steps in order, one for each request of the conversation. After
+// the last it says "Done.". It stops when the test ends.
+func Serve(t testing.TB, steps ...Step) *Server {
+	t.Helper()
+	s := &Server{steps: steps}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
+	web.Start()
+	t.Cleanup(web.Close)
+	s.URL = web.URL
+	return s
+}
+
+// Requests are the conversation's requests so far.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.asked...)
+}
+
+// Strange are requests that the server does not know, for a test to see why nothing happens.
+func (s *Server) Strange() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.strange...)
+}
+
+// ServeHTTP implements http.Handler: POST /v1beta/models/MODEL:METHOD.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the caller has gone
+	}
+	path := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	model, method, _ := strings.Cut(path, ":")
+	switch method {
+	case "streamGenerateContent":
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", s.answer(model, body))
+	case "generateContent":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(s.answer(model, body))
+	case "countTokens":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"totalTokens":10}`)
+	default:
+		s.mu.Lock()
+		s.strange = append(s.strange, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		http.Error(w, `{"error":{"code":404,"message":"the script does not know this","status":"NOT_FOUND"}}`, http.StatusNotFound)
+	}
+}
+
+func (s *Server) answer(model string, body []byte) []byte {
+	var asked struct {
+		Contents json.RawMessage   `json:"contents"`
+		Tools    []json.RawMessage `json:"tools"`
+		Config   struct {
+			Schema json.RawMessage `json:"responseJsonSchema"`
+		} `json:"generationConfig"`
+	}
+	_ = json.Unmarshal(body, &asked) // what is not understood is answered with words
+	if len(asked.Tools) == 0 {
+		// A question of the CLI's own, such as which model to use or whether the conversation goes in circles.
+		return response(Step{Text: "{}"})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, Request{Model: model, Contents: asked.Contents})
+	step := Step{Text: "Done."}
+	if len(s.steps) > 0 {
+		step, s.steps = s.steps[0], s.steps[1:]
+	}
+	return response(step)
+}
+
+// response is a GenerateContentResponse on one line. json.Marshal escapes U+2028 and U+2029, which the CLI's parser of
+// events takes for line ends.
+func response(step Step) []byte {
+	var parts []map[string]any
+	if step.Text != "" {
+		parts = append(parts, map[string]any{"text": step.Text})
+	}
+	for _, c := range step.Calls {
+		parts = append(parts, map[string]any{"functionCall": c})
+	}
+	line, err := json.Marshal(map[string]any{
+		"candidates":    []any{map[string]any{"index": 0, "finishReason": "STOP", "content": map[string]any{"role": "model", "parts": parts}}},
+		"usageMetadata": map[string]any{"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20},
+	})
+	if err != nil {
+		line, _ = json.Marshal(map[string]any{"error": err.Error()})
+	}
+	return line
+}

@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Process is a child process with a Peer on its standard input and output.
+type Process struct {
+	*Peer
+	Cmd *exec.Cmd
+
+	t      testing.TB
+	stderr *buffer
+	done   chan struct{} // closed when it has ended and was reaped
+}
+
+// Options say what is started, and how.
+type Options struct {
+	Name    string   // what the conversation calls our end
+	Command []string // program and arguments
+	Dir     string
+	Env     []string // the whole environment; nil: the test's own
+}
+
+// Start starts a process that speaks on its standard input and output. When the test ends it is killed if it still runs.
+func Start(t testing.TB, o Options) *Process {
+	t.Helper()
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Dir, cmd.Env = o.Dir, o.Env
+	p := &Process{Cmd: cmd, t: t, stderr: &buffer{}, done: make(chan struct{})}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Pipes of our own: Wait must not close the output before it has been read, nor wait for what a grandchild holds.
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = outW, errW
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start %q: %v", o.Command, err)
+	}
+	_, _ = outW.Close(), errW.Close()
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = io.Copy(p.stderr, errR) })
+	go func() {
+		_ = cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("standard error of %s:\n%s", o.Command[0], p.stderr)
+		}
+		_ = in.Close()
+		_ = cmd.Process.Kill()
+		<-p.done
+		_, _ = outR.Close(), errR.Close()
+		reading.Wait()
+		p.working.Wait()
+	})
+	p.Peer = NewPeer(t, o.Name, in, outR)
+	return p
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.Cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExpectExit waits for the process's end and returns its exit status, 128 and the signal's number if one ended it.
+func (p *Process) ExpectExit() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return status(p.Cmd.ProcessState)
+	case <-time.After(Patience):
+		p.t.Fatalf("%s did not end within %s", p.Cmd.Path, Patience)
+		return -1
+	}
+}
+
+// Stderr is what the process has written to standard error so far.
+func (p *Process) Stderr() string { return p.stderr.String() }
+
+// buffer is a bytes.Buffer for a writer and readers at once.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
