@@ -22,6 +22,10 @@ func serveChild(h Handler, _ options) error {
 	if err != nil {
 		return err
 	}
+	// The supervisor removes the socket's folder, unless it was killed. Only an empty folder can be removed like this.
+	if dir := os.Getenv(plugin.EnvUnixSocketDir); dir != "" {
+		defer func() { _ = os.Remove(dir) }()
+	}
 	defer c.close()
 	child := &childServer{core: c}
 	plugin.Serve(&plugin.ServeConfig{

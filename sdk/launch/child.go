@@ -69,7 +69,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		StartTimeout:     s.HandshakeTimeout,
 		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, below string) (runner.Runner, error) {
+			_ = os.Remove(below) // so that a child whose host was killed can remove our folder: it is empty then
 			// What comes last counts: the child's socket is made in our folder, not in one below it.
 			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
 			if certificate != "" {

@@ -113,10 +113,14 @@ func TestStopKillsAProcessThatIgnoresEverythingElse(t *testing.T) {
 }
 
 func TestAChildDiesWithItsHost(t *testing.T) {
+	t.Setenv("TMPDIR", shortDir(t))
 	pid := killedHost(t, "handler")
 	if !gone(pid, 2*time.Second) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Error("the handler outlives its host, which was killed")
+	}
+	if entries := ls(t, os.TempDir()); len(entries) != 0 {
+		t.Errorf("left behind: %v", entries)
 	}
 }
 
