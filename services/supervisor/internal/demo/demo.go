@@ -1,0 +1,158 @@
+// Package demo plays one turn of the scripted agent for a person to watch: it makes a small workspace, starts the real
+// supervisor as an editor would, plays that editor, and tells what happened as a story. It believes nothing: the answers
+// come over the wire, who gave them comes from the supervisor's own log, and the file on disk is read in the end.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+// What the script of the demo agent works on.
+const (
+	prompt  = "Please fix the spelling in notes.md, and show me that it is right."
+	before  = "# Notes\n\nWe will recieve the parts on Monday.\nThe manual is in the box.\n"
+	after   = "# Notes\n\nWe will receive the parts on Monday.\nThe manual is in the box.\n"
+	private = "Nobody should read this.\n"
+
+	policy = `version: 1
+allow:
+  - id: edits-in-the-workspace
+    on: [tool.edit]
+    path: ["${root}/**"]
+    reason: edits inside the workspace are fine
+`
+)
+
+// timeout bounds the whole turn.
+const timeout = 60 * time.Second
+
+// Options say what is played, and where.
+type Options struct {
+	// Exe is acphost's own program; the handlers and the agent stand next to it.
+	Exe string
+	// Dir is where the workspace is made and kept. Empty: a temporary folder, removed in the end.
+	Dir string
+	// Stdout takes the story, with colours if Color.
+	Stdout io.Writer
+	Color  bool
+}
+
+// Run plays the demo and returns the exit status: 0 only if everything that is told really happened.
+func Run(ctx context.Context, o Options) int {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	s := &story{out: o.Stdout, color: o.Color}
+	if err := play(ctx, o, s); err != nil {
+		s.failed(err)
+		return 1
+	}
+	return 0
+}
+
+func play(ctx context.Context, o Options, s *story) error {
+	w, err := makeWorkspace(o.Dir)
+	if err != nil {
+		return err
+	}
+	if o.Dir == "" {
+		defer func() { _ = os.RemoveAll(w.top) }()
+	}
+	s.title(w.root)
+	agent := filepath.Join(filepath.Dir(o.Exe), "demoagent")
+	if _, err := os.Stat(agent); err != nil {
+		return fmt.Errorf("the demo's agent does not stand next to acphost: build it with \"make build\": %w", err)
+	}
+	e, err := startEditor(ctx, w.root, o.Exe, "run", "--config", w.config, "--log-level", "debug", "--log-format", "json", "--", agent)
+	if err != nil {
+		return err
+	}
+	turn := turn{editor: e, story: s, workspace: w}
+	err = turn.play(ctx)
+	processes, listed := proc.Descendants(e.pid())
+	err = errors.Join(err, e.stop())
+	if err != nil {
+		return err
+	}
+	if err := w.check(); err != nil {
+		return err
+	}
+	if errors.Is(listed, proc.ErrUnsupported) { // only Linux knows whose child a process is
+		return s.end(0)
+	}
+	if err := errors.Join(listed, gone(ctx, processes)); err != nil {
+		return err
+	}
+	return s.end(len(processes) + 1)
+}
+
+// workspace is the folder that the agent may touch, and what stands beside it.
+type workspace struct{ top, root, config string }
+
+func makeWorkspace(dir string) (workspace, error) {
+	if dir == "" {
+		tmp, err := os.MkdirTemp("", "acphost-demo-")
+		if err != nil {
+			return workspace{}, fmt.Errorf("make the demo's workspace: %w", err)
+		}
+		dir = tmp
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return workspace{}, err
+	}
+	w := workspace{top: dir, root: filepath.Join(dir, "workspace"), config: filepath.Join(dir, "acphost", "config.yaml")}
+	for name, content := range map[string]string{
+		filepath.Join(w.root, "notes.md"):         before,
+		filepath.Join(dir, "private", "diary.md"): private,
+		w.config: "permission: {policy: policy.yaml}\n",
+		filepath.Join(dir, "acphost", "policy.yaml"): policy,
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return w, fmt.Errorf("make the demo's workspace: %w", err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			return w, fmt.Errorf("make the demo's workspace: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// check reads what is on disk.
+func (w workspace) check() error {
+	got, err := os.ReadFile(filepath.Join(w.root, "notes.md"))
+	if err != nil {
+		return fmt.Errorf("look at the edited file: %w", err)
+	}
+	if string(got) != after {
+		return fmt.Errorf("notes.md does not hold the edit: it is %q", got)
+	}
+	return nil
+}
+
+// gone waits until none of the processes is left. They were the supervisor's, which has ended: nobody tells of them.
+func gone(ctx context.Context, pids []int) error {
+	for {
+		var left []int
+		for _, pid := range pids {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+				left = append(left, pid)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes are left behind: %v", left)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// editor is the plainest editor: it runs the supervisor, asks, and listens.
+type editor struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	updates chan update // closed when the agent's side is at its end
+	answers chan answer
+	events  chan event
+	heard   []event // taken from events, and not asked for yet
+	reading sync.WaitGroup
+
+	mu    sync.Mutex
+	words []string // the last lines of standard error that are no event
+	next  int
+}
+
+// answer is the response to a request of the editor's.
+type answer struct {
+	ID     int
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+	}
+}
+
+// update is a session/update.
+type update struct {
+	Kind     string `json:"sessionUpdate"`
+	ID       string `json:"toolCallId"`
+	Title    string
+	Status   string
+	Content  json.RawMessage
+	RawInput json.RawMessage
+	Output   struct {
+		ExitCode *int
+		Output   string
+		Code     int // of the error that a step met
+	} `json:"rawOutput"`
+}
+
+// event is a line of the supervisor's log that tells of a request: who answered, and how long it took.
+type event struct {
+	Msg     string
+	Door    string
+	Method  string
+	Handler string
+	Micros  int64 `json:"duration_us"`
+	Error   string
+	Verdict string
+	Rule    string
+	Reason  string
+}
+
+// permissionMethod is how an agent asks; the supervisor tells what was decided, not who was called.
+const permissionMethod = "session/request_permission"
+
+func (e event) took() time.Duration { return time.Duration(e.Micros) * time.Microsecond }
+
+func startEditor(ctx context.Context, dir string, argv ...string) (*editor, error) {
+	e := &editor{
+		cmd:     exec.CommandContext(ctx, argv[0], argv[1:]...),
+		updates: make(chan update, 64),
+		answers: make(chan answer, 8),
+		events:  make(chan event, 256),
+	}
+	e.cmd.Dir = dir
+	in, err := e.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	e.in = in
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	errs, err := e.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	e.reading.Go(func() { e.listen(out) })
+	e.reading.Go(func() { e.overhear(errs) })
+	return e, nil
+}
+
+func (e *editor) pid() int { return e.cmd.Process.Pid }
+
+// listen sorts what the agent's side says.
+func (e *editor) listen(out io.Reader) {
+	defer close(e.answers)
+	defer close(e.updates)
+	lines := bufio.NewReaderSize(out, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var msg struct {
+			answer
+			Method string
+			Params struct{ Update update }
+		}
+		if json.Unmarshal(line, &msg) != nil {
+			continue
+		}
+		if msg.Method == "" {
+			e.answers <- msg.answer
+		} else if msg.Method == "session/update" {
+			e.updates <- msg.Params.Update
+		}
+	}
+}
+
+// overhear reads the supervisor's log.
+func (e *editor) overhear(errs io.Reader) {
+	defer close(e.events)
+	lines := bufio.NewScanner(errs)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var ev event
+		if json.Unmarshal(lines.Bytes(), &ev) == nil && (ev.Msg == "routed" || ev.Msg == "decided" && ev.Door == "request") {
+			if ev.Msg == "decided" {
+				ev.Method = permissionMethod
+			}
+			select {
+			case e.events <- ev:
+			default: // nobody waits for so many
+			}
+			continue
+		}
+		e.mu.Lock()
+		e.words = append(e.words, lines.Text())
+		e.words = e.words[max(0, len(e.words)-10):]
+		e.mu.Unlock()
+	}
+}
+
+// ask sends a request; its answer comes on answers.
+func (e *editor) ask(method string, params any) error {
+	e.next++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": e.next, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	_, err = e.in.Write(append(line, '\n'))
+	return err
+}
+
+// call sends a request, waits for its answer, and reads the result into v unless v is nil.
+func (e *editor) call(ctx context.Context, method string, params, v any) error {
+	if err := e.ask(method, params); err != nil {
+		return e.broken(method, err)
+	}
+	select {
+	case a, ok := <-e.answers:
+		if !ok {
+			return e.broken(method, errors.New("the supervisor closed its output"))
+		}
+		if a.Error != nil {
+			return fmt.Errorf("%s: %s (%d)", method, a.Error.Message, a.Error.Code)
+		}
+		if v == nil {
+			return nil
+		}
+		return json.Unmarshal(a.Result, v)
+	case <-ctx.Done():
+		return e.broken(method, ctx.Err())
+	}
+}
+
+// told returns what the supervisor logged about the next request of that method. It logs a request when the answer is
+// on its way, so the lines of two requests may change places.
+func (e *editor) told(ctx context.Context, method string) (event, error) {
+	for {
+		for i, ev := range e.heard {
+			if ev.Method == method {
+				e.heard = append(e.heard[:i:i], e.heard[i+1:]...)
+				return ev, nil
+			}
+		}
+		select {
+		case ev, ok := <-e.events:
+			if !ok {
+				return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
+			}
+			e.heard = append(e.heard, ev)
+		case <-ctx.Done():
+			return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
+		}
+	}
+}
+
+// broken adds what the supervisor said last.
+func (e *editor) broken(what string, err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.words) == 0 {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w; the supervisor's last words:\n%s", what, err, strings.Join(e.words, "\n"))
+}
+
+// stop goes away, as an editor does that closes, and waits for the supervisor's end.
+func (e *editor) stop() error {
+	_ = e.in.Close()
+	go func() { // what still comes is of no interest
+		for range e.updates {
+			continue
+		}
+	}()
+	e.reading.Wait()
+	if err := e.cmd.Wait(); err != nil {
+		return e.broken("the supervisor did not end well", err)
+	}
+	return nil
+}
