@@ -16,6 +16,35 @@ import (
 // JSON.
 type Scanner struct {
 	nesting lex.Nesting
+	prefix  []byte // how the last session update began
+	state   state  // what was known where prefix ends
+}
+
+// state is what is known at some place of a message.
+type state struct {
+	seen                      [nameCount]bool
+	problem                   string // the first thing that is wrong with what is valid JSON
+	sessions, updates, kinds  int    // how often each name of the params that is remembered occurred
+	params                    int    // where the value of params starts
+	id, method, kind, session span   // what is remembered, where it is no copy
+	copied                    bool   // something is
+}
+
+// span is a part of a line; no value starts at 0, so the zero span is nothing.
+type span struct{ from, to int }
+
+func (s span) of(line []byte) []byte {
+	if s.to == 0 {
+		return nil
+	}
+	return line[s.from:s.to:s.to]
+}
+
+// fault keeps the first problem.
+func (st *state) fault(format string, args ...any) {
+	if st.problem == "" {
+		st.problem = fmt.Sprintf(format, args...)
+	}
 }
 
 // Scan checks one line and fills m. The error is CodeParse if the line is not JSON, and CodeInvalidRequest if it is JSON
@@ -31,10 +60,17 @@ type Scanner struct {
 // told, also on error; an id that occurs twice is not.
 func (s *Scanner) Scan(line []byte, m *Message) *Error {
 	*m = Message{Raw: line}
+	if n := len(s.prefix); n > 0 && n < len(line) && string(line[:n]) == string(s.prefix) {
+		// An agent's updates come by the thousand and begin alike up to their content: go on from there.
+		st := s.state
+		m.ID, m.Method, m.SessionID, m.Update = st.id.of(line), st.method.of(line), st.session.of(line), st.kind.of(line)
+		return s.envelope(line, n, m, &st, true)
+	}
 	i := lex.SkipSpace(line, 0)
 	switch lex.At(line, i) {
 	case '{':
-		return s.envelope(line, i+1, m)
+		var st state
+		return s.envelope(line, i+1, m, &st, false)
 	case '[':
 		if i = s.nesting.ValueEnd(line, i, 0); i >= 0 {
 			i = lex.TextEnd(line, i)
@@ -54,33 +90,47 @@ func (s *Scanner) Scan(line []byte, m *Message) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "a message must be a JSON object"}
 }
 
-// envelope scans the rest of the message's object, from after its brace.
-func (s *Scanner) envelope(b []byte, i int, m *Message) *Error {
-	var seen [nameCount]bool
-	var problem string
+// maxPrefix is how much of a line is kept to compare the next one with.
+const maxPrefix = 1 << 10
+
+// remember makes the next line that begins like this one be scanned from here, the value of a member of params.update.
+func (s *Scanner) remember(b []byte, i int, st *state) {
+	if i > maxPrefix || st.problem != "" || st.copied || st.seen[nameParams] || st.seen[nameResult] || st.seen[nameError] {
+		return
+	}
+	s.prefix = append(s.prefix[:0], b[:i]...)
+	s.state = *st
+}
+
+// envelope scans the rest of the message's object, from after its brace, or from where a resumed scan goes on.
+func (s *Scanner) envelope(b []byte, i int, m *Message, st *state, resumed bool) *Error {
 	for first := true; ; first = false {
-		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
-			i++
-			break
-		}
-		key, escaped, next := lex.Member(b, i)
-		if next < 0 {
-			return syntaxError(b, next)
-		}
-		n, exact := envelopeName(key, escaped)
-		i = next
-		if n == nameParams && lex.At(b, i) == '{' {
-			var p string
-			if next, p = s.params(b, i+1, m); p != "" && problem == "" {
-				problem = p
-			}
+		var key []byte
+		n, exact := nameParams, true
+		var next int
+		if resumed {
+			next = s.params(b, i, m, st, true)
+			i, resumed = st.params, false
 		} else {
-			next = s.nesting.ValueEnd(b, i, 1)
+			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
+				i++
+				break
+			}
+			var escaped bool
+			if key, escaped, i = lex.Member(b, i); i < 0 {
+				return syntaxError(b, i)
+			}
+			if n, exact = envelopeName(key, escaped); n == nameParams && exact && lex.At(b, i) == '{' {
+				st.params = i
+				next = s.params(b, i+1, m, st, false)
+			} else {
+				next = s.nesting.ValueEnd(b, i, 1)
+			}
 		}
 		if next < 0 {
 			return syntaxError(b, next)
 		}
-		value := b[i:next:next]
+		from, to := i, next
 		if i = next; lex.At(b, i) != ',' && lex.At(b, i) != '}' {
 			i = lex.SkipSpace(b, i)
 		}
@@ -89,12 +139,12 @@ func (s *Scanner) envelope(b []byte, i int, m *Message) *Error {
 			return syntaxError(b, ^i)
 		}
 		i++
-		if n != nameOther {
-			if p := m.member(n, exact, seen[n], key, value); p == "" {
-				seen[n] = true
-			} else if seen[n] = seen[n] || exact; problem == "" {
-				problem = p
-			}
+		switch {
+		case n == nameOther:
+		case !exact:
+			st.fault("ambiguous message: the name %.40q differs from %q only in case", key, n.String())
+		default:
+			m.member(n, b, span{from, to}, st)
 		}
 		if last {
 			break
@@ -103,51 +153,62 @@ func (s *Scanner) envelope(b []byte, i int, m *Message) *Error {
 	if i = lex.TextEnd(b, i); i < 0 {
 		return syntaxError(b, i)
 	}
+	return m.finish(st)
+}
+
+// finish says what kind of message it is, now that all members are known.
+func (m *Message) finish(st *state) *Error {
 	switch {
-	case seen[nameMethod] && seen[nameID]:
+	case st.seen[nameMethod] && st.seen[nameID]:
 		m.Kind = KindRequest
-	case seen[nameMethod]:
+	case st.seen[nameMethod]:
 		m.Kind = KindNotification
-	case seen[nameID] || seen[nameResult] || seen[nameError]:
+	case st.seen[nameID] || st.seen[nameResult] || st.seen[nameError]:
 		m.Kind = KindResponse
-	case problem == "":
-		problem = "a message needs a method, or an id with a result or an error"
+	default:
+		st.fault("a message needs a method, or an id with a result or an error")
 	}
-	if problem == "" && m.Method != nil && (m.Result != nil || m.Error != nil) {
-		problem = "ambiguous message: a method stands beside a result or an error"
+	if m.Method != nil && (m.Result != nil || m.Error != nil) {
+		st.fault("ambiguous message: a method stands beside a result or an error")
 	}
 	if m.Result != nil && string(m.Error) == "null" {
 		m.Error = nil
 	}
-	if problem != "" {
-		return &Error{Code: CodeInvalidRequest, Message: problem}
+	if st.problem != "" {
+		return &Error{Code: CodeInvalidRequest, Message: st.problem}
 	}
 	return nil
 }
 
-// member remembers a member of the envelope and says what is wrong with it.
-func (m *Message) member(n name, exact, again bool, key, value []byte) (problem string) {
-	if !exact {
-		return fmt.Sprintf("ambiguous message: the name %.40q differs from %q only in case", key, n.String())
-	}
-	if again {
-		if n == nameID {
-			m.ID = nil
+// member remembers a member of the envelope.
+func (m *Message) member(n name, b []byte, at span, st *state) {
+	if st.seen[n] {
+		if st.fault("ambiguous message: the name %q occurs twice", n.String()); n == nameID {
+			m.ID, st.id = nil, span{}
 		}
-		return fmt.Sprintf("ambiguous message: the name %q occurs twice", n.String())
+		return
 	}
+	st.seen[n] = true
+	value := at.of(b)
 	switch n {
 	case nameID:
 		switch value[0] {
 		case '{', '[', 't', 'f':
-			return "the id must be a number, a string or null"
+			st.fault("the id must be a number, a string or null")
+			return
 		}
-		m.ID = value
+		m.ID, st.id = value, at
 	case nameMethod:
 		if value[0] != '"' {
-			return "the method must be a string"
+			st.fault("the method must be a string")
+			return
 		}
-		m.Method = unquote(value)
+		if bytes.IndexByte(value, '\\') >= 0 {
+			m.Method, st.copied = unquote(value), true
+			return
+		}
+		st.method = span{at.from + 1, at.to - 1}
+		m.Method = st.method.of(b)
 	case nameParams:
 		m.Params = value
 	case nameResult:
@@ -155,108 +216,6 @@ func (m *Message) member(n name, exact, again bool, key, value []byte) (problem 
 	case nameError:
 		m.Error = value
 	}
-	return ""
-}
-
-// params scans the rest of the params object, from after its brace, and remembers the session's id and the update.
-func (s *Scanner) params(b []byte, i int, m *Message) (next int, problem string) {
-	sessions, updates := 0, 0
-	for first := true; ; first = false {
-		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
-			return i + 1, problem
-		}
-		key, escaped, next := lex.Member(b, i)
-		if next < 0 {
-			return next, ""
-		}
-		i = next
-		n, exact := paramName(key, escaped)
-		switch {
-		case n == paramSession && exact && lex.At(b, i) == '"':
-			next, m.SessionID = scanText(b, i)
-		case n == paramUpdate && exact && lex.At(b, i) == '{':
-			var p string
-			if next, p = s.update(b, i+1, m); p != "" && problem == "" {
-				problem = p
-			}
-		default:
-			next = s.nesting.ValueEnd(b, i, 2)
-		}
-		if next < 0 {
-			return next, ""
-		}
-		switch n {
-		case paramSession:
-			if sessions++; sessions > 1 && problem == "" {
-				problem = `ambiguous params: the name "sessionId" occurs twice, in whatever case`
-			}
-		case paramUpdate:
-			if updates++; updates > 1 && problem == "" {
-				problem = `ambiguous params: the name "update" occurs twice, in whatever case`
-			}
-		}
-		i = next
-		if lex.At(b, i) != ',' && lex.At(b, i) != '}' {
-			i = lex.SkipSpace(b, i)
-		}
-		if c := lex.At(b, i); c == '}' {
-			return i + 1, problem
-		} else if c != ',' {
-			return ^i, ""
-		}
-		i++
-	}
-}
-
-// update scans the rest of params.update, from after its brace, and remembers which update it is.
-func (s *Scanner) update(b []byte, i int, m *Message) (next int, problem string) {
-	kinds := 0
-	for first := true; ; first = false {
-		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
-			return i + 1, problem
-		}
-		key, escaped, next := lex.Member(b, i)
-		if next < 0 {
-			return next, ""
-		}
-		i = next
-		kind, exact := matches(key, escaped, "sessionUpdate")
-		if kind && exact && lex.At(b, i) == '"' {
-			next, m.Update = scanText(b, i)
-		} else {
-			next = s.nesting.ValueEnd(b, i, 3)
-		}
-		if next < 0 {
-			return next, ""
-		}
-		if kind {
-			if kinds++; kinds > 1 && problem == "" {
-				problem = `ambiguous params: the name "sessionUpdate" occurs twice, in whatever case`
-			}
-		}
-		i = next
-		if lex.At(b, i) != ',' && lex.At(b, i) != '}' {
-			i = lex.SkipSpace(b, i)
-		}
-		if c := lex.At(b, i); c == '}' {
-			return i + 1, problem
-		} else if c != ',' {
-			return ^i, ""
-		}
-		i++
-	}
-}
-
-// scanText checks the string literal at i, and returns what it stands for.
-func scanText(b []byte, i int) (next int, text []byte) {
-	next, escaped, _ := lex.StringEnd(b, i+1)
-	if next < 0 {
-		return next, nil
-	}
-	if escaped {
-		return next, unquote(b[i:next])
-	}
-	return next, b[i+1 : next-1 : next-1]
 }
 
 // unquote returns what a valid string literal stands for: a part of it, or a copy if it has escapes. Never nil.

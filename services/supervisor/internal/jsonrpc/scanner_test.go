@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -112,6 +113,29 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// Lines that begin alike are scanned from where they differ; whatever follows must be found as if they were not.
+func TestScanOfLinesThatBeginAlike(t *testing.T) {
+	const prefix = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":`
+	var s Scanner
+	for _, rest := range []string{
+		`{"a":1}}}}`, `{"a":2}}}}`, `{}}}}`, `[]}}}`, `null}}}`, `5,"sessionUpdate":"v"}}}`, `{}},"sessionId":"t"}}`, `{}},"Update":1}}`,
+		`{}}},"id":7}`, `{}}},"method":"x"}`, `{}}},"params":{}}`, `{}}},"result":1}`, `{`, `{}`, `{}}`, `{}}}`, `{}}}} `, `{}}}}x`, `}}}}`, ``,
+		`{"x":1},"content":{},"more":{"sessionUpdate":"w"}}},"x":{}}`,
+	} {
+		line := []byte(prefix + rest)
+		var want, got Message
+		wantErr := new(Scanner).Scan(line, &want)
+		for range 2 {
+			if err := s.Scan(line, &got); !reflect.DeepEqual(err, wantErr) || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s\ngot  %+v (%v)\nwant %+v (%v)", rest, got, err, want, wantErr)
+			}
+		}
+	}
+	if len(s.prefix) == 0 {
+		t.Error("nothing was remembered")
+	}
+}
+
 func TestScanBoundsDepth(t *testing.T) {
 	var s Scanner
 	var m Message
@@ -183,7 +207,9 @@ func FuzzScan(f *testing.F) {
 	for _, seed := range []string{
 		string(update300), `{"id":1,"method":"m","params":{"sessionId":"a"}}`, `[1,2.5e-3,"\ud800",null,true,false]`,
 		`{"m\u0065thod":"a\/b","ID":1}`, "{\"a\":\"\xff\u2028\"}", `{"id":1,"result":{"a":[{}, [], ""]}}`, ` {"id" : "x" , "error" : null } `,
-		`{"method":"x","params":{"update":{"sessionUpdate":"u"},"sessionId":"\u0061"}}`, `{"id":1,"id":2}`, `-0.0e+1`, `{"a":01}`, "\"\x1f\"",
+		`{"method":"x","params":{"update":{"sessionUpdate":"u"},"sessionId":"\u0061"}}`, `{"id":1,"id":2}`, `-0.0e+1`, `{"a":01}`,
+		`{"method":"x","params":{"a":1},"params":{"update":{"c":{}}}}`, `{"id":1,"Params":{"update":{"c":{"d":1}}},"method":"x"}`,
+		`{"params":{"update":{"c":{},"sessionUpdate":"a"},"update":{"c":{}}},"method":"x"}`, "\"\x1f\"",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -191,6 +217,15 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var m Message
 		err := s.Scan(line, &m)
+		// What was scanned before must make no difference, nor that the line begins like the last one.
+		var fresh Scanner
+		for _, again := range []*Scanner{&fresh, &s, &fresh} {
+			var other Message
+			otherErr := again.Scan(line, &other)
+			if !reflect.DeepEqual(m, other) || !reflect.DeepEqual(err, otherErr) {
+				t.Fatalf("scanned again: %+v (%v), then %+v (%v)", m, err, other, otherErr)
+			}
+		}
 		valid := json.Valid(line)
 		if parse := err != nil && err.Code == CodeParse; parse == valid {
 			t.Fatalf("json.Valid = %v, Scan = %v", valid, err)

@@ -1,0 +1,115 @@
+package jsonrpc
+
+import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+
+// params scans the rest of the params object, from after its brace, or from where a resumed scan goes on, and remembers
+// the session's id and the update. It returns the index after the object, or a negative one as lex does.
+func (s *Scanner) params(b []byte, i int, m *Message, st *state, resumed bool) (next int) {
+	for first := true; ; first = false {
+		n, exact := paramUpdate, true
+		if resumed {
+			next = s.update(b, i, m, st, true)
+			resumed = false
+		} else {
+			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
+				return i + 1
+			}
+			var key []byte
+			var escaped bool
+			if key, escaped, i = lex.Member(b, i); i < 0 {
+				return i
+			}
+			n, exact = paramName(key, escaped)
+			switch {
+			case n == paramSession && exact && lex.At(b, i) == '"':
+				next, m.SessionID = scanText(b, i, &st.session, &st.copied)
+			case n == paramUpdate && exact && lex.At(b, i) == '{':
+				next = s.update(b, i+1, m, st, false)
+			default:
+				next = s.nesting.ValueEnd(b, i, 2)
+			}
+		}
+		if next < 0 {
+			return next
+		}
+		switch n {
+		case paramSession:
+			if st.sessions++; st.sessions > 1 {
+				st.fault("ambiguous params: the name %q occurs twice, in whatever case", "sessionId")
+			}
+		case paramUpdate:
+			if st.updates++; st.updates > 1 {
+				st.fault("ambiguous params: the name %q occurs twice, in whatever case", "update")
+			}
+		}
+		if i = next; lex.At(b, i) != ',' && lex.At(b, i) != '}' {
+			i = lex.SkipSpace(b, i)
+		}
+		if c := lex.At(b, i); c == '}' {
+			return i + 1
+		} else if c != ',' {
+			return ^i
+		}
+		i++
+	}
+}
+
+// update scans the rest of params.update, from after its brace, or from where a resumed scan goes on, and remembers which
+// update it is. It returns the index after the object, or a negative one as lex does.
+func (s *Scanner) update(b []byte, i int, m *Message, st *state, resumed bool) (next int) {
+	for first := true; ; first = false {
+		if resumed {
+			next = s.nesting.ValueEnd(b, i, 3)
+			resumed = false
+		} else {
+			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
+				return i + 1
+			}
+			var key []byte
+			var escaped bool
+			if key, escaped, i = lex.Member(b, i); i < 0 {
+				return i
+			}
+			kind, exact := matches(key, escaped, "sessionUpdate")
+			if kind && exact && lex.At(b, i) == '"' {
+				next, m.Update = scanText(b, i, &st.kind, &st.copied)
+			} else {
+				if !kind && lex.At(b, i) == '{' {
+					s.remember(b, i, st)
+				}
+				next = s.nesting.ValueEnd(b, i, 3)
+			}
+			if kind {
+				if st.kinds++; st.kinds > 1 {
+					st.fault("ambiguous params: the name %q occurs twice, in whatever case", "sessionUpdate")
+				}
+			}
+		}
+		if next < 0 {
+			return next
+		}
+		if i = next; lex.At(b, i) != ',' && lex.At(b, i) != '}' {
+			i = lex.SkipSpace(b, i)
+		}
+		if c := lex.At(b, i); c == '}' {
+			return i + 1
+		} else if c != ',' {
+			return ^i
+		}
+		i++
+	}
+}
+
+// scanText checks the string literal at i, and returns what it stands for, and where that is if it is no copy.
+func scanText(b []byte, i int, at *span, copied *bool) (next int, text []byte) {
+	next, escaped, _ := lex.StringEnd(b, i+1)
+	if next < 0 {
+		return next, nil
+	}
+	if escaped {
+		*at, *copied = span{}, true
+		return next, unquote(b[i:next])
+	}
+	*at = span{i + 1, next - 1}
+	return next, at.of(b)
+}
