@@ -11,11 +11,11 @@ import (
 const round = 50 * time.Millisecond
 
 // End ends all the processes that list names, and those that it comes to name while they are being ended: SIGTERM to
-// each (and SIGCONT to those that are stopped), up to grace for them to go, then SIGKILL until two lists in a row are empty. A grace of
-// 0 or less goes straight to SIGKILL. It returns nil when none is left.
+// each (and SIGCONT to those that are stopped), up to grace for them to go, then SIGKILL until two lists in a row are
+// empty. A grace of 0 or less goes straight to SIGKILL. It returns nil when none is left.
 //
-// It reaps nothing: list must leave out zombies, as the lists of this package do. A process is signalled through a handle that is
-// taken between two lists that both name it, so one that merely got the same pid is never hit.
+// It reaps nothing: list must leave out zombies, as the lists of this package do. A process is signalled through a
+// handle that is taken between two lists that both name it, so one that merely got the same pid is never hit.
 //
 // When ctx ends first the error wraps its cause and names the processes that are left. Give a ctx with a deadline: a
 // process in uninterruptible sleep survives SIGKILL for as long as it sleeps.

@@ -18,7 +18,8 @@ import (
 	"github.com/acphost/acphost/sdk/proc"
 )
 
-// exitFirstThread is called on the first goroutine, before anything could move it: lock it in the first thread and end that.
+// exitFirstThread is called on the first goroutine, before anything could move it: lock it in the first thread and end
+// that.
 func exitFirstThread() {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {

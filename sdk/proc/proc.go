@@ -2,8 +2,8 @@
 // another one left behind, to end them all without ever hitting a stranger, and to keep a child from reaching back.
 //
 // It knows processes, signals and /proc. It knows nothing of agents, handlers, terminals or configuration, it starts no
-// process and no lasting goroutine of its own, and it never waits for "any child": a process is reaped by its pid or not at all, so
-// that the package can live beside os/exec.
+// process and no lasting goroutine of its own, and it never waits for "any child": a process is reaped by its pid or
+// not at all, so that the package can live beside os/exec.
 //
 // Linux does all of it. Elsewhere the functions that need /proc, pidfds, subreapers or Landlock return an error that
 // wraps ErrUnsupported, and the caller is left with process groups.

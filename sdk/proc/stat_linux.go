@@ -50,8 +50,8 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// parseStat reads a line of /proc/PID/stat. The command's name is the process's own choice and stands between the
-// first opening and the last closing parenthesis: it may hold spaces, parentheses, newlines, and what looks like the rest of
+// parseStat reads a line of /proc/PID/stat. The command's name is the process's own choice and stands between the first
+// opening and the last closing parenthesis: it may hold spaces, parentheses, newlines, and what looks like the rest of
 // the line.
 func parseStat(line []byte) (stat, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')

@@ -56,10 +56,10 @@ func (t target) send(sig syscall.Signal) error {
 	if t.fd >= 0 {
 		return unix.PidfdSendSignal(t.fd, sig, nil, 0)
 	}
-	if s, err := readStat(t.pid); err != nil || s.start != t.start {
-		return nil
+	if s, err := readStat(t.pid); err == nil && s.start == t.start {
+		return unix.Kill(t.pid, sig)
 	}
-	return unix.Kill(t.pid, sig)
+	return unix.ESRCH
 }
 
 func (t target) close() { closeHandle(t.fd) }

@@ -5,8 +5,8 @@
 // outside of the agent's Landlock domain, so that it can signal the agent and the agent cannot signal it. Should the
 // guard be killed first, the agent is killed with it by the kernel, and the supervisor looks for the rest.
 //
-// The package knows processes, pipes and exit statuses. It knows nothing of ACP: what the pipes carry is not its business,
-// and it never reads or writes them.
+// The package knows processes, pipes and exit statuses. It knows nothing of ACP: what the pipes carry is not its
+// business, and it never reads or writes them.
 package agent
 
 import (

@@ -135,36 +135,37 @@ func (g *guard) start(j job) error {
 	result := make(chan error, 1)
 	if j.NoLandlock {
 		g.notes = append(g.notes, "the agent is not in a Landlock domain: switched off by configuration")
-		go g.holdThread(func() error { return g.live(j, false, result) })
+		go g.holdThread(j, result)
 		return <-result
 	}
 	if err := proc.ConfineSupported(); err != nil {
 		g.notes = append(g.notes, "the agent is not in a Landlock domain: "+err.Error())
-		go g.holdThread(func() error { return g.live(j, false, result) })
+		go g.holdThread(j, result)
 		return <-result
 	}
 	go func() {
-		err := proc.Confine(func() error { return g.live(j, true, result) })
+		err := proc.Confine(func() error { g.live(j, true, result); return nil })
 		if errors.Is(err, proc.ErrUnsupported) { // live was not called
 			g.notes = append(g.notes, "the agent is not in a Landlock domain: "+err.Error())
-			g.holdThread(func() error { return g.live(j, false, result) })
+			g.holdThread(j, result)
 		}
 	}()
 	return <-result
 }
 
-func (g *guard) holdThread(live func() error) {
+// holdThread is what Confine does, without the domain.
+func (g *guard) holdThread(j job, result chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = live()
+	g.live(j, false, result)
 }
 
 // live starts the agent on the calling thread, says how that went, and stays until the agent has ended.
-func (g *guard) live(j job, landlocked bool, result chan<- error) error {
+func (g *guard) live(j job, landlocked bool, result chan<- error) {
 	p, err := execute(j)
 	if err != nil {
 		result <- err
-		return nil
+		return
 	}
 	g.letGo() // before the supervisor hears of the start, so that it never meets the guard at the other end of a pipe
 	g.agent.Store(int64(p.Pid))
@@ -178,7 +179,6 @@ func (g *guard) live(j job, landlocked bool, result chan<- error) error {
 		g.report(report{Ended: &status})
 	}
 	close(g.gone)
-	return nil
 }
 
 // execute starts the agent's program with the guard's first three files.
@@ -189,7 +189,7 @@ func execute(j job) (*os.Process, error) {
 	}
 	attr := &os.ProcAttr{Dir: j.Dir, Env: j.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: agentAttr(j.Credential)}
 	p, err := os.StartProcess(program, j.Command, attr)
-	if errors.Is(err, syscall.ENOEXEC) { // a script without a first line that names its interpreter: what execvp and shells do
+	if errors.Is(err, syscall.ENOEXEC) { // a script that names no interpreter: do as execvp and shells do
 		p, err = os.StartProcess("/bin/sh", append([]string{"sh", program}, j.Command[1:]...), attr)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

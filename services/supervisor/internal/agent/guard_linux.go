@@ -66,8 +66,8 @@ func keepFiles() { _ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) }
 
 func dupOnto(from, to int) error { return unix.Dup3(from, to, 0) }
 
-// endStrays does a killed guard's work from outside: it ends what carries the agent's mark, what is in the agent's session, and
-// what descends from either. Only a process that shed all three is missed.
+// endStrays does a killed guard's work from outside: it ends what carries the agent's mark, what is in the agent's
+// session, and what descends from either. Only a process that shed all three is missed.
 func endStrays(ctx context.Context, mark string, agent proc.Tree, grace time.Duration) error {
 	return proc.End(ctx, func() ([]int, error) { return strays(mark, agent) }, grace)
 }

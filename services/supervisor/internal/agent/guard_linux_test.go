@@ -127,6 +127,19 @@ func TestAStoppedGuardWakesWhenTheSupervisorIsKilled(t *testing.T) {
 	ended(t, guard)
 }
 
+func TestTheAgentDiesWithItsGuardWhoeverElseIsThere(t *testing.T) {
+	supervisor, pid := supervised(t, `trap '' TERM; echo ready; while :; do sleep 1000; done`)
+	guard := parentOf(t, pid)
+	if err := syscall.Kill(supervisor.Process.Pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the supervisor is stopped", func() bool { return stateOf(supervisor.Process.Pid) == "T" })
+	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, pid)
+}
+
 func TestAKilledGroupOfTheSupervisorLeavesNothing(t *testing.T) {
 	supervisor, pid := supervised(t, trees["a detached one ignoring SIGTERM"])
 	guard, mark := parentOf(t, pid), markOf(t, pid)

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// pipeSize is what the agent's stdin and stdout hold, in bytes: large lines then take fewer switches between the processes. More would
-// use up the user's allowance of pipe memory after a few dozen agents.
+// pipeSize is what the agent's stdin and stdout hold, in bytes: large lines then take fewer switches between the
+// processes. More would use up the user's allowance of pipe memory after a few dozen agents.
 const pipeSize = 256 << 10
 
 // pipe is a pipe between this process and the guard or the agent.

@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/sdk/proc"
 )
 
-// The guard's own pipes, beside the three that it hands on. Down the life pipe go one job, then orders; its end is the order to end
-// the agent, whether the supervisor closed it or died. Up the status pipe go reports.
+// The guard's own pipes, beside the three that it hands on. Down the life pipe go one job, then orders; its end is the
+// order to end the agent, whether the supervisor closed it or died. Up the status pipe go reports.
 const (
 	lifeFD   = 3
 	statusFD = 4

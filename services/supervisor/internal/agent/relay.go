@@ -50,8 +50,8 @@ func (r *relay) tail() []string {
 	return r.lines.get()
 }
 
-// finish reads what is left and returns when it is passed on. It takes no longer than twice settle: a process that got away may hold
-// the pipe for ever, and a reader may never read.
+// finish reads what is left and returns when it is passed on. It takes no longer than twice settle: a process that got
+// away may hold the pipe for ever, and a reader may never read.
 func (r *relay) finish(settle time.Duration) {
 	r.mu.Lock()
 	r.ended = true

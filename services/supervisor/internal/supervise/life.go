@@ -69,8 +69,8 @@ func (h *Handler) run(ctx context.Context) {
 	}
 }
 
-// once starts the handler and stays with it to its end. ready tells whether it got so far; ended, whether its end counts: a
-// sidecar that cannot be reached has not ended, nobody started it here.
+// once starts the handler and stays with it to its end. ready tells whether it got so far; ended, whether its end
+// counts: a sidecar that cannot be reached has not ended, nobody started it here.
 func (h *Handler) once(ctx context.Context) (ready, ended bool, err error) {
 	began := time.Now()
 	inst, err := h.launched(ctx, h.pinned())

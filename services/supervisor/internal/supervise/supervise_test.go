@@ -422,6 +422,7 @@ func TestAHandlerWithoutHoldIsLeftInPeace(t *testing.T) {
 		}
 		h.Hold("a")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if f.opened != 1 {
 			t.Errorf("Hold was called %d times, want once", f.opened)
 		}
