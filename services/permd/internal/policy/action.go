@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"path"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+const (
+	// maxPaths is how many paths an action may have; the contract says so.
+	maxPaths = 1000
+	// maxWords bounds the words of a command that are looked at as paths.
+	maxWords = 2000
+)
+
+// action is an action prepared for many rules: what several of them need is worked out once.
+type action struct {
+	*permissionv1.Action
+	roots       []string // clean and absolute
+	foldedRoots []string
+	paths       []pathAccess
+	// vague: the paths may be more, or others, than those given.
+	vague bool
+	words []string // folded paths that words of the command spell
+	// opaque: words may not be all.
+	opaque  bool
+	command bool // there is one
+	certain bool // the command is known in full, and nothing about it could change what it does
+	// unclear: the command may be more, or another, than what is given.
+	unclear bool
+}
+
+// pathAccess is a path in all its forms. Forms that are not known are empty.
+type pathAccess struct {
+	asked, resolved             string
+	foldedAsked, foldedResolved string
+	inside                      bool
+}
+
+func newAction(a *permissionv1.Action) *action {
+	p := &action{Action: a}
+	for _, root := range a.GetRoots() {
+		if isPath(root) {
+			root = path.Clean(root)
+			p.roots = append(p.roots, root)
+			p.foldedRoots = append(p.foldedRoots, fold(root))
+		}
+	}
+	p.preparePaths()
+	p.prepareCommand()
+	return p
+}
+
+func (p *action) preparePaths() {
+	given := p.GetPaths()
+	if len(given) > maxPaths {
+		given, p.vague = given[:maxPaths], true
+	}
+	p.paths = make([]pathAccess, len(given))
+	for i, access := range given {
+		to := &p.paths[i]
+		to.inside = access.GetInsideRoots()
+		if isPath(access.GetPath()) {
+			to.asked = path.Clean(access.GetPath())
+			to.foldedAsked = fold(to.asked)
+		}
+		if isPath(access.GetResolvedPath()) {
+			to.resolved = path.Clean(access.GetResolvedPath())
+			to.foldedResolved = to.foldedAsked
+			if to.resolved != to.asked {
+				to.foldedResolved = fold(to.resolved)
+			}
+		}
+		p.vague = p.vague || to.asked == "" || to.resolved == ""
+	}
+	p.vague = p.vague || p.GetUnparsed() != "" || (len(given) == 0 && namesPaths(p.GetKind()))
+}
+
+func (p *action) prepareCommand() {
+	command := p.GetCommand()
+	p.command = command != nil
+	p.unclear = p.GetUnparsed() != "" || command.GetUnparsed() != "" ||
+		(!p.command && runsCommand(p.GetKind())) || (p.command && len(command.GetSubCommands()) == 0)
+	p.certain = p.command && !p.unclear && p.harmlessSurroundings()
+	if !p.command {
+		return
+	}
+	for _, sub := range command.GetSubCommands() {
+		p.opaque = p.opaque || sub.GetDynamic()
+		for _, redirection := range sub.GetRedirections() {
+			p.opaque = p.opaque || redirection.GetDynamic()
+			p.addWord(redirection.GetPath())
+			p.addWord(redirection.GetResolvedPath())
+		}
+		for i, word := range sub.GetArgv() {
+			if i > 0 || strings.Contains(word, "/") {
+				p.addArgument(word)
+			}
+		}
+	}
+	p.opaque = p.opaque || p.unclear
+}
+
+// addArgument adds every path that a word may be taken for: the word, what follows "=", "@" or a scheme in it, and the
+// value of a short option that is attached to it.
+func (p *action) addArgument(word string) {
+	p.addWord(word)
+	if _, value, ok := strings.Cut(word, "="); ok {
+		p.addWord(strings.TrimPrefix(value, "@"))
+	}
+	switch {
+	case strings.HasPrefix(word, "@"):
+		p.addWord(word[1:])
+	case strings.HasPrefix(word, "file://"):
+		p.addWord(strings.TrimPrefix(word, "file://"))
+	case len(word) > 2 && word[0] == '-' && word[1] != '-':
+		p.addWord(strings.TrimPrefix(word[2:], "@"))
+	}
+}
+
+func (p *action) addWord(word string) {
+	switch {
+	case word == "" || len(word) > 4096 || strings.Contains(word, "\x00"):
+		return
+	case len(p.words) >= maxWords:
+		p.opaque = true
+		return
+	}
+	if !path.IsAbs(word) {
+		base := p.GetCommand().GetCwd()
+		if base == "" && len(p.roots) > 0 {
+			base = p.roots[0]
+		}
+		if !path.IsAbs(base) {
+			return
+		}
+		word = base + "/" + word
+	}
+	p.words = append(p.words, fold(path.Clean(word)))
+}
+
+// harmlessSurroundings reports whether the environment and the directory that a command is given are such that an allow
+// rule may go by the command alone.
+func (p *action) harmlessSurroundings() bool {
+	command := p.GetCommand()
+	for _, entry := range command.GetEnv() {
+		if !harmlessVariable(entry) {
+			return false
+		}
+	}
+	if command.GetCwd() == "" {
+		return true
+	}
+	return isPath(command.GetCwd()) && path.Clean(command.GetCwd()) == strings.TrimSuffix(command.GetCwd(), "/") &&
+		inRoots(p.roots, path.Clean(command.GetCwd()))
+}
+
+func inRoots(roots []string, name string) bool {
+	for _, root := range roots {
+		if _, below := tailBelow(root, name); below {
+			return true
+		}
+	}
+	return false
+}
+
+func isPath(name string) bool { return path.IsAbs(name) && !strings.Contains(name, "\x00") }
+
+// namesPaths reports whether actions of the kind are about paths, so that one without any is not fully known.
+func namesPaths(kind string) bool {
+	switch kind {
+	case "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit", "tool.delete", "tool.move":
+		return true
+	}
+	return false
+}
+
+// runsCommand is the same for commands.
+func runsCommand(kind string) bool { return kind == "terminal.create" || kind == "tool.execute" }

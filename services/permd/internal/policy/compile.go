@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+// rule is a compiled rule. A condition that is nil was not given.
+type rule struct {
+	id       string
+	reason   string
+	on       []kindGlob
+	paths    []glob
+	commands []prefix
+	// grantable is for ask rules.
+	grantable bool
+}
+
+const (
+	maxID     = 128
+	maxReason = 1000
+	maxTokens = 256
+)
+
+// kinds are the kinds of actions that the contract names, less those of extensions.
+var kinds = []string{
+	"fs.read", "fs.write", "fs.list",
+	"terminal.create", "terminal.output", "terminal.wait", "terminal.kill", "terminal.release",
+	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
+	"tool.switch_mode", "tool.other", "unknown",
+}
+
+// compiler turns the message into rules. It collects every error, at the place in the file.
+type compiler struct {
+	doc    *yamlproto.Document
+	places places
+	ids    map[string]string // id to the field of the rule that has it
+	errs   []error
+}
+
+func (c *compiler) fail(field, format string, args ...any) {
+	c.errs = append(c.errs, c.doc.Errorf(field, format, args...))
+}
+
+func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
+	if v := rules.GetVersion(); v != 1 {
+		c.fail("version", "expected 1, got %d", v)
+	}
+	return &Policy{
+		deny:  c.rules("deny", rules.GetDeny()),
+		ask:   c.rules("ask", rules.GetAsk()),
+		allow: c.rules("allow", rules.GetAllow()),
+	}
+}
+
+func (c *compiler) rules(list string, rules []*permissionv1.Rule) []rule {
+	compiled := make([]rule, len(rules))
+	for i, r := range rules {
+		compiled[i] = c.rule(fmt.Sprintf("%s[%d]", list, i), list, r)
+	}
+	return compiled
+}
+
+func (c *compiler) rule(at, list string, r *permissionv1.Rule) rule {
+	c.id(at, r.GetId())
+	if len(r.GetOn()) == 0 && len(r.GetPath()) == 0 && len(r.GetCommand()) == 0 {
+		c.fail(at, "expected at least one of on, path and command, got none: the rule would match everything")
+	}
+	if r.GetNotGrantable() && list != "ask" {
+		c.fail(at+".not_grantable", "expected only in ask rules, got it in a rule under %s", list)
+	}
+	if n := utf8.RuneCountInString(r.GetReason()); n > maxReason {
+		c.fail(at+".reason", "expected at most %d characters, got %d", maxReason, n)
+	}
+	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable()}
+	for i, pattern := range r.GetOn() {
+		compiled.on = append(compiled.on, c.kind(fmt.Sprintf("%s.on[%d]", at, i), pattern))
+	}
+	for i, pattern := range r.GetPath() {
+		g, err := newGlob(pattern, c.places)
+		if err != nil {
+			c.fail(fmt.Sprintf("%s.path[%d]", at, i), "%v", err)
+		}
+		compiled.paths = append(compiled.paths, g)
+	}
+	for i, pattern := range r.GetCommand() {
+		tokens := strings.Fields(pattern)
+		if len(tokens) == 0 || len(tokens) > maxTokens {
+			c.fail(fmt.Sprintf("%s.command[%d]", at, i), "expected 1 to %d words, got %d", maxTokens, len(tokens))
+		}
+		compiled.commands = append(compiled.commands, tokens)
+	}
+	return compiled
+}
+
+func (c *compiler) id(at, id string) {
+	switch n := utf8.RuneCountInString(id); {
+	case id == "":
+		c.fail(at+".id", "expected a name, got none")
+		return
+	case n > maxID:
+		c.fail(at+".id", "expected at most %d characters, got %d", maxID, n)
+	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
+		c.fail(at+".id", "expected printable characters, got %q", id)
+	case strings.HasPrefix(id, "acphost/"):
+		c.fail(at+".id", "expected a name that does not begin with acphost/, which is for built-in rules, got %q", id)
+	}
+	if first, taken := c.ids[id]; taken {
+		c.fail(at+".id", "expected a name of its own, got %q, which is that of %s too", id, first)
+		return
+	}
+	c.ids[id] = at
+}
+
+// kind compiles a pattern of action kinds. A pattern in the namespaces that are fully known must match a kind that
+// exists: a deny rule with a slip of the pen would silently forbid nothing.
+func (c *compiler) kind(at, pattern string) kindGlob {
+	g := kindGlob(pattern)
+	space, _, _ := strings.Cut(pattern, ".")
+	known := space == "fs" || space == "terminal" || space == "tool"
+	switch {
+	case pattern == "" || strings.ContainsFunc(pattern, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		c.fail(at, "expected a kind of action, like fs.write or tool.*, got %q", pattern)
+	case strings.Contains(pattern, "**"):
+		c.fail(at, `expected single stars, got %q ("*" stands for any characters but a dot)`, pattern)
+	case known && !slices.ContainsFunc(kinds, g.matches):
+		c.fail(at, "expected a pattern that some kind of action matches (%s), got %q", strings.Join(inSpace(space), ", "), pattern)
+	}
+	return g
+}
+
+func inSpace(space string) []string {
+	var of []string
+	for _, kind := range kinds {
+		if strings.HasPrefix(kind, space+".") {
+			of = append(of, kind)
+		}
+	}
+	return of
+}
+
+// kindGlob is a pattern of action kinds, where "*" stands for any characters but a dot.
+type kindGlob string
+
+func (g kindGlob) matches(kind string) bool {
+	pattern := string(g)
+	// The last star seen and where the text stood then: back to them when what follows does not fit.
+	star, mark := -1, 0
+	i, j := 0, 0
+	for j < len(kind) {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(pattern) && pattern[i] == kind[j]:
+			i++
+			j++
+		case star >= 0 && kind[mark] != '.':
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[i:], "*") == ""
+}

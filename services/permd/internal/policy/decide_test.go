@@ -1,0 +1,413 @@
+package policy_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+const rules = `
+version: 1
+deny:
+- {id: secrets, path: ["/**/.env", "~/.ssh/**"]}
+- {id: rm, command: ["rm -rf", "shutdown"], reason: "no removing"}
+- {id: root-file, path: ["${root}/SECRET"]}
+- {id: unsafe-tools, on: [tool.fetch], path: ["/etc/**"]}
+ask:
+- {id: push, command: ["git push"]}
+- {id: publish, command: ["* publish"], not_grantable: true}
+- {id: build, on: [fs.write], path: ["${root}/build/**"]}
+allow:
+- {id: read, on: [fs.read, fs.list, tool.read], path: ["${root}/**"]}
+- {id: write, on: [fs.write, tool.edit], path: ["${root}/**", "/scratch/*.txt"]}
+- {id: git, command: ["git status", "git log", "ls", "cat", "git push", "echo", "npm *", "f", "read", "export"]}
+- {id: both, on: [tool.execute], command: [make], path: ["${root}/**"]}
+- {id: think, on: [tool.think]}
+- {id: paths-only, path: ["/open/**"]}
+`
+
+func TestDecide(t *testing.T) {
+	exec, read, write := "terminal.create", "fs.read", "fs.write"
+	tests := []struct {
+		name    string
+		action  *permissionv1.Action
+		verdict permissionv1.Verdict
+		rule    string
+	}{
+		// Paths that are allowed.
+		{"a read inside the roots", about(read, path("/ws/a")), allow, "read"},
+		{"the root itself", about("fs.list", path("/ws")), allow, "read"},
+		{"several paths inside", about(read, path("/ws/a", "/ws/b/c")), allow, "read"},
+		{"a path with dots that stays inside", about(read, link("/ws/a/../b", "/ws/b")), allow, "read"},
+		{"a path that an absolute glob names", about(write, path("/scratch/a.txt")), allow, "write"},
+		{"a second root", about(read, roots("/ws", "/other"), path("/other/a")), allow, "read"},
+		{"a root written with a slash at its end", about(read, roots("/ws/"), link("/ws/a", "/ws/a"), func(a *permissionv1.Action) { a.Paths[0].InsideRoots = true }), allow, "read"},
+		{"a real root of another name, all of it allowed", about(read, link("/ws/a", "/real/ws/a"), func(a *permissionv1.Action) { a.Paths[0].InsideRoots = true }), allow, "read"},
+		{"an edit, by its kind", about("tool.edit", path("/ws/a")), allow, "write"},
+		{"a dot file inside", about(read, path("/ws/.gitignore")), allow, "read"},
+
+		// Paths that are not.
+		{"a read outside the roots", about(read, path("/etc/passwd")), ask, ""},
+		{"one of several paths outside", about(read, path("/ws/a", "/etc/passwd")), ask, ""},
+		{"a link that leads outside", about(read, link("/ws/link", "/etc/passwd")), ask, ""},
+		{"a path outside that a link leads in from", about(read, link("/else/link", "/ws/a")), ask, ""},
+		{"a path with dots that leaves", about(read, path("/ws/../etc/passwd")), ask, ""},
+		{"a neighbour with the root's name in front", about(read, path("/ws2/a")), ask, ""},
+		{"a glob with one star, deeper down", about(write, path("/scratch/d/a.txt")), ask, ""},
+		{"another kind", about("fs.write", path("/else")), ask, ""},
+		{"a kind that is almost the one", about("fs.readx", path("/ws/a")), ask, ""},
+		{"no paths", about(read), ask, "secrets"},
+		{"a path that is not resolved", about(read, link("/ws/a", "")), ask, "secrets"},
+		{"a relative path", about(read, link("a", "/ws/a")), ask, "secrets"},
+		{"an empty path", about(read, link("", "/ws/a")), ask, "secrets"},
+		{"a path with a NUL", about(read, link("/ws/a\x00", "/ws/a")), ask, "secrets"},
+		{"more paths than there may be", about(read, path(strings.Split(strings.TrimSuffix(strings.Repeat("/ws/a,", 1001), ","), ",")...)), ask, "secrets"},
+		{"an unparsed action", about(read, path("/ws/a"), unparsed), ask, "secrets"},
+		{"no roots", about(read, roots(), path("/ws/a")), ask, ""},
+		{"a root that is not absolute", about(read, roots("."), path("/ws/a")), ask, ""},
+		{"no kind", about("", path("/open/a")), ask, "secrets"},
+
+		// Denied paths.
+		{"a secret", about(read, path("/ws/.env")), deny, "secrets"},
+		{"a secret at the top", about(read, path("/.env")), deny, "secrets"},
+		{"a secret among others", about(read, path("/ws/a", "/ws/b/.env")), deny, "secrets"},
+		{"a secret behind dots", about(read, link("/ws/a/../.env", "")), deny, "secrets"},
+		{"a link to a secret", about(read, link("/ws/link", "/ws/.env")), deny, "secrets"},
+		{"a secret's name that leads elsewhere", about(read, link("/ws/.env", "/ws/a")), deny, "secrets"},
+		{"a secret in other case", about(read, path("/ws/.ENV")), deny, "secrets"},
+		{"a secret with an invisible character", about(read, path("/ws/.e\u200cnv")), deny, "secrets"},
+		{"a secret among unresolved paths", about(read, link("/ws/a", ""), path("/ws/.env")), deny, "secrets"},
+		{"a secret of an unparsed action", about(read, path("/ws/.env"), unparsed), deny, "secrets"},
+		{"a name that only contains the secret's", about(read, path("/ws/x.env")), allow, "read"},
+		{"a directory in the home", about(read, path("/home/u/.ssh/id")), deny, "secrets"},
+		{"the directory itself", about("fs.list", path("/home/u/.ssh")), deny, "secrets"},
+		{"a directory in the home by its real name", about(read, path("/data/u/.ssh/id")), deny, "secrets"},
+		{"a secret in a root of another name", about(read, link("/ws/l", "/real/ws/SECRET"), func(a *permissionv1.Action) { a.Paths[0].InsideRoots = true }), ask, "root-file"},
+		{"a rule for another kind", about("tool.read", path("/etc/x")), ask, ""},
+		{"a rule for its kind", about("tool.fetch", path("/etc/x")), deny, "unsafe-tools"},
+
+		// Paths that are asked about.
+		{"ask before allow", about(write, path("/ws/build/x")), ask, "build"},
+		{"deny before ask", about(write, path("/ws/build/.env")), deny, "secrets"},
+
+		// Commands that are allowed.
+		{"a command", about(exec, line("git status")), allow, "git"},
+		{"a command with more arguments", about(exec, line("git log --oneline -5")), allow, "git"},
+		{"a command without a shell", about(exec, argv("git", "status")), allow, "git"},
+		{"a chain of allowed commands", about(exec, line("git status && ls; cat a | cat")), allow, "git"},
+		{"a star for a token", about(exec, line("npm test")), allow, "git"},
+		{"output to nowhere", about(exec, line("ls 2>/dev/null >&2 </dev/null")), allow, "git"},
+		{"a block whose output goes nowhere", about(exec, line("{ ls; cat a; } 2>/dev/null")), allow, "git"},
+		{"through sh -c", about(exec, line("sh -c 'git status; ls'")), allow, "git"},
+		{"through bash -lc without a shell", about(exec, argv("bash", "-lc", "git status && ls")), allow, "git"},
+		{"through timeout and nice", about(exec, line("timeout 5 nice git status")), allow, "git"},
+		{"with harmless variables", about(exec, line("ls"), env("LC_ALL=C", "NO_COLOR=1", "PAGER=cat")), allow, "git"},
+		{"in a directory of a root", about(exec, line("ls"), cwd("/ws/a")), allow, "git"},
+		{"in a root", about(exec, line("ls"), cwd("/ws/")), allow, "git"},
+		{"by command and path", about("tool.execute", line("make"), path("/ws/a")), allow, "both"},
+
+		// Commands that are not.
+		{"another command", about(exec, line("wget x")), ask, ""},
+		{"another sub-command", about(exec, line("git commit")), ask, ""},
+		{"a prefix of the command's name", about(exec, line("l")), ask, ""},
+		{"a program of that name elsewhere", about(exec, line("./ls")), ask, ""},
+		{"a program in other case", about(exec, line("LS")), ask, ""},
+		{"a whole line as the program's name", about(exec, argv("git status")), ask, ""},
+		{"fewer tokens than the prefix has", about(exec, line("npm")), ask, ""},
+		{"one of a chain", about(exec, line("git status; wget x")), ask, ""},
+		{"on a second line", about(exec, line("git status\nwget x")), ask, ""},
+		{"in a substitution", about(exec, line("ls $(wget x)")), ask, "secrets"},
+		{"a variable", about(exec, line("cat $x")), ask, "secrets"},
+		{"a glob", about(exec, line("cat *")), ask, "secrets"},
+		{"a redirection to a file", about(exec, line("echo x > /ws/a")), ask, ""},
+		{"a redirection from a file", about(exec, line("cat < /ws/a")), ask, ""},
+		{"a redirection to a device", about(exec, line("echo x > /dev/tcp/h/1")), ask, ""},
+		{"an assignment", about(exec, line("PATH=/x git status")), ask, ""},
+		{"an assignment before it", about(exec, line("PATH=/x; git status")), ask, ""},
+		{"an exported assignment", about(exec, line("export PATH=/x; git status")), ask, ""},
+		{"a loop over values of a variable", about(exec, line("for PATH in /x; do git status; done")), ask, ""},
+		{"a variable that is read", about(exec, line("read PATH; ls")), ask, "secrets"},
+		{"only an assignment", about(exec, line("a=b")), ask, ""},
+		{"an empty line", about(exec, line("")), ask, "secrets"},
+		{"as root", about(exec, line("sudo git status")), ask, ""},
+		{"with env's assignment", about(exec, line("env PATH=/x git status")), ask, ""},
+		{"with an emptied environment", about(exec, line("env -i git status")), ask, ""},
+		{"through a shell from elsewhere", about(exec, line("/ws/sh -c 'git status'")), ask, ""},
+		{"a function of the command's name", about(exec, line("git() { ls; }; git status")), ask, "secrets"},
+		{"an alias", about(exec, line("alias ls=x\nls")), ask, "secrets"},
+		{"from xargs", about(exec, line("cat a | xargs cat")), ask, "secrets"},
+		{"an unclosed quote", about(exec, line("git status 'x")), ask, "secrets"},
+		{"an unparsed action with a command", about(exec, line("git status"), unparsed), ask, "secrets"},
+		{"no command", about(exec), ask, "rm"},
+		{"no sub-commands", about(exec, func(a *permissionv1.Action) { a.Command = &permissionv1.Command{Text: "ls", Argv: []string{"ls"}} }), ask, "secrets"},
+		{"a variable that changes what runs", about(exec, line("ls"), env("PATH=/x")), ask, ""},
+		{"a variable for the loader", about(exec, line("ls"), env("LANG=C", "LD_PRELOAD=/x")), ask, ""},
+		{"a variable for git", about(exec, line("git status"), env("GIT_SSH_COMMAND=x")), ask, ""},
+		{"a pager that is a program", about(exec, line("git log"), env("PAGER=/ws/x")), ask, ""},
+		{"a variable that nobody knows", about(exec, line("ls"), env("FOO=1")), ask, ""},
+		{"a variable without a value", about(exec, line("ls"), env("LANG")), ask, ""},
+		{"in a directory outside", about(exec, line("ls"), cwd("/etc")), ask, ""},
+		{"in a directory by way of dots", about(exec, line("ls"), cwd("/ws/a/..")), ask, ""},
+		{"in a relative directory", about(exec, line("ls"), cwd("a")), ask, ""},
+		{"by command and path, path outside", about("tool.execute", line("make"), path("/etc/a")), ask, ""},
+		{"by command and path, no path", about("tool.execute", line("make")), ask, ""},
+		{"a command that only paths speak for", about("tool.execute", line("wget x"), path("/open/a")), ask, ""},
+
+		// Denied commands.
+		{"a denied command", about(exec, line("rm -rf /")), deny, "rm"},
+		{"a denied command in a chain", about(exec, line("git status && rm -rf /")), deny, "rm"},
+		{"a denied command in a substitution", about(exec, line("echo $(rm -rf /)")), deny, "rm"},
+		{"a denied command with quotes", about(exec, line(`r"m" -\rf /`)), deny, "rm"},
+		{"a denied command by its folder", about(exec, line("/bin/rm -rf /")), deny, "rm"},
+		{"a denied command in other case", about(exec, line("/bin/RM -rf /")), deny, "rm"},
+		{"a denied command as root", about(exec, line("sudo -u x rm -rf /")), deny, "rm"},
+		{"a denied command in an unparsed line", about(exec, line("rm -rf /; cat 'x")), deny, "rm"},
+		{"a denied command of a function", about(exec, line("f() { rm -rf /; }; f")), deny, "rm"},
+		{"a denied command for xargs", about(exec, line("ls | xargs rm -rf")), deny, "rm"},
+		{"a denied command in other hands", about(exec, argv("env", "A=1", "rm", "-rf", "/")), deny, "rm"},
+		{"arguments in another order", about(exec, line("rm -r -f x")), ask, ""},
+		{"a denied command with a dynamic option", about(exec, line("rm $x /")), ask, "secrets"},
+		{"a command that is only known when it runs", about(exec, line("$x -rf /")), ask, "secrets"},
+		{"a command in braces", about(exec, line("{rm,-rf,/}")), ask, "secrets"},
+		{"a piped script", about(exec, line("echo x | sh")), ask, "secrets"},
+		{"the denied words as an argument", about(exec, line("echo rm -rf")), allow, "git"},
+		{"a denied path as a word", about(exec, line("cat .env")), ask, "secrets"},
+		{"a denied path in an option", about(exec, line("git log --output=/ws/.env")), ask, "secrets"},
+		{"a denied path from the directory of the command", about(exec, line("cat id"), cwd("/home/u/.ssh")), ask, "secrets"},
+		{"a denied path behind dots", about(exec, line("cat a/../.env")), ask, "secrets"},
+		{"a denied path that is redirected to", about(exec, line("echo x >.env"), path("/ws/.env")), deny, "secrets"},
+
+		// Commands that are asked about.
+		{"a command that is asked and allowed", about(exec, line("git push origin")), ask, "push"},
+		{"a command that one rule asks by a star", about(exec, line("npm publish")), ask, "publish"},
+		{"two rules that ask, one of them strict", about(exec, line("git push; npm publish")), ask, "publish"},
+
+		// The rest.
+		{"an action without conditions to meet", about("tool.think"), allow, "think"},
+		{"a path that any kind may have", about("unknown", path("/open/a")), allow, "paths-only"},
+		{"a change of mode", about("tool.switch_mode", path("/open/a")), ask, ""},
+		{"an extension's method", about("_acme.com/x"), ask, ""},
+		{"acphost's own files", about(read, path("/ws/a"), protected), deny, policy.Protected},
+		{"acphost's own files, for a change of mode", about("tool.switch_mode", path("/ws/a"), protected), deny, policy.Protected},
+		{"acphost's own folder", about(write, path("/home/u/.config/acphost/policy.yaml")), deny, policy.Protected},
+		{"acphost's own folder by its real name", about(write, link("/ws/x", "/data/u/.config/acphost/x")), deny, policy.Protected},
+		{"acphost's own folder in a command", about(exec, line("cat /home/u/.config/acphost/config.yaml")), ask, policy.Protected},
+		{"nothing at all", nil, ask, "secrets"},
+	}
+	p := parse(t, rules)
+	seen := map[string]bool{}
+	for _, tt := range tests {
+		if seen[tt.name] {
+			t.Errorf("two cases are named %q", tt.name)
+		}
+		seen[tt.name] = true
+		t.Run(tt.name, func(t *testing.T) {
+			before := proto.Clone(tt.action)
+			got := p.Decide(tt.action)
+			if got.GetVerdict() != tt.verdict || got.GetRule() != tt.rule {
+				t.Errorf("got %v by %q (%s), want %v by %q", got.GetVerdict(), got.GetRule(), got.GetReason(), tt.verdict, tt.rule)
+			}
+			if got.GetReason() == "" || !strings.HasPrefix(got.GetPolicyDigest(), "sha256:") {
+				t.Errorf("got %v; want a reason and a digest", got)
+			}
+			if !proto.Equal(before, tt.action) {
+				t.Errorf("the action was changed to %v", tt.action)
+			}
+			if again := p.Decide(tt.action); !proto.Equal(got, again) {
+				t.Errorf("got %v, and then %v", got, again)
+			}
+		})
+	}
+}
+
+func TestDecideSaysWhetherAnAnswerMayBeRemembered(t *testing.T) {
+	p := parse(t, rules)
+	tests := map[string]struct {
+		action *permissionv1.Action
+		want   bool
+	}{
+		"no rule matches":                    {about("fs.read", path("/etc/x")), true},
+		"no rule matches what is not parsed": {about("_acme.com/x", unparsed), false},
+		"a rule asks":                        {about("terminal.create", line("git push")), true},
+		"a rule asks and says no":            {about("terminal.create", line("npm publish")), false},
+		"a rule may deny it":                 {about("terminal.create", line("$x")), false},
+		"a change of mode":                   {about("tool.switch_mode"), false},
+		"an allowed action":                  {about("tool.think"), false},
+	}
+	for name, tt := range tests {
+		if got := p.Decide(tt.action).GetGrantable(); got != tt.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestDecideGivesTheRulesReason(t *testing.T) {
+	p := parse(t, rules)
+	for want, action := range map[string]*permissionv1.Action{
+		"no removing":            about("terminal.create", line("rm -rf x")),
+		"denied by rule secrets": about("fs.read", path("/ws/.env")),
+		"allowed by rule read":   about("fs.read", path("/ws/a")),
+		"rule push asks":         about("terminal.create", line("git push")),
+		"no rule matches":        about("fs.read", path("/etc/x")),
+		"rule rm may deny this: a part of the command is only known when it runs": about("terminal.create", func(a *permissionv1.Action) {
+			a.Command = &permissionv1.Command{SubCommands: []*permissionv1.SubCommand{{Argv: []string{"rm", "$x"}, Dynamic: true}}}
+		}, func(a *permissionv1.Action) { a.Roots = nil }),
+	} {
+		p := p
+		if strings.HasPrefix(want, "rule rm") {
+			p = parse(t, "version: 1\ndeny: [{id: rm, command: [rm -rf]}]")
+		}
+		if got := p.Decide(action).GetReason(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestWithoutARuleFileEverythingIsAsked(t *testing.T) {
+	p, err := policy.None(policy.Surroundings{Protected: []string{"/run/acphost"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.Decide(about("fs.read", path("/ws/a")))
+	want := &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := p.Decide(about("fs.read", path("/run/acphost/x.sock"))); got.GetVerdict() != deny {
+		t.Errorf("a protected path: got %v", got)
+	}
+}
+
+func TestTheOrderOfRulesDoesNotMatter(t *testing.T) {
+	sections := []string{"deny: [{id: d, command: [rm]}]\n", "ask: [{id: a, command: [rm]}]\n", "allow: [{id: l, command: [rm]}]\n"}
+	for i := range sections {
+		text := "version: 1\n" + sections[i] + sections[(i+1)%3] + sections[(i+2)%3]
+		if got := parse(t, text).Decide(about("terminal.create", line("rm x"))); got.GetRule() != "d" {
+			t.Errorf("got %v from\n%s", got, text)
+		}
+	}
+}
+
+func TestTheExampleDoesWhatItSays(t *testing.T) {
+	data, err := os.ReadFile("../../examples/workspace.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parse(t, string(data))
+	for _, tt := range []struct {
+		action  *permissionv1.Action
+		verdict permissionv1.Verdict
+	}{
+		{about("fs.read", path("/ws/main.go")), allow},
+		{about("fs.write", path("/ws/main.go")), allow},
+		{about("tool.edit", path("/ws/main.go")), allow},
+		{about("terminal.create", line("git status && git diff | head -50")), allow},
+		{about("terminal.create", line("ls -la; cat README.md")), allow},
+		{about("terminal.create", line("cat .env")), ask},
+		{about("fs.read", path("/ws/.env")), deny},
+		{about("fs.read", path("/ws/deploy/.env.production")), deny},
+		{about("fs.read", path("/home/u/.ssh/id_rsa")), deny},
+		{about("terminal.create", line("rm -rf build")), ask},
+		{about("terminal.create", line("sudo ls")), deny},
+		{about("terminal.create", line("git push")), ask},
+		{about("fs.write", path("/ws/.git/hooks/pre-commit")), ask},
+		{about("fs.read", path("/etc/passwd")), ask},
+		{about("terminal.create", line("go test ./...")), ask},
+	} {
+		if got := p.Decide(tt.action); got.GetVerdict() != tt.verdict {
+			t.Errorf("%v: got %v, want %v", tt.action, got, tt.verdict)
+		}
+	}
+}
+
+// FuzzADeniedCommandIsNeverAllowed hides a denied command in ways that are put together at random, in a policy that
+// allows all else by its kind.
+func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
+	p := parse(f, "version: 1\ndeny: [{id: d, command: [rm -rf]}]\nallow: [{id: kind, on: [terminal.create]}, {id: words, command: ['*']}]")
+	if got := p.Decide(about("terminal.create", line("ls"))); got.GetVerdict() != allow {
+		f.Fatalf("what is not denied: got %v", got)
+	}
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	wraps := []func(string) string{
+		func(s string) string { return "sh -c " + quote(s) },
+		func(s string) string { return "bash -lc " + quote(s) },
+		func(s string) string { return "env A=1 sh -c " + quote(s) },
+		func(s string) string { return "sudo -n sh -c " + quote(s) },
+		func(s string) string { return "timeout 5 sh -c " + quote(s) },
+		func(s string) string { return "eval " + quote(s) },
+		func(s string) string { return "ls && " + s },
+		func(s string) string { return "ls;" + s },
+		func(s string) string { return "ls | " + s },
+		func(s string) string { return "ls\n" + s },
+		func(s string) string { return "(" + s + ")" },
+		func(s string) string { return "{ " + s + "\n}" },
+		func(s string) string { return "echo $(" + s + "\n)" },
+		func(s string) string { return "if true; then " + s + "\nfi" },
+		func(s string) string { return "while " + s + "\ndo ls; done" },
+		func(s string) string { return "f() { " + s + "\n}; f" },
+		func(s string) string { return "x=$(" + s + "\n)" },
+		func(s string) string { return "find . -exec sh -c " + quote(s) + ` \;` },
+		func(s string) string { return "trap " + quote(s) + " EXIT" },
+		func(s string) string { return "echo " + quote(s) + " | sh" },
+		func(s string) string {
+			return "cat <<EOF_" + fmt.Sprint(len(s)) + "\n$(" + s + "\n)\nEOF_" + fmt.Sprint(len(s)) + "\n"
+		},
+		func(s string) string { return "xargs -I{} sh -c " + quote(s) },
+		func(s string) string { return "exec sh -c " + quote(s) + " >/dev/null" },
+		func(s string) string { return "busybox sh -c " + quote(s) },
+		func(s string) string { return "watch " + quote(s) },
+	}
+	denied := []string{"rm -rf /", "r'm' -rf x", `\rm "-rf"`, "/bin/rm -rf x", "sudo rm -rf x", "env -i rm -rf x", "nice -n 5 rm -rf x",
+		"command rm -rf x", "xargs rm -rf", "find . -exec rm -rf {} +", "A=1 rm -rf x", ">f rm -rf x", "$x -rf", "r$x -rf /", "{rm,-rf,/}"}
+	for i := range wraps {
+		f.Add([]byte{byte(i), byte(i * 3), byte(i * 7)}, byte(i))
+	}
+	f.Fuzz(func(t *testing.T, how []byte, what byte) {
+		text := denied[int(what)%len(denied)]
+		for _, b := range how[:min(len(how), 6)] {
+			text = wraps[int(b)%len(wraps)](text)
+		}
+		if got := p.Decide(about("terminal.create", line(text))); got.GetVerdict() == allow {
+			t.Fatalf("%q is allowed by %s", text, got.GetRule())
+		}
+	})
+}
+
+func BenchmarkDecideOneCommandByFiftyRules(b *testing.B) {
+	p := parse(b, manyRules(50))
+	action := about("terminal.create", line("git status && ls -la | head -5"), cwd("/ws"))
+	for b.Loop() {
+		p.Decide(action)
+	}
+}
+
+func BenchmarkDecideAThousandPathsByAHundredRules(b *testing.B) {
+	p := parse(b, manyRules(100))
+	action := about("fs.read")
+	for i := range 1000 {
+		link(fmt.Sprintf("/ws/src/package%d/internal/file%d.go", i%50, i), fmt.Sprintf("/ws/real/package%d/file%d.go", i%50, i))(action)
+	}
+	for b.Loop() {
+		p.Decide(action)
+	}
+}
+
+func manyRules(n int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\ndeny:\n")
+	for i := range n / 2 {
+		fmt.Fprintf(&b, "- {id: d%d, path: ['/**/secret%d/**', '~/.app%d/**', '/**/*.key%d'], command: ['tool%d -x', 'sudo tool%d']}\n", i, i, i, i, i, i)
+		fmt.Fprintf(&b, "- {id: p%d, path: ['/**/secret%d/**', '/**/*.key%d']}\n", i, i, i)
+	}
+	b.WriteString("allow:\n")
+	for i := range n / 2 {
+		fmt.Fprintf(&b, "- {id: a%d, path: ['${root}/none%d/**']}\n- {id: c%d, command: ['none%d', 'git status', ls, head]}\n", i, i, i, i)
+	}
+	return b.String()
+}

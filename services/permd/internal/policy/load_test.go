@@ -1,0 +1,104 @@
+package policy_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+func TestParseRefuses(t *testing.T) {
+	tests := map[string]struct{ rules, want string }{
+		"no version":               {"deny: []", "r.yaml:1:1: version: expected 1, got 0"},
+		"another version":          {"version: 2", "r.yaml:1:10: version: expected 1, got 2"},
+		"an empty file":            {"", "r.yaml:1:1: version: expected 1, got 0"},
+		"an unknown field":         {"version: 1\ndeny:\n- {id: a, paths: [/x]}", `r.yaml:3:11: deny[0].paths: expected a known field, got "paths" (did you mean "path"?)`},
+		"a scalar for a list":      {"version: 1\ndeny:\n- {id: a, command: rm}", `r.yaml:3:20: deny[0].command: expected a list of strings, got "rm"`},
+		"no id":                    {"version: 1\ndeny:\n- {path: [/x]}", "r.yaml:3:3: deny[0].id: expected a name, got none"},
+		"an id twice":              {"version: 1\ndeny:\n- {id: a, path: [/x]}\nallow:\n- {id: a, path: [/x]}", `r.yaml:5:8: allow[0].id: expected a name of its own, got "a", which is that of deny[0] too`},
+		"an id that is too long":   {"version: 1\ndeny:\n- {id: " + strings.Repeat("x", 129) + ", path: [/x]}", "deny[0].id: expected at most 128 characters, got 129"},
+		"an id with a newline":     {"version: 1\ndeny:\n- {id: \"a\\nb\", path: [/x]}", "deny[0].id: expected printable characters"},
+		"an id of ours":            {"version: 1\ndeny:\n- {id: acphost/protected, path: [/x]}", "deny[0].id: expected a name that does not begin with acphost/"},
+		"a rule for everything":    {"version: 1\nallow:\n- {id: a}", "r.yaml:3:3: allow[0]: expected at least one of on, path and command, got none"},
+		"not_grantable elsewhere":  {"version: 1\nallow:\n- {id: a, path: [/x], not_grantable: true}", "r.yaml:3:38: allow[0].not_grantable: expected only in ask rules"},
+		"a reason that is a book":  {"version: 1\ndeny:\n- {id: a, path: [/x], reason: " + strings.Repeat("x", 1001) + "}", "deny[0].reason: expected at most 1000 characters, got 1001"},
+		"an empty kind":            {"version: 1\ndeny:\n- {id: a, on: [\"\"]}", "deny[0].on[0]: expected a kind of action"},
+		"a kind with a slip":       {"version: 1\ndeny:\n- {id: a, on: [fs.raed]}", `r.yaml:3:16: deny[0].on[0]: expected a pattern that some kind of action matches (fs.read, fs.write, fs.list), got "fs.raed"`},
+		"a kind with two stars":    {"version: 1\ndeny:\n- {id: a, on: [\"**\"]}", "deny[0].on[0]: expected single stars"},
+		"a relative glob":          {"version: 1\ndeny:\n- {id: a, path: [ok/x]}", `r.yaml:3:18: deny[0].path[0]: expected an absolute glob, or one with ${root} or ~ in front, got "ok/x"`},
+		"an empty glob":            {"version: 1\ndeny:\n- {id: a, path: [\"\"]}", "deny[0].path[0]: expected a glob, got nothing"},
+		"a glob with dots":         {"version: 1\ndeny:\n- {id: a, path: [/a/../b]}", `deny[0].path[0]: expected a glob without ".."`},
+		"a glob with a slash more": {"version: 1\ndeny:\n- {id: a, path: [/a/]}", "deny[0].path[0]: expected a glob without empty parts"},
+		"a glob that is broken":    {"version: 1\ndeny:\n- {id: a, path: [\"/a/[b\"]}", "deny[0].path[0]: expected a well-formed glob"},
+		"a glob with glued stars":  {"version: 1\ndeny:\n- {id: a, path: [\"/a/b**\"]}", "deny[0].path[0]: expected ** only as a part of its own"},
+		"a variable nobody knows":  {"version: 1\ndeny:\n- {id: a, path: [\"${home}/x\"]}", "deny[0].path[0]: expected an absolute glob"},
+		"a root in the middle":     {"version: 1\ndeny:\n- {id: a, path: [\"/x/${root}\"]}", "deny[0].path[0]: expected ${root} only in front"},
+		"a root with letters on":   {"version: 1\ndeny:\n- {id: a, path: [\"${root}x\"]}", "deny[0].path[0]: expected an absolute glob"},
+		"another person's home":    {"version: 1\ndeny:\n- {id: a, path: [\"~root/x\"]}", "deny[0].path[0]: expected an absolute glob"},
+		"an empty command":         {"version: 1\ndeny:\n- {id: a, command: [\" \"]}", "deny[0].command[0]: expected 1 to 256 words, got 0"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := policy.Parse("r.yaml", []byte(tt.rules), policy.Surroundings{Home: "/home/u"})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "r.yaml:") {
+				t.Errorf("got  %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseReportsEveryMistake(t *testing.T) {
+	_, err := policy.Parse("r.yaml", []byte("version: 3\ndeny: [{id: a, path: [x, y]}]\nallow: [{}]"), policy.Surroundings{})
+	if err == nil || strings.Count(err.Error(), "\n") != 4 {
+		t.Errorf("got %v; want 5 errors", err)
+	}
+}
+
+func TestParseRefusesAHomeThatIsNotKnown(t *testing.T) {
+	_, err := policy.Parse("r.yaml", []byte("version: 1\ndeny: [{id: a, path: [~/x]}]"), policy.Surroundings{})
+	if err == nil || !strings.Contains(err.Error(), "the home directory is not known") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoadRefusesWhatIsNoRuleFile(t *testing.T) {
+	dir := t.TempDir()
+	huge := filepath.Join(dir, "huge.yaml")
+	if err := os.WriteFile(huge, []byte(strings.Repeat("#", 1<<20+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"rules.yaml":                    "not an absolute path",
+		filepath.Join(dir, "none.yaml"): "no such file",
+		dir:                             "is not a regular file",
+		huge:                            "is over 1048576 bytes",
+		"/dev/zero":                     "is not a regular file",
+	} {
+		if _, err := policy.Load(path, policy.Surroundings{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}
+
+func TestLoadReadsAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nallow: [{id: a, on: ['fs.*']}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Load(file, policy.Surroundings{})
+	if err != nil || p.Rules() != 1 {
+		t.Fatalf("got %v, %v", p, err)
+	}
+	got := p.Decide(about("fs.read", path("/x")))
+	if got.GetVerdict() != allow || len(got.GetPolicyDigest()) != len("sha256:")+64 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestLoadRefusesAProtectedPathThatIsRelative(t *testing.T) {
+	if _, err := policy.None(policy.Surroundings{Protected: []string{"x"}}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,276 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// match is how sure it is that a rule's conditions hold.
+type match uint8
+
+const (
+	no match = iota
+	// maybe: it cannot be ruled out.
+	maybe
+	yes
+)
+
+// allows reports whether an allow rule matches, for certain.
+func (r *rule) allows(a *action) bool {
+	switch {
+	case !r.matchesKind(a.GetKind()):
+		return false
+	case a.command && !a.harmlessSurroundings():
+		return false
+	case r.commands != nil && !r.allowsCommand(a):
+		return false
+	case r.paths != nil && !r.allowsPaths(a):
+		return false
+	case r.paths != nil && r.commands == nil && a.command:
+		// A command may touch other paths than those that are known, so paths alone do not make it harmless.
+		return false
+	}
+	return true
+}
+
+// forbids reports how sure it is that a deny or ask rule matches.
+func (r *rule) forbids(a *action) match {
+	if !r.matchesKind(a.GetKind()) {
+		if a.GetKind() == "" {
+			return maybe
+		}
+		return no
+	}
+	sure := yes
+	if r.commands != nil {
+		sure = min(sure, r.forbidsCommand(a))
+	}
+	if r.paths != nil && sure != no {
+		sure = min(sure, forbidsPaths(r.paths, a))
+	}
+	return sure
+}
+
+func (r *rule) matchesKind(kind string) bool {
+	return kind != "" && (r.on == nil || slices.ContainsFunc(r.on, func(g kindGlob) bool { return g.matches(kind) }))
+}
+
+func (r *rule) allowsPaths(a *action) bool {
+	if a.vague || len(a.paths) == 0 {
+		return false
+	}
+	for i := range a.paths {
+		p := &a.paths[i]
+		if !slices.ContainsFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.asked) }) ||
+			(p.resolved != p.asked && !slices.ContainsFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.resolved) })) {
+			return false
+		}
+	}
+	return true
+}
+
+// allows reports whether the glob covers one spelling of a path.
+func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
+	if !g.rooted {
+		return matchesAny(g.exact, spelling)
+	}
+	if !p.inside {
+		return false
+	}
+	for _, root := range roots {
+		if tail, below := tailBelow(root, spelling); below && g.exact[0].below(tail) {
+			return true
+		}
+	}
+	// A root that is itself reached by a symbolic link has another real name, which is not known here. That the path lies
+	// inside is known, and enough for a glob that covers all that is inside.
+	return g.exact[0].everything
+}
+
+func forbidsPaths(globs []glob, a *action) match {
+	for i := range a.paths {
+		p := &a.paths[i]
+		for j := range globs {
+			if globs[j].forbids(a, p.foldedAsked) ||
+				(p.foldedResolved != p.foldedAsked && globs[j].forbids(a, p.foldedResolved)) {
+				return yes
+			}
+		}
+	}
+	if a.vague || a.opaque {
+		return maybe
+	}
+	for i := range a.paths {
+		p := &a.paths[i]
+		if slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, p) }) {
+			return maybe
+		}
+	}
+	if spells(globs, a) {
+		return maybe
+	}
+	return no
+}
+
+func (g *glob) forbids(a *action, spelling string) bool {
+	if spelling == "" {
+		return false
+	}
+	if !g.rooted {
+		return matchesAny(g.folded, spelling)
+	}
+	for _, root := range a.foldedRoots {
+		if tail, below := tailBelow(root, spelling); below && g.folded[0].below(tail) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayForbid is for a path that really lies inside a root by a name of that root which is not known here: whatever part
+// of it is the root, the rest may match.
+func (g *glob) mayForbid(a *action, p *pathAccess) bool {
+	if !g.rooted || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
+		return false
+	}
+	for rest := p.foldedResolved; ; {
+		i := strings.IndexByte(rest, '/')
+		if i < 0 {
+			return g.folded[0].below("")
+		}
+		if rest = rest[i+1:]; g.folded[0].below(rest) {
+			return true
+		}
+	}
+}
+
+// spells reports whether a word of the command reads like a path that a glob covers. It need not be one.
+func spells(globs []glob, a *action) bool {
+	return slices.ContainsFunc(a.words, func(word string) bool {
+		return slices.ContainsFunc(globs, func(g glob) bool { return g.forbids(a, word) })
+	})
+}
+
+// prefix is the beginning of an argv, "*" standing for any one token.
+type prefix []string
+
+func (r *rule) allowsCommand(a *action) bool {
+	if !a.certain {
+		return false
+	}
+	runs := false
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		if !plain(sub) {
+			return false
+		}
+		argv := sub.GetArgv()
+		if len(argv) == 0 {
+			continue // only redirections, and those to nowhere
+		}
+		if !slices.ContainsFunc(r.commands, func(p prefix) bool { return p.begins(argv) }) {
+			return false
+		}
+		runs = true
+	}
+	return runs
+}
+
+// plain reports whether a simple command is what its argv says and nothing more.
+func plain(sub *permissionv1.SubCommand) bool {
+	if sub.GetDynamic() || len(sub.GetAssignments()) > 0 {
+		return false
+	}
+	for _, redirection := range sub.GetRedirections() {
+		if redirection.GetDynamic() || redirection.GetPath() != "/dev/null" ||
+			(redirection.GetResolvedPath() != "" && redirection.GetResolvedPath() != "/dev/null") {
+			return false
+		}
+	}
+	for _, wrapper := range sub.GetWrappers() {
+		if !slices.Contains(harmlessWrappers, wrapper) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p prefix) begins(argv []string) bool {
+	if len(argv) < len(p) {
+		return false
+	}
+	for i, token := range p {
+		if token != "*" && token != argv[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rule) forbidsCommand(a *action) match {
+	sure := no
+	if a.unclear {
+		sure = maybe
+	}
+	if !a.command {
+		return sure
+	}
+	forbids := func(argv []string, dynamic bool) {
+		for _, p := range r.commands {
+			sure = max(sure, p.forbids(argv, dynamic))
+		}
+	}
+	forbids(a.GetCommand().GetArgv(), false)
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		forbids(sub.GetArgv(), sub.GetDynamic())
+		// A rule may also name what a command is wrapped in: "sudo", "sh -c", "env rm".
+		wrappers := sub.GetWrappers()
+		for i := range wrappers {
+			words := strings.Fields(strings.Join(wrappers[i:], " "))
+			forbids(append(words, sub.GetArgv()...), sub.GetDynamic())
+		}
+		if sure == yes {
+			break
+		}
+	}
+	return sure
+}
+
+// forbids reports how sure it is that argv begins with p. The program is compared without its folder where p names none,
+// and without regard to case, which some file systems ignore.
+func (p prefix) forbids(argv []string, dynamic bool) match {
+	for i, token := range p {
+		if i == len(argv) {
+			if dynamic {
+				return maybe
+			}
+			return no
+		}
+		word := argv[i]
+		if dynamic && mayExpand(word) {
+			return maybe // from here on every word may be any, and any number
+		}
+		switch {
+		case token == "*", token == word:
+		case i == 0 && sameProgram(token, word):
+		case dynamic && !slices.ContainsFunc(argv, mayExpand):
+			return maybe // something is dynamic and nobody says what
+		default:
+			return no
+		}
+	}
+	return yes
+}
+
+func sameProgram(token, word string) bool {
+	if !strings.Contains(token, "/") {
+		word = word[strings.LastIndexByte(word, '/')+1:]
+	}
+	return fold(token) == fold(word)
+}
+
+// mayExpand reports whether a word of a dynamic command may be the dynamic one.
+func mayExpand(word string) bool {
+	return word != "[" && word != "[[" && strings.ContainsAny(word, "$`*?[{~(")
+}

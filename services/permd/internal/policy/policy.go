@@ -1,0 +1,152 @@
+// Package policy decides about actions by the rules of a file. It is a pure function of the rules and the action: it
+// keeps no state between decisions, asks nobody, and touches nothing but the rule file, which it reads once.
+//
+// Of the rules that match, the strictest counts: deny before ask before allow, in whatever order they stand. No match
+// means ask. The two sides of that are matched with opposite care. An allow rule matches only what is certain: it never
+// matches by a command or a path that is not fully known. A deny or ask rule also matches what cannot be ruled out: where
+// the part that it judges is not known, it makes the verdict ask. So whatever an agent does to hide what it is about to
+// do, the worst that it gets is a question to a person.
+//
+// The package knows the normalised action and nothing of how it came about or how decisions are transported.
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+// maxFile bounds a rule file, in bytes.
+const maxFile = 1 << 20
+
+// Protected is the id of the built-in rule that keeps acphost's own files from agents.
+const Protected = "acphost/protected"
+
+// Policy decides. It does not change, and is safe for concurrent use.
+type Policy struct {
+	// digest is that of the rule file; empty: there is none.
+	digest           string
+	deny, ask, allow []rule
+	protected        []glob
+}
+
+// Surroundings are the facts about a machine that rules refer to.
+type Surroundings struct {
+	// Home is the absolute path that "~" stands for in globs. Empty: such globs are errors.
+	Home string
+	// Protected are absolute paths that no action may touch, whatever the rules.
+	Protected []string
+	// Real resolves the symbolic links in an absolute path, as filepath.EvalSymlinks does. It is asked for the directories
+	// in deny and ask rules when the file is read, so that they hold for the real names of these directories too. Nil:
+	// there are no symbolic links.
+	Real func(path string) (string, error)
+}
+
+func (s Surroundings) places() places {
+	p := places{real: s.Real}
+	if s.Home != "" {
+		p.homes = []string{s.Home}
+		if s.Real != nil {
+			if real, err := s.Real(s.Home); err == nil && real != s.Home {
+				p.homes = append(p.homes, real)
+			}
+		}
+	}
+	return p
+}
+
+// Load reads a rule file. path is absolute. An error names the file and, for every mistake in it, line, column and
+// field.
+func Load(path string, s Surroundings) (*Policy, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("read the rule file: %q is not an absolute path", path)
+	}
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the rule file: %w", err)
+	}
+	return Parse(path, data, s)
+}
+
+// Parse is Load for a file that has been read. file is only named in errors.
+func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
+	doc, err := yamlproto.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	var rules permissionv1.Policy
+	if err := doc.Decode(&rules); err != nil {
+		return nil, err
+	}
+	c := compiler{doc: doc, places: s.places(), ids: map[string]string{}}
+	p := c.policy(&rules)
+	if err := errors.Join(c.errs...); err != nil {
+		return nil, err
+	}
+	if p.protected, err = protectedGlobs(s); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	p.digest = "sha256:" + hex.EncodeToString(sum[:])
+	return p, nil
+}
+
+// None is the policy of no rule file: a person is asked about everything, and what is protected is denied.
+func None(s Surroundings) (*Policy, error) {
+	globs, err := protectedGlobs(s)
+	if err != nil {
+		return nil, err
+	}
+	return &Policy{protected: globs}, nil
+}
+
+// Rules counts the rules of the file.
+func (p *Policy) Rules() int { return len(p.deny) + len(p.ask) + len(p.allow) }
+
+func protectedGlobs(s Surroundings) ([]glob, error) {
+	var globs []glob
+	for _, path := range s.Protected {
+		if !filepath.IsAbs(path) {
+			return nil, fmt.Errorf("the protected path %q is not absolute", path)
+		}
+		pattern := strings.TrimSuffix(escapeGlob(filepath.ToSlash(filepath.Clean(path))), "/") + "/**"
+		g, err := newGlob(pattern, s.places())
+		if err != nil {
+			return nil, fmt.Errorf("the protected path %q: %w", path, err)
+		}
+		globs = append(globs, g)
+	}
+	return globs, nil
+}
+
+// readFile reads a regular file of bounded size: a FIFO would block for ever.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s is over %d bytes", path, maxFile)
+	}
+	return data, nil
+}

@@ -1,0 +1,37 @@
+// Package server serves package policy as acphost.permission.v1.PermissionService. It holds which policy is in force and
+// turns messages into calls; it decides nothing.
+package server
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// ServiceName is the full name of the gRPC service.
+const ServiceName = "acphost.permission.v1.PermissionService"
+
+// Server is the service. It is safe for concurrent use.
+type Server struct {
+	permissionv1.UnimplementedPermissionServiceServer
+
+	policy atomic.Pointer[policy.Policy]
+	log    *slog.Logger
+}
+
+// New makes a server without a policy: until Configure gives it one, a person is asked about everything.
+func New(log *slog.Logger) *Server {
+	s := &Server{log: log}
+	s.policy.Store(&policy.Policy{})
+	return s
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	permissionv1.RegisterPermissionServiceServer(r, s)
+}
