@@ -269,3 +269,24 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTooLong compares what is found in a line that is thrown away with what a Scanner finds in it.
+func FuzzTooLong(f *testing.F) {
+	f.Add([]byte(`{"x":[1,{"id":2}],"id":"a\"","method":"m\/n"}`), 3)
+	f.Add([]byte(`{"m\u0065thod":"x", "id" : null , "params":{"a":"\\\""}}`), 1)
+	var s Scanner
+	f.Fuzz(func(t *testing.T, line []byte, most int) {
+		var m Message
+		if most < 1 || bytes.IndexByte(line, '\n') >= 0 || s.Scan(line, &m) != nil || m.Kind == KindBatch || len(line) > 60 {
+			return
+		}
+		_, err := NewReader(&chunks{line, rand.New(rand.NewPCG(1, 2)), most}, 1).Next()
+		var long *TooLong
+		if !errors.As(err, &long) {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(long.ID, m.ID) || !bytes.Equal(long.Method, m.Method) {
+			t.Fatalf("got id %q, method %q; want %q, %q", long.ID, long.Method, m.ID, m.Method)
+		}
+	})
+}

@@ -59,7 +59,7 @@ func (s *Scanner) params(b []byte, i int, m *Message, st *state, resumed bool) (
 func (s *Scanner) update(b []byte, i int, m *Message, st *state, resumed bool) (next int) {
 	for first := true; ; first = false {
 		if resumed {
-			next = s.nesting.ValueEnd(b, i, 3)
+			next = s.nesting.ValueEnd(b, lex.SkipSpace(b, i), 3)
 			resumed = false
 		} else {
 			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {

@@ -118,7 +118,7 @@ func TestScanOfLinesThatBeginAlike(t *testing.T) {
 	const prefix = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":`
 	var s Scanner
 	for _, rest := range []string{
-		`{"a":1}}}}`, `{"a":2}}}}`, `{}}}}`, `[]}}}`, `null}}}`, `5,"sessionUpdate":"v"}}}`, `{}},"sessionId":"t"}}`, `{}},"Update":1}}`,
+		`{"a":1}}}}`, `{"a":2}}}}`, `{}}}}`, `[]}}}`, `null}}}`, `5,"sessionUpdate":"v"}}}`, ` {}}}}`, `{}},"sessionId":"t"}}`, `{}},"Update":1}}`,
 		`{}}},"id":7}`, `{}}},"method":"x"}`, `{}}},"params":{}}`, `{}}},"result":1}`, `{`, `{}`, `{}}`, `{}}}`, `{}}}} `, `{}}}}x`, `}}}}`, ``,
 		`{"x":1},"content":{},"more":{"sessionUpdate":"w"}}},"x":{}}`,
 	} {

@@ -1,0 +1,88 @@
+package lex
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestStringsEndAtTheirQuoteWhereverItStands(t *testing.T) {
+	for _, special := range []string{"", `\n`, `\"`, `\\`, `\u00e4`, "ä", `\ud83d\ude00`} {
+		for before := range 20 {
+			for after := range 20 {
+				body := strings.Repeat("a", before) + special + strings.Repeat("b", after)
+				b := []byte(`"` + body + `"` + strings.Repeat(" ", after))
+				end, escaped, ascii := StringEnd(b, 1)
+				if end != len(body)+2 || escaped != strings.HasPrefix(special, `\`) || ascii == (special == "ä") {
+					t.Fatalf("%s: got %d, %v, %v", b, end, escaped, ascii)
+				}
+				var want string
+				if err := json.Unmarshal([]byte(`"`+body+`"`), &want); err != nil {
+					t.Fatal(err)
+				}
+				if got, paired := AppendUnescaped(nil, []byte(body)); string(got) != want || !paired {
+					t.Fatalf("%s: got %q, %v, want %q", body, got, paired, want)
+				}
+			}
+		}
+	}
+}
+
+func TestStringsThatAreWrongSayWhere(t *testing.T) {
+	for text, want := range map[string]int{
+		`abc`: 3, "ab\ncdefghijkl\"": 2, `abcdefghijkl\x"`: 12, `\u12g4"`: 0, `\`: 0, `\u12`: 0, "abcdefgh\x00\"": 8, ``: 0,
+	} {
+		if end, _, _ := StringEnd([]byte(text), 0); end != ^want {
+			t.Errorf("%q: got %d, want %d", text, end, ^want)
+		}
+	}
+}
+
+func TestHalfOfASurrogatePairStaysWhatItIs(t *testing.T) {
+	texts := map[string]bool{}
+	for _, body := range []string{`\ud800`, `\udbff`, `\udc00`, `\udfff`, `\ud800\ud800`, `\udc00\ud800`, `\ud800x`, `\ud800\n`, `\ud800\u0041`} {
+		text, paired := AppendUnescaped([]byte("before"), []byte(body))
+		if paired || utf8.Valid(text) || !bytes.HasPrefix(text, []byte("before")) {
+			t.Errorf("%s: got %q, paired %v", body, text, paired)
+		}
+		if texts[string(text)] {
+			t.Errorf("%s became the same as another", body)
+		}
+		texts[string(text)] = true
+	}
+}
+
+func TestNamesThatFoldAlike(t *testing.T) {
+	fold := func(s string) string { return string(AppendFolded(nil, []byte(s))) }
+	for a, b := range map[string]string{"path": "PATH", "sessionId": "\u017fE\u017fSIONID", "key": "\u212aey", "ß": "\u1e9e", "σ": "ς", "\xff": "\xff"} {
+		if fold(a) != fold(b) || a != "\xff" && !strings.EqualFold(a, b) {
+			t.Errorf("%q becomes %q, %q becomes %q", a, fold(a), b, fold(b))
+		}
+	}
+	for a, b := range map[string]string{"path": "paths", "a": "ä", "i": "ı", "": "a", "\xff": "\xfe"} {
+		if fold(a) == fold(b) {
+			t.Errorf("%q and %q become %q", a, b, fold(a))
+		}
+	}
+}
+
+func FuzzValue(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,-2.5e+3,true,false,null,"\u00e4"]}`, `[[],{}]`, `"`, `-`, `1.`, `{"a" : 1 , "b" : [ ] }`, `[1,]`, `{"a":1,}`} {
+		f.Add([]byte(seed))
+	}
+	var n Nesting
+	f.Fuzz(func(t *testing.T, b []byte) {
+		end := n.ValueEnd(b, SkipSpace(b, 0), 0)
+		if end >= 0 {
+			end = TextEnd(b, end)
+		}
+		if valid := json.Valid(b); valid != (end >= 0) {
+			t.Fatalf("json.Valid = %v, end = %d", valid, end)
+		}
+		if end < 0 && end != TooDeep && (^end < 0 || ^end > len(b)) {
+			t.Fatalf("it is said to be wrong at %d of %d", ^end, len(b))
+		}
+	})
+}
