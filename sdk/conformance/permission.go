@@ -1,3 +1,341 @@
 package conformance
 
-func permissionCases() []Case { return nil }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// decisionDeadline is how long a supervisor waits for a decision before it counts as deny.
+const decisionDeadline = 5 * time.Second
+
+// actionKinds are the kinds of actions that the contract names, one of an extension among them.
+var actionKinds = []string{
+	"fs.read", "fs.write", "fs.list", "terminal.create",
+	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
+	"tool.switch_mode", "tool.other", "unknown", "_acme.com/x",
+}
+
+// permissionCases do not know the policy of the handler, so none of them wants a certain verdict.
+func permissionCases() []Case {
+	return kind(KindPermission, []Case{
+		{Name: "Decide answers every kind of action", Run: decidesEveryKind},
+		{Name: "Decide answers kinds that nobody has heard of", Run: decidesUnknownKinds},
+		{Name: "Decide answers about actions with little in them", Run: decidesSparseActions},
+		{Name: "Decide answers about the largest actions in time", Run: decidesLargeActions},
+		{Name: "Decide answers about odd paths and commands", Run: decidesOddActions},
+		{Name: "Decide says the same of the same action", Run: decisionsAreRepeatable},
+		{Name: "Decide does not depend on what was asked before", Run: decisionsAreIndependent},
+		{Name: "Decide names its rule and gives its reason in short", Run: decisionsAreExplained},
+		{Name: "Decide lets remembered answers count only where it asks", Run: grantableMeansAsk},
+		{Name: "Decide answers many callers at once", Run: decidesConcurrently},
+		{Name: "Decide outlives calls that are cancelled", Run: decisionsSurviveCancelling},
+		{Name: "Answered is taken, or not known", Run: answeredIsOptional},
+	})
+}
+
+func (e *Env) permission() permissionv1.PermissionServiceClient {
+	return permissionv1.NewPermissionServiceClient(e.Conn)
+}
+
+// decide asks about an action and checks what holds of every answer.
+func (e *Env) decide(ctx context.Context, what string, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, decisionDeadline)
+	defer cancel()
+	d, err := e.permission().Decide(ctx, &permissionv1.DecideRequest{Action: a})
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded:
+		return nil, fmt.Errorf("%s: no answer within %v", what, decisionDeadline)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	switch d.GetVerdict() {
+	case permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY, permissionv1.Verdict_VERDICT_ASK:
+		return d, nil
+	}
+	return nil, differs(what+": the verdict", d.GetVerdict(), "allow, deny or ask")
+}
+
+// action is an ordinary action of a kind, complete as a supervisor would send it.
+func (e *Env) action(kind string) *permissionv1.Action {
+	file := e.Dir + "/file.txt"
+	a := &permissionv1.Action{
+		Kind: kind, Agent: "conformance", Mode: "code", SessionId: e.Context().GetSessionId(), ToolCallId: "call-1",
+		Title: "an action", Door: permissionv1.Door_DOOR_REQUEST, Roots: []string{e.Dir}, RawInput: "{}",
+	}
+	switch kind {
+	case "terminal.create", "tool.execute":
+		a.Command = command("git status && ls -la | head -5")
+	case "tool.think", "tool.switch_mode", "tool.fetch", "tool.other", "unknown":
+	default:
+		a.Paths = []*permissionv1.PathAccess{{Path: file, ResolvedPath: file, Access: permissionv1.Access_ACCESS_READ, InsideRoots: true}}
+	}
+	if strings.HasPrefix(kind, "fs.") || strings.HasPrefix(kind, "terminal.") {
+		a.Door = permissionv1.Door_DOOR_CALL
+	}
+	return a
+}
+
+func command(line string) *permissionv1.Command {
+	subs, unparsed := shell.Parse(line)
+	return &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}
+}
+
+func decidesEveryKind(ctx context.Context, e *Env) error {
+	for _, kind := range actionKinds {
+		if _, err := e.decide(ctx, kind, e.action(kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decidesUnknownKinds(ctx context.Context, e *Env) error {
+	for _, kind := range []string{"", ".", "tool.", "fs.read.more", "FS.READ", "*", "völlig.neu", strings.Repeat("x", 10_000)} {
+		if _, err := e.decide(ctx, "kind "+shown(kind), e.action(kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decidesSparseActions(ctx context.Context, e *Env) error {
+	for what, a := range map[string]*permissionv1.Action{
+		"no action":               nil,
+		"an empty action":         {},
+		"only a kind":             {Kind: "terminal.create"},
+		"an empty command":        {Kind: "terminal.create", Command: &permissionv1.Command{}},
+		"an empty sub-command":    {Kind: "terminal.create", Command: &permissionv1.Command{SubCommands: []*permissionv1.SubCommand{{}}}},
+		"an empty path":           {Kind: "fs.read", Paths: []*permissionv1.PathAccess{{}}},
+		"an empty root":           {Kind: "fs.read", Roots: []string{""}, Paths: []*permissionv1.PathAccess{{Path: "/x", ResolvedPath: "/x"}}},
+		"nothing but a complaint": {Unparsed: "the agent does not say what it is about to do"},
+	} {
+		if _, err := e.decide(ctx, what, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decidesLargeActions(ctx context.Context, e *Env) error {
+	paths := e.action("fs.write")
+	paths.Paths = nil
+	for i := range 1000 {
+		name := fmt.Sprintf("%s/%s/%d", e.Dir, strings.Repeat("directory/", 100), i)
+		paths.Paths = append(paths.Paths, &permissionv1.PathAccess{Path: name, ResolvedPath: name, InsideRoots: true,
+			Access: permissionv1.Access_ACCESS_WRITE})
+	}
+	commands := e.action("terminal.create")
+	commands.Command = &permissionv1.Command{Text: strings.Repeat("ls; ", 1000)}
+	for range 1000 {
+		commands.Command.SubCommands = append(commands.Command.SubCommands, &permissionv1.SubCommand{Argv: []string{"ls", "-la"}})
+	}
+	arguments := e.action("terminal.create")
+	arguments.Command = &permissionv1.Command{Text: "ls", SubCommands: []*permissionv1.SubCommand{
+		{Argv: append([]string{"ls"}, strings.Split(strings.Repeat("argument ", 100_000), " ")...)}}}
+	input := e.action("tool.edit")
+	input.RawInput = `"` + strings.Repeat("x", 1<<20-2) + `"`
+	title := e.action("tool.other")
+	title.Title, title.Mode = strings.Repeat("t", 1<<20), strings.Repeat("m", 1<<20)
+	for what, a := range map[string]*permissionv1.Action{
+		"1000 paths": paths, "1000 sub-commands": commands, "100,000 arguments": arguments, "a raw input of 1 MiB": input,
+		"a title and a mode of 1 MiB": title,
+	} {
+		if _, err := e.decide(ctx, what, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decidesOddActions(ctx context.Context, e *Env) error {
+	for _, name := range []string{"relative", "..", "/../..", "//x//", "/a\x00b", "/\n", "/[", "/{a,b", "/*", "/\\", "~", "${root}/x",
+		"/e\u0301", "/\u202e/x", "C:\\x", strings.Repeat("/a", 100_000)} {
+		a := e.action("fs.write")
+		a.Paths = []*permissionv1.PathAccess{{Path: name, ResolvedPath: name, Access: permissionv1.Access_ACCESS_WRITE}}
+		a.Roots = append(a.Roots, name)
+		if _, err := e.decide(ctx, "the path "+shown(name), a); err != nil {
+			return err
+		}
+	}
+	for _, line := range []string{"", " ", "#", "a 'b", "$(a", "(((", "a\x00b", "a && ", "<", "'' ''", "[", "*", "\\", "sh -c", "x=1", "> /dev/null",
+		"a <<EOF\n", strings.Repeat("$(", 1000)} {
+		a := e.action("terminal.create")
+		a.Command = command(line)
+		a.Command.Cwd, a.Command.Env = "..", []string{"", "=", "A", "=x", "A=\x00"}
+		if _, err := e.decide(ctx, "the line "+shown(line), a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decisionsAreRepeatable(ctx context.Context, e *Env) error {
+	for _, kind := range actionKinds {
+		first, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		again, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		if !proto.Equal(first, again) {
+			return differs(kind+": the second answer", again, first)
+		}
+	}
+	return nil
+}
+
+// decisionsAreIndependent asks the same again after other questions, and after telling what people answered.
+func decisionsAreIndependent(ctx context.Context, e *Env) error {
+	a := e.action("terminal.create")
+	first, err := e.decide(ctx, "an action", a)
+	if err != nil {
+		return err
+	}
+	for _, kind := range actionKinds {
+		other := e.action(kind)
+		decision, err := e.decide(ctx, kind, other)
+		if err != nil {
+			return err
+		}
+		if err := e.answered(ctx, other, decision, "allow_always"); err != nil && !errors.Is(err, ErrSkipped) {
+			return err
+		}
+	}
+	again, err := e.decide(ctx, "the same action", a)
+	if err != nil {
+		return err
+	}
+	if first.GetVerdict() != again.GetVerdict() || first.GetRule() != again.GetRule() {
+		return differs("the answer after other questions", again, first)
+	}
+	return nil
+}
+
+func decisionsAreExplained(ctx context.Context, e *Env) error {
+	for _, kind := range actionKinds {
+		d, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		if n := utf8.RuneCountInString(d.GetRule()); n > 128 {
+			return fmt.Errorf("%s: the rule's id has %d characters, want at most 128", kind, n)
+		}
+		if n := utf8.RuneCountInString(d.GetReason()); n > 4096 {
+			return fmt.Errorf("%s: the reason has %d characters, want one or two sentences", kind, n)
+		}
+		if digest := d.GetPolicyDigest(); digest != "" && !isDigest(digest) {
+			return differs(kind+": the policy's digest", digest, `"sha256:" and 64 characters of lower-case hexadecimal`)
+		}
+	}
+	return nil
+}
+
+func isDigest(s string) bool {
+	hexadecimal, ok := strings.CutPrefix(s, "sha256:")
+	return ok && len(hexadecimal) == 64 && strings.Trim(hexadecimal, "0123456789abcdef") == ""
+}
+
+func grantableMeansAsk(ctx context.Context, e *Env) error {
+	for _, kind := range actionKinds {
+		d, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		if d.GetGrantable() && d.GetVerdict() != permissionv1.Verdict_VERDICT_ASK {
+			return fmt.Errorf("%s: grantable with %v, want it with ask only", kind, d.GetVerdict())
+		}
+	}
+	return nil
+}
+
+func decidesConcurrently(ctx context.Context, e *Env) error {
+	const callers, calls = 32, 20
+	want := map[string]*permissionv1.DecideResponse{}
+	for _, kind := range actionKinds {
+		d, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		want[kind] = d
+	}
+	results := make(chan error, callers)
+	for caller := range callers {
+		go func() {
+			for i := range calls {
+				kind := actionKinds[(caller+i)%len(actionKinds)]
+				got, err := e.decide(ctx, kind, e.action(kind))
+				if err == nil && got.GetVerdict() != want[kind].GetVerdict() {
+					err = differs(kind+": the verdict among many", got.GetVerdict(), want[kind].GetVerdict())
+				}
+				if err != nil {
+					results <- err
+					return
+				}
+			}
+			results <- nil
+		}()
+	}
+	var first error
+	for range callers {
+		if err := <-results; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func decisionsSurviveCancelling(ctx context.Context, e *Env) error {
+	for range 50 {
+		cancelled, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = e.permission().Decide(cancelled, &permissionv1.DecideRequest{Action: e.action("terminal.create")})
+		}()
+		cancel()
+		<-done
+	}
+	_, err := e.decide(ctx, "after cancelled calls", e.action("terminal.create"))
+	return err
+}
+
+func answeredIsOptional(ctx context.Context, e *Env) error {
+	a := e.action("terminal.create")
+	decision, err := e.decide(ctx, "an action", a)
+	if err != nil {
+		return err
+	}
+	for _, outcome := range []string{"allow_once", "allow_always", "reject_once", "reject_always", "cancelled"} {
+		// Twice, since the method is idempotent.
+		for range 2 {
+			if err := e.answered(ctx, a, decision, outcome); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Env) answered(ctx context.Context, a *permissionv1.Action, d *permissionv1.DecideResponse, outcome string) error {
+	_, err := e.permission().Answered(ctx, &permissionv1.AnsweredRequest{Action: a, Decision: d, Outcome: outcome, AnsweredBy: "front"})
+	if status.Code(err) == codes.Unimplemented {
+		return skip("Answered is not implemented")
+	}
+	if err != nil {
+		return fmt.Errorf("answered %s: %w", outcome, err)
+	}
+	return nil
+}
