@@ -36,16 +36,16 @@ func main() {
 
 	// Standard output belongs to the protocol alone, so the connection's own log stays off unless something is wrong.
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	var ends chan os.Signal
+	ends := make(chan os.Signal, 1)
 	if f.ignoreEnd {
-		ends = make(chan os.Signal, 1)
 		signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
 	if f.complain != "" {
 		fmt.Fprintln(os.Stderr, f.complain)
 	}
 	<-serve(os.Stdin, os.Stdout, f, logger).Done()
-	for range ends { // never closed: only KILL ends this
+	for f.ignoreEnd { // only KILL ends this
+		<-ends
 	}
 }
 

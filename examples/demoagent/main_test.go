@@ -99,7 +99,7 @@ func (c *client) prompt(t *testing.T, text string) acp.StopReason {
 	t.Helper()
 	toAgent, fromClient := io.Pipe()
 	toClient, fromAgent := io.Pipe()
-	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
+	logger := slog.New(slog.DiscardHandler)
 	agent := serve(toAgent, fromAgent, faults{exitInitialize: -1}, logger)
 	conn := acp.NewClientSideConnection(c, fromClient, toClient)
 	conn.SetLogger(logger)
