@@ -19,7 +19,7 @@ func forward(from io.Reader, to io.Writer) error {
 		var run []byte
 		for {
 			line, err := r.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return w.Close()
 			}
 			if err != nil {

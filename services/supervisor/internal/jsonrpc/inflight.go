@@ -1,5 +1,72 @@
 package jsonrpc
 
+import "sync"
+
+// InFlight holds what is known of calls that wait for their answer, by id; ids that mean the same are the same, however
+// they are spelled. The zero value is ready. It is safe for concurrent use.
+type InFlight[T any] struct {
+	mu    sync.Mutex
+	calls map[string]T
+}
+
+// Add remembers a call. It reports false, and changes nothing, if its id is in flight already.
+func (f *InFlight[T]) Add(id []byte, call T) bool {
+	var scratch [64]byte
+	key := appendCanonicalID(scratch[:0], id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, taken := f.calls[string(key)]; taken {
+		return false
+	}
+	if f.calls == nil {
+		f.calls = make(map[string]T)
+	}
+	f.calls[string(key)] = call
+	return true
+}
+
+// Get returns a call that is in flight.
+func (f *InFlight[T]) Get(id []byte) (call T, ok bool) {
+	var scratch [64]byte
+	key := appendCanonicalID(scratch[:0], id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok = f.calls[string(key)]
+	return call, ok
+}
+
+// Take removes a call and returns it. Of several callers one alone gets it: who takes it answers it.
+func (f *InFlight[T]) Take(id []byte) (call T, ok bool) {
+	var scratch [64]byte
+	key := appendCanonicalID(scratch[:0], id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if call, ok = f.calls[string(key)]; ok {
+		delete(f.calls, string(key))
+	}
+	return call, ok
+}
+
+// Drain takes all calls, in no particular order.
+func (f *InFlight[T]) Drain() []T {
+	f.mu.Lock()
+	calls := f.calls
+	f.calls = nil
+	f.mu.Unlock()
+	all := make([]T, 0, len(calls))
+	for _, call := range calls {
+		all = append(all, call)
+	}
+	return all
+}
+
+// Len returns how many calls are in flight.
+func (f *InFlight[T]) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}
+
 // All returns the calls that are in flight at this moment, in no particular order.
 func (f *InFlight[T]) All() []T {
 	f.mu.Lock()

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -87,11 +88,12 @@ func Span(run, line []byte) ([]byte, bool) {
 
 // last returns what stands before the end of the stream.
 func (r *Reader) last() ([]byte, error) {
-	if r.err != io.EOF || r.r == r.w {
+	if !errors.Is(r.err, io.EOF) || r.r == r.w {
 		r.buf, r.r, r.w, r.scanned = nil, 0, 0, 0
 		return nil, r.err
 	}
-	line := append(r.buf[r.r:r.w:r.w], '\n')
+	line := make([]byte, r.w-r.r+1)
+	line[copy(line, r.buf[r.r:r.w])] = '\n'
 	r.r, r.scanned = r.w, r.w
 	return line, nil
 }

@@ -66,8 +66,8 @@ func readAll(t *testing.T, r *Reader) (lines []string, long []*TooLong) {
 		case errors.As(err, &l):
 			long = append(long, l)
 			lines = append(lines, fmt.Sprintf("too long: %d", l.Size))
-		case err == io.EOF:
-			if _, again := r.Next(); again != io.EOF {
+		case errors.Is(err, io.EOF):
+			if _, again := r.Next(); !errors.Is(again, io.EOF) {
 				t.Errorf("after the end Next returns %v", again)
 			}
 			return lines, long
@@ -170,7 +170,7 @@ func TestReaderTakesLongLinesInLinearTimeAndGivesTheirMemoryBack(t *testing.T) {
 	if line, err = r.Next(); string(line) != "next\n" || err != nil {
 		t.Fatalf("then got %q, %v", line, err)
 	}
-	if _, err = r.Next(); err != io.EOF {
+	if _, err = r.Next(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	if cap(r.buf) > keepSize {
@@ -197,7 +197,7 @@ func TestReaderKeepsLinesUntilItMustRead(t *testing.T) {
 		var run []byte
 		for {
 			line, err := r.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				done = true
 				break
 			}
@@ -240,7 +240,7 @@ func TestReaderDropsAnUnfinishedLineBeforeAnError(t *testing.T) {
 		t.Fatal(line, err)
 	}
 	for range 2 {
-		if line, err := r.Next(); line != nil || err != broken {
+		if line, err := r.Next(); line != nil || !errors.Is(err, broken) {
 			t.Errorf("got %q, %v", line, err)
 		}
 	}

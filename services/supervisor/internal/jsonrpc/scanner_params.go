@@ -6,7 +6,7 @@ import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 // the session's id and the update. It returns the index after the object, or a negative one as lex does.
 func (s *Scanner) params(b []byte, i int, m *Message, st *state, resumed bool) (next int) {
 	for first := true; ; first = false {
-		n, exact := paramUpdate, true
+		n := paramUpdate
 		if resumed {
 			next = s.update(b, i, m, st, true)
 			resumed = false
@@ -15,7 +15,7 @@ func (s *Scanner) params(b []byte, i int, m *Message, st *state, resumed bool) (
 				return i + 1
 			}
 			var key []byte
-			var escaped bool
+			var escaped, exact bool
 			if key, escaped, i = lex.Member(b, i); i < 0 {
 				return i
 			}

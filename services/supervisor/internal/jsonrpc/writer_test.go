@@ -220,20 +220,20 @@ func TestWriterFailsForGoodAfterAnError(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- w.Forward([]byte("3\n")) }()
 	s.let <- broken
-	if err := <-waiting; err != broken {
+	if err := <-waiting; !errors.Is(err, broken) {
 		t.Errorf("a waiting Forward says %v", err)
 	}
-	if err := w.Send([]byte("4"), []byte("\n")); err != broken {
+	if err := w.Send([]byte("4"), []byte("\n")); !errors.Is(err, broken) {
 		t.Errorf("Send says %v", err)
 	}
-	if err := w.Post([]byte("5\n")); err != broken {
+	if err := w.Post([]byte("5\n")); !errors.Is(err, broken) {
 		t.Errorf("Post says %v", err)
 	}
 	if w.TrySend([]byte("6\n")) {
 		t.Error("TrySend says that it sent")
 	}
 	for range 2 {
-		if err := w.Close(); err != broken {
+		if err := w.Close(); !errors.Is(err, broken) {
 			t.Errorf("Close says %v", err)
 		}
 	}
@@ -268,7 +268,7 @@ func TestTrySendGivesWay(t *testing.T) {
 	if w.TrySend([]byte("no\n")) {
 		t.Error("it sent after Close")
 	}
-	if err := w.Forward([]byte("no\n")); err != ErrClosed {
+	if err := w.Forward([]byte("no\n")); !errors.Is(err, ErrClosed) {
 		t.Errorf("Forward after Close says %v", err)
 	}
 	if got := s.got.String(); got != "1\n2\n" {

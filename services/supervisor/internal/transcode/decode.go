@@ -258,10 +258,7 @@ func (d *decoder) mapping(f *field, s span) error {
 			return err
 		}
 		key, value := d.heads[heads], d.heads[heads+1]
-		name, err := d.mapKey(f.key, d.found[key.last])
-		if err != nil {
-			return err
-		}
+		name := mapKey(f.key, d.found[key.last])
 		p := pair{key: name, value: d.found[value.last]}
 		for j := value.first; j != 0 && f.val.sub != nil; j = d.found[j].next {
 			p.whole = append(p.whole, d.found[j].bytes.join()...)
@@ -299,15 +296,15 @@ func (d *decoder) mapping(f *field, s span) error {
 }
 
 // mapKey spells a map's key.
-func (d *decoder) mapKey(f *field, v found) (string, error) {
+func mapKey(f *field, v found) string {
 	switch f.kind {
 	case protoreflect.StringKind:
-		return string(v.bytes.join()), nil
+		return string(v.bytes.join())
 	case protoreflect.BoolKind:
-		return strconv.FormatBool(v.num != 0), nil
+		return strconv.FormatBool(v.num != 0)
 	default:
 		var scratch [24]byte
-		return string(appendInteger(scratch[:0], f.kind, v.num)), nil
+		return string(appendInteger(scratch[:0], f.kind, v.num))
 	}
 }
 

@@ -351,7 +351,7 @@ func (e *encoder) text(i int) (int, *fault) {
 		e.bytes(body)
 		return end, nil
 	}
-	paired := true
+	var paired bool
 	if len(body) < refSize {
 		m := e.begin()
 		e.out, paired = lex.AppendUnescaped(e.out, body)

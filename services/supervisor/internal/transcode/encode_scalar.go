@@ -79,7 +79,7 @@ func parseInteger(number []byte) (negative bool, size uint64, ok bool) {
 	if negative = number[0] == '-'; negative {
 		number = number[1:]
 	}
-	if bytes.IndexAny(number, ".eE") >= 0 {
+	if bytes.ContainsAny(number, ".eE") {
 		if number, ok = plainDigits(number); !ok {
 			return false, 0, false
 		}

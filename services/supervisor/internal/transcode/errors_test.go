@@ -15,9 +15,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-func detailed(t *testing.T, c codes.Code, message string, d *acpv1.ErrorDetail) error {
+func detailed(t *testing.T, c codes.Code, d *acpv1.ErrorDetail) error {
 	t.Helper()
-	s, err := status.New(c, message).WithDetails(d)
+	s, err := status.New(c, "m").WithDetails(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +47,13 @@ func TestErrors(t *testing.T) {
 		{"no message", status.Error(codes.DataLoss, ""), -32603, "handler fs answered with DataLoss", `{"code":"DATA_LOSS","handler":"fs"}`},
 		{"no status", errors.New("odd"), -32603, "odd", `{"code":"INTERNAL","handler":"fs"}`},
 		{"an error that is ready", fmt.Errorf("x: %w", &jsonrpc.Error{Code: 7, Message: "ready"}), 7, "ready", ""},
-		{"a detail", detailed(t, codes.Internal, "m", &acpv1.ErrorDetail{Code: -32042, Data: "{\n\"a\":1}"}), -32042, "m", `{ "a":1}`},
-		{"a detail with a code alone", detailed(t, codes.Internal, "m", &acpv1.ErrorDetail{Code: 42}), 42, "m", ""},
-		{"a detail with data alone", detailed(t, codes.Internal, "m", &acpv1.ErrorDetail{Data: "1"}), -32603, "m", "1"},
-		{"a detail that asks to authenticate", detailed(t, codes.Internal, "m", &acpv1.ErrorDetail{Code: -32000}), -32603, "m", `{"code":"INTERNAL","handler":"fs"}`},
-		{"a detail out of range", detailed(t, codes.InvalidArgument, "m", &acpv1.ErrorDetail{Code: 32768}), -32602, "m", ""},
-		{"a detail with broken data", detailed(t, codes.InvalidArgument, "m", &acpv1.ErrorDetail{Code: 1, Data: "{"}), 1, "m", ""},
-		{"a detail with too much data", detailed(t, codes.InvalidArgument, "m", &acpv1.ErrorDetail{Code: 1, Data: `"` + strings.Repeat("x", 65536) + `"`}), 1, "m", ""},
+		{"a detail", detailed(t, codes.Internal, &acpv1.ErrorDetail{Code: -32042, Data: "{\n\"a\":1}"}), -32042, "m", `{ "a":1}`},
+		{"a detail with a code alone", detailed(t, codes.Internal, &acpv1.ErrorDetail{Code: 42}), 42, "m", ""},
+		{"a detail with data alone", detailed(t, codes.Internal, &acpv1.ErrorDetail{Data: "1"}), -32603, "m", "1"},
+		{"a detail that asks to authenticate", detailed(t, codes.Internal, &acpv1.ErrorDetail{Code: -32000}), -32603, "m", `{"code":"INTERNAL","handler":"fs"}`},
+		{"a detail out of range", detailed(t, codes.InvalidArgument, &acpv1.ErrorDetail{Code: 32768}), -32602, "m", ""},
+		{"a detail with broken data", detailed(t, codes.InvalidArgument, &acpv1.ErrorDetail{Code: 1, Data: "{"}), 1, "m", ""},
+		{"a detail with too much data", detailed(t, codes.InvalidArgument, &acpv1.ErrorDetail{Code: 1, Data: `"` + strings.Repeat("x", 65536) + `"`}), 1, "m", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := ErrorFrom(tt.err, "fs")
