@@ -1,0 +1,125 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// rolePrefix marks a command line of the test binary as an agent's.
+const rolePrefix = "agent:"
+
+// role is the command line of an agent that this binary plays.
+func role(name string, args ...string) []string {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err) // the platform cannot run these tests
+	}
+	return append([]string{exe, rolePrefix + name}, args...)
+}
+
+// playRole returns the exit status.
+func playRole(args []string) int {
+	switch name, args := args[0][len(rolePrefix):], args[1:]; name {
+	case "puppet":
+		return puppet(args[0], args[1:])
+	case "silent":
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	case "dies":
+		return dies(args)
+	case "mute":
+		return mute()
+	case "idles":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+		select {}
+	}
+	fmt.Fprintf(os.Stderr, "there is no role %q\n", args[0])
+	return 2
+}
+
+// puppet joins its standard input and output to the socket of a test, which plays the agent. It ends when either side does.
+//
+//	stubborn   neither the end of its input nor a signal ends it
+//	family     it has children: one in a session of its own, one whose parent is gone
+func puppet(socket string, how []string) int {
+	stubborn := slices.Contains(how, "stubborn")
+	if stubborn {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	}
+	if slices.Contains(how, "family") {
+		if err := family(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if _, err := fmt.Fprintf(conn, "%d\n", os.Getpid()); err != nil {
+		return 1
+	}
+	ended := make(chan struct{}, 2)
+	go func() {
+		_, _ = io.Copy(conn, os.Stdin)
+		_ = conn.(*net.UnixConn).CloseWrite()
+		if !stubborn {
+			ended <- struct{}{}
+		}
+	}()
+	go func() {
+		_, _ = io.Copy(os.Stdout, conn)
+		if stubborn {
+			select {}
+		}
+		ended <- struct{}{}
+	}()
+	<-ended
+	return 0
+}
+
+// family leaves processes that ignore TERM where they are not looked for: in a session of its own, and under a parent
+// that has exited.
+func family() error {
+	idle := role("idles")
+	own := exec.Command(idle[0], idle[1:]...)
+	own.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := own.Start(); err != nil {
+		return err
+	}
+	lost := exec.Command("sh", "-c", `"$0" "$1" </dev/null >/dev/null 2>&1 &`, idle[0], idle[1])
+	lost.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return lost.Run()
+}
+
+// dies ends after the first line, with an exit status, or by a signal: "status 3", "signal 9".
+func dies(args []string) int {
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Fprintln(os.Stderr, "the last words of the agent")
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return 2
+	}
+	if args[0] == "signal" {
+		_ = syscall.Kill(os.Getpid(), syscall.Signal(n))
+		select {}
+	}
+	return n
+}
+
+// mute closes its output and lives on, deaf to everything.
+func mute() int {
+	signal.Ignore(syscall.SIGTERM)
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	_ = os.Stdout.Close()
+	select {}
+}
