@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 )
 
 const (
@@ -30,7 +31,7 @@ type Reader struct {
 
 // NewReader returns a Reader of src for lines of at most limit bytes, line feeds not counted.
 func NewReader(src io.Reader, limit int) *Reader {
-	return &Reader{src: src, max: limit}
+	return &Reader{src: src, max: min(limit, math.MaxInt/2)}
 }
 
 // Next returns the next line with its line feed; a last line that has none gets one. It waits only if Buffered reports
@@ -109,7 +110,11 @@ func (r *Reader) fill() {
 	case rest > len(r.buf)/2:
 		if len(r.buf)-r.w < minRead {
 			// rest is at most max here, so there is room for more even where the limit stops the doubling.
-			r.move(make([]byte, max(len(r.buf), min(2*len(r.buf), r.max+1+minRead))))
+			if size := min(2*len(r.buf), r.max+1+minRead); size > len(r.buf) {
+				r.move(make([]byte, size))
+			} else {
+				r.move(r.buf)
+			}
 		}
 	case len(r.buf)-r.w < len(r.buf)/4:
 		r.move(r.buf)
