@@ -35,6 +35,8 @@ const (
 	callTimeout = 60 * time.Second
 	// cancelGrace is how long after session/cancel the front may take to answer its open questions.
 	cancelGrace = 5 * time.Second
+	// flushTimeout is how long a front that is about to be left may take for what is still to be written.
+	flushTimeout = 2 * time.Second
 	// settleTimeout is how long an exit is held back for the front to see the last output.
 	settleTimeout = 5 * time.Second
 )
@@ -228,15 +230,17 @@ func (l *Link) shutdown() {
 	if l.display != nil {
 		l.display.Close()
 	}
-	if l.reason != FrontGone {
-		flushed := make(chan struct{})
-		go func() { _ = l.toFront.Close(); close(flushed) }()
-		select {
-		case <-flushed:
-		case <-time.After(2 * time.Second): // the front does not read; what it did not take is lost with it
-		}
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		_ = l.toFront.Close()
+	}()
+	select {
+	case <-flushed:
+	case <-time.After(flushTimeout): // the front does not read; what it did not take is lost with it
 	}
-	_ = l.opts.Agent.Stdin().Close()
+	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take, too
+	_ = l.toAgent.Close()
 	l.queue.wait()
 	l.wg.Wait()
 	l.opts.Book.CloseAll()

@@ -74,87 +74,89 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	if !ok {
 		return
 	}
+	var reply transcode.Frame
+	defer reply.Free()
+	var answer [][]byte
 	jerr := l.passGate(r, c, cc, params, true)
 	if jerr == nil {
-		jerr = l.invoke(ctx, r, c, cc, params)
+		var reserved int64
+		answer, reserved, jerr = l.invoke(ctx, r, c, cc, params, &reply)
+		defer func() { l.queue.budget.give(reserved) }()
 	}
-	took := time.Since(started)
-	r.Observe(took, jerr != nil)
-	if l.log.Enabled(ctx, slog.LevelDebug) {
-		attrs := []any{"method", c.method, "handler", r.Handler, "session", c.sessionID, "duration_us", took.Microseconds()}
-		if jerr != nil {
-			attrs = append(attrs, "error", jerr.Message)
-		}
-		l.log.Debug("routed", attrs...)
+	if jerr != nil {
+		answer = [][]byte{jsonrpc.AppendError(nil, c.id, jerr)}
 	}
-	if jerr == nil {
-		return
+	// The record comes before the answer, so that records of calls that follow each other do too.
+	l.record(ctx, r, c, time.Since(started), jerr)
+	if _, ok := l.agentCalls.Take(c.id); !ok {
+		return // answered already: it was cancelled
 	}
-	if _, ok := l.agentCalls.Take(c.id); ok {
-		c.end()
-		_ = l.toAgent.Send(jsonrpc.AppendError(nil, c.id, jerr)) // an agent that is gone is noticed by its reader
-	}
+	c.end()
+	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
 }
 
-// invoke makes the call and sends its result; an error is left to the caller to send.
-func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte) *jsonrpc.Error {
+// record counts and logs a call.
+func (l *Link) record(ctx context.Context, r *route.Route, c *agentCall, took time.Duration, jerr *jsonrpc.Error) {
+	r.Observe(took, jerr != nil)
+	if !l.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	attrs := []any{"method", c.method, "handler", r.Handler, "session", c.sessionID, "duration_us", took.Microseconds()}
+	if jerr != nil {
+		attrs = append(attrs, "error", jerr.Message)
+	}
+	l.log.Debug("routed", attrs...)
+}
+
+// invoke makes the call. It returns the answer's pieces, which live as long as reply, and the bytes of budget that the
+// answer holds until it is sent.
+func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, reply *transcode.Frame) (answer [][]byte, reserved int64, jerr *jsonrpc.Error) {
 	conn, err := l.opts.Conn(r.Handler)
 	if err != nil {
-		return transcode.ErrorFrom(err, r.Handler)
+		return nil, 0, transcode.ErrorFrom(err, r.Handler)
 	}
 	frame, jerr := r.Method.EncodeRequest(params, cc)
 	if jerr != nil {
 		jerr.Message = c.method + ": " + jerr.Message
-		return jerr
+		return nil, 0, jerr
 	}
-	reserved := int64(0)
+	defer frame.Free()
 	if !r.Method.Waits {
 		if reserved, err = l.queue.budget.take(ctx, l.sizes.expect(c.method)); err != nil {
-			frame.Free()
-			return transcode.ErrorFrom(err, r.Handler)
+			return nil, 0, l.handlerError(ctx, err, r, c)
 		}
-		defer func() { l.queue.budget.give(reserved) }()
 	}
-	var reply transcode.Frame
-	err = conn.Invoke(ctx, r.Method.RPC, frame, &reply, transcode.CallOptions()...)
-	frame.Free()
-	if err != nil {
-		return l.handlerError(ctx, err, r, c)
+	if err := conn.Invoke(ctx, r.Method.RPC, frame, reply, transcode.CallOptions()...); err != nil {
+		if l.emptyForMissing(r, c, err) {
+			return [][]byte{jsonrpc.AppendResult(nil, c.id, []byte(`{"content":""}`))}, reserved, nil
+		}
+		return nil, reserved, l.handlerError(ctx, err, r, c)
 	}
-	defer reply.Free()
 	if !r.Method.Waits {
 		size := int64(reply.Len())
 		l.sizes.answered(c.method, size)
 		l.queue.budget.give(reserved - size)
 		reserved = size
 	}
-	prefix := jsonrpc.AppendResultPrefix(make([]byte, 0, 64+len(c.id)), c.id)
-	pieces, result, err := r.Method.AppendResponse(prefix, &reply)
+	pieces, result, err := r.Method.DecodeReply(c.id, reply)
 	if err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s answered what is no valid response: %v", c.method, r.Handler, err)}
+		return nil, reserved, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s answered what is no valid response: %v", c.method, r.Handler, err)}
 	}
 	l.noteResult(c, cc, params, pieces, result)
 	l.settle(ctx, c, params, pieces)
-	if _, ok := l.agentCalls.Take(c.id); !ok {
-		return nil // answered already: it was cancelled
-	}
-	c.end()
-	_ = l.toAgent.Send(pieces...) // an agent that is gone is noticed by its reader
-	return nil
+	return pieces, reserved, nil
 }
 
-// handlerError turns a handler's error into the agent's, or into an answer where the agent needs one.
+// emptyForMissing tells whether a missing file is answered with empty text: see QuirkCreateByReading.
+func (l *Link) emptyForMissing(r *route.Route, c *agentCall, err error) bool {
+	return c.method == "fs/read_text_file" && l.opts.Quirk != nil && l.opts.Quirk(QuirkCreateByReading, l.Reported().Name) &&
+		transcode.ErrorFrom(err, r.Handler).Code == jsonrpc.CodeResourceNotFound
+}
+
+// handlerError turns a handler's error into the agent's.
 func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *agentCall) *jsonrpc.Error {
 	jerr := transcode.ErrorFrom(err, r.Handler)
-	if jerr.Code == jsonrpc.CodeResourceNotFound && c.method == "fs/read_text_file" && l.opts.Quirk != nil &&
-		l.opts.Quirk(QuirkCreateByReading, l.Reported().Name) {
-		if _, ok := l.agentCalls.Take(c.id); ok {
-			c.end()
-			_ = l.toAgent.Send(jsonrpc.AppendResult(nil, c.id, []byte(`{"content":""}`)))
-		}
-		return nil
-	}
-	if ctx.Err() == context.DeadlineExceeded {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		jerr.Message = fmt.Sprintf("%s: handler %s did not answer within %v", c.method, r.Handler, callTimeout)
 	}
 	return jerr

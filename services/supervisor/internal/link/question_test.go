@@ -1,0 +1,146 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+const (
+	options   = `[{"optionId":"aa","kind":"allow_always","name":""},{"optionId":"a","kind":"allow_once","name":""},{"optionId":"rr","kind":"reject_always","name":""},{"optionId":"r","kind":"reject_once","name":""}]`
+	askedEdit = `{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":` + options + `}}`
+	toolEdit  = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"other","content":[{"type":"diff","path":"f.txt","newText":"x"}]}}}`
+)
+
+func answer(v permissionv1.Verdict) func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+	return func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: v, Rule: "the-rule", Reason: "because"}, nil
+	}
+}
+
+func TestAPermissionQuestionIsAnsweredByThePolicy(t *testing.T) {
+	tests := []struct {
+		name    string
+		verdict permissionv1.Verdict
+		options string
+		want    string
+	}{
+		{"allow takes allow_once", permissionv1.Verdict_VERDICT_ALLOW, options, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`},
+		{"deny takes reject_once", permissionv1.Verdict_VERDICT_DENY, options, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`},
+		{"deny takes reject_always where there is no other", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"rr","kind":"reject_always"}]`, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"rr"}}}`},
+		{"deny without any such option is an error", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"a","kind":"allow_once"}]`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"session/request_permission: denied: because (rule the-rule)"}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			r.handler.decide = answer(tt.verdict)
+			r.open(`{}`)
+			r.agent.send(strings.Replace(askedEdit, options, tt.options, 1))
+			r.agent.want(tt.want)
+		})
+	}
+}
+
+func TestWhatThePolicySeesIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
+	r := newRig(t)
+	seen := make(chan *permissionv1.Action, 1)
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		seen <- a
+		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW}, nil
+	}
+	r.open(`{}`)
+	r.agent.send(toolEdit, askedEdit)
+	r.front.want(toolEdit)
+	r.agent.next()
+	a := <-seen
+	if a.GetKind() != "tool.edit" || len(a.GetPaths()) != 1 || a.GetPaths()[0].GetPath() != "/w/f.txt" ||
+		a.GetPaths()[0].GetAccess() != permissionv1.Access_ACCESS_WRITE || a.GetTitle() != "Edit" || a.GetUnparsed() != "" {
+		t.Errorf("the policy saw %v", a)
+	}
+}
+
+func TestAskGoesToTheFrontUntouchedAndThePolicyLearnsTheAnswer(t *testing.T) {
+	r := newRig(t)
+	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
+	r.open(`{}`)
+	odd := strings.Replace(askedEdit, `"params":{`, `"params" : { "_meta":{"n":1.50}, `, 1)
+	r.agent.send(odd)
+	r.front.want(odd)
+	r.front.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
+	r.agent.want(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
+	if got := <-r.handler.answered; got.GetOutcome() != "allow_always" || got.GetAnsweredBy() != "front" {
+		t.Errorf("the policy was told %v", got)
+	}
+}
+
+func TestAllowWithoutAllowOnceOnOfferIsAsked(t *testing.T) {
+	r := newRig(t)
+	r.handler.decide = answer(permissionv1.Verdict_VERDICT_ALLOW)
+	r.open(`{}`)
+	line := strings.Replace(askedEdit, options, `[{"optionId":"aa","kind":"allow_always"}]`, 1)
+	r.agent.send(line)
+	r.front.want(line)
+}
+
+func TestADeadPolicyRejectsEveryQuestion(t *testing.T) {
+	r := newRig(t)
+	r.open(`{}`)
+	r.down.Store(true)
+	r.agent.send(askedEdit)
+	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
+}
+
+func TestAQuestionThatReadsTwoWaysIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		t.Error("the policy was asked")
+		return nil, errors.New("no")
+	}
+	r.open(`{}`)
+	for _, params := range []string{
+		`{"sessionId":"s","toolCall":{"toolCallId":"t"},"ToolCall":{"toolCallId":"u"},"options":[]}`,
+		`{"sessionId":"s","toolCall":{"toolCallId":"t","rawInput":{"command":"ls"},"rawinput":{}},"options":[]}`,
+	} {
+		r.agent.send(`{"id":1,"method":"session/request_permission","params":` + params + `}`)
+		r.agent.wantError("1", -32600, "")
+	}
+}
+
+func TestCancellingATurnEndsAQuestionThatIsBeingDecided(t *testing.T) {
+	r := newRig(t)
+	asked := make(chan struct{})
+	r.handler.decide = func(ctx context.Context, _ *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		close(asked)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r.open(`{}`)
+	r.agent.send(askedEdit)
+	<-asked
+	r.front.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
+	got := []string{r.agent.next(), r.agent.next()}
+	want := `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"cancelled"}}}`
+	if got[0] != want && got[1] != want {
+		t.Errorf("got %q, want one of them %s", got, want)
+	}
+}
+
+func TestAFrontThatLeavesAQuestionOfACancelledTurnOpenIsFilledInFor(t *testing.T) {
+	r := newRig(t)
+	r.open(`{}`)
+	r.agent.send(askedEdit)
+	r.front.want(askedEdit)
+	r.front.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
+	started := time.Now()
+	r.agent.want(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
+	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"cancelled"}}}`)
+	if d := time.Since(started); d < cancelGrace-100*time.Millisecond {
+		t.Errorf("the question was answered after %v, before the front had its %v", d, cancelGrace)
+	}
+	r.front.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
+	r.agent.want(`{"method":"_marker"}`) // the late answer is swallowed
+}
