@@ -10,6 +10,9 @@ type options struct {
 	flags string
 	// values are the short options with one, attached or as the next word.
 	values string
+	// separate are the short options with a value that is always the next word, even in the middle of a cluster:
+	// "bash -oc pipefail LINE".
+	separate string
 	// attached are the short options with a value that may only be attached, or be left out: "-i" and "-iX".
 	attached string
 	// long are the long options without a value, or, with a "=" at the end, with one (attached or the next word), or,
@@ -63,7 +66,9 @@ func (o *options) take(args []word) (given []option, operands []word, ok bool) {
 				if i++; i == len(args) || args[i].dynamic {
 					return nil, nil, false
 				}
-				given[len(given)-1].value = args[i].text
+				if given[len(given)-1].value == "" {
+					given[len(given)-1].value = args[i].text
+				}
 			}
 		default:
 			return given, args[i:], true
@@ -90,7 +95,7 @@ func (o *options) longOption(text string) (opt option, takesNext, ok bool) {
 	return opt, false, false
 }
 
-// shortOptions reads a cluster: "-xvf". takesNext is 1 if the last of them has its value in the next word.
+// shortOptions reads a cluster: "-xvf". takesNext is how many of the next words are values of options in it.
 func (o *options) shortOptions(cluster string) (given []option, takesNext int, ok bool) {
 	for i := range len(cluster) {
 		name := cluster[i : i+1]
@@ -100,16 +105,19 @@ func (o *options) shortOptions(cluster string) (given []option, takesNext int, o
 		case strings.Contains(o.values, name):
 			given = append(given, option{name, cluster[i+1:]})
 			if i+1 == len(cluster) {
-				takesNext = 1
+				takesNext++
 			}
 			return given, takesNext, true
+		case strings.Contains(o.separate, name):
+			given = append(given, option{name: name})
+			takesNext++
 		case strings.Contains(o.attached, name):
-			return append(given, option{name, cluster[i+1:]}), 0, true
+			return append(given, option{name, cluster[i+1:]}), takesNext, true
 		default:
 			return nil, 0, false
 		}
 	}
-	return given, 0, true
+	return given, takesNext, true
 }
 
 func has(given []option, names ...string) bool {

@@ -131,6 +131,10 @@ func (r *reading) command(c call) {
 
 // plain adds c as it is.
 func (r *reading) plain(c call) {
+	if len(c.args) > 0 && strings.HasPrefix(c.args[0].text, "-") {
+		// Options where a command should stand: some wrapper takes them in a way that is not known here.
+		r.giveUp("a command that begins with a dash: %s", c.args[0].text)
+	}
 	sub := &permissionv1.SubCommand{
 		Redirections: c.redirects, Dynamic: c.dynamic, Assignments: c.assignments, Wrappers: c.wrappers,
 	}

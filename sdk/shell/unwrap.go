@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -217,7 +216,8 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 			return c, itself
 		}
 		line, as = rest[0], name+" -c"
-	case len(rest) > 0 && !has(given, "s"):
+	case len(rest) > 0 && !has(given, "s") && !strings.HasPrefix(rest[0].text, "/dev/") &&
+		!strings.HasPrefix(rest[0].text, "/proc/"):
 		return c, itself // a script; its name is all that there is to know
 	case c.input != nil:
 		line = *c.input
@@ -277,60 +277,4 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 		}
 	}
 	return c, done
-}
-
-// evaluated is text that a shell may run when a builtin takes it for a variable's name or a number: a[$(COMMAND)].
-var evaluated = regexp.MustCompile("\\[|\\$\\(|`|\\$\\{")
-
-// assign marks builtins that set variables by name, so that nothing after them is taken to be under a known
-// environment.
-func (r *reading) assign(c call) call {
-	name := c.args[0].text
-	switch name {
-	case "read", "mapfile", "readarray", "getopts", "unset", "let":
-		c.dynamic = true
-	case "printf":
-		if len(c.args) > 1 && strings.HasPrefix(c.args[1].text, "-v") {
-			c.dynamic = true
-		}
-	case "wait":
-		for _, arg := range c.args[1:] {
-			if strings.HasPrefix(arg.text, "-p") {
-				c.dynamic = true
-			}
-		}
-	case "export", "readonly", "declare", "typeset", "local":
-		c = declared(c)
-	}
-	for _, arg := range c.args[1:] {
-		last := name == "[" || name == "[["
-		if (!last || arg.text != "]") && arg.text != "]]" && evaluated.MatchString(arg.text) && !arg.dynamic &&
-			name != "printf" {
-			c.dynamic = true
-			r.giveUp("%s may evaluate %q", name, arg.text)
-		}
-	}
-	for _, assignment := range c.assignments {
-		if before, _, _ := strings.Cut(assignment, "="); strings.Contains(before, "[") && evaluated.MatchString(before) {
-			c.dynamic = true
-		}
-	}
-	return c
-}
-
-var assignmentPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
-
-// declared moves the NAME=VALUE operands of export and its like to the assignments, where bash's grammar has them
-// already.
-func declared(c call) call {
-	args := c.args[:1:1]
-	for _, arg := range c.args[1:] {
-		if assignmentPattern.MatchString(arg.text) {
-			c.assignments = append(c.assignments[:len(c.assignments):len(c.assignments)], arg.text)
-		} else {
-			args = append(args, arg)
-		}
-	}
-	c.args = args
-	return c
 }

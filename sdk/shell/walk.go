@@ -64,7 +64,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		c.args = append(c.args, word{text: "]]"})
 		w.command(c)
 	case *syntax.ArithmCmd, *syntax.LetClause:
-		// Arithmetic evaluates the text of the variables that it names, substitutions in subscripts included.
+		w.giveUp("arithmetic that may evaluate: %s", w.text(cmd))
 		c.args, c.dynamic = []word{{text: w.text(cmd), dynamic: true}}, true
 		w.plain(c)
 	default:
@@ -128,10 +128,13 @@ func (w *walker) loopVariable(loop syntax.Loop) {
 	case *syntax.WordIter:
 		values := make([]string, len(loop.Items))
 		for i, item := range loop.Items {
-			values[i] = w.word(item).text
+			value := w.word(item)
+			w.remembered(loop.Name.Value, value)
+			values[i] = value.text
 		}
 		w.plain(call{assignments: []string{loop.Name.Value + "=" + strings.Join(values, " ")}, wrappers: w.wrappers})
 	case *syntax.CStyleLoop:
+		w.giveUp("arithmetic that may evaluate: %s", w.text(loop))
 		w.plain(call{args: []word{{text: w.text(loop), dynamic: true}}, wrappers: w.wrappers})
 	}
 }
@@ -142,6 +145,8 @@ func (w *walker) assignment(a *syntax.Assign) string {
 	}
 	name := a.Name.Value
 	if a.Index != nil || a.Array != nil {
+		w.arithmetic(a.Index)
+		w.remembered(name, word{text: w.text(a)})
 		return w.text(a)
 	}
 	if a.Append {
@@ -150,7 +155,9 @@ func (w *walker) assignment(a *syntax.Assign) string {
 	if a.Value == nil {
 		return name + "="
 	}
-	return name + "=" + w.word(a.Value).text
+	value := w.word(a.Value)
+	w.remembered(a.Name.Value, value)
+	return name + "=" + value.text
 }
 
 // redirect adds to c the file that is read or written, or the text that is fed to its standard input. Copies of
@@ -237,6 +244,9 @@ func (w *walker) substitutions(s *syntax.Stmt) {
 		case *syntax.ProcSubst:
 			w.stmts(n.Stmts)
 			return false
+		}
+		if n != nil {
+			w.evaluates(n)
 		}
 		return true
 	})

@@ -59,7 +59,7 @@ type wrapper struct {
 
 // shellOptions are those that bash, dash and their relatives have. "c" and "s" are looked at by the reader.
 var shellOptions = options{
-	flags: "abcefhiklmnprstuvxBCDEHIPTV", values: "oO", plus: true,
+	flags: "abcefhiklmnprstuvxBCDEHIPTV", separate: "oO", plus: true,
 	long: []string{"login", "noprofile", "norc", "noediting", "posix", "restricted", "verbose"},
 }
 
@@ -169,7 +169,10 @@ var wrappers = map[string]wrapper{
 	"expect": {kind: runsUnseen}, "rlwrap": {kind: runsUnseen}, "xvfb-run": {kind: runsUnseen},
 	"dbus-run-session": {kind: runsUnseen}, "at": {kind: runsUnseen}, "batch": {kind: runsUnseen},
 	"crontab": {kind: runsUnseen}, "tmux": {kind: runsUnseen}, "screen": {kind: runsUnseen}, "nsexec": {kind: runsUnseen},
-	"arch": {kind: runsUnseen}, "osascript": {kind: runsUnseen}, "ld.so": {kind: runsUnseen},
+	"arch": {kind: runsUnseen}, "osascript": {kind: runsUnseen},
+	"ld.so": {kind: runsUnseen}, "ld-linux.so.2": {kind: runsUnseen}, "ld-linux-x86-64.so.2": {kind: runsUnseen},
+	"ld-linux-aarch64.so.1": {kind: runsUnseen}, "ld-musl-x86_64.so.1": {kind: runsUnseen},
+	"ld-musl-aarch64.so.1": {kind: runsUnseen},
 }
 
 var timeoutOptions = options{flags: "fpv", values: "ks", long: []string{"foreground", "preserve-status", "verbose",
