@@ -120,9 +120,10 @@ func (e *editor) listen(out io.Reader) {
 		if json.Unmarshal(line, &msg) != nil {
 			continue
 		}
-		if msg.Method == "" {
+		switch msg.Method {
+		case "":
 			e.answers <- msg.answer
-		} else if msg.Method == "session/update" {
+		case "session/update":
 			e.updates <- msg.Params.Update
 		}
 	}

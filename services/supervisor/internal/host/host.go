@@ -144,7 +144,7 @@ func (h *host) finish(reason link.Reason, cause error) (int, error) {
 		return 1, cause
 	case link.AgentGone:
 		if exit.Status() != 0 {
-			return exit.Status(), fmt.Errorf("the agent is gone: %s", exit)
+			return exit.Status(), fmt.Errorf("the agent is gone: %w", exit)
 		}
 		if cause != nil {
 			return 1, cause

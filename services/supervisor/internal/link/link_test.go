@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,8 +144,6 @@ type rig struct {
 	handler *handler
 	ended   chan Reason
 	down    atomic.Bool // the handler is not there
-	reason  Reason
-	wait    sync.Once
 }
 
 type pipes struct {
@@ -539,7 +536,9 @@ func TestAMessageOverTheLimitIsAnsweredAndTheLinkLivesOn(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.MaxMessage = 1 << 16 })
 	r.open(`{}`)
 	big := strings.Repeat("x", 1<<17)
-	go func() { _, _ = io.WriteString(r.agent.in, `{"method":"_acme.com/x","params":"`+big+`","id":"late"}`+"\n") }()
+	go func() {
+		_, _ = io.WriteString(r.agent.in, `{"method":"_acme.com/x","params":"`+big+`","id":"late"}`+"\n")
+	}()
 	r.agent.wantError(`"late"`, -32600, "more than the 65536")
 	r.front.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
 	r.agent.next()
