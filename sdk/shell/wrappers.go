@@ -66,9 +66,9 @@ var shellOptions = options{
 // wrappers is the table of all that is seen through, or known to be opaque, by base name. It is never written to.
 var wrappers = map[string]wrapper{
 	// Shells.
-	"sh":     {kind: runsShell, options: shellOptions},
-	"dash":   {kind: runsShell, options: shellOptions},
-	"ash":    {kind: runsShell, options: shellOptions},
+	"sh":     {kind: runsShell, options: shellOptions, dialect: anyShell},
+	"dash":   {kind: runsShell, options: shellOptions, dialect: anyShell},
+	"ash":    {kind: runsShell, options: shellOptions, dialect: anyShell},
 	"bash":   {kind: runsShell, options: shellOptions, dialect: bashOnly},
 	"rbash":  {kind: runsShell, options: shellOptions, dialect: bashOnly},
 	"zsh":    {kind: runsShell, options: shellOptions, dialect: otherShell},

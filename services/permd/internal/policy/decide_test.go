@@ -364,7 +364,11 @@ func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
 		func(s string) string { return "watch " + quote(s) },
 	}
 	denied := []string{"rm -rf /", "r'm' -rf x", `\rm "-rf"`, "/bin/rm -rf x", "sudo rm -rf x", "env -i rm -rf x", "nice -n 5 rm -rf x",
-		"command rm -rf x", "xargs rm -rf", "find . -exec rm -rf {} +", "A=1 rm -rf x", ">f rm -rf x", "$x -rf", "r$x -rf /", "{rm,-rf,/}"}
+		"command rm -rf x", "xargs rm -rf", "find . -exec rm -rf {} +", "A=1 rm -rf x", ">f rm -rf x", "$x -rf", "r$x -rf /", "{rm,-rf,/}",
+		"time -- rm -rf /", "sudo A=1 -u root rm -rf /", "echo $(( 'a[$(rm -rf /)]' ))", "x='$(rm -rf /)'; echo ${x@P}",
+		"printf -v 'a[$(rm -rf /)]' x", "bash /dev/stdin <<< 'rm -rf /'", "mapfile -C 'rm -rf' -c 1 x", "alias l='rm -rf'\nl /",
+		"bash -euoc pipefail 'rm -rf /'", "[[ -v 'a[$(rm -rf /)]' ]]", "coproc rm -rf /", "function f { rm -rf /; }; f",
+		"BASH_CMDS[ls]=rm; ls -rf /", "busybox rm -rf /", "env -S 'rm -rf /'", "exec -a x rm -rf /", "source /dev/stdin <<< 'rm -rf /'"}
 	for i := range wraps {
 		f.Add([]byte{byte(i), byte(i * 3), byte(i * 7)}, byte(i))
 	}
