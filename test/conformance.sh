@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Holds acphost's own daemons to the contract of a handler, as children and as sidecars, and a handler with a method of
+# its own; and a broken one, which must fail.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dir=$(mktemp -d)
+sidecars=()
+cleanup() {
+  for pid in "${sidecars[@]}"; do kill "$pid" 2>/dev/null || true; done
+  rm -rf "$dir"
+}
+trap cleanup EXIT
+
+# suite NAME ARGS…: runs the cases, and shows those that failed and the count.
+suite() {
+  local name=$1
+  shift
+  printf '%-24s ' "$name"
+  if bin/acphost-conformance "$@" >"$dir/out" 2>&1; then
+    tail -n 1 "$dir/out"
+  else
+    echo FAILED
+    grep -v '^ok ' "$dir/out" || true
+    return 1
+  fi
+}
+
+# sidecar DAEMON: starts it and waits until its socket is there.
+sidecar() {
+  bin/"$1" --listen "unix://$dir/$1.sock" --allow-uid "$(id -u)" 2>"$dir/$1.log" &
+  sidecars+=($!)
+  for _ in $(seq 200); do
+    [ -S "$dir/$1.sock" ] && return
+    kill -0 $! 2>/dev/null || break
+    sleep 0.05
+  done
+  echo "the sidecar $1 did not come up:" >&2
+  cat "$dir/$1.log" >&2
+  return 1
+}
+
+for pair in fs=fsd terminal=termd permission=permd; do
+  kind=${pair%%=*} daemon=${pair##*=}
+  suite "$daemon as a child" --kind "$kind" -- "bin/$daemon"
+  sidecar "$daemon"
+  suite "$daemon as a sidecar" --kind "$kind" --address "unix://$dir/$daemon.sock"
+done
+suite "echo as a child" --kind extension -- bin/echo
+
+CGO_ENABLED=0 go build -o "$dir/broken" ./test/broken
+printf '%-24s ' "a broken handler"
+if bin/acphost-conformance --kind fs -- "$dir/broken" >"$dir/out" 2>&1; then
+  echo "PASSED, and must not: the suite proves nothing" >&2
+  exit 1
+fi
+echo "fails, as it must: $(tail -n 1 "$dir/out")"
