@@ -1,0 +1,4 @@
+//go:build !linux
+
+// Package census looks at all processes at once. Only Linux can.
+package census

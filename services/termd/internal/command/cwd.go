@@ -1,0 +1,80 @@
+package command
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// workingDirectory checks the directory that a command is to run in and returns it as asked and as it really is. It must
+// lie inside of the roots either way.
+func workingDirectory(asked string, roots, protected []string) (spelled, real string, err error) {
+	if len(roots) == 0 {
+		return "", "", invalid("context: there are no roots")
+	}
+	if asked == "" {
+		asked = roots[0]
+	}
+	if !filepath.IsAbs(asked) {
+		return "", "", invalid("cwd: %q is not an absolute path", asked)
+	}
+	if strings.Contains(asked, "\x00") {
+		return "", "", invalid("cwd: %q has a NUL character in it", asked)
+	}
+	spelled = filepath.Clean(asked)
+	bounds := make([]string, 0, 2*len(roots))
+	for _, root := range roots {
+		bounds = append(bounds, filepath.Clean(root))
+		if realRoot, err := filepath.EvalSymlinks(root); err == nil {
+			bounds = append(bounds, realRoot)
+		}
+	}
+	// What lies outside is refused before it is looked at: whether it is there is nobody's business.
+	if !slices.ContainsFunc(bounds, func(b string) bool { return within(b, spelled) }) {
+		return "", "", invalid("Path escapes workspace: %s", asked)
+	}
+	real, err = filepath.EvalSymlinks(spelled)
+	if err != nil {
+		return "", "", invalid("cwd: %s cannot be used: %s", asked, unusable(err))
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", "", invalid("cwd: %s cannot be used: %s", asked, unusable(err))
+	}
+	if !contains(roots, real) {
+		return "", "", invalid("Path escapes workspace: %s", asked)
+	}
+	if !info.IsDir() {
+		return "", "", invalid("cwd: %s is not a directory", asked)
+	}
+	if contains(protected, real) || slices.ContainsFunc(protected, func(p string) bool { return within(filepath.Clean(p), spelled) }) {
+		return "", "", &failure{ErrProtected, "cwd: " + asked + " belongs to acphost itself"}
+	}
+	return spelled, real, nil
+}
+
+// contains tells whether the real path lies in one of the directories, by their real paths.
+func contains(dirs []string, real string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		d, err := filepath.EvalSymlinks(dir)
+		return err == nil && within(d, real)
+	})
+}
+
+func within(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func unusable(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		if errno == syscall.ENOENT {
+			return "it is missing"
+		}
+		return errno.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,128 @@
+package command
+
+import (
+	"slices"
+	"strings"
+)
+
+// Mark is how the variables begin that say to which terminal, and to which termd, a process belongs. They are passed on
+// also by a termd that itself runs in a terminal of another one: a process may belong to both.
+const Mark = "ACPHOST_TERM_"
+
+// DefaultDeny are the names of variables that terminals do not inherit where nothing else is said.
+func DefaultDeny() []string { return []string{"*_API_KEY", "*_TOKEN", "*_SECRET"} }
+
+// defaultPath is what is searched where the environment has no PATH.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Variable is one variable that a request sets.
+type Variable struct{ Name, Value string }
+
+// Inherit is what terminals get of an environment, each entry "NAME=VALUE": without the variables that are between a
+// supervisor and its handlers (PLUGIN_*, ACPHOST_*), without those that speak of another terminal, and without those
+// whose names match a pattern of deny, in which "*" stands for any characters. The last entry of a name counts.
+func Inherit(environ, deny []string) []string {
+	var kept environment
+	for _, entry := range environ {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || internal(name) || slices.ContainsFunc(deny, func(p string) bool { return match(p, name) }) {
+			continue
+		}
+		kept.set(name, value)
+	}
+	return kept
+}
+
+// environ is the whole environment of a terminal, but for the marks.
+func environ(inherited []string, request []Variable, cwd string) (environment, error) {
+	env := environment(slices.Clone(inherited))
+	env.set("TERM", "xterm-256color")
+	// Nobody is there to turn pages or to edit: what asks for it would wait for ever.
+	env.set("PAGER", "")
+	env.set("GIT_PAGER", "cat")
+	env.set("GIT_EDITOR", ":")
+	env.set("PWD", cwd)
+	if env.get("PATH") == "" {
+		env.set("PATH", defaultPath)
+	}
+	for _, v := range request {
+		if err := v.check(); err != nil {
+			return nil, err
+		}
+		env.set(v.Name, v.Value)
+	}
+	return env, nil
+}
+
+func (v Variable) check() error {
+	switch {
+	case v.Name == "":
+		return invalid("env: a variable has an empty name")
+	case strings.ContainsAny(v.Name, "=\x00"):
+		return invalid("env: the name %q has a character in it that names cannot have", v.Name)
+	case strings.Contains(v.Value, "\x00"):
+		return invalid("env: the value of %s has a NUL character in it", v.Name)
+	case strings.HasPrefix(v.Name, Mark):
+		return invalid("env: %s is reserved: names that begin with %s say which terminal a process belongs to", v.Name, Mark)
+	}
+	return nil
+}
+
+// environment is a list of "NAME=VALUE" in which each name is once.
+type environment []string
+
+func (e environment) index(name string) int {
+	return slices.IndexFunc(e, func(entry string) bool {
+		return len(entry) > len(name) && entry[len(name)] == '=' && entry[:len(name)] == name
+	})
+}
+
+func (e environment) get(name string) string {
+	if i := e.index(name); i >= 0 {
+		return e[i][len(name)+1:]
+	}
+	return ""
+}
+
+func (e *environment) set(name, value string) {
+	entry := name + "=" + value
+	if i := e.index(name); i >= 0 {
+		(*e)[i] = entry
+		return
+	}
+	*e = append(*e, entry)
+}
+
+// internal tells the variables that are not the user's: those of the plugin protocol, our own, and those that describe
+// the terminal that somebody else sits at.
+func internal(name string) bool {
+	switch name {
+	case "LINES", "COLUMNS", "TERMCAP", "OLDPWD":
+		return true
+	}
+	return strings.HasPrefix(name, "PLUGIN_") || (strings.HasPrefix(name, "ACPHOST_") && !strings.HasPrefix(name, Mark))
+}
+
+// match tells whether name matches pattern, in which "*" stands for any characters.
+func match(pattern, name string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, head)
+	if !ok {
+		return false
+	}
+	for {
+		var part string
+		part, rest, star = strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(name, part)
+		}
+		i := strings.Index(name, part)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(part):]
+	}
+}

@@ -1,0 +1,231 @@
+// Package guard ends what this process started when this process dies without doing so itself, as by SIGKILL.
+//
+// A guard is the same binary, started again: it does nothing but hold the reading end of a pipe whose other end only the
+// process has. When the pipe ends the process is dead, and the guard ends every process that carries the mark, and every
+// session that it was told of. A process that has left its session and cleaned its environment is not found.
+//
+// It knows processes and pipes, and nothing of terminals.
+package guard
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// command is the hidden argument that makes the binary a guard.
+const command = "guard-of-terminals"
+
+// grace is how long the orphans get between SIGTERM and SIGKILL, and patience how long they get in all.
+const (
+	grace    = 2 * time.Second
+	patience = 60 * time.Second
+)
+
+// NewMark is an environment entry that only the processes of this one process carry. name is the variable's name, to
+// which random characters are added.
+func NewMark(name string) string {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:])
+	return name + hex.EncodeToString(raw[:]) + "=1"
+}
+
+// Main is what main calls first: in a guard it does a guard's work and returns true.
+func Main(args []string) bool {
+	if len(args) != 3 || args[1] != command {
+		return false
+	}
+	run(os.Stdin, args[2])
+	return true
+}
+
+// Guard is the process's side of a guard. Make it with Start and end it with Close. All methods are safe for concurrent
+// use.
+type Guard struct {
+	mark string
+	log  *slog.Logger
+	done chan struct{}
+
+	mu       sync.Mutex
+	sessions map[int]bool
+	life     *os.File // the guard watches its end; nil: there is none
+	pid      int
+	closed   bool
+}
+
+// Start starts a guard for the processes that carry the mark. A guard that dies is replaced.
+func Start(mark string, log *slog.Logger) (*Guard, error) {
+	g := &Guard{mark: mark, log: log, done: make(chan struct{}), sessions: map[int]bool{}}
+	alive, err := g.launch()
+	if err != nil {
+		return nil, fmt.Errorf("start the guard: %w", err)
+	}
+	go g.keep(alive)
+	return g, nil
+}
+
+// PID is the guard's process id; 0: there is none now.
+func (g *Guard) PID() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pid
+}
+
+// Add tells the guard of a session.
+func (g *Guard) Add(session int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sessions[session] = true
+	g.tell("+", session)
+}
+
+// Remove tells it that the session is over and its number may come to mean somebody else.
+func (g *Guard) Remove(session int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.sessions, session)
+	g.tell("-", session)
+}
+
+// Close has the guard do its work and returns when it has ended.
+func (g *Guard) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.hangUp()
+	g.mu.Unlock()
+	<-g.done
+}
+
+// tell writes to the guard; one that is dead has a successor that is told everything. Call it with mu held.
+func (g *Guard) tell(verb string, session int) {
+	if g.life != nil {
+		_ = g.life.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) // a guard that was stopped must not stop us
+		_, _ = io.WriteString(g.life, verb+strconv.Itoa(session)+"\n")
+	}
+}
+
+func (g *Guard) hangUp() {
+	if g.life != nil {
+		_ = g.life.Close()
+		g.life = nil
+	}
+}
+
+// launch starts a guard process. What it returns can be read from until the guard is dead.
+func (g *Guard) launch() (alive *os.File, err error) {
+	program, err := self()
+	if err != nil {
+		return nil, err
+	}
+	theirs, life, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	alive, proof, err := os.Pipe()
+	if err != nil {
+		_ = life.Close()
+		return nil, err
+	}
+	defer proof.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		_, _ = life.Close(), alive.Close()
+		return nil, err
+	}
+	defer null.Close()
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// It has a session of its own: a signal to our process group is for us, and the guard is what comes after us. It holds
+	// none of our files: whoever reads our stderr must see it end.
+	pid, err := syscall.ForkExec(program, []string{program, command, g.mark}, &syscall.ProcAttr{
+		Env:   []string{},
+		Dir:   "/",
+		Files: []uintptr{theirs.Fd(), proof.Fd(), null.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		_, _ = life.Close(), alive.Close()
+		return nil, err
+	}
+	g.life, g.pid = life, pid
+	for session := range g.sessions {
+		g.tell("+", session)
+	}
+	if g.closed {
+		g.hangUp()
+	}
+	return alive, nil
+}
+
+// keep replaces the guard whenever it dies, until Close.
+func (g *Guard) keep(alive *os.File) {
+	defer close(g.done)
+	for {
+		_, _ = io.Copy(io.Discard, alive) // ends with the guard
+		_ = alive.Close()
+		g.mu.Lock()
+		pid, closed := g.pid, g.closed
+		g.hangUp()
+		g.pid = 0
+		g.mu.Unlock()
+		reap(pid)
+		if closed {
+			return
+		}
+		g.log.Warn("the guard of the terminals' processes died and is started again", "pid", pid)
+		var err error
+		if alive, err = g.launch(); err != nil {
+			g.log.Error("there is no guard: the terminals' processes will live on if this process is killed", "error", err)
+			return
+		}
+	}
+}
+
+// reap waits for a guard that has closed its files, and so is dead or about to be. It is our child, unless whoever reaps
+// orphans took it for one.
+func reap(pid int) {
+	for {
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// run is the guard's whole life.
+func run(life io.Reader, mark string) {
+	sessions := map[int]bool{}
+	lines := bufio.NewScanner(life)
+	for lines.Scan() {
+		// Atoi takes the sign: "+7" is a session that has begun, "-7" one that is over.
+		switch session, err := strconv.Atoi(lines.Text()); {
+		case err != nil:
+		case session > 1:
+			sessions[session] = true
+		default:
+			delete(sessions, -session)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	endOrphans(ctx, mark, sessions)
+}
+
+// self is the running binary, also when its file was replaced.
+func self() (string, error) {
+	if _, err := os.Stat("/proc/self/exe"); err == nil {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}

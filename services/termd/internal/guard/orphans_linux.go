@@ -1,0 +1,27 @@
+package guard
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	"github.com/acphost/acphost/sdk/proc"
+
+	"github.com/acphost/acphost/services/termd/internal/census"
+)
+
+// endOrphans ends what carries the mark, what is in the sessions, and all that descends from either.
+func endOrphans(ctx context.Context, mark string, sessions map[int]bool) {
+	_ = proc.End(ctx, func() ([]int, error) {
+		now, err := census.Take(mark)
+		if err != nil {
+			return nil, err
+		}
+		roots := slices.Clone(now.Marked(mark))
+		for session := range sessions {
+			roots = append(roots, now.Session(session)...)
+		}
+		orphans := now.Trees(roots...)
+		return slices.DeleteFunc(orphans, func(pid int) bool { return pid == os.Getpid() }), nil
+	}, grace)
+}

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package guard
+
+import (
+	"context"
+	"syscall"
+	"time"
+)
+
+// endOrphans ends the process groups of the sessions' leaders: here nothing else can be found.
+func endOrphans(ctx context.Context, _ string, sessions map[int]bool) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		for session := range sessions {
+			_ = syscall.Kill(-session, sig)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(grace):
+		}
+	}
+}

@@ -1,0 +1,34 @@
+//go:build !linux
+
+package terminal
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+// leader is the command itself.
+type leader struct{ pid int }
+
+func newLeader(pid int) *leader { return &leader{pid: pid} }
+
+// wait waits for the end of the command, on a thread of its own.
+func (l *leader) wait() proc.ExitStatus {
+	var ws syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(l.pid, &ws, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return proc.ExitStatus{Code: 255}
+		case ws.Signaled():
+			return proc.ExitStatus{Code: -1, Signal: proc.SignalName(ws.Signal()), Number: int(ws.Signal())}
+		}
+		return proc.ExitStatus{Code: ws.ExitStatus()}
+	}
+}
+
+func (l *leader) reap() {}

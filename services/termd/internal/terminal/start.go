@@ -1,0 +1,109 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/sdk/proc"
+
+	"github.com/acphost/acphost/services/termd/internal/command"
+	"github.com/acphost/acphost/services/termd/internal/plaintext"
+)
+
+// startCommand starts the program on a new pseudo-terminal and returns its side of it.
+//
+// The command leads a session of its own without a controlling terminal: there is nobody at it, and whatever asks for
+// one (a password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting for ever. For the same
+// reason the terminal is given to it for writing only, and its stdin is the null device. A program that goes to the
+// lengths of finding the terminal's name, as less does, waits all the same where it runs as root.
+func startCommand(plan command.Plan, env []string, confine func(start func() error) error) (master *os.File, l *leader, err error) {
+	master, output, err := openTerminal()
+	if err != nil {
+		return nil, nil, command.CannotStart(plan.Args[0], fmt.Errorf("open a pseudo-terminal: %w", err))
+	}
+	defer unix.Close(output)
+	defer func() {
+		if err != nil {
+			_ = master.Close()
+		}
+	}()
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, command.CannotStart(plan.Args[0], fmt.Errorf("open the null device: %w", err))
+	}
+	defer unix.Close(null)
+	dir, release, err := holdDirectory(plan.RealCwd)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+
+	attr := &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   env,
+		Files: []uintptr{uintptr(null), uintptr(output), uintptr(output)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	var pid int
+	err = confine(func() error {
+		var err error
+		pid, err = syscall.ForkExec(plan.Program, plan.Args, attr)
+		return err
+	})
+	if err != nil {
+		return nil, nil, command.CannotStart(plan.Args[0], err)
+	}
+	return master, newLeader(pid), nil
+}
+
+// openTerminal makes a pseudo-terminal: our side, and the number of a file that the command writes to.
+func openTerminal() (*os.File, int, error) {
+	ours, theirs, err := pty.Open()
+	if err != nil {
+		return nil, -1, err
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	if err := pty.Setsize(ours, &pty.Winsize{Rows: plaintext.Rows, Cols: plaintext.Columns}); err != nil {
+		return nil, -1, fmt.Errorf("set its size: %w", err)
+	}
+	// Who is not root cannot open it for reading by its name then.
+	_ = os.Chmod(theirs.Name(), 0o200)
+	output, err := unix.Open(theirs.Name(), unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, -1, fmt.Errorf("open %s: %w", theirs.Name(), err)
+	}
+	// The pty package has made its file a blocking one, which costs a thread for each terminal. A duplicate that does
+	// not block is waited for by the runtime's poller.
+	fd, err := unix.FcntlInt(ours.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		_ = unix.Close(output)
+		return nil, -1, fmt.Errorf("duplicate it: %w", err)
+	}
+	return os.NewFile(uintptr(fd), ours.Name()), output, nil
+}
+
+// confined starts commands so that they can signal and trace nothing but one another, where the kernel can do that.
+func (s *Terminals) confined(limits Limits) func(start func() error) error {
+	return func(start func() error) error {
+		if limits.NoLandlock {
+			return start()
+		}
+		err := proc.Confine(start)
+		if !errors.Is(err, proc.ErrUnsupported) {
+			return err
+		}
+		s.unconfined.Do(func() {
+			s.log.Warn("commands can signal and trace other processes of this user", "error", err)
+		})
+		return start()
+	}
+}

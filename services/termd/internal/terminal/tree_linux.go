@@ -1,0 +1,82 @@
+package terminal
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acphost/acphost/sdk/proc"
+
+	"github.com/acphost/acphost/services/termd/internal/census"
+	"github.com/acphost/acphost/services/termd/internal/command"
+)
+
+// tree finds everything that a command has started: what is in its session, what carries its mark, whatever of these was
+// seen before, and all that descends from any of them. A process leaves the first by setsid, the second by a clean
+// environment and the last by being orphaned. One that has done all three before anybody looked is not found here; see
+// Terminals.sweep.
+type tree struct {
+	pid    int
+	mark   string
+	office *census.Office
+
+	mu      sync.Mutex
+	seen    map[int]uint64 // start times by pid
+	retired bool
+}
+
+func (s *Terminals) newTree(pid int, mark string) *tree {
+	return &tree{pid: pid, mark: mark, office: s.trees, seen: map[int]uint64{}}
+}
+
+// trees is what all trees share.
+type trees = *census.Office
+
+func newTrees() trees { return &census.Office{Prefix: command.Mark} }
+
+// end ends it all: SIGTERM, and SIGKILL after the grace.
+func (t *tree) end(ctx context.Context, grace time.Duration) error {
+	return proc.End(ctx, t.list, grace)
+}
+
+// retire says that the command's pid is given up: it may come to mean somebody else, and nothing is looked for by it
+// any more.
+func (t *tree) retire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retired = true
+}
+
+func (t *tree) isRetired() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.retired
+}
+
+func (t *tree) list() ([]int, error) {
+	now, err := t.office.Take()
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.retired {
+		return nil, nil
+	}
+	roots := append([]int{t.pid}, now.Session(t.pid)...)
+	roots = append(roots, now.Marked(t.mark)...)
+	for pid, start := range t.seen {
+		if p, ok := now.Processes[pid]; ok && p.Start == start {
+			roots = append(roots, pid)
+		} else {
+			delete(t.seen, pid)
+		}
+	}
+	found := now.Trees(roots...)
+	for _, pid := range found {
+		t.seen[pid] = now.Processes[pid].Start
+	}
+	slices.Sort(found)
+	return found, nil
+}
