@@ -70,7 +70,7 @@ In an editor's settings, put "acphost run --" in front of the agent's command:
 "acphost demo" plays one turn of a scripted agent and shows what happens.`,
 		Args:          commandNeeded,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:       version(),
+		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -104,7 +104,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "acphost %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(a.stdout, "acphost %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
@@ -125,7 +125,7 @@ func (a *app) guardCommand() *cobra.Command {
 }
 
 // version is what the Go command noted when it built the program: the module's version, or the commit.
-func version() string {
+func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"

@@ -142,7 +142,7 @@ func (a *app) runAgent(cmd *cobra.Command, f *runFlags, command []string) error 
 		Stdin:      a.stdin,
 		Stdout:     a.stdout,
 		Stderr:     a.stderr,
-		Version:    version(),
+		Version:    buildVersion(),
 		HandlerDir: filepath.Dir(exe),
 		Admin:      !f.noAdmin && !c.Proto.GetAdmin().GetDisabled(),
 		Logger:     logger,

@@ -17,36 +17,54 @@ import (
 func (l *Link) pumpAgent(ctx context.Context) error {
 	p := &agentPump{Link: l, out: run{to: l.toFront}}
 	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
-	var messages, size uint64
 	for {
 		line, err := r.Next()
-		var long *jsonrpc.TooLong
-		switch {
-		case errors.As(err, &long):
-			if err := p.out.flush(); err != nil {
-				return l.frontFailed(err)
-			}
-			p.tooLong(long)
-		case err != nil:
+		if err != nil {
 			if ferr := p.out.flush(); ferr != nil {
 				return l.frontFailed(ferr)
 			}
-			return err
-		default:
-			messages++
-			size += uint64(len(line))
-			if err := p.line(ctx, line); err != nil {
-				return l.frontFailed(err)
+			var long *jsonrpc.TooLong
+			if !errors.As(err, &long) {
+				return err
 			}
+			p.tooLong(long)
+			continue
+		}
+		p.messages++
+		p.size += uint64(len(line))
+		if err := p.line(ctx, line); err != nil {
+			return l.frontFailed(err)
 		}
 		if !r.Buffered() {
 			if err := p.out.flush(); err != nil {
 				return l.frontFailed(err)
 			}
-			l.counters.agentMessages.Add(messages)
-			l.counters.agentBytes.Add(size)
-			messages, size = 0, 0
+			p.tally()
 		}
+	}
+}
+
+// tally counts what was read since the last time.
+func (p *agentPump) tally() {
+	p.counters.agentMessages.Add(p.messages)
+	p.counters.agentBytes.Add(p.size)
+	p.messages, p.size = 0, 0
+	p.counted()
+}
+
+// count counts an update that changes nothing that is known of its session. Most updates in a row are of one session.
+func (p *agentPump) count(session []byte) {
+	if !bytes.Equal(session, p.session) {
+		p.counted()
+		p.session = append(p.session[:0], session...)
+	}
+	p.updates++
+}
+
+func (p *agentPump) counted() {
+	if p.updates > 0 {
+		p.opts.Book.Updated(p.session, p.updates)
+		p.updates = 0
 	}
 }
 
@@ -61,6 +79,10 @@ type agentPump struct {
 	out  run
 	scan jsonrpc.Scanner
 	msg  jsonrpc.Message
+
+	// What was read and is not counted yet.
+	messages, size, updates uint64
+	session                 []byte // whose updates
 }
 
 // line takes one line of the agent's. An error means that the front is gone.
@@ -165,7 +187,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 			p.opts.Book.Mode(string(m.SessionID), mode)
 		}
 	}
-	p.opts.Book.Updated(m.SessionID)
+	p.count(m.SessionID)
 	return p.out.add(m.Raw)
 }
 
@@ -294,7 +316,7 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
 			p.opts.Book.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
 		default:
-			p.opts.Book.Updated(m.SessionID)
+			p.count(m.SessionID)
 		}
 	case jsonrpc.KindRequest:
 		p.opts.Gate.Seen(string(m.Method))

@@ -21,21 +21,21 @@ func (l *Link) pumpFront(ctx context.Context) error {
 	r := jsonrpc.NewReader(l.opts.Front.In(), l.opts.Limits.MaxMessage)
 	for {
 		line, err := r.Next()
-		var long *jsonrpc.TooLong
-		switch {
-		case errors.As(err, &long):
-			p.tooLong(long)
-		case err != nil:
+		if err != nil {
 			if ferr := p.out.flush(); ferr != nil {
 				return l.agentFailed(ferr)
 			}
-			return err
-		default:
-			l.counters.frontMessages.Add(1)
-			l.counters.frontBytes.Add(uint64(len(line)))
-			if err := p.line(ctx, line); err != nil {
-				return l.agentFailed(err)
+			var long *jsonrpc.TooLong
+			if !errors.As(err, &long) {
+				return err
 			}
+			p.tooLong(long)
+			continue
+		}
+		l.counters.frontMessages.Add(1)
+		l.counters.frontBytes.Add(uint64(len(line)))
+		if err := p.line(ctx, line); err != nil {
+			return l.agentFailed(err)
 		}
 		if !r.Buffered() {
 			if err := p.out.flush(); err != nil {

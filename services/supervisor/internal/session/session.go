@@ -200,11 +200,11 @@ func (b *Book) Mode(sessionID, mode string) {
 	}
 }
 
-// Updated counts a session/update that is not folded otherwise.
-func (b *Book) Updated(sessionID []byte) {
+// Updated counts n session/update notifications that are not folded otherwise.
+func (b *Book) Updated(sessionID []byte, n uint64) {
 	b.mu.Lock()
 	if st := b.sessions[string(sessionID)]; st != nil {
-		st.updates++
+		st.updates += n
 	}
 	b.mu.Unlock()
 }
