@@ -1,0 +1,59 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
+)
+
+// BenchmarkForwarding reads 300-byte updates from an agent and writes them to a front, both in memory: what the link
+// itself costs. docs/performance.md has the whole system's figures.
+func BenchmarkForwarding(b *testing.B) {
+	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
+	const tail = `"}}}}` + "\n"
+	line := head + strings.Repeat("x", 300-len(head)-len(tail)) + tail
+	chunk := bytes.Repeat([]byte(line), 200)
+	r, w := io.Pipe()
+	defer func() { _ = w.Close() }()
+	agent := pipes{&repeat{chunk: chunk, left: b.N}, w}
+	front := pipes{r, discard{}}
+	log := slog.New(slog.DiscardHandler)
+	l := New(Options{
+		Front: front, Agent: agent,
+		Book:   session.New(session.Options{}),
+		Gate:   gate.New(gate.Options{Logger: log}),
+		Logger: log,
+	})
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	if reason, err := l.Run(context.Background()); reason != AgentGone || err != nil {
+		b.Fatal(reason, err)
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Close() error                { return nil }
+
+// repeat gives so many lines, many a read.
+type repeat struct {
+	chunk []byte
+	left  int
+}
+
+func (r *repeat) Read(b []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(r.chunk)/300, len(b)/300, r.left)
+	r.left -= n
+	return copy(b, r.chunk[:n*300]), nil
+}
