@@ -124,8 +124,15 @@ func (a *app) guardCommand() *cobra.Command {
 	}
 }
 
-// version is what the Go command noted when it built the program: the module's version, or the commit.
+// version is set by the build: -ldflags "-X main.version=…".
+var version string
+
+// buildVersion is the version that the build set, else what the Go command noted when it built the program: the
+// module's version, or the commit.
 func buildVersion() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"
