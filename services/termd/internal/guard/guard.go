@@ -96,13 +96,17 @@ func (g *Guard) Remove(session int) {
 	g.tell("-", session)
 }
 
-// Close has the guard do its work and returns when it has ended.
+// Close has the guard do its work and returns when it has ended. A guard that finds something left is not waited for: it
+// ends that without us.
 func (g *Guard) Close() {
 	g.mu.Lock()
 	g.closed = true
 	g.hangUp()
 	g.mu.Unlock()
-	<-g.done
+	select {
+	case <-g.done:
+	case <-time.After(300 * time.Millisecond):
+	}
 }
 
 // tell writes to the guard; one that is dead has a successor that is told everything. Call it with mu held.

@@ -69,7 +69,7 @@ func wait(tb testing.TB, t *Terminal) (proc.ExitStatus, string) {
 	if err != nil {
 		tb.Fatalf("%q: wait: %v", t.plan.Args, err)
 	}
-	return status, t.Output(1 << 30).Text
+	return status, t.output(1 << 30).Text
 }
 
 func soon(tb testing.TB) context.Context {
@@ -91,8 +91,8 @@ func until(tb testing.TB, what string, ok func() bool) {
 // shows waits until the terminal's text has the words in it, and returns the text.
 func shows(tb testing.TB, t *Terminal, words string) string {
 	tb.Helper()
-	until(tb, "output with "+strconv.Quote(words), func() bool { return strings.Contains(t.Output(1<<30).Text, words) })
-	return t.Output(1 << 30).Text
+	until(tb, "output with "+strconv.Quote(words), func() bool { return strings.Contains(t.output(1<<30).Text, words) })
+	return t.output(1 << 30).Text
 }
 
 // pids waits for "NAME=PID" in the output for each name.
@@ -102,7 +102,7 @@ func pids(tb testing.TB, t *Terminal, names ...string) []int {
 	for _, name := range names {
 		text := shows(tb, t, name+"=")
 		until(tb, "a whole line of "+name, func() bool {
-			text = t.Output(1 << 30).Text
+			text = t.output(1 << 30).Text
 			return strings.Contains(text[strings.Index(text, name+"="):], "\n")
 		})
 		_, rest, _ := strings.Cut(text, name+"=")

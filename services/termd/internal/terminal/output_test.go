@@ -112,7 +112,7 @@ func TestTheNewestTextIsKeptAndCutAtACharacter(t *testing.T) {
 	term := create(t, s, line(t, `i=0; while [ $i -lt 300 ]; do printf 'zeile %d: äöü€🎉\n' $i; i=$((i+1)); done; printf Ende`))
 	_, whole := wait(t, term)
 	for limit := range 200 {
-		got := term.Output(limit)
+		got := term.output(limit)
 		if !utf8.ValidString(got.Text) || !strings.HasSuffix(whole, got.Text) || !got.Truncated {
 			t.Fatalf("limit %d: got %q, truncated %t", limit, got.Text, got.Truncated)
 		}
@@ -120,7 +120,7 @@ func TestTheNewestTextIsKeptAndCutAtACharacter(t *testing.T) {
 			t.Fatalf("limit %d: got %d bytes", limit, len(got.Text))
 		}
 	}
-	if got := term.Output(len(whole)); got.Truncated || got.Text != whole {
+	if got := term.output(len(whole)); got.Truncated || got.Text != whole {
 		t.Errorf("at its exact size the text is truncated")
 	}
 }
@@ -135,7 +135,7 @@ func FuzzOutputIsCutAtACharacter(f *testing.F) {
 		for range times {
 			term.take([]byte(text))
 		}
-		got := term.Output(limit)
+		got := term.output(limit)
 		if !utf8.ValidString(got.Text) || len(got.Text) > limit {
 			t.Fatalf("limit %d: got %d bytes: %q", limit, len(got.Text), got.Text)
 		}
@@ -143,7 +143,7 @@ func FuzzOutputIsCutAtACharacter(f *testing.F) {
 		for range times {
 			all.take([]byte(text))
 		}
-		whole := all.Output(1 << 30).Text
+		whole := all.output(1 << 30).Text
 		if !strings.HasSuffix(whole, got.Text) || got.Truncated != (len(whole) > limit) || len(got.Text) < min(limit, len(whole))-3 {
 			t.Fatalf("limit %d: got %q, truncated %t, of %q", limit, got.Text, got.Truncated, whole)
 		}
@@ -162,7 +162,7 @@ func TestManyTerminalsShareTheRoomThereIs(t *testing.T) {
 	}
 	for _, term := range all {
 		_, got := wait(t, term)
-		if !strings.HasSuffix(got, "\nthe end\n") || !term.Output(1<<30).Truncated {
+		if !strings.HasSuffix(got, "\nthe end\n") || !term.output(1<<30).Truncated {
 			t.Errorf("got %d bytes that do not end as they should", len(got))
 		}
 	}

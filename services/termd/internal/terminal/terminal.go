@@ -37,6 +37,7 @@ const watchPiece = 64 << 10
 type Terminal struct {
 	id, scope, mark string
 	plan            command.Plan
+	limit           int
 	started         time.Time
 	owner           *Terminals
 	group           *scope
@@ -109,8 +110,10 @@ func (t *Terminal) Info() Info {
 	}
 }
 
-// Output is the text so far, limit bytes of it at most, cut at the start of a character.
-func (t *Terminal) Output(limit int) Output {
+// Output is the text so far, no more than was asked for at Create, cut at the start of a character.
+func (t *Terminal) Output() Output { return t.output(t.limit) }
+
+func (t *Terminal) output(limit int) Output {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := Output{Exit: t.exit(), Truncated: t.back.Dropped() > 0}

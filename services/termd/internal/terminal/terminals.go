@@ -305,7 +305,7 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 
 func newTerminal(s *Terminals, group *scope, plan command.Plan, limit int, limits Limits) *Terminal {
 	t := &Terminal{
-		mark: command.Mark + randomHex(8) + "=1", plan: plan, started: time.Now(), owner: s, group: group,
+		mark: command.Mark + randomHex(8) + "=1", plan: plan, limit: limit, started: time.Now(), owner: s, group: group,
 		dead: make(chan struct{}), drained: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
 		raw: ring.New(min(max(limit, rawMin), max(limits.Output, rawMin)), s.budget), back: ring.New(limit, s.budget),
 	}

@@ -53,7 +53,7 @@ func TestKillEndsTheWholeTree(t *testing.T) {
 					t.Errorf("%s=%d is alive", tt.pids[i], pid)
 				}
 			}
-			if term.Output(1<<20).Exit == nil {
+			if term.output(1<<20).Exit == nil {
 				t.Error("the end is not known after the kill")
 			}
 			if _, err := s.Get(scopeA, term.ID()); err != nil {
@@ -86,7 +86,7 @@ func TestTermLetsACommandCleanUp(t *testing.T) {
 	term := create(t, s, line(t, "trap 'echo cleaning; exit 9' TERM; echo ready; while :; do sleep 0.05; done"))
 	shows(t, term, "ready")
 	must(t, term.Kill(soon(t)))
-	out := term.Output(1 << 20)
+	out := term.output(1 << 20)
 	if !strings.HasSuffix(out.Text, "cleaning\n") || out.Exit == nil || out.Exit.Code != 9 {
 		t.Errorf("got %q, %v", out.Text, out.Exit)
 	}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+
+	"github.com/acphost/acphost/services/termd/internal/command"
+	"github.com/acphost/acphost/services/termd/internal/terminal"
+)
+
+// Create answers terminal/create.
+func (s *Server) Create(_ context.Context, req *terminalv1.CreateRequest) (*terminalv1.CreateResponse, error) {
+	t, err := s.create(req)
+	if err != nil {
+		return nil, err
+	}
+	return &terminalv1.CreateResponse{TerminalId: t.ID()}, nil
+}
+
+// commandRequest is what the requests that name a command have in common.
+type commandRequest interface {
+	GetContext() *acpv1.CallContext
+	GetCommand() string
+	GetArgs() []string
+	GetEnv() []*terminalv1.EnvVariable
+	GetCwd() string
+}
+
+// startRequest is what those that start it have, too.
+type startRequest interface {
+	commandRequest
+	GetOutputByteLimit() uint64
+}
+
+func (s *Server) create(req startRequest) (*terminal.Terminal, error) {
+	scope, err := scopeOf(req.GetContext())
+	if err != nil {
+		return nil, err
+	}
+	plan, err := s.plan(req)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.terminals.Create(scope, plan, limitOf(req))
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return t, nil
+}
+
+// limitOf tells a limit of 0, which keeps nothing, from none.
+func limitOf(req startRequest) uint64 {
+	var limit *uint64
+	switch req := req.(type) {
+	case *terminalv1.CreateRequest:
+		limit = req.OutputByteLimit
+	case *terminalv1.RunRequest:
+		limit = req.OutputByteLimit
+	}
+	if limit == nil {
+		return terminal.DefaultOutput
+	}
+	return *limit
+}
+
+// plan works out what runs.
+func (s *Server) plan(req commandRequest) (command.Plan, error) {
+	c := req.GetContext()
+	r := command.Request{Command: req.GetCommand(), Args: req.GetArgs(), Cwd: req.GetCwd()}
+	for _, v := range req.GetEnv() {
+		r.Env = append(r.Env, command.Variable{Name: v.GetName(), Value: v.GetValue()})
+	}
+	for _, root := range c.GetRoots() {
+		r.Roots = append(r.Roots, root.GetPath())
+	}
+	if decided := c.GetResolvedCommand(); decided != nil {
+		r.Decided = &command.Argv{Args: decided.GetArgv(), Shell: decided.GetShell()}
+	}
+	plan, err := command.Resolve(*s.surroundings.Load(), r)
+	if err != nil {
+		return command.Plan{}, statusOf(err)
+	}
+	return plan, nil
+}

@@ -1,0 +1,74 @@
+// Package server serves package terminal as acphost.terminal.v1.TerminalService. It turns messages into calls and errors
+// into gRPC status, and decides nothing.
+package server
+
+import (
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/services/termd/internal/command"
+	"github.com/acphost/acphost/services/termd/internal/guard"
+	"github.com/acphost/acphost/services/termd/internal/terminal"
+)
+
+// ServiceName is the full name of the gRPC service.
+const ServiceName = "acphost.terminal.v1.TerminalService"
+
+// Server is the service. It is safe for concurrent use.
+type Server struct {
+	terminalv1.UnimplementedTerminalServiceServer
+
+	log          *slog.Logger
+	alone        bool
+	begin        sync.Once    // whichever of Register and Configure comes first
+	guard        *guard.Guard // nil: none
+	terminals    *terminal.Terminals
+	surroundings atomic.Pointer[command.Surroundings]
+}
+
+// New makes a server; nothing runs before Register or Configure is called. alone says that the process is this handler's alone: it then takes over the orphans of what it
+// starts, and has a guard that ends the commands if the process itself is killed.
+func New(log *slog.Logger, alone bool) *Server {
+	return &Server{log: log, alone: alone}
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	s.begin.Do(s.start)
+	terminalv1.RegisterTerminalServiceServer(r, s)
+}
+
+// ReleaseScope gives back what a session owns, and returns when it is dead.
+func (s *Server) ReleaseScope(scope string) { s.terminals.ReleaseScope(scope) }
+
+// Close ends all commands. Nothing can be created any more.
+func (s *Server) Close() {
+	s.begin.Do(s.start)
+	s.terminals.Close()
+	if s.guard != nil {
+		s.guard.Close()
+	}
+}
+
+// start starts what the terminals need.
+func (s *Server) start() {
+	mark := guard.NewMark(command.Mark)
+	o := terminal.Options{Log: s.log, Mark: mark, Adopt: s.alone}
+	if s.alone {
+		keepFiles()
+		var err error
+		if s.guard, err = guard.Start(mark, s.log); err != nil {
+			s.log.Error("there is no guard: commands will live on if this process is killed", "error", err)
+		} else {
+			o.Guard = s.guard
+			o.Spare = func() []int { return []int{s.guard.PID()} }
+		}
+	}
+	s.terminals = terminal.New(o)
+	s.surroundings.Store(&command.Surroundings{Environ: command.Inherit(os.Environ(), command.DefaultDeny())})
+}

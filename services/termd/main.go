@@ -1,0 +1,30 @@
+// Command termd answers an agent's terminal/* requests: it runs commands on pseudo-terminals.
+package main
+
+import (
+	"os"
+
+	"github.com/acphost/acphost/sdk/handler"
+
+	"github.com/acphost/acphost/services/termd/internal/guard"
+	"github.com/acphost/acphost/services/termd/internal/server"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	if guard.Main(os.Args) {
+		return
+	}
+	terminals := server.New(handler.Logger(), true)
+	handler.Main(handler.Handler{
+		Name:      "termd",
+		Version:   version,
+		Services:  []string{server.ServiceName},
+		Register:  terminals.Register,
+		Configure: terminals.Configure,
+		Release:   terminals.ReleaseScope,
+		Close:     terminals.Close,
+	})
+}
