@@ -80,7 +80,7 @@ bench: build ## measure what acphost costs (docs/performance.md)
 .PHONY: generate
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## generate Go code from the .proto files
 	$(TOOLS)/buf generate
-	@if [ -f examples/echo/buf.gen.yaml ]; then cd examples/echo && PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate; fi
+	examples/echo/generate.sh
 
 .PHONY: check-generate
 check-generate: generate ## generated code is current

@@ -67,10 +67,10 @@ func (a *agent) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResp
 	}
 	t := &turn{conn: a.conn, session: s}
 	err := t.play(ctx, promptText(p.Prompt))
-	switch {
-	case ctx.Err() != nil:
-		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil
-	case err != nil:
+	if ctx.Err() != nil {
+		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil //nolint:nilerr // a cancelled turn is no error
+	}
+	if err != nil {
 		var refused *acp.RequestError
 		if errors.As(err, &refused) {
 			return acp.PromptResponse{}, refused

@@ -71,7 +71,9 @@ func (p *proxy) Authenticate(ctx context.Context, r acp.AuthenticateRequest) (ac
 	return p.agent.Authenticate(ctx, r)
 }
 
-func (p *proxy) Cancel(ctx context.Context, r acp.CancelNotification) error { return p.agent.Cancel(ctx, r) }
+func (p *proxy) Cancel(ctx context.Context, r acp.CancelNotification) error {
+	return p.agent.Cancel(ctx, r)
+}
 
 func (p *proxy) CloseSession(ctx context.Context, r acp.CloseSessionRequest) (acp.CloseSessionResponse, error) {
 	return p.agent.CloseSession(ctx, r)

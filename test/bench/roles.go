@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	acp "github.com/coder/acp-go-sdk"
-	"golang.org/x/sys/unix"
 )
 
 // role plays the agent, or something that could stand in acphost's place.
@@ -42,7 +42,7 @@ func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for {
 		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -114,7 +114,7 @@ func call(in *bufio.Reader, id int, method, params string) ([]byte, error) {
 		return nil, err
 	}
 	line, err := in.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
+	if errors.Is(err, bufio.ErrBufferFull) {
 		return nil, fmt.Errorf("%s: the answer is larger than this agent reads", method)
 	}
 	if err != nil {
@@ -148,7 +148,9 @@ func runs(in *bufio.Reader, n int, command string) ([]time.Duration, error) {
 			return nil, err
 		}
 		var msg struct {
-			Result struct{ TerminalID string `json:"terminalId"` }
+			Result struct {
+				TerminalID string `json:"terminalId"`
+			}
 		}
 		if err := json.Unmarshal(line, &msg); err != nil {
 			return nil, err
@@ -177,9 +179,7 @@ func standIn(argv []string, join func(agentIn io.WriteCloser, agentOut io.Reader
 	if err != nil {
 		return err
 	}
-	for _, f := range []*os.File{agentIn, agentOut} {
-		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, 256<<10)
-	}
+	widen(agentIn, agentOut)
 	cmd.Stdin, cmd.Stdout = childIn, childOut
 	if err := cmd.Start(); err != nil {
 		return err
