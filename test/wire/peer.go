@@ -65,7 +65,8 @@ type Peer struct {
 	changed  chan struct{} // closed and renewed when any of the below changes
 	inbox    []Message     // what nobody took yet
 	handlers map[string]func(Message) (any, error)
-	ended    error // why reading ended
+	ended    error         // why reading ended
+	gate     chan struct{} // closed when reading may go on; nil: it may
 	script   []string
 	nextID   int
 	working  sync.WaitGroup
@@ -200,6 +201,19 @@ func (p *Peer) Next() Message {
 	return p.ExpectWhere("a message", func(Message) bool { return true })
 }
 
+// Settled waits until a message that f accepts has come, and takes all that came up to then, and nothing later.
+func (p *Peer) Settled(f func(Message) bool) []Message {
+	p.t.Helper()
+	var all []Message
+	for {
+		m := p.ExpectWhere("the last of some messages", func(Message) bool { return true })
+		all = append(all, m)
+		if f(m) {
+			return all
+		}
+	}
+}
+
 // Waiting returns what came and nobody took.
 func (p *Peer) Waiting() []Message {
 	p.mu.Lock()
@@ -217,6 +231,20 @@ func (p *Peer) Reply(m Message, result any) {
 func (p *Peer) Refuse(m Message, e *Error) {
 	p.t.Helper()
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, marshal(p.t, e)))
+}
+
+// Hold stops reading, as an agent does that is busy, until release is called. A read that has begun takes what it gets.
+func (p *Peer) Hold() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gate := make(chan struct{})
+	p.gate = gate
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.gate = nil
+		close(gate)
+	}
 }
 
 // Close closes the writing side and waits for nothing.
@@ -284,7 +312,7 @@ func (p *Peer) write(line []byte) error {
 }
 
 func (p *Peer) read(r io.Reader) {
-	lines := bufio.NewReaderSize(r, 64<<10)
+	lines := bufio.NewReaderSize(heldReader{p, r}, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if line = bytes.TrimSuffix(line, []byte("\n")); len(line) > 0 || err == nil {
@@ -301,6 +329,22 @@ func (p *Peer) read(r io.Reader) {
 			return
 		}
 	}
+}
+
+// heldReader reads while nobody holds the peer.
+type heldReader struct {
+	p *Peer
+	r io.Reader
+}
+
+func (h heldReader) Read(b []byte) (int, error) {
+	h.p.mu.Lock()
+	gate := h.p.gate
+	h.p.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	return h.r.Read(b)
 }
 
 func (p *Peer) received(line []byte) {

@@ -1,0 +1,78 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheDemoHappens(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cmd := exec.Command(program("acphost"), "demo")
+	cmd.Env = p.env()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("acphost demo: %v\n%s", err, out)
+	}
+	expectContains(t, "the story", string(out), "fsd", "termd", "permd", "fs/read_text_file", "session/request_permission",
+		"fs/write_text_file", "terminal/create", "escapes workspace", "none of")
+	if strings.Contains(string(out), "\x1b") {
+		t.Error("the story has colours though it goes to no terminal")
+	}
+	if left, err := os.ReadDir(filepath.Join(p.home, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("the demo leaves %v (%v)", left, err)
+	}
+}
+
+func TestTheDemoFailsWhenItDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(t *testing.T, dir string){
+		"a daemon is missing": func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, "fsd")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a daemon is another": func(t *testing.T, dir string) {
+			if err := os.Rename(filepath.Join(dir, "permd"), filepath.Join(dir, "termd")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the agent does nothing": func(t *testing.T, dir string) {
+			agent := filepath.Join(dir, "demoagent")
+			if err := os.Remove(agent); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(agent, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			dir := filepath.Join(p.home, "bin")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"acphost", "fsd", "termd", "permd", "demoagent"} {
+				content, err := os.ReadFile(program(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spoil(t, dir)
+			cmd := exec.Command(filepath.Join(dir, "acphost"), "demo")
+			cmd.Env = p.env()
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Errorf("the demo succeeds:\n%s", out)
+			}
+			expectContains(t, "the story", string(out), "failed")
+		})
+	}
+}
