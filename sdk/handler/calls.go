@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	"github.com/acphost/acphost/sdk/proc"
 )
 
 var errEnding = status.Error(codes.Unavailable, "the handler is ending")
@@ -25,6 +26,7 @@ type calls struct {
 	log  *slog.Logger
 	over context.Context // done: streams, and calls that wait, end now
 	cut  context.CancelFunc
+	pace *proc.Pace // of the process; does nothing where there is none of its own
 
 	mu       sync.Mutex
 	inFlight int
@@ -33,7 +35,7 @@ type calls struct {
 }
 
 func newCalls(log *slog.Logger) *calls {
-	c := &calls{log: log, idle: make(chan struct{})}
+	c := &calls{log: log, pace: &proc.Pace{}, idle: make(chan struct{})}
 	c.over, c.cut = context.WithCancel(context.Background())
 	return c
 }
@@ -89,6 +91,8 @@ func (c *calls) unary(
 		return nil, errEnding
 	}
 	defer c.end()
+	c.pace.Enter()
+	defer c.pace.Leave()
 	return next(ctx, req)
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/acphost/acphost/sdk/internal/wire"
+	"github.com/acphost/acphost/sdk/proc"
 )
 
 // serveChild serves as a child of the supervisor that started this process, until its stdin ends or it is signalled.
@@ -22,6 +23,7 @@ func serveChild(h Handler, _ options) error {
 	if err != nil {
 		return err
 	}
+	c.calls.pace = proc.NewPace()
 	// The supervisor removes the socket's folder, unless it was killed. Only an empty folder can be removed like this.
 	if dir := os.Getenv(plugin.EnvUnixSocketDir); dir != "" {
 		defer func() { _ = os.Remove(dir) }()

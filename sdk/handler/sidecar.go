@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/sdk/proc"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -26,6 +27,7 @@ func serveSidecar(h Handler, o options) error {
 	if err != nil {
 		return err
 	}
+	c.calls.pace = proc.NewPace()
 	opts, err := o.credentials()
 	if err != nil {
 		return err

@@ -77,6 +77,7 @@ type host struct {
 	log        *slog.Logger
 	started    time.Time
 	protection protection
+	pace       *proc.Pace
 	handlers   *handlers
 	book       *session.Book
 	gate       *gate.Gate
@@ -95,6 +96,8 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h.protect()
+	h.pace = proc.NewPace()
+	defer h.pace.Close()
 	observe := h.opts.Mode == ModeObserve
 	instance := newInstance()
 
@@ -206,6 +209,7 @@ func (h *host) linkOptions(observe bool) link.Options {
 			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
 			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
 		},
+		Pace:   h.pace,
 		Logger: h.log,
 	}
 	o.Display = func(sink display.Sink) *display.Display {

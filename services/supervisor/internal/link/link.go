@@ -18,6 +18,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -95,7 +96,9 @@ type Options struct {
 	// InitializeTimeout is how long the agent may take to answer initialize; 60 s if zero.
 	InitializeTimeout time.Duration
 	Limits            Limits
-	Logger            *slog.Logger
+	// Pace, if set, is told of each routed call.
+	Pace   *proc.Pace
+	Logger *slog.Logger
 }
 
 // Reason says why a Link ended.
@@ -167,6 +170,9 @@ func New(o Options) *Link {
 	if o.Limits.MaxMessage == 0 {
 		o.Limits.MaxMessage = 100 << 20
 	}
+	if o.Pace == nil {
+		o.Pace = &proc.Pace{}
+	}
 	l := &Link{
 		opts:    o,
 		log:     o.Logger,
@@ -186,7 +192,7 @@ func New(o Options) *Link {
 func (l *Link) Run(ctx context.Context) (Reason, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.queue = newQueue(ctx, l.opts.Limits, l.serve)
+	l.queue = newQueue(ctx, l.opts.Limits, l.opts.Pace)
 	agentDone := make(chan struct{})
 	go func() {
 		defer close(agentDone)

@@ -3,6 +3,8 @@ package link
 import (
 	"context"
 	"sync"
+
+	"github.com/acphost/acphost/sdk/proc"
 )
 
 // Defaults of Limits.
@@ -24,7 +26,7 @@ type job struct {
 // came. Workers are started as they are needed and end when there is nothing to do.
 type queue struct {
 	ctx     context.Context
-	serve   func(ctx context.Context, j job)
+	pace    *proc.Pace
 	limits  Limits
 	wg      sync.WaitGroup
 	budget  budget
@@ -35,7 +37,7 @@ type queue struct {
 	workers int
 }
 
-func newQueue(ctx context.Context, limits Limits, serve func(ctx context.Context, j job)) *queue {
+func newQueue(ctx context.Context, limits Limits, pace *proc.Pace) *queue {
 	if limits.MaxQueued == 0 {
 		limits.MaxQueued = defaultQueued
 	}
@@ -45,7 +47,7 @@ func newQueue(ctx context.Context, limits Limits, serve func(ctx context.Context
 	if limits.MaxWorkers == 0 {
 		limits.MaxWorkers = defaultWorkers
 	}
-	q := &queue{ctx: ctx, limits: limits, serve: serve}
+	q := &queue{ctx: ctx, limits: limits, pace: pace}
 	q.budget.init(limits.MaxQueuedMem)
 	return q
 }
@@ -88,7 +90,11 @@ func (q *queue) worker() {
 }
 
 func (q *queue) work(j job) {
-	q.serve(q.ctx, j)
+	if !j.waits {
+		q.pace.Enter()
+		defer q.pace.Leave()
+	}
+	j.run(q.ctx)
 	q.mu.Lock()
 	q.held--
 	q.bytes -= j.weight

@@ -59,9 +59,6 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 	return nil, fmt.Errorf("%s: %w", c.method, err)
 }
 
-// serve works on a queued request.
-func (l *Link) serve(ctx context.Context, j job) { j.run(ctx) }
-
 // call calls the handler and writes its answer to the agent.
 func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte) {
 	started := time.Now()
