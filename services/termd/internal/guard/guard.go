@@ -181,9 +181,11 @@ func (g *Guard) keep(alive *os.File) {
 		g.mu.Lock()
 		pid, closed := g.pid, g.closed
 		g.hangUp()
+		g.mu.Unlock()
+		reap(pid) // before its pid is given up
+		g.mu.Lock()
 		g.pid = 0
 		g.mu.Unlock()
-		reap(pid)
 		if closed {
 			return
 		}

@@ -226,8 +226,8 @@ func (s *Screen) dispatch(c byte) {
 		g.moveTo(g.y, col)
 	case 'b':
 		for range min(n, Columns) {
-			if len(s.last) > 0 {
-				g.print(s.last, s.last[0] < 0x80)
+			if s.lastLen > 0 {
+				g.print(s.last[:s.lastLen], s.last[0] < 0x80)
 			}
 		}
 		s.limitRow()

@@ -28,7 +28,8 @@ type Screen struct {
 	g    *grid // the one of the two that is written to
 
 	esc     sequence
-	last    []byte // the last character printed, for REP
+	last    [utf8.UTFMax]byte // the last character printed, for REP
+	lastLen int
 	partial []byte // the beginning of a character, cut by the end of a write
 	scratch []byte
 }
@@ -63,9 +64,30 @@ func (s *Screen) Write(p []byte) {
 			p = p[2:]
 			continue
 		}
+		if n := colour(p); n > 0 {
+			p = p[n:]
+			continue
+		}
 		s.control(p[0])
 		p = p[1:]
 	}
+}
+
+// colour is the length of the sequence at the start of p if it does nothing but choose colours, as most do; 0: it is
+// another one, or not whole.
+func colour(p []byte) int {
+	if len(p) < 3 || p[0] != 0x1b || p[1] != '[' {
+		return 0
+	}
+	for i, c := range p[2:min(len(p), maxControl)] {
+		switch {
+		case c == 'm':
+			return i + 3
+		case c < '0' || c > ';':
+			return 0
+		}
+	}
+	return 0
 }
 
 // Finish says that no more output comes: a character that was begun is shown as broken.
@@ -222,7 +244,7 @@ func (s *Screen) print(seg []byte, ascii bool) {
 	for k > 0 && seg[k]&0xc0 == 0x80 {
 		k--
 	}
-	s.last = append(s.last[:0], seg[k:]...)
+	s.lastLen = copy(s.last[:], seg[k:])
 }
 
 // printUTF8 prints text that has bytes outside of ASCII. Bytes that are no UTF-8 become U+FFFD each; C1 controls are

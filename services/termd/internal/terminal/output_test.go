@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -251,5 +252,19 @@ func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
+	}
+}
+
+func TestAPagerThatLooksForItsTerminalGivesUp(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root can open the terminal for reading whatever its mode is")
+	}
+	if _, err := exec.LookPath("less"); err != nil {
+		t.Skip(err)
+	}
+	s := bench(t, Options{})
+	term := create(t, s, line(t, "seq 1 1000 >f; less f; echo over"))
+	if _, got := wait(t, term); !strings.HasSuffix(got, "over\n") {
+		t.Errorf("got %q", got)
 	}
 }

@@ -115,10 +115,10 @@ func (t *Terminal) Output() Output { return t.output(t.limit) }
 
 func (t *Terminal) output(limit int) Output {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	out := Output{Exit: t.exit(), Truncated: t.back.Dropped() > 0}
 	text := make([]byte, 0, t.back.Len()+t.screen.Len())
 	text = t.screen.AppendTo(t.back.AppendTo(text))
+	t.mu.Unlock() // the command must not wait for the rest
 	if len(text) > limit {
 		text, out.Truncated = text[len(text)-max(limit, 0):], true
 	}
@@ -259,6 +259,7 @@ func (t *Terminal) read() {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			_ = t.master.SetReadDeadline(time.Time{}) // or it was closed: the next read says so
 			t.drain(piece)
+			<-t.dead
 			t.report()
 			continue
 		}

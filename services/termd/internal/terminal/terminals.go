@@ -20,6 +20,9 @@ const Retention = 30 * time.Second
 // DefaultOutput is how many bytes of text are kept where a request does not say.
 const DefaultOutput = 1 << 20
 
+// goingMax lets a session with a small limit create a terminal right after it released one.
+const goingMax = 64
+
 // Errors, found with errors.Is.
 var (
 	// ErrUnknown: there is no such terminal in this scope.
@@ -32,8 +35,8 @@ var (
 
 // Limits bound what commands may use.
 type Limits struct {
-	// PerScope is how many terminals of a scope may be alive, created and not released. The same number again may be on
-	// their way out.
+	// PerScope is how many terminals of a scope may be alive, created and not released. As many and goingMax more may be
+	// on their way out.
 	PerScope int
 	// Output is the most bytes of text that one terminal keeps, and Total what all keep together, raw output included.
 	Output int
@@ -259,7 +262,7 @@ func (s *Terminals) enter(name string) (*scope, Limits, error) {
 		return nil, Limits{}, fmt.Errorf("%w: this session has %d already, and no more are allowed: release one first "+
 			"(setting: max_terminals_per_session)", ErrTooMany, alive)
 	}
-	if group.going >= s.limits.PerScope {
+	if group.going >= s.limits.PerScope+goingMax {
 		return nil, Limits{}, fmt.Errorf("%w: %d commands of this session are still being ended: try again later",
 			ErrTooMany, group.going)
 	}
