@@ -144,3 +144,33 @@ func TestUntraceableProcessesEndWithTheLastTerminal(t *testing.T) {
 		return err == nil && len(left) == 1
 	})
 }
+
+func TestAHundredStubbornTerminalsEndInTime(t *testing.T) {
+	instance := child(t)
+	client := terminalv1.NewTerminalServiceClient(instance)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for range 100 {
+		_, err := client.Create(t.Context(), &terminalv1.CreateRequest{
+			Context: &acpv1.CallContext{Scope: scope, Roots: []*acpv1.Root{{Path: dir}}},
+			Command: `trap "" TERM HUP; echo >up.$$; while :; do sleep 1000; done`,
+		})
+		must(t, err)
+	}
+	until(t, "all ignore TERM", func() bool {
+		up, err := filepath.Glob(filepath.Join(dir, "up.*"))
+		return err == nil && len(up) == 100
+	})
+	list, err := client.List(t.Context(), &terminalv1.ListRequest{})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	begin := time.Now()
+	must(t, instance.Stop(ctx))
+	t.Logf("ended in %v", time.Since(begin))
+	for _, term := range list.GetTerminals() {
+		if !dead(int(term.GetPid())) {
+			t.Errorf("process %d is alive after the end", term.GetPid())
+		}
+	}
+}
