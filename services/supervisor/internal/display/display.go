@@ -1,28 +1,48 @@
 // Package display shows the terminals that a handler runs to a front that did not make them.
 //
-// A front cannot show a terminal id that it does not know, and may refuse the whole update. So before the first line
-// that mentions one of our terminals, the front is introduced to it, and from then on it gets the output: as terminal
-// metadata where it advertised terminal_output, else as a block of text in the terminal's place.
+// A front cannot show a terminal id that it does not know, and may refuse the whole update for it. So before the first
+// line that mentions one of ours the front is told of it, and from then on it gets the output: as terminal metadata
+// where it advertised terminal_output, else as a block of text in the terminal's place.
 //
-// The frames made here are extra: they are coalesced, sent when nobody else writes, and never queued; only the end of a
-// terminal is sent for certain. The package knows the shape of updates, not who routes or decides.
+// The frames made here are extra. They are made when nobody else writes to the front, from what has gathered by then,
+// and are never queued. The end of a terminal alone is worth waiting for.
+//
+// The package knows the shape of tool calls and how a terminal is watched; it knows neither who routes nor who decides.
 package display
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
-	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"google.golang.org/grpc"
 )
 
-// idPrefix marks the terminal ids that acphost's own terminal daemon mints, so that one of a session long gone is known
+// idPrefix begins the terminal ids that acphost's terminal handlers mint, so that one of a session long gone is known
 // for what it is.
 const idPrefix = "acphost-"
 
-// Sink takes frames for the front.
+// Bounds on what is remembered.
+const (
+	// maxTerminals is how many terminals are known at once; of more, the oldest that are not being shown go.
+	maxTerminals = 8192
+	// maxEndedOutput bounds the bytes of output that ended terminals keep, for a front that gets text and may be shown
+	// them again.
+	maxEndedOutput = 16 << 20
+	// maxContent bounds the bytes of tool call content that is kept to be repeated around a terminal's text.
+	maxContent = 32 << 20
+	// maxTexts is how many tool calls are kept up to date with text at once.
+	maxTexts = 256
+)
+
+// closePatience is how long Close waits for a frame that the front does not take.
+const closePatience = 2 * time.Second
+
+// Sink takes frames for the front. A frame is one line or several.
 type Sink interface {
 	// TrySend sends if nobody is writing or waiting to; else it sends nothing and returns false.
 	TrySend(frame []byte) bool
@@ -33,136 +53,162 @@ type Sink interface {
 // Options say what a Display works with.
 type Options struct {
 	Sink Sink
-	// Conn reaches the terminal handler.
+	// Conn reaches the terminal handler, or says at once why it cannot be reached.
 	Conn   func() (grpc.ClientConnInterface, error)
 	Logger *slog.Logger
 }
 
-// Display shows the terminals of one agent. Safe for concurrent use; what passes is expected in wire order.
+// Display shows the terminals of one agent. Safe for concurrent use.
 type Display struct {
 	opts   Options
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu        sync.Mutex
-	metadata  bool // the front shows terminals by metadata
+	// order is held while something about terminals is on its way to the front, so that no output overtakes the line
+	// that introduces its terminal, and no older text follows a content that replaced it. It is taken before mu.
+	order sync.Mutex
+
+	mu        sync.Mutex // guards what follows and what says so; never held while writing
+	metadata  bool       // the front shows terminals by metadata
 	closed    bool
-	terminals map[string]*terminal
+	terminals map[string]*terminal // by id
+	ids       []string             // of terminals, oldest first
+	ended     []*terminal          // those that keep output, in the order in which they ended
+	endedSize int
+	texts     map[callKey]*show // the tool calls whose content holds text of ours that still changes
+	textsSize int
+	progress  chan struct{} // closed and made anew whenever a terminal's end was shown or is not owed any more
 }
 
-// terminal is one terminal that was made here.
-type terminal struct {
-	id, scope, sessionID, cwd string
-
-	// Guarded by the Display's mu.
-	calls   map[string]*call // tool calls that show it, by id
-	watched bool
-	out     output
-	// ended is closed when the front has been told of the exit, or nothing more can be told.
-	ended chan struct{}
-}
-
-// call is a tool call that shows a terminal.
-type call struct {
-	sessionID, id string
-	// items are the content's raw items, in place of terminals the ids alone.
-	items []acp.ContentItem
-}
+// callKey names a tool call among those of all sessions.
+type callKey struct{ sessionID, callID string }
 
 // New returns a Display; Close ends it.
 func New(o Options) *Display {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Display{opts: o, ctx: ctx, cancel: cancel, terminals: map[string]*terminal{}}
+	return &Display{
+		opts: o, ctx: ctx, cancel: cancel,
+		terminals: map[string]*terminal{}, texts: map[callKey]*show{}, progress: make(chan struct{}),
+	}
 }
 
-// Front says what the front can show, once it is known.
+// Front says what the front can show, once it is known: terminalOutput is what it advertised as
+// clientCapabilities._meta.terminal_output.
 func (d *Display) Front(terminalOutput bool) {
 	d.mu.Lock()
 	d.metadata = terminalOutput
 	d.mu.Unlock()
 }
 
-// Created tells of a terminal that a handler made for a session.
+// Created tells of a terminal that a handler made for a session, before the agent learns of its id.
 func (d *Display) Created(sessionID, scope, id, cwd string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed || d.terminals[id] != nil {
 		return
 	}
-	d.prune()
-	d.terminals[id] = &terminal{
-		id: id, scope: scope, sessionID: sessionID, cwd: cwd,
-		calls: map[string]*call{}, ended: make(chan struct{}),
+	if len(d.ids) >= maxTerminals {
+		d.forgetOldest()
 	}
+	d.terminals[id] = &terminal{id: id, scope: scope, sessionID: sessionID, cwd: cwd, owed: map[*show]struct{}{}}
+	d.ids = append(d.ids, id)
 }
 
-// maxTerminals bounds what is remembered of terminals that nobody shows.
-const maxTerminals = 8192
-
-// prune forgets terminals that have ended or were never shown, when there are too many. d.mu is held.
-func (d *Display) prune() {
-	if len(d.terminals) < maxTerminals {
-		return
-	}
-	for id, t := range d.terminals {
+// Settle waits until the front has the last output and the exit of a terminal that it is being shown; for every other
+// it returns at once. It is called before the agent is told of the exit, and gives up when ctx is done: after a deadline
+// has passed, further calls for the terminal do not wait again.
+func (d *Display) Settle(ctx context.Context, id string) {
+	for {
+		d.mu.Lock()
+		t := d.terminals[id]
+		if t == nil || t.late || len(t.owed) == 0 {
+			d.mu.Unlock()
+			return
+		}
+		progress := d.progress
+		d.mu.Unlock()
 		select {
-		case <-t.ended:
-			delete(d.terminals, id)
-		default:
-			if !t.watched {
-				delete(d.terminals, id)
+		case <-progress:
+		case <-d.ctx.Done():
+			return
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				d.mu.Lock()
+				t.late = true
+				d.mu.Unlock()
 			}
+			return
 		}
 	}
 }
 
-// Settle waits until the front has the last output and the exit of a terminal that it is shown; at once for every
-// other. It is called before the agent is told of the exit, and gives up when ctx is done.
-func (d *Display) Settle(ctx context.Context, id string) {
-	d.mu.Lock()
-	t := d.terminals[id]
-	shown := t != nil && t.watched
-	d.mu.Unlock()
-	if !shown {
-		return
-	}
-	select {
-	case <-t.ended:
-	case <-ctx.Done():
-	case <-d.ctx.Done():
-	}
-}
-
-// Close ends all watching and waits for it. Safe to call twice.
+// Close ends all showing and waits for it; of a write that the front does not take it waits for two seconds, and leaves
+// it to end with the stream. Safe to call twice.
 func (d *Display) Close() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	d.cancel()
-	d.wg.Wait()
+	done := make(chan struct{})
+	go func() {
+		d.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(closePatience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		d.opts.Logger.Debug("the front did not take a terminal's output before the end")
+	}
 }
 
-// watch starts to follow a terminal's output. d.mu is held.
-func (d *Display) watch(t *terminal) {
-	if t.watched || d.closed {
-		return
+// known returns a terminal that may be shown in a session. foreign is true for an id that none of ours has: it is the
+// agent's or the front's own. Neither: it was one of ours, and cannot be shown here. d.mu is held.
+func (d *Display) known(sessionID, id string) (t *terminal, foreign bool) {
+	t = d.terminals[id]
+	if t == nil {
+		return nil, !strings.HasPrefix(id, idPrefix)
 	}
-	t.watched = true
-	d.wg.Go(func() {
-		defer close(t.ended)
-		d.follow(t)
-	})
+	if t.sessionID != sessionID {
+		return nil, false
+	}
+	return t, false
 }
 
-// status names how a terminal ended, for people.
-func status(e *terminalv1.ExitStatus) string {
-	switch {
-	case e == nil:
-		return ""
-	case e.Signal != nil:
-		return "ended by " + e.GetSignal()
-	default:
-		return "exit code " + itoa(e.GetExitCode())
+// forgetOldest makes room for a terminal. Those that are being watched stay: handlers bound how many can run. d.mu is
+// held.
+func (d *Display) forgetOldest() {
+	for i, id := range d.ids {
+		if t := d.terminals[id]; !t.watched || t.over && len(t.owed) == 0 {
+			delete(d.terminals, id)
+			d.ids = slices.Delete(d.ids, i, i+1)
+			return
+		}
 	}
+}
+
+// keepEnded bounds what ended terminals keep: the first that ended go, and are not known any more. d.mu is held.
+func (d *Display) keepEnded(t *terminal) {
+	d.ended = append(d.ended, t)
+	d.endedSize += len(t.out.buf)
+	for d.endedSize > maxEndedOutput {
+		old := d.ended[0]
+		d.ended = d.ended[1:]
+		d.endedSize -= len(old.out.buf)
+		if d.terminals[old.id] == old {
+			delete(d.terminals, old.id)
+			if i := slices.Index(d.ids, old.id); i >= 0 {
+				d.ids = slices.Delete(d.ids, i, i+1)
+			}
+		}
+	}
+}
+
+// settled says that a show owes the end of a terminal no longer. d.mu is held.
+func (d *Display) settled(s *show, t *terminal) {
+	delete(t.owed, s)
+	close(d.progress)
+	d.progress = make(chan struct{})
 }

@@ -1,0 +1,363 @@
+package display
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestATerminalIsIntroducedBeforeTheFirstLineThatShowsItAndTheLineIsUntouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		first := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","title":"make \u00e9","kind":"execute","status":"pending","locations":[{"path":"/w/f"}],"rawInput":{"command":"make"}}`)
+		line := r.update("s", `{"sessionUpdate":"tool_call_update" , "status":"in_progress","toolCallId":"c","content":[{"type":"content","content":{"type":"text","text":"t"}},`+terminalItem("acphost-1")+`]}`)
+		r.want(first,
+			introLine("c", `,"title":"make é","kind":"execute","status":"in_progress"`,
+				`[{"type":"content","content":{"type":"text","text":"t"}},`+terminalItem("acphost-1")+`]`,
+				`,"locations":[{"path":"/w/f"}],"rawInput":{"command":"make"}`, "acphost-1"),
+			line)
+		again := r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+		other := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c2","title":"x","content":[`+terminalItem("acphost-1")+`]}`)
+		r.want(again, other)
+		r.handler.writes("acphost-1", "out")
+		synctest.Wait()
+		r.want(outputLine("c", "acphost-1", "out")) // once, though two tool calls show it
+		if len(r.handler.seen) != 1 || r.handler.seen[0].GetScope() != "scope" {
+			t.Errorf("watched by %v, want one watch with the terminal's scope", r.handler.seen)
+		}
+	})
+}
+
+func TestOutputIsCoalescedAndCutAtCharacters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","title":"x","content":[`+terminalItem("acphost-1")+`]}`)
+		r.front.take()
+		r.handler.writes("acphost-1", "\x1b[1ma\xc3")
+		synctest.Wait()
+		r.want(outputLine("c", "acphost-1", "\x1b[1ma")) // the first at once
+		r.handler.writes("acphost-1", "\xa9 \xf0\x9f")
+		r.handler.writes("acphost-1", "\x98\x80\xe2\x82")
+		synctest.Wait()
+		r.want()
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		r.want(outputLine("c", "acphost-1", "é 😀"))
+		time.Sleep(time.Second)
+		r.want() // half a character is nothing to tell of
+		r.handler.exits("acphost-1", 3)
+		synctest.Wait()
+		r.want(outputLine("c", "acphost-1", "\ufffd\ufffd"), exitLine("c", "acphost-1", "3", "null"))
+
+		r.Created("s", "scope", "acphost-2", "/w")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"d","title":"x","content":[`+terminalItem("acphost-2")+`]}`)
+		r.front.take()
+		for range 1000 {
+			r.handler.writes("acphost-2", "line\n")
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		if n := len(r.front.take()); n < 19 || n > 21 {
+			t.Errorf("the front got %d updates in a second, want about 20", n)
+		}
+		r.handler.dies("acphost-2", "SIGKILL")
+		synctest.Wait()
+		got := r.front.take()
+		if want := exitLine("d", "acphost-2", "null", `"SIGKILL"`); got[len(got)-1] != want {
+			t.Errorf("the end is %s, want %s", got[len(got)-1], want)
+		}
+	})
+}
+
+func TestSeveralTerminalsInOneContentAreIntroducedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.Created("s", "scope", "acphost-2", "/w")
+		one, two, own := terminalItem("acphost-1"), terminalItem("acphost-2"), terminalItem("agents-own")
+		line := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+own+`,`+one+`,`+two+`,`+one+`]}`)
+		r.want(
+			introLine("c", `,"title":"Terminal"`, `[`+own+`,`+one+`,`+one+`]`, ``, "acphost-1"),
+			introLine("c", `,"title":"Terminal"`, `[`+own+`,`+one+`,`+two+`,`+one+`]`, ``, "acphost-2"),
+			line)
+	})
+}
+
+func TestAQuestionIntroducesItsTerminalToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		line := `{"id":1,"method":"session/request_permission","params":{"sessionId":"s","options":[],"toolCall":{"toolCallId":"c","title":"run","content":[` + terminalItem("acphost-1") + `]}}}`
+		r.forward("s", line, "params", "toolCall")
+		r.want(introLine("c", `,"title":"run"`, `[`+terminalItem("acphost-1")+`]`, ``, "acphost-1"), line)
+	})
+}
+
+func TestTheFrontHasTheEndBeforeSettleReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.Settle(t.Context(), "acphost-1") // nobody shows it: at once
+		r.Settle(t.Context(), "unheard-of")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+		r.handler.writes("acphost-1", "begin ")
+		synctest.Wait()
+		r.front.take()
+		settled := make(chan struct{})
+		go func() { r.Settle(t.Context(), "acphost-1"); close(settled) }()
+		synctest.Wait()
+		select {
+		case <-settled:
+			t.Fatal("settled before the end")
+		default:
+		}
+		r.front.set(func() { r.front.busy = true })
+		r.handler.writes("acphost-1", "end")
+		r.handler.exits("acphost-1", 0)
+		synctest.Wait()
+		select {
+		case <-settled:
+			t.Fatal("settled before the front was told")
+		default:
+		}
+		r.front.set(func() { r.front.busy = false })
+		<-settled
+		r.want(outputLine("c", "acphost-1", "end"), exitLine("c", "acphost-1", "0", "null"))
+		r.Settle(t.Context(), "acphost-1")
+	})
+}
+
+func TestNothingIsSentWhileSomebodyElseWritesAndTheEndTakesItsTurnInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+		r.front.take()
+		r.front.set(func() { r.front.busy = true })
+		for range 100 {
+			r.handler.writes("acphost-1", strings.Repeat("x", 64<<10))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		r.want()
+		r.mu.Lock()
+		if n := cap(r.terminals["acphost-1"].out.buf); n > 1<<20 {
+			t.Errorf("%d bytes wait for the front", n)
+		}
+		r.mu.Unlock()
+		r.handler.exits("acphost-1", 0)
+		started := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		r.Settle(ctx, "acphost-1")
+		if took := time.Since(started); took > 1100*time.Millisecond {
+			t.Errorf("the end took %v", took)
+		}
+		got := r.front.take()
+		if len(got) != 2 || !strings.Contains(got[0], "bytes of output are not shown here]") || got[1] != exitLine("c", "acphost-1", "0", "null") {
+			t.Errorf("got %d lines: %.300q", len(got), got)
+		}
+	})
+}
+
+func TestAFrontThatDoesNotReadHoldsUpNeitherSettleNorClose(t *testing.T) {
+	for _, metadata := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, metadata)
+			r.Created("s", "scope", "acphost-1", "/w")
+			r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+			deaf := make(chan int)
+			r.front.set(func() { r.front.deaf = deaf })
+			r.handler.writes("acphost-1", "x")
+			r.handler.exits("acphost-1", 0)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			r.Settle(ctx, "acphost-1")
+			if ctx.Err() == nil {
+				t.Error("settled though the front read nothing")
+			}
+			started := time.Now()
+			r.Settle(t.Context(), "acphost-1")
+			if took := time.Since(started); took > 0 {
+				t.Errorf("the terminal was waited for again, for %v", took)
+			}
+			r.Close()
+			if took := time.Since(started); took > closePatience {
+				t.Errorf("closing took %v", took)
+			}
+			close(deaf) // the stream ends
+		})
+	}
+}
+
+func TestACancelledSettleDoesNotGiveTheTerminalUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.Settle(ctx, "acphost-1")
+		go func() {
+			time.Sleep(time.Minute)
+			r.handler.exits("acphost-1", 0)
+		}()
+		started := time.Now()
+		r.Settle(t.Context(), "acphost-1")
+		if took := time.Since(started); took < time.Minute {
+			t.Errorf("settled after %v, before the exit", took)
+		}
+	})
+}
+
+func TestATerminalThatCannotBeWatchedEndsWithTheReason(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		refuse error
+		down   error
+		reason string
+	}{
+		{"a handler that does not stream", status.Error(codes.Unimplemented, "no"), nil, "the terminal handler does not show what its terminals write"},
+		{"a terminal released long ago", status.Error(codes.NotFound, "no"), nil, "the output of this terminal is no longer available"},
+		{"a handler that is down", nil, errors.New("in backoff"), "the terminal handler went away"},
+		{"a handler that dies", status.Error(codes.Unavailable, "EOF"), nil, "the terminal handler went away"},
+		{"a stream that ends without an exit", io.EOF, nil, "the output of this terminal broke off"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, true)
+				r.handler.refuse, r.down = tt.refuse, tt.down
+				r.Created("s", "scope", "acphost-1", "/w")
+				r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+				r.front.take()
+				r.Settle(t.Context(), "acphost-1")
+				r.want(outputLine("c", "acphost-1", "\r\n[acphost: "+tt.reason+"]\r\n"), exitLine("c", "acphost-1", "null", "null"))
+
+				r = newRig(t, false)
+				r.handler.refuse, r.down = tt.refuse, tt.down
+				r.Created("s", "scope", "acphost-1", "/w")
+				r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+				r.front.take()
+				r.Settle(t.Context(), "acphost-1")
+				r.want(contentLine("c", textLine("```\n```\n"+tt.reason)))
+			})
+		})
+	}
+}
+
+func TestAHandlerThatDiesWhileItIsWatchedKeepsWhatCameBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+		r.front.take()
+		r.handler.writes("acphost-1", "so far")
+		r.handler.drops("acphost-1", 7)
+		r.handler.of("acphost-1") <- status.Error(codes.Unavailable, "the connection is lost")
+		r.Settle(t.Context(), "acphost-1")
+		got := strings.Join(r.front.take(), "\n")
+		for _, want := range []string{`"so far`, `\r\n[acphost: 7 bytes of output are not shown here]\r\n`, `[acphost: the terminal handler went away]\r\n`, exitLine("c", "acphost-1", "null", "null")} {
+			if !strings.Contains(got, want) {
+				t.Errorf("got %s\nwant in it %s", got, want)
+			}
+		}
+	})
+}
+
+func TestATerminalMentionedOnlyAfterItEndedIsShownWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.handler.writes("acphost-1", "all of it")
+		r.handler.exits("acphost-1", 0)
+		r.Settle(t.Context(), "acphost-1")
+		line := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","status":"completed","content":[`+terminalItem("acphost-1")+`]}`)
+		r.Settle(t.Context(), "acphost-1")
+		r.want(introLine("c", `,"title":"Terminal","status":"completed"`, `[`+terminalItem("acphost-1")+`]`, ``, "acphost-1"), line,
+			outputLine("c", "acphost-1", "all of it"), exitLine("c", "acphost-1", "0", "null"))
+	})
+}
+
+func TestWhatIsNotOursPassesAndWhatWasOursBecomesText(t *testing.T) {
+	gone := textLine("[the output of this terminal is no longer available]")
+	for _, metadata := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, metadata)
+			r.Created("another session", "scope", "acphost-2", "/w")
+			for _, update := range []string{
+				`{"sessionUpdate":"tool_call","toolCallId":"c","content":[{"type":"terminal","terminalId":"agents-own"}]}`,
+				`{"sessionUpdate":"tool_call","toolCallId":"c","content":[{"type":"terminal"},{"type":"terminal","terminalId":7},null,1,"terminal",[]]}`,
+				`{"sessionUpdate":"tool_call","toolCallId":"c","content":{"type":"terminal","terminalId":"acphost-1"}}`,
+				`{"sessionUpdate":"tool_call","toolCallId":"c","content":null,"x":"terminal"}`,
+				`{"sessionUpdate":"tool_call","content":[{"type":"terminal","terminalId":"acphost-1"}]}`,
+				`{"sessionUpdate":"tool_call","toolCallId":"c","content":[{"type":"terminal","terminalId":"acphost-1","a":1,"a":2}]}`,
+				`{"sessionUpdate":"tool_call","toolCallId":"c","content":[],"rawInput":{"terminal":"acphost-1"}}`,
+			} {
+				line := r.update("s", update)
+				r.want(line)
+			}
+			line := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[ {"type":"diff", "path":"/w/f"} ,`+terminalItem("acphost-1")+`,`+terminalItem("acphost-2")+`]}`)
+			r.want(strings.Replace(line, `[ {"type":"diff", "path":"/w/f"} ,`+terminalItem("acphost-1")+`,`+terminalItem("acphost-2")+`]`,
+				`[{"type":"diff", "path":"/w/f"},`+gone+`,`+gone+`]`, 1))
+			time.Sleep(time.Minute)
+			r.want()
+		})
+	}
+}
+
+func TestOutputDoesNotOvertakeTheLineThatShowsItsTerminal(t *testing.T) {
+	for _, metadata := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, metadata)
+			r.Created("s", "scope", "acphost-1", "/w")
+			r.handler.writes("acphost-1", "x")
+			r.handler.exits("acphost-1", 0)
+			line := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","content":[` + terminalItem("acphost-1") + `]}}}`
+			var call = r.toolCall(line)
+			settled := make(chan struct{})
+			err := r.Forward("s", []byte(line+"\n"), call, func(bufs ...[]byte) error {
+				go func() { r.Settle(t.Context(), "acphost-1"); close(settled) }()
+				time.Sleep(time.Hour) // the front takes its time
+				select {
+				case <-settled:
+					t.Error("settled before the front saw the terminal")
+				default:
+				}
+				return r.front.Send(bufs...)
+			}, "params", "update")
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-settled
+			got := r.front.take()
+			if len(got) < 2 || metadata && got[1] != line || !metadata && !strings.Contains(got[0], `"toolCallId":"c","content":[`) {
+				t.Errorf("the front got %q", got)
+			}
+		})
+	}
+}
+
+func TestALineThatCouldNotBeSentShowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true)
+		r.Created("s", "scope", "acphost-1", "/w")
+		line := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","content":[` + terminalItem("acphost-1") + `]}}}`
+		gone := errors.New("the front is gone")
+		if err := r.Forward("s", []byte(line+"\n"), r.toolCall(line), func(...[]byte) error { return gone }, "params", "update"); !errors.Is(err, gone) {
+			t.Errorf("err = %v, want what send returned", err)
+		}
+		r.Settle(t.Context(), "acphost-1")
+		if len(r.handler.seen) > 0 {
+			t.Error("the terminal is watched")
+		}
+	})
+}
