@@ -120,6 +120,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		Logger:    h.log,
 	})
 	if h.agent, err = h.startAgent(); err != nil {
+		link.Refuse(front.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
 		return exitOf(err), fmt.Errorf("start the agent: %w", err)
 	}
 	h.link = link.New(h.linkOptions(observe))

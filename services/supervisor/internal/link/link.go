@@ -168,7 +168,7 @@ func New(o Options) *Link {
 		o.InitializeTimeout = time.Minute
 	}
 	if o.Limits.MaxMessage == 0 {
-		o.Limits.MaxMessage = 100 << 20
+		o.Limits.MaxMessage = defaultMaxMessage
 	}
 	if o.Pace == nil {
 		o.Pace = &proc.Pace{}

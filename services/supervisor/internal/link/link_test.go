@@ -597,3 +597,14 @@ func TestObservingTouchesNothing(t *testing.T) {
 		r.front.want(l)
 	}
 }
+
+func TestAFrontWithoutAnAgentIsToldWhy(t *testing.T) {
+	in, toFront := pipe(t)
+	fromFront, out := pipe(t)
+	f := &peer{t: t, in: toFront, out: bufio.NewReader(fromFront), raw: fromFront}
+	f.send(`{"method":"_notification"}`, `garbage`, `{"id":"i","method":"initialize"}`)
+	Refuse(pipes{in, out}, Limits{}, "agent \"x\" was not started")
+	f.wantError(`"i"`, -32603, "was not started")
+	_ = toFront.Close()
+	Refuse(pipes{in, out}, Limits{}, "nobody reads this")
+}

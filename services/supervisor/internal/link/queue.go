@@ -9,9 +9,10 @@ import (
 
 // Defaults of Limits.
 const (
-	defaultQueued    = 1024
-	defaultQueuedMem = 64 << 20
-	defaultWorkers   = 64
+	defaultMaxMessage = 100 << 20
+	defaultQueued     = 1024
+	defaultQueuedMem  = 64 << 20
+	defaultWorkers    = 64
 )
 
 // A job is a routed request on its way to a handler.
