@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
-	"strconv"
 	"syscall"
 )
 
@@ -33,8 +32,6 @@ func playRole(args []string) int {
 	case "silent":
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
-	case "dies":
-		return dies(args)
 	case "mute":
 		return mute()
 	case "idles":
@@ -99,21 +96,6 @@ func family() error {
 	lost := exec.Command("sh", "-c", `"$0" "$1" </dev/null >/dev/null 2>&1 &`, idle[0], idle[1])
 	lost.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return lost.Run()
-}
-
-// dies ends after the first line, with an exit status, or by a signal: "status 3", "signal 9".
-func dies(args []string) int {
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	fmt.Fprintln(os.Stderr, "the last words of the agent")
-	n, err := strconv.Atoi(args[1])
-	if err != nil {
-		return 2
-	}
-	if args[0] == "signal" {
-		_ = syscall.Kill(os.Getpid(), syscall.Signal(n))
-		select {}
-	}
-	return n
 }
 
 // mute closes its output and lives on, deaf to everything.

@@ -1,0 +1,142 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/test/wire"
+)
+
+// dying is an agent that reads one line, says its last words and ends.
+func dying(how string) []string {
+	return []string{"sh", "-c", "read line; echo the last words of the agent >&2; " + how}
+}
+
+func TestAnAgentsEndIsToldToTheEditorAndMirrored(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		agent  []string
+		status int
+		want   []string // in the error that initialize is answered with
+	}{
+		{"it exits", dying("exit 3"), 3, []string{"status 3", "the last words of the agent"}},
+		{"it exits with success", dying("exit 0"), 0, []string{"initialize"}},
+		{"it crashes", dying("kill -SEGV $$"), 128 + 11, []string{"SIGSEGV", "the last words of the agent"}},
+		{"it is killed", dying("kill -KILL $$"), 128 + 9, []string{"SIGKILL", "the last words of the agent"}},
+		{"it is not there", []string{"no-such-agent"}, 127, nil},
+		{"it is not there, by its path", []string{"/nowhere/agent"}, 127, nil},
+		{"it is no program", []string{"/etc/passwd"}, 126, nil},
+		{"it is a folder", []string{"/etc"}, 126, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			h := p.start(t, nil, c.agent)
+			if len(c.want) > 0 {
+				e := h.initialize(`{}`).Refused(-32603)
+				expectContains(t, "the error", e.Message, c.want...)
+			} else {
+				h.ExpectEnd()
+				expectContains(t, "standard error", h.Stderr(), c.agent[0])
+			}
+			if status := h.ExpectExit(); status != c.status {
+				t.Errorf("the exit status is %d, want %d", status, c.status)
+			}
+			p.expectNobody(t, nil)
+		})
+	}
+}
+
+func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h := p.start(t, p.config(t, "agent: {initialize_timeout_seconds: 1}\n"), role("silent"))
+	e := h.initialize(`{}`).Refused(-32603)
+	expectContains(t, "the error", e.Message, "initialize", "1s", "initialize_timeout_seconds")
+	if status := h.ExpectExit(); status != 1 {
+		t.Errorf("the exit status is %d, want 1", status)
+	}
+}
+
+func TestAnAgentThatClosesItsOutputAndLivesOnIsEnded(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h := p.start(t, p.config(t, "agent: {stop_grace_ms: 200}\n"), role("mute"))
+	e := h.initialize(`{}`).Refused(-32603)
+	expectContains(t, "the error", e.Message, "closed its standard output")
+	if status := h.ExpectExit(); status == 0 {
+		t.Errorf("the exit status is 0, want one that tells of a failure")
+	}
+	p.expectNobody(t, nil)
+}
+
+func TestAnAgentThatDiesInATurnAnswersAllThatIsOpen(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, nil)
+	var open []*wire.Call
+	for range 5 {
+		open = append(open, s.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{}}))
+		s.agent.Expect("session/prompt")
+	}
+	s.agent.Write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"plan","entries":[]}}}`)
+	s.agent.Close() // the puppet exits with 0
+	s.Expect("session/update")
+	for _, call := range open {
+		if e := call.Refused(-32603); !strings.Contains(e.Message, "session/prompt") {
+			t.Errorf("the turn was refused with %q", e.Message)
+		}
+	}
+	if status := s.ExpectExit(); status != 0 {
+		t.Errorf("the exit status is %d, want the agent's 0", status)
+	}
+	p.expectNobody(t, nil)
+}
+
+func TestWhatAnAgentSaidBeforeItsEndReachesTheEditor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h := p.start(t, nil, []string{"sh", "-c", `read line; i=0; while [ $i -lt 2000 ]; do echo '{"jsonrpc":"2.0","method":"_n","params":{"n":'$i'}}'; i=$((i+1)); done; echo bye >&2; exit 5`})
+	call := h.initialize(`{}`)
+	for i := range 2000 {
+		var got struct{ N int }
+		if h.Expect("_n").Decode(t, &got); got.N != i {
+			t.Fatalf("notification %d came where %d should", got.N, i)
+		}
+	}
+	expectContains(t, "the error", call.Refused(-32603).Message, "status 5", "bye")
+	if status := h.ExpectExit(); status != 5 {
+		t.Errorf("the exit status is %d, want 5", status)
+	}
+	// Editors show the end of what comes on standard error.
+	expectContains(t, "standard error", h.Stderr(), "bye\n")
+}
+
+func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	st := p.newStage(t)
+	h := p.start(t, p.config(t, "handlers: {fs: {command: [/bin/false]}}\n"), st.command)
+	st.play(t)
+	e := h.initialize(`{}`).Refused(-32603)
+	expectContains(t, "the error", e.Message, "fs")
+	if status := h.ExpectExit(); status != 1 {
+		t.Errorf("the exit status is %d, want 1", status)
+	}
+	p.expectNobody(t, nil)
+}
+
+func TestTheAgentGetsTheEditorsEnvironmentAndFolder(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h := p.start(t, nil, []string{"sh", "-c", `echo "{\"method\":\"_env\",\"params\":{\"folder\":\"$PWD\",\"mine\":\"$MINE\"}}"; cat >/dev/null`}, "MINE=of the editor")
+	var got struct{ Folder, Mine string }
+	h.Expect("_env").Decode(t, &got)
+	if got.Folder != p.work || got.Mine != "of the editor" {
+		t.Errorf("the agent has %+v", got)
+	}
+	if status := h.finish(); status != 0 {
+		t.Errorf("the exit status is %d, want 0", status)
+	}
+}
