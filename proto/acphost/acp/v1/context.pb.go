@@ -25,7 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CallContext says for whom a routed call is made. The supervisor alone sets it, on every routed call.
+// CallContext says for whom a routed call is made. The supervisor alone sets it, on every routed call. An extension
+// method may be called outside of any session: session_id, scope and roots are empty then.
 type CallContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The ACP session id, as the agent spells it. It is chosen by the agent and proves nothing: key by scope.
@@ -33,7 +34,7 @@ type CallContext struct {
 	// Required. 128 random bits in lower-case hexadecimal (32 characters), minted by the supervisor for each session.
 	// Whatever a handler keeps for a session is kept under its scope.
 	Scope string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
-	// Required. The session's roots, its working directory first. Never empty for a routed call. All absolute.
+	// Required. The session's roots, its working directory first. Never empty for a call of a session. All absolute.
 	Roots []*Root `protobuf:"bytes,3,rep,name=roots,proto3" json:"roots,omitempty"`
 	// Required. The agent's configured name, 1 to 128 characters; never what the agent says of itself.
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`

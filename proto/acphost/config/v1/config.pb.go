@@ -28,7 +28,8 @@ const (
 type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Handlers by name. "fs", "terminal" and "permission" replace acphost's own for that capability; any other
-	// name (1 to 64 of a-z, 0-9, "-" and "_") adds a handler for extension methods.
+	// name (1 to 64 of a-z, 0-9, "-" and "_", but neither "handler", "front" nor "deny") adds a handler for extension
+	// methods.
 	Handlers map[string]*Handler `protobuf:"bytes,1,rep,name=handlers,proto3" json:"handlers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. Who answers a method: method to "handler", "front", "deny", or a handler's name. A method is written
 	// whole ("fs/write_text_file") or as a namespace ("terminal/*"); the methods of one capability flag must agree.
@@ -136,7 +137,8 @@ func (x *Config) GetAdmin() *Admin {
 	return nil
 }
 
-// Handler says how a handler is reached: exactly one of command and address.
+// Handler says how a handler is reached: exactly one of command and address. Neither, for "fs", "terminal" and
+// "permission", stands for acphost's own, so that an entry can hold settings alone.
 type Handler struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Program and arguments. The program is absolute, relative to the configuration file, or the bare name of
@@ -155,7 +157,8 @@ type Handler struct {
 	// Optional, for command. The handler cannot do mutual TLS: its connection is a private socket without it, and state
 	// and logs say so. Default: false.
 	NoTls bool `protobuf:"varint,7,opt,name=no_tls,json=noTls,proto3" json:"no_tls,omitempty"`
-	// Optional, for address "unix:". The numeric user id that the sidecar's socket must belong to, where no tls is given.
+	// Optional, for address "unix:". The numeric id of the user that the sidecar must run as, where no tls is given; the
+	// kernel is asked, not the file.
 	// Absent: the supervisor's own.
 	Uid           *uint32 `protobuf:"varint,8,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -118,7 +118,8 @@ func (x *ReadTextFileRequest) GetMeta() string {
 // ReadTextFileResponse mirrors ACP's.
 type ReadTextFileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The text, UTF-8. Line endings are as in the file.
+	// Required. The text, UTF-8. Line endings are as in the file, the last line's included, so that parts put together
+	// are the file. Only what is returned has to be text.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// Optional. ACP's _meta: one JSON object.
 	Meta string `protobuf:"bytes,15,opt,name=meta,json=_meta,proto3" json:"meta,omitempty"`

@@ -32,7 +32,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // FileSystemService reads and writes files below a session's roots. Paths are absolute. A path that leads out of the
-// roots, as asked or once symbolic links are followed, is INVALID_ARGUMENT "Path escapes workspace: PATH". A missing
+// roots, as asked (component by component, so that a detour through the outside counts) or once symbolic links are
+// followed, is INVALID_ARGUMENT "Path escapes workspace: PATH". A missing
 // file is NOT_FOUND "Resource not found: PATH". Safe for concurrent use; writes to one path happen one after another.
 type FileSystemServiceClient interface {
 	// ReadTextFile answers fs/read_text_file: a file's text, whole or some of its lines.
@@ -99,7 +100,8 @@ func (c *fileSystemServiceClient) Resolve(ctx context.Context, in *ResolveReques
 // for forward compatibility.
 //
 // FileSystemService reads and writes files below a session's roots. Paths are absolute. A path that leads out of the
-// roots, as asked or once symbolic links are followed, is INVALID_ARGUMENT "Path escapes workspace: PATH". A missing
+// roots, as asked (component by component, so that a detour through the outside counts) or once symbolic links are
+// followed, is INVALID_ARGUMENT "Path escapes workspace: PATH". A missing
 // file is NOT_FOUND "Resource not found: PATH". Safe for concurrent use; writes to one path happen one after another.
 type FileSystemServiceServer interface {
 	// ReadTextFile answers fs/read_text_file: a file's text, whole or some of its lines.

@@ -992,7 +992,9 @@ type Rule struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Optional. Action kinds; any of them. "*" stands for any characters but a dot: "fs.*". Empty: any kind.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
-	// Optional. Globs in the manner of doublestar ("**" crosses directories), absolute or with ${root} or ~ in front.
+	// Optional. Globs in the manner of doublestar ("**" crosses directories), absolute or with ${root}, ~ or "**/" in
+	// front. An allow rule with path alone never matches an action that runs a command. Deny and ask rules see through
+	// case, Unicode's composed forms and invisible characters.
 	// An allow rule matches if every path of the action, as asked and as resolved, matches one of them; a deny or ask
 	// rule if any path, in either spelling, matches one. Empty: any path, or none.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`

@@ -30,7 +30,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PermissionService decides. It keeps no state, so that it can be swapped at any time. Safe for concurrent use.
+// PermissionService decides. It keeps no state, so that it can be swapped at any time. Safe for concurrent use. Some
+// actions it is never asked about: those on acphost's own files, which the supervisor denies, and changes of mode, which
+// go to a person.
 type PermissionServiceClient interface {
 	// Decide judges one action. It must answer within 5 s; an error or no answer in time counts as deny.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
@@ -70,7 +72,9 @@ func (c *permissionServiceClient) Answered(ctx context.Context, in *AnsweredRequ
 // All implementations must embed UnimplementedPermissionServiceServer
 // for forward compatibility.
 //
-// PermissionService decides. It keeps no state, so that it can be swapped at any time. Safe for concurrent use.
+// PermissionService decides. It keeps no state, so that it can be swapped at any time. Safe for concurrent use. Some
+// actions it is never asked about: those on acphost's own files, which the supervisor denies, and changes of mode, which
+// go to a person.
 type PermissionServiceServer interface {
 	// Decide judges one action. It must answer within 5 s; an error or no answer in time counts as deny.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)

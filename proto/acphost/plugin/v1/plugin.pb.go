@@ -170,7 +170,7 @@ type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The settings of the handler's entry in the configuration file, as they stand there.
 	Settings *structpb.Struct `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
-	// Optional. What the supervisor knows of the host. Absent: nothing.
+	// Optional. What the supervisor knows of the host. Absent: nothing. A sidecar takes none of it: it has its own.
 	Host *Host `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	// Optional. Check the settings and change nothing. Set for a sidecar, which other supervisors may share.
 	// Default: false.

@@ -35,7 +35,8 @@ type PluginServiceClient interface {
 	// Describe says who the handler is and what it answers. It is called first, before Configure, and again after every
 	// reconnect. It has no effect.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
-	// Configure gives the handler its settings. Calling it twice with the same request is the same as once. A setting
+	// Configure gives the handler its settings. Calling it twice with the same request is the same as once, but for files
+	// that the settings name, which are read again. A setting
 	// that the handler does not know, or cannot use, is INVALID_ARGUMENT with the setting's name in the message.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Hold lives as long as a session does. The handler answers one HoldResponse at once; when the stream ends, however
@@ -99,7 +100,8 @@ type PluginServiceServer interface {
 	// Describe says who the handler is and what it answers. It is called first, before Configure, and again after every
 	// reconnect. It has no effect.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
-	// Configure gives the handler its settings. Calling it twice with the same request is the same as once. A setting
+	// Configure gives the handler its settings. Calling it twice with the same request is the same as once, but for files
+	// that the settings name, which are read again. A setting
 	// that the handler does not know, or cannot use, is INVALID_ARGUMENT with the setting's name in the message.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Hold lives as long as a session does. The handler answers one HoldResponse at once; when the stream ends, however

@@ -99,7 +99,8 @@ type CreateRequest struct {
 	Command string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
 	// Optional. Arguments. Not empty: command is executed with them, without a shell.
 	Args []string `protobuf:"bytes,4,rep,name=args,proto3" json:"args,omitempty"`
-	// Optional. Environment variables beside those that terminals inherit; the last of a name counts.
+	// Optional. Environment variables beside those that terminals inherit; the last of a name counts. Names that begin
+	// with "ACPHOST_TERM_" are refused: by them a terminal's processes are found.
 	Env []*EnvVariable `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"`
 	// Optional. Absolute path of the working directory, inside the roots. Default: the first root.
 	Cwd *string `protobuf:"bytes,6,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
@@ -1566,6 +1567,7 @@ func (*WatchResponse_Exit) isWatchResponse_Event() {}
 type Settings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Terminals of one session that may be alive (created, not released) at once, 1 to 4096. Default (0): 256.
+	// Up to 64 more may be on their way out.
 	MaxTerminalsPerSession uint32 `protobuf:"varint,1,opt,name=max_terminals_per_session,json=maxTerminalsPerSession,proto3" json:"max_terminals_per_session,omitempty"`
 	// Optional. The most bytes of output that one terminal may keep, 4096 to 62914560 (60 MiB).
 	// Default (0): 10485760 (10 MiB).

@@ -59,7 +59,8 @@ type TerminalServiceClient interface {
 	// List lists terminals, those released less than 30 s ago included.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// Watch streams a terminal's raw output from its oldest byte kept, then live, then its exit, and ends. It works until
-	// 30 s after release. A watcher that reads too slowly misses bytes and is told how many; it never slows the command.
+	// 30 s after release. A watcher that reads too slowly, or comes late, misses bytes and is told how many, also at the very
+	// start; it never slows the command. What processes that were left behind write after the exit is not sent.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
 
@@ -197,7 +198,8 @@ type TerminalServiceServer interface {
 	// List lists terminals, those released less than 30 s ago included.
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// Watch streams a terminal's raw output from its oldest byte kept, then live, then its exit, and ends. It works until
-	// 30 s after release. A watcher that reads too slowly misses bytes and is told how many; it never slows the command.
+	// 30 s after release. A watcher that reads too slowly, or comes late, misses bytes and is told how many, also at the very
+	// start; it never slows the command. What processes that were left behind write after the exit is not sent.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedTerminalServiceServer()
 }
