@@ -81,25 +81,6 @@ func (h *host) handler(name string) handlerState {
 	return handlerState{}
 }
 
-// calls is how often a method was routed, and how often with an error: "3/1".
-func (h *host) calls(method string) string {
-	h.t.Helper()
-	var list struct {
-		Routes []struct {
-			Method        string
-			Calls, Errors json.Number
-		}
-	}
-	h.state("ListRoutes", &list)
-	for _, r := range list.Routes {
-		if r.Method == method {
-			return r.Calls.String() + "/" + r.Errors.String()
-		}
-	}
-	h.t.Fatalf("%s is not routed", method)
-	return ""
-}
-
 func TestAPersonCanLookIntoARunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
