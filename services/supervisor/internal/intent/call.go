@@ -7,54 +7,82 @@ import (
 
 // Call normalises a method that an agent calls: kind is the method's action, params are as the agent sent them.
 func Call(s Scene, method, kind string, params []byte) *permissionv1.Action {
-	a := &permissionv1.Action{
-		Kind:      kind,
-		Agent:     s.Agent,
-		Mode:      s.Mode,
-		SessionId: s.SessionID,
-		Door:      permissionv1.Door_DOOR_CALL,
-		Roots:     s.Roots,
-		Method:    method,
+	a := s.action(permissionv1.Door_DOOR_CALL)
+	a.Kind = text(kind)
+	a.Method = text(method)
+	if err := acp.Members(params, func(string, []byte) bool { return true }); err != nil {
+		unparsed(a, "the params cannot be read in one way only")
 	}
-	paths := newPaths(s)
+	paths := newPaths(s, a)
 	switch kind {
-	default:
-		if len(params) <= maxRawInput {
-			a.RawInput = string(params)
-		}
-	case "fs.read", "fs.list": // the path says enough
-		paths.add(text(params, "path"), permissionv1.Access_ACCESS_READ)
+	case "fs.read", "fs.list": // the path says enough: what is written is not repeated here
+		paths.param(params, permissionv1.Access_ACCESS_READ)
 	case "fs.write":
-		paths.add(text(params, "path"), permissionv1.Access_ACCESS_WRITE)
+		paths.param(params, permissionv1.Access_ACCESS_WRITE)
 	case "terminal.create":
-		w := said{cwd: text(params, "cwd"), env: environment(acp.Get(params, "env"))}
-		w.line = text(params, "command")
-		if args, ok := acp.Strings(acp.Get(params, "args")); ok && len(args) > 0 {
-			w.argv, w.line = append([]string{w.line}, args...), ""
-		}
-		a.Command = s.command(w)
-		if a.Command != nil {
-			paths.redirections(a.Command)
+		s.create(a, params, paths)
+	default:
+		if len(params) > maxRawInput {
+			unparsed(a, "the params are over 1 MiB")
+		} else {
+			rawInput(a, params)
 		}
 	}
-	a.Paths = paths.list
 	return a
 }
 
-func text(obj []byte, path ...string) string {
-	s, _ := acp.String(acp.Get(obj, path...))
-	return s
+// param adds the path that ACP's file methods name: an absolute one, and never a URL.
+func (p *paths) param(params []byte, access permissionv1.Access) {
+	file, ok := acp.String(acp.Get(params, "path"))
+	if !ok || file == "" {
+		unparsed(p.action, "the call does not say which path")
+		return
+	}
+	if file[0] != '/' {
+		unparsed(p.action, "the path is not absolute")
+	}
+	p.place(file, access)
 }
 
-// environment reads ACP's list of environment variables.
-func environment(raw []byte) []string {
-	if len(raw) < 2 || raw[0] != '[' {
-		return nil
+// create reads what a terminal is to run. Arguments mean that the command is executed as it is, without a shell.
+func (s Scene) create(a *permissionv1.Action, params []byte, p *paths) {
+	var w said
+	doubt := func(ok bool, what string) {
+		if !ok {
+			w.doubt("what the call holds as " + what + " cannot be read")
+		}
 	}
-	var env []string
-	_ = acp.Elements(raw, func(v []byte) bool {
-		env = append(env, text(v, "name")+"="+text(v, "value"))
-		return true
-	})
-	return env
+	var ok bool
+	w.line, ok = acp.String(acp.Get(params, "command"))
+	doubt(ok && w.line != "", "command")
+	if raw := optional(params, "args"); raw != nil {
+		args, ok := acp.Strings(raw)
+		doubt(ok, "args")
+		if ok && len(args) > 0 {
+			w.argv, w.line = append([]string{w.line}, args...), ""
+		}
+	}
+	if raw := optional(params, "env"); raw != nil {
+		w.env, ok = variables(raw)
+		doubt(ok, "env")
+	}
+	if raw := optional(params, "cwd"); raw != nil {
+		dir, ok := acp.String(raw)
+		doubt(ok, "cwd")
+		if ok && dir != "" {
+			w.cwd = []string{dir}
+		}
+	}
+	s.command(a, w, p)
+	for _, why := range w.unclear {
+		unparsed(a, why)
+	}
+}
+
+// optional returns a member, nil if it is absent or null.
+func optional(params []byte, name string) []byte {
+	if raw := acp.Get(params, name); string(raw) != "null" {
+		return raw
+	}
+	return nil
 }

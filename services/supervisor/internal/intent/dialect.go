@@ -1,7 +1,7 @@
 package intent
 
 import (
-	"fmt"
+	"path"
 	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -11,33 +11,34 @@ import (
 type said struct {
 	line    string   // a command line, for a shell
 	argv    []string // or a program and its arguments
-	cwd     string
-	env     []string
+	cwd     []string // where it runs; more than one is unclear
+	env     []string // each NAME=VALUE
 	paths   []string
-	unclear string // why what it said cannot be taken for certain
+	unclear []string // why what it said cannot be taken for certain
 }
+
+// named tells whether a command was named.
+func (w *said) named() bool { return w.line != "" || len(w.argv) > 0 }
+
+func (w *said) doubt(why string) { w.unclear = append(w.unclear, why) }
 
 // dialect is how one agent says what its tools are about to do. The zero dialect reads rawInput by the names that
 // agents have in common.
 type dialect struct {
-	// agents are what such an agent calls itself, in lower case, or begins with.
+	// agents are what such an agent calls itself, in lower case and without a scope, or begins with.
 	agents []string
-	// read reads a tool call; nil for the common reading.
-	readInput func(tc acp.ToolCall) said
+	// more reads a member of rawInput that the common reading does not know; nil: there is none.
+	more func(w *said, name string, value []byte)
 }
 
-func (d dialect) read(tc acp.ToolCall) said {
-	if d.readInput != nil {
-		return d.readInput(tc)
-	}
-	return common(tc)
-}
+func (d dialect) read(tc acp.ToolCall) said { return read(tc.RawInput, d.more) }
 
 // dialects returns the known ones.
 func dialects() []dialect { return []dialect{claude(), codex(), gemini(), opencode()} }
 
+// dialectOf chooses by the name that an agent gives itself; npm packages carry a scope: "@scope/codex-acp".
 func dialectOf(name string) dialect {
-	name = strings.ToLower(name)
+	name = path.Base(strings.ToLower(name))
 	for _, d := range dialects() {
 		for _, a := range d.agents {
 			if strings.HasPrefix(name, a) {
@@ -46,80 +47,4 @@ func dialectOf(name string) dialect {
 		}
 	}
 	return dialect{}
-}
-
-// common reads rawInput by the names that agents use: command (a line, or an argv array), cmd, cwd, and the many
-// spellings of a path. Two members that name a command differently make it unclear.
-func common(tc acp.ToolCall) said {
-	var w said
-	if len(tc.RawInput) == 0 || tc.RawInput[0] != '{' {
-		return w
-	}
-	var args []string
-	err := acp.Members(tc.RawInput, func(name string, v []byte) bool {
-		switch name {
-		case "command", "cmd":
-			w.command(name, v)
-		case "commands":
-			w.commands(v)
-		case "args", "arguments":
-			args, _ = acp.Strings(v)
-		case "cwd", "workdir", "directory", "dir_path":
-			w.cwd, _ = acp.String(v)
-		case "path", "file_path", "filePath", "filepath", "abs_path", "absolute_path", "notebook_path", "file", "source", "destination":
-			w.path(v)
-		case "paths", "files":
-			if list, ok := acp.Strings(v); ok {
-				w.paths = append(w.paths, list...)
-			}
-		}
-		return true
-	})
-	switch {
-	case len(args) > 0 && w.line != "":
-		w.argv, w.line = append([]string{w.line}, args...), ""
-	case len(args) > 0 && len(w.argv) > 0:
-		w.argv = append(w.argv, args...)
-	}
-	if err != nil {
-		w.unclear = fmt.Sprintf("the raw input cannot be read in one way only: %v", err)
-	}
-	return w
-}
-
-// command takes a command that is a line or an argv array.
-func (w *said) command(name string, raw []byte) {
-	if w.line != "" || len(w.argv) > 0 {
-		w.unclear = "the raw input names more than one command"
-		return
-	}
-	if line, ok := acp.String(raw); ok {
-		w.line = line
-		return
-	}
-	if argv, ok := acp.Strings(raw); ok && len(argv) > 0 {
-		w.argv = argv
-		return
-	}
-	if string(raw) != "null" && string(raw) != "[]" {
-		w.unclear = fmt.Sprintf("the raw input's %q is neither a command line nor an argument list", name)
-	}
-}
-
-// commands takes a list of command lines, as if they stood one below the other.
-func (w *said) commands(raw []byte) {
-	lines, ok := acp.Strings(raw)
-	if !ok {
-		w.unclear = "the raw input's \"commands\" are not command lines"
-		return
-	}
-	if len(lines) > 0 {
-		w.command("commands", acp.Quote(strings.Join(lines, "\n")))
-	}
-}
-
-func (w *said) path(raw []byte) {
-	if p, ok := acp.String(raw); ok && p != "" {
-		w.paths = append(w.paths, p)
-	}
 }

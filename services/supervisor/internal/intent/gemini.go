@@ -1,6 +1,7 @@
 package intent
 
-// gemini is Gemini CLI: its permission questions carry no rawInput. Edits and writes come as diffs with their path;
-// what a command would run stands in the title alone, which identifies nothing. So a question about a command is never
-// understood in full, and goes to a person.
+// gemini is Gemini CLI. Seen in 0.61: neither its permission questions nor its reports carry rawInput. An edit or a
+// write is a diff with its absolute path, and has it as the only location; a read has a location. Of a shell command
+// the title is all there is (the kind is execute, the locations are empty, the content is the model's explanation), and
+// of a search, a fetch or an MCP tool too. A title identifies nothing, so these are never understood and go to a person.
 func gemini() dialect { return dialect{agents: []string{"gemini"}} }

@@ -7,18 +7,18 @@
 package intent
 
 import (
-	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 // Bounds on what goes into an Action; more is cut, and the Action says that it is unparsed.
 const (
 	maxPaths    = 1000
-	maxRawInput = 1 << 20
+	maxRawInput = 1 << 20  // bytes of raw input, and of a command
+	maxTitle    = 16 << 10 // bytes; a title identifies nothing, so cutting it loses nothing
 )
 
 // Scene is what an action is seen against.
@@ -30,7 +30,7 @@ type Scene struct {
 	SessionID, Mode string
 	// Roots are the session's, the working directory first. May be empty.
 	Roots []string
-	// Place, if set, says where a path really leads. It is called once for each path.
+	// Place, if set, says where a path really leads. It is called once for each path, at most 1000 times.
 	Place func(path string) Place
 }
 
@@ -46,55 +46,47 @@ type Place struct {
 
 // Question normalises a permission question, or a report, about a tool call.
 func Question(s Scene, tc acp.ToolCall) *permissionv1.Action {
-	a := &permissionv1.Action{
-		Agent:      s.Agent,
-		Mode:       s.Mode,
-		SessionId:  s.SessionID,
-		ToolCallId: tc.ID,
-		Title:      tc.Title,
-		Door:       permissionv1.Door_DOOR_REQUEST,
-		Roots:      s.Roots,
-		Unparsed:   tc.Ambiguous,
-	}
-	d := dialectOf(s.Dialect)
-	said := d.read(tc)
-	if len(tc.RawInput) <= maxRawInput {
-		a.RawInput = string(tc.RawInput)
-	} else {
+	a := s.action(permissionv1.Door_DOOR_REQUEST)
+	a.ToolCallId = text(tc.ID)
+	a.Title = cut(text(tc.Title), maxTitle)
+	unparsed(a, text(tc.Ambiguous))
+	if len(tc.RawInput) > maxRawInput {
 		unparsed(a, "the raw input is over 1 MiB")
+	} else {
+		rawInput(a, tc.RawInput)
 	}
-	if said.unclear != "" {
-		unparsed(a, said.unclear)
-	}
+	said := dialectOf(s.Dialect).read(tc)
+	paths := newPaths(s, a)
 
-	diffs := false
-	paths := newPaths(s)
-	for _, it := range acp.ContentItems(tc.Content) {
-		if it.Type == "diff" {
-			diffs = true
-			paths.add(it.Path, permissionv1.Access_ACCESS_WRITE)
-		}
-	}
+	diffs := paths.diffs(tc.Content)
 	access := accessOf(tc.Kind, diffs)
+	if said.named() { // what else is named may be anything that the command touches
+		access = permissionv1.Access_ACCESS_WRITE
+	} else {
+		said.paths = append(said.paths, said.cwd...) // a folder without a command is what the tool works on
+	}
 	for _, p := range said.paths {
 		paths.add(p, access)
 	}
-	for _, p := range acp.LocationPaths(tc.Locations) {
-		paths.add(p, access)
-	}
-	a.Command = s.command(said)
-	if a.Command != nil {
-		paths.redirections(a.Command)
-	}
-	a.Paths = paths.list
-	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
-	if paths.cut {
-		unparsed(a, "more than 1000 paths")
-	}
-	if why := missing(a, tc); why != "" {
+	paths.locations(tc.Locations, access)
+	s.command(a, said, paths)
+	for _, why := range said.unclear {
 		unparsed(a, why)
 	}
+	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
+	missing(a, tc, diffs)
 	return a
+}
+
+// action is an Action with what the scene says.
+func (s Scene) action(door permissionv1.Door) *permissionv1.Action {
+	return &permissionv1.Action{
+		Agent:     text(s.Agent),
+		Mode:      text(s.Mode),
+		SessionId: text(s.SessionID),
+		Roots:     s.Roots,
+		Door:      door,
+	}
 }
 
 // kindOf trusts content: a command means execute, a diff means edit, whatever the agent calls it.
@@ -102,7 +94,7 @@ func kindOf(kind string, command, diff bool) string {
 	switch {
 	case command:
 		return "tool.execute"
-	case diff && kind != "delete" && kind != "move":
+	case diff:
 		return "tool.edit"
 	}
 	switch kind {
@@ -112,122 +104,77 @@ func kindOf(kind string, command, diff bool) string {
 	return "unknown"
 }
 
-// missing says what an action of its kind should name and does not.
-func missing(a *permissionv1.Action, tc acp.ToolCall) string {
-	switch a.Kind {
+// missing notes what an action of its kind should name and does not, and what contradicts itself.
+func missing(a *permissionv1.Action, tc acp.ToolCall, diffs bool) {
+	switch {
+	case a.GetCommand() != nil && diffs:
+		unparsed(a, "the agent shows a command and a diff: which of them it asks about is not certain")
+	case diffs && (tc.Kind == "delete" || tc.Kind == "move"):
+		unparsed(a, "the agent calls it "+tc.Kind+" and shows an edit")
+	}
+	switch a.GetKind() {
 	case "tool.execute":
-		if a.Command == nil {
-			return "the agent asks to run a command and does not say which: a title identifies nothing"
+		if a.GetCommand() == nil {
+			unparsed(a, "the agent asks to run a command and does not say which: a title identifies nothing")
 		}
 	case "tool.edit", "tool.delete", "tool.move", "tool.read":
-		if len(a.Paths) == 0 {
-			return "the agent does not say which file"
+		if len(a.GetPaths()) == 0 {
+			unparsed(a, "the agent does not say which file")
 		}
 	case "unknown":
-		return "the agent does not say what kind of action it is"
+		unparsed(a, "the agent does not say what kind of action it is")
+	default:
+		if len(a.GetPaths()) == 0 && empty(tc.RawInput) {
+			unparsed(a, "nothing but a title says what this is, and a title identifies nothing")
+		}
 	}
-	return ""
 }
 
 func accessOf(kind string, diff bool) permissionv1.Access {
-	if diff {
-		return permissionv1.Access_ACCESS_WRITE
-	}
-	switch kind {
-	case "read", "search":
+	if !diff && (kind == "read" || kind == "search") {
 		return permissionv1.Access_ACCESS_READ
 	}
 	return permissionv1.Access_ACCESS_WRITE
 }
 
-// command builds the Command of what the agent said; nil if it named none.
-func (s Scene) command(w said) *permissionv1.Command {
-	if w.line == "" && len(w.argv) == 0 {
-		return nil
-	}
-	c := &permissionv1.Command{Cwd: w.cwd, Env: w.env}
-	if c.Cwd != "" {
-		c.Cwd = s.absolute(c.Cwd)
-	}
-	if len(w.argv) > 0 {
-		c.Argv = w.argv
-		c.Text = shell.Quote(w.argv)
-		c.SubCommands, c.Unparsed = shell.FromArgv(w.argv)
-	} else {
-		c.Text = w.line
-		c.SubCommands, c.Unparsed = shell.Parse(w.line)
-	}
-	return c
-}
-
-func (s Scene) absolute(path string) string {
-	if filepath.IsAbs(path) || len(s.Roots) == 0 {
-		return path
-	}
-	return filepath.Join(s.Roots[0], path)
-}
-
-// paths collects the paths of an action, each once, writes before reads.
-type paths struct {
-	scene Scene
-	list  []*permissionv1.PathAccess
-	seen  map[string]*permissionv1.PathAccess
-	cut   bool
-}
-
-func newPaths(s Scene) *paths { return &paths{scene: s, seen: map[string]*permissionv1.PathAccess{}} }
-
-func (p *paths) add(path string, access permissionv1.Access) *permissionv1.PathAccess {
-	if path == "" {
-		return nil
-	}
-	path = p.scene.absolute(strings.TrimPrefix(path, "file://"))
-	if known := p.seen[path]; known != nil {
-		if access == permissionv1.Access_ACCESS_WRITE {
-			known.Access = access
-		}
-		return known
-	}
-	if len(p.list) >= maxPaths {
-		p.cut = true
-		return nil
-	}
-	pa := &permissionv1.PathAccess{Path: path, Access: access}
-	if p.scene.Place != nil {
-		at := p.scene.Place(path)
-		pa.ResolvedPath, pa.InsideRoots, pa.Protected = at.Resolved, at.Inside, at.Protected
-	}
-	p.seen[path] = pa
-	p.list = append(p.list, pa)
-	return pa
-}
-
-// redirections adds the files that a command line reads and writes through its shell.
-func (p *paths) redirections(c *permissionv1.Command) {
-	for _, sub := range c.GetSubCommands() {
-		for _, r := range sub.GetRedirections() {
-			if r.GetDynamic() || r.GetPath() == "" || r.GetPath() == "/dev/null" {
-				continue
-			}
-			path := r.GetPath()
-			if c.GetCwd() != "" && !filepath.IsAbs(path) {
-				path = filepath.Join(c.GetCwd(), path)
-			}
-			access := permissionv1.Access_ACCESS_WRITE
-			if r.GetOperator() == "<" {
-				access = permissionv1.Access_ACCESS_READ
-			}
-			if pa := p.add(path, access); pa != nil {
-				r.ResolvedPath = pa.GetResolvedPath()
-			}
-		}
+// rawInput records what the agent sent, as a policy is to see it.
+func rawInput(a *permissionv1.Action, raw []byte) {
+	a.RawInput = text(string(raw))
+	if len(a.RawInput) != len(raw) || a.RawInput != string(raw) {
+		unparsed(a, "what the agent sent is not UTF-8")
 	}
 }
 
+// empty tells whether a raw JSON value says nothing.
+func empty(raw []byte) bool {
+	switch string(raw) {
+	case "", "null", "{}", "[]", `""`:
+		return true
+	}
+	return false
+}
+
+// unparsed adds a reason why the action is not understood in full, each once.
 func unparsed(a *permissionv1.Action, why string) {
-	if a.GetUnparsed() == "" {
+	switch have := a.GetUnparsed(); {
+	case why == "" || strings.Contains(have, why):
+	case have == "":
 		a.Unparsed = why
-	} else {
+	default:
 		a.Unparsed += "; " + why
 	}
+}
+
+// text is s as a message can carry it.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// cut shortens s to at most n bytes of whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

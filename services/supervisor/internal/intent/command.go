@@ -1,0 +1,53 @@
+package intent
+
+import (
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// command builds the action's Command of what the agent said, and adds the files that it redirects; nothing if the
+// agent named no command.
+func (s Scene) command(a *permissionv1.Action, w said, p *paths) {
+	if !w.named() {
+		return
+	}
+	c := &permissionv1.Command{Env: w.env}
+	if len(w.argv) > 0 {
+		c.Argv = w.argv
+		c.Text = shell.Quote(w.argv)
+		c.SubCommands, c.Unparsed = shell.FromArgv(w.argv)
+	} else {
+		c.Text = w.line
+		c.SubCommands, c.Unparsed = shell.Parse(w.line)
+	}
+	c.Text = text(c.Text)
+	if len(c.Text) > maxRawInput {
+		c.Text, c.Argv = cut(c.Text, maxRawInput), nil
+		unparsed(a, "the command is over 1 MiB")
+	}
+	if len(c.SubCommands) == 0 && c.Unparsed == "" {
+		c.Unparsed = "there is no command in it"
+	}
+	a.Command = c
+	if len(w.cwd) > 0 {
+		s.directory(a, c, w.cwd[0])
+	}
+	p.redirections(c)
+}
+
+// directory sets where a command runs.
+func (s Scene) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string) {
+	dir, why := local(cwd)
+	if why != "" {
+		unparsed(a, "the working directory: "+why)
+		c.Cwd = strings.ReplaceAll(text(cwd), "\x00", "\uFFFD")
+		return
+	}
+	abs, ok := s.absolute(dir)
+	if !ok {
+		unparsed(a, "the working directory is relative, and the session has none")
+	}
+	c.Cwd = abs
+}

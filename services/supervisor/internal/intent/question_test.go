@@ -1,0 +1,333 @@
+package intent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"google.golang.org/protobuf/proto"
+)
+
+// seen is an Action in short.
+type seen struct {
+	kind     string
+	commands []string // each sub-command, its words joined with spaces; "<dynamic>" after one that is
+	cwd      string
+	env      []string
+	paths    []string // "r /path" or "w /path", with " outside" or " protected" where it is
+	unparsed string   // contained in; empty: the action is understood
+}
+
+func scene(dialect string) Scene {
+	return Scene{
+		Agent: "configured", Dialect: dialect, SessionID: "s", Mode: "code", Roots: []string{"/ws", "/extra"},
+		Place: func(path string) Place {
+			inside := strings.HasPrefix(path, "/ws") || strings.HasPrefix(path, "/extra")
+			return Place{Resolved: path, Inside: inside, Protected: strings.HasPrefix(path, "/own")}
+		},
+	}
+}
+
+func inShort(a *permissionv1.Action) seen {
+	s := seen{kind: a.GetKind(), cwd: a.GetCommand().GetCwd(), env: a.GetCommand().GetEnv()}
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		words := strings.Join(sub.GetArgv(), " ")
+		if sub.GetDynamic() {
+			words += " <dynamic>"
+		}
+		s.commands = append(s.commands, words)
+	}
+	for _, p := range a.GetPaths() {
+		access := map[permissionv1.Access]string{permissionv1.Access_ACCESS_READ: "r", permissionv1.Access_ACCESS_WRITE: "w"}[p.GetAccess()]
+		short := access + " " + p.GetPath()
+		if !p.GetInsideRoots() {
+			short += " outside"
+		}
+		if p.GetProtected() {
+			short += " protected"
+		}
+		s.paths = append(s.paths, short)
+	}
+	s.unparsed = strings.Join(slices.DeleteFunc([]string{a.GetUnparsed(), a.GetCommand().GetUnparsed()}, func(s string) bool { return s == "" }), "; ")
+	return s
+}
+
+func (s seen) check(t *testing.T, a *permissionv1.Action) {
+	t.Helper()
+	got := inShort(a)
+	if s.unparsed == "" && got.unparsed != "" || !strings.Contains(got.unparsed, s.unparsed) {
+		t.Errorf("unparsed: got %q, want %q", got.unparsed, s.unparsed)
+	}
+	got.unparsed, s.unparsed = "", ""
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", s) {
+		t.Errorf("got  %+q\nwant %+q", got, s)
+	}
+	if _, err := proto.Marshal(a); err != nil {
+		t.Errorf("the action cannot be sent: %v", err)
+	}
+}
+
+const diffOf = `{"type":"diff","path":%q,"oldText":"a","newText":"b"}`
+
+func diff(path string) string { return fmt.Sprintf(diffOf, path) }
+
+func TestAQuestionIsNormalised(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		dialect string
+		report  string // the toolCall of the question, with all that was folded
+		want    seen
+	}{
+		// How each agent says it.
+		{"claude runs a line", "@zed-industries/claude-code-acp", `{"kind":"execute","title":"x","rawInput":{"command":"git status && rm -rf build","description":"d"}}`,
+			seen{kind: "tool.execute", commands: []string{"git status", "rm -rf build"}}},
+		{"claude writes a file", "claude-agent-acp", `{"kind":"edit","rawInput":{"file_path":"/ws/a","content":"c"},"content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/a","line":3}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}}},
+		{"claude reads a file", "claude-agent-acp", `{"kind":"read","rawInput":{"file_path":"/ws/a","offset":1}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}}},
+		{"claude edits a notebook", "claude-agent-acp", `{"kind":"edit","rawInput":{"notebook_path":"n.ipynb","new_source":"x"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/n.ipynb"}}},
+		{"claude searches", "claude-agent-acp", `{"kind":"search","rawInput":{"pattern":"**/*.go","path":"/ws/src"}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws/src"}}},
+		{"claude fetches", "claude-agent-acp", `{"kind":"fetch","rawInput":{"url":"https://example.com/","prompt":"p"}}`,
+			seen{kind: "tool.fetch"}},
+		{"claude leaves plan mode", "claude-agent-acp", `{"kind":"switch_mode","rawInput":{"plan":"p"}}`,
+			seen{kind: "tool.switch_mode"}},
+		{"codex runs an argv through a login shell", "codex-acp", `{"kind":"execute","rawInput":{"command":["bash","-lc","go test ./... > /tmp/log"],"cwd":"/ws/sub","parsed_cmd":[]}}`,
+			seen{kind: "tool.execute", commands: []string{"go test ./..."}, cwd: "/ws/sub", paths: []string{"w /tmp/log outside"}}},
+		{"codex patches files", "codex-acp", `{"kind":"edit","rawInput":{"changes":{"/ws/a":{"update":{}},"/etc/b":{"add":{}}}},"content":[` + diff("/ws/a") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /etc/b outside"}}},
+		{"codex's changes that are no object", "codex-acp", `{"kind":"edit","rawInput":{"changes":["/ws/a"]},"content":[` + diff("/ws/a") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "changes cannot be read"}},
+		{"gemini edits", "gemini-cli", `{"kind":"edit","title":"a: x => y","content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/a"}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}}},
+		{"gemini deletes all that is in a file", "gemini-cli", `{"kind":"edit","content":[{"type":"diff","path":"/ws/a","oldText":"a","newText":"","_meta":{"kind":"delete"}}],"locations":[{"path":"/ws/a"}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}}},
+		{"gemini runs a command and says so in the title alone", "gemini-cli", `{"kind":"execute","title":"git status","content":[{"type":"content","content":{"type":"text","text":"Shows the state."}}],"locations":[]}`,
+			seen{kind: "tool.execute", unparsed: "does not say which"}},
+		{"gemini calls an MCP tool", "gemini-cli", `{"kind":"other","title":"delete_everything (server)","content":[],"locations":[]}`,
+			seen{kind: "tool.other", unparsed: "nothing but a title"}},
+		{"opencode reads a file", "OpenCode", `{"kind":"read","rawInput":{"filePath":"/ws/a"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}}},
+		{"opencode edits a file", "OpenCode", `{"kind":"edit","rawInput":{"filepath":"/ws/a","diff":"@@"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}}},
+		{"opencode runs a line", "OpenCode", `{"kind":"execute","rawInput":{"command":"ls","description":"d","workdir":"sub"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/ws/sub"}},
+		{"opencode's question hides the input", "OpenCode", `{"kind":"execute","title":"bash","rawInput":{}}`,
+			seen{kind: "tool.execute", unparsed: "does not say which"}},
+
+		// Content counts for more than the kind.
+		{"a read with a command executes", "", `{"kind":"read","rawInput":{"command":"rm f","path":"/ws/f"}}`,
+			seen{kind: "tool.execute", commands: []string{"rm f"}, paths: []string{"w /ws/f"}}},
+		{"a thought with a diff edits", "", `{"kind":"think","content":[` + diff("/etc/passwd") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /etc/passwd outside"}}},
+		{"a read with a diff writes all that it names", "", `{"kind":"read","content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/b"}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/b"}}},
+		{"a deletion with a diff contradicts itself", "", `{"kind":"delete","content":[` + diff("/ws/a") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "calls it delete and shows an edit"}},
+		{"a command and a diff are two things", "", `{"kind":"execute","rawInput":{"command":"ls"},"content":[` + diff("/ws/a") + `]}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, paths: []string{"w /ws/a"}, unparsed: "a command and a diff"}},
+		{"a kind that is missing is not guessed", "", `{"rawInput":{"path":"/ws/a"}}`,
+			seen{kind: "unknown", paths: []string{"w /ws/a"}, unparsed: "what kind of action"}},
+		{"a kind that ACP does not know", "", `{"kind":"Read","rawInput":{"path":"/ws/a"}}`,
+			seen{kind: "unknown", paths: []string{"w /ws/a"}, unparsed: "what kind of action"}},
+		{"a missing kind with a command executes", "", `{"rawInput":{"cmd":["ls","-l"]}}`,
+			seen{kind: "tool.execute", commands: []string{"ls -l"}}},
+		{"a title alone is nothing", "", `{"kind":"fetch","title":"https://example.com"}`,
+			seen{kind: "tool.fetch", unparsed: "nothing but a title"}},
+		{"a move without files", "", `{"kind":"move","rawInput":{"x":1}}`,
+			seen{kind: "tool.move", unparsed: "which file"}},
+		{"a move with both its files", "", `{"kind":"move","rawInput":{"source":"a","destination":"../b"}}`,
+			seen{kind: "tool.move", paths: []string{"w /ws/a", "w /b outside"}}},
+
+		// What cannot be read in one way only says so.
+		{"two members name different commands", "", `{"kind":"execute","rawInput":{"command":"ls","cmd":"rm -rf /"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "more than one command"}},
+		{"an empty command does not hide another", "", `{"kind":"execute","rawInput":{"command":"","cmd":"rm -rf /"}}`,
+			seen{kind: "tool.execute", commands: []string{"rm -rf /"}, unparsed: "more than one command"}},
+		{"two members name the same command", "", `{"kind":"execute","rawInput":{"command":"ls","cmd":"ls"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}}},
+		{"members that differ in case alone", "", `{"kind":"execute","rawInput":{"command":"ls","Command":"ls"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "both command and Command"}},
+		{"duplicate members", "", `{"kind":"execute","rawInput":{"command":"ls","command":"rm"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "one way only"}},
+		{"duplicate members further in", "", `{"kind":"read","rawInput":{"path":"/ws/a","deep":[{"x":1,"x":2}]}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "one way only"}},
+		{"arguments before their command", "", `{"kind":"execute","rawInput":{"args":["-rf","/"],"command":"rm"}}`,
+			seen{kind: "tool.execute", commands: []string{"rm -rf /"}}},
+		{"arguments after an argv", "", `{"kind":"execute","rawInput":{"command":["env","rm"],"args":["-rf"]}}`,
+			seen{kind: "tool.execute", commands: []string{"rm -rf"}}},
+		{"arguments beside a line", "", `{"kind":"execute","rawInput":{"command":"rm -rf","args":["/"]}}`,
+			seen{kind: "tool.execute", commands: []string{"rm -rf /"}, unparsed: "both in its line and beside it"}},
+		{"arguments that are not all text", "", `{"kind":"execute","rawInput":{"command":"rm","args":["-rf",1]}}`,
+			seen{kind: "tool.execute", commands: []string{"rm"}, unparsed: "args cannot be read"}},
+		{"a command that is a number", "", `{"kind":"execute","rawInput":{"command":1}}`,
+			seen{kind: "tool.execute", unparsed: "command cannot be read"}},
+		{"a command of nothing", "", `{"kind":"execute","rawInput":{"command":" # only a comment"}}`,
+			seen{kind: "tool.execute", unparsed: "no command in it"}},
+		{"a line that is no shell's", "", `{"kind":"execute","rawInput":{"command":"echo 'open"}}`,
+			seen{kind: "tool.execute", unparsed: "not a well-formed line"}},
+		{"a list of lines", "", `{"kind":"execute","rawInput":{"commands":["cd a","ls"]}}`,
+			seen{kind: "tool.execute", commands: []string{"cd a", "ls"}}},
+		{"raw input that is a string", "", `{"kind":"read","rawInput":"/etc/passwd","locations":[{"path":"/ws/a"}]}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "no object"}},
+		{"a path that is an object", "", `{"kind":"read","rawInput":{"path":{"of":"/etc"}},"locations":[{"path":"/ws/a"}]}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "path cannot be read"}},
+		{"files that are objects", "", `{"kind":"edit","rawInput":{"files":[{"path":"/etc/a"}],"path":"/ws/a"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "files cannot be read"}},
+		{"a diff without a file", "", `{"kind":"edit","content":[{"type":"diff","newText":"b"},` + diff("/ws/a") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "of which file"}},
+		{"a location without a file", "", `{"kind":"read","locations":[{"line":1},{"path":"/ws/a"}]}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "a location does not say"}},
+
+		// Where it happens.
+		{"relative paths belong to the session", "", `{"kind":"read","rawInput":{"paths":["a","./b/../c","../../etc/shadow"]}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a", "r /ws/c", "r /etc/shadow outside"}}},
+		{"an absolute path stays as it is asked for", "", `{"kind":"read","rawInput":{"path":"/ws/../etc/shadow"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/../etc/shadow"}}},
+		{"file URLs are paths", "", `{"kind":"read","rawInput":{"path":"file:///ws/a%20b"},"locations":[{"path":"FILE://localhost/ws/c"}]}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a b", "r /ws/c"}}},
+		{"a file URL of another machine", "", `{"kind":"read","rawInput":{"path":"file://host/ws/a"},"locations":[{"path":"/ws/c"}]}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/c"}, unparsed: "a file of this machine"}},
+		{"another URL for a path", "", `{"kind":"read","rawInput":{"path":"ssh://host/a"}}`,
+			seen{kind: "tool.read", unparsed: "a URL stands where"}},
+		{"a path at home", "", `{"kind":"read","rawInput":{"path":"~/.ssh/id_ed25519"}}`,
+			seen{kind: "tool.read", unparsed: "begins with ~"}},
+		{"a path with a NUL", "", `{"kind":"read","rawInput":{"path":"/ws/a\u0000/../../etc"}}`,
+			seen{kind: "tool.read", unparsed: "NUL"}},
+		{"a URL that hides a broken character", "", `{"kind":"read","rawInput":{"path":"file:///ws/%ff"}}`,
+			seen{kind: "tool.read", unparsed: "not UTF-8"}},
+		{"a working directory outside the roots", "", `{"kind":"execute","rawInput":{"command":"ls > out","cwd":"/etc"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/etc", paths: []string{"w /etc/out outside"}}},
+		{"two working directories", "", `{"kind":"execute","rawInput":{"command":"ls","cwd":"/ws","workdir":"/etc"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/ws", unparsed: "more than one working directory"}},
+		{"a working directory at home", "", `{"kind":"execute","rawInput":{"command":"ls","cwd":"~"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "~", unparsed: "the working directory: a path begins with ~"}},
+		{"a folder without a command is what is worked on", "gemini", `{"kind":"search","rawInput":{"dir_path":"/ws/src"}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws/src"}}},
+		{"redirections are paths", "", `{"kind":"execute","rawInput":{"command":"sort < in >> /etc/out 2>/dev/null"}}`,
+			seen{kind: "tool.execute", commands: []string{"sort"}, paths: []string{"r /ws/in", "w /etc/out outside"}}},
+		{"a redirection after a cd leads nobody knows where", "", `{"kind":"execute","rawInput":{"command":"cd / && echo x > etc/passwd && echo > /own/policy"}}`,
+			seen{kind: "tool.execute", commands: []string{"cd /", "echo x", "echo"}, paths: []string{"w /own/policy outside protected"}, unparsed: "changes its directory"}},
+		{"what is only known when it runs", "", `{"kind":"execute","rawInput":{"command":"rm $X > $Y"}}`,
+			seen{kind: "tool.execute", commands: []string{"rm $X <dynamic>"}}},
+		{"the environment belongs to a command", "", `{"kind":"execute","rawInput":{"command":"ls","env":{"LD_PRELOAD":"/ws/x.so"}}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, env: []string{"LD_PRELOAD=/ws/x.so"}}},
+		{"in every form", "", `{"kind":"execute","rawInput":{"command":"ls","env":[{"name":"A","value":"1"},{"name":"B","value":""}]}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, env: []string{"A=1", "B="}}},
+		{"as a list of assignments too", "", `{"kind":"execute","rawInput":{"command":"ls","env":["A=1"]}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, env: []string{"A=1"}}},
+		{"an environment that cannot be read", "", `{"kind":"execute","rawInput":{"command":"ls","env":"A=1"}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "env cannot be read"}},
+		{"acphost's own files are marked", "", `{"kind":"edit","content":[` + diff("/own/policy.yaml") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /own/policy.yaml outside protected"}}},
+		{"a path is there once, and a write counts", "", `{"kind":"search","rawInput":{"path":"/ws/a"},"content":[` + diff("a") + `],"locations":[{"path":"/ws/a"}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a"}}},
+		{"null members are absent", "", `{"kind":"execute","rawInput":{"command":"ls","cmd":null,"args":null,"cwd":null,"env":null,"path":null}}`,
+			seen{kind: "tool.execute", commands: []string{"ls"}}},
+		{"a lone surrogate is no path", "", `{"kind":"read","rawInput":{"path":"/ws/\ud800"}}`,
+			seen{kind: "tool.read", unparsed: "path cannot be read"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			report := []byte(tt.report)
+			tc := acp.ToolCall{
+				ID: "c", Content: acp.Get(report, "content"), Locations: acp.Get(report, "locations"), RawInput: acp.Get(report, "rawInput"),
+			}
+			tc.Kind, _ = acp.String(acp.Get(report, "kind"))
+			tc.Title, _ = acp.String(acp.Get(report, "title"))
+			tt.want.check(t, Question(scene(tt.dialect), tc))
+		})
+	}
+}
+
+func TestAnActionSaysWhoseItIs(t *testing.T) {
+	tc := acp.ToolCall{ID: "c", Title: "the title", Kind: "read", RawInput: []byte(`{"path": "a"}`), Ambiguous: "it is ambiguous"}
+	a := Question(scene("gemini-cli"), tc)
+	if a.GetAgent() != "configured" || a.GetMode() != "code" || a.GetSessionId() != "s" || a.GetToolCallId() != "c" || a.GetTitle() != "the title" ||
+		a.GetDoor() != permissionv1.Door_DOOR_REQUEST || !slices.Equal(a.GetRoots(), []string{"/ws", "/extra"}) || a.GetRawInput() != `{"path": "a"}` ||
+		a.GetUnparsed() != "it is ambiguous" || a.GetPaths()[0].GetResolvedPath() != "/ws/a" {
+		t.Errorf("got %v", a)
+	}
+}
+
+func TestWithoutARootRelativePathsAreNotUnderstood(t *testing.T) {
+	tc := acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":"ls > x","cwd":"sub"}`)}
+	a := Question(Scene{}, tc)
+	for _, want := range []string{"the working directory is relative", "a path is relative"} {
+		if !strings.Contains(a.GetUnparsed(), want) {
+			t.Errorf("unparsed: %q, want %q in it", a.GetUnparsed(), want)
+		}
+	}
+}
+
+func TestAnActionIsBounded(t *testing.T) {
+	list := make([]string, 0, 5000)
+	for i := range 5000 {
+		list = append(list, fmt.Sprintf(`{"path":"/ws/%d"}`, i))
+	}
+	places := 0
+	s := scene("")
+	s.Place = func(string) Place { places++; return Place{} }
+	a := Question(s, acp.ToolCall{Kind: "read", Locations: []byte("[" + strings.Join(list, ",") + "]")})
+	if len(a.GetPaths()) != maxPaths || places != maxPaths || !strings.Contains(a.GetUnparsed(), "more than 1000 paths") {
+		t.Errorf("%d paths, placed %d times, unparsed %q", len(a.GetPaths()), places, a.GetUnparsed())
+	}
+
+	big := strings.Repeat("é", 1<<20)
+	a = Question(scene(""), acp.ToolCall{ID: "c", Kind: "execute", Title: big, RawInput: []byte(`{"command":"echo ` + big + `"}`)})
+	if a.GetRawInput() != "" || len(a.GetTitle()) > maxTitle || len(a.GetCommand().GetText()) > maxRawInput || a.GetKind() != "tool.execute" {
+		t.Errorf("raw input of %d bytes, title of %d, command of %d", len(a.GetRawInput()), len(a.GetTitle()), len(a.GetCommand().GetText()))
+	}
+	for _, want := range []string{"raw input is over 1 MiB", "command is over 1 MiB"} {
+		if !strings.Contains(a.GetUnparsed(), want) {
+			t.Errorf("unparsed: %q, want %q in it", a.GetUnparsed(), want)
+		}
+	}
+	if _, err := proto.Marshal(a); err != nil {
+		t.Error(err)
+	}
+	a = Question(scene(""), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":["echo","` + big + `"]}`)})
+	if n := proto.Size(a); n > 4<<20 {
+		t.Errorf("the action has %d bytes", n)
+	}
+}
+
+func FuzzQuestion(f *testing.F) {
+	f.Add("codex", "execute", `{"command":["bash","-lc","ls > x"],"changes":{"a":1}}`, `[{"type":"diff","path":"a"}]`, `[{"path":"b"}]`)
+	f.Add("", "read", `{"command":"ls","cmd":"rm","args":["x"],"env":{"A":"b"},"cwd":"~"}`, `[1,{"type":"diff"}]`, `[{"path":1}]`)
+	f.Add("claude", "edit", `{"path":"file:///a%00","files":[{"path":1}],"Path":"x"}`, `[{"type":"diff","path":"~"}]`, `[]`)
+	f.Fuzz(func(t *testing.T, dialect, kind, input, content, locations string) {
+		tc := acp.ToolCall{ID: "c", Kind: kind, RawInput: []byte(input), Content: []byte(content), Locations: []byte(locations)}
+		a := Question(scene(dialect), tc)
+		if _, err := proto.Marshal(a); err != nil {
+			t.Errorf("the action cannot be sent: %v", err)
+		}
+		whole := a.GetUnparsed() == "" && a.GetCommand().GetUnparsed() == ""
+		if !whole {
+			return
+		}
+		switch a.GetKind() {
+		case "tool.execute":
+			if len(a.GetCommand().GetSubCommands()) == 0 {
+				t.Error("a command without commands is said to be understood")
+			}
+		case "tool.read", "tool.edit", "tool.delete", "tool.move":
+			if len(a.GetPaths()) == 0 {
+				t.Error("an action on files without files is said to be understood")
+			}
+		case "unknown":
+			t.Error("an unknown action is said to be understood")
+		}
+		for _, p := range a.GetPaths() {
+			if !strings.HasPrefix(p.GetPath(), "/") {
+				t.Errorf("path %q is not absolute", p.GetPath())
+			}
+		}
+		if err := acp.Members([]byte(input), func(string, []byte) bool { return true }); err != nil && !empty([]byte(input)) {
+			t.Errorf("input that cannot be read is said to be understood: %v", err)
+		}
+	})
+}
