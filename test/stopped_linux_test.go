@@ -1,15 +1,12 @@
 package e2e_test
 
 import (
-	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/acphost/acphost/sdk/proc"
-	"github.com/acphost/acphost/test/wire"
 )
 
 // stubbornCommand is a terminal's command line that only KILL ends, with a child in a session of its own.
@@ -72,40 +69,4 @@ func TestAKilledTerminalDaemonTakesItsCommandsAlong(t *testing.T) {
 		t.Errorf("commands outlive the daemon that ran them:\n%s", describe(commands))
 	}
 	s.finish()
-}
-
-// An editor that reads no more holds back the agent's updates and nothing else: what daemons answer is answered, and it
-// can still leave.
-func TestAnEditorThatDoesNotReadHoldsBackOnlyWhatIsForIt(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.file(t, "a.txt", "a\n")
-	s := p.scene(t, p.config(t, "agent: {stop_grace_ms: 200}\n"))
-	t.Cleanup(s.Hold())
-	var reads []*wire.Call
-	for range 16 {
-		reads = append(reads, s.read("a.txt"))
-	}
-	filler := strings.Repeat("x", 64<<10)
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		for i := range 400 { // 25 MiB: more than all pipes hold
-			if _, err := fmt.Fprintf(s.agent.conn, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","n":%d,"text":"%s"}}`+"\n", i, filler); err != nil {
-				return // acphost is gone
-			}
-		}
-	}()
-	for _, r := range reads {
-		if got := content(r); got != "a\n" {
-			t.Errorf("a read was answered with %q", got)
-		}
-	}
-	select {
-	case <-written:
-		t.Error("25 MiB were taken though nobody reads them")
-	default:
-	}
-	s.finish()
-	<-written
 }
