@@ -69,6 +69,16 @@ func (s *show) news() (some, end, done bool) {
 	return some, end, done
 }
 
+// isGone tells whether the agent has replaced the content.
+func (s *show) isGone() bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // run keeps the front up to date until all has been told, the agent replaces the content, or the Display is closed.
 func (d *Display) run(s *show) {
 	every := textEvery
@@ -82,7 +92,7 @@ func (d *Display) run(s *show) {
 		d.mu.Lock()
 		some, end, done := s.news()
 		d.mu.Unlock()
-		if done {
+		if done || s.isGone() || d.ctx.Err() != nil {
 			return
 		}
 		now := time.Now()
@@ -120,10 +130,8 @@ func (d *Display) tell(s *show, insist bool) bool {
 		return false
 	}
 	defer d.order.Unlock()
-	select {
-	case <-s.gone:
+	if s.isGone() {
 		return true
-	default:
 	}
 	d.mu.Lock()
 	frame, done := d.frame(s)

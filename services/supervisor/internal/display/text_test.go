@@ -76,6 +76,23 @@ func TestTextStopsWhenTheAgentReplacesTheContent(t *testing.T) {
 	})
 }
 
+func TestAContentThatIsReplacedAtATerminalsEndEndsItsText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, false)
+		r.Created("s", "scope", "acphost-1", "/w")
+		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
+		r.front.set(func() { r.front.busy = true })
+		r.handler.exits("acphost-1", 0)
+		synctest.Wait() // the end is waiting for the front
+		r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[]}`)
+		r.front.set(func() { r.front.busy = false })
+		r.front.take()
+		r.Settle(t.Context(), "acphost-1")
+		time.Sleep(time.Minute)
+		r.want()
+	})
+}
+
 func TestNoOlderTextFollowsAContentThatReplacedIt(t *testing.T) {
 	// Real time: the race between the two is what is tested.
 	r := newRig(t, false)

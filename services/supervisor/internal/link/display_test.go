@@ -1,0 +1,130 @@
+package link
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"google.golang.org/grpc"
+)
+
+// terminal is the one that the rig's handler makes: it writes and ends as a test says.
+type terminal struct {
+	output chan string
+	exit   chan struct{}
+}
+
+// withTerminal makes the handler's terminal watchable and opens a session in which the agent has created it.
+func withTerminal(r *rig, capabilities string) *terminal {
+	r.t.Helper()
+	x := &terminal{output: make(chan string), exit: make(chan struct{})}
+	code := uint32(3)
+	r.handler.watch = func(req *terminalv1.WatchRequest, s grpc.ServerStreamingServer[terminalv1.WatchResponse]) error {
+		if len(req.GetScope()) != 32 || req.GetTerminalId() != "acphost-1" {
+			r.t.Errorf("watched was %v", req)
+		}
+		for {
+			select {
+			case data := <-x.output:
+				if err := s.Send(&terminalv1.WatchResponse{Event: &terminalv1.WatchResponse_Data{Data: []byte(data)}}); err != nil {
+					return err
+				}
+			case <-x.exit:
+				return s.Send(&terminalv1.WatchResponse{Event: &terminalv1.WatchResponse_Exit{Exit: &terminalv1.ExitStatus{ExitCode: &code}}})
+			case <-s.Context().Done():
+				return s.Context().Err()
+			}
+		}
+	}
+	r.handler.wait = func(ctx context.Context, _ *terminalv1.WaitForExitRequest) (*terminalv1.WaitForExitResponse, error) {
+		select {
+		case <-x.exit:
+			return &terminalv1.WaitForExitResponse{ExitCode: &code}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	r.open(capabilities)
+	r.agent.send(`{"id":"t","method":"terminal/create","params":{"sessionId":"s","command":"make"}}`)
+	r.agent.want(`{"jsonrpc":"2.0","id":"t","result":{"terminalId":"acphost-1"}}`)
+	return x
+}
+
+const (
+	showsTerminal = `{"jsonrpc":"2.0", "method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"make","content":[{"type":"terminal","terminalId":"acphost-1"}]}}}`
+	ourUpdate     = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c",`
+	ourToolCall   = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"make","content":[{"type":"terminal","terminalId":"acphost-1"}],"_meta":{"terminal_info":{"terminal_id":"acphost-1","cwd":"/w"}}}}}`
+)
+
+func TestAFrontWithTerminalOutputSeesATerminalAndItsEndBeforeTheAgentLearnsOfIt(t *testing.T) {
+	r := newRig(t)
+	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
+	r.agent.send(showsTerminal)
+	r.front.want(ourToolCall)
+	r.front.want(showsTerminal)
+	x.output <- "\x1b[1mbuilt\r\n"
+	r.front.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"\u001b[1mbuilt\r\n"}}}}}`)
+	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
+	x.output <- "last"
+	close(x.exit)
+	// The agent's answer is read first: what the front was told before it is in the pipe by then.
+	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
+	r.front.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"last"}}}}}`)
+	r.front.want(ourUpdate + `"_meta":{"terminal_exit":{"terminal_id":"acphost-1","exit_code":3,"signal":null}}}}}`)
+}
+
+func TestAQuestionShowsItsTerminal(t *testing.T) {
+	r := newRig(t)
+	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
+	defer close(x.exit)
+	question := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","options":[],"toolCall":{"toolCallId":"c","title":"make","content":[{"type":"terminal","terminalId":"acphost-1"}]}}}`
+	r.agent.send(question)
+	r.front.want(ourToolCall)
+	r.front.want(question)
+}
+
+func TestAFrontWithoutTerminalOutputSeesText(t *testing.T) {
+	r := newRig(t)
+	x := withTerminal(r, `{}`)
+	r.agent.send(showsTerminal)
+	text := func(text string) string {
+		return `"content":[{"type":"content","content":{"type":"text","text":"` + text + `"}}]}}}`
+	}
+	shown := strings.Replace(showsTerminal, `"content":[{"type":"terminal","terminalId":"acphost-1"}]}}}`, text("```\\n```"), 1)
+	r.front.want(shown)
+	x.output <- "built\r\n"
+	r.front.want(ourUpdate + text("```\\nbuilt\\n```"))
+	close(x.exit)
+	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
+	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
+	r.front.want(ourUpdate + text("```\\nbuilt\\n```\\nexit code 3"))
+}
+
+func TestTextGivesWayToWhatTheAgentPutsInItsPlace(t *testing.T) {
+	r := newRig(t)
+	x := withTerminal(r, `{}`)
+	r.agent.send(showsTerminal)
+	r.front.next()
+	x.output <- "built"
+	r.front.next()
+	done := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[{"type":"content","content":{"type":"text","text":"done"}}]}}}`
+	r.agent.send(done)
+	r.front.want(done)
+	close(x.exit)
+	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
+	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
+	r.agent.send(`{"method":"_marker"}`)
+	r.front.want(`{"method":"_marker"}`)
+}
+
+func TestATerminalOfASessionLongGoneIsText(t *testing.T) {
+	r := newRig(t)
+	r.open(`{"_meta":{"terminal_output":true}}`)
+	r.agent.send(showsTerminal)
+	r.front.want(strings.Replace(showsTerminal, `{"type":"terminal","terminalId":"acphost-1"}`,
+		`{"type":"content","content":{"type":"text","text":"[the output of this terminal is no longer available]"}}`, 1))
+	own := strings.Replace(showsTerminal, "acphost-1", "agents-own", 1)
+	r.agent.send(own)
+	r.front.want(own)
+}
