@@ -36,12 +36,12 @@ func TestAnAgentsEndIsToldToTheEditorAndMirrored(t *testing.T) {
 			if len(c.want) > 0 {
 				e := h.initialize(`{}`).Refused(-32603)
 				expectContains(t, "the error", e.Message, c.want...)
-			} else {
-				h.ExpectEnd()
-				expectContains(t, "standard error", h.Stderr(), c.agent[0])
 			}
 			if status := h.ExpectExit(); status != c.status {
 				t.Errorf("the exit status is %d, want %d", status, c.status)
+			}
+			if len(c.want) == 0 {
+				expectContains(t, "standard error", h.Stderr(), c.agent[0])
 			}
 			p.expectNobody(t, nil)
 		})

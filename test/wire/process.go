@@ -18,6 +18,7 @@ type Process struct {
 	t      testing.TB
 	stderr *buffer
 	done   chan struct{} // closed when it has ended and was reaped
+	spoken chan struct{} // closed when its standard error is at its end: nobody else holds it either
 }
 
 // Options say what is started, and how.
@@ -33,7 +34,7 @@ func Start(t testing.TB, o Options) *Process {
 	t.Helper()
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Dir, cmd.Env = o.Dir, o.Env
-	p := &Process{Cmd: cmd, t: t, stderr: &buffer{}, done: make(chan struct{})}
+	p := &Process{Cmd: cmd, t: t, stderr: &buffer{}, done: make(chan struct{}), spoken: make(chan struct{})}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +53,10 @@ func Start(t testing.TB, o Options) *Process {
 		t.Fatalf("start %q: %v", o.Command, err)
 	}
 	_, _ = outW.Close(), errW.Close()
-	var reading sync.WaitGroup
-	reading.Go(func() { _, _ = io.Copy(p.stderr, errR) })
+	go func() {
+		_, _ = io.Copy(p.stderr, errR)
+		close(p.spoken)
+	}()
 	go func() {
 		_ = cmd.Wait()
 		close(p.done)
@@ -66,7 +69,7 @@ func Start(t testing.TB, o Options) *Process {
 		_ = cmd.Process.Kill()
 		<-p.done
 		_, _ = outR.Close(), errR.Close()
-		reading.Wait()
+		<-p.spoken
 		p.working.Wait()
 	})
 	p.Peer = NewPeer(t, o.Name, in, outR)
@@ -91,8 +94,19 @@ func (p *Process) ExpectExit() int {
 	}
 }
 
-// Stderr is what the process has written to standard error so far.
-func (p *Process) Stderr() string { return p.stderr.String() }
+// Stderr is what the process has written to standard error so far; once the process has ended, all of it, unless what it
+// left behind still holds the pipe.
+func (p *Process) Stderr() string {
+	select {
+	case <-p.done:
+		select {
+		case <-p.spoken:
+		case <-time.After(Patience / 10):
+		}
+	default:
+	}
+	return p.stderr.String()
+}
 
 // buffer is a bytes.Buffer for a writer and readers at once.
 type buffer struct {
