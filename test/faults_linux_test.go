@@ -105,8 +105,6 @@ func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
 
 func TestAHandlersDeathIsToldInWordsThatSayWhatHappened(t *testing.T) {
 	t.Parallel()
-	t.Skip("the transport's own words reach the agent, the path of the handler's socket among them: " +
-		"transcode.ErrorFrom passes on the message of a lost connection")
 	p := newPlace(t)
 	p.file(t, "a.txt", "a\n")
 	s := p.scene(t, nil)

@@ -11,8 +11,6 @@ import (
 // or at the editor, which is told to forget it after it was asked, since what it has not been asked it cannot forget.
 func TestAQuestionThatIsWithdrawnAtOnceEnds(t *testing.T) {
 	t.Parallel()
-	t.Skip("a withdrawal can overtake its question, which then stays open for ever: link.ask calls a question forwarded " +
-		"before it is sent")
 	const count = 300
 	p := newPlace(t)
 	s := p.scene(t, nil)

@@ -192,10 +192,10 @@ func Strings(raw []byte) ([]string, bool) {
 		all = all && ok
 		out = append(out, s)
 		return all
-	}); err != nil {
+	}); err != nil || !all {
 		return nil, false
 	}
-	return out, all
+	return out, true
 }
 
 // Quote returns s as a JSON string.

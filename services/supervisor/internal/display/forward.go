@@ -60,15 +60,6 @@ func (d *Display) Forward(sessionID string, line []byte, tc acp.ToolCall, send f
 	return nil
 }
 
-// Pass is Forward for a caller that sends by itself what is returned, at once: the frames before the line, and the line.
-func (d *Display) Pass(sessionID string, line []byte, tc acp.ToolCall, at ...string) (before [][]byte, out []byte) {
-	_ = d.Forward(sessionID, line, tc, func(bufs ...[]byte) error {
-		before, out = bufs[:len(bufs)-1], bufs[len(bufs)-1]
-		return nil
-	}, at...)
-	return before, out
-}
-
 // plan is what becomes of a line.
 type plan struct {
 	before  [][]byte

@@ -120,8 +120,9 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		Logger:    h.log,
 	})
 	if h.agent, err = h.startAgent(); err != nil {
+		h.log.Error("start the agent: " + err.Error())
 		link.Refuse(front.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
-		return exitOf(err), fmt.Errorf("start the agent: %w", err)
+		return exitOf(err), nil
 	}
 	h.link = link.New(h.linkOptions(observe))
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,9 @@ type agentCall struct {
 	given    bool               // it was given up before the work began
 	timer    *time.Timer        // answers for a front that does not
 	question *question
+
+	forwarding bool   // the question is on its way to the front
+	withdrawal []byte // the agent's cancellation of it, which must not overtake it
 }
 
 func (c *agentCall) current() int32 { return c.state.Load() }
@@ -52,14 +56,55 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 	return ctx, cancel, true
 }
 
-// giveUp ends the work on the call, or keeps it from beginning.
-func (c *agentCall) giveUp() {
+// giveUp ends the work on the call, or keeps it from beginning. It reports false, and does nothing, if the call is at
+// the front, or on its way there.
+func (c *agentCall) giveUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.current() == atFront {
+		return false
+	}
 	c.given = true
 	if c.cancel != nil {
 		c.cancel()
 	}
+	return true
+}
+
+// send makes the call the front's and sends it there by f, then the cancellation that came meanwhile by after. It
+// reports false, and sends nothing, if the call was given up.
+func (c *agentCall) send(q *question, f func() error, after func([]byte) error) (bool, error) {
+	c.mu.Lock()
+	if c.given {
+		c.mu.Unlock()
+		return false, nil
+	}
+	c.cancel = nil
+	c.question = q
+	c.forwarding = true
+	c.state.Store(atFront)
+	c.mu.Unlock()
+	err := f()
+	c.mu.Lock()
+	c.forwarding = false
+	withdrawal := c.withdrawal
+	c.mu.Unlock()
+	if err == nil && withdrawal != nil {
+		err = after(withdrawal)
+	}
+	return true, err
+}
+
+// withdraw keeps a cancellation until the call that it names has been sent; false: it has been, or was never ours to
+// send, so that the cancellation may follow.
+func (c *agentCall) withdraw(line []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.forwarding {
+		return false
+	}
+	c.withdrawal = slices.Clone(line)
+	return true
 }
 
 // after arranges for f if nobody answers the call within d.

@@ -17,19 +17,17 @@ func (p *agentPump) cancelRequest(m *jsonrpc.Message) error {
 		p.log.Debug("the agent cancelled a request that is not open", "id", string(id))
 		return nil
 	}
-	switch c.current() {
-	case atFront:
-		return p.out.add(m.Raw)
-	case atGate:
-		c.giveUp()
-		p.answerError(c, cancelled(c))
-	case atHandler:
-		if c.safe {
-			c.giveUp()
-			p.answerError(c, cancelled(c))
-		}
+	if c.current() == atHandler && !c.safe {
+		return nil // it runs on and answers what happened
 	}
-	return nil
+	if c.giveUp() {
+		p.answerError(c, cancelled(c))
+		return nil
+	}
+	if c.withdraw(m.Raw) {
+		return nil
+	}
+	return p.out.add(m.Raw)
 }
 
 func cancelled(c *agentCall) *jsonrpc.Error {
@@ -43,16 +41,14 @@ func (l *Link) sessionCancelled(sessionID string) {
 		if c.sessionID != sessionID || c.method != acp.MethodRequestPermission {
 			continue
 		}
-		switch c.current() {
-		case atGate:
-			c.giveUp()
+		if c.giveUp() {
 			l.answerResult(c, acp.Cancelled())
-		case atFront:
-			c.after(cancelGrace, func() {
-				if l.answerResult(c, acp.Cancelled()) {
-					l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
-				}
-			})
+			continue
 		}
+		c.after(cancelGrace, func() {
+			if l.answerResult(c, acp.Cancelled()) {
+				l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
+			}
+		})
 	}
 }

@@ -172,16 +172,12 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		if p.display == nil || !display.Mentions(report) {
 			return p.out.add(m.Raw)
 		}
-		before, line := p.display.Pass(id, m.Raw, tc, "params", "update")
-		for _, b := range before {
-			if err := p.inject(b); err != nil {
-				return err
+		return p.display.Forward(id, m.Raw, tc, func(bufs ...[]byte) error {
+			if len(bufs) == 1 && &bufs[0][0] == &m.Raw[0] {
+				return p.out.add(bufs[0])
 			}
-		}
-		if len(line) > 0 && &line[0] == &m.Raw[0] {
-			return p.out.add(line)
-		}
-		return p.inject(line)
+			return p.inject(bufs...)
+		}, "params", "update")
 	case acp.UpdateCurrentMode:
 		if mode, ok := acp.String(acp.Get(m.Params, "update", "currentModeId")); ok {
 			p.opts.Book.Mode(string(m.SessionID), mode)
@@ -192,11 +188,11 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 }
 
 // inject writes a frame of our own in order.
-func (p *agentPump) inject(frame []byte) error {
+func (p *agentPump) inject(bufs ...[]byte) error {
 	if err := p.out.flush(); err != nil {
 		return err
 	}
-	return p.toFront.Forward(frame)
+	return p.toFront.Send(bufs...)
 }
 
 // response folds the answer to a request of the front's and forwards it. One without an id, or with an id that nobody

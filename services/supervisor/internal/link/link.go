@@ -187,8 +187,8 @@ func New(o Options) *Link {
 }
 
 // Run joins the two until one of them is gone or ctx ends, answers whatever is still open, and says why it ended. It
-// does not stop the agent. A read of the front that is under way when the agent goes stays behind until its stream
-// ends: nothing can interrupt it.
+// does not stop the agent. A read of the front, or a write to it, that is under way when the agent goes stays behind
+// until its stream ends: nothing can interrupt it.
 func (l *Link) Run(ctx context.Context) (Reason, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -233,22 +233,22 @@ func (l *Link) shutdown() {
 	for _, c := range l.frontCalls.Drain() {
 		c.stopTimer()
 	}
-	if l.display != nil {
-		l.display.Close()
-	}
-	flushed := make(chan struct{})
+	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take
+	settled := make(chan struct{})
 	go func() {
-		defer close(flushed)
+		defer close(settled)
+		if l.display != nil {
+			l.display.Close()
+		}
+		l.queue.wait()
+		_ = l.toAgent.Close()
 		_ = l.toFront.Close()
+		l.wg.Wait()
 	}()
 	select {
-	case <-flushed:
+	case <-settled:
 	case <-time.After(flushTimeout): // the front does not read; what it did not take is lost with it
 	}
-	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take, too
-	_ = l.toAgent.Close()
-	l.queue.wait()
-	l.wg.Wait()
 	l.opts.Book.CloseAll()
 }
 

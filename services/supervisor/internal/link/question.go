@@ -98,21 +98,13 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 // ask sends a question on to the front: the very bytes that came, unless it shows a terminal that the front must be
 // told of first.
 func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line []byte) {
-	c.mu.Lock()
-	given := c.given
-	c.cancel = nil
-	c.question = q
-	c.mu.Unlock()
-	if given {
-		return
-	}
-	c.state.Store(atFront)
-	bufs := [][]byte{line}
-	if l.display != nil && display.Mentions(q.request.ToolCall) {
-		before, out := l.display.Pass(c.sessionID, line, tc, "params", "toolCall")
-		bufs = append(before, out)
-	}
-	if err := l.toFront.Send(bufs...); err != nil {
+	_, err := c.send(q, func() error {
+		if l.display != nil && display.Mentions(q.request.ToolCall) {
+			return l.display.Forward(c.sessionID, line, tc, l.toFront.Send, "params", "toolCall")
+		}
+		return l.toFront.Send(line)
+	}, l.toFront.Forward)
+	if err != nil {
 		l.end(FrontGone, err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // route queues a request for its handler. What it is called with is settled here, in wire order.
@@ -153,6 +155,10 @@ func (l *Link) emptyForMissing(r *route.Route, c *agentCall, err error) bool {
 // handlerError turns a handler's error into the agent's.
 func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *agentCall) *jsonrpc.Error {
 	jerr := transcode.ErrorFrom(err, r.Handler)
+	if status.Code(err) == codes.Unavailable {
+		// What gRPC says of a broken connection is about sockets, which are none of the agent's business.
+		jerr.Message = fmt.Sprintf("%s: handler %s went away during the call, which may have been done or not: look before you try again", c.method, r.Handler)
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		jerr.Message = fmt.Sprintf("%s: handler %s did not answer within %v", c.method, r.Handler, callTimeout)
 	}
