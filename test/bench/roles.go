@@ -37,7 +37,7 @@ func role(name string, args []string) int {
 	return 0
 }
 
-// agent answers initialize and session/new, and does what a prompt says: "flood N", "read N PATH", "run N COMMAND".
+// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "read N PATH", "run N COMMAND".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for {
@@ -85,7 +85,9 @@ func turn(in *bufio.Reader, text string) ([]time.Duration, error) {
 	}
 	switch what {
 	case "flood":
-		return nil, flood(n)
+		return nil, flood(n, 1)
+	case "bulk":
+		return nil, flood(n, 200)
 	case "read":
 		return reads(in, n, rest)
 	case "run":
@@ -94,18 +96,18 @@ func turn(in *bufio.Reader, text string) ([]time.Duration, error) {
 	return nil, fmt.Errorf("no turn %q", what)
 }
 
-// flood writes n session updates of 300 bytes, many a write.
-func flood(n int) error {
+// flood writes n session updates of 300 bytes, so many a write: one, as agents do, or more than any does.
+func flood(n, aWrite int) error {
 	head := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
 	tail := `"}}}}` + "\n"
 	line := head + strings.Repeat("x", 300-len(head)-len(tail)) + tail
-	out := bufio.NewWriterSize(os.Stdout, 64<<10)
-	for range n {
-		if _, err := out.WriteString(line); err != nil {
+	chunk := []byte(strings.Repeat(line, aWrite))
+	for range n / aWrite {
+		if _, err := os.Stdout.Write(chunk); err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // call makes one request and waits for its answer, which is not decoded.

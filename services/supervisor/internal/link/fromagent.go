@@ -52,7 +52,7 @@ func (p *agentPump) tally() {
 	p.counted()
 }
 
-// count counts an update that changes nothing that is known of its session. Most updates in a row are of one session.
+// count counts an update. Most updates in a row are of one session.
 func (p *agentPump) count(session []byte) {
 	if !bytes.Equal(session, p.session) {
 		p.counted()
@@ -169,6 +169,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		report := acp.Get(m.Params, "update")
 		id := string(m.SessionID)
 		tc := p.opts.Book.ToolCall(id, report)
+		p.count(m.SessionID)
 		if p.display == nil || !display.Mentions(report) {
 			return p.out.add(m.Raw)
 		}
@@ -311,9 +312,8 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		switch acp.UpdateKind(m.Update) {
 		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
 			p.opts.Book.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
-		default:
-			p.count(m.SessionID)
 		}
+		p.count(m.SessionID)
 	case jsonrpc.KindRequest:
 		p.opts.Gate.Seen(string(m.Method))
 	}

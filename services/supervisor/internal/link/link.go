@@ -38,6 +38,8 @@ const (
 	cancelGrace = 5 * time.Second
 	// flushTimeout is how long a front that is about to be left may take for what is still to be written.
 	flushTimeout = 2 * time.Second
+	// endTimeout is how long an agent that has closed its output may take to end, so that its end can be told.
+	endTimeout = 3 * time.Second
 	// settleTimeout is how long an exit is held back for the front to see the last output.
 	settleTimeout = 5 * time.Second
 )
@@ -223,7 +225,7 @@ func (l *Link) end(r Reason, err error) {
 // shutdown answers what the agent left unanswered, ends what is under way and flushes what the front still takes.
 func (l *Link) shutdown() {
 	if l.reason == AgentGone {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 		how := l.opts.Agent.Ended(ctx)
 		cancel()
 		for _, c := range l.frontCalls.Drain() {
@@ -290,31 +292,4 @@ func (l *Link) refuseFront(id []byte, code int, message string) {
 	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
-}
-
-// run collects adjacent lines that go the same way, so that one write carries them.
-type run struct {
-	to    *jsonrpc.Writer
-	bytes []byte
-}
-
-func (r *run) add(line []byte) error {
-	joined, ok := jsonrpc.Span(r.bytes, line)
-	if !ok {
-		if err := r.flush(); err != nil {
-			return err
-		}
-		joined = line
-	}
-	r.bytes = joined
-	return nil
-}
-
-func (r *run) flush() error {
-	if len(r.bytes) == 0 {
-		return nil
-	}
-	b := r.bytes
-	r.bytes = nil
-	return r.to.Forward(b)
 }

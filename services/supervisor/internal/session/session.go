@@ -200,7 +200,7 @@ func (b *Book) Mode(sessionID, mode string) {
 	}
 }
 
-// Updated counts n session/update notifications that are not folded otherwise.
+// Updated counts n session/update notifications.
 func (b *Book) Updated(sessionID []byte, n uint64) {
 	b.mu.Lock()
 	if st := b.sessions[string(sessionID)]; st != nil {
@@ -221,7 +221,6 @@ func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 		tc.Merge(report)
 		return tc
 	}
-	st.updates++
 	tc := st.tools[id]
 	if tc == nil {
 		tc = &acp.ToolCall{ID: id}
