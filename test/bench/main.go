@@ -21,7 +21,7 @@ func main() {
 		os.Exit(role(os.Args[2], os.Args[3:]))
 	}
 	bin := flag.String("bin", "bin", "folder of the binaries")
-	rounds := flag.Int("rounds", 9, "interleaved rounds of each measurement")
+	rounds := flag.Int("rounds", 15, "interleaved rounds of each measurement")
 	only := flag.String("only", "", "comma-separated: forward, read, start, memory, terminal; default all")
 	flag.Parse()
 	dir, err := filepath.Abs(*bin)

@@ -14,80 +14,94 @@ import (
 	"github.com/creack/pty"
 )
 
-// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes.
-func (b *bench) forward() error {
-	const lines = 200_000
-	fast, err := startFront(b.dir, b.supervised("agent"))
-	if err != nil {
-		return err
-	}
-	defer fast.stop()
-	plain, err := startFront(b.dir, b.bare(append([]string{"copy"}, b.bare("agent")...)...))
-	if err != nil {
-		return err
-	}
-	defer plain.stop()
-	slow, err := startFront(b.dir, b.bare(append([]string{"reencode"}, b.bare("agent")...)...))
-	if err != nil {
-		return err
-	}
-	defer slow.stop()
-	for _, how := range []struct{ turn, title string }{
-		{"flood", "a line a write, as agents write"},
-		{"bulk", "200 lines a write"},
-	} {
-		rate := func(f *front, n, turns int) (float64, error) {
-			var took time.Duration
-			for range turns {
-				d, _, err := f.flood(fmt.Sprintf("%s %d", how.turn, n))
-				if err != nil {
-					return 0, err
-				}
-				took += d
-			}
-			return float64(n*turns) / took.Seconds(), nil
-		}
-		var ours, copies, reencoded []float64
-		for range b.rounds {
-			r, err := rate(plain, lines, 1)
+// instances is how often the processes are started anew within a measurement: how the system places them on its
+// processors is settled at their start, and changes what is measured.
+const instances = 5
+
+// warmUp is how long a fresh process works before it counts: its first second is not what a session is like.
+const warmUp = 1200 * time.Millisecond
+
+// trial is one way to do what is measured.
+type trial struct {
+	name  string
+	argv  []string
+	front *front
+}
+
+// interleave starts the trials anew so many times, lets each warm up, and plays rounds with each in turn.
+func (b *bench) interleave(trials []*trial, warm, round func(t *trial) error) error {
+	for range instances {
+		for _, t := range trials {
+			f, err := startFront(b.dir, t.argv)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", t.name, err)
 			}
-			copies = append(copies, r)
-			if r, err = rate(fast, lines, 1); err != nil {
-				return err
+			t.front = f
+			for started := time.Now(); time.Since(started) < warmUp; {
+				if err := warm(t); err != nil {
+					return fmt.Errorf("%s: %w", t.name, err)
+				}
 			}
-			ours = append(ours, r)
-			// Its queue holds 1,024 messages: so many turns of 200.
-			if r, err = rate(slow, 200, 25); err != nil {
-				return err
-			}
-			reencoded = append(reencoded, r)
 		}
-		fmt.Printf("\n| forwarding 300-byte updates, %s | lines/s | acphost is |\n|---|---|---|\n", how.title)
-		o := medianFloat(ours)
-		fmt.Printf("| acphost | %.0f | |\n", o)
-		fmt.Printf("| plain copy | %.0f | %.2f× |\n", medianFloat(copies), o/medianFloat(copies))
-		fmt.Printf("| decode and encode anew with coder/acp-go-sdk | %.0f | %.0f× |\n", medianFloat(reencoded), o/medianFloat(reencoded))
+		for range max(1, b.rounds/instances) {
+			for _, t := range trials {
+				if err := round(t); err != nil {
+					return fmt.Errorf("%s: %w", t.name, err)
+				}
+			}
+		}
+		for _, t := range trials {
+			t.front.stop()
+		}
 	}
 	return nil
 }
 
-// warmUp is how long reads are made before they count.
-const warmUp = 1500 * time.Millisecond
+// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes.
+func (b *bench) forward() error {
+	fast := &trial{name: "acphost", argv: b.supervised("agent")}
+	plain := &trial{name: "plain copy", argv: b.bare(append([]string{"copy"}, b.bare("agent")...)...)}
+	slow := &trial{name: "decode and encode anew with coder/acp-go-sdk", argv: b.bare(append([]string{"reencode"}, b.bare("agent")...)...)}
+	for _, how := range []struct{ turn, title string }{
+		{"flood", "a line a write, as agents write"},
+		{"bulk", "200 lines a write"},
+	} {
+		rates := map[*trial][]float64{}
+		play := func(t *trial, count bool) error {
+			lines, turns := 200_000, 1
+			if t == slow { // its queue holds 1,024 messages: so many turns of 200
+				lines, turns = 200, 25
+			}
+			var took time.Duration
+			for range turns {
+				d, _, err := t.front.flood(fmt.Sprintf("%s %d", how.turn, lines))
+				if err != nil {
+					return err
+				}
+				took += d
+			}
+			if count {
+				rates[t] = append(rates[t], float64(lines*turns)/took.Seconds())
+			}
+			return nil
+		}
+		if err := b.interleave([]*trial{fast, plain, slow},
+			func(t *trial) error { return play(t, false) }, func(t *trial) error { return play(t, true) }); err != nil {
+			return err
+		}
+		fmt.Printf("\n| forwarding 300-byte updates, %s | lines/s | acphost is |\n|---|---|---|\n", how.title)
+		ours := medianFloat(rates[fast])
+		fmt.Printf("| %s | %.0f | |\n", fast.name, ours)
+		fmt.Printf("| %s | %.0f | %.2f× |\n", plain.name, medianFloat(rates[plain]), ours/medianFloat(rates[plain]))
+		fmt.Printf("| %s | %.0f | %.0f× |\n", slow.name, medianFloat(rates[slow]), ours/medianFloat(rates[slow]))
+	}
+	return nil
+}
 
 // read compares a routed read with one by a client that opens the file itself.
 func (b *bench) read() error {
-	routed, err := startFront(b.dir, b.supervised("agent"))
-	if err != nil {
-		return err
-	}
-	defer routed.stop()
-	own, err := startFront(b.dir, b.bare(append([]string{"reencode"}, b.bare("agent")...)...))
-	if err != nil {
-		return err
-	}
-	defer own.stop()
+	routed := &trial{name: "acphost", argv: b.supervised("agent")}
+	own := &trial{name: "coder/acp-go-sdk", argv: b.bare(append([]string{"reencode"}, b.bare("agent")...)...)}
 	fmt.Printf("\n| fs/read_text_file, round trip | acphost + fsd | coder/acp-go-sdk in process | ratio |\n|---|---|---|---|\n")
 	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
 		path := filepath.Join(b.dir, fmt.Sprintf("file-%d", size))
@@ -95,30 +109,23 @@ func (b *bench) read() error {
 		if err := os.WriteFile(path, []byte(strings.Repeat(line, size/len(line)+1)[:size]), 0o600); err != nil {
 			return err
 		}
-		n := 100
+		n := 200
 		if size == 1<<20 {
 			n = 20
 		}
-		// The first seconds of a session are not what it is like: caches, and acphost's choice of processors.
-		for started := time.Now(); time.Since(started) < warmUp; {
-			for _, f := range []*front{routed, own} {
-				if _, err := f.prompt(fmt.Sprintf("read 1 %s", path)); err != nil {
-					return err
-				}
-			}
+		times := map[*trial][]time.Duration{}
+		if err := b.interleave([]*trial{routed, own}, func(t *trial) error {
+			_, err := t.front.prompt(fmt.Sprintf("read 1 %s", path))
+			return err
+		}, func(t *trial) error {
+			d, err := t.front.prompt(fmt.Sprintf("read %d %s", n, path))
+			times[t] = append(times[t], d...)
+			return err
+		}); err != nil {
+			return err
 		}
-		var ours, theirs []time.Duration
-		for range b.rounds {
-			for f, into := range map[*front]*[]time.Duration{routed: &ours, own: &theirs} {
-				times, err := f.prompt(fmt.Sprintf("read %d %s", n, path))
-				if err != nil {
-					return err
-				}
-				*into = append(*into, times...)
-			}
-		}
-		fmt.Printf("| %d KiB | %v | %v | %.2f× |\n", size>>10, median(ours), median(theirs),
-			float64(median(ours))/float64(median(theirs)))
+		ours, theirs := median(times[routed]), median(times[own])
+		fmt.Printf("| %d KiB | %v | %v | %.2f× |\n", size>>10, ours, theirs, float64(ours)/float64(theirs))
 	}
 	return nil
 }
