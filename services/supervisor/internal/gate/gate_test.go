@@ -128,12 +128,12 @@ func TestProtectedPathsHoldAsWrittenAndAsTheyLead(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := filepath.Join(dir, "own")
-	for _, d := range []string{own, filepath.Join(dir, "work"), filepath.Join(dir, "owner")} {
+	for _, d := range []string{own, filepath.Join(dir, "desk"), filepath.Join(dir, "owner")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(own, filepath.Join(dir, "work", "link")); err != nil {
+	if err := os.Symlink(own, filepath.Join(dir, "desk", "link")); err != nil {
 		t.Fatal(err)
 	}
 	g := gateWith(false, fails, own)
@@ -142,22 +142,22 @@ func TestProtectedPathsHoldAsWrittenAndAsTheyLead(t *testing.T) {
 		own + "/":                  true,
 		own + "/config.yaml":       true,
 		own + "/../own/new":        true,
-		dir + "/work/link":         true,
-		dir + "/work/link/new/one": true,
+		dir + "/desk/link":         true,
+		dir + "/desk/link/new/one": true,
 		dir + "/owner":             false,
-		dir + "/work/file":         false,
+		dir + "/desk/file":         false,
 		dir:                        false,
 	} {
 		if got := g.Protected(path); got != want {
 			t.Errorf("Protected(%q) = %v, want %v", path, got, want)
 		}
 	}
-	for text, want := range map[string]bool{"cat own/x": true, "cat " + own + "/x": true, "tool --file=" + own + "/x": true, "ls work": false} {
+	for text, want := range map[string]bool{"cat own/x": true, "cat " + own + "/x": true, "tool --file=" + own + "/x": true, "ls desk": false} {
 		words := map[string][]string{
 			"cat own/x":                 {"cat", "own/x"},
 			"cat " + own + "/x":         {"cat", own + "/x"},
 			"tool --file=" + own + "/x": {"tool", "--file=" + own + "/x"},
-			"ls work":                   {"ls", "work"},
+			"ls desk":                   {"ls", "desk"},
 		}[text]
 		c := &permissionv1.Command{Text: text, SubCommands: []*permissionv1.SubCommand{{Argv: words}}}
 		if got := g.ProtectedCommand(c, dir) != ""; got != want {
