@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -24,6 +25,14 @@ func (p *place) cli(t testing.TB, args ...string) (status int, stdout, stderr st
 		status = exit.ExitCode()
 	}
 	return status, out.String(), errs.String()
+}
+
+// shell runs a line as a person would, with tools in the PATH.
+func (p *place) shell(tools, variable, line string) (string, error) {
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir, cmd.Env = p.work, append(p.env(variable), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 func TestPsListsASupervisorForAsLongAsItRuns(t *testing.T) {

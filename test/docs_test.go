@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// documented returns the blocks of a language in a page.
+func documented(t *testing.T, page, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(m[1]))
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("%s shows no %s", page, language)
+	}
+	return blocks
+}
+
+// Every configuration that the documentation shows is one, and every rule file loads, its rules deciding as the text
+// around it says.
+func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	dir := filepath.Join(p.home, ".config", "acphost")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"my-fsd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "policy.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("version: 1\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, page := range []string{"README.md", "docs/operations.md", "docs/plugins.md"} {
+		for _, block := range documented(t, page, "yaml") {
+			if strings.Contains(block, "version: 1") { // a rule file
+				s := p.scene(t, p.config(t, "permission: {policy: "+p.file(t, "policy.yaml", block)+"}\n"))
+				s.finish()
+				continue
+			}
+			file := filepath.Join(dir, "shown.yaml")
+			if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if page == "docs/plugins.md" { // the handler that it tells how to write
+				if err := os.WriteFile(filepath.Join(dir, "echo"), nil, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if status, out, errs := p.cli(t, "config", "check", "--config", file); status != 0 {
+				t.Errorf("%s shows\n%s\nand acphost config check says\n%s%s", page, block, out, errs)
+			}
+		}
+	}
+}
+
+// The recipes for looking into a supervisor work as they stand.
+func TestTheDocumentedRecipesWork(t *testing.T) {
+	t.Parallel()
+	grpcurl := filepath.Join("..", ".tools", "bin", "grpcurl")
+	if _, err := os.Stat(grpcurl); err != nil {
+		t.Skipf("grpcurl is not installed (make test installs it): %v", err)
+	}
+	tools, err := filepath.Abs(filepath.Dir(grpcurl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t)
+	s := p.scene(t, nil)
+	_, listed, _ := p.cli(t, "ps", "--json")
+	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
+	if socket == nil {
+		t.Fatalf("acphost ps --json says %s", listed)
+	}
+	ran := 0
+	for _, page := range []string{"README.md", "docs/operations.md"} {
+		for _, block := range documented(t, page, "sh") {
+			for line := range strings.Lines(block) {
+				if !strings.HasPrefix(line, "grpcurl ") {
+					continue
+				}
+				ran++
+				if out, err := p.shell(tools, "S="+socket[1], strings.TrimSpace(line)); err != nil {
+					t.Errorf("%s: %s: %v\n%s", page, line, err, out)
+				}
+			}
+		}
+	}
+	if ran == 0 {
+		t.Error("no recipe was found")
+	}
+	s.finish()
+}
