@@ -160,9 +160,11 @@ type Handler struct {
 	// Optional, for address "unix:". The numeric id of the user that the sidecar must run as, where no tls is given; the
 	// kernel is asked, not the file.
 	// Absent: the supervisor's own.
-	Uid           *uint32 `protobuf:"varint,8,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Uid *uint32 `protobuf:"varint,8,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
+	// Optional, for permission handlers. How long one decision may take, in milliseconds, 1 to 5000. Default (0): 5000.
+	DecideTimeoutMs uint32 `protobuf:"varint,9,opt,name=decide_timeout_ms,json=decideTimeoutMs,proto3" json:"decide_timeout_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Handler) Reset() {
@@ -247,6 +249,13 @@ func (x *Handler) GetNoTls() bool {
 func (x *Handler) GetUid() uint32 {
 	if x != nil && x.Uid != nil {
 		return *x.Uid
+	}
+	return 0
+}
+
+func (x *Handler) GetDecideTimeoutMs() uint32 {
+	if x != nil {
+		return x.DecideTimeoutMs
 	}
 	return 0
 }
@@ -531,12 +540,41 @@ func (x *ExtraRoot) GetReadOnly() bool {
 	return false
 }
 
-// Permission says how questions are decided.
+// Permission says who decides what an agent may do, and what is kept of it. A list in its place is short for chain:
+// "permission: [./corp-policy, permd]".
 type Permission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The rule file for acphost's own permd: absolute, or relative to the configuration file. Default: none,
-	// and every question goes to the front.
-	Policy        string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Optional. The rule file for acphost's own permd: absolute, or relative to the configuration file; or the name of a
+	// ready policy: "ask", "workspace", "readonly" or "headless". Default: policy.yaml in the user's configuration folder
+	// for acphost, if it is there; else none, and every question goes to the front.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Optional. A policy of your own instead of permd: program and arguments, as in Handler.
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// Optional. A policy of your own instead of permd: the address of a sidecar, as in Handler.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// Optional. Several policies, all of which are asked; the strictest counts. In a list, a string stands for a command of
+	// that one word; "permd" is acphost's own.
+	Chain []*Handler `protobuf:"bytes,4,rep,name=chain,proto3" json:"chain,omitempty"`
+	// Optional. The administrator's rule file for permd, an absolute path. Default: /etc/acphost/policy.yaml, if it is
+	// there.
+	AdminPolicy string `protobuf:"bytes,5,opt,name=admin_policy,json=adminPolicy,proto3" json:"admin_policy,omitempty"`
+	// Optional. What a repository's own rule file (.acphost/policy.yaml below a session's root) counts for: "tighten": it
+	// may only make permd's policy stricter, unless it is trusted; "ignore". Default (empty): "tighten".
+	WorkspacePolicy string `protobuf:"bytes,6,opt,name=workspace_policy,json=workspacePolicy,proto3" json:"workspace_policy,omitempty"`
+	// Optional. The methods that are decided when an agent calls them (door two), beside the questions that it asks: whole
+	// ("fs/write_text_file", "_acme.com/x") or as a namespace ("fs/*"). Default: "fs/*", "terminal/create",
+	// "terminal/run". Without a policy they are counted only.
+	Gate []string `protobuf:"bytes,7,rep,name=gate,proto3" json:"gate,omitempty"`
+	// Optional. How long a question waits where nobody is there to answer it, in seconds, 1 to 86400; then the policy's
+	// "unattended" counts. A person at the front is waited for without limit. Default (0): 120.
+	TimeoutSeconds uint32 `protobuf:"varint,8,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	// Optional. What happens when an agent has done what the policy denies, without asking: "report", or "cancel" to end
+	// the turn as well. Default (empty): "report".
+	OnUnasked string `protobuf:"bytes,9,opt,name=on_unasked,json=onUnasked,proto3" json:"on_unasked,omitempty"`
+	// Optional. Remembered answers.
+	Grants *Grants `protobuf:"bytes,10,opt,name=grants,proto3" json:"grants,omitempty"`
+	// Optional. The record of decisions.
+	Audit         *Audit `protobuf:"bytes,11,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +616,242 @@ func (x *Permission) GetPolicy() string {
 	return ""
 }
 
+func (x *Permission) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *Permission) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Permission) GetChain() []*Handler {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *Permission) GetAdminPolicy() string {
+	if x != nil {
+		return x.AdminPolicy
+	}
+	return ""
+}
+
+func (x *Permission) GetWorkspacePolicy() string {
+	if x != nil {
+		return x.WorkspacePolicy
+	}
+	return ""
+}
+
+func (x *Permission) GetGate() []string {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+func (x *Permission) GetTimeoutSeconds() uint32 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *Permission) GetOnUnasked() string {
+	if x != nil {
+		return x.OnUnasked
+	}
+	return ""
+}
+
+func (x *Permission) GetGrants() *Grants {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *Permission) GetAudit() *Audit {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// Grants says where remembered answers are kept.
+type Grants struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Remember no answers: every question is asked. Default: false.
+	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Optional. The file, an absolute path. Default: grants.jsonl in the user's state folder for acphost.
+	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	// Optional. How long an answer that outlives its session is remembered, in days, 1 to 3650. Default (0): 90.
+	Days          uint32 `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grants) Reset() {
+	*x = Grants{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grants) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grants) ProtoMessage() {}
+
+func (x *Grants) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grants.ProtoReflect.Descriptor instead.
+func (*Grants) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Grants) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Grants) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Grants) GetDays() uint32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
+}
+
+// Audit says where decisions are recorded. Only those of a policy are.
+type Audit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Record nothing. Default: false.
+	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Optional. The file, an absolute path. Default: audit.jsonl in the user's state folder for acphost.
+	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	// Optional. The size in bytes at which the file is put aside and begun anew, 65536 and over.
+	// Default (0): 16777216 (16 MiB).
+	MaxBytes uint64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Optional. How many files that were put aside are kept, 1 to 1000. Default (0): 8.
+	Keep uint32 `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Optional. Send records to the system's log too. Default: false.
+	Syslog bool `protobuf:"varint,5,opt,name=syslog,proto3" json:"syslog,omitempty"`
+	// Optional. Write records to standard error too. Default: false.
+	Stderr bool `protobuf:"varint,6,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	// Optional. What happens to an action that is allowed and whose record cannot be written: "deny", or "allow" after an
+	// error in the log. Default (empty): "deny".
+	OnFailure     string `protobuf:"bytes,7,opt,name=on_failure,json=onFailure,proto3" json:"on_failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Audit) Reset() {
+	*x = Audit{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Audit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Audit) ProtoMessage() {}
+
+func (x *Audit) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Audit.ProtoReflect.Descriptor instead.
+func (*Audit) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Audit) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Audit) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Audit) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *Audit) GetKeep() uint32 {
+	if x != nil {
+		return x.Keep
+	}
+	return 0
+}
+
+func (x *Audit) GetSyslog() bool {
+	if x != nil {
+		return x.Syslog
+	}
+	return false
+}
+
+func (x *Audit) GetStderr() bool {
+	if x != nil {
+		return x.Stderr
+	}
+	return false
+}
+
+func (x *Audit) GetOnFailure() string {
+	if x != nil {
+		return x.OnFailure
+	}
+	return ""
+}
+
 // Limits bound what is taken. 0 stands for the default everywhere.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -596,7 +870,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +882,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +895,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Limits) GetMaxMessageBytes() uint64 {
@@ -665,7 +939,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +951,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +964,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Log) GetLevel() string {
@@ -721,7 +995,7 @@ type Admin struct {
 
 func (x *Admin) Reset() {
 	*x = Admin{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +1007,7 @@ func (x *Admin) String() string {
 func (*Admin) ProtoMessage() {}
 
 func (x *Admin) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +1020,7 @@ func (x *Admin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admin.ProtoReflect.Descriptor instead.
 func (*Admin) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Admin) GetDisabled() bool {
@@ -784,7 +1058,7 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x03\n" +
 	"\aHandler\x12\x18\n" +
 	"\acommand\x18\x01 \x03(\tR\acommand\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -793,7 +1067,8 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\bsettings\x18\x05 \x01(\v2\x17.google.protobuf.StructR\bsettings\x12(\n" +
 	"\x03tls\x18\x06 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\x12\x15\n" +
 	"\x06no_tls\x18\a \x01(\bR\x05noTls\x12\x15\n" +
-	"\x03uid\x18\b \x01(\rH\x00R\x03uid\x88\x01\x01\x1a6\n" +
+	"\x03uid\x18\b \x01(\rH\x00R\x03uid\x88\x01\x01\x12*\n" +
+	"\x11decide_timeout_ms\x18\t \x01(\rR\x0fdecideTimeoutMs\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
@@ -818,10 +1093,35 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\fstale_writes\x18\x02 \x01(\tR\vstaleWrites\"<\n" +
 	"\tExtraRoot\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
-	"\tread_only\x18\x02 \x01(\bR\breadOnly\"$\n" +
+	"\tread_only\x18\x02 \x01(\bR\breadOnly\"\x97\x03\n" +
 	"\n" +
 	"Permission\x12\x16\n" +
-	"\x06policy\x18\x01 \x01(\tR\x06policy\"\xc6\x01\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x120\n" +
+	"\x05chain\x18\x04 \x03(\v2\x1a.acphost.config.v1.HandlerR\x05chain\x12!\n" +
+	"\fadmin_policy\x18\x05 \x01(\tR\vadminPolicy\x12)\n" +
+	"\x10workspace_policy\x18\x06 \x01(\tR\x0fworkspacePolicy\x12\x12\n" +
+	"\x04gate\x18\a \x03(\tR\x04gate\x12'\n" +
+	"\x0ftimeout_seconds\x18\b \x01(\rR\x0etimeoutSeconds\x12\x1d\n" +
+	"\n" +
+	"on_unasked\x18\t \x01(\tR\tonUnasked\x121\n" +
+	"\x06grants\x18\n" +
+	" \x01(\v2\x19.acphost.config.v1.GrantsR\x06grants\x12.\n" +
+	"\x05audit\x18\v \x01(\v2\x18.acphost.config.v1.AuditR\x05audit\"L\n" +
+	"\x06Grants\x12\x1a\n" +
+	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
+	"\x04days\x18\x03 \x01(\rR\x04days\"\xb7\x01\n" +
+	"\x05Audit\x12\x1a\n" +
+	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x1b\n" +
+	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\x12\x12\n" +
+	"\x04keep\x18\x04 \x01(\rR\x04keep\x12\x16\n" +
+	"\x06syslog\x18\x05 \x01(\bR\x06syslog\x12\x16\n" +
+	"\x06stderr\x18\x06 \x01(\bR\x06stderr\x12\x1d\n" +
+	"\n" +
+	"on_failure\x18\a \x01(\tR\tonFailure\"\xc6\x01\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x04R\x0fmaxMessageBytes\x12.\n" +
 	"\x13max_queued_requests\x18\x02 \x01(\rR\x11maxQueuedRequests\x12(\n" +
@@ -846,7 +1146,7 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
@@ -855,33 +1155,38 @@ var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Workspace)(nil),       // 4: acphost.config.v1.Workspace
 	(*ExtraRoot)(nil),       // 5: acphost.config.v1.ExtraRoot
 	(*Permission)(nil),      // 6: acphost.config.v1.Permission
-	(*Limits)(nil),          // 7: acphost.config.v1.Limits
-	(*Log)(nil),             // 8: acphost.config.v1.Log
-	(*Admin)(nil),           // 9: acphost.config.v1.Admin
-	nil,                     // 10: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 11: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 12: acphost.config.v1.Handler.EnvEntry
-	(*structpb.Struct)(nil), // 13: google.protobuf.Struct
+	(*Grants)(nil),          // 7: acphost.config.v1.Grants
+	(*Audit)(nil),           // 8: acphost.config.v1.Audit
+	(*Limits)(nil),          // 9: acphost.config.v1.Limits
+	(*Log)(nil),             // 10: acphost.config.v1.Log
+	(*Admin)(nil),           // 11: acphost.config.v1.Admin
+	nil,                     // 12: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 13: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 14: acphost.config.v1.Handler.EnvEntry
+	(*structpb.Struct)(nil), // 15: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	10, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	11, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	12, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	13, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
 	3,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
 	4,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
 	6,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
-	7,  // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
-	8,  // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
-	9,  // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	12, // 8: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	13, // 9: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	9,  // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
+	10, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
+	11, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
+	14, // 8: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	15, // 9: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
 	2,  // 10: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
 	5,  // 11: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
-	1,  // 12: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	1,  // 12: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
+	7,  // 13: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
+	8,  // 14: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
+	1,  // 15: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -896,7 +1201,7 @@ func file_acphost_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

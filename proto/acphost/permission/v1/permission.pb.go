@@ -245,7 +245,10 @@ type DecideResponse struct {
 	// Optional. For "ask": a remembered answer may stand for a person's. Default: false.
 	Grantable bool `protobuf:"varint,4,opt,name=grantable,proto3" json:"grantable,omitempty"`
 	// Optional. The digest of the policy that decided, "sha256:" and lower-case hexadecimal.
-	PolicyDigest  string `protobuf:"bytes,5,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
+	PolicyDigest string `protobuf:"bytes,5,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
+	// Optional. For "ask": what counts when nobody is there to answer, VERDICT_ALLOW or VERDICT_DENY.
+	// Default (VERDICT_UNSPECIFIED): deny.
+	Unattended    Verdict `protobuf:"varint,6,opt,name=unattended,proto3,enum=acphost.permission.v1.Verdict" json:"unattended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,11 +318,18 @@ func (x *DecideResponse) GetPolicyDigest() string {
 	return ""
 }
 
+func (x *DecideResponse) GetUnattended() Verdict {
+	if x != nil {
+		return x.Unattended
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
 // Action is what an agent is about to do, normalised: one form for every agent and both doors.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. What kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
-	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "unknown", or the method of an
+	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "elicitation", "unknown", or the method of an
 	// extension ("_acme.com/x").
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Required. The agent's configured name.
@@ -346,7 +356,12 @@ type Action struct {
 	// depends on command or paths.
 	Unparsed string `protobuf:"bytes,12,opt,name=unparsed,proto3" json:"unparsed,omitempty"`
 	// Optional. The JSON-RPC method, for door DOOR_CALL.
-	Method        string `protobuf:"bytes,13,opt,name=method,proto3" json:"method,omitempty"`
+	Method string `protobuf:"bytes,13,opt,name=method,proto3" json:"method,omitempty"`
+	// Optional. Where each of roots really leads, in their order, "" for one that is not known. Absent: none is known.
+	ResolvedRoots []string `protobuf:"bytes,14,rep,name=resolved_roots,json=resolvedRoots,proto3" json:"resolved_roots,omitempty"`
+	// Optional. What is asked about was done already, without asking. A verdict then changes nothing that was done; it is
+	// reported. Default: false.
+	Done          bool `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,6 +487,20 @@ func (x *Action) GetMethod() string {
 	return ""
 }
 
+func (x *Action) GetResolvedRoots() []string {
+	if x != nil {
+		return x.ResolvedRoots
+	}
+	return nil
+}
+
+func (x *Action) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 // Command is a command line and what it consists of.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -570,12 +599,21 @@ type SubCommand struct {
 	Argv []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
 	// Optional. Files that are redirected to or from.
 	Redirections []*Redirection `protobuf:"bytes,2,rep,name=redirections,proto3" json:"redirections,omitempty"`
-	// Optional. Some part of argv is only known when it runs: a variable, a substitution, a glob. Default: false.
+	// Optional. Some part of argv is only known when it runs: a variable, a substitution, a glob; or the program's name
+	// was given another meaning in the same line by a function or an alias. Default: false.
 	Dynamic bool `protobuf:"varint,3,opt,name=dynamic,proto3" json:"dynamic,omitempty"`
 	// Optional. Assignments before the command, each "NAME=VALUE".
 	Assignments []string `protobuf:"bytes,4,rep,name=assignments,proto3" json:"assignments,omitempty"`
 	// Optional. The wrappers that it was unwrapped from, outermost first: "sudo", "sh -c".
-	Wrappers      []string `protobuf:"bytes,5,rep,name=wrappers,proto3" json:"wrappers,omitempty"`
+	Wrappers []string `protobuf:"bytes,5,rep,name=wrappers,proto3" json:"wrappers,omitempty"`
+	// Optional. The positions in argv, from 0 and rising, of the words that are only known when it runs. Empty with
+	// dynamic: any of them may be.
+	DynamicWords []uint32 `protobuf:"varint,6,rep,packed,name=dynamic_words,json=dynamicWords,proto3" json:"dynamic_words,omitempty"`
+	// Optional. The directory that it runs in, where the line changes it ("cd /tmp && rm x", "git -C /tmp status"):
+	// absolute, or relative to the command's cwd. Empty: the command's own.
+	Cwd string `protobuf:"bytes,7,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	// Optional. The line changes the directory to one that is not known. Default: false.
+	CwdUnknown    bool `protobuf:"varint,8,opt,name=cwd_unknown,json=cwdUnknown,proto3" json:"cwd_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -643,6 +681,27 @@ func (x *SubCommand) GetWrappers() []string {
 		return x.Wrappers
 	}
 	return nil
+}
+
+func (x *SubCommand) GetDynamicWords() []uint32 {
+	if x != nil {
+		return x.DynamicWords
+	}
+	return nil
+}
+
+func (x *SubCommand) GetCwd() string {
+	if x != nil {
+		return x.Cwd
+	}
+	return ""
+}
+
+func (x *SubCommand) GetCwdUnknown() bool {
+	if x != nil {
+		return x.CwdUnknown
+	}
+	return false
 }
 
 // Redirection is a file that a command reads or writes through its shell.
@@ -911,236 +970,22 @@ func (*AnsweredResponse) Descriptor() ([]byte, []int) {
 	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
 }
 
-// Policy is a rule file: YAML in the shape of this message. Of the rules that match an action the strictest counts,
-// deny before ask before allow, whatever their order. No rule matches: ask.
-type Policy struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The version of the format: 1.
-	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Optional. What must not be done.
-	Deny []*Rule `protobuf:"bytes,2,rep,name=deny,proto3" json:"deny,omitempty"`
-	// Optional. What a person is asked about.
-	Ask []*Rule `protobuf:"bytes,3,rep,name=ask,proto3" json:"ask,omitempty"`
-	// Optional. What may be done.
-	Allow         []*Rule `protobuf:"bytes,4,rep,name=allow,proto3" json:"allow,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Policy) Reset() {
-	*x = Policy{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Policy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Policy) ProtoMessage() {}
-
-func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
-func (*Policy) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *Policy) GetVersion() uint32 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *Policy) GetDeny() []*Rule {
-	if x != nil {
-		return x.Deny
-	}
-	return nil
-}
-
-func (x *Policy) GetAsk() []*Rule {
-	if x != nil {
-		return x.Ask
-	}
-	return nil
-}
-
-func (x *Policy) GetAllow() []*Rule {
-	if x != nil {
-		return x.Allow
-	}
-	return nil
-}
-
-// Rule matches actions. Every condition that is given must hold; at least one of on, path and command is given.
-type Rule struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. A name, unique in the file, 1 to 128 characters.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Optional. Action kinds; any of them. "*" stands for any characters but a dot: "fs.*". Empty: any kind.
-	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
-	// Optional. Globs in the manner of doublestar ("**" crosses directories), absolute or with ${root}, ~ or "**/" in
-	// front. An allow rule with path alone never matches an action that runs a command. Deny and ask rules see through
-	// case, Unicode's composed forms and invisible characters.
-	// An allow rule matches if every path of the action, as asked and as resolved, matches one of them; a deny or ask
-	// rule if any path, in either spelling, matches one. Empty: any path, or none.
-	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
-	// Optional. Prefixes of argv, each a list of tokens separated by spaces; "*" stands for any one token. An allow rule
-	// matches if every sub-command matches one of them and nothing is dynamic, redirected to a file or assigned; a deny
-	// or ask rule if any sub-command matches one. Empty: any command, or none.
-	Command []string `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
-	// Optional. Why, for a person and for the agent.
-	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Optional, for ask rules. A remembered answer must not stand for a person's. Default: false.
-	NotGrantable  bool `protobuf:"varint,6,opt,name=not_grantable,json=notGrantable,proto3" json:"not_grantable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Rule) Reset() {
-	*x = Rule{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Rule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Rule) ProtoMessage() {}
-
-func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rule.ProtoReflect.Descriptor instead.
-func (*Rule) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *Rule) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Rule) GetOn() []string {
-	if x != nil {
-		return x.On
-	}
-	return nil
-}
-
-func (x *Rule) GetPath() []string {
-	if x != nil {
-		return x.Path
-	}
-	return nil
-}
-
-func (x *Rule) GetCommand() []string {
-	if x != nil {
-		return x.Command
-	}
-	return nil
-}
-
-func (x *Rule) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Rule) GetNotGrantable() bool {
-	if x != nil {
-		return x.NotGrantable
-	}
-	return false
-}
-
-// Settings are what the configuration's entry "permission" may hold under settings for acphost's own permd.
-type Settings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The rule file, an absolute path. Empty: no policy, every question goes to the front.
-	Policy        string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Settings) Reset() {
-	*x = Settings{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Settings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Settings) ProtoMessage() {}
-
-func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Settings.ProtoReflect.Descriptor instead.
-func (*Settings) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Settings) GetPolicy() string {
-	if x != nil {
-		return x.Policy
-	}
-	return ""
-}
-
 var File_acphost_permission_v1_permission_proto protoreflect.FileDescriptor
 
 const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\n" +
 	"&acphost/permission/v1/permission.proto\x12\x15acphost.permission.v1\"F\n" +
 	"\rDecideRequest\x125\n" +
-	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\"\xb9\x01\n" +
+	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\"\xf9\x01\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\tgrantable\x18\x04 \x01(\bR\tgrantable\x12#\n" +
-	"\rpolicy_digest\x18\x05 \x01(\tR\fpolicyDigest\"\xa8\x03\n" +
+	"\rpolicy_digest\x18\x05 \x01(\tR\fpolicyDigest\x12>\n" +
+	"\n" +
+	"unattended\x18\x06 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\n" +
+	"unattended\"\xe3\x03\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1157,21 +1002,27 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	" \x03(\tR\x05roots\x12\x1b\n" +
 	"\traw_input\x18\v \x01(\tR\brawInput\x12\x1a\n" +
 	"\bunparsed\x18\f \x01(\tR\bunparsed\x12\x16\n" +
-	"\x06method\x18\r \x01(\tR\x06method\"\xb7\x01\n" +
+	"\x06method\x18\r \x01(\tR\x06method\x12%\n" +
+	"\x0eresolved_roots\x18\x0e \x03(\tR\rresolvedRoots\x12\x12\n" +
+	"\x04done\x18\x0f \x01(\bR\x04done\"\xb7\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12D\n" +
 	"\fsub_commands\x18\x03 \x03(\v2!.acphost.permission.v1.SubCommandR\vsubCommands\x12\x10\n" +
 	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x12\x10\n" +
 	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
-	"\bunparsed\x18\x06 \x01(\tR\bunparsed\"\xc0\x01\n" +
+	"\bunparsed\x18\x06 \x01(\tR\bunparsed\"\x98\x02\n" +
 	"\n" +
 	"SubCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12F\n" +
 	"\fredirections\x18\x02 \x03(\v2\".acphost.permission.v1.RedirectionR\fredirections\x12\x18\n" +
 	"\adynamic\x18\x03 \x01(\bR\adynamic\x12 \n" +
 	"\vassignments\x18\x04 \x03(\tR\vassignments\x12\x1a\n" +
-	"\bwrappers\x18\x05 \x03(\tR\bwrappers\"|\n" +
+	"\bwrappers\x18\x05 \x03(\tR\bwrappers\x12#\n" +
+	"\rdynamic_words\x18\x06 \x03(\rR\fdynamicWords\x12\x10\n" +
+	"\x03cwd\x18\a \x01(\tR\x03cwd\x12\x1f\n" +
+	"\vcwd_unknown\x18\b \x01(\bR\n" +
+	"cwdUnknown\"|\n" +
 	"\vRedirection\x12\x1a\n" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
@@ -1190,21 +1041,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\tR\aoutcome\x12\x1f\n" +
 	"\vanswered_by\x18\x04 \x01(\tR\n" +
 	"answeredBy\"\x12\n" +
-	"\x10AnsweredResponse\"\xb5\x01\n" +
-	"\x06Policy\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\rR\aversion\x12/\n" +
-	"\x04deny\x18\x02 \x03(\v2\x1b.acphost.permission.v1.RuleR\x04deny\x12-\n" +
-	"\x03ask\x18\x03 \x03(\v2\x1b.acphost.permission.v1.RuleR\x03ask\x121\n" +
-	"\x05allow\x18\x04 \x03(\v2\x1b.acphost.permission.v1.RuleR\x05allow\"\x91\x01\n" +
-	"\x04Rule\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
-	"\x02on\x18\x02 \x03(\tR\x02on\x12\x12\n" +
-	"\x04path\x18\x03 \x03(\tR\x04path\x12\x18\n" +
-	"\acommand\x18\x04 \x03(\tR\acommand\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\x12#\n" +
-	"\rnot_grantable\x18\x06 \x01(\bR\fnotGrantable\"\"\n" +
-	"\bSettings\x12\x16\n" +
-	"\x06policy\x18\x01 \x01(\tR\x06policy*X\n" +
+	"\x10AnsweredResponse*X\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVERDICT_ALLOW\x10\x01\x12\x10\n" +
@@ -1235,7 +1072,7 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
@@ -1249,33 +1086,28 @@ var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(*PathAccess)(nil),       // 9: acphost.permission.v1.PathAccess
 	(*AnsweredRequest)(nil),  // 10: acphost.permission.v1.AnsweredRequest
 	(*AnsweredResponse)(nil), // 11: acphost.permission.v1.AnsweredResponse
-	(*Policy)(nil),           // 12: acphost.permission.v1.Policy
-	(*Rule)(nil),             // 13: acphost.permission.v1.Rule
-	(*Settings)(nil),         // 14: acphost.permission.v1.Settings
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	5,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
 	0,  // 1: acphost.permission.v1.DecideResponse.verdict:type_name -> acphost.permission.v1.Verdict
-	1,  // 2: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
-	6,  // 3: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	9,  // 4: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
-	7,  // 5: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	8,  // 6: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	2,  // 7: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	5,  // 8: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 9: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	13, // 10: acphost.permission.v1.Policy.deny:type_name -> acphost.permission.v1.Rule
-	13, // 11: acphost.permission.v1.Policy.ask:type_name -> acphost.permission.v1.Rule
-	13, // 12: acphost.permission.v1.Policy.allow:type_name -> acphost.permission.v1.Rule
-	3,  // 13: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	10, // 14: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 15: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	11, // 16: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	0,  // 2: acphost.permission.v1.DecideResponse.unattended:type_name -> acphost.permission.v1.Verdict
+	1,  // 3: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
+	6,  // 4: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
+	9,  // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	7,  // 6: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
+	8,  // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	2,  // 8: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	5,  // 9: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	4,  // 10: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	3,  // 11: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	10, // 12: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	4,  // 13: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	11, // 14: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	13, // [13:15] is the sub-list for method output_type
+	11, // [11:13] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1289,7 +1121,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

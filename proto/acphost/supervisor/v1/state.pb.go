@@ -562,7 +562,22 @@ type GateCounters struct {
 	// Required. Gated calls that were seen, by kind of action: "fs.read".
 	Observed map[string]uint64 `protobuf:"bytes,5,rep,name=observed,proto3" json:"observed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Required. Calls and questions refused because they touched acphost's own files.
-	Protected     uint64 `protobuf:"varint,6,opt,name=protected,proto3" json:"protected,omitempty"`
+	Protected uint64 `protobuf:"varint,6,opt,name=protected,proto3" json:"protected,omitempty"`
+	// Required. Gated calls that were allowed, by the policy, a grant, an earlier answer or a person.
+	CallsAllowed uint64 `protobuf:"varint,7,opt,name=calls_allowed,json=callsAllowed,proto3" json:"calls_allowed,omitempty"`
+	// Required. Gated calls that were denied, by any of these.
+	CallsDenied uint64 `protobuf:"varint,8,opt,name=calls_denied,json=callsDenied,proto3" json:"calls_denied,omitempty"`
+	// Required. Gated calls that a person was asked about.
+	CallsAsked uint64 `protobuf:"varint,9,opt,name=calls_asked,json=callsAsked,proto3" json:"calls_asked,omitempty"`
+	// Required. Actions that an agent reported as done without a decision at either door, by what the policy says of
+	// them: "allow", "ask", "deny".
+	Unasked map[string]uint64 `protobuf:"bytes,10,rep,name=unasked,proto3" json:"unasked,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Required. Actions that were refused and that the agent reported as done all the same.
+	NotPrevented uint64 `protobuf:"varint,11,opt,name=not_prevented,json=notPrevented,proto3" json:"not_prevented,omitempty"`
+	// Required. Questions that wait for a person now.
+	OpenQuestions uint32 `protobuf:"varint,12,opt,name=open_questions,json=openQuestions,proto3" json:"open_questions,omitempty"`
+	// Required. Decisions that could not be recorded.
+	Unrecorded    uint64 `protobuf:"varint,13,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,6 +650,55 @@ func (x *GateCounters) GetObserved() map[string]uint64 {
 func (x *GateCounters) GetProtected() uint64 {
 	if x != nil {
 		return x.Protected
+	}
+	return 0
+}
+
+func (x *GateCounters) GetCallsAllowed() uint64 {
+	if x != nil {
+		return x.CallsAllowed
+	}
+	return 0
+}
+
+func (x *GateCounters) GetCallsDenied() uint64 {
+	if x != nil {
+		return x.CallsDenied
+	}
+	return 0
+}
+
+func (x *GateCounters) GetCallsAsked() uint64 {
+	if x != nil {
+		return x.CallsAsked
+	}
+	return 0
+}
+
+func (x *GateCounters) GetUnasked() map[string]uint64 {
+	if x != nil {
+		return x.Unasked
+	}
+	return nil
+}
+
+func (x *GateCounters) GetNotPrevented() uint64 {
+	if x != nil {
+		return x.NotPrevented
+	}
+	return 0
+}
+
+func (x *GateCounters) GetOpenQuestions() uint32 {
+	if x != nil {
+		return x.OpenQuestions
+	}
+	return 0
+}
+
+func (x *GateCounters) GetUnrecorded() uint64 {
+	if x != nil {
+		return x.Unrecorded
 	}
 	return 0
 }
@@ -1570,11 +1634,94 @@ func (x *Terminal) GetOutputBytes() uint64 {
 	return 0
 }
 
+// ListGrantsRequest is empty.
+type ListGrantsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGrantsRequest) Reset() {
+	*x = ListGrantsRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGrantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGrantsRequest) ProtoMessage() {}
+
+func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
+func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
+}
+
+// ListGrantsResponse holds the grants.
+type ListGrantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The grants.
+	Grants        []*Grant `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGrantsResponse) Reset() {
+	*x = ListGrantsResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGrantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGrantsResponse) ProtoMessage() {}
+
+func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
+func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListGrantsResponse) GetGrants() []*Grant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
 var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
-	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
 	"\x10GetStatusRequest\"\xc1\x03\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
@@ -1621,15 +1768,29 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"frontBytes\x12'\n" +
 	"\x0frouted_requests\x18\x05 \x01(\x04R\x0eroutedRequests\x12)\n" +
 	"\x10pending_requests\x18\x06 \x01(\x04R\x0fpendingRequests\x12)\n" +
-	"\x10refused_messages\x18\a \x01(\x04R\x0frefusedMessages\"\xa6\x02\n" +
+	"\x10refused_messages\x18\a \x01(\x04R\x0frefusedMessages\"\x83\x05\n" +
 	"\fGateCounters\x12\x1c\n" +
 	"\tquestions\x18\x01 \x01(\x04R\tquestions\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\x04R\aallowed\x12\x16\n" +
 	"\x06denied\x18\x03 \x01(\x04R\x06denied\x12\x1c\n" +
 	"\tforwarded\x18\x04 \x01(\x04R\tforwarded\x12M\n" +
 	"\bobserved\x18\x05 \x03(\v21.acphost.supervisor.v1.GateCounters.ObservedEntryR\bobserved\x12\x1c\n" +
-	"\tprotected\x18\x06 \x01(\x04R\tprotected\x1a;\n" +
+	"\tprotected\x18\x06 \x01(\x04R\tprotected\x12#\n" +
+	"\rcalls_allowed\x18\a \x01(\x04R\fcallsAllowed\x12!\n" +
+	"\fcalls_denied\x18\b \x01(\x04R\vcallsDenied\x12\x1f\n" +
+	"\vcalls_asked\x18\t \x01(\x04R\n" +
+	"callsAsked\x12J\n" +
+	"\aunasked\x18\n" +
+	" \x03(\v20.acphost.supervisor.v1.GateCounters.UnaskedEntryR\aunasked\x12#\n" +
+	"\rnot_prevented\x18\v \x01(\x04R\fnotPrevented\x12%\n" +
+	"\x0eopen_questions\x18\f \x01(\rR\ropenQuestions\x12\x1e\n" +
+	"\n" +
+	"unrecorded\x18\r \x01(\x04R\n" +
+	"unrecorded\x1a;\n" +
 	"\rObservedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a:\n" +
+	"\fUnaskedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x15\n" +
 	"\x13ListHandlersRequest\"X\n" +
@@ -1708,7 +1869,10 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\arunning\x18\b \x01(\bR\arunning\x12!\n" +
 	"\foutput_bytes\x18\t \x01(\x04R\voutputBytesB\f\n" +
 	"\n" +
-	"_exit_code*\xce\x01\n" +
+	"_exit_code\"\x13\n" +
+	"\x11ListGrantsRequest\"J\n" +
+	"\x12ListGrantsResponse\x124\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.acphost.supervisor.v1.GrantR\x06grants*\xce\x01\n" +
 	"\fHandlerState\x12\x1d\n" +
 	"\x19HANDLER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HANDLER_STATE_STARTING\x10\x01\x12\x17\n" +
@@ -1716,14 +1880,16 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x15HANDLER_STATE_BACKOFF\x10\x03\x12\x18\n" +
 	"\x14HANDLER_STATE_FAILED\x10\x04\x12\x1a\n" +
 	"\x16HANDLER_STATE_STOPPING\x10\x05\x12\x19\n" +
-	"\x15HANDLER_STATE_STOPPED\x10\x062\xb2\x04\n" +
+	"\x15HANDLER_STATE_STOPPED\x10\x062\x9a\x05\n" +
 	"\x16SupervisorStateService\x12c\n" +
 	"\tGetStatus\x12'.acphost.supervisor.v1.GetStatusRequest\x1a(.acphost.supervisor.v1.GetStatusResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListHandlers\x12*.acphost.supervisor.v1.ListHandlersRequest\x1a+.acphost.supervisor.v1.ListHandlersResponse\"\x03\x90\x02\x01\x12f\n" +
 	"\n" +
 	"ListRoutes\x12(.acphost.supervisor.v1.ListRoutesRequest\x1a).acphost.supervisor.v1.ListRoutesResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListSessions\x12*.acphost.supervisor.v1.ListSessionsRequest\x1a+.acphost.supervisor.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12o\n" +
-	"\rListTerminals\x12+.acphost.supervisor.v1.ListTerminalsRequest\x1a,.acphost.supervisor.v1.ListTerminalsResponse\"\x03\x90\x02\x01BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
+	"\rListTerminals\x12+.acphost.supervisor.v1.ListTerminalsRequest\x1a,.acphost.supervisor.v1.ListTerminalsResponse\"\x03\x90\x02\x01\x12f\n" +
+	"\n" +
+	"ListGrants\x12(.acphost.supervisor.v1.ListGrantsRequest\x1a).acphost.supervisor.v1.ListGrantsResponse\"\x03\x90\x02\x01BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 
 var (
 	file_acphost_supervisor_v1_state_proto_rawDescOnce sync.Once
@@ -1738,7 +1904,7 @@ func file_acphost_supervisor_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_supervisor_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(HandlerState)(0),             // 0: acphost.supervisor.v1.HandlerState
 	(*GetStatusRequest)(nil),      // 1: acphost.supervisor.v1.GetStatusRequest
@@ -1760,40 +1926,48 @@ var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(*ListTerminalsRequest)(nil),  // 17: acphost.supervisor.v1.ListTerminalsRequest
 	(*ListTerminalsResponse)(nil), // 18: acphost.supervisor.v1.ListTerminalsResponse
 	(*Terminal)(nil),              // 19: acphost.supervisor.v1.Terminal
-	nil,                           // 20: acphost.supervisor.v1.GateCounters.ObservedEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*ListGrantsRequest)(nil),     // 20: acphost.supervisor.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 21: acphost.supervisor.v1.ListGrantsResponse
+	nil,                           // 22: acphost.supervisor.v1.GateCounters.ObservedEntry
+	nil,                           // 23: acphost.supervisor.v1.GateCounters.UnaskedEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Grant)(nil),                 // 25: acphost.supervisor.v1.Grant
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
-	21, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	24, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
 	3,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
 	4,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
 	5,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
 	6,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
-	20, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
-	9,  // 6: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
-	0,  // 7: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
-	21, // 8: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
-	12, // 9: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
-	15, // 10: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
-	16, // 11: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
-	21, // 12: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
-	19, // 13: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	21, // 14: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	1,  // 15: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	7,  // 16: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	10, // 17: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	13, // 18: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	17, // 19: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	2,  // 20: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	8,  // 21: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	11, // 22: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	14, // 23: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	18, // 24: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	20, // [20:25] is the sub-list for method output_type
-	15, // [15:20] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	22, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
+	23, // 6: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
+	9,  // 7: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
+	0,  // 8: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
+	24, // 9: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
+	12, // 10: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
+	15, // 11: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
+	16, // 12: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
+	24, // 13: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
+	19, // 14: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
+	24, // 15: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	25, // 16: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	1,  // 17: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	7,  // 18: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	10, // 19: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	13, // 20: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	17, // 21: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	20, // 22: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	2,  // 23: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	8,  // 24: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	11, // 25: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	14, // 26: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	18, // 27: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	21, // 28: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	23, // [23:29] is the sub-list for method output_type
+	17, // [17:23] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }
@@ -1801,6 +1975,7 @@ func file_acphost_supervisor_v1_state_proto_init() {
 	if File_acphost_supervisor_v1_state_proto != nil {
 		return
 	}
+	file_acphost_supervisor_v1_permission_proto_init()
 	file_acphost_supervisor_v1_state_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1808,7 +1983,7 @@ func file_acphost_supervisor_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_state_proto_rawDesc), len(file_acphost_supervisor_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	SupervisorStateService_ListRoutes_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/ListRoutes"
 	SupervisorStateService_ListSessions_FullMethodName  = "/acphost.supervisor.v1.SupervisorStateService/ListSessions"
 	SupervisorStateService_ListTerminals_FullMethodName = "/acphost.supervisor.v1.SupervisorStateService/ListTerminals"
+	SupervisorStateService_ListGrants_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/ListGrants"
 )
 
 // SupervisorStateServiceClient is the client API for SupervisorStateService service.
@@ -44,6 +45,8 @@ type SupervisorStateServiceClient interface {
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// ListTerminals lists the terminals that the terminal handler has, oldest first.
 	ListTerminals(ctx context.Context, in *ListTerminalsRequest, opts ...grpc.CallOption) (*ListTerminalsResponse, error)
+	// ListGrants lists the remembered answers that are in force, oldest first.
+	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 }
 
 type supervisorStateServiceClient struct {
@@ -104,6 +107,16 @@ func (c *supervisorStateServiceClient) ListTerminals(ctx context.Context, in *Li
 	return out, nil
 }
 
+func (c *supervisorStateServiceClient) ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListGrantsResponse)
+	err := c.cc.Invoke(ctx, SupervisorStateService_ListGrants_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SupervisorStateServiceServer is the server API for SupervisorStateService service.
 // All implementations must embed UnimplementedSupervisorStateServiceServer
 // for forward compatibility.
@@ -120,6 +133,8 @@ type SupervisorStateServiceServer interface {
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// ListTerminals lists the terminals that the terminal handler has, oldest first.
 	ListTerminals(context.Context, *ListTerminalsRequest) (*ListTerminalsResponse, error)
+	// ListGrants lists the remembered answers that are in force, oldest first.
+	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	mustEmbedUnimplementedSupervisorStateServiceServer()
 }
 
@@ -144,6 +159,9 @@ func (UnimplementedSupervisorStateServiceServer) ListSessions(context.Context, *
 }
 func (UnimplementedSupervisorStateServiceServer) ListTerminals(context.Context, *ListTerminalsRequest) (*ListTerminalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTerminals not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListGrants not implemented")
 }
 func (UnimplementedSupervisorStateServiceServer) mustEmbedUnimplementedSupervisorStateServiceServer() {
 }
@@ -257,6 +275,24 @@ func _SupervisorStateService_ListTerminals_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SupervisorStateService_ListGrants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListGrantsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorStateServiceServer).ListGrants(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SupervisorStateService_ListGrants_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorStateServiceServer).ListGrants(ctx, req.(*ListGrantsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SupervisorStateService_ServiceDesc is the grpc.ServiceDesc for SupervisorStateService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -283,6 +319,10 @@ var SupervisorStateService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTerminals",
 			Handler:    _SupervisorStateService_ListTerminals_Handler,
+		},
+		{
+			MethodName: "ListGrants",
+			Handler:    _SupervisorStateService_ListGrants_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
