@@ -147,12 +147,12 @@ func TestUnmarshalRefuses(t *testing.T) {
 }
 
 func TestUnmarshalReportsAllErrorsInOrder(t *testing.T) {
-	data := "version: x\nallow:\n- id: 1\n  pth: []\ndeny: 7\nversion: 1\n"
+	data := "version: x\nrules:\n- id: 1\n  pth: []\ndescription: 7\nversion: 1\n"
 	err := yamlproto.Unmarshal("p.yaml", []byte(data), new(permissionv1.Policy))
 	want := `p.yaml:1:10: version: expected an integer, got "x"
-p.yaml:3:7: allow[0].id: expected a string, got the number 1 (write it in quotes if it is meant as text)
-p.yaml:4:3: allow[0].pth: expected a known field, got "pth" (did you mean "path"?)
-p.yaml:5:7: deny: expected a list of mappings, got the number 7
+p.yaml:3:7: rules[0].id: expected a string, got the number 1 (write it in quotes if it is meant as text)
+p.yaml:4:3: rules[0].pth: expected a known field, got "pth" (did you mean "path"?)
+p.yaml:5:14: description: expected a string, got the number 7 (write it in quotes if it is meant as text)
 p.yaml:6:1: version: expected each field once, got it again (first on line 1)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
@@ -160,7 +160,7 @@ p.yaml:6:1: version: expected each field once, got it again (first on line 1)`
 }
 
 func TestUnmarshalStopsReportingAtFiftyErrors(t *testing.T) {
-	err := yamlproto.Unmarshal("p.yaml", []byte("deny:\n"+strings.Repeat("- x\n", 1000)), new(permissionv1.Policy))
+	err := yamlproto.Unmarshal("p.yaml", []byte("rules:\n"+strings.Repeat("- x\n", 1000)), new(permissionv1.Policy))
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != 51 || !strings.Contains(lines[50], "more than 50 errors") {
 		t.Errorf("got %d lines, the last of them %q; want 51 and a word on the rest", len(lines), lines[len(lines)-1])
@@ -168,7 +168,7 @@ func TestUnmarshalStopsReportingAtFiftyErrors(t *testing.T) {
 }
 
 func TestUnmarshalReplacesWhatWasThere(t *testing.T) {
-	into := &permissionv1.Policy{Version: 7, Deny: []*permissionv1.Rule{{Id: "old"}}}
+	into := &permissionv1.Policy{Version: 7, Rules: []*permissionv1.Rule{{Id: "old"}}}
 	if err := yamlproto.Unmarshal("p.yaml", []byte("version: 1"), into); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ again: *s
 }
 
 func TestErrorfAgreesWithDecodeOnPlaces(t *testing.T) {
-	const data = "allow:\n- id: a\n  path:\n  - ok\n  - 5\n"
+	const data = "rules:\n- id: a\n  path:\n  - ok\n  - 5\n"
 	doc, err := yamlproto.Parse("p.yaml", []byte(data))
 	if err != nil {
 		t.Fatal(err)

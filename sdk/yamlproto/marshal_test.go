@@ -14,20 +14,25 @@ import (
 
 func TestMarshalWritesFieldsInTheirOrder(t *testing.T) {
 	got, err := yamlproto.Marshal(&permissionv1.Policy{Version: 1,
-		Allow: []*permissionv1.Rule{{Id: "git", Command: []string{"git status", "git log"}}},
-		Ask:   []*permissionv1.Rule{{Id: "rm", NotGrantable: true, On: []string{"*"}, Reason: "two\nlines: # \"x\""}}})
+		Unattended: "deny",
+		Rules: []*permissionv1.Rule{
+			{Id: "git", Effect: "allow", Command: []string{"git status", "git log"}},
+			{Id: "rm", Effect: "ask", NotGrantable: true, On: []string{"*"}, Reason: "two\nlines: # \"x\""},
+		}})
 	want := `version: 1
-ask:
+rules:
+  - id: git
+    effect: allow
+    command:
+      - "git status"
+      - "git log"
   - id: rm
+    effect: ask
     on:
       - "*"
     reason: "two\nlines: # \"x\""
     not_grantable: true
-allow:
-  - id: git
-    command:
-      - "git status"
-      - "git log"
+unattended: deny
 `
 	if err != nil || string(got) != want {
 		t.Errorf("got:\n%s%v\nwant:\n%s", got, err, want)
