@@ -1,0 +1,92 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+)
+
+// Settings keeps a handler's settings as a Go struct T, whose fields have their names in json tags. Its method Configure
+// is what Handler.Configure wants; Load returns the settings in effect. The zero value is ready for use, and all methods
+// are safe for concurrent use. Settings must not be copied.
+//
+//	policy := handler.Settings[settings]{Check: (*settings).check}
+//	handler.Main(handler.Handler{Configure: policy.Configure, …})
+//
+// It is for handlers without a settings message of their own; one that has it calls DecodeSettings.
+type Settings[T any] struct {
+	// Check completes new settings and says what is wrong with them, before they count: it fills in defaults, and its
+	// error refuses the settings, with INVALID_ARGUMENT unless it is a gRPC status. It may be called more than once for
+	// the same settings. Nil: all are good.
+	Check func(*T) error
+
+	current atomic.Pointer[T]
+}
+
+// Load returns the settings of the last Configure that succeeded; before the first one, what Check makes of T's zero
+// value. They must not be changed.
+func (s *Settings[T]) Load() *T {
+	if current := s.current.Load(); current != nil {
+		return current
+	}
+	none := new(T)
+	if s.Check != nil {
+		_ = s.Check(none)
+	}
+	return none
+}
+
+// Configure reads the settings and has them checked. They count unless the request only validates; settings that are
+// refused leave the old ones in place. A name that T does not have, or a value of the wrong type, is INVALID_ARGUMENT and
+// names the setting.
+func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
+	next := new(T)
+	if fields := req.GetSettings(); fields != nil {
+		text, err := protojson.Marshal(fields)
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", plainReason(err))
+		}
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(next); err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", plainJSON(err))
+		}
+	}
+	if s.Check != nil {
+		if err := s.Check(next); err != nil {
+			if st, ok := status.FromError(err); ok {
+				return nil, st.Err()
+			}
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %v", err)
+		}
+	}
+	if !req.GetValidateOnly() {
+		s.current.Store(next)
+	}
+	return nil, nil
+}
+
+// plainJSON says what encoding/json complains of, in the terms of somebody who wrote YAML.
+func plainJSON(err error) string {
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		field := wrong.Field
+		if field == "" {
+			field = "(all)"
+		}
+		return field + ": a " + wrong.Value + " is given where Go wants " + wrong.Type.String()
+	}
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if name, unknown := strings.CutPrefix(text, "unknown field "); unknown {
+		return strings.Trim(name, `"`) + ": no such setting"
+	}
+	return text
+}
