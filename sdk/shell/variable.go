@@ -1,0 +1,42 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// harmless are variables that change how output looks and nothing of what runs. There are too many by which a program
+// can be made to run or load something else (PATH, LD_PRELOAD, DYLD_INSERT_LIBRARIES, BASH_ENV, IFS, PS4, GIT_SSH, EDITOR,
+// NODE_OPTIONS, PYTHONPATH, PERL5OPT, RUBYOPT, JAVA_TOOL_OPTIONS, GOFLAGS, CC, and whatever a project's own scripts
+// read) to list them instead.
+var harmless = []string{
+	"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLUMNS",
+	"LINES", "CI", "NODE_ENV", "RUST_BACKTRACE",
+}
+
+// pagers are variables that name a program, and values of theirs that name none which does more than print.
+var pagers = []string{"PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER"}
+
+// HarmlessVariable reports whether an environment variable, "NAME=VALUE", certainly changes nothing of what a command
+// runs, loads, reads or writes. A variable that is not known is not harmless.
+func HarmlessVariable(entry string) bool {
+	name, value, ok := strings.Cut(entry, "=")
+	switch {
+	case !ok || strings.ContainsAny(value, "\x00\n\r"):
+		return false
+	case slices.Contains(pagers, name):
+		return value == "" || value == "cat"
+	case name == "GIT_TERMINAL_PROMPT" || name == "GIT_OPTIONAL_LOCKS":
+		return value == "0"
+	case name == "LANG" || name == "LANGUAGE" || name == "TZ" || strings.HasPrefix(name, "LC_"):
+		// Libraries look such names up as files too.
+		return !strings.ContainsAny(value, "/\\$`(") || (name == "TZ" && !strings.Contains(value, "..") && isZone(value))
+	}
+	return slices.Contains(harmless, name) && !strings.ContainsAny(value, "$`(")
+}
+
+// isZone reports whether value is the name of a time zone: "Europe/Berlin".
+func isZone(value string) bool {
+	return !strings.HasPrefix(value, "/") && strings.Trim(value,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/") == ""
+}
