@@ -78,8 +78,8 @@ func (v *checker) routes(c *configv1.Config) {
 		switch err := route.CheckName(name); {
 		case err != nil:
 			v.problem(p, "%v", err)
-		case target == route.KindPermission:
-			v.problem(p, `the handler "permission" decides and answers no methods`)
+		case Kind(target) == route.KindPermission:
+			v.problem(p, "the handler %q decides and answers no methods", target)
 		case !route.IsWord(target) && !configured && !own:
 			v.problem(p, `expected "handler", "front", "deny" or the name of a handler, got %q`, target)
 		default:
@@ -129,24 +129,6 @@ func (v *checker) workspace(w *configv1.Workspace) {
 		seen[dir] = true
 	}
 	v.oneOf(path{"workspace", "stale_writes"}, w.GetStaleWrites(), "allow", "refuse")
-}
-
-func (v *checker) permission(c *configv1.Config) {
-	policy := c.GetPermission().GetPolicy()
-	if policy == "" {
-		return
-	}
-	p := path{"permission", "policy"}
-	h := c.GetHandlers()[route.KindPermission]
-	setting := h.GetSettings().GetFields()["policy"]
-	switch {
-	case strings.ContainsRune(policy, 0):
-		v.problem(p, "expected a file, got %q", policy)
-	case h != nil && !isOwn(route.KindPermission, h):
-		v.problem(p, "it is for acphost's own permd, which handlers.permission replaces; give that handler its policy under its settings")
-	case setting != nil && setting.GetStringValue() != v.absolute(policy):
-		v.problem(p, "handlers.permission.settings.policy names another one; one of them is enough")
-	}
 }
 
 func (v *checker) limits(l *configv1.Limits) {

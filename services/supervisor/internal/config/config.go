@@ -34,54 +34,67 @@ type Config struct {
 	// Warnings say what a person should know of the file though it was taken, one sentence each.
 	Warnings []string
 
-	folder string              // acphost's own configuration folder; empty: unknown
-	doc    *yamlproto.Document // nil without a file
+	folder      string              // acphost's own configuration folder; empty: unknown
+	state       string              // acphost's own state folder; empty: unknown
+	userPolicy  string              // the user's rule file at its usual place; empty: not there, or not asked
+	adminPolicy bool                // the administrator's rule file is there
+	doc         *yamlproto.Document // nil without a file
 }
 
 // Load reads the configuration. The file is path, else $ACPHOST_CONFIG, else acphost/config.yaml under
 // $XDG_CONFIG_HOME or ~/.config. A file that path or $ACPHOST_CONFIG names must exist; without the default one, the
-// defaults count. env looks up environment variables, as os.Getenv does.
+// defaults count. env looks up environment variables, as os.Getenv does. Load looks whether the rule files of the user and
+// of the administrator are there; it reads none.
 //
 // A file that others could have written is refused, since it names programs that are started. If its content is wrong,
 // the error joins one *yamlproto.Error for each problem.
 func Load(path string, env func(string) string) (*Config, error) {
-	folder := defaultFolder(env)
+	c := &Config{Proto: &configv1.Config{}, folder: defaultFolder(env), state: stateFolder(env)}
+	if err := c.load(path, env); err != nil {
+		return nil, err
+	}
+	c.look()
+	return c, nil
+}
+
+func (c *Config) load(path string, env func(string) string) error {
 	named := true
 	switch {
 	case path != "":
 	case env(EnvFile) != "":
 		path = env(EnvFile)
-	case folder != "":
-		path, named = filepath.Join(folder, "config.yaml"), false
+	case c.folder != "":
+		path, named = filepath.Join(c.folder, "config.yaml"), false
 	default:
-		return &Config{Proto: &configv1.Config{}}, nil
+		return nil
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("configuration file: %w", err)
+		return fmt.Errorf("configuration file: %w", err)
 	}
 	data, warnings, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) && !named {
-		return &Config{Proto: &configv1.Config{}, folder: folder}, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("configuration file: %w", err)
+		return fmt.Errorf("configuration file: %w", err)
 	}
 	doc, err := yamlproto.Parse(path, data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &Config{Proto: &configv1.Config{}, File: path, Warnings: warnings, folder: folder, doc: doc}
+	expandPermission(doc)
+	c.File, c.Warnings, c.doc = path, warnings, doc
 	if err := doc.Decode(c.Proto); err != nil {
-		return nil, err
+		return err
 	}
 	v := checker{doc: doc, base: filepath.Dir(path), home: env("HOME")}
 	v.config(c.Proto)
 	if err := v.err(); err != nil {
-		return nil, err
+		return err
 	}
 	v.resolve(c.Proto)
-	return c, nil
+	return nil
 }
 
 // defaultFolder returns acphost's folder among the user's configurations; "" if there is no telling. The XDG base

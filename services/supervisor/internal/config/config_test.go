@@ -263,14 +263,28 @@ func TestTheEffectiveConfigurationHasEveryDefault(t *testing.T) {
 }
 
 func TestWhatIsShownCanBeLoadedAgain(t *testing.T) {
-	c := load(t, full)
-	text, err := yamlproto.Marshal(c.Effective())
+	for _, text := range []string{
+		full, "", "permission: {policy: workspace}", "permission: {command: [./mine, --x]}", "permission: {address: 'unix:///s'}",
+		"permission: [./mine, permd, {address: 'unix:///s', decide_timeout_ms: 7}]", "permission: {policy: rules.yaml, chain: [./mine, permd]}",
+		"permission: {workspace_policy: ignore}", "handlers: {permission: {settings: {policy: headless, adminPolicy: /a}}}",
+		"handlers: {permission: {command: [./mine], env: {A: b}}}",
+	} {
+		t.Run(text, func(t *testing.T) { shownAgain(t, text) })
+	}
+}
+
+func shownAgain(t *testing.T, text string) {
+	c := load(t, text)
+	shown, err := yamlproto.Marshal(c.Shown())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := config.Load(write(t, string(text)), environment("HOME=/home/me"))
+	again, err := config.Load(write(t, string(shown)), environment("HOME=/home/me"))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	if again.PolicySet() != c.PolicySet() {
+		t.Errorf("a policy is chosen: %v, want %v", again.PolicySet(), c.PolicySet())
 	}
 	if !proto.Equal(again.Effective(), c.Effective()) {
 		t.Errorf("got %v\nwant %v", again.Effective(), c.Effective())
@@ -288,7 +302,7 @@ handlers:
       max_tokens: 4096
       nested: {client_secret: {value: hush9}, list: [{auth: hush10}], note: plain}
 `)
-	shown, err := yamlproto.Marshal(config.Redacted(c.Effective()))
+	shown, err := yamlproto.Marshal(config.Redacted(c.Shown()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +402,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		c.Effective()
 		c.ProtectedPaths()
-		if _, err := yamlproto.Marshal(config.Redacted(c.Effective())); err != nil {
+		if _, err := yamlproto.Marshal(config.Redacted(c.Shown())); err != nil {
 			t.Errorf("cannot be shown: %v", err)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -22,9 +21,10 @@ const (
 )
 
 // Effective returns a copy of the configuration with every default filled in: acphost's own handlers stand among the
-// handlers, each with its command, and permd has the rule file among its settings. What only the start can tell stays
-// empty: the agent's name, its quirks and the admin socket. The settings of handlers have their own defaults, which the
-// handlers fill in.
+// handlers, each with its command, and permd has the rule files among its settings. Whoever decides is there as the
+// handler "permission"; those of a chain are "permission", "permission-2" and so on in their order. What only the start
+// can tell stays empty: the agent's name, its quirks and the admin socket; so do files of the state folder where there
+// is none. The settings of handlers have their own defaults, which the handlers fill in.
 func (c *Config) Effective() *configv1.Config {
 	e := proto.CloneOf(c.Proto)
 	if e.Handlers == nil {
@@ -46,12 +46,9 @@ func (c *Config) Effective() *configv1.Config {
 	e.Workspace = orNew(e.Workspace)
 	orDefault(&e.Workspace.StaleWrites, "allow")
 	e.Permission = orNew(e.Permission)
-	if policy := e.Permission.GetPolicy(); policy != "" {
-		h := e.Handlers[route.KindPermission]
-		if h.GetSettings().GetFields() == nil {
-			h.Settings = &structpb.Struct{Fields: map[string]*structpb.Value{}}
-		}
-		h.Settings.Fields["policy"] = structpb.NewStringValue(policy)
+	c.effectivePermission(e.Permission)
+	for i, h := range c.permissionHandlers() {
+		e.Handlers[permissionName(i)] = h
 	}
 	e.Limits = orNew(e.Limits)
 	orDefault(&e.Limits.MaxMessageBytes, defaultMaxMessageBytes)
@@ -62,6 +59,16 @@ func (c *Config) Effective() *configv1.Config {
 	orDefault(&e.Log.Level, "warn")
 	orDefault(&e.Log.Format, "text")
 	e.Admin = orNew(e.Admin)
+	return e
+}
+
+// Shown returns the effective configuration as a file that means the same: where permission says who decides, it says
+// all, and no handlers stand beside it.
+func (c *Config) Shown() *configv1.Config {
+	e := c.Effective()
+	if p := c.Proto.GetPermission(); len(p.GetChain()) > 0 || len(p.GetCommand()) > 0 || p.GetAddress() != "" {
+		maps.DeleteFunc(e.Handlers, func(name string, _ *configv1.Handler) bool { return Kind(name) == route.KindPermission })
+	}
 	return e
 }
 

@@ -42,10 +42,13 @@ func isOwn(name string, h *configv1.Handler) bool {
 }
 
 // Kind returns what the handler of a name is there for: route.KindFS, KindTerminal or KindPermission for the three that
-// replace or are acphost's own, else route.KindExtension.
+// replace or are acphost's own, KindPermission too for "permission-2" and so on of a chain, else route.KindExtension.
 func Kind(name string) string {
 	if _, ok := ownHandlers()[name]; ok {
 		return name
+	}
+	if furtherPermission.MatchString(name) {
+		return route.KindPermission
 	}
 	return route.KindExtension
 }
@@ -66,7 +69,14 @@ func (v *checker) handler(name string, h *configv1.Handler) {
 		v.problem(at, `expected a name of 1 to 64 of a-z, 0-9, "-" and "_", got %q`, name)
 	case route.IsWord(name):
 		v.problem(at, "%q has a meaning of its own in routes; call the handler something else", name)
+	case furtherPermission.MatchString(name):
+		v.problem(at, "%q is the name of a part of permission.chain; call the handler something else", name)
 	}
+	v.entry(at, name, h)
+}
+
+// entry checks how one handler is reached and what it is told. name is its name among acphost's own, if it is one.
+func (v *checker) entry(at path, name string, h *configv1.Handler) {
 	command, address := len(h.GetCommand()) > 0, h.GetAddress() != ""
 	switch {
 	case command && address:
@@ -80,6 +90,10 @@ func (v *checker) handler(name string, h *configv1.Handler) {
 	}
 	if !address {
 		v.child(at, h)
+	}
+	v.bound(at.to("decide_timeout_ms"), uint64(h.GetDecideTimeoutMs()), 1, maxDecideTimeoutMS)
+	if h.GetDecideTimeoutMs() != 0 && name != route.KindPermission {
+		v.problem(at.to("decide_timeout_ms"), "it is for permission handlers only")
 	}
 	if isOwn(name, h) {
 		v.settings(at.to("settings"), ownHandlers()[name], h.GetSettings())
@@ -209,8 +223,13 @@ func (v *checker) settingBounds(at path, settings proto.Message) {
 			v.problem(at.to("env_deny"), "env_deny_nothing is set too; one of them is meant")
 		}
 	case *permissionv1.Settings:
-		if s.GetPolicy() != "" && !filepath.IsAbs(s.GetPolicy()) {
-			v.problem(at.to("policy"), "expected an absolute path, got %q; permission.policy takes a relative one", s.GetPolicy())
+		if name := s.GetPolicy(); name != "" && !IsReadyPolicy(name) && !filepath.IsAbs(name) {
+			v.problem(at.to("policy"), "expected an absolute path or the name of a ready policy, got %q; permission.policy takes a relative path", name)
+		}
+		v.absoluteFile(at.to("admin_policy"), s.GetAdminPolicy())
+		v.absoluteFile(at.to("trust"), s.GetTrust())
+		if name := s.GetWorkspacePolicy(); name != "" && !filepath.IsLocal(name) {
+			v.problem(at.to("workspace_policy"), "expected a relative path that stays below the root, got %q", name)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -13,18 +15,19 @@ import (
 // redacted stands in place of a secret.
 const redacted = "(redacted)"
 
-// Redacted returns a copy of a configuration that can be shown: in the handlers' environment, settings and command
-// lines, the values of names that look like those of secrets are replaced, and so are passwords in URLs. It goes by
+// Redacted returns a copy of a configuration that can be shown: in the handlers' and policies' environment, settings and
+// command lines, the values of names that look like those of secrets are replaced, and so are passwords in URLs. It goes by
 // names, so it hides more than it must, and cannot know a secret that is called something else.
 func Redacted(c *configv1.Config) *configv1.Config {
 	c = proto.CloneOf(c)
-	for _, h := range c.GetHandlers() {
+	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
 		for name, value := range h.GetEnv() {
 			h.Env[name] = redactText(name, value)
 		}
 		redactArgs(h.GetCommand())
 		redactStruct(h.GetSettings(), false)
 	}
+	redactArgs(c.GetPermission().GetCommand())
 	return c
 }
 

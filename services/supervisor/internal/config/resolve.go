@@ -6,17 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 // resolve makes the paths of a checked configuration absolute.
 func (v *checker) resolve(c *configv1.Config) {
-	for _, h := range c.GetHandlers() {
-		if command := h.GetCommand(); len(command) > 0 && strings.ContainsRune(command[0], filepath.Separator) {
-			command[0] = v.absolute(command[0])
-		}
+	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
+		v.program(h.GetCommand())
 		h.Sha256 = strings.ToLower(h.GetSha256())
 		if t := h.GetTls(); t != nil {
 			t.Ca, t.Cert, t.Key = v.absolute(t.GetCa()), v.absolute(t.GetCert()), v.absolute(t.GetKey())
@@ -27,8 +27,31 @@ func (v *checker) resolve(c *configv1.Config) {
 			root.Path = dir
 		}
 	}
-	if p := c.GetPermission(); p.GetPolicy() != "" {
-		p.Policy = v.absolute(p.GetPolicy())
+	if p := c.GetPermission(); p != nil {
+		v.program(p.GetCommand())
+		if p.GetPolicy() != "" {
+			p.Policy = v.rules(p.GetPolicy())
+		}
+		clean(&p.AdminPolicy)
+		if p.GetGrants() != nil {
+			clean(&p.Grants.File)
+		}
+		if p.GetAudit() != nil {
+			clean(&p.Audit.File)
+		}
+	}
+}
+
+// program makes the program of a command absolute, unless it is a bare name.
+func (v *checker) program(command []string) {
+	if len(command) > 0 && strings.ContainsRune(command[0], filepath.Separator) {
+		command[0] = v.absolute(command[0])
+	}
+}
+
+func clean(name *string) {
+	if *name != "" {
+		*name = filepath.Clean(*name)
 	}
 }
 
@@ -46,20 +69,31 @@ func (v *checker) absolute(name string) string {
 func (c *Config) CheckFiles(dir string) error {
 	v := checker{doc: c.doc}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
-		h, at := c.Proto.GetHandlers()[name], path{"handlers", name}
-		if len(h.GetCommand()) > 0 {
-			v.regular(at.to("command", "0"), Program(h.GetCommand()[0], dir), 0o111)
-		}
-		if t := h.GetTls(); t != nil {
-			v.regular(at.to("tls", "ca"), t.GetCa(), 0)
-			v.regular(at.to("tls", "cert"), t.GetCert(), 0)
-			v.regular(at.to("tls", "key"), t.GetKey(), 0)
-		}
+		v.handlerFiles(path{"handlers", name}, c.Proto.GetHandlers()[name], dir)
 	}
-	if policy := c.Proto.GetPermission().GetPolicy(); policy != "" {
-		v.regular(path{"permission", "policy"}, policy, 0)
+	p, at := c.Proto.GetPermission(), path{"permission"}
+	v.handlerFiles(at, &configv1.Handler{Command: p.GetCommand()}, dir)
+	for i, h := range p.GetChain() {
+		v.handlerFiles(at.to("chain", strconv.Itoa(i)), h, dir)
+	}
+	if policy := p.GetPolicy(); policy != "" && !IsReadyPolicy(policy) {
+		v.regular(at.to("policy"), policy, 0)
+	}
+	if c.adminPolicy {
+		v.regular(at.to("admin_policy"), c.Permd().GetAdminPolicy(), 0)
 	}
 	return v.err()
+}
+
+func (v *checker) handlerFiles(at path, h *configv1.Handler, dir string) {
+	if len(h.GetCommand()) > 0 {
+		v.regular(at.to("command", "0"), Program(h.GetCommand()[0], dir), 0o111)
+	}
+	if t := h.GetTls(); t != nil {
+		v.regular(at.to("tls", "ca"), t.GetCa(), 0)
+		v.regular(at.to("tls", "cert"), t.GetCert(), 0)
+		v.regular(at.to("tls", "key"), t.GetKey(), 0)
+	}
 }
 
 // regular demands a regular file with any of the given mode bits, if there are some.
@@ -75,17 +109,29 @@ func (v *checker) regular(p path, name string, mode os.FileMode) {
 	}
 }
 
-// ProtectedPaths returns the files and folders that no agent may touch, sorted: acphost's configuration folder (there or
-// not: a file made in it counts from the next start), the configuration file, rule files, keys, sockets of sidecars and
-// of the supervisor, and whatever more the caller has, such as the folder of the admin socket. Where a path leads through
-// symbolic links, both spellings are among them.
+// ProtectedPaths returns the files and folders that no agent may touch, sorted: acphost's configuration folder and its
+// state folder (there or not: a file made in one of them counts from the next start), the configuration file, rule
+// files, the programs that decide, remembered answers and the record of decisions, keys, sockets of sidecars and of the
+// supervisor, and whatever more the caller has, such as the folder of the admin socket. Where a path leads through
+// symbolic links, both spellings are among them. The rule files of workspaces are not: which there are, only a session
+// tells.
 func (c *Config) ProtectedPaths(more ...string) []string {
-	paths := append([]string{c.folder, c.File, c.Proto.GetPermission().GetPolicy(), c.Proto.GetAdmin().GetSocket()}, more...)
-	for _, h := range c.Proto.GetHandlers() {
+	e := c.Effective()
+	p := e.GetPermission()
+	paths := append([]string{c.folder, c.state, c.File, p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetAdmin().GetSocket()}, more...)
+	paths = append(paths, auditFiles(p.GetAudit())...)
+	if policy := p.GetPolicy(); !IsReadyPolicy(policy) {
+		paths = append(paths, policy)
+	}
+	for name, h := range e.GetHandlers() {
+		setting := func(name string) string { return h.GetSettings().GetFields()[name].GetStringValue() }
 		paths = append(paths, h.GetTls().GetCa(), h.GetTls().GetCert(), h.GetTls().GetKey(),
-			h.GetSettings().GetFields()["policy"].GetStringValue())
+			setting("policy"), setting("admin_policy"), setting("trust"))
 		if socket, ok := strings.CutPrefix(h.GetAddress(), "unix://"); ok {
 			paths = append(paths, socket)
+		}
+		if Kind(name) == route.KindPermission {
+			paths = append(paths, programFiles(h.GetCommand())...)
 		}
 	}
 	set := map[string]bool{}
@@ -99,6 +145,18 @@ func (c *Config) ProtectedPaths(more ...string) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
+}
+
+// programFiles returns the files that a command names by absolute paths: the program itself, or what its interpreter
+// runs. An agent that can write them decides by itself from the next start.
+func programFiles(command []string) []string {
+	var files []string
+	for _, arg := range command {
+		if info, err := os.Stat(arg); filepath.IsAbs(arg) && err == nil && info.Mode().IsRegular() {
+			files = append(files, arg)
+		}
+	}
+	return files
 }
 
 // realPath follows symbolic links as far as the path exists and keeps the rest.
@@ -115,4 +173,15 @@ func realPath(name string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(real, filepath.Base(name)), nil
+}
+
+// auditFiles returns the file of the record of decisions and those that were put aside.
+func auditFiles(a *configv1.Audit) []string {
+	files := []string{a.GetFile()}
+	for i := range a.GetKeep() {
+		if a.GetFile() != "" {
+			files = append(files, a.GetFile()+"."+strconv.Itoa(int(i)+1))
+		}
+	}
+	return files
 }
