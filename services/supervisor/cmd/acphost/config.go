@@ -100,7 +100,7 @@ absolute and every default filled in. Values that look like secrets are redacted
 			if err != nil {
 				return err
 			}
-			text, err := yamlproto.Marshal(config.Redacted(c.Effective()))
+			text, err := yamlproto.Marshal(config.Redacted(c.Shown()))
 			if err != nil {
 				return err
 			}
