@@ -11,6 +11,19 @@ import (
 	"sync"
 )
 
+// DigestError says that a program has not the digest that Spec asks for. It was not started.
+type DigestError struct {
+	// Program is the file.
+	Program string
+	// Want is the digest of the Spec, and Got the file's: SHA-256, lower-case hexadecimal.
+	Want, Got string
+}
+
+// Error names the file and both digests.
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("%s has sha256 %s, not %s as pinned: it was not started", e.Program, e.Got, e.Want)
+}
+
 // program is a handler's executable file, held open so that what is measured is what was started.
 type program struct {
 	path    string
@@ -63,7 +76,7 @@ func (p *program) require(want string) error {
 		return err
 	}
 	if !strings.EqualFold(got, want) {
-		return fmt.Errorf("%s has sha256 %s, not %s as pinned: it was not started", p.path, got, strings.ToLower(want))
+		return &DigestError{Program: p.path, Want: strings.ToLower(want), Got: got}
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
+// methodWork is a call that takes as long as a test wants.
+const methodWork = "/test.Service/Work"
+
 // fake is a handler without a process or a socket.
 type fake struct {
 	describe  *pluginv1.DescribeResponse
@@ -23,6 +26,7 @@ type fake struct {
 	configure func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error)
 	ping      func(ctx context.Context) error
 	stop      func(ctx context.Context) error
+	work      func(ctx context.Context) error // what methodWork does
 	holdErr   error
 	digest    string
 
@@ -118,6 +122,9 @@ func (f *fake) Invoke(ctx context.Context, method string, args, reply any, _ ...
 		}
 		return err
 	}
+	if method == methodWork && f.work != nil {
+		return f.work(ctx)
+	}
 	return status.Error(codes.Unimplemented, method)
 }
 
@@ -200,3 +207,11 @@ var (
 	errStart  = errors.New("exited with status 3 before it was ready")
 	errCrash  = errors.New("exited with status 4: panic")
 )
+
+// instanceOf is what a connection leads to.
+func instanceOf(conn grpc.ClientConnInterface) Instance {
+	if a, ok := conn.(*attached); ok {
+		return a.Instance
+	}
+	return nil
+}

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -15,19 +14,20 @@ import (
 // holdAgain is the wait before a Hold that ended is opened again: well within the 10 s after which a handler lets go.
 const holdAgain = time.Second
 
-// attached is an instance that callers get, with the scopes that are held in it. hold and drop are called with the
-// handler's lock held, and not after release.
+// attached is an instance that callers get, with the scopes that are held in it and the calls that it works on. hold and
+// drop are called with the handler's lock held, and not after release.
 type attached struct {
 	Instance
-	log    *slog.Logger
+	h      *Handler
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	holds  map[string]context.CancelFunc
+	calls  calls
 }
 
-func newAttached(inst Instance, log *slog.Logger) *attached {
-	a := &attached{Instance: inst, log: log, holds: map[string]context.CancelFunc{}}
+func newAttached(h *Handler, inst Instance) *attached {
+	a := &attached{Instance: inst, h: h, holds: map[string]context.CancelFunc{}}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
 }
@@ -59,7 +59,7 @@ func (a *attached) keep(ctx context.Context, scope string) {
 			return
 		}
 		if status.Code(err) == codes.Unimplemented {
-			a.log.Debug("handler does not know Hold: it cannot tell when a session has ended", "error", err)
+			a.h.log.Debug("handler does not know Hold: it cannot tell when a session has ended", "error", err)
 			return
 		}
 		select {

@@ -34,7 +34,7 @@ func (i introduction) description() string {
 }
 
 // introduce describes and configures a handler that was just started.
-func (h *Handler) introduce(ctx context.Context, inst Instance) (introduction, error) {
+func (h *Handler) introduce(ctx context.Context, inst Instance, t *target) (introduction, error) {
 	client := pluginv1.NewPluginServiceClient(inst)
 	describe, err := call(ctx, func(ctx context.Context) (*pluginv1.DescribeResponse, error) {
 		return client.Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: h.opts.Version})
@@ -45,23 +45,27 @@ func (h *Handler) introduce(ctx context.Context, inst Instance) (introduction, e
 	if err := check(describe); err != nil {
 		return introduction{}, err
 	}
-	if before := h.Describe(); before != nil {
-		if err := same(before, describe); err != nil {
-			return introduction{}, final{err}
-		}
-	}
-	req := &pluginv1.ConfigureRequest{}
-	if h.opts.Configure != nil {
-		req = proto.CloneOf(h.opts.Configure)
-	}
-	req.ValidateOnly = h.sidecar
-	configured, err := call(ctx, func(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
-		return client.Configure(ctx, req)
-	})
+	configured, err := configure(ctx, inst, t)
 	if err != nil {
-		return introduction{}, fmt.Errorf("it refuses its settings: %w", ended(inst, err))
+		return introduction{}, fmt.Errorf("it refuses its settings: %w", err)
 	}
 	return introduction{describe: describe, notes: configured.GetNotes()}, nil
+}
+
+// configure sends the settings, to a sidecar to be checked only.
+func configure(ctx context.Context, inst Instance, t *target) (*pluginv1.ConfigureResponse, error) {
+	req := &pluginv1.ConfigureRequest{}
+	if t.configure != nil {
+		req = proto.CloneOf(t.configure)
+	}
+	req.ValidateOnly = t.sidecar()
+	answer, err := call(ctx, func(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
+		return pluginv1.NewPluginServiceClient(inst).Configure(ctx, req)
+	})
+	if err != nil {
+		return nil, ended(inst, err)
+	}
+	return answer, nil
 }
 
 // check holds a handler to the contract.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -28,29 +29,58 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// run is the life of a handler. ctx ends with Stop.
-func (h *Handler) run(ctx context.Context) {
+// life is one stretch of keeping a handler running, with one program or address: from Start, or from the swap that
+// brought it, to the swap that ends it, to failure, or to Stop. It is the work of one goroutine.
+type life struct {
+	ctx    context.Context // ends with Stop, and when another life takes its place
+	cancel context.CancelFunc
+	begun  *attached     // the instance that it begins with; nil: it starts its own
+	done   chan struct{} // closed when nothing of it is left
+	forced int           // calls that the instance it had at its end did not answer; set before done is closed
+}
+
+// beginLocked makes a life the one that counts, and returns the one that counted before.
+func (h *Handler) beginLocked(begun *attached) (before *life) {
+	l := &life{begun: begun, done: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(h.ctx)
+	before, h.life = h.life, l
+	select {
+	case <-h.done: // it had failed
+		h.done = make(chan struct{})
+	default:
+	}
+	go func() {
+		defer close(l.done)
+		defer l.cancel()
+		h.run(l)
+	}()
+	return before
+}
+
+// replaced tells whether another life has taken the place of this one.
+func (h *Handler) replaced(l *life) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.life != l
+}
+
+// run is a life.
+func (h *Handler) run(l *life) {
 	var exits exits
 	failures := 0 // in a row, without a run of some length between them
 	for first := true; ; first = false {
-		if !first {
-			h.mu.Lock()
-			h.restarts++
-			h.mu.Unlock()
-		}
-		h.set(Starting, h.lastCause())
-		ready, ended, err := h.once(ctx)
-		if ctx.Err() != nil {
-			h.stopped(err)
+		ready, ended, err := h.next(l, first)
+		if l.ctx.Err() != nil {
+			h.stopped(l, err)
 			return
 		}
 		var giveUp final
 		switch {
 		case errors.As(err, &giveUp), first && !ready:
-			h.fail(err)
+			h.fail(l, err)
 			return
 		case ended && exits.add(time.Now()):
-			h.fail(fmt.Errorf("it ended %d times within %s, the last time: %w", exitLimit, exitWindow, err))
+			h.fail(l, fmt.Errorf("it ended %d times within %s, the last time: %w", exitLimit, exitWindow, err))
 			return
 		}
 		if ready && exits.steady() {
@@ -59,44 +89,84 @@ func (h *Handler) run(ctx context.Context) {
 		delay := backoff(failures)
 		failures++
 		h.log.Warn("handler ended: starting it again", "error", err, "in", delay)
-		h.set(Backoff, err)
+		h.set(l, Backoff, err)
 		select {
-		case <-ctx.Done():
-			h.stopped(nil)
+		case <-l.ctx.Done():
+			h.stopped(l, nil)
 			return
 		case <-time.After(delay):
 		}
 	}
 }
 
-// once starts the handler and stays with it to its end. ready tells whether it got so far; ended, whether its end
+// next has an instance run and stays with it to its end. ready tells whether it got so far; ended, whether its end
 // counts: a sidecar that cannot be reached has not ended, nobody started it here.
-func (h *Handler) once(ctx context.Context) (ready, ended bool, err error) {
+func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
+	if first && l.begun != nil {
+		return true, true, h.stay(l, l.begun)
+	}
 	began := time.Now()
-	inst, err := h.launched(ctx, h.pinned())
+	target, pin, before := h.again(l, first)
+	inst, err := target.start(l.ctx, pin)
 	if err != nil {
 		var swapped *SwappedError
 		if errors.As(err, &swapped) {
 			err = final{err}
 		}
-		return false, !h.sidecar, err
+		return false, !target.sidecar(), err
 	}
-	in, err := h.introduce(ctx, inst)
+	in, err := h.introduce(l.ctx, inst, &target)
+	if err == nil && before != nil {
+		if err = same(before, in.describe); err != nil {
+			err = final{err}
+		}
+	}
 	if err != nil {
 		return false, true, errors.Join(err, h.endNow(inst))
 	}
-	a := h.attach(inst, in)
-	h.log.Info("handler is ready", "description", in.description(), "pid", inst.PID(), "took", time.Since(began))
-	cause := watch(ctx, inst)
-	if ctx.Err() != nil {
-		h.detach(a, Stopping, cause)
-		return true, true, h.end(inst)
+	a := h.attach(l, inst, in)
+	if a == nil {
+		return true, true, h.endNow(inst) // nobody has seen it
 	}
-	h.detach(a, Backoff, cause)
-	if err := h.endNow(inst); err != nil {
+	h.log.Info("handler is ready", "description", in.description(), "pid", inst.PID(), "took", time.Since(began))
+	return true, true, h.stay(l, a)
+}
+
+// again says that a start begins, and what is started.
+func (h *Handler) again(l *life, first bool) (t target, pin string, before *pluginv1.DescribeResponse) {
+	h.change(func() bool {
+		t, pin, before = h.target, h.pin, h.describe
+		if h.life != l {
+			return false
+		}
+		if !first {
+			h.restarts++
+		}
+		h.setLocked(Starting, h.cause)
+		return true
+	})
+	return t, pin, before
+}
+
+// stay watches an instance that callers get, and ends what is left of it; the error is why it ended.
+func (h *Handler) stay(l *life, a *attached) error {
+	cause := watch(l.ctx, a.Instance)
+	switch {
+	case h.replaced(l):
+		l.forced = h.drain(a)
+		return nil
+	case l.ctx.Err() != nil:
+		h.detach(l, a, Stopping, cause)
+		return h.end(a.Instance)
+	}
+	if !h.detach(l, a, Backoff, cause) {
+		l.forced = h.drain(a) // replaced in this very moment
+		return nil
+	}
+	if err := h.endNow(a.Instance); err != nil {
 		cause = fmt.Errorf("%w; %w", cause, err)
 	}
-	return true, true, cause
+	return cause
 }
 
 // watch stays until the instance has ended, has missed its health checks, or ctx is over (nil).
@@ -143,34 +213,52 @@ func ending(inst Instance) error {
 	return errors.New("it ended")
 }
 
-// attach makes an instance the one that callers get, and holds in it all scopes that are held.
-func (h *Handler) attach(inst Instance, in introduction) *attached {
-	h.mu.Lock()
-	a := newAttached(inst, h.log)
+// attach makes an instance the one that callers get; nil: the life has been replaced.
+func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
+	digest := inst.Digest() // which may take a moment
+	a := newAttached(h, inst)
+	attached := h.change(func() bool {
+		if h.life != l || h.stopCtx != nil {
+			return false
+		}
+		h.attachLocked(a, in)
+		if h.describe == nil {
+			h.describe, h.pin = in.describe, digest
+		}
+		h.setLocked(Ready, h.cause)
+		return true
+	})
+	if !attached {
+		a.release()
+		return nil
+	}
+	return a
+}
+
+// attachLocked makes an instance the current one, and holds in it all scopes that are held.
+func (h *Handler) attachLocked(a *attached, in introduction) {
 	h.current = a
 	for scope := range h.scopes {
 		a.hold(scope)
 	}
-	if h.describe == nil {
-		h.describe, h.pin = in.describe, inst.Digest()
-	}
-	h.last = last{description: in.description(), notes: in.notes, mutualTLS: inst.MutualTLS(), pid: inst.PID()}
-	h.setLocked(Ready, h.cause)
-	status := h.statusLocked()
-	h.mu.Unlock()
-	h.tell(status)
-	return a
+	h.last = last{description: in.description(), notes: in.notes, mutualTLS: a.MutualTLS(), pid: a.PID()}
 }
 
-// detach takes it away again, and says why at once: what follows may take a moment.
-func (h *Handler) detach(a *attached, state supervisorv1.HandlerState, cause error) {
-	h.mu.Lock()
-	h.current = nil
-	h.setLocked(state, cause)
-	status := h.statusLocked()
-	h.mu.Unlock()
-	h.tell(status)
-	a.release()
+// detach takes it away again, and says why at once: what follows may take a moment. False: another one has taken its
+// place already.
+func (h *Handler) detach(l *life, a *attached, state supervisorv1.HandlerState, cause error) bool {
+	detached := h.change(func() bool {
+		if h.life != l {
+			return false
+		}
+		h.current = nil
+		h.setLocked(state, cause)
+		return true
+	})
+	if detached {
+		a.release()
+	}
+	return detached
 }
 
 // end stops an instance with the time that Stop gave.
@@ -195,30 +283,31 @@ func (h *Handler) endNow(inst Instance) error {
 	return nil
 }
 
-func (h *Handler) fail(cause error) {
-	h.log.Error("handler has failed and is not started again", "error", cause)
-	h.set(Failed, cause)
+func (h *Handler) fail(l *life, cause error) {
+	if h.over(l, Failed, cause) {
+		h.log.Error("handler has failed and is not started again", "error", cause)
+	}
 }
 
 // stopped is the end that Stop asked for. What a start that was cut short says of that is of no use.
-func (h *Handler) stopped(err error) {
+func (h *Handler) stopped(l *life, err error) {
 	var left *notStopped
 	if !errors.As(err, &left) {
 		err = nil
 	}
-	h.set(Stopped, err)
+	h.over(l, Stopped, err)
 }
 
-func (h *Handler) lastCause() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.cause
-}
-
-func (h *Handler) pinned() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pin
+// over is the last change of a life; false: another one has taken its place.
+func (h *Handler) over(l *life, state supervisorv1.HandlerState, cause error) bool {
+	return h.change(func() bool {
+		if h.life != l {
+			return false
+		}
+		h.setLocked(state, cause)
+		close(h.done)
+		return true
+	})
 }
 
 // exits are the times of the latest ends, the oldest first.

@@ -2,13 +2,8 @@ package supervise
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/acphost/acphost/sdk/launch"
 )
@@ -24,7 +19,7 @@ type SwappedError struct {
 // Error says what to do.
 func (s *SwappedError) Error() string {
 	return fmt.Sprintf("%s is another program now (sha256 %s) than the one that was started first (%s): "+
-		"that is a swap, which takes a restart of acphost", s.Program, s.Got, s.Want)
+		"that is a swap, which a person has to order: acphost handler swap", s.Program, s.Got, s.Want)
 }
 
 // starter starts or dials what spec says.
@@ -38,28 +33,13 @@ func starter(spec launch.Spec) func(ctx context.Context, pin string) (Instance, 
 		if err == nil {
 			return inst, nil
 		}
-		if pin != "" && len(s.Command) > 0 {
-			// launch refused to start it, or it failed for another reason: only the file can tell.
-			if got, digestErr := digest(s.Command[0]); digestErr == nil && !strings.EqualFold(got, pin) {
-				return nil, &SwappedError{Program: s.Command[0], Want: pin, Got: got}
-			}
+		var mismatch *launch.DigestError
+		if pin != "" && errors.As(err, &mismatch) {
+			return nil, &SwappedError{Program: mismatch.Program, Want: mismatch.Want, Got: mismatch.Got}
 		}
 		if inner := errors.Unwrap(err); inner != nil { // without the handler's name: it stands in ours
 			err = inner
 		}
 		return nil, err
 	}
-}
-
-func digest(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -1,5 +1,6 @@
 // Package supervise keeps one handler running: it starts it or dials it, introduces itself, watches its health, and
-// starts it again when it ends, until that is hopeless or somebody says stop.
+// starts it again when it ends, until that is hopeless or somebody says stop. While it runs, another program can take
+// its place (Swap) without a call being lost.
 //
 // It knows a handler as a connection with a life (Instance) that serves the PluginService. It does not know what else
 // the handler serves, nor who calls it: callers ask for the connection of the moment and get it, or are told at once why
@@ -65,8 +66,8 @@ type Options struct {
 	Configure *pluginv1.ConfigureRequest
 	// Version is the supervisor's, sent with Describe. May be empty.
 	Version string
-	// OnChange is called after each change of state, in order, from the handler's own goroutine: it must return soon
-	// and must not call Stop. Nil: nobody is told.
+	// OnChange is called after each change of state, in order, one call at a time: it must return soon, and must not
+	// call Stop, Swap or Restart. Nil: nobody is told.
 	OnChange func(*supervisorv1.HandlerStatus)
 	// Logger takes the changes of state. Nil: nothing is logged.
 	Logger *slog.Logger
@@ -77,28 +78,48 @@ type Options struct {
 
 // Handler is a handler that is kept running. All methods are safe for concurrent use.
 type Handler struct {
-	name     string
-	opts     Options
-	log      *slog.Logger
-	sidecar  bool
-	launched func(ctx context.Context, pin string) (Instance, error)
+	name string
+	opts Options
+	log  *slog.Logger
 
-	done chan struct{} // closed when the goroutine of Start has ended
+	verbs chan struct{} // taken by Swap, Restart and Configure, one at a time
+	order sync.Mutex    // makes changes of state and their OnChange one step; taken before mu
 
 	mu       sync.Mutex
-	state    supervisorv1.HandlerState  // guarded by mu, as is all that follows
+	target   target                     // guarded by mu, as is all that follows
+	life     *life                      // the one that counts; nil: not started
+	state    supervisorv1.HandlerState  // of life
 	since    time.Time                  // of state
 	changed  chan struct{}              // closed and replaced at each change of state
 	cause    error                      // why it is not ready, or why it last ended
 	current  *attached                  // the one that is ready; nil: none
-	describe *pluginv1.DescribeResponse // of the first start
+	describe *pluginv1.DescribeResponse // of the first start of target
 	last     last                       // of the latest instance
-	pin      string                     // the digest of the first start
+	pin      string                     // the digest of the first start of target
 	restarts uint64
 	scopes   map[string]bool
-	cancel   context.CancelFunc // ends the goroutine of Start; nil: not started
+	done     chan struct{}      // closed when life has ended; replaced when a swap begins another after that
+	ctx      context.Context    // of every life
+	cancel   context.CancelFunc // ends ctx; nil: not started
 	stopCtx  context.Context    // of the first Stop; nil: none
 }
+
+// target is what is kept running.
+type target struct {
+	spec      launch.Spec
+	configure *pluginv1.ConfigureRequest
+	start     func(ctx context.Context, pin string) (Instance, error)
+}
+
+// newTarget fills in how to start.
+func newTarget(spec launch.Spec, conf *pluginv1.ConfigureRequest, start func(context.Context, string) (Instance, error)) target {
+	if start == nil {
+		start = starter(spec)
+	}
+	return target{spec: spec, configure: conf, start: start}
+}
+
+func (t *target) sidecar() bool { return t.spec.Address != "" }
 
 // last is what is shown of the latest instance.
 type last struct {
@@ -111,17 +132,15 @@ type last struct {
 // New makes a handler. Nothing is started.
 func New(o Options) *Handler {
 	h := &Handler{
-		name: o.Name, opts: o, log: o.Logger, sidecar: o.Spec.Address != "", launched: o.Start,
-		done: make(chan struct{}), changed: make(chan struct{}), since: time.Now(), scopes: map[string]bool{},
+		name: o.Name, opts: o, log: o.Logger, target: newTarget(o.Spec, o.Configure, o.Start),
+		verbs: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}),
+		since: time.Now(), scopes: map[string]bool{},
 		state: Starting, // what it will do as soon as it may
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	h.log = h.log.With("handler", o.Name)
-	if h.launched == nil {
-		h.launched = starter(o.Spec)
-	}
 	return h
 }
 
@@ -133,11 +152,8 @@ func (h *Handler) Start(ctx context.Context) {
 	if h.cancel != nil || h.stopCtx != nil {
 		return
 	}
-	ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer close(h.done)
-		h.run(ctx)
-	}()
+	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	h.beginLocked(nil)
 }
 
 // Ready waits until the handler is ready. It returns why it never will be: its first start failed, it ended too often,
@@ -162,13 +178,14 @@ func (h *Handler) Ready(ctx context.Context) error {
 }
 
 // Conn returns the connection to the handler as it runs now. It never waits: an error is an *Unavailable. The connection
-// is good for as long as this run of the handler: ask again for each call.
+// is good for as long as this run of the handler: ask again for each call. A call that was not made yet when another
+// instance took its place goes to that one.
 func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch state := h.stateLocked(); {
 	case state == Ready:
-		return h.current.Instance, nil
+		return h.current, nil
 	case h.current != nil:
 		return nil, &Unavailable{Name: h.name, State: state, Cause: h.current.Err()}
 	default:
@@ -176,7 +193,8 @@ func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	}
 }
 
-// Describe returns what the handler said of itself at its first start; nil before. It must not be changed.
+// Describe returns what the handler said of itself at its first start, or when it was swapped in; nil before. It must
+// not be changed.
 func (h *Handler) Describe() *pluginv1.DescribeResponse {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -214,11 +232,17 @@ func (h *Handler) Status() *supervisorv1.HandlerStatus {
 	return h.statusLocked()
 }
 
-// Done is closed when the handler was started and is kept running no longer: it has failed, or was stopped.
-func (h *Handler) Done() <-chan struct{} { return h.done }
+// Done is closed when the handler was started and is kept running no longer: it has failed, or was stopped. A swap that
+// revives it comes with another channel.
+func (h *Handler) Done() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.done
+}
 
 // Stop ends the handler as Instance.Stop does, and waits. It returns soon after ctx is over in every case; an error says
-// that a process may be left. It may be called again, by several at once, and before Start.
+// that a process may be left. A swap or restart that is under way is given up. It may be called again, by several at
+// once, and before Start.
 func (h *Handler) Stop(ctx context.Context) error {
 	h.mu.Lock()
 	if h.stopCtx == nil {
@@ -230,18 +254,11 @@ func (h *Handler) Stop(ctx context.Context) error {
 		return nil
 	}
 	h.cancel()
+	l := h.life
 	h.mu.Unlock()
 
-	select {
-	case <-h.done:
-	case <-ctx.Done():
-		timer := time.NewTimer(stopSlack)
-		defer timer.Stop()
-		select {
-		case <-h.done:
-		case <-timer.C:
-			return fmt.Errorf("stop handler %s: it has not ended", h.name)
-		}
+	if !h.gone(ctx, l) {
+		return fmt.Errorf("stop handler %s: it has not ended", h.name)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -251,6 +268,31 @@ func (h *Handler) Stop(ctx context.Context) error {
 	}
 	h.setLocked(Stopped, h.cause) // where it had failed before
 	return nil
+}
+
+// gone waits for the end of a life, and for what swaps have in hand; no longer than a moment after ctx.
+func (h *Handler) gone(ctx context.Context, l *life) bool {
+	ended := l.done
+	taken := h.verbs
+	var late <-chan time.Time
+	over := ctx.Done()
+	for ended != nil || taken != nil {
+		select {
+		case <-ended:
+			ended = nil
+		case taken <- struct{}{}:
+			taken = nil
+			defer h.release()
+		case <-over:
+			over = nil
+			timer := time.NewTimer(stopSlack)
+			defer timer.Stop()
+			late = timer.C
+		case <-late:
+			return false
+		}
+	}
+	return true
 }
 
 // notStopped is the cause of a Stopped handler whose process may be left.
@@ -272,8 +314,8 @@ func (h *Handler) stateLocked() supervisorv1.HandlerState {
 
 func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	s := &supervisorv1.HandlerStatus{
-		Name: h.name, State: h.state, Description: h.last.description, Command: h.opts.Spec.Command,
-		Address: h.opts.Spec.Address, Sha256: h.pin, MutualTls: h.last.mutualTLS, Restarts: h.restarts,
+		Name: h.name, State: h.state, Description: h.last.description, Command: h.target.spec.Command,
+		Address: h.target.spec.Address, Sha256: h.pin, MutualTls: h.last.mutualTLS, Restarts: h.restarts,
 		Since: timestamppb.New(h.since), Notes: h.last.notes,
 	}
 	if h.current != nil || h.state == Stopping {
@@ -285,13 +327,30 @@ func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	return s
 }
 
-// set changes the state, tells who waits, and then who wants to know.
-func (h *Handler) set(state supervisorv1.HandlerState, cause error) {
+// set changes the state, tells who waits, and then who wants to know. A life that another one has taken the place of
+// changes nothing any more.
+func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) {
+	h.change(func() bool {
+		if h.life != l {
+			return false
+		}
+		h.setLocked(state, cause)
+		return true
+	})
+}
+
+// change makes one step of a change, which is called with mu held and tells whether there was one, and of telling of it.
+func (h *Handler) change(step func() bool) bool {
+	h.order.Lock()
+	defer h.order.Unlock()
 	h.mu.Lock()
-	h.setLocked(state, cause)
+	changed := step()
 	status := h.statusLocked()
 	h.mu.Unlock()
-	h.tell(status)
+	if changed && h.opts.OnChange != nil {
+		h.opts.OnChange(status)
+	}
+	return changed
 }
 
 func (h *Handler) setLocked(state supervisorv1.HandlerState, cause error) {
@@ -301,10 +360,4 @@ func (h *Handler) setLocked(state supervisorv1.HandlerState, cause error) {
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})
-}
-
-func (h *Handler) tell(status *supervisorv1.HandlerStatus) {
-	if h.opts.OnChange != nil {
-		h.opts.OnChange(status)
-	}
 }

@@ -63,7 +63,7 @@ func TestAHandlerBecomesReady(t *testing.T) {
 		if err := h.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if conn, err := h.Conn(); err != nil || conn != Instance(f) {
+		if conn, err := h.Conn(); err != nil || instanceOf(conn) != Instance(f) {
 			t.Errorf("conn = %v, %v, want the instance", conn, err)
 		}
 		if h.Describe().GetName() != "faked" {
@@ -168,7 +168,7 @@ func TestAnEndedHandlerIsStartedAgain(t *testing.T) {
 		if err := h.Ready(t.Context()); err != nil { // waits for the restart
 			t.Fatal(err)
 		}
-		if conn, err := h.Conn(); err != nil || conn != Instance(second) {
+		if conn, err := h.Conn(); err != nil || instanceOf(conn) != Instance(second) {
 			t.Errorf("conn = %v, %v, want the second instance", conn, err)
 		}
 		if got := h.Status(); got.GetRestarts() != 1 || !strings.Contains(got.GetError(), "panic") {
