@@ -1,0 +1,47 @@
+// Package ready holds the rule files that permd comes with, so that nobody has to write one to begin with.
+//
+// The files are data: they are read by the same reader as a user's own, and their inline tests run like theirs. The
+// package knows their names and what they are for, and nothing of how rules are matched.
+package ready
+
+import (
+	"embed"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+//go:embed policies/*.yaml
+var files embed.FS
+
+// names are the ready policies, in alphabetical order.
+func names() []string { return []string{"ask", "headless", "readonly", "workspace"} }
+
+// List returns the ready policies by name. The caller may change what it gets.
+func List() []*permissionv1.ReadyPolicy {
+	var list []*permissionv1.ReadyPolicy
+	for _, name := range names() {
+		content, _ := Get(name)
+		list = append(list, &permissionv1.ReadyPolicy{Name: name, Description: description(name, content), Content: content})
+	}
+	return list
+}
+
+// Get returns the rule file of a ready policy; false if there is none of that name. The caller may change what it gets.
+func Get(name string) ([]byte, bool) {
+	if strings.ContainsAny(name, `/\`) {
+		return nil, false
+	}
+	content, err := files.ReadFile("policies/" + name + ".yaml")
+	return content, err == nil
+}
+
+// description is what the file says of itself. That every file can be read is a test's to see.
+func description(name string, content []byte) string {
+	var policy permissionv1.Policy
+	if err := yamlproto.Unmarshal(name, content, &policy); err != nil {
+		return ""
+	}
+	return policy.GetDescription()
+}
