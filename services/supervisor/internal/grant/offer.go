@@ -1,0 +1,247 @@
+package grant
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// ErrNotGrantable says that no answer about an action can be remembered: it is on acphost's own files, changes the mode,
+// or nothing but a title says what it is.
+var ErrNotGrantable = errors.New("nothing identifies this action well enough to remember an answer")
+
+// Offer is what "always" may stand for in a question of acphost's own.
+type Offer struct {
+	// Grants are to be added if the person takes it. Empty: "always" must not be offered.
+	Grants []*supervisorv1.Grant
+	// Text says in plain words how far they reach: "any `git status …` in this project (/w)".
+	Text string
+}
+
+// Exactly returns the grants that cover an action as it is: one for each sub-command with just these arguments, one for
+// each path; or one of exactly the whole action, where it is not understood in full. They are for the agent of w, and
+// for its session if scope asks for a workspace that w does not know. The error is ErrNotGrantable.
+func Exactly(a *permissionv1.Action, w Where, scope supervisorv1.GrantScope) ([]*supervisorv1.Grant, error) {
+	t := targetOf(a, w)
+	if t.never {
+		return nil, ErrNotGrantable
+	}
+	grants := t.exactly(w, scope)
+	if len(grants) == 0 {
+		return nil, ErrNotGrantable
+	}
+	return grants, nil
+}
+
+// Widest returns the widest that a question may offer for "always". A command that only reads and prints is offered with
+// any further arguments, every other command with just the ones that it has; those in the workspace for the workspace,
+// all else for the session. A file is offered by its name.
+func Widest(a *permissionv1.Action, w Where) Offer {
+	t := targetOf(a, w)
+	session := supervisorv1.GrantScope_GRANT_SCOPE_SESSION
+	switch {
+	case t.never:
+		return Offer{}
+	case !t.partly || len(t.parts) == 0:
+		grants := t.exactly(w, session)
+		if len(grants) == 0 {
+			return Offer{}
+		}
+		return Offer{Grants: grants, Text: "exactly " + t.noun(a) + " in this session"}
+	}
+	var o Offer
+	var lasting, brief []string
+	for _, p := range t.parts {
+		g := p.grant(w, session)
+		switch {
+		case p.action != actionRun:
+			brief = append(brief, pathWords(p))
+		case p.dir != "" && !strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/"):
+			brief = append(brief, "exactly "+quoted(shell.Quote(p.argv))+" in "+printable(p.dir))
+		default:
+			g.Scope = supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE
+			what := "exactly " + quoted(shell.Quote(p.argv))
+			if prefix, ok := shell.Generalisable(p.argv); ok && within(prefix, p.argv, w.Workspace, p.dir) {
+				g.Argv, g.Prefix = prefix, true
+				what = "any " + quoted(shell.Quote(prefix)+" …")
+			}
+			if p.dir != "" {
+				what += " in " + printable(p.dir)
+			}
+			lasting = append(lasting, what)
+		}
+		if !slices.ContainsFunc(o.Grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
+			o.Grants = append(o.Grants, g)
+		}
+	}
+	var texts []string
+	if len(lasting) > 0 {
+		texts = append(texts, list(lasting)+" in this project ("+printable(w.Workspace)+")")
+	}
+	if len(brief) > 0 {
+		texts = append(texts, list(brief)+" in this session")
+	}
+	o.Text = strings.Join(texts, ", and ")
+	return o
+}
+
+// Refusal returns what "always" may stand for in a no: exactly this action, for the session. What is granted elsewhere
+// yields to it.
+func Refusal(a *permissionv1.Action, w Where) Offer {
+	t := targetOf(a, w)
+	var o Offer
+	switch {
+	case t.partly && len(t.parts) == 1:
+		p := t.parts[0]
+		o.Grants = []*supervisorv1.Grant{p.grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
+		if p.action == actionRun {
+			o.Text = "exactly " + quoted(shell.Quote(p.argv)) + " in this session"
+		} else {
+			o.Text = pathWords(p) + " in this session"
+		}
+	case t.digest != "": // a no to "a && b" is no no to a
+		o.Grants = []*supervisorv1.Grant{t.whole(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
+		o.Text = "exactly " + t.noun(a) + " in this session"
+	}
+	for _, g := range o.Grants {
+		g.Refuse = true
+	}
+	return o
+}
+
+func (t *target) exactly(w Where, scope supervisorv1.GrantScope) []*supervisorv1.Grant {
+	if !t.partly || len(t.parts) == 0 {
+		if t.digest == "" {
+			return nil
+		}
+		return []*supervisorv1.Grant{t.whole(w, scope)}
+	}
+	var grants []*supervisorv1.Grant
+	for _, p := range t.parts {
+		g := p.grant(w, scope)
+		if !slices.ContainsFunc(grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
+			grants = append(grants, g)
+		}
+	}
+	return grants
+}
+
+// whole is a grant of exactly the action.
+func (t *target) whole(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
+	g := given(w, scope)
+	g.Action, g.Exactly = t.action, t.digest
+	return g
+}
+
+// grant is a grant of exactly the part.
+func (p part) grant(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
+	g := given(w, scope)
+	g.Action = p.action
+	if p.action == actionRun {
+		g.Argv, g.Cwd = slices.Clone(p.argv), p.dir
+	} else {
+		g.Path = escape(p.path)
+	}
+	return g
+}
+
+// given is a grant without what it is about.
+func given(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
+	if scope == supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE && w.Workspace == "" ||
+		scope == supervisorv1.GrantScope_GRANT_SCOPE_AGENT && w.Agent == "" {
+		scope = supervisorv1.GrantScope_GRANT_SCOPE_SESSION
+	}
+	return &supervisorv1.Grant{
+		Scope: scope, SessionId: w.SessionID, Workspace: w.Workspace, Agent: w.Agent, GrantedBy: "front",
+	}
+}
+
+// same tells whether two grants that were made for one answer are about the same thing.
+func same(a, b *supervisorv1.Grant) bool {
+	return a.GetScope() == b.GetScope() && a.GetAction() == b.GetAction() && a.GetPrefix() == b.GetPrefix() &&
+		a.GetCwd() == b.GetCwd() && a.GetPath() == b.GetPath() && slices.Equal(a.GetArgv(), b.GetArgv())
+}
+
+func (t *target) noun(a *permissionv1.Action) string {
+	if c := a.GetCommand(); c != nil && c.GetText() != "" {
+		return quoted(c.GetText())
+	}
+	return "this request"
+}
+
+func pathWords(p part) string {
+	if p.action == actionRead {
+		return "reading " + printable(p.path)
+	}
+	return "writing " + printable(p.path)
+}
+
+// list joins what is granted: "a, b and c". Beyond a few it counts.
+func list(items []string) string {
+	var unique []string
+	for _, item := range items {
+		if !slices.Contains(unique, item) {
+			unique = append(unique, item)
+		}
+	}
+	if len(unique) == 1 {
+		return unique[0]
+	}
+	last := len(unique) - 1
+	return strings.Join(unique[:last], ", ") + " and " + unique[last]
+}
+
+func quoted(s string) string { return "`" + printable(s) + "`" }
+
+// printable keeps what an agent wrote from looking like something else on a screen.
+func printable(s string) string {
+	const most = 400
+	s = strings.Map(func(r rune) rune {
+		if r == '…' || unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+	if len(s) <= most {
+		return s
+	}
+	head, tail := s[:most*3/4], s[len(s)-most/4:]
+	for !utf8.ValidString(head) {
+		head = head[:len(head)-1]
+	}
+	for !utf8.ValidString(tail) {
+		tail = tail[1:]
+	}
+	return head + " […] " + tail
+}
+
+// Reach says in plain words how far a grant reaches: "any `git status …` in /w".
+func Reach(g *supervisorv1.Grant) string {
+	var what string
+	switch {
+	case g.GetExactly() != "":
+		what = "exactly one " + printable(g.GetAction())
+	case g.GetAction() == actionRun && g.GetPrefix():
+		what = "any " + quoted(shell.Quote(g.GetArgv())+" …")
+	case g.GetAction() == actionRun:
+		what = "exactly " + quoted(shell.Quote(g.GetArgv()))
+	case g.GetAction() == actionRead:
+		what = "reading " + printable(g.GetPath())
+	default:
+		what = "writing " + printable(g.GetPath())
+	}
+	if g.GetCwd() != "" {
+		what += " in " + printable(filepath.Clean(g.GetCwd()))
+	}
+	if g.GetRefuse() {
+		what = "refused: " + what
+	}
+	return what
+}

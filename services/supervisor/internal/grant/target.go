@@ -1,0 +1,434 @@
+package grant
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// What a grant's action may be, beside the kind of an action.
+const (
+	actionRun   = "run"
+	actionRead  = "read"
+	actionWrite = "write"
+)
+
+// target is an action as grants see it.
+type target struct {
+	// parts are what it consists of. Of an action that is not understood they may not be all.
+	parts []part
+	// partly: the parts are all that there is to it, so grants of each cover it.
+	partly bool
+	// action and digest are what a grant of exactly it names. digest is empty if nothing identifies it.
+	action, digest string
+	// never: no grant may cover it.
+	never bool
+}
+
+// part is one simple command or one path.
+type part struct {
+	action string
+	// argv and dir are for "run". dir is empty for the workspace; placed is false if it is not known.
+	argv   []string
+	dir    string
+	placed bool
+	// path is the resolved one, for "read" and "write"; asked is how the agent spelled it.
+	path, asked string
+}
+
+// targetOf takes an action apart.
+func targetOf(a *permissionv1.Action, w Where) *target {
+	t := &target{action: a.GetKind(), partly: a.GetUnparsed() == ""}
+	t.never = a.GetKind() == "" || a.GetKind() == "tool.switch_mode" || a.GetKind() == "elicitation"
+	if c := a.GetCommand(); c != nil {
+		t.commands(a, c, w)
+	} else {
+		t.partly = t.partly && aboutPaths(a.GetKind()) && len(a.GetPaths()) > 0
+	}
+	t.paths(a)
+	t.digest = digest(a, w)
+	if a.GetCommand() != nil && a.GetUnparsed() == "" {
+		t.action = actionRun
+	}
+	return t
+}
+
+// aboutPaths tells whether an action of a kind does to its paths what their access says, and nothing else. What removes
+// or moves a file is not covered by leave to write it, nor a search of a folder by leave to list it.
+func aboutPaths(kind string) bool {
+	switch kind {
+	case "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit":
+		return true
+	}
+	return false
+}
+
+func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Where) {
+	subs := c.GetSubCommands()
+	if c.GetUnparsed() != "" || len(subs) == 0 || slices.ContainsFunc(c.GetEnv(), harmful) || feeds(c) {
+		t.partly = false
+	}
+	moved := false
+	for _, sub := range subs {
+		p := part{action: actionRun, argv: sub.GetArgv()}
+		p.dir, p.placed = directory(a, sub, w)
+		// A line that changes its directory says so of every command behind it.
+		if !p.placed || moved && sub.GetCwd() == "" && !changesDirectory(sub) || !plain(sub) || !redirects(a, sub) {
+			t.partly = false
+		}
+		if changesDirectory(sub) {
+			moved = true
+			if len(subs) > 1 && len(sub.GetArgv()) == 2 && plain(sub) && len(sub.GetRedirections()) == 0 {
+				continue // where the others run says it all
+			}
+		}
+		if len(p.argv) == 0 {
+			if len(sub.GetRedirections()) == 0 {
+				t.partly = false
+			}
+			continue // it only opens files, which are paths of the action
+		}
+		t.parts = append(t.parts, p)
+	}
+}
+
+// plain tells whether a simple command's argv is all that decides what it does.
+func plain(sub *permissionv1.SubCommand) bool {
+	return !sub.GetDynamic() && len(sub.GetDynamicWords()) == 0 &&
+		!slices.ContainsFunc(sub.GetAssignments(), harmful) &&
+		!slices.ContainsFunc(sub.GetWrappers(), func(w string) bool { return !transparent(w) })
+}
+
+func harmful(variable string) bool { return !shell.HarmlessVariable(variable) }
+
+// transparent tells whether a command does the same within a wrapper as without. The wrapper is as it was written, so
+// that "./sh -c" is not taken for the system's.
+func transparent(wrapper string) bool {
+	switch wrapper {
+	case "sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/bash -c", "eval", "command", "env",
+		"/usr/bin/env", "timeout", "nice", "time", "stdbuf":
+		return true
+	}
+	return false
+}
+
+// feeds tells whether a line gives a command an input that is not among its arguments: a here-document, or a pipe into
+// something that may run what it reads. Then an answer about the command alone says nothing about the line.
+func feeds(c *permissionv1.Command) bool {
+	text := c.GetText()
+	if strings.Contains(text, "<<") {
+		return true
+	}
+	if !strings.Contains(strings.ReplaceAll(text, "||", ""), "|") {
+		return false
+	}
+	for _, sub := range c.GetSubCommands() {
+		if _, ok := shell.Generalisable(sub.GetArgv()); !ok && !changesDirectory(sub) {
+			return true
+		}
+	}
+	return false
+}
+
+// redirects tells whether every file that a command redirects is among the action's paths, under the same access.
+func redirects(a *permissionv1.Action, sub *permissionv1.SubCommand) bool {
+	for _, r := range sub.GetRedirections() {
+		if r.GetPath() == "/dev/null" && !r.GetDynamic() {
+			continue
+		}
+		if r.GetDynamic() || r.GetResolvedPath() == "" {
+			return false
+		}
+		if !slices.ContainsFunc(a.GetPaths(), func(p *permissionv1.PathAccess) bool {
+			return p.GetResolvedPath() == r.GetResolvedPath() &&
+				(r.GetOperator() == "<" || p.GetAccess() == permissionv1.Access_ACCESS_WRITE)
+		}) {
+			return false
+		}
+		// What a program reads as its input it may run.
+		if strings.HasPrefix(r.GetOperator(), "<") {
+			if _, ok := shell.Generalisable(sub.GetArgv()); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func changesDirectory(sub *permissionv1.SubCommand) bool {
+	if len(sub.GetArgv()) == 0 {
+		return false
+	}
+	switch sub.GetArgv()[0] {
+	case "cd", "chdir", "pushd", "popd":
+		return true
+	}
+	return false
+}
+
+// directory returns where a simple command runs: empty for the workspace, else absolute. It reports false where that is
+// not certain.
+func directory(a *permissionv1.Action, sub *permissionv1.SubCommand, w Where) (string, bool) {
+	if w.Workspace == "" || sub.GetCwdUnknown() {
+		return "", false
+	}
+	dir := w.Workspace
+	for _, step := range []string{a.GetCommand().GetCwd(), sub.GetCwd()} {
+		switch {
+		case step == "":
+		case climbs(step): // behind a symbolic link ".." is not what it looks like
+			return "", false
+		case filepath.IsAbs(step):
+			dir = inWorkspace(a, filepath.Clean(step), w)
+		default:
+			dir = filepath.Join(dir, step)
+		}
+	}
+	if dir == w.Workspace {
+		return "", true
+	}
+	return dir, true
+}
+
+// inWorkspace spells a directory as the workspace is spelled, where the agent has another name for that.
+func inWorkspace(a *permissionv1.Action, dir string, w Where) string {
+	if len(a.GetRoots()) == 0 || len(a.GetResolvedRoots()) == 0 || a.GetResolvedRoots()[0] != w.Workspace {
+		return dir
+	}
+	root := filepath.Clean(a.GetRoots()[0])
+	if dir == root {
+		return w.Workspace
+	}
+	if rest, ok := strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/"); ok {
+		return filepath.Join(w.Workspace, rest)
+	}
+	return dir
+}
+
+func climbs(path string) bool { return slices.Contains(strings.Split(path, "/"), "..") }
+
+func (t *target) paths(a *permissionv1.Action) {
+	for _, pa := range a.GetPaths() {
+		p := part{action: actionWrite, path: pa.GetResolvedPath(), asked: pa.GetPath()}
+		if pa.GetAccess() == permissionv1.Access_ACCESS_READ {
+			p.action = actionRead
+		}
+		if pa.GetProtected() {
+			t.never = true
+		}
+		if !filepath.IsAbs(p.path) {
+			t.partly = false
+		}
+		t.parts = append(t.parts, p)
+	}
+}
+
+// refusedBy returns the grants that refuse the action or a part of it.
+func (t *target) refusedBy(grants []*supervisorv1.Grant, w Where) []*supervisorv1.Grant {
+	var refusing []*supervisorv1.Grant
+	for _, g := range grants {
+		if g.GetRefuse() && (t.is(g) || slices.ContainsFunc(t.parts, func(p part) bool { return p.refusedBy(g, w) })) {
+			refusing = append(refusing, g)
+		}
+	}
+	return refusing
+}
+
+// allowedBy returns the grants that together allow the action.
+func (t *target) allowedBy(grants []*supervisorv1.Grant, w Where) ([]*supervisorv1.Grant, bool) {
+	if t.never {
+		return nil, false
+	}
+	for _, g := range grants {
+		if !g.GetRefuse() && t.is(g) {
+			return []*supervisorv1.Grant{g}, true
+		}
+	}
+	if !t.partly || len(t.parts) == 0 {
+		return nil, false
+	}
+	var allowing []*supervisorv1.Grant
+	for _, p := range t.parts {
+		i := slices.IndexFunc(grants, func(g *supervisorv1.Grant) bool { return !g.GetRefuse() && p.coveredBy(g, w) })
+		if i < 0 {
+			return nil, false
+		}
+		if !slices.Contains(allowing, grants[i]) {
+			allowing = append(allowing, grants[i])
+		}
+	}
+	return allowing, true
+}
+
+// is tells whether a grant is of exactly this action.
+func (t *target) is(g *supervisorv1.Grant) bool {
+	return g.GetExactly() != "" && g.GetExactly() == t.digest && g.GetAction() == t.action
+}
+
+func (p part) coveredBy(g *supervisorv1.Grant, w Where) bool {
+	if g.GetAction() != p.action || g.GetExactly() != "" {
+		return false
+	}
+	if p.action != actionRun {
+		return matches(g.GetPath(), p.path)
+	}
+	dir := g.GetCwd()
+	if dir == w.Workspace {
+		dir = ""
+	}
+	if !p.placed || dir != p.dir {
+		return false
+	}
+	if !g.GetPrefix() {
+		return slices.Equal(g.GetArgv(), p.argv)
+	}
+	return within(g.GetArgv(), p.argv, w.Workspace, p.dir)
+}
+
+// refusedBy looks less closely than coveredBy: a refusal holds for a command in whatever way it is wrapped, and for a
+// path in either spelling.
+func (p part) refusedBy(g *supervisorv1.Grant, w Where) bool {
+	if g.GetAction() != p.action || g.GetExactly() != "" {
+		return false
+	}
+	if p.action != actionRun {
+		return matches(g.GetPath(), p.path) || matches(g.GetPath(), filepath.Clean(p.asked))
+	}
+	dir := g.GetCwd()
+	if dir == w.Workspace {
+		dir = ""
+	}
+	if p.placed && dir != p.dir {
+		return false
+	}
+	argv := g.GetArgv()
+	if g.GetPrefix() {
+		return len(argv) > 0 && len(p.argv) >= len(argv) && slices.Equal(argv, p.argv[:len(argv)])
+	}
+	return len(argv) > 0 && slices.Equal(argv, p.argv)
+}
+
+// within tells whether argv begins with prefix and is of the kind that a prefix may stand for, and no further argument
+// leads out of the directory: what is remembered as "in this project" must not read elsewhere.
+func within(prefix, argv []string, workspace, dir string) bool {
+	if len(prefix) == 0 || len(argv) < len(prefix) || !slices.Equal(prefix, argv[:len(prefix)]) {
+		return false
+	}
+	widest, ok := shell.Generalisable(argv)
+	if !ok || len(widest) > len(prefix) || !slices.Equal(widest, prefix[:len(widest)]) {
+		return false
+	}
+	if dir == "" {
+		dir = workspace
+	}
+	return !slices.ContainsFunc(argv[len(prefix):], func(word string) bool { return leadsOut(word, dir) })
+}
+
+// leadsOut tells whether a word may name a file outside of dir, be it as the value of an option.
+func leadsOut(word, dir string) bool {
+	value := word
+	if strings.HasPrefix(word, "-") {
+		var name string
+		name, value, _ = strings.Cut(word, "=")
+		if strings.ContainsAny(name, "/~") || strings.Contains(name, "..") {
+			return true // "-nf/etc/passwd" does not say where its value begins
+		}
+	}
+	switch {
+	case strings.HasPrefix(value, "~"), climbs(value):
+		return true
+	case strings.HasPrefix(value, "/"):
+		rest, ok := strings.CutPrefix(filepath.Clean(value), dir)
+		return !ok || rest != "" && rest[0] != '/'
+	}
+	return false
+}
+
+// matches tells whether a resolved path matches a grant's glob.
+func matches(glob, path string) bool {
+	if glob == "" || !filepath.IsAbs(path) {
+		return false
+	}
+	ok, err := doublestar.Match(glob, path)
+	return err == nil && ok
+}
+
+// escape makes a glob that matches exactly path.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`).Replace(path)
+}
+
+// digest identifies an action in the form that it has: empty if nothing identifies it, since a title does not.
+func digest(a *permissionv1.Action, w Where) string {
+	h := sha256.New()
+	c := a.GetCommand()
+	switch {
+	case len(c.GetText()) >= maxIdentified || len(a.GetRawInput()) >= maxIdentified:
+		return "" // it was cut
+	case c != nil && a.GetUnparsed() == "":
+		put(h, "command")
+	case said(a.GetRawInput()):
+		put(h, "input", a.GetKind(), a.GetMethod(), a.GetUnparsed(), a.GetRawInput())
+	case a.GetUnparsed() == "" && c == nil && len(a.GetPaths()) > 0 && identifiedByPaths(a.GetKind()):
+		put(h, "paths", a.GetKind())
+	default:
+		return ""
+	}
+	// Paths and lines mean something else in another directory.
+	put(h, w.Workspace)
+	if c != nil {
+		put(h, c.GetText(), c.GetCwd(), c.GetUnparsed())
+		putList(h, c.GetArgv())
+		putList(h, c.GetEnv())
+	}
+	for _, p := range a.GetPaths() {
+		put(h, p.GetPath(), p.GetResolvedPath(), p.GetAccess().String())
+	}
+	return digestPrefix + hex.EncodeToString(h.Sum(nil))
+}
+
+const (
+	digestPrefix = "sha256:"
+	// maxIdentified is the size in bytes at which the text of an action may have been cut.
+	maxIdentified = 1 << 20
+)
+
+func identifiedByPaths(kind string) bool {
+	return aboutPaths(kind) || kind == "tool.delete" || kind == "tool.move"
+}
+
+// said tells whether a raw JSON value says anything.
+func said(raw string) bool {
+	switch strings.TrimSpace(raw) {
+	case "", "null", "{}", "[]", `""`:
+		return false
+	}
+	return true
+}
+
+// put adds strings to a hash so that where one ends and the next begins counts.
+func put(h hash.Hash, parts ...string) {
+	var size [8]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
+		h.Write(size[:])
+		h.Write([]byte(p))
+	}
+}
+
+func putList(h hash.Hash, list []string) {
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(list)))
+	h.Write(size[:])
+	put(h, list...)
+}

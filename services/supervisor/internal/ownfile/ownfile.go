@@ -1,0 +1,199 @@
+// Package ownfile is for files of acphost's own that several supervisors append to at once: private to the user, locked
+// while they are written, and put aside or replaced under the eyes of whoever has them open.
+//
+// It knows files, not what is in them, but for this: they consist of lines, and a last line without its end was torn.
+package ownfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer is
+// stopped, or means harm.
+const LockTimeout = 5 * time.Second
+
+// ErrLocked says that somebody else held the lock for LockTimeout.
+var ErrLocked = errors.New("another process has it locked")
+
+// Append opens a file for appending and for reading, and makes it (0600) and its folder (0700) if they are missing. It is
+// an error if the file is not a regular one, is a symbolic link, belongs to another user or can be written by one, or
+// if its folder can.
+func Append(path string) (*os.File, error) {
+	return open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
+}
+
+// Read opens a file for reading. What it refuses is what Append refuses; a file that is missing is fs.ErrNotExist.
+func Read(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
+
+func open(path string, flags int) (*os.File, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%s is not an absolute path", path)
+	}
+	dir := filepath.Dir(path)
+	if flags&os.O_CREATE != 0 {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	// Neither does it follow a link, nor wait for the other end of a pipe that stands in the file's place.
+	f, err := os.OpenFile(path, flags|openFlags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner, known := ownerOf(info)
+	switch {
+	case known && owner != os.Geteuid() && owner != 0:
+		return fmt.Errorf("%s belongs to user %d; the folder must be one of your own", dir, owner)
+	case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("others can write to the folder %s (mode %v); run \"chmod go-w\" on it", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+func check(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	owner, known := ownerOf(info)
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file (%v)", f.Name(), info.Mode().Type())
+	case known && owner != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d; it must be a file of your own", f.Name(), owner)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others can write to %s (mode %v); look at what is in it, then run \"chmod 600\" on it", f.Name(), info.Mode().Perm())
+	}
+	return nil
+}
+
+// Lock waits for f's lock until the deadline; then the error is ErrLocked. The lock is freed by Unlock, or when f is
+// closed, or by the system when the process ends.
+func Lock(f *os.File, deadline time.Time) error {
+	for wait := 20 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+		held, err := tryLock(f)
+		if err != nil {
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		if held {
+			return nil
+		}
+		// The system's own waiting has no deadline, and a process of the agent's could hold the lock for ever.
+		if !time.Now().Add(wait).Before(deadline) {
+			return fmt.Errorf("lock %s: %w", f.Name(), ErrLocked)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// Unlock frees the lock.
+func Unlock(f *os.File) { unlock(f) }
+
+// Current reports whether f is still the file that its name stands for: it was neither replaced nor put aside.
+func Current(f *os.File) bool {
+	at, err := os.Lstat(f.Name())
+	if err != nil {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && os.SameFile(at, info)
+}
+
+// TornTail returns what stands behind the last line of a file: nothing, if all of its lines have an end. at is where it
+// begins, and where a line that is whole would. Call it with the lock held: a line that is being written is torn too.
+func TornTail(f *os.File) (tail []byte, at int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	size := info.Size()
+	const step = 64 << 10
+	buf := make([]byte, min(step, size))
+	for at = size; at > 0; {
+		n := min(int64(len(buf)), at)
+		if at == size { // almost always the last byte is all there is to see
+			n = 1
+		}
+		if _, err := f.ReadAt(buf[:n], at-n); err != nil {
+			return nil, 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			at -= n - int64(i) - 1
+			break
+		}
+		at -= n
+	}
+	if size-at > maxTail {
+		return nil, at, fmt.Errorf("the last %d bytes of %s are no lines; move the file away", size-at, f.Name())
+	}
+	tail = make([]byte, size-at)
+	if _, err := f.ReadAt(tail, at); err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
+	}
+	return tail, at, nil
+}
+
+// maxTail is more than anyone here writes as one line.
+const maxTail = 16 << 20
+
+// AppendAll writes all of data at the end of f, or nothing: what a full disk took of it is taken back. Call it with the
+// lock held.
+func AppendAll(f *os.File, data []byte) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if n, err := f.Write(data); err != nil {
+		if n > 0 {
+			if back := f.Truncate(info.Size()); back != nil {
+				err = errors.Join(err, fmt.Errorf("and take back the %d bytes that were written: %w", n, back))
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// StateDir returns the folder for the user's state: acphost under $XDG_STATE_HOME, else under ~/.local/state. Empty: the
+// environment names neither it nor a home directory.
+func StateDir(env func(string) string) string {
+	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "acphost")
+	}
+	if home := env("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "acphost")
+	}
+	return ""
+}
