@@ -50,13 +50,14 @@ cross: ## build and vet for the other systems
 .PHONY: test
 test: test-deps build ## install what the tests need and run them all, race detector on
 	go test -race -timeout 10m $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
+	cd examples/policy-node && npm test --silent -- --test-reporter=dot
 	ACPHOST_BIN=$(CURDIR)/bin go test -race -count=1 -timeout 10m ./test/... # -count: the cache knows nothing of bin/
 
 .PHONY: test-deps
-test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed ## install what the tests need
+test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-node/node_modules/.installed ## install what the tests need
 
-test/peers/node_modules/.installed: test/peers/package.json test/peers/package-lock.json
-	cd test/peers && npm ci --no-audit --no-fund --loglevel=error
+%/node_modules/.installed: %/package.json %/package-lock.json
+	cd $* && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .PHONY: fuzz
@@ -69,7 +70,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 	done
 
 .PHONY: conformance
-conformance: build ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
+conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
 	test/conformance.sh
 
 .PHONY: bench

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { Policy } from './policy.js';
+
+const file = (path, more) => ({ path, resolvedPath: path, access: 'ACCESS_READ', insideRoots: true, ...more });
+const sub = (line, more) => ({
+  argv: line.split(' '), redirections: [], assignments: [], wrappers: [], dynamic: false, cwd: '', cwdUnknown: false, ...more,
+});
+const run = (subCommands, more) => ({
+  kind: 'terminal.create', paths: [], unparsed: '', command: { subCommands, env: [], unparsed: '', ...more },
+});
+const act = (kind, ...paths) => ({ kind, paths, command: null, unparsed: '' });
+
+const policy = new Policy();
+policy.configure({ commands: ['npm test', 'git status'] }, false);
+
+for (const [what, action, verdict, rule] of [
+  ['reading a file', act('fs.read', file('/w/a.js')), 'ALLOW', 'read-inside-roots'],
+  ['reading outside', act('fs.read', file('/etc/hosts', { insideRoots: false })), 'ASK', 'else'],
+  ['reading what is not named', act('tool.read'), 'ASK', 'else'],
+  ['reading a secret', act('fs.read', file('/w/.env')), 'DENY', 'secrets'],
+  ['reading a secret through a link', act('fs.read', file('/w/x', { resolvedPath: '/home/me/.ssh/id_ed25519' })), 'DENY', 'secrets'],
+  ['a secret, shouted', act('fs.read', file('/w/SERVER.PEM')), 'DENY', 'secrets'],
+  ['writing a file', act('fs.write', file('/w/a.js')), 'ASK', 'else'],
+  ['a read that runs something', { ...run([sub('make')]), kind: 'tool.read', paths: [file('/w/a')] }, 'ASK', 'else'],
+  ['a known command', run([sub('npm test')]), 'ALLOW', 'known-commands'],
+  ['two known commands', run([sub('git status'), sub('npm test')]), 'ALLOW', 'known-commands'],
+  ['a known and an unknown one', run([sub('npm test'), sub('rm -rf x')]), 'ASK', 'else'],
+  ['a known command with more', run([sub('npm test --foo')]), 'ASK', 'else'],
+  ['two words in one', run([sub('npm test', { argv: ['npm test'] })]), 'ASK', 'else'],
+  ['a known command as root', run([sub('npm test', { wrappers: ['sudo'] })]), 'ASK', 'else'],
+  ['a known command elsewhere', run([sub('npm test', { cwd: '/tmp/evil' })]), 'ASK', 'else'],
+  ['a known command, redirected', run([sub('npm test', { redirections: [{ path: '/w/x', resolvedPath: '/w/x' }] })]), 'ASK', 'else'],
+  ['a secret, redirected', run([sub('npm test', { redirections: [{ path: '/w/.env', resolvedPath: '' }] })]), 'DENY', 'secrets'],
+  ['a known command with assignments', run([sub('npm test', { assignments: ['PATH=/tmp'] })]), 'ASK', 'else'],
+  ['a known command with an environment', run([sub('npm test')], { env: ['PATH=/tmp'] }), 'ASK', 'else'],
+  ['words that nobody knows yet', run([sub('npm test', { dynamic: true })]), 'ASK', 'else'],
+  ['a line that was not taken apart', run([sub('npm test')], { unparsed: 'a quote is open' }), 'ASK', 'unclear'],
+  ['an action that was not understood', { ...act('fs.read', file('/w/a')), unparsed: 'no path' }, 'ASK', 'unclear'],
+  ['nothing to run', run([]), 'ASK', 'else'],
+  ['nothing', null, 'ASK', 'else'],
+]) {
+  test(what, () => {
+    const got = policy.decide(action);
+    assert.equal(got.verdict, `VERDICT_${verdict}`);
+    assert.equal(got.rule, rule);
+  });
+}
+
+test('what was not understood cannot be remembered', () => {
+  assert.ok(!policy.decide({ ...act('fs.read'), unparsed: 'x' }).grantable);
+  assert.ok(policy.decide(act('tool.fetch')).grantable);
+});
+
+test('settings that are refused leave the old ones in place', () => {
+  for (const bad of [{ comands: [] }, { commands: 'npm test' }, { commands: [1] }, { commands: {} }]) {
+    assert.throws(() => policy.configure(bad, false), /settings: com/);
+  }
+  policy.configure({ commands: [] }, true);
+  assert.equal(policy.decide(run([sub('npm test')])).verdict, 'VERDICT_ALLOW');
+});
