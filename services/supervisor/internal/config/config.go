@@ -16,6 +16,7 @@ import (
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // EnvFile is the environment variable that names the configuration file.
@@ -49,7 +50,7 @@ type Config struct {
 // A file that others could have written is refused, since it names programs that are started. If its content is wrong,
 // the error joins one *yamlproto.Error for each problem.
 func Load(path string, env func(string) string) (*Config, error) {
-	c := &Config{Proto: &configv1.Config{}, folder: defaultFolder(env), state: stateFolder(env)}
+	c := &Config{Proto: &configv1.Config{}, folder: defaultFolder(env), state: ownfile.StateDir(env)}
 	if err := c.load(path, env); err != nil {
 		return nil, err
 	}

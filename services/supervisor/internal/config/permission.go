@@ -212,17 +212,6 @@ func (c *Config) stateFile(name string) string {
 	return filepath.Join(c.state, name)
 }
 
-// stateFolder returns acphost's folder among the user's states; "" if there is no telling.
-func stateFolder(env func(string) string) string {
-	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "acphost")
-	}
-	if home := env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "acphost")
-	}
-	return ""
-}
-
 // expandPermission gives the short forms of the permission policy their meaning.
 func expandPermission(doc *yamlproto.Document) {
 	doc.ExpandList("permission", "chain")
