@@ -1,0 +1,114 @@
+package policytool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// Question is an action in few words, as a person asks about it.
+type Question struct {
+	// Command is a command line, Path a file or folder, absolute or relative to Dir. One of them is given.
+	Command, Path string
+	// Kind is the action's kind. Empty: "terminal.create" for a command, "fs.read" for a path.
+	Kind string
+	// Dir is the session's working directory and only root, an absolute path.
+	Dir string
+	// Agent and Mode are the agent's name and the session's mode.
+	Agent, Mode string
+	// Protected are the files and folders that are acphost's own.
+	Protected []string
+}
+
+// Action returns what a policy would see, were an agent to do this on this machine: an action of the gate or, for the
+// kinds "tool.…", a question of the agent.
+func (q Question) Action() (*permissionv1.Action, error) {
+	if (q.Command == "") == (q.Path == "") {
+		return nil, errors.New("expected either a command or a path")
+	}
+	scene := intent.Scene{
+		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why",
+		Roots:         []string{q.Dir},
+		ResolvedRoots: []string{realPath(q.Dir)},
+		Place:         q.place,
+	}
+	file := q.Path
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(q.Dir, file)
+	}
+	kind := q.Kind
+	switch {
+	case kind == "" && q.Command != "":
+		kind = "terminal.create"
+	case kind == "":
+		kind = "fs.read"
+	}
+	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
+		return intent.Question(scene, q.toolCall(tool, file)), nil
+	}
+	method, params := "", map[string]string{"sessionId": scene.SessionID}
+	switch kind {
+	case "terminal.create":
+		method, params["command"] = "terminal/create", q.Command
+	case "fs.read":
+		method, params["path"] = "fs/read_text_file", file
+	case "fs.write":
+		method, params["path"] = "fs/write_text_file", file
+	case "fs.list":
+		method, params["path"] = "fs/list_directory", file
+	default:
+		return nil, fmt.Errorf("the kind %q says nothing of how a command or a path belongs to it; "+
+			"expected terminal.create, fs.read, fs.write, fs.list or tool.KIND, or an action as JSON", kind)
+	}
+	if (q.Command != "") != (kind == "terminal.create") {
+		return nil, fmt.Errorf("an action of the kind %q has no %s", kind, map[bool]string{true: "command", false: "path"}[q.Command != ""])
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	return intent.Call(scene, method, kind, raw), nil
+}
+
+// toolCall is how an agent would ask about it.
+func (q Question) toolCall(kind, file string) acp.ToolCall {
+	tc := acp.ToolCall{ID: "policy-why", Kind: kind}
+	if q.Command != "" {
+		tc.RawInput, _ = json.Marshal(map[string]string{"command": q.Command})
+		return tc
+	}
+	tc.RawInput, _ = json.Marshal(map[string]string{"path": file})
+	tc.Locations, _ = json.Marshal([]map[string]string{{"path": file}})
+	return tc
+}
+
+// place says where a path of this machine leads.
+func (q Question) place(path string) intent.Place {
+	clean, resolved := filepath.Clean(path), realPath(filepath.Clean(path))
+	at := intent.Place{Resolved: resolved, Inside: below(q.Dir, clean) && below(realPath(q.Dir), resolved)}
+	for _, own := range q.Protected {
+		at.Protected = at.Protected || below(own, clean) || below(own, resolved)
+	}
+	return at
+}
+
+// ParseAction reads an action as JSON.
+func ParseAction(name string, data []byte) (*permissionv1.Action, error) {
+	a := &permissionv1.Action{}
+	if err := protojson.Unmarshal(data, a); err != nil {
+		// protojson varies the space after its own name on purpose.
+		return nil, fmt.Errorf("%s: expected an action as JSON: %s", name, strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
+	}
+	if a.GetKind() == "" {
+		return nil, fmt.Errorf(`%s: expected an action as JSON, with "kind" at least`, name)
+	}
+	return a, nil
+}

@@ -1,0 +1,101 @@
+package policytool
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+)
+
+// Checked is a rule file and what permd found in it.
+type Checked struct {
+	File   *permissionv1.PolicyFile
+	Answer *permissionv1.CheckResponse
+}
+
+// Check has permd load a rule file, run its tests and look for mistakes.
+func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*Checked, error) {
+	answer, err := service.Check(ctx, &permissionv1.CheckRequest{File: file})
+	if err != nil {
+		return nil, said("check "+file.GetName(), err)
+	}
+	return &Checked{File: file, Answer: answer}, nil
+}
+
+// LayerOf returns whose rule file it is, as far as its name tells: a workspace's, else the user's.
+func LayerOf(name string) permissionv1.Layer {
+	if clean := "/" + filepath.ToSlash(filepath.Clean(name)); strings.HasSuffix(clean, "/"+config.WorkspacePolicy) {
+		return permissionv1.Layer_LAYER_WORKSPACE
+	}
+	return permissionv1.Layer_LAYER_USER
+}
+
+// OK reports whether the file loads; it may have warnings.
+func (c *Checked) OK() bool { return c.errors() == 0 }
+
+func (c *Checked) errors() int {
+	n := 0
+	for _, f := range c.Answer.GetFindings() {
+		if f.GetSeverity() != permissionv1.Severity_SEVERITY_WARNING {
+			n++
+		}
+	}
+	return n
+}
+
+// Print writes each finding as "FILE:LINE:COLUMN: SEVERITY: MESSAGE" and then what the file is in all.
+func (c *Checked) Print(w io.Writer, s Style) {
+	for _, f := range c.Answer.GetFindings() {
+		severity := "error"
+		if f.GetSeverity() == permissionv1.Severity_SEVERITY_WARNING {
+			severity = "warning"
+		}
+		place := c.File.GetName()
+		if f.GetLine() > 0 {
+			place += fmt.Sprintf(":%d:%d", f.GetLine(), max(f.GetColumn(), 1))
+		}
+		message := f.GetMessage()
+		if rule := f.GetRule(); rule != "" && !strings.Contains(message, rule) {
+			message = "rule " + rule + ": " + message
+		}
+		// A message may hold several lines, such as a condition with a mark below it; each is made safe by itself.
+		lines := strings.Split(message, "\n")
+		for i := range lines {
+			lines[i] = plain(lines[i])
+		}
+		fmt.Fprintf(w, "%s: %s: %s\n", plain(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
+	}
+	errs := c.errors()
+	warnings := len(c.Answer.GetFindings()) - errs
+	var parts []string
+	if errs == 0 {
+		parts = append(parts, count(int(c.Answer.GetRules()), "rule"), count(int(c.Answer.GetTests()), "test"))
+	} else {
+		parts = append(parts, count(errs, "error"))
+	}
+	if warnings > 0 {
+		parts = append(parts, count(warnings, "warning"))
+	}
+	verdict := s.paint(green, "ok")
+	if errs > 0 {
+		verdict = s.paint(red, "does not load")
+	}
+	fmt.Fprintf(w, "%s: %s, %s\n", plain(c.File.GetName()), strings.Join(parts, ", "), verdict)
+}
+
+// PrintChecksJSON writes what was found in several files as a JSON array.
+func PrintChecksJSON(w io.Writer, all []*Checked) error {
+	list := make([]any, len(all))
+	for i, c := range all {
+		answer, err := fields(c.Answer)
+		if err != nil {
+			return err
+		}
+		list[i] = with(answer, "file", c.File.GetName())
+	}
+	return printJSON(w, list)
+}

@@ -1,0 +1,69 @@
+package policytool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Import has permd turn another program's permissions into a rule file. format may be empty: it is told from the name
+// and the content.
+func Import(
+	ctx context.Context, service permissionv1.PolicyServiceClient, format, name string, content []byte,
+) (*permissionv1.ImportResponse, error) {
+	answer, err := service.Import(ctx, &permissionv1.ImportRequest{Format: format, Name: name, Content: content})
+	if err != nil {
+		return nil, said("import "+name, err)
+	}
+	return answer, nil
+}
+
+// PrintDropped lists what could not be carried over.
+func PrintDropped(w io.Writer, s Style, name string, answer *permissionv1.ImportResponse) {
+	dropped := answer.GetDropped()
+	switch len(dropped) {
+	case 0:
+		fmt.Fprintf(w, "%s (%s): all of it was carried over.\n", plain(name), plain(answer.GetFormat()))
+		return
+	case 1:
+		fmt.Fprintf(w, "%s (%s): 1 entry could not be carried over; the policy is stricter there:\n", plain(name), plain(answer.GetFormat()))
+	default:
+		fmt.Fprintf(w, "%s (%s): %s entries could not be carried over; the policy is stricter there:\n",
+			plain(name), plain(answer.GetFormat()), thousands(len(dropped)))
+	}
+	for _, d := range dropped {
+		s.table(w, "\n  ", [][]cell{{{shorten(d.GetEntry(), 200), yellow}}})
+		s.table(w, "    ", [][]cell{{{text: d.GetWhy()}}})
+	}
+}
+
+// WriteNew writes a file that only its owner may read or write, whole or not at all. One that is there is replaced only
+// if replace is set. The error wraps fs.ErrExist if one stands in the way.
+func WriteNew(name string, content []byte, replace bool) error {
+	temp, err := os.CreateTemp(filepath.Dir(name), ".acphost-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(content)
+	err = errors.Join(err, temp.Sync(), temp.Close())
+	switch {
+	case err != nil:
+		return fmt.Errorf("write %s: %w", name, err)
+	case replace:
+		return os.Rename(temp.Name(), name)
+	}
+	// A link, unlike a rename, does not replace what somebody made meanwhile.
+	if err := os.Link(temp.Name(), name); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: %w", name, fs.ErrExist)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

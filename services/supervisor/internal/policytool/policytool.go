@@ -1,0 +1,121 @@
+// Package policytool is what the commands under "acphost policy" do: it checks rule files, explains decisions, decides
+// the past anew, imports what other programs have, and keeps the list of workspace files that a person trusts.
+//
+// It knows files, the trust store and how to show an answer to a person. How rules work it must not know: permd alone
+// does, and is asked through PolicyService, which Start runs for the time of one command. Nothing here decides anything
+// for an agent.
+package policytool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/status"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/launch"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+)
+
+// maxFile bounds what is read of one rule file, action or file to import, in bytes: what YAML is parsed up to.
+const maxFile = 16 << 20
+
+// Permd is a running permd that nothing but the tools use.
+type Permd struct {
+	permissionv1.PolicyServiceClient
+	instance *launch.Instance
+}
+
+// Start starts the program, an absolute path, as a child and returns when it can be asked. The caller must call Stop.
+func Start(ctx context.Context, program string, log *slog.Logger) (*Permd, error) {
+	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: []string{program}, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	return &Permd{PolicyServiceClient: permissionv1.NewPolicyServiceClient(instance), instance: instance}, nil
+}
+
+// Stop ends the process and waits for it, until ctx is done at most.
+func (p *Permd) Stop(ctx context.Context) error { return p.instance.Stop(ctx) }
+
+// ReadPolicy returns the rule file of this name: that of a ready policy, or a file. "-" stands for stdin.
+func ReadPolicy(
+	ctx context.Context, service permissionv1.PolicyServiceClient, name string, stdin io.Reader, layer permissionv1.Layer,
+) (*permissionv1.PolicyFile, error) {
+	if config.IsReadyPolicy(name) {
+		ready, err := readyPolicy(ctx, service, name)
+		if err != nil {
+			return nil, err
+		}
+		return &permissionv1.PolicyFile{Name: name, Content: ready.GetContent(), Layer: layer}, nil
+	}
+	content, err := ReadFile(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	return &permissionv1.PolicyFile{Name: name, Content: content, Layer: layer}, nil
+}
+
+// ReadFile returns the content of a regular file of at most 16 MiB. "-" stands for stdin.
+func ReadFile(name string, stdin io.Reader) ([]byte, error) {
+	in := stdin
+	if name != "-" {
+		// Without O_NONBLOCK, opening a named pipe would wait for its writer.
+		f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil {
+			return nil, err
+		} else if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is not a regular file", name)
+		}
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxFile)
+	}
+	return data, nil
+}
+
+// said returns what permd answered instead of an answer, without the words that gRPC puts around it.
+func said(doing string, err error) error {
+	if s, ok := status.FromError(err); ok {
+		return fmt.Errorf("%s: %s", doing, s.Message())
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// realPath follows symbolic links as far as the path exists and keeps the rest, as the gate does.
+func realPath(name string) string {
+	rest := ""
+	for p := name; ; {
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil {
+			return filepath.Join(real, rest)
+		}
+		parent := filepath.Dir(p)
+		if parent == p || !errors.Is(err, os.ErrNotExist) {
+			return name
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+		p = parent
+	}
+}
+
+// below reports whether a clean path is a folder or lies in it.
+func below(folder, path string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+string(filepath.Separator))
+}

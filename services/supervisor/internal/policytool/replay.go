@@ -1,0 +1,170 @@
+package policytool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// replayAtOnce is how many decisions permd works on at a time.
+const replayAtOnce = 16
+
+// Replayed is what a rule file would have decided of decisions that were recorded.
+type Replayed struct {
+	Policy *permissionv1.PolicyFile
+	// Decisions were decided anew. Own were acphost's own, which no policy is asked about.
+	Decisions, Own int
+	// Differ are those with another verdict, in their order.
+	Differ []Difference
+	// Unread are the records that could not be read, or not be decided.
+	Unread []error
+}
+
+// Difference is a decision that would be another one.
+type Difference struct {
+	Record *supervisorv1.AuditRecord
+	Now    *permissionv1.DecideResponse
+}
+
+func (d Difference) was() string { return d.Record.GetVerdict() }
+func (d Difference) now() string { return verdictWord(d.Now.GetVerdict()) }
+
+// Replay has permd decide each record's action by the rule file alone, as the user's. The error is one that ends it: the
+// file does not load, or permd is gone.
+func Replay(
+	ctx context.Context, service permissionv1.PolicyServiceClient, policy *permissionv1.PolicyFile,
+	records iter.Seq2[*supervisorv1.AuditRecord, error],
+) (*Replayed, error) {
+	r := &Replayed{Policy: policy}
+	var batch []*supervisorv1.AuditRecord
+	for record, err := range records {
+		switch {
+		case err != nil:
+			r.Unread = append(r.Unread, err)
+			continue
+		case record.GetAction() == nil: // a note of the record about itself
+			continue
+		case record.GetPlugin() == "" && record.GetAnsweredBy() == "acphost":
+			r.Own++
+			continue
+		}
+		if batch = append(batch, record); len(batch) == replayAtOnce {
+			if err := r.decide(ctx, service, batch); err != nil {
+				return nil, err
+			}
+			batch = batch[:0]
+		}
+	}
+	if err := r.decide(ctx, service, batch); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// decide decides a few records at once, and keeps their order.
+func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServiceClient, batch []*supervisorv1.AuditRecord) error {
+	answers, errs := make([]*permissionv1.ExplainResponse, len(batch)), make([]error, len(batch))
+	var wg sync.WaitGroup
+	for i, record := range batch {
+		wg.Go(func() {
+			answers[i], errs[i] = service.Explain(ctx, &permissionv1.ExplainRequest{
+				Action: record.GetAction(), Files: []*permissionv1.PolicyFile{r.Policy},
+			})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return said("decide by "+r.Policy.GetName(), cmp.Or(errs...))
+	}
+	for i, record := range batch {
+		r.Decisions++
+		d := Difference{Record: record, Now: answers[i].GetDecision()}
+		if d.was() != d.now() {
+			r.Differ = append(r.Differ, d)
+		}
+	}
+	return nil
+}
+
+// Print writes what would be different as a table, and what that is in all.
+func (r *Replayed) Print(w io.Writer, s Style) {
+	if len(r.Differ) > 0 {
+		rows := [][]cell{{{"TIME", bold}, {"AGENT", bold}, {"WAS", bold}, {"WOULD BE", bold}, {"RULE", bold}, {"WHAT", bold}}}
+		for _, d := range r.Differ {
+			rows = append(rows, []cell{
+				{text: d.Record.GetTime().AsTime().Local().Format(time.DateTime)},
+				{text: shorten(cmp.Or(d.Record.GetAgent(), "-"), 24)},
+				{d.was(), colorOf(d.was())},
+				{d.now(), colorOf(d.now())},
+				{text: shorten(cmp.Or(d.Now.GetRule(), "-"), 32)},
+				{text: intent.Summary(d.Record.GetAction())},
+			})
+		}
+		s.table(w, "", rows)
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, r.Summary())
+}
+
+// Summary says it in a line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
+func (r *Replayed) Summary() string {
+	text := count(r.Decisions, "decision")
+	switch n := len(r.Differ); {
+	case n == 0:
+		text += ", none differs"
+	case n == 1:
+		text += ", 1 differs: " + r.changes()
+	default:
+		text += ", " + thousands(n) + " differ: " + r.changes()
+	}
+	if r.Own > 0 {
+		text += fmt.Sprintf(" (%s of acphost's own left out)", thousands(r.Own))
+	}
+	return text
+}
+
+// changes counts the differences by what they are, the most frequent first.
+func (r *Replayed) changes() string {
+	counts := map[string]int{}
+	for _, d := range r.Differ {
+		counts[d.was()+"→"+d.now()]++
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for i, kind := range kinds {
+		kinds[i] = thousands(counts[kind]) + " " + kind
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// PrintJSON writes it as one JSON object; the records are whole.
+func (r *Replayed) PrintJSON(w io.Writer) error {
+	differ := make([]any, len(r.Differ))
+	for i, d := range r.Differ {
+		record, err := fields(d.Record)
+		if err != nil {
+			return err
+		}
+		now, err := fields(d.Now)
+		if err != nil {
+			return err
+		}
+		differ[i] = map[string]any{"record": record, "was": d.was(), "would_be": d.now(), "decision": now}
+	}
+	return printJSON(w, map[string]any{
+		"policy": r.Policy.GetName(), "decisions": r.Decisions, "own": r.Own, "unread": len(r.Unread), "differ": differ,
+	})
+}

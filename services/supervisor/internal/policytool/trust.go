@@ -1,0 +1,167 @@
+package policytool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+)
+
+// Trust is the file that says which workspace rule files may loosen: JSON in the shape of TrustStore, read by permd.
+// Several processes may use it at once.
+type Trust struct {
+	file string
+	now  func() time.Time
+}
+
+// OpenTrust returns the trust store in a file, an absolute path, which need not exist. With "" nothing is trusted, and
+// nothing can be.
+func OpenTrust(file string) *Trust { return &Trust{file: file, now: time.Now} }
+
+// Holds reports whether a rule file is trusted as it is. name is absolute and without symbolic links.
+func (t *Trust) Holds(name string, content []byte) (bool, error) {
+	files, err := t.List()
+	sum := digest(content)
+	return slices.ContainsFunc(files, func(f *permissionv1.TrustedFile) bool {
+		return f.GetPath() == name && f.GetSha256() == sum
+	}), err
+}
+
+// List returns the files that are trusted, sorted by their paths.
+func (t *Trust) List() ([]*permissionv1.TrustedFile, error) {
+	if t.file == "" {
+		return nil, nil
+	}
+	f, err := ownfile.Read(t.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trust store: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("trust store: read %s: %w", t.file, err)
+	}
+	store := &permissionv1.TrustStore{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, store); err != nil && len(bytes.TrimSpace(data)) > 0 {
+		return nil, fmt.Errorf("trust store: %s is not what acphost writes; move it away to trust nothing", t.file)
+	}
+	slices.SortFunc(store.Files, func(a, b *permissionv1.TrustedFile) int {
+		return bytes.Compare([]byte(a.GetPath()), []byte(b.GetPath()))
+	})
+	return store.GetFiles(), nil
+}
+
+// Add trusts a rule file as it is; what was known of the same file before is forgotten. name is absolute and without
+// symbolic links. When Add returns, it is on disk.
+func (t *Trust) Add(name string, content []byte) error {
+	return t.change(func(files []*permissionv1.TrustedFile) []*permissionv1.TrustedFile {
+		files = slices.DeleteFunc(files, func(f *permissionv1.TrustedFile) bool { return f.GetPath() == name })
+		return append(files, &permissionv1.TrustedFile{Path: name, Sha256: digest(content), Time: timestamppb.New(t.now())})
+	})
+}
+
+// Remove forgets a rule file, and reports whether it was trusted.
+func (t *Trust) Remove(name string) (found bool, err error) {
+	err = t.change(func(files []*permissionv1.TrustedFile) []*permissionv1.TrustedFile {
+		left := slices.DeleteFunc(slices.Clone(files), func(f *permissionv1.TrustedFile) bool { return f.GetPath() == name })
+		found = len(left) < len(files)
+		return left
+	})
+	return found, err
+}
+
+// change replaces the store by what edit makes of it. A lock beside it keeps changes apart; readers see the old store or
+// the new one.
+func (t *Trust) change(edit func([]*permissionv1.TrustedFile) []*permissionv1.TrustedFile) error {
+	if t.file == "" {
+		return errors.New("there is no place for the trust store: set $HOME or $XDG_STATE_HOME to an absolute path")
+	}
+	lock, err := ownfile.Append(t.file + ".lock")
+	if err != nil {
+		return fmt.Errorf("trust store: %w", err)
+	}
+	defer lock.Close()
+	if err := ownfile.Lock(lock, time.Now().Add(ownfile.LockTimeout)); err != nil {
+		return fmt.Errorf("trust store: %w", err)
+	}
+	files, err := t.List()
+	if err != nil {
+		return err
+	}
+	text, err := storeText(edit(files))
+	if err != nil {
+		return fmt.Errorf("trust store: %w", err)
+	}
+	if err := WriteNew(t.file, text, true); err != nil {
+		return fmt.Errorf("trust store: %w", err)
+	}
+	return ownfile.SyncDir(filepath.Dir(t.file))
+}
+
+func storeText(files []*permissionv1.TrustedFile) ([]byte, error) {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&permissionv1.TrustStore{Files: files})
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, err
+	}
+	// protojson varies the spaces between members; indenting leaves one behind each colon.
+	return append(out.Bytes(), '\n'), nil
+}
+
+// Print lists the files that are trusted, and whether they still are what was trusted.
+func (t *Trust) Print(w io.Writer, s Style) error {
+	files, err := t.List()
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	rows := [][]cell{{{"TRUSTED", bold}, {"NOW", bold}, {"FILE", bold}}}
+	for _, f := range files {
+		state := cell{"the same", green}
+		switch content, err := ReadFile(f.GetPath(), nil); {
+		case errors.Is(err, fs.ErrNotExist):
+			state = cell{"gone", dim}
+		case err != nil:
+			state = cell{"not readable", yellow}
+		case digest(content) != f.GetSha256():
+			state = cell{"changed, not trusted", yellow}
+		}
+		when := "-"
+		if f.GetTime() != nil {
+			when = f.GetTime().AsTime().Local().Format(time.DateTime)
+		}
+		rows = append(rows, []cell{{text: when}, state, {text: f.GetPath()}})
+	}
+	s.table(w, "", rows)
+	return nil
+}
+
+// WorkspaceFile returns the workspace rule file that a person means by a folder or a file, absolute and without symbolic
+// links where it exists. relative is where it lies below a folder.
+func WorkspaceFile(name, relative string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		name = filepath.Join(name, relative)
+	}
+	return realPath(name), nil
+}

@@ -1,0 +1,312 @@
+package policytool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Explained is a decision and how it came about.
+type Explained struct {
+	Action *permissionv1.Action
+	Files  []*permissionv1.PolicyFile
+	Answer *permissionv1.ExplainResponse
+	// Home is shortened to "~" in the names of files. Empty: none is.
+	Home string
+}
+
+// Explain has permd decide an action by rule files and say why. Without files the answer is that of a policy without
+// rules. What acphost itself decides, no policy is asked about.
+func Explain(
+	ctx context.Context, service permissionv1.PolicyServiceClient, action *permissionv1.Action, files []*permissionv1.PolicyFile,
+) (*Explained, error) {
+	if own := ownDecision(action); own != nil {
+		return &Explained{Action: action, Files: files, Answer: &permissionv1.ExplainResponse{Decision: own}}, nil
+	}
+	if len(files) == 0 {
+		files = []*permissionv1.PolicyFile{{Name: "(no rules)", Content: []byte("version: 1\n"), Layer: permissionv1.Layer_LAYER_USER}}
+	}
+	answer, err := service.Explain(ctx, &permissionv1.ExplainRequest{Action: action, Files: files})
+	if err != nil {
+		return nil, said("decide by "+names(files), err)
+	}
+	return &Explained{Action: action, Files: files, Answer: answer}, nil
+}
+
+// Print writes the verdict on the first line, then every rule with why it did or did not match, then what was read from
+// the action.
+func (e *Explained) Print(w io.Writer, s Style) {
+	e.verdict(w, s)
+	if len(e.Files) > 0 {
+		fmt.Fprintln(w, s.paint(bold, "\nRule files"))
+		rows := make([][]cell, len(e.Files))
+		for i, f := range e.Files {
+			rows[i] = []cell{{text: layerWord(f.GetLayer())}, {text: e.short(f.GetName())}}
+		}
+		s.table(w, "  ", rows)
+	}
+	if considered := e.Answer.GetConsidered(); len(considered) > 0 {
+		fmt.Fprintln(w, s.paint(bold, "\nRules"))
+		rows := make([][]cell, len(considered))
+		for i, c := range considered {
+			color := dim
+			if c.GetMatched() != "no" {
+				color = colorOf(c.GetEffect())
+			}
+			place := e.place(c.GetFile(), c.GetLine())
+			rows[i] = []cell{
+				{c.GetMatched(), color}, {c.GetEffect(), color}, {c.GetRule(), color}, {place, dim}, {text: c.GetWhy()},
+			}
+		}
+		s.table(w, "  ", rows)
+	}
+	printAction(w, s, e.Action)
+}
+
+// PrintJSON writes all of it as one JSON object.
+func (e *Explained) PrintJSON(w io.Writer) error {
+	object, err := fields(e.Answer)
+	if err != nil {
+		return err
+	}
+	action, err := fields(e.Action)
+	if err != nil {
+		return err
+	}
+	files := make([]map[string]string, len(e.Files))
+	for i, f := range e.Files {
+		files[i] = map[string]string{"name": f.GetName(), "layer": f.GetLayer().String()}
+	}
+	all := map[string]any{"action": action, "files": files}
+	for name, value := range object {
+		all[name] = value
+	}
+	return printJSON(w, all)
+}
+
+func (e *Explained) verdict(w io.Writer, s Style) {
+	d := e.Answer.GetDecision()
+	word := verdictWord(d.GetVerdict())
+	rule := "no rule matches"
+	if d.GetRule() != "" {
+		rule = "rule " + d.GetRule()
+	}
+	row := []cell{{word, colorOf(word)}, {rule, bold}}
+	if d.GetReason() != "" {
+		row = append(row, cell{text: d.GetReason()})
+	}
+	s.table(w, "", [][]cell{row})
+	if word != "ask" {
+		return
+	}
+	remembered := "each time anew"
+	if d.GetGrantable() {
+		remembered = "unless an answer is remembered"
+	}
+	unattended := "deny"
+	if d.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
+		unattended = "allow"
+	}
+	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if nobody is there to answer", dim}}})
+}
+
+// place is where a rule stands, without the folder where one file alone is called that.
+func (e *Explained) place(name string, line uint32) string {
+	short := e.short(name)
+	same := 0
+	for _, f := range e.Files {
+		if filepath.Base(f.GetName()) == filepath.Base(name) {
+			same++
+		}
+	}
+	if same == 1 {
+		short = filepath.Base(name)
+	}
+	if line == 0 {
+		return short
+	}
+	return short + ":" + strconv.FormatUint(uint64(line), 10)
+}
+
+func (e *Explained) short(name string) string {
+	if rest, ok := strings.CutPrefix(name, e.Home+"/"); ok && e.Home != "" {
+		return "~/" + rest
+	}
+	return name
+}
+
+// printAction writes what was read from what the agent would send.
+func printAction(w io.Writer, s Style, a *permissionv1.Action) {
+	fmt.Fprintln(w, s.paint(bold, "\nAction"))
+	rows := [][]cell{{{"kind", dim}, {text: a.GetKind()}}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []cell{{name, dim}, {text: value}})
+		}
+	}
+	add("method", a.GetMethod())
+	add("agent", a.GetAgent())
+	add("mode", a.GetMode())
+	for i, root := range a.GetRoots() {
+		if i < len(a.GetResolvedRoots()) {
+			root = leads(root, a.GetResolvedRoots()[i])
+		}
+		add("root", root)
+	}
+	add("not understood", a.GetUnparsed())
+	s.table(w, "  ", rows)
+	if c := a.GetCommand(); c != nil {
+		printCommand(w, s, c)
+	}
+	if len(a.GetPaths()) > 0 {
+		fmt.Fprintln(w, s.paint(bold, "\nPaths"))
+		var rows [][]cell
+		for _, p := range a.GetPaths() {
+			rows = append(rows, []cell{{accessWord(p.GetAccess()), ""}, {placeWord(p), ""}, {leads(p.GetPath(), p.GetResolvedPath()), ""}})
+		}
+		s.table(w, "  ", rows)
+	}
+}
+
+func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
+	fmt.Fprintln(w, s.paint(bold, "\nCommand"))
+	rows := [][]cell{{{"line", dim}, {text: c.GetText()}}}
+	if c.GetCwd() != "" {
+		rows = append(rows, []cell{{"in", dim}, {text: c.GetCwd()}})
+	}
+	for _, env := range c.GetEnv() {
+		rows = append(rows, []cell{{"with", dim}, {text: env}})
+	}
+	if c.GetUnparsed() != "" {
+		rows = append(rows, []cell{{"not understood", yellow}, {text: c.GetUnparsed()}})
+	}
+	for i, sub := range c.GetSubCommands() {
+		rows = append(rows, []cell{{strconv.Itoa(i + 1), dim}, {text: argv(sub)}})
+		for _, note := range notes(sub) {
+			rows = append(rows, []cell{{}, {note, dim}})
+		}
+	}
+	s.table(w, "  ", rows)
+}
+
+// argv shows the words of a sub-command one by one, so that nobody need guess where one ends.
+func argv(sub *permissionv1.SubCommand) string {
+	if len(sub.GetArgv()) == 0 {
+		return "(no command)"
+	}
+	words := make([]string, len(sub.GetArgv()))
+	for i, word := range sub.GetArgv() {
+		quoted, _ := json.Marshal(word)
+		words[i] = string(quoted)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// notes are what else is known of a sub-command.
+func notes(sub *permissionv1.SubCommand) []string {
+	var all []string
+	if len(sub.GetWrappers()) > 0 {
+		all = append(all, "run by "+strings.Join(sub.GetWrappers(), ", then "))
+	}
+	for _, a := range sub.GetAssignments() {
+		all = append(all, "sets "+a)
+	}
+	for _, r := range sub.GetRedirections() {
+		file := leads(r.GetPath(), r.GetResolvedPath())
+		if r.GetDynamic() {
+			file = "a file only known when it runs"
+		}
+		all = append(all, "redirects "+r.GetOperator()+" "+file)
+	}
+	switch {
+	case sub.GetCwdUnknown():
+		all = append(all, "in a folder only known when it runs")
+	case sub.GetCwd() != "":
+		all = append(all, "in "+sub.GetCwd())
+	}
+	if sub.GetDynamic() {
+		all = append(all, dynamicNote(sub))
+	}
+	return all
+}
+
+func dynamicNote(sub *permissionv1.SubCommand) string {
+	var words []string
+	for _, i := range sub.GetDynamicWords() {
+		if int(i) < len(sub.GetArgv()) {
+			words = append(words, strconv.Quote(sub.GetArgv()[i]))
+		}
+	}
+	if len(words) == 0 {
+		return "only known when it runs"
+	}
+	return "only known when it runs: " + strings.Join(words, ", ")
+}
+
+// leads shows a path and where it leads, if that is elsewhere.
+func leads(asked, resolved string) string {
+	switch resolved {
+	case asked:
+		return asked
+	case "":
+		return asked + " (not known where it leads)"
+	}
+	return asked + " → " + resolved
+}
+
+func placeWord(p *permissionv1.PathAccess) string {
+	switch {
+	case p.GetProtected():
+		return "acphost's own"
+	case p.GetInsideRoots():
+		return "inside"
+	}
+	return "outside"
+}
+
+func accessWord(a permissionv1.Access) string {
+	switch a {
+	case permissionv1.Access_ACCESS_READ:
+		return "read"
+	case permissionv1.Access_ACCESS_WRITE:
+		return "write"
+	}
+	return "?"
+}
+
+func layerWord(l permissionv1.Layer) string {
+	switch l {
+	case permissionv1.Layer_LAYER_ADMIN:
+		return "administrator"
+	case permissionv1.Layer_LAYER_WORKSPACE:
+		return "workspace, may only tighten"
+	case permissionv1.Layer_LAYER_WORKSPACE_TRUSTED:
+		return "workspace, trusted"
+	}
+	return "user"
+}
+
+// verdictWord is a verdict as rules spell it; what is none counts as deny.
+func verdictWord(v permissionv1.Verdict) string {
+	switch v {
+	case permissionv1.Verdict_VERDICT_ALLOW:
+		return "allow"
+	case permissionv1.Verdict_VERDICT_ASK:
+		return "ask"
+	}
+	return "deny"
+}
+
+func names(files []*permissionv1.PolicyFile) string {
+	list := make([]string, len(files))
+	for i, f := range files {
+		list[i] = f.GetName()
+	}
+	return strings.Join(list, ", ")
+}
