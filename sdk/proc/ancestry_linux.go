@@ -1,0 +1,84 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+)
+
+const (
+	// maxAncestors is more than any tree that people work in has levels. A deeper one was made to cost time.
+	maxAncestors = 1024
+	// maxWalks is how often a walk is begun anew because a process on the way has ended.
+	maxWalks = 64
+)
+
+// Ancestry calls visit for a process and each of its ancestors, the process itself first, until visit says that it has
+// seen enough or there is none above. What visit reads of a process in /proc while it is called is of that very process,
+// a descendant's parent at the time, and not of another one that got its pid. Where a process on the way ends meanwhile,
+// the walk begins anew, and visit sees processes again.
+//
+// An error says that the answer is not known: visit's own, or that a process is not there or not visible (0), or that
+// the tree does not keep still. Who guards a door should treat it as the worst.
+func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
+	if pid <= 0 {
+		return fmt.Errorf("ancestors of process %d: the process is not visible", pid)
+	}
+	for range maxWalks {
+		err := walkUp(pid, visit)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return fmt.Errorf("ancestors of process %d: processes above it end too fast to be followed", pid)
+}
+
+// errMoved says that what was read may be of different processes.
+var errMoved = errors.New("a process ended on the way")
+
+func walkUp(pid int, visit func(pid int) (bool, error)) error {
+	at, err := readStat(pid)
+	if err != nil {
+		return fmt.Errorf("ancestors of process %d: %w", pid, err)
+	}
+	if !at.live() {
+		return fmt.Errorf("ancestors of process %d: it has ended", pid)
+	}
+	if enough, err := visit(at.pid); enough || err != nil {
+		return err
+	}
+	for range maxAncestors {
+		if at.ppid <= 0 {
+			// It is the first process that can be seen from here, if it still is what it was.
+			return still(at)
+		}
+		above, err := readStat(at.ppid)
+		if errors.Is(err, errGone) {
+			if moved := still(at); moved != nil {
+				return moved
+			}
+			return fmt.Errorf("ancestors of process %d: process %d is there, but not visible", pid, at.ppid)
+		}
+		if err != nil {
+			return fmt.Errorf("ancestors of process %d: %w", pid, err)
+		}
+		enough, err := visit(above.pid)
+		// As long as a process has its parent, nobody else has the parent's pid: what was read in between is the parent's.
+		if moved := still(at); moved != nil {
+			return moved
+		}
+		if enough || err != nil {
+			return err
+		}
+		at = above
+	}
+	return fmt.Errorf("ancestors of process %d: there are more than %d", pid, maxAncestors)
+}
+
+// still is errMoved unless a process is there and has the parent that it had.
+func still(was stat) error {
+	now, err := readStat(was.pid)
+	if err != nil || now.start != was.start || now.ppid != was.ppid {
+		return errMoved
+	}
+	return nil
+}
