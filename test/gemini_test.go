@@ -97,14 +97,9 @@ func TestGeminiIsHeldToAPolicy(t *testing.T) {
 	p := newPlace(t)
 	open, closed := p.file(t, "open.txt", "open\n"), p.file(t, "closed.txt", "closed\n")
 	p.file(t, "../config/policy.yaml", `version: 1
-deny:
-  - id: closed
-    path: ["/**/closed.txt"]
-    reason: closed is closed
-allow:
-  - id: edits
-    on: [tool.edit]
-    path: ["${root}/**"]
+rules:
+  - {id: closed, effect: deny, path: ["/**/closed.txt"], reason: closed is closed}
+  - {id: edits, effect: allow, on: [tool.edit, "fs.*"], path: ["${root}/**"]}
 `)
 	write := func(path string) gemini.Step {
 		return gemini.Step{Calls: []gemini.Call{{Name: "write_file", Args: map[string]any{"file_path": path, "content": "written\n"}}}}

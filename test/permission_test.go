@@ -9,13 +9,11 @@ import (
 
 const rules = `
 version: 1
-deny:
-  - {id: secrets, path: ["**/.env"], reason: secrets stay here}
-ask:
-  - {id: pushing, command: ["git push"]}
-allow:
-  - {id: edits, on: [tool.edit], path: ["${root}/**"]}
-  - {id: looking, command: ["git status", "ls"]}
+rules:
+  - {id: secrets, effect: deny, path: ["**/.env"], reason: secrets stay here}
+  - {id: pushing, effect: ask, command: ["git push"]}
+  - {id: edits, effect: allow, on: [tool.edit], path: ["${root}/**"]}
+  - {id: looking, effect: allow, command: ["git status", "ls"]}
 `
 
 // chosen is the id of the option that a question was answered with.

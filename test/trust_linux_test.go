@@ -123,7 +123,7 @@ func TestASymlinkThatIsSwappedLeadsNobodyOut(t *testing.T) {
 func TestAcphostsOwnFilesAreRefusedWhateverTheRootsAndThePolicy(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	s := p.scene(t, p.policy(t, "version: 1\nallow: [{id: all, path: [\"/**\"]}]\n", ""))
+	s := p.scene(t, p.policy(t, "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	opened := s.Send("session/new", map[string]any{"cwd": p.home, "mcpServers": []any{}}) // everything is inside
 	s.agent.Reply(s.agent.Expect("session/new"), map[string]any{"sessionId": "s1"})
 	opened.Result(nil)

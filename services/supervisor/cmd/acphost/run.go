@@ -62,6 +62,7 @@ const permissionMethod = "session/request_permission"
 type runFlags struct {
 	config    string
 	observe   bool
+	alone     bool
 	noAdmin   bool
 	agentName string
 	routes    map[string]string
@@ -88,12 +89,14 @@ func (a *app) runCommand() *cobra.Command {
 	flags.SetInterspersed(false) // what follows the agent's command is the agent's
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
+	flags.BoolVar(&f.alone, "unattended", false,
+		"nobody answers at the front: questions wait for permission.timeout_seconds, then the policy's \"unattended\" counts")
 	flags.Var(&target{routes: f.routes, name: "fs/*", words: []string{"handler", "front", "deny"}}, "fs",
 		"`who` answers for files: handler, front or deny")
 	flags.Var(&target{routes: f.routes, name: "terminal/*", words: []string{"handler", "front", "deny"}}, "terminal",
 		"`who` answers for terminals: handler, front or deny")
 	flags.Var(&target{routes: f.routes, name: permissionMethod, words: []string{"handler", "front"}}, "permission",
-		"`who` decides permission questions: handler, or front to forward every one")
+		"`who` decides what the agent may: handler, or front to forward every question and let calls pass")
 	flags.Var(&routeFlag{routes: f.routes}, "route",
 		"who answers a method or a namespace, `METHOD=WHO`; can be repeated")
 	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
@@ -139,6 +142,7 @@ func (a *app) runAgent(cmd *cobra.Command, f *runFlags, command []string) error 
 		Mode:       mode,
 		Routes:     f.routes,
 		AgentName:  f.agentName,
+		Unattended: f.alone,
 		Stdin:      a.stdin,
 		Stdout:     a.stdout,
 		Stderr:     a.stderr,

@@ -23,9 +23,10 @@ const (
 	private = "Nobody should read this.\n"
 
 	policy = `version: 1
-allow:
+rules:
   - id: edits-in-the-workspace
-    on: [tool.edit]
+    effect: allow
+    on: [tool.edit, fs.read, fs.write]
     path: ["${root}/**"]
     reason: edits inside the workspace are fine
 `

@@ -1,42 +1,78 @@
 // Package gate is where it is decided whether an agent may: at the questions that it asks (door one) and at the calls
-// that it makes (door two). It asks the policy, fails closed, keeps acphost's own files from the agent, and counts what
-// it saw.
+// that it makes (door two). It asks the policies, fails closed, keeps acphost's own files from the agent, remembers what
+// was answered, records every decision, and notices what was done without one.
 //
-// It knows actions and verdicts. It knows neither JSON-RPC nor how an answer reaches anybody.
+// It knows actions, verdicts and answers. It knows neither JSON-RPC nor how a question reaches a person.
 package gate
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// DecideTimeout is how long a policy may take for one decision. A person's answer has no such limit.
-const DecideTimeout = 5 * time.Second
+// Short names of the verdicts.
+const (
+	Allow = permissionv1.Verdict_VERDICT_ALLOW
+	Deny  = permissionv1.Verdict_VERDICT_DENY
+	Ask   = permissionv1.Verdict_VERDICT_ASK
+)
 
-// RuleProtected is the rule that denies acphost's own files, whatever the policy says.
-const RuleProtected = "acphost/protected"
+// Rules of acphost's own, which count whatever a policy says.
+const (
+	// RuleProtected denies acphost's own files.
+	RuleProtected = "acphost/protected"
+	// RuleMode has a person asked about changes of mode.
+	RuleMode = "acphost/mode"
+	// RuleUnrecorded denies what could not be recorded.
+	RuleUnrecorded = "acphost/unrecorded"
+)
 
-// Policy returns the connection to whoever decides, or why there is none.
-type Policy func() (grpc.ClientConnInterface, error)
+// Who answered, as the audit has it.
+const (
+	ByPolicy  = "policy"
+	ByGrant   = "grant"
+	ByEarlier = "earlier answer"
+	ByFront   = "front"
+	ByTimeout = "timeout"
+	ByAcphost = "acphost"
+	ByNobody  = "nobody"
+)
 
 // Options say what a Gate works with.
 type Options struct {
-	// Policy reaches the permission handler. Nil: none, every question goes to the front.
-	Policy Policy
-	// Enforced: a policy was configured, so that a question which it does not answer is denied. Otherwise the person
-	// at the front is asked, as without a gate.
+	// Chain are the policies that are asked; the strictest counts. Empty: none, every question goes to the front and
+	// every call passes.
+	Chain []Policy
+	// Enforced: a policy was chosen, so that door two decides, and that what no policy answers is denied.
 	Enforced bool
+	// WorkspacePolicy is the name, relative to a root, of a rule file that counts though no policy was chosen. Empty:
+	// none does.
+	WorkspacePolicy string
+	// Methods are those that door two decides, whole or as a namespace ("fs/*").
+	Methods []string
 	// Protected are the absolute paths that no agent may touch.
 	Protected []string
-	Logger    *slog.Logger
+	// Grants are the remembered answers; nil: none are.
+	Grants *grant.Store
+	// Audit takes the records; nil: nothing is recorded.
+	Audit *audit.Log
+	// AuditOptional: what is allowed is allowed though its record could not be written.
+	AuditOptional bool
+	// PID is the supervisor's, for the records.
+	PID int
+	// Now tells the time; time.Now if nil.
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Gate decides. Safe for concurrent use.
@@ -44,174 +80,192 @@ type Gate struct {
 	opts      Options
 	protected protectedPaths
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows; not held while anybody is asked or written to
 	counters supervisorv1.GateCounters
+	ledgers  map[string]*ledger // by scope
 }
 
 // New returns a Gate.
 func New(o Options) *Gate {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return &Gate{
 		opts:      o,
 		protected: newProtected(o.Protected),
-		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}},
+		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}, Unasked: map[string]uint64{}},
+		ledgers:   map[string]*ledger{},
 	}
 }
 
-// Decision is what is to be done about a question.
+// Request is an action that is to be decided.
+type Request struct {
+	Action *permissionv1.Action
+	// Scope is the session's, by which the supervisor tells sessions apart.
+	Scope string
+	// Turn counts the session's prompts.
+	Turn uint64
+}
+
+func (r Request) where() grant.Where {
+	w := grant.Where{
+		Scope:     r.Scope,
+		SessionID: r.Action.GetSessionId(),
+		Agent:     r.Action.GetAgent(),
+		Turn:      r.Turn,
+	}
+	if roots := r.Action.GetRoots(); len(roots) > 0 {
+		w.Workspace = roots[0]
+	}
+	if roots := r.Action.GetResolvedRoots(); len(roots) > 0 && roots[0] != "" {
+		w.Workspace = roots[0]
+	}
+	return w
+}
+
+// Decision is what is to be done about an action. Every decision that is acted on must be given to Settle.
 type Decision struct {
 	Verdict permissionv1.Verdict
 	// Rule is the rule that decided; empty if none did.
 	Rule string
 	// Reason says why, in words for the person and the agent.
 	Reason string
+	// Grantable, for Ask: an answer may be remembered.
+	Grantable bool
+	// Unattended, for Ask: Allow or Deny, where nobody is there to answer.
+	Unattended permissionv1.Verdict
+	// By says who decided.
+	By string
+	// Always and Never, for Ask at door two: what an answer for all times may reach to. Without text it must not be
+	// offered.
+	Always, Never grant.Offer
+
+	id      string
+	request Request
+	digest  string
+	plugin  string
+	grants  []*supervisorv1.Grant
+	latency time.Duration
+	active  bool // by a policy, so that it is recorded
 }
 
-// Question decides on a permission question of an agent's (door one). Ask means that the front is to be asked. It
-// returns within DecideTimeout, or with ctx's error once ctx is done.
-func (g *Gate) Question(ctx context.Context, a *permissionv1.Action) (Decision, error) {
-	started := time.Now()
-	d, err := g.decide(ctx, a)
-	if err != nil {
-		return d, err
-	}
-	g.count(d)
-	g.opts.Logger.Debug("decided", "door", "request", "session", a.GetSessionId(), "action", a.GetKind(),
-		"verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason,
-		"duration_us", time.Since(started).Microseconds())
-	return d, nil
-}
+// ID names the decision in the audit.
+func (d *Decision) ID() string { return d.id }
 
-func (g *Gate) decide(ctx context.Context, a *permissionv1.Action) (Decision, error) {
-	if p := protectedIn(a); p != "" {
-		return Decision{Verdict: permissionv1.Verdict_VERDICT_DENY, Rule: RuleProtected, Reason: protectedReason(p)}, nil
-	}
-	if a.GetKind() == "tool.switch_mode" {
-		return Decision{Verdict: permissionv1.Verdict_VERDICT_ASK, Reason: "a change of mode is for a person to answer"}, nil
-	}
-	if g.opts.Policy == nil {
-		return Decision{Verdict: permissionv1.Verdict_VERDICT_ASK, Reason: "questions are routed to the front"}, nil
-	}
-	res, err := g.ask(ctx, a)
+// Denial says in words why it was denied.
+func (d *Decision) Denial() string {
 	switch {
-	case ctx.Err() != nil:
-		return Decision{}, ctx.Err()
-	case err != nil && !g.opts.Enforced:
-		return Decision{Verdict: permissionv1.Verdict_VERDICT_ASK, Reason: "no policy is set"}, nil
-	case err != nil:
-		return Decision{
-			Verdict: permissionv1.Verdict_VERDICT_DENY,
-			Reason:  fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %s", status.Convert(err).Message()),
-		}, nil
+	case d.Rule == "":
+		return d.Reason
+	case d.Reason == "":
+		return "rule " + d.Rule
 	}
-	d := Decision{Verdict: res.GetVerdict(), Rule: res.GetRule(), Reason: res.GetReason()}
-	switch d.Verdict {
-	case permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY, permissionv1.Verdict_VERDICT_ASK:
-	default:
-		d.Verdict = permissionv1.Verdict_VERDICT_DENY
-		d.Reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", res.GetVerdict())
-	}
-	if d.Reason == "" && d.Rule != "" {
-		d.Reason = "rule " + d.Rule
-	}
-	return d, nil
+	return fmt.Sprintf("%s (rule %s)", strings.TrimSuffix(d.Reason, "."), d.Rule)
 }
 
-func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
-	conn, err := g.opts.Policy()
-	if err != nil {
+// Active tells whether a policy counts for what happens in sessions with the given roots, so that door two decides.
+func (g *Gate) Active(roots []string) bool {
+	return len(g.opts.Chain) > 0 && (g.opts.Enforced || workspaceHas(roots, g.opts.WorkspacePolicy))
+}
+
+// Decides tells whether door two decides about a method, in a session with the given roots.
+func (g *Gate) Decides(method string, roots []string) bool {
+	if len(g.opts.Chain) == 0 {
+		return false
+	}
+	for _, m := range g.opts.Methods {
+		space, whole := strings.CutSuffix(m, "*")
+		if method == m || whole && strings.HasPrefix(method, space) {
+			return g.Active(roots)
+		}
+	}
+	return false
+}
+
+// Decide decides about an action. Ask means that a person must be asked. It returns within DecideTimeout, or with ctx's
+// error once ctx is done.
+func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
+	started := g.opts.Now()
+	d := &Decision{id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots())}
+	if err := g.decide(ctx, r, d); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, DecideTimeout)
-	defer cancel()
-	return permissionv1.NewPermissionServiceClient(conn).Decide(ctx, &permissionv1.DecideRequest{Action: a})
+	if d.Verdict == Ask {
+		g.remembered(r, d)
+	}
+	d.latency = g.opts.Now().Sub(started)
+	g.opts.Logger.Debug("decided", "door", doorName(r.Action), "session", r.Action.GetSessionId(), "action", r.Action.GetKind(),
+		"verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason, "by", d.By, "duration_us", d.latency.Microseconds())
+	return d, nil
 }
 
-// Observe sees a call that an agent makes (door two). Nothing is asked yet: it is counted, and refused only where it
-// touches acphost's own files; then the error says so in words for the agent.
-func (g *Gate) Observe(a *permissionv1.Action) error {
-	g.mu.Lock()
-	g.counters.Observed[a.GetKind()]++
-	g.mu.Unlock()
+func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
+	a := r.Action
 	if p := protectedIn(a); p != "" {
-		g.mu.Lock()
-		g.counters.Protected++
-		g.mu.Unlock()
-		return fmt.Errorf("denied by rule %s: %s", RuleProtected, protectedReason(p))
+		d.Verdict, d.Rule, d.Reason = Deny, RuleProtected, protectedReason(p)
+		return nil
+	}
+	if a.GetKind() == "tool.switch_mode" {
+		d.Verdict, d.Rule, d.Reason = Ask, RuleMode, "a change of mode is for a person to answer"
+		return nil
+	}
+	if a.GetDoor() == permissionv1.Door_DOOR_CALL && g.answeredEarlier(r, d) {
+		return nil
+	}
+	if len(g.opts.Chain) == 0 {
+		d.Verdict, d.Reason = Ask, "questions are routed to the front"
+		return nil
+	}
+	said, err := g.ask(ctx, a)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !d.active:
+		d.Verdict, d.Reason = Ask, "no policy is set"
+	case err != nil:
+		d.Verdict, d.Reason = Deny, fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
+	default:
+		d.By = ByPolicy
+		d.Verdict, d.Rule, d.Reason = said.verdict, said.rule, said.reason
+		d.Grantable, d.Unattended = said.grantable, said.unattended
+		d.digest, d.plugin = said.digest, said.plugin
 	}
 	return nil
 }
 
-// Seen counts a call of a kind that names neither a path nor a command.
-func (g *Gate) Seen(kind string) {
-	g.mu.Lock()
-	g.counters.Observed[kind]++
-	g.mu.Unlock()
-}
-
-// Counters returns what was seen and decided so far.
-func (g *Gate) Counters() *supervisorv1.GateCounters {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	out := &supervisorv1.GateCounters{
-		Questions: g.counters.GetQuestions(),
-		Allowed:   g.counters.GetAllowed(),
-		Denied:    g.counters.GetDenied(),
-		Forwarded: g.counters.GetForwarded(),
-		Protected: g.counters.GetProtected(),
-		Observed:  make(map[string]uint64, len(g.counters.GetObserved())),
+// remembered lets a remembered answer stand for a person's, where the policy lets it.
+func (g *Gate) remembered(r Request, d *Decision) {
+	if g.opts.Grants == nil || !d.Grantable {
+		return
 	}
-	for k, v := range g.counters.GetObserved() {
-		out.Observed[k] = v
-	}
-	return out
-}
-
-func (g *Gate) count(d Decision) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.counters.Questions++
-	switch d.Verdict {
-	case permissionv1.Verdict_VERDICT_ALLOW:
-		g.counters.Allowed++
-	case permissionv1.Verdict_VERDICT_ASK:
-		g.counters.Forwarded++
+	switch m := g.opts.Grants.Match(r.Action, r.where()); m.Verdict {
+	case grant.Allow:
+		d.Verdict, d.By, d.grants = Allow, ByGrant, m.Grants
+	case grant.Refuse:
+		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, "a person refused this for good"
 	default:
-		g.counters.Denied++
-		if d.Rule == RuleProtected {
-			g.counters.Protected++
+		if r.Action.GetDoor() == permissionv1.Door_DOOR_CALL {
+			d.Always, d.Never = grant.Widest(r.Action, r.where()), grant.Refusal(r.Action, r.where())
 		}
-	}
-}
-
-// Answered tells the policy how a question ended that it wanted asked. It waits for nobody and fails silently: a policy
-// need not listen.
-func (g *Gate) Answered(ctx context.Context, a *permissionv1.Action, d Decision, outcome, by string) {
-	if g.opts.Policy == nil {
-		return
-	}
-	conn, err := g.opts.Policy()
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, DecideTimeout)
-	defer cancel()
-	_, err = permissionv1.NewPermissionServiceClient(conn).Answered(ctx, &permissionv1.AnsweredRequest{
-		Action:     a,
-		Decision:   &permissionv1.DecideResponse{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason},
-		Outcome:    outcome,
-		AnsweredBy: by,
-	})
-	if err != nil {
-		g.opts.Logger.Debug("the policy does not take answers", "error", err)
 	}
 }
 
 func verdictName(v permissionv1.Verdict) string {
 	switch v {
-	case permissionv1.Verdict_VERDICT_ALLOW:
+	case Allow:
 		return "allow"
-	case permissionv1.Verdict_VERDICT_ASK:
+	case Ask:
 		return "ask"
 	}
 	return "deny"
+}
+
+func doorName(a *permissionv1.Action) string {
+	switch {
+	case a.GetDone():
+		return "report"
+	case a.GetDoor() == permissionv1.Door_DOOR_CALL:
+		return "call"
+	}
+	return "request"
 }

@@ -37,7 +37,8 @@ func (p policy) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Cal
 
 func gateWith(enforced bool, p policy, protected ...string) *Gate {
 	return New(Options{
-		Policy:    func() (grpc.ClientConnInterface, error) { return p, nil },
+		Chain:     []Policy{{Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return p, nil }}},
+		Methods:   []string{"fs/*", "terminal/create"},
 		Enforced:  enforced,
 		Protected: protected,
 		Logger:    slog.New(slog.DiscardHandler),
@@ -54,12 +55,6 @@ func fails(context.Context) (*permissionv1.DecideResponse, error) {
 	return nil, status.Error(codes.Unavailable, "it is gone")
 }
 
-const (
-	allow = permissionv1.Verdict_VERDICT_ALLOW
-	deny  = permissionv1.Verdict_VERDICT_DENY
-	ask   = permissionv1.Verdict_VERDICT_ASK
-)
-
 func TestWhatAQuestionIsAnswered(t *testing.T) {
 	edit := &permissionv1.Action{Kind: "tool.edit"}
 	tests := []struct {
@@ -68,23 +63,26 @@ func TestWhatAQuestionIsAnswered(t *testing.T) {
 		action *permissionv1.Action
 		want   permissionv1.Verdict
 	}{
-		{"the policy allows", gateWith(true, answers(allow)), edit, allow},
-		{"the policy denies", gateWith(true, answers(deny)), edit, deny},
-		{"the policy asks", gateWith(true, answers(ask)), edit, ask},
-		{"a policy that was set cannot be reached", gateWith(true, fails), edit, deny},
-		{"no policy was set and permd cannot be reached", gateWith(false, fails), edit, ask},
-		{"the policy gives no verdict", gateWith(true, answers(0)), edit, deny},
-		{"the policy gives a verdict that nobody knows", gateWith(true, answers(77)), edit, deny},
-		{"a change of mode is never the policy's", gateWith(true, answers(allow)), &permissionv1.Action{Kind: "tool.switch_mode"}, ask},
-		{"acphost's own file, though the policy allows", gateWith(true, answers(allow)),
-			&permissionv1.Action{Kind: "tool.edit", Paths: []*permissionv1.PathAccess{{Path: "/p", Protected: true}}}, deny},
-		{"questions are routed to the front", New(Options{Logger: slog.New(slog.DiscardHandler)}), edit, ask},
+		{"the policy allows", gateWith(true, answers(Allow)), edit, Allow},
+		{"the policy denies", gateWith(true, answers(Deny)), edit, Deny},
+		{"the policy asks", gateWith(true, answers(Ask)), edit, Ask},
+		{"a policy that was set cannot be reached", gateWith(true, fails), edit, Deny},
+		{"no policy was set and permd cannot be reached", gateWith(false, fails), edit, Ask},
+		{"the policy gives no verdict", gateWith(true, answers(0)), edit, Deny},
+		{"the policy gives a verdict that nobody knows", gateWith(true, answers(77)), edit, Deny},
+		{"a change of mode is never the policy's", gateWith(true, answers(Allow)), &permissionv1.Action{Kind: "tool.switch_mode"}, Ask},
+		{"acphost's own file, though the policy allows", gateWith(true, answers(Allow)),
+			&permissionv1.Action{Kind: "tool.edit", Paths: []*permissionv1.PathAccess{{Path: "/p", Protected: true}}}, Deny},
+		{"questions are routed to the front", New(Options{Logger: slog.New(slog.DiscardHandler)}), edit, Ask},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, err := tt.gate.Question(t.Context(), tt.action)
+			d, err := tt.gate.Decide(t.Context(), Request{Action: tt.action})
 			if err != nil || d.Verdict != tt.want {
-				t.Errorf("got %+v, %v; want %v", d, err, tt.want)
+				t.Fatalf("got %+v, %v; want %v", d, err, tt.want)
+			}
+			if err := tt.gate.Settle(d, Outcome{Allowed: d.Verdict == Allow}); err != nil {
+				t.Error(err)
 			}
 			c := tt.gate.Counters()
 			if c.GetQuestions() != 1 || c.GetAllowed()+c.GetDenied()+c.GetForwarded() != 1 {
@@ -101,8 +99,8 @@ func TestASlowPolicyDeniesAfterItsDeadline(t *testing.T) {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		})
 		started := time.Now()
-		d, err := g.Question(t.Context(), &permissionv1.Action{Kind: "tool.edit"})
-		if err != nil || d.Verdict != deny || time.Since(started) != DecideTimeout {
+		d, err := g.Decide(t.Context(), Request{Action: &permissionv1.Action{Kind: "tool.edit"}})
+		if err != nil || d.Verdict != Deny || time.Since(started) != DecideTimeout {
 			t.Errorf("got %+v, %v after %v", d, err, time.Since(started))
 		}
 	})
@@ -114,7 +112,7 @@ func TestACancelledQuestionIsNotDecided(t *testing.T) {
 		cancel()
 		return nil, ctx.Err()
 	})
-	if d, err := g.Question(ctx, &permissionv1.Action{Kind: "tool.edit"}); !errors.Is(err, context.Canceled) {
+	if d, err := g.Decide(ctx, Request{Action: &permissionv1.Action{Kind: "tool.edit"}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v; want context.Canceled", d, err)
 	}
 	if n := g.Counters().GetQuestions(); n != 0 {
@@ -160,7 +158,7 @@ func TestProtectedPathsHoldAsWrittenAndAsTheyLead(t *testing.T) {
 			"ls desk":                   {"ls", "desk"},
 		}[text]
 		c := &permissionv1.Command{Text: text, SubCommands: []*permissionv1.SubCommand{{Argv: words}}}
-		if got := g.ProtectedCommand(c, dir) != ""; got != want {
+		if got := g.ProtectedCommand(c, []string{dir}) != ""; got != want {
 			t.Errorf("ProtectedCommand(%q) = %v, want %v", text, got, want)
 		}
 	}

@@ -4,11 +4,44 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
+
+// WorkspaceFolder is where a repository keeps what it has to say to acphost, below each root. Agents may not touch it.
+const WorkspaceFolder = ".acphost"
+
+// ProtectedBelow tells whether a path is, or lies in, the folder for acphost below one of the roots, each root in any of
+// its spellings. File systems that ignore case are taken into account.
+func ProtectedBelow(roots []string, path string) bool {
+	path = strings.ToLower(filepath.Clean(path))
+	for _, root := range roots {
+		if root == "" {
+			continue
+		}
+		own := strings.ToLower(filepath.Join(root, WorkspaceFolder))
+		if path == own || strings.HasPrefix(path, own+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+// workspaceHas tells whether a file stands below one of the roots.
+func workspaceHas(roots []string, name string) bool {
+	if name == "" {
+		return false
+	}
+	for _, root := range roots {
+		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
 
 // Protected tells whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
 // from here once symbolic links are followed. The handler that opens the path looks again: it is the one to race.
@@ -18,15 +51,16 @@ func (g *Gate) Protected(path string) bool { return g.protected.holds(path) }
 func (g *Gate) ProtectedName(path string) bool { return g.protected.covers(filepath.Clean(path)) }
 
 // ProtectedCommand returns the protected path that a command names, in its arguments, its redirections or its working
-// directory; "" if it names none. A command can hide what it touches, so this is a fence, not a wall.
-func (g *Gate) ProtectedCommand(c *permissionv1.Command, cwd string) string {
-	if c == nil || len(g.protected) == 0 {
+// directory, which is the first root where it names none; "" if it names none. A command can hide what it touches, so this is a fence, not a wall.
+func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string {
+	if c == nil {
 		return ""
 	}
-	if c.GetCwd() != "" {
-		cwd = c.GetCwd()
+	cwd := c.GetCwd()
+	if cwd == "" && len(roots) > 0 {
+		cwd = roots[0]
 	}
-	if g.Protected(cwd) {
+	if g.Protected(cwd) || ProtectedBelow(roots, cwd) {
 		return cwd
 	}
 	for _, sub := range c.GetSubCommands() {
@@ -35,7 +69,7 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, cwd string) string {
 			words = append(words[:len(words):len(words)], r.GetPath())
 		}
 		for _, w := range words {
-			if p := g.protectedWord(w, cwd); p != "" {
+			if p := g.protectedWord(w, cwd, roots); p != "" {
 				return p
 			}
 		}
@@ -49,14 +83,14 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, cwd string) string {
 }
 
 // protectedWord looks at a word of a command line as a path, and at what follows "=" in it.
-func (g *Gate) protectedWord(word, cwd string) string {
+func (g *Gate) protectedWord(word, cwd string, roots []string) string {
 	for w := word; ; {
-		if strings.ContainsRune(w, '/') || w == "." || w == ".." {
+		if strings.ContainsRune(w, '/') || w == "." || w == ".." || strings.EqualFold(w, WorkspaceFolder) {
 			p := w
 			if !filepath.IsAbs(p) {
 				p = filepath.Join(cwd, p)
 			}
-			if g.Protected(p) {
+			if g.Protected(p) || ProtectedBelow(roots, p) {
 				return p
 			}
 		}
@@ -76,7 +110,7 @@ func newProtected(paths []string) protectedPaths {
 	for _, p := range paths {
 		p = filepath.Clean(p)
 		out = append(out, p)
-		if real := realPath(p); real != p {
+		if real := RealPath(p); real != p {
 			out = append(out, real)
 		}
 	}
@@ -91,7 +125,7 @@ func (ps protectedPaths) holds(path string) bool {
 	if ps.covers(clean) {
 		return true
 	}
-	return ps.covers(realPath(clean))
+	return ps.covers(RealPath(clean))
 }
 
 func (ps protectedPaths) covers(path string) bool {
@@ -103,8 +137,9 @@ func (ps protectedPaths) covers(path string) bool {
 	return false
 }
 
-// realPath follows symbolic links as far as the path exists, and keeps the rest of its name.
-func realPath(path string) string {
+// RealPath follows symbolic links as far as the path exists, and keeps the rest of its name. A path that it cannot
+// follow is returned as it is.
+func RealPath(path string) string {
 	rest := ""
 	for p := path; ; {
 		real, err := filepath.EvalSymlinks(p)

@@ -26,7 +26,6 @@ const methodPermission = "session/request_permission"
 type handlers struct {
 	byName map[string]*supervise.Handler
 	routes map[string]string
-	policy bool // somebody chose a policy, so that its silence means no
 	log    *slog.Logger
 
 	mu    sync.Mutex
@@ -38,7 +37,6 @@ func newHandlers(o Options, cfg *configv1.Config, instance string, protected []s
 	hs := &handlers{
 		byName: map[string]*supervise.Handler{},
 		routes: route.Override(cfg.GetRoutes(), o.Routes),
-		policy: policySet(o.Config.Proto),
 		log:    o.Logger,
 	}
 	for name, entry := range cfg.GetHandlers() {
@@ -58,13 +56,6 @@ func newHandlers(o Options, cfg *configv1.Config, instance string, protected []s
 		})
 	}
 	return hs
-}
-
-// policySet tells whether somebody chose a policy: a rule file, or a permission handler of their own.
-func policySet(c *configv1.Config) bool {
-	own := c.GetHandlers()[route.KindPermission]
-	return c.GetPermission().GetPolicy() != "" || len(own.GetCommand()) > 0 || own.GetAddress() != "" ||
-		own.GetSettings().GetFields()["policy"] != nil
 }
 
 // specOf says how a handler is reached.

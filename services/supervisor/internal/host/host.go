@@ -17,10 +17,12 @@ import (
 	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/front"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
@@ -46,6 +48,8 @@ type Options struct {
 	Mode string
 	// Routes are those that flags name; they override the configuration's.
 	Routes map[string]string
+	// Unattended: nobody is at the front to answer questions, so that they wait only so long.
+	Unattended bool
 	// AgentName overrides the configured name of the agent.
 	AgentName string
 	// Stdin and Stdout are the front's; Stderr gets the agent's standard error.
@@ -81,6 +85,8 @@ type host struct {
 	handlers   *handlers
 	book       *session.Book
 	gate       *gate.Gate
+	grants     *grant.Store
+	audit      *audit.Log
 	agent      *agent.Process
 	link       *link.Link
 	admin      *admin.Server
@@ -107,17 +113,19 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		h.handlers.start(ctx)
 		defer h.stopHandlers()
 	}
+	if err := h.openGate(protected); err != nil {
+		return 1, err
+	}
+	defer h.closeGate()
 	h.book = session.New(session.Options{
 		Agent:      h.agentName(),
 		ExtraRoots: extraRoots(h.config),
 		Opened:     h.handlers.hold,
-		Closed:     h.handlers.drop,
-	})
-	h.gate = gate.New(gate.Options{
-		Policy:    h.policy(),
-		Enforced:  h.handlers.policy,
-		Protected: protected,
-		Logger:    h.log,
+		Closed: func(scope string) {
+			h.handlers.drop(scope)
+			h.gate.EndSession(scope)
+		},
+		TurnEnded: h.gate.EndTurn,
 	})
 	if h.agent, err = h.startAgent(); err != nil {
 		h.log.Error("start the agent: " + err.Error())
@@ -200,6 +208,10 @@ func (h *host) linkOptions(observe bool) link.Options {
 		Book:              h.book,
 		Gate:              h.gate,
 		Place:             h.place,
+		RealRoots:         h.realRoots,
+		Attended:          func() bool { return !h.opts.Unattended },
+		Unattended:        time.Duration(cfg.GetPermission().GetTimeoutSeconds()) * time.Second,
+		CancelUnasked:     cfg.GetPermission().GetOnUnasked() == "cancel",
 		Quirk:             h.quirk,
 		AgentName:         h.agentName(),
 		Observe:           observe,
@@ -228,14 +240,6 @@ func (h *host) stopHandlers() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	h.handlers.stop(ctx)
-}
-
-// policy reaches whoever decides; nil where questions are routed to the front.
-func (h *host) policy() gate.Policy {
-	if h.opts.Mode == ModeObserve || h.handlers.permissionAtFront() {
-		return nil
-	}
-	return func() (grpc.ClientConnInterface, error) { return h.handlers.conn(route.KindPermission) }
 }
 
 // agentName is the configured name, or the program's own.

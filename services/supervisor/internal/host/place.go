@@ -2,9 +2,13 @@ package host
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 	"time"
 
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -13,14 +17,23 @@ import (
 // resolveTimeout bounds how long the file system handler may take to say where the paths of one question lead.
 const resolveTimeout = 5 * time.Second
 
-// place returns what tells where paths of a session lead. The file system handler is asked, since it may run elsewhere;
-// what it cannot say stays unresolved, and counts as outside the roots.
+// place returns what tells where paths of a session lead. A child of ours sees the files that we see, so where a path
+// leads is looked at from here, and the child refuses to open it if it finds otherwise. A sidecar is asked, since it may
+// run elsewhere; so is a child about a path that can be read in more ways than one. What nobody can say stays unresolved,
+// and counts as outside the roots.
 func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
+	local := h.config.GetHandlers()[route.KindFS].GetAddress() == ""
 	return func(path string) intent.Place {
 		at := intent.Place{Protected: h.gate.Protected(path)}
 		cc, err := h.book.Context(sessionID)
 		if err != nil {
+			return at
+		}
+		if local && filepath.IsAbs(path) && filepath.Clean(path) == path {
+			at.Resolved = gate.RealPath(path)
+			at.Inside = insideRoots(path, at.Resolved, cc)
+			at.Protected = at.Protected || h.gate.ProtectedName(at.Resolved)
 			return at
 		}
 		conn, err := h.handlers.conn(route.KindFS)
@@ -39,4 +52,32 @@ func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
 		at.Protected = at.Protected || res.GetProtected() || h.gate.Protected(res.GetPath())
 		return at
 	}
+}
+
+// insideRoots tells whether a path lies in one root of the session by both of its spellings.
+func insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
+	spelled, real := false, false
+	for _, r := range cc.GetRoots() {
+		root := filepath.Clean(r.GetPath())
+		led := gate.RealPath(root)
+		spelled = spelled || below(root, asked) || below(led, asked)
+		real = real || below(led, resolved)
+	}
+	return spelled && real
+}
+
+func below(root, path string) bool {
+	return path == root || root == "/" || strings.HasPrefix(path, root) && path[len(root)] == filepath.Separator
+}
+
+// realRoots tells where roots really lead, for a session whose files are seen from here.
+func (h *host) realRoots(roots []string) []string {
+	if h.config.GetHandlers()[route.KindFS].GetAddress() != "" {
+		return nil
+	}
+	real := make([]string, len(roots))
+	for i, root := range roots {
+		real[i] = gate.RealPath(root)
+	}
+	return real
 }

@@ -13,7 +13,7 @@ import (
 // Where a request of the agent's is.
 const (
 	atHandler int32 = iota // routed: queued, or at its handler
-	atGate                 // a question that is being decided here
+	atGate                 // being decided here, or asked about by us
 	atFront                // forwarded: the front answers
 )
 
@@ -31,6 +31,8 @@ type agentCall struct {
 	given    bool               // it was given up before the work began
 	timer    *time.Timer        // answers for a front that does not
 	question *question
+
+	shown *ownCall // the tool call that we showed the front for it
 
 	forwarding bool   // the question is on its way to the front
 	withdrawal []byte // the agent's cancellation of it, which must not overtake it
@@ -68,6 +70,17 @@ func (c *agentCall) giveUp() bool {
 	if c.cancel != nil {
 		c.cancel()
 	}
+	return true
+}
+
+// proceed makes a call that the gate let pass the handler's; false: it was given up before.
+func (c *agentCall) proceed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given {
+		return false
+	}
+	c.state.Store(atHandler)
 	return true
 }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -34,21 +35,26 @@ func cancelled(c *agentCall) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeCancelled, Message: c.method + ": cancelled"}
 }
 
-// sessionCancelled ends the questions of a session whose turn the front cancels: those that are being decided here are
-// answered here, those at the front by the front, or here if it does not.
+// sessionCancelled ends what a session waits for at the gate when the front cancels its turn. What is decided here, or
+// asked by us, is answered here: questions of the agent's as cancelled, calls with an error. The agent's questions at the
+// front are answered by the front, or here if it does not.
 func (l *Link) sessionCancelled(sessionID string) {
 	for _, c := range l.agentCalls.All() {
-		if c.sessionID != sessionID || c.method != acp.MethodRequestPermission {
-			continue
-		}
-		if c.giveUp() {
-			l.answerResult(c, acp.Cancelled())
-			continue
-		}
-		c.after(cancelGrace, func() {
-			if l.answerResult(c, acp.Cancelled()) {
-				l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
+		switch {
+		case c.sessionID != sessionID:
+		case c.method != acp.MethodRequestPermission:
+			if c.current() == atGate && c.giveUp() {
+				l.answerError(c, cancelled(c))
 			}
-		})
+		case c.giveUp():
+			l.answerResult(c, acp.Cancelled())
+		default:
+			c.after(cancelGrace, func() {
+				if l.answerResult(c, acp.Cancelled()) {
+					l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+					l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
+				}
+			})
+		}
 	}
 }

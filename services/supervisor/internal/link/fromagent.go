@@ -170,6 +170,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		id := string(m.SessionID)
 		tc := p.opts.Book.ToolCall(id, report)
 		p.count(m.SessionID)
+		p.reported(id, tc)
 		if p.display == nil || !display.Mentions(report) {
 			return p.out.add(m.Raw)
 		}
@@ -244,7 +245,7 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 // request sends a request of the agent's where it belongs.
 func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
-	if !p.agentCalls.Add(c.id, c) {
+	if _, taken := p.own.Get(c.id); taken || !p.agentCalls.Add(c.id, c) {
 		p.counters.refused.Add(1)
 		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest,
 			fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
@@ -254,15 +255,21 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		return p.question(ctx, c, m)
 	}
 	r := p.lookup(m.Method)
-	if r == nil {
-		c.state.Store(atFront)
-		return p.out.add(m.Raw)
-	}
-	switch r.Target {
-	case route.Deny:
+	if r != nil && r.Target == route.Deny {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: c.method + ": denied by configuration (routes): it is not offered here"})
 		return nil
-	case route.Front:
+	}
+	switch {
+	case r == nil || r.Target == route.Front:
+		cc, _ := p.opts.Book.Context(c.sessionID)
+		if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
+			p.gateFront(c, r, cc, m)
+			return nil
+		}
+		if r == nil {
+			c.state.Store(atFront)
+			return p.out.add(m.Raw)
+		}
 		if jerr := p.observeAtFront(ctx, r, c, m.Params); jerr != nil {
 			p.answerError(c, jerr)
 			return nil

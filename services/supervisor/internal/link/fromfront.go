@@ -174,6 +174,9 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 	if p.opts.Observe || m.ID == nil || string(m.ID) == "null" && m.Error != nil {
 		return p.out.add(m.Raw)
 	}
+	if p.ownAnswered(m) {
+		return nil
+	}
 	c, ok := p.takeForwarded(m.ID)
 	if !ok {
 		p.log.Debug("the front answered a request that is not open at the front; the answer was dropped", "id", string(m.ID))
@@ -181,7 +184,10 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 	}
 	c.end()
 	if c.question != nil {
-		p.questionAnswered(c, m)
+		if err := p.questionAnswered(c, m); err != nil {
+			p.rejectUnrecorded(c, err)
+			return nil
+		}
 	}
 	return p.out.add(m.Raw)
 }

@@ -28,6 +28,7 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 		p.table.Store(table)
 		p.routesOn.Store(true)
 		init := acp.ParseInitialize(m.Params)
+		p.notices.Store(init.Notices)
 		if p.display != nil {
 			p.display.Front(init.TerminalOutput)
 		}

@@ -83,8 +83,9 @@ type Options struct {
 	Conn func(handler string) (grpc.ClientConnInterface, error)
 	Book *session.Book
 	Gate *gate.Gate
-	// Scene, if set, completes what a question is seen against: where paths lead.
-	Place func(ctx context.Context, sessionID string) PlaceFunc
+	// Place, if set, tells where paths of a session lead; RealRoots where its roots do, "" for one that is not known.
+	Place     func(ctx context.Context, sessionID string) PlaceFunc
+	RealRoots func(roots []string) []string
 	// Display shows terminals; nil: none is shown.
 	Display func(sink display.Sink) *display.Display
 	// Quirk tells whether a workaround is on for the agent; reported is the name that the agent gives itself.
@@ -93,6 +94,12 @@ type Options struct {
 	AgentName string
 	// Observe: everything passes untouched, nothing is routed, asked or refused.
 	Observe bool
+	// Attended tells whether a person is at the front; nil: one is. Where nobody is, a question waits for as long as
+	// Unattended says; 2 minutes if zero.
+	Attended   func() bool
+	Unattended time.Duration
+	// CancelUnasked: a turn in which the agent does what the policy denies, without asking, is cancelled.
+	CancelUnasked bool
 	// RefuseStale: a write of a file that changed since it was read is refused.
 	RefuseStale bool
 	// InitializeTimeout is how long the agent may take to answer initialize; 60 s if zero.
@@ -132,6 +139,10 @@ type Link struct {
 
 	agentCalls jsonrpc.InFlight[*agentCall]
 	frontCalls jsonrpc.InFlight[*frontCall]
+	own        jsonrpc.InFlight[*ownQuestion] // at the front
+
+	notices atomic.Bool // the front shows them
+	told    lastTold
 
 	table    atomic.Pointer[route.Table]
 	routesOn atomic.Bool
@@ -168,6 +179,9 @@ type counters struct {
 func New(o Options) *Link {
 	if o.InitializeTimeout == 0 {
 		o.InitializeTimeout = time.Minute
+	}
+	if o.Unattended == 0 {
+		o.Unattended = 2 * time.Minute
 	}
 	if o.Limits.MaxMessage == 0 {
 		o.Limits.MaxMessage = defaultMaxMessage
@@ -234,6 +248,14 @@ func (l *Link) shutdown() {
 	}
 	for _, c := range l.frontCalls.Drain() {
 		c.stopTimer()
+	}
+	for _, c := range l.agentCalls.All() {
+		if c.current() == atFront && c.question != nil {
+			if _, open := l.agentCalls.Take(c.id); open {
+				c.end()
+				l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+			}
+		}
 	}
 	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take
 	settled := make(chan struct{})

@@ -206,7 +206,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		},
 		Conn:      func(string) (grpc.ClientConnInterface, error) { return dial() },
 		Book:      session.New(session.Options{Agent: "test"}),
-		Gate:      gate.New(gate.Options{Policy: dial, Enforced: true, Protected: []string{"/own"}, Logger: log}),
+		Gate:      gate.New(gate.Options{Chain: []gate.Policy{{Name: "permission", Conn: dial}}, Enforced: true, Protected: []string{"/own"}, Logger: log}),
 		AgentName: "test",
 		Display: func(s display.Sink) *display.Display {
 			return display.New(display.Options{Sink: s, Conn: dial, Logger: log})

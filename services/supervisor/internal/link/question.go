@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
-	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -13,14 +13,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// PlaceFunc tells where a path leads.
-type PlaceFunc = func(path string) intent.Place
-
 // question is a session/request_permission that the gate has to do with.
 type question struct {
 	request  acp.PermissionRequest
-	action   *permissionv1.Action
-	decision gate.Decision
+	decision *gate.Decision
+	asked    time.Time
 }
 
 // question takes a permission question of the agent's (door one). It is put together here, in wire order, with what is
@@ -61,85 +58,127 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 	if !ok {
 		return
 	}
-	scene := intent.Scene{Agent: l.opts.AgentName, Dialect: l.Reported().Name, SessionID: c.sessionID}
-	if cc, err := l.opts.Book.Context(c.sessionID); err == nil {
-		scene.Mode = cc.GetMode()
-		for _, r := range cc.GetRoots() {
-			scene.Roots = append(scene.Roots, r.GetPath())
-		}
+	cc, err := l.opts.Book.Context(c.sessionID)
+	if err != nil {
+		cc = nil // an unknown session has no roots
 	}
-	if l.opts.Place != nil {
-		scene.Place = l.opts.Place(ctx, c.sessionID)
-	}
-	action := intent.Question(scene, tc)
-	l.protectCommand(action)
-	d, err := l.opts.Gate.Question(ctx, action)
+	action := intent.Question(l.scene(ctx, c.sessionID, cc), tc)
+	d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(c.sessionID, action))
 	if err != nil {
 		return // cancelled: whoever did it has answered
 	}
-	switch d.Verdict {
-	case permissionv1.Verdict_VERDICT_ALLOW:
+	if d.Verdict == gate.Allow {
 		// Never allow_always: what a policy allows now, it may deny later.
 		if id, ok := req.Option(acp.AllowOnce); ok {
+			if err := l.opts.Gate.Settle(d, gate.Outcome{Allowed: true}); err != nil {
+				l.reject(c, req, fmt.Sprintf("it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded))
+				return
+			}
 			l.answerResult(c, acp.Selected(id))
 			return
 		}
-	case permissionv1.Verdict_VERDICT_DENY:
-		if id, ok := req.Option(acp.RejectOnce, acp.RejectAlways); ok {
-			l.answerResult(c, acp.Selected(id))
-			return
-		}
-		l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: denied: %s", c.method, denial(d))})
+		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the agent offers no way to allow it once"
+	}
+	if d.Verdict == gate.Deny {
+		_ = l.opts.Gate.Settle(d, gate.Outcome{})
+		l.reject(c, req, d.Denial())
 		return
 	}
-	l.ask(c, &question{request: req, action: action, decision: d}, tc, line)
+	l.ask(c, &question{request: req, decision: d, asked: time.Now()}, tc, line)
+}
+
+// reject answers a question with no, and tells the person why.
+func (l *Link) reject(c *agentCall, req acp.PermissionRequest, why string) {
+	if id, ok := req.Option(acp.RejectOnce, acp.RejectAlways); ok {
+		l.answerResult(c, acp.Selected(id))
+	} else {
+		l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: denied: %s", c.method, why)})
+	}
+	l.tell(c.sessionID, "An action of the agent was denied", why)
 }
 
 // ask sends a question on to the front: the very bytes that came, unless it shows a terminal that the front must be
 // told of first.
 func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line []byte) {
-	_, err := c.send(q, func() error {
+	sent, err := c.send(q, func() error {
 		if l.display != nil && display.Mentions(q.request.ToolCall) {
 			return l.display.Forward(c.sessionID, line, tc, l.toFront.Send, "params", "toolCall")
 		}
 		return l.toFront.Send(line)
 	}, l.toFront.Forward)
-	if err != nil {
+	switch {
+	case err != nil:
+		l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
 		l.end(FrontGone, err)
+	case !sent:
+		l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+	case !l.attended():
+		c.after(l.opts.Unattended, func() { l.unattended(c) })
 	}
 }
 
-// questionAnswered tells the gate what the front chose.
-func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) {
+// unattended answers a question that nobody was there to answer as the policy wants it.
+func (l *Link) unattended(c *agentCall) {
+	if _, open := l.takeForwarded(c.id); !open {
+		return
+	}
 	q := c.question
-	outcome := "cancelled"
+	option := []string{acp.RejectOnce, acp.RejectAlways}
+	o := gate.Outcome{By: gate.ByTimeout, Asked: time.Since(q.asked)}
+	if q.decision.Unattended == gate.Allow {
+		option, o.Allowed = []string{acp.AllowOnce}, true
+	}
+	if err := l.settleQuestion(q, o); err != nil {
+		option = []string{acp.RejectOnce, acp.RejectAlways}
+	}
+	if id, ok := q.request.Option(option...); ok {
+		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
+		return
+	}
+	l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
+		Message: fmt.Sprintf("%s: denied: nobody answered within %v", c.method, l.opts.Unattended)}))
+}
+
+// questionAnswered records what the front chose, before the agent is told. An error says that what was allowed must be
+// denied all the same.
+func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) error {
+	q := c.question
+	option := "cancelled"
 	if id, ok := acp.String(acp.Get(m.Result, "outcome", "optionId")); ok {
 		for _, o := range q.request.Options {
 			if o.ID == id {
-				outcome = o.Kind
+				option = o.Kind
 			}
 		}
 	}
-	l.wg.Go(func() { l.opts.Gate.Answered(context.Background(), q.action, q.decision, outcome, "front") })
+	l.wg.Go(func() { l.opts.Gate.Answered(context.Background(), q.decision, option, gate.ByFront) })
+	o := gate.Outcome{By: gate.ByFront, Asked: time.Since(q.asked)}
+	switch option {
+	case acp.AllowOnce, acp.AllowAlways:
+		o.Allowed, o.Option = true, option
+	case acp.RejectOnce, acp.RejectAlways:
+		o.Option = option
+	default:
+		o.Cancelled = true
+	}
+	return l.settleQuestion(q, o)
 }
 
-// protectCommand marks an action whose command names acphost's own files.
-func (l *Link) protectCommand(a *permissionv1.Action) {
-	cwd := ""
-	if len(a.GetRoots()) > 0 {
-		cwd = a.GetRoots()[0]
+// settleQuestion records how a question ended that was the front's to answer.
+func (l *Link) settleQuestion(q *question, o gate.Outcome) error {
+	if q == nil {
+		return nil
 	}
-	if p := l.opts.Gate.ProtectedCommand(a.GetCommand(), cwd); p != "" {
-		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: p, Access: permissionv1.Access_ACCESS_WRITE, Protected: true})
-	}
+	return l.opts.Gate.Settle(q.decision, o)
 }
 
-func denial(d gate.Decision) string {
-	switch {
-	case d.Rule == "":
-		return d.Reason
-	case d.Reason == "":
-		return "rule " + d.Rule
+// rejectUnrecorded answers a question that a person allowed, and that could not be recorded. The call was taken already.
+func (l *Link) rejectUnrecorded(c *agentCall, err error) {
+	why := fmt.Sprintf("it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded)
+	if id, ok := c.question.request.Option(acp.RejectOnce, acp.RejectAlways); ok {
+		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
+	} else {
+		l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + why}))
 	}
-	return fmt.Sprintf("%s (rule %s)", d.Reason, d.Rule)
+	l.tell(c.sessionID, "An action of the agent was denied", why)
 }

@@ -15,7 +15,7 @@ const (
 	defaultWorkers    = 64
 )
 
-// A job is a routed request on its way to a handler.
+// A job is work on a request of the agent's, on its way to a handler as a rule.
 type job struct {
 	call   *agentCall
 	run    func(ctx context.Context)
@@ -60,18 +60,30 @@ func (q *queue) add(j job) bool {
 	if q.held >= q.limits.MaxQueued || q.bytes+j.weight > q.limits.MaxQueuedMem {
 		return false
 	}
+	q.take(j)
+	return true
+}
+
+// again takes further work on a call that was taken already and is still being worked on: there is room for it.
+func (q *queue) again(j job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.take(j)
+}
+
+// take starts a job or has it wait for a worker; mu is held.
+func (q *queue) take(j job) {
 	q.held++
 	q.bytes += j.weight
 	if j.waits {
 		q.wg.Go(func() { q.work(j) })
-		return true
+		return
 	}
 	q.waiting = append(q.waiting, j)
 	if q.workers < q.limits.MaxWorkers {
 		q.workers++
 		q.wg.Go(q.worker)
 	}
-	return true
 }
 
 func (q *queue) worker() {

@@ -10,6 +10,7 @@ import (
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -30,8 +31,14 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 	c.safe = r.Method.NoSideEffects
 	params := slices.Clone(m.Params)
 	p.counters.routed.Add(1)
+	if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
+		if !p.gateRouted(r, c, cc, params) {
+			p.answerError(c, overloaded(c))
+		}
+		return
+	}
 	ok := p.queue.add(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
-		p.call(ctx, r, c, cc, params)
+		p.call(ctx, r, c, cc, params, false)
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
@@ -61,8 +68,8 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 	return nil, fmt.Errorf("%s: %w", c.method, err)
 }
 
-// call calls the handler and writes its answer to the agent.
-func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte) {
+// call calls the handler and writes its answer to the agent. judged: the gate has decided about it.
+func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged bool) {
 	started := time.Now()
 	timeout := callTimeout
 	if r.Method.Waits {
@@ -76,14 +83,25 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	var reply transcode.Frame
 	defer reply.Free()
 	var answer [][]byte
-	jerr := l.passGate(r, c, cc, params, true)
+	var jerr *jsonrpc.Error
+	if !judged {
+		jerr = l.passGate(r, c, cc, params, true)
+	}
 	if jerr == nil {
+		l.expectDigest(r, cc, params)
 		var reserved int64
 		answer, reserved, jerr = l.invoke(ctx, r, c, cc, params, &reply)
 		defer func() { l.queue.budget.give(reserved) }()
 	}
 	if jerr != nil {
 		answer = [][]byte{jsonrpc.AppendError(nil, c.id, jerr)}
+	}
+	if c.shown != nil {
+		status := "completed"
+		if jerr != nil {
+			status = "failed"
+		}
+		l.postFront(c.shown.updated(status))
 	}
 	// The record comes before the answer, so that records of calls that follow each other do too.
 	l.record(ctx, r, c, time.Since(started), jerr)
@@ -227,8 +245,8 @@ func (p *agentPump) observeAtFront(_ context.Context, r *route.Route, c *agentCa
 	return p.passGate(r, c, cc, params, false)
 }
 
-// passGate lets the gate see a call (door two). at a handler, a path is judged by its name here and by where it leads
-// there.
+// passGate is door two where no policy decides: a call is counted, and refused only if it touches acphost's own files.
+// At a handler, a path is judged by its name here and by where it leads there.
 func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, atHandler bool) *jsonrpc.Error {
 	switch r.Action {
 	case "":
@@ -243,25 +261,28 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)}
 		}
 	}
-	scene := intent.Scene{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode()}
-	for _, root := range cc.GetRoots() {
-		scene.Roots = append(scene.Roots, root.GetPath())
-	}
+	scene := intent.Scene{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode(), Roots: rootPaths(cc)}
 	holds := l.opts.Gate.Protected
 	if atHandler && r.Action != "terminal.create" {
 		holds = l.opts.Gate.ProtectedName
 	}
-	scene.Place = func(path string) intent.Place { return intent.Place{Protected: holds(path)} }
+	scene.Place = func(path string) intent.Place {
+		return intent.Place{Protected: holds(path) || gate.ProtectedBelow(scene.Roots, path)}
+	}
 	a := intent.Call(scene, c.method, r.Action, params)
 	l.protectCommand(a)
 	if err := l.opts.Gate.Observe(a); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + err.Error()}
 	}
+	return nil
+}
+
+// expectDigest has a write refused if the file is not as the agent has read it, where that is configured.
+func (l *Link) expectDigest(r *route.Route, cc *acpv1.CallContext, params []byte) {
 	if l.opts.RefuseStale && cc != nil && r.Action == "fs.write" {
 		path, _ := acp.String(acp.Get(params, "path"))
 		cc.ExpectedDigest = l.opts.Book.Digest(cc.GetScope(), path)
 	}
-	return nil
 }
 
 // message is an error's text without its code.

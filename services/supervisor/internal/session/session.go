@@ -31,6 +31,8 @@ type Options struct {
 	// Opened and Closed, if set, are told of each scope's life, once each, from the goroutine that folds. They must
 	// not block, nor call the Book.
 	Opened, Closed func(scope string)
+	// TurnEnded, if set, is told of each prompt's end, likewise.
+	TurnEnded func(scope string)
 	// Now tells the time; time.Now if nil.
 	Now func() time.Time
 }
@@ -189,6 +191,9 @@ func (b *Book) PromptEnded(reqID, stopReason string) {
 	delete(b.prompts, reqID)
 	st.prompting--
 	st.stop = stopReason
+	if st.prompting == 0 && st.scope != "" && b.opts.TurnEnded != nil {
+		b.opts.TurnEnded(st.scope)
+	}
 }
 
 // Mode folds a change of mode.
@@ -246,6 +251,17 @@ func (b *Book) Replaying(sessionID string) bool {
 	defer b.mu.Unlock()
 	st := b.sessions[sessionID]
 	return st != nil && st.replaying
+}
+
+// Turn returns the scope and the number of the latest turn of a session; an empty scope for one that is not known.
+func (b *Book) Turn(sessionID string) (scope string, turn uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	st := b.sessions[sessionID]
+	if st == nil {
+		return "", 0
+	}
+	return st.scope, st.turns
 }
 
 // Context returns the CallContext for a routed call of a session. A session that is not known yet has the roots of the

@@ -1,0 +1,169 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// DecideTimeout is how long a policy may take for one decision. A person's answer has no such limit.
+const DecideTimeout = 5 * time.Second
+
+// maxReason is how many bytes of a policy's reason are passed on.
+const maxReason = 4096
+
+// Policy is one that is asked.
+type Policy struct {
+	// Name is the handler's, for errors.
+	Name string
+	// Conn reaches it, or says at once why not.
+	Conn func() (grpc.ClientConnInterface, error)
+	// Timeout is how long it may take for one decision; DecideTimeout if zero or longer than that.
+	Timeout time.Duration
+	// Plugin, if set, says what it is: "permd 0.1.0".
+	Plugin func() string
+}
+
+// said is what the policies say together.
+type said struct {
+	verdict        permissionv1.Verdict
+	rule, reason   string
+	grantable      bool
+	unattended     permissionv1.Verdict
+	digest, plugin string
+}
+
+// ask asks every policy at once. The strictest counts; one that cannot answer fails all.
+func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
+	if len(g.opts.Chain) == 1 {
+		return g.opts.Chain[0].ask(ctx, a)
+	}
+	type answer struct {
+		said
+		err error
+	}
+	answers := make([]chan answer, len(g.opts.Chain))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i, p := range g.opts.Chain {
+		answers[i] = make(chan answer, 1)
+		go func() {
+			s, err := p.ask(ctx, a)
+			answers[i] <- answer{s, err}
+		}()
+	}
+	out := said{verdict: Allow, grantable: true, unattended: Allow}
+	var failed error
+	var digests, plugins []string
+	for i := range answers {
+		got := <-answers[i] // every one ends with its timeout, or with ctx
+		if got.err != nil {
+			if failed == nil {
+				failed = got.err
+				cancel()
+			}
+			continue
+		}
+		digests, plugins = append(digests, got.digest), append(plugins, got.plugin)
+		if strictness(got.verdict) > strictness(out.verdict) || out.rule == "" && got.verdict == out.verdict {
+			out.verdict, out.rule, out.reason = got.verdict, got.rule, got.reason
+		}
+		if got.verdict == Ask {
+			out.grantable = out.grantable && got.grantable
+			if got.unattended != Allow {
+				out.unattended = Deny
+			}
+		}
+	}
+	if failed != nil {
+		return said{}, failed
+	}
+	if out.verdict != Ask {
+		out.grantable, out.unattended = false, permissionv1.Verdict_VERDICT_UNSPECIFIED
+	}
+	out.digest, out.plugin = strings.Join(digests, ","), strings.Join(plugins, ", ")
+	return out, nil
+}
+
+func strictness(v permissionv1.Verdict) int {
+	switch v {
+	case Allow:
+		return 0
+	case Ask:
+		return 1
+	}
+	return 2
+}
+
+func (p Policy) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
+	conn, err := p.Conn()
+	if err != nil {
+		return said{}, err
+	}
+	timeout := p.Timeout
+	if timeout <= 0 || timeout > DecideTimeout {
+		timeout = DecideTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	res, err := permissionv1.NewPermissionServiceClient(conn).Decide(ctx, &permissionv1.DecideRequest{Action: a})
+	if err != nil {
+		return said{}, fmt.Errorf("handler %s: %s", p.Name, status.Convert(err).Message())
+	}
+	out := said{
+		verdict:    res.GetVerdict(),
+		rule:       bounded(res.GetRule(), 256),
+		reason:     bounded(res.GetReason(), maxReason),
+		grantable:  res.GetGrantable(),
+		unattended: res.GetUnattended(),
+		digest:     bounded(res.GetPolicyDigest(), 256),
+	}
+	if p.Plugin != nil {
+		out.plugin = p.Plugin()
+	}
+	switch out.verdict {
+	case Allow, Deny, Ask:
+	default:
+		out.verdict = Deny
+		out.reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", res.GetVerdict())
+	}
+	return out, nil
+}
+
+// Answered tells the policies how a question ended that they wanted asked. It fails silently: a policy need not listen.
+// It returns within DecideTimeout.
+func (g *Gate) Answered(ctx context.Context, d *Decision, option, by string) {
+	ctx, cancel := context.WithTimeout(ctx, DecideTimeout)
+	defer cancel()
+	for _, p := range g.opts.Chain {
+		conn, err := p.Conn()
+		if err != nil {
+			continue
+		}
+		_, err = permissionv1.NewPermissionServiceClient(conn).Answered(ctx, &permissionv1.AnsweredRequest{
+			Action: d.request.Action,
+			Decision: &permissionv1.DecideResponse{
+				Verdict: Ask, Rule: d.Rule, Reason: d.Reason, Grantable: d.Grantable,
+				PolicyDigest: d.digest, Unattended: d.Unattended,
+			},
+			Outcome:    option,
+			AnsweredBy: by,
+		})
+		if err != nil {
+			g.opts.Logger.Debug("the policy does not take answers", "handler", p.Name, "error", err)
+		}
+	}
+}
+
+// bounded cuts what a plugin said to n bytes of valid text.
+func bounded(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}

@@ -1,0 +1,251 @@
+package gate
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
+	"google.golang.org/grpc"
+)
+
+const (
+	write = permissionv1.Access_ACCESS_WRITE
+	read  = permissionv1.Access_ACCESS_READ
+)
+
+func request(a *permissionv1.Action) Request {
+	a.Roots, a.SessionId, a.Agent = []string{"/w"}, "s", "agent"
+	return Request{Action: a, Scope: "scope", Turn: 1}
+}
+
+func editOf(id, path string) *permissionv1.Action {
+	return &permissionv1.Action{Kind: "tool.edit", ToolCallId: id, Door: permissionv1.Door_DOOR_REQUEST,
+		Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: path, Access: write, InsideRoots: true}}}
+}
+
+func fileCall(kind, path string, access permissionv1.Access) *permissionv1.Action {
+	return &permissionv1.Action{Kind: kind, Door: permissionv1.Door_DOOR_CALL,
+		Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: path, Access: access, InsideRoots: true}}}
+}
+
+func commandOf(kind, id, line string, door permissionv1.Door) *permissionv1.Action {
+	subs, unparsed := shell.Parse(line)
+	return &permissionv1.Action{Kind: kind, ToolCallId: id, Door: door,
+		Command: &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}}
+}
+
+// settle decides and settles in one go, an ask as the person says.
+func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
+	t.Helper()
+	d, err := g.Decide(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Verdict != Ask {
+		o = Outcome{Allowed: d.Verdict == Allow}
+	}
+	if err := g.Settle(d, o); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
+	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
+	no := Outcome{By: ByFront, Option: RejectOnce}
+	run := func(line string) *permissionv1.Action {
+		return commandOf("tool.execute", "t", line, permissionv1.Door_DOOR_REQUEST)
+	}
+	create := func(line string) *permissionv1.Action {
+		return commandOf("terminal.create", "", line, permissionv1.Door_DOOR_CALL)
+	}
+	tests := []struct {
+		name  string
+		asked *permissionv1.Action
+		said  Outcome
+		calls []*permissionv1.Action
+		want  []permissionv1.Verdict
+	}{
+		{"a write, once", editOf("t", "/w/a"), yes,
+			[]*permissionv1.Action{fileCall("fs.write", "/w/a", write), fileCall("fs.write", "/w/a", write)}, []permissionv1.Verdict{Allow, Ask}},
+		{"reads of it, as often as it likes", editOf("t", "/w/a"), yes,
+			[]*permissionv1.Action{fileCall("fs.read", "/w/a", read), fileCall("fs.read", "/w/a", read)}, []permissionv1.Verdict{Allow, Allow}},
+		{"not another file", editOf("t", "/w/a"), yes,
+			[]*permissionv1.Action{fileCall("fs.write", "/w/b", write)}, []permissionv1.Verdict{Ask}},
+		{"a command, once", run("make"), yes, []*permissionv1.Action{create("make"), create("make")}, []permissionv1.Verdict{Allow, Ask}},
+		{"not another command", run("make"), yes, []*permissionv1.Action{create("make install")}, []permissionv1.Verdict{Ask}},
+		{"what a person refused is not asked again", run("make"), no, []*permissionv1.Action{create("make")}, []permissionv1.Verdict{Deny}},
+		{"a question that was cancelled says nothing", run("make"), Outcome{Cancelled: true}, []*permissionv1.Action{create("make")}, []permissionv1.Verdict{Ask}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gateWith(true, answers(Ask))
+			settle(t, g, request(tt.asked), tt.said)
+			for i, a := range tt.calls {
+				d := settle(t, g, request(a), no)
+				if d.Verdict != tt.want[i] {
+					t.Errorf("call %d: got %v, want %v", i, d.Verdict, tt.want[i])
+				}
+				if d.Verdict == Allow && d.By != ByEarlier {
+					t.Errorf("call %d was answered by %q", i, d.By)
+				}
+			}
+		})
+	}
+}
+
+func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.T) {
+	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
+	for name, change := range map[string]func(t *testing.T, g *Gate, r *Request){
+		"the next turn":     func(_ *testing.T, _ *Gate, r *Request) { r.Turn = 2 },
+		"another session":   func(_ *testing.T, _ *Gate, r *Request) { r.Scope = "other" },
+		"no session":        func(_ *testing.T, _ *Gate, r *Request) { r.Scope = "" },
+		"after the turn":    func(_ *testing.T, g *Gate, _ *Request) { g.EndTurn("scope") },
+		"after a long time": func(*testing.T, *Gate, *Request) { time.Sleep(answerLife + time.Second) },
+		"after its tool call": func(_ *testing.T, g *Gate, _ *Request) {
+			_, _ = g.Reported(context.Background(), request(editOf("t", "/w/a")), true)
+		},
+		"decided too late": func(t *testing.T, g *Gate, r *Request) {
+			settle(t, g, Request{Action: fileCall("fs.read", "/w/b", read), Scope: "scope", Turn: 2}, Outcome{})
+		},
+		"after its failed call": func(_ *testing.T, g *Gate, _ *Request) {
+			_, _ = g.Reported(context.Background(), request(editOf("t", "/w/a")), false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := gateWith(true, answers(Ask))
+				settle(t, g, request(editOf("t", "/w/a")), yes)
+				r := request(fileCall("fs.write", "/w/a", write))
+				change(t, g, &r)
+				if d := settle(t, g, r, Outcome{}); d.Verdict != Ask {
+					t.Errorf("got %v, want to ask", d.Verdict)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
+	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
+	no := Outcome{By: ByFront, Option: RejectOnce}
+	type step struct {
+		action *permissionv1.Action
+		said   Outcome
+	}
+	tests := []struct {
+		name      string
+		policy    permissionv1.Verdict
+		before    []step
+		done      *permissionv1.Action
+		want      permissionv1.Verdict // 0: nothing is said
+		violation bool
+		counted   string
+	}{
+		{name: "asked and allowed", policy: Ask, before: []step{{editOf("t", "/w/a"), yes}}, done: editOf("t", "/w/a")},
+		{name: "allowed at door two", policy: Ask, before: []step{{fileCall("fs.write", "/w/a", write), yes}}, done: editOf("t", "/w/a")},
+		{name: "refused at door two first, allowed then", policy: Ask,
+			before: []step{{fileCall("fs.write", "/w/a", write), no}, {fileCall("fs.write", "/w/a", write), yes}}, done: editOf("t", "/w/a")},
+		{name: "never asked, and allowed", policy: Allow, done: editOf("t", "/w/a"), counted: "allow"},
+		{name: "never asked, and to be asked", policy: Ask, done: editOf("t", "/w/a"), want: Ask, counted: "ask"},
+		{name: "never asked, and denied", policy: Deny, done: editOf("t", "/w/a"), want: Deny, counted: "deny"},
+		{name: "only one of two files was allowed", policy: Ask, before: []step{{fileCall("fs.write", "/w/a", write), yes}},
+			done: &permissionv1.Action{Kind: "tool.edit", ToolCallId: "t", Paths: []*permissionv1.PathAccess{
+				{Path: "/w/a", ResolvedPath: "/w/a", Access: write}, {Path: "/w/b", ResolvedPath: "/w/b", Access: write}}}, want: Ask, counted: "ask"},
+		{name: "refused at door one", policy: Ask, before: []step{{editOf("t", "/w/a"), no}}, done: editOf("t", "/w/a"), want: Deny, violation: true},
+		{name: "refused at door two", policy: Deny, before: []step{{fileCall("fs.write", "/w/a", write), no}}, done: editOf("t", "/w/a"), want: Deny, violation: true},
+		{name: "only read", policy: Deny, done: &permissionv1.Action{Kind: "tool.read", ToolCallId: "t"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gateWith(true, answers(tt.policy))
+			for _, s := range tt.before {
+				settle(t, g, request(s.action), s.said)
+			}
+			rep, err := g.Reported(t.Context(), request(tt.done), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got permissionv1.Verdict
+			if rep.Decision != nil {
+				got = rep.Verdict
+			}
+			if got != tt.want || rep.Violation != tt.violation {
+				t.Errorf("got %v, violation %v; want %v, %v", got, rep.Violation, tt.want, tt.violation)
+			}
+			if tt.counted != "" && g.Counters().GetUnasked()[tt.counted] != 1 {
+				t.Errorf("counted %v", g.Counters().GetUnasked())
+			}
+			if again, _ := g.Reported(t.Context(), request(tt.done), true); again.Decision != nil {
+				t.Error("the same tool call was reported twice")
+			}
+		})
+	}
+}
+
+func TestOfSeveralPoliciesTheStrictestCounts(t *testing.T) {
+	member := func(name string, p policy) Policy {
+		return Policy{Name: name, Conn: func() (grpc.ClientConnInterface, error) { return p, nil }}
+	}
+	says := func(v permissionv1.Verdict, rule string, grantable bool, unattended permissionv1.Verdict) policy {
+		return func(context.Context) (*permissionv1.DecideResponse, error) {
+			return &permissionv1.DecideResponse{Verdict: v, Rule: rule, Grantable: grantable, Unattended: unattended, PolicyDigest: rule}, nil
+		}
+	}
+	for _, tt := range []struct {
+		name       string
+		a, b       policy
+		want       permissionv1.Verdict
+		rule       string
+		grantable  bool
+		unattended permissionv1.Verdict
+	}{
+		{"both allow", says(Allow, "a", false, 0), says(Allow, "b", false, 0), Allow, "a", false, 0},
+		{"one denies", says(Allow, "a", false, 0), says(Deny, "b", false, 0), Deny, "b", false, 0},
+		{"deny is stricter than ask", says(Ask, "a", true, Allow), says(Deny, "b", false, 0), Deny, "b", false, 0},
+		{"one asks", says(Ask, "a", true, Allow), says(Allow, "b", false, 0), Ask, "a", true, Allow},
+		{"both ask, and one lets no grant answer", says(Ask, "a", true, Allow), says(Ask, "b", false, Deny), Ask, "a", false, Deny},
+		{"one fails", says(Allow, "a", false, 0), fails, Deny, "", false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := New(Options{Chain: []Policy{member("one", tt.a), member("two", tt.b)}, Enforced: true, Logger: slog.New(slog.DiscardHandler)})
+			d, err := g.Decide(t.Context(), request(editOf("t", "/w/a")))
+			if err != nil || d.Verdict != tt.want || d.Rule != tt.rule || d.Grantable != tt.grantable || d.Unattended != tt.unattended {
+				t.Errorf("got %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func TestAPolicyHasNoMoreTimeThanItsOwnLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := policy(func(ctx context.Context) (*permissionv1.DecideResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		g := New(Options{Enforced: true, Logger: slog.New(slog.DiscardHandler), Chain: []Policy{
+			{Name: "p", Timeout: time.Second, Conn: func() (grpc.ClientConnInterface, error) { return slow, nil }}}})
+		started := time.Now()
+		d, err := g.Decide(t.Context(), request(editOf("t", "/w/a")))
+		if err != nil || d.Verdict != Deny || time.Since(started) != time.Second {
+			t.Errorf("got %+v, %v after %v", d, err, time.Since(started))
+		}
+	})
+}
+
+func TestDoorTwoDecidesWhereAPolicyCounts(t *testing.T) {
+	with := gateWith(true, answers(Allow))
+	without := gateWith(false, answers(Allow))
+	for method, want := range map[string]bool{"fs/read_text_file": true, "terminal/create": true, "terminal/output": false, "_x/y": false} {
+		if got := with.Decides(method, []string{"/w"}); got != want {
+			t.Errorf("Decides(%q) = %v, want %v", method, got, want)
+		}
+		if without.Decides(method, []string{"/w"}) {
+			t.Errorf("without a policy, door two decides about %s", method)
+		}
+	}
+}

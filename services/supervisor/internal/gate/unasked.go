@@ -1,0 +1,122 @@
+package gate
+
+import (
+	"context"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// Report is what is to be said of an action that an agent reports as done.
+type Report struct {
+	// Decision is what the policy says of it. Nil: nothing is to be said.
+	*Decision
+	// Violation: it was refused before, and the agent says that it did it all the same.
+	Violation bool
+}
+
+// Reported looks at a tool call that has ended. What was done is held against what was decided about it at either door;
+// what nobody decided about is decided now, which prevents nothing and is reported. Each tool call is looked at once.
+func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report, error) {
+	switch r.Action.GetKind() {
+	case "tool.execute", "tool.edit", "tool.delete", "tool.move":
+	default:
+		return Report{}, nil
+	}
+	known, refused, first := g.lookBack(r, completed)
+	if !completed || !first || known && !refused {
+		return Report{}, nil
+	}
+	r.Action.Done = true
+	if refused {
+		d := &Decision{request: r, By: ByAcphost, Verdict: Deny, Reason: "it was refused, and the agent reports it as done", active: true}
+		g.report(d, "refused, not prevented")
+		return Report{Decision: d, Violation: true}, nil
+	}
+	d, err := g.Decide(ctx, r)
+	if err != nil {
+		return Report{}, err
+	}
+	if d.Verdict == Allow {
+		g.mu.Lock()
+		g.counters.Unasked["allow"]++
+		g.mu.Unlock()
+		return Report{}, nil
+	}
+	g.report(d, "done, not asked")
+	return Report{Decision: d}, nil
+}
+
+// lookBack tells whether something was decided about all that a tool call did, whether any of it was refused, and whether
+// its end is seen for the first time. The answers given for the tool call end with it.
+func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.ledger(r)
+	id := r.Action.GetToolCallId()
+	first = !l.reported[id]
+	if len(l.reported) < maxAnswers {
+		l.reported[id] = true
+	}
+	for _, e := range l.asked {
+		if e.action.GetToolCallId() != id {
+			continue
+		}
+		e.over = true
+		known = true
+		refused = refused || !e.allowed
+	}
+	if !completed {
+		return known, refused, first
+	}
+	covered := map[string]bool{}
+	for _, c := range l.calls {
+		if !intent.Same(r.Action, c.action) {
+			continue
+		}
+		if !c.allowed {
+			refused = true
+			continue
+		}
+		if c.action.GetCommand() != nil {
+			known, refused = true, false // it may have been refused first and allowed later
+		}
+		for _, p := range c.action.GetPaths() {
+			covered[placeOf(p)] = true
+		}
+	}
+	if r.Action.GetCommand() != nil || known {
+		return known, refused, first
+	}
+	all := len(r.Action.GetPaths()) > 0
+	for _, p := range r.Action.GetPaths() {
+		all = all && covered[placeOf(p)]
+	}
+	if all {
+		refused = false
+	}
+	return all, refused, first
+}
+
+func placeOf(p *permissionv1.PathAccess) string {
+	if p.GetResolvedPath() != "" {
+		return p.GetResolvedPath()
+	}
+	return p.GetPath()
+}
+
+// report records what can only be reported.
+func (g *Gate) report(d *Decision, outcome string) {
+	g.mu.Lock()
+	if outcome == "done, not asked" {
+		g.counters.Unasked[verdictName(d.Verdict)]++
+	} else {
+		g.counters.NotPrevented++
+	}
+	g.mu.Unlock()
+	if err := g.record(d, Outcome{By: ByNobody, reported: outcome}, nil); err != nil {
+		g.opts.Logger.Error("a decision could not be recorded", "error", err)
+	}
+	g.opts.Logger.Warn("an agent did what it should have asked for", "what", intent.Summary(d.request.Action), "outcome", outcome,
+		"verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason, "session", d.request.Action.GetSessionId())
+}

@@ -1,0 +1,100 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"google.golang.org/grpc"
+)
+
+// openGate opens what is remembered and recorded of permissions, and the gate over it. A policy without a record is not
+// begun: an error says why there is none.
+func (h *host) openGate(protected []string) error {
+	perm := h.config.GetPermission()
+	if admin := perm.GetAdminPolicy(); h.handlers.permissionAtFront() && h.opts.Mode != ModeObserve && admin != "" {
+		if _, err := os.Stat(admin); err == nil {
+			return fmt.Errorf("--permission=front would turn the administrator's policy %s off: run without it", admin)
+		}
+	}
+	policies := h.policies()
+	enforced := len(policies) > 0 && h.opts.Config.PolicySet()
+	workspace := ""
+	if perm.GetWorkspacePolicy() != "ignore" {
+		workspace = config.WorkspacePolicy
+	}
+	var err error
+	if len(policies) > 0 && !perm.GetGrants().GetDisabled() {
+		h.grants, err = grant.Open(grant.Options{File: perm.GetGrants().GetFile(), Days: int(perm.GetGrants().GetDays()), Logger: h.log})
+		if err != nil {
+			return fmt.Errorf("remembered answers (permission.grants): %w", err)
+		}
+	}
+	if len(policies) > 0 && !perm.GetAudit().GetDisabled() {
+		a := perm.GetAudit()
+		o := audit.Options{File: a.GetFile(), MaxBytes: int64(a.GetMaxBytes()), Keep: int(a.GetKeep()), Syslog: a.GetSyslog(), Logger: h.log}
+		if a.GetStderr() {
+			o.Stderr = h.opts.Stderr
+		}
+		if h.audit, err = audit.Open(o); err != nil {
+			if enforced && a.GetOnFailure() != "allow" {
+				return fmt.Errorf("the record of decisions (permission.audit): %w", err)
+			}
+			h.log.Warn("decisions are not recorded", "error", err)
+		}
+	}
+	h.gate = gate.New(gate.Options{
+		Chain:           policies,
+		Enforced:        enforced,
+		WorkspacePolicy: workspace,
+		Methods:         perm.GetGate(),
+		Protected:       protected,
+		Grants:          h.grants,
+		Audit:           h.audit,
+		AuditOptional:   perm.GetAudit().GetOnFailure() == "allow",
+		PID:             os.Getpid(),
+		Logger:          h.log,
+	})
+	return nil
+}
+
+func (h *host) closeGate() {
+	if h.grants != nil {
+		if err := h.grants.Close(); err != nil {
+			h.log.Warn("close the remembered answers", "error", err)
+		}
+	}
+	if h.audit != nil {
+		if err := h.audit.Close(); err != nil {
+			h.log.Warn("close the record of decisions", "error", err)
+		}
+	}
+}
+
+// policies are the permission handlers, in the order of the chain; none where questions are routed to the front.
+func (h *host) policies() []gate.Policy {
+	if h.opts.Mode == ModeObserve || h.handlers.permissionAtFront() {
+		return nil
+	}
+	var chain []gate.Policy
+	for _, name := range slices.Sorted(maps.Keys(h.handlers.byName)) {
+		if config.Kind(name) != route.KindPermission {
+			continue
+		}
+		handler := h.handlers.byName[name]
+		chain = append(chain, gate.Policy{
+			Name:    name,
+			Conn:    func() (grpc.ClientConnInterface, error) { return handler.Conn() },
+			Timeout: time.Duration(h.config.GetHandlers()[name].GetDecideTimeoutMs()) * time.Millisecond,
+			Plugin:  func() string { return handler.Status().GetDescription() },
+		})
+	}
+	return chain
+}

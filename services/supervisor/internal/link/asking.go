@@ -1,0 +1,161 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// ownQuestion is a question of our own that is open at the front.
+type ownQuestion struct {
+	id        []byte // quoted
+	sessionID string
+	answers   chan ownAnswer // room for one: whoever takes the question out of the table sends it
+}
+
+// ownAnswer is what came of a question of our own.
+type ownAnswer struct {
+	option string // its kind; empty: cancelled
+	by     string
+	failed string // the front answered with an error
+}
+
+// askAbout has a person asked about a call (door two): the front is shown a tool call of ours and asked about it. The
+// call goes on, or is refused, by the answer. Whoever gives the call up ends the question.
+func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *permissionv1.Action) {
+	ctx, cancel, ok := g.call.begin(ctx, 0)
+	defer cancel()
+	if !ok {
+		_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+		return
+	}
+	if g.call.sessionID == "" {
+		d.Reason += " (a person would be asked, but the call belongs to no session)"
+		l.settleCall(ctx, g, d, gate.Outcome{By: gate.ByAcphost})
+		return
+	}
+	started := time.Now()
+	shown := l.newOwnCall(ctx, g, d, a)
+	q := &ownQuestion{id: jsonrpc.AppendString(nil, jsonrpc.NewID()), sessionID: g.call.sessionID, answers: make(chan ownAnswer, 1)}
+	l.own.Add(q.id, q)
+	l.opts.Gate.Waiting(1)
+	defer l.opts.Gate.Waiting(-1)
+	l.postFront(shown.created())
+	l.postFront(shown.question(q.id, d))
+
+	var unattended <-chan time.Time
+	if !l.attended() {
+		timer := time.NewTimer(l.opts.Unattended)
+		defer timer.Stop()
+		unattended = timer.C
+	}
+	select {
+	case answer := <-q.answers:
+		l.answeredOwn(ctx, g, d, shown, answer, time.Since(started))
+	case <-ctx.Done():
+		l.withdraw(q, shown)
+		_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(started)})
+	case <-unattended:
+		l.withdraw(q, shown)
+		d.Reason = fmt.Sprintf("nobody answered within %v; %s", l.opts.Unattended, d.Reason)
+		o := gate.Outcome{Allowed: d.Unattended == gate.Allow, By: gate.ByTimeout, Asked: time.Since(started)}
+		if o.Allowed {
+			g.call.shown = shown
+		}
+		l.settleCall(ctx, g, d, o)
+	}
+}
+
+// answeredOwn does what a person chose.
+func (l *Link) answeredOwn(ctx context.Context, g *gated, d *gate.Decision, shown *ownCall, answer ownAnswer, took time.Duration) {
+	o := gate.Outcome{By: answer.by, Option: answer.option, Asked: took}
+	switch answer.option {
+	case gate.AllowOnce, gate.AllowAlways:
+		o.Allowed = true
+		g.call.shown = shown
+		l.postFront(shown.updated("in_progress"))
+	case gate.RejectOnce, gate.RejectAlways:
+		l.postFront(shown.updated("failed"))
+	default:
+		l.postFront(shown.updated("failed"))
+		if answer.failed == "" {
+			o.Cancelled = true
+			break
+		}
+		o.By = gate.ByAcphost
+		d.Reason = "a person was to be asked, and the client could not: " + answer.failed
+	}
+	l.wg.Go(func() {
+		option := answer.option
+		if option == "" {
+			option = "cancelled"
+		}
+		l.opts.Gate.Answered(context.Background(), d, option, answer.by)
+	})
+	l.settleCall(ctx, g, d, o)
+}
+
+// withdraw ends a question of our own that needs no answer any more. A late one is swallowed.
+func (l *Link) withdraw(q *ownQuestion, shown *ownCall) {
+	if _, open := l.own.Take(q.id); !open {
+		return
+	}
+	params := append([]byte(`{"requestId":`), q.id...)
+	l.postFront(jsonrpc.AppendNotification(nil, acp.MethodCancelRequest, append(params, '}')))
+	l.postFront(shown.updated("failed"))
+}
+
+// ownAnswered takes the front's answer to a question of our own; false: it is no answer to one.
+func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
+	q, ok := l.own.Take(m.ID)
+	if !ok {
+		return false
+	}
+	answer := ownAnswer{by: gate.ByFront}
+	switch {
+	case m.Error != nil:
+		answer.failed, _ = acp.String(acp.Get(m.Error, "message"))
+		if answer.failed == "" {
+			answer.failed = "it answered with an error"
+		}
+	default:
+		answer.option, _ = acp.String(acp.Get(m.Result, "outcome", "optionId"))
+		if answer.option != "" && !slices.Contains(ownOptions, answer.option) {
+			answer.option, answer.failed = "", "it chose an option that was not offered"
+		}
+	}
+	q.answers <- answer
+	return true
+}
+
+// ErrNotOpen says that a question is not open, or not any more.
+var ErrNotOpen = errors.New("the question is not open: somebody has answered it, or the agent has given it up")
+
+// Answer answers a question that is open at the front, in the front's place: option is a kind of option, by says who
+// answers. The front is told that its answer is not needed any more. Safe for concurrent use; one answer counts.
+func (l *Link) Answer(id []byte, option, by string) error {
+	if q, ok := l.own.Take(id); ok {
+		params := append([]byte(`{"requestId":`), q.id...)
+		l.postFront(jsonrpc.AppendNotification(nil, acp.MethodCancelRequest, append(params, '}')))
+		q.answers <- ownAnswer{option: option, by: by}
+		return nil
+	}
+	return ErrNotOpen
+}
+
+// attended tells whether a person is at the front.
+func (l *Link) attended() bool { return l.opts.Attended == nil || l.opts.Attended() }
+
+// postFront sends a frame of our own to the front, without waiting.
+func (l *Link) postFront(frame []byte) {
+	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
+		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of messages wait for it", maxRefusals>>20))
+	}
+}

@@ -1,0 +1,55 @@
+package link
+
+import (
+	"context"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// reported has the gate look at a tool call that the agent reports as ended: what was done without asking cannot be
+// prevented any more, but it can be told. History is not judged.
+func (p *agentPump) reported(sessionID string, tc acp.ToolCall) {
+	if tc.Status != "completed" && tc.Status != "failed" {
+		return
+	}
+	cc, err := p.opts.Book.Context(sessionID)
+	if err != nil || p.opts.Book.Replaying(sessionID) || !p.opts.Gate.Active(rootPaths(cc)) {
+		return
+	}
+	ok := p.queue.add(job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
+		action := intent.Question(p.scene(ctx, sessionID, cc), tc)
+		rep, err := p.opts.Gate.Reported(ctx, p.decisionRequest(sessionID, action), tc.Status == "completed")
+		if err != nil || rep.Decision == nil {
+			return
+		}
+		p.tellReport(sessionID, rep, intent.Summary(action))
+	}})
+	if !ok {
+		p.log.Warn("too much is waiting: what an agent reports as done was not looked at", "session", sessionID, "tool_call", tc.ID)
+	}
+}
+
+func (l *Link) tellReport(sessionID string, rep gate.Report, what string) {
+	switch {
+	case rep.Violation:
+		l.tell(sessionID, "The agent did what it was refused", what+": "+rep.Denial())
+	case rep.Verdict == gate.Deny:
+		l.tell(sessionID, "The agent did what the policy denies, without asking", what+": "+rep.Denial())
+	default:
+		return // a policy that would have asked: it is counted and recorded
+	}
+	if l.opts.CancelUnasked && rep.Verdict == gate.Deny {
+		l.cancelTurn(sessionID)
+	}
+}
+
+// cancelTurn ends a turn as the front would.
+func (l *Link) cancelTurn(sessionID string) {
+	l.log.Warn("the turn is cancelled: the agent did what the policy denies (permission.on_unasked)", "session", sessionID)
+	l.sessionCancelled(sessionID)
+	params := append(jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID), '}')
+	l.postAgent(jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, params))
+}
