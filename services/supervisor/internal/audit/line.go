@@ -1,0 +1,200 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// format returns a record as a line of JSON, with its end.
+func format(r *supervisorv1.AuditRecord) ([]byte, error) {
+	spaced, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("write a record as JSON: %w", err)
+	}
+	line := bytes.NewBuffer(make([]byte, 0, len(spaced)+1))
+	if err := json.Compact(line, spaced); err != nil { // protojson puts blanks in at random
+		return nil, fmt.Errorf("write a record as JSON: %w", err)
+	}
+	line.WriteByte('\n')
+	return line.Bytes(), nil
+}
+
+// Line returns a record as it stands in the audit, without its end.
+func Line(r *supervisorv1.AuditRecord) ([]byte, error) {
+	line, err := format(r)
+	return bytes.TrimSuffix(line, []byte{'\n'}), err
+}
+
+// parse reads a line.
+func parse(line []byte) (*supervisorv1.AuditRecord, error) {
+	r := &supervisorv1.AuditRecord{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(line, r); err != nil {
+		return nil, err
+	}
+	if r.GetTime() == nil {
+		return nil, errors.New("it has no time")
+	}
+	return r, nil
+}
+
+// fit returns the line of a record, shortened to limit bytes: first without the raw input, then with less of the command
+// and of the paths, and in the end with hardly more than the decision. What was left out is said where it stood, and the
+// action counts as not understood then, so that nobody takes what is left for all of it. It changes r.
+func fit(r *supervisorv1.AuditRecord, limit int) ([]byte, error) {
+	// A record that is certainly too long is not written out first: text may grow in JSON, but never shrinks.
+	var line []byte
+	var err error
+	if proto.Size(r.GetAction()) < 2*limit {
+		if line, err = format(r); err != nil || len(line) <= limit {
+			return line, err
+		}
+	}
+	for _, shorten := range []func(*supervisorv1.AuditRecord){
+		func(r *supervisorv1.AuditRecord) { dropRawInput(r.GetAction()) },
+		func(r *supervisorv1.AuditRecord) { cutAction(r.GetAction(), 4<<10, 50) },
+		func(r *supervisorv1.AuditRecord) { cutAction(r.GetAction(), 512, 4); cutRest(r, 1<<10) },
+		func(r *supervisorv1.AuditRecord) { r.Action = bare(r.GetAction()); cutRest(r, 128) },
+	} {
+		shorten(r)
+		if proto.Size(r.GetAction()) >= 2*limit {
+			continue
+		}
+		if line, err = format(r); err != nil || len(line) <= limit {
+			return line, err
+		}
+	}
+	return nil, fmt.Errorf("a record takes %d bytes, and a line has room for %d", len(line), limit)
+}
+
+func dropRawInput(a *permissionv1.Action) {
+	if n := len(a.GetRawInput()); n > 0 {
+		a.RawInput = fmt.Sprintf(`"[left out: %d bytes]"`, n) // it stays one JSON value
+	}
+}
+
+const shortened = "shortened for the record"
+
+// cutAction keeps at most text bytes of each text and items of each list.
+func cutAction(a *permissionv1.Action, text, items int) {
+	if a == nil {
+		return
+	}
+	cut := false
+	shorten := func(s *string) {
+		if len(*s) > text {
+			*s, cut = cutText(*s, text), true
+		}
+	}
+	list := func(l *[]string) {
+		if len(*l) > items {
+			*l, cut = (*l)[:items], true
+		}
+		for i := range *l {
+			shorten(&(*l)[i])
+		}
+	}
+	for _, s := range []*string{&a.Kind, &a.Agent, &a.Mode, &a.SessionId, &a.ToolCallId, &a.Title, &a.Method, &a.Unparsed} {
+		shorten(s)
+	}
+	list(&a.Roots)
+	list(&a.ResolvedRoots)
+	if len(a.Paths) > items {
+		a.Paths, cut = a.Paths[:items], true
+	}
+	for _, p := range a.Paths {
+		shorten(&p.Path)
+		shorten(&p.ResolvedPath)
+	}
+	if c := a.GetCommand(); c != nil {
+		shorten(&c.Text)
+		shorten(&c.Cwd)
+		shorten(&c.Unparsed)
+		list(&c.Argv)
+		list(&c.Env)
+		if len(c.SubCommands) > items {
+			c.SubCommands, cut = c.SubCommands[:items], true
+		}
+		for _, sub := range c.SubCommands {
+			list(&sub.Argv)
+			list(&sub.Assignments)
+			list(&sub.Wrappers)
+			shorten(&sub.Cwd)
+			if len(sub.DynamicWords) > items {
+				sub.DynamicWords, cut = sub.DynamicWords[:items], true
+			}
+			if len(sub.Redirections) > items {
+				sub.Redirections, cut = sub.Redirections[:items], true
+			}
+			for _, r := range sub.Redirections {
+				shorten(&r.Path)
+				shorten(&r.ResolvedPath)
+			}
+		}
+	}
+	if cut {
+		doubt(a)
+	}
+}
+
+// bare keeps what an action is, and none of what it is about.
+func bare(a *permissionv1.Action) *permissionv1.Action {
+	if a == nil {
+		return nil
+	}
+	b := &permissionv1.Action{
+		Kind: cutText(a.GetKind(), 128), Agent: cutText(a.GetAgent(), 128), Mode: cutText(a.GetMode(), 128),
+		SessionId: cutText(a.GetSessionId(), 128), ToolCallId: cutText(a.GetToolCallId(), 128),
+		Title: cutText(a.GetTitle(), 512), Door: a.GetDoor(), Method: cutText(a.GetMethod(), 128), Done: a.GetDone(),
+	}
+	if c := a.GetCommand(); c != nil {
+		b.Command = &permissionv1.Command{Text: cutText(c.GetText(), 1<<10), Unparsed: shortened}
+	}
+	doubt(b)
+	return b
+}
+
+func doubt(a *permissionv1.Action) {
+	switch a.GetUnparsed() {
+	case "":
+		a.Unparsed = shortened
+	default:
+		if !bytes.Contains([]byte(a.Unparsed), []byte(shortened)) {
+			a.Unparsed += "; " + shortened
+		}
+	}
+}
+
+// cutRest shortens what a record says beside its action.
+func cutRest(r *supervisorv1.AuditRecord, text int) {
+	for _, s := range []*string{&r.Id, &r.SessionId, &r.Agent, &r.Door, &r.Verdict, &r.Rule, &r.Reason, &r.PolicyDigest,
+		&r.Plugin, &r.AnsweredBy, &r.Outcome, &r.Option, &r.Note} {
+		*s = cutText(*s, text)
+	}
+	if len(r.Grants) > 50 {
+		r.Grants = append(r.Grants[:50:50], fmt.Sprintf("and %d more", len(r.Grants)-50))
+	}
+	for i := range r.Grants {
+		r.Grants[i] = cutText(r.Grants[i], 64)
+	}
+}
+
+// cutText keeps the first n bytes of s, whole characters, and says how many are gone.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := n
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s[… %d bytes left out]", s[:cut], len(s)-cut)
+}
