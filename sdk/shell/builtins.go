@@ -57,6 +57,13 @@ func (r *reading) assign(c call) call {
 			}
 		}
 	}
+	switch name {
+	case "test", "[", "[[", "wait":
+	default: // by a name that is not known it may set where cd looks
+		for _, arg := range suspects {
+			r.adrift = r.adrift || arg.dynamic
+		}
+	}
 	for _, arg := range suspects {
 		if arg.text != "]" && arg.text != "]]" && !arg.dynamic && evaluated.MatchString(arg.text) {
 			c.dynamic = true
@@ -80,6 +87,8 @@ func mayHave(c call, letter byte) bool {
 // arithmetic, a prompt or an indirection brings to life, and the tables that bash keeps aliases and programs in.
 func (r *reading) remembered(name string, value word) {
 	switch {
+	case name == "PROMPT_COMMAND" || name == "PS0" || name == "BASH_ENV" || name == "ENV":
+		r.giveUp("%s names what shells run by themselves", name)
 	case name == "BASH_ALIASES" || name == "BASH_CMDS":
 		r.giveUp("%s changes what commands mean", name)
 	case !value.dynamic && substitution.MatchString(value.text):

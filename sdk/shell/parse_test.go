@@ -9,13 +9,19 @@ import (
 	"github.com/acphost/acphost/sdk/shell"
 )
 
-// show writes sub-commands in short: "wrapper, wrapper: NAME=VALUE argv|argv >path (dynamic)", one a line.
+// show writes sub-commands in short: "wrapper, wrapper: @cwd NAME=VALUE argv|argv >path (dynamic)", one a line.
 func show(subs []*permissionv1.SubCommand) string {
 	var lines []string
 	for _, sub := range subs {
 		var parts []string
 		if len(sub.Wrappers) > 0 {
 			parts = append(parts, strings.Join(sub.Wrappers, ", ")+":")
+		}
+		switch {
+		case sub.CwdUnknown:
+			parts = append(parts, "@?")
+		case sub.Cwd != "":
+			parts = append(parts, "@"+sub.Cwd)
 		}
 		parts = append(parts, sub.Assignments...)
 		if len(sub.Argv) > 0 {
@@ -56,8 +62,8 @@ func TestParseFindsEverySimpleCommand(t *testing.T) {
 		"while and until":                 {"while a; do b; done; until c; do d; done", "a\nb\nc\nd"},
 		"for, which assigns":              {"for x in 1 2; do a; done", "x=1 2\na"},
 		"case":                            {"case $x in a) b;; *) c; d;; esac", "b\nc\nd"},
-		"a function and its call":         {"f() { rm x; }; f y", "rm|x\nf|y (dynamic)"},
-		"a function that hides a program": {"git() { ls; }\ngit status", "ls\ngit|status (dynamic)"},
+		"a function and its call":         {"f() { rm x; }; f y", "@? rm|x\nf|y (dynamic)"},
+		"a function that hides a program": {"git() { ls; }\ngit status", "@? ls\ngit|status (dynamic)"},
 		"a substitution":                  {"a $(b; c $(d))", "a|$(b; c $(d)) (dynamic)\nb\nc|$(d) (dynamic)\nd"},
 		"backquotes":                      {"a `b`", "a|`b` (dynamic)\nb"},
 		"a substitution in quotes":        {`a "x$(b)y"`, "a|x$(b)y (dynamic)\nb"},
@@ -86,7 +92,7 @@ func TestParseFindsEverySimpleCommand(t *testing.T) {
 		"tildes":                          {"a ~/x x~y", "a|~/x|x~y (dynamic)"},
 		"a tilde in an option":            {"a --x=~", "a|--x=~ (dynamic)"},
 		"braces":                          {"a {b,c}", "a|{b,c} (dynamic)"},
-		"a range in braces":               {"{rm,-rf}; a{1..3}", "{rm,-rf} (dynamic)\na{1..3} (dynamic)"},
+		"a range in braces":               {"{rm,-rf}; a{1..3}", "{rm,-rf} (dynamic)\n@? a{1..3} (dynamic)"},
 		"braces with quotes in them":      {`{'rm',"x"}`, "{rm,x} (dynamic)"},
 		"braces that expand to nothing":   {"a {} {b} x}", "a|{}|{b}|x}"},
 		"test":                            {"[ -f x ] && test -d y", "[|-f|x|]\ntest|-d|y"},
@@ -134,17 +140,17 @@ func TestParseSeesThroughWrappers(t *testing.T) {
 		"nice":                              {"nice rm x; nice -n 5 rm y; nice -5 rm z", "nice: rm|x\nnice: rm|y\nnice: rm|z"},
 		"nohup":                             {"nohup rm x &", "nohup: rm|x"},
 		"stdbuf and setsid":                 {"stdbuf -oL setsid -w rm x", "stdbuf, setsid: rm|x"},
-		"exec":                              {"exec -a name rm x", "exec: rm|x"},
+		"exec":                              {"exec rm x; exec -a name rm x", "exec: rm|x\nexec: rm|x (dynamic)"},
 		"exec for its redirections":         {"exec > f", "exec >f"},
 		"command":                           {"command rm x; command -v rm", "command: rm|x\ncommand|-v|rm"},
 		"builtin":                           {"builtin cd x", "builtin: cd|x"},
 		"time":                              {"time rm x; time -p rm y", "time: rm|x\ntime: rm|y"},
 		"eval":                              {"eval 'rm x;' ls", "eval: rm|x\neval: ls"},
-		"a trap":                            {"trap 'rm x' EXIT; trap - EXIT", "trap: rm|x\ntrap|-|EXIT"},
+		"a trap":                            {"trap 'rm x' EXIT; trap - EXIT", "trap: @? rm|x\ntrap|-|EXIT"},
 		"xargs":                             {"a | xargs -0 -n 1 rm -f", "a\nxargs: rm|-f|$@ (dynamic)"},
 		"xargs with a place":                {"xargs -I% mv % x%y", "xargs: mv|{}|x{}y (dynamic)"},
 		"xargs with a shell":                {"xargs -I{} sh -c 'rm x'", "xargs, sh -c: rm|x"},
-		"find":                              {`find . -name x -exec rm -f {} \; -execdir ls {} +`, "find|.|-name|x|-exec|rm|-f|{}|;|-execdir|ls|{}|+\nfind -exec: rm|-f|{} (dynamic)\nfind -execdir: ls|{} (dynamic)"},
+		"find":                              {`find . -name x -exec rm -f {} \; -execdir ls {} +`, "find|.|-name|x|-exec|rm|-f|{}|;|-execdir|ls|{}|+\nfind -exec: rm|-f|{} (dynamic)\nfind -execdir: @? ls|{} (dynamic)"},
 		"find with a shell":                 {`find . -exec sh -c 'rm x' \;`, "find|.|-exec|sh|-c|rm x|;\nfind -exec, sh -c: rm|x"},
 		"busybox":                           {"busybox rm x; busybox sh -c 'rm y'", "busybox: rm|x\nbusybox, sh -c: rm|y"},
 		"many at once":                      {`sudo env A=1 timeout 5 nice sh -c "exec rm x"`, "sudo, env, timeout, nice: A=1\nsudo, env, timeout, nice, sh -c, exec: rm|x"},
@@ -237,7 +243,7 @@ func TestParseGivesWhatItSeesOfAnUnparsedLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"a $((1 + $(b)))": "a|$((1 + $(b))) (dynamic)\nb",
 		"a; b 'c":         "a",
-		"sudo -i; rm x":   "sudo|-i (dynamic)\nrm|x",
+		"sudo -i; rm x":   "sudo|-i (dynamic)\n@? rm|x",
 	} {
 		subs, unparsed := shell.Parse(line)
 		if unparsed == "" || show(subs) != want {
@@ -263,6 +269,8 @@ func TestParseIsQuickOnHostileLines(t *testing.T) {
 		"braces": strings.Repeat("{a,", 4000), "negations": "[[ " + strings.Repeat("! ", 32000),
 		"env": strings.Repeat("env ", 16000), "evals": strings.Repeat("eval ", 13000) + "a",
 		"finds": "find " + strings.Repeat("-exec find ", 5000),
+		"opaque": strings.Repeat("su -c su ", 7000), "gits": strings.Repeat("git -C a ", 7000), "ifs": strings.Repeat("if a; then cd b; else ", 2500),
+		"loops": strings.Repeat("while cd a; do ", 4000), "aliases": strings.Repeat("git -c 'alias.x=!git' ", 2500),
 	}
 	for name, line := range lines {
 		start := time.Now()

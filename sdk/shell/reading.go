@@ -18,6 +18,13 @@ type reading struct {
 	unparsed string
 	nesting  int
 	declared map[string]bool // names that the line declares as functions
+
+	dir      place // where the next command runs
+	ok, fail place // where the line is once the last one has succeeded, or failed
+	base     int   // the wrappers around the line that is being read
+	moves    int   // how often the shell may have changed its directory
+	moved    bool  // it may have done so at all
+	adrift   bool  // no directory is certain
 }
 
 func newReading(unknown syntax.LangVariant) *reading {
@@ -35,9 +42,14 @@ func (r *reading) giveUp(format string, args ...any) {
 func (r *reading) finish() {
 	for _, sub := range r.subs {
 		if len(sub.Argv) > 0 && r.declared[sub.Argv[0]] {
+			if !sub.Dynamic || len(sub.DynamicWords) > 0 {
+				sub.DynamicWords = slices.Insert(sub.DynamicWords, 0, 0)
+				sub.DynamicWords = slices.Compact(sub.DynamicWords)
+			}
 			sub.Dynamic = true
 		}
 	}
+	r.settle()
 }
 
 func (r *reading) add(sub *permissionv1.SubCommand) {
@@ -59,7 +71,10 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 		return
 	}
 	r.nesting++
-	defer func() { r.nesting-- }()
+	r.ok, r.fail = r.dir, r.dir
+	base := r.base
+	r.base = len(wrappers)
+	defer func() { r.nesting, r.base = r.nesting-1, base }()
 
 	file, err := syntax.NewParser(syntax.Variant(grammar)).Parse(strings.NewReader(text), "")
 	w := &walker{reading: r, source: text, grammar: grammar, wrappers: wrappers}
@@ -102,8 +117,9 @@ type call struct {
 	assignments []string
 	wrappers    []string
 	grammar     syntax.LangVariant
-	input       *word // the here-document or here-string on its standard input
-	dynamic     bool
+	input       *word  // the here-document or here-string on its standard input
+	dynamic     bool   // any of the words may be
+	at          *place // where it runs; nil: where the line is
 }
 
 // command adds the simple command c, or what is found in it if it is a wrapper.
@@ -126,6 +142,7 @@ func (r *reading) command(c call) {
 			break
 		}
 	}
+	r.fed(c)
 	r.plain(c)
 }
 
@@ -138,11 +155,21 @@ func (r *reading) plain(c call) {
 	sub := &permissionv1.SubCommand{
 		Redirections: c.redirects, Dynamic: c.dynamic, Assignments: c.assignments, Wrappers: c.wrappers,
 	}
-	for _, arg := range c.args {
+	for i, arg := range c.args {
 		sub.Argv = append(sub.Argv, arg.text)
-		sub.Dynamic = sub.Dynamic || arg.dynamic
+		if arg.dynamic {
+			sub.Dynamic = true
+			sub.DynamicWords = append(sub.DynamicWords, uint32(i))
+		}
 	}
+	if c.dynamic {
+		sub.DynamicWords = nil
+	}
+	at := r.at(c)
+	sub.Cwd, sub.CwdUnknown = at.path, at.unknown || at.gone
 	r.add(sub)
+	r.ran(c)
+	r.moved = r.moved || r.moves > 0
 }
 
 // opaque adds c as a command that runs something which cannot be seen.
@@ -150,12 +177,15 @@ func (r *reading) opaque(c call, format string, args ...any) {
 	c.dynamic = true
 	r.plain(c)
 	r.giveUp(format, args...)
+	if r.inShell(c) {
+		r.astray()
+	}
 }
 
 // within adds what stands around commands of an inner line: the assignments and redirections that they all run under.
 func (r *reading) within(c call) {
 	if len(c.redirects) > 0 || len(c.assignments) > 0 {
-		r.plain(call{redirects: c.redirects, assignments: c.assignments, wrappers: c.wrappers})
+		r.plain(call{redirects: c.redirects, assignments: c.assignments, wrappers: c.wrappers, at: c.at})
 	}
 }
 

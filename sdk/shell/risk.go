@@ -52,7 +52,7 @@ func riskyProgram(name string) string {
 		return name + " changes files or the system"
 	case wraps && w.kind == runsUnseen:
 		return name + " runs or changes what cannot be seen"
-	case wraps && w.kind != assigns && w.kind != runsAmong && w.kind != runsSplit:
+	case wraps && w.kind != assigns && w.kind != runsAmong && w.kind != runsSplit && w.kind != runsGit && w.kind != goes:
 		return name + " runs another command"
 	}
 	return ""

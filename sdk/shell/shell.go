@@ -10,6 +10,16 @@
 // both grammars, and where they disagree it is unparsed, and the commands of both readings are given. Behind an explicit
 // "bash -c" there is one grammar only.
 //
+// A command that runs in another folder than the line began in says in which: where "cd X &&" leads, and the options of
+// env, sudo, git and make. After a cd that may have failed that is not known. A CDPATH that the user's own environment
+// exports is not looked at.
+//
+// What git has before its command is taken off: "git -C DIR push" is a push, wrapped in "git -C". Options that do more
+// than change the folder ("-c", "--git-dir") keep the command as given too, next to the one without them.
+//
+// Beside this there is what is known of programs, for whoever judges or remembers: Risky, Interpreter, Generalisable,
+// HarmlessVariable. These are lists; nothing follows from a program's absence.
+//
 // The package knows the shell's syntax and what the common wrappers do with their arguments. It runs nothing, expands
 // nothing, looks at no file, and knows no rules. All functions are safe for concurrent use.
 package shell

@@ -33,10 +33,17 @@ func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
 		return r.unwrapShell(w, c)
 	case runsAmong:
 		return r.unwrapAmong(c)
+	case runsGit:
+		return r.unwrapGit(c)
+	case goes:
+		at := movesTo(r.at(c), c.args[1:])
+		c.at = &at
+		return c, itself
 	case assigns:
 		return r.assign(c), itself
 	}
 	r.opaque(c, "%s runs or changes what cannot be seen here", c.args[0].text)
+	r.guess(w, c)
 	return c, done
 }
 
@@ -77,6 +84,12 @@ func (r *reading) unwrapOperands(w wrapper, c call) (call, outcome) {
 		}
 		rest = rest[1:]
 	}
+	at := r.at(c)
+	for _, opt := range given {
+		if has([]option{opt}, w.directory...) {
+			at = at.in(word{text: opt.value})
+		}
+	}
 	assignments := c.assignments
 	for w.environment && len(rest) > 0 && !rest[0].dynamic && strings.Contains(rest[0].text, "=") {
 		assignments = append(assignments[:len(assignments):len(assignments)], rest[0].text)
@@ -86,7 +99,8 @@ func (r *reading) unwrapOperands(w wrapper, c call) (call, outcome) {
 		return c, itself
 	}
 	c = c.wrapped(name, rest)
-	c.assignments = assignments
+	c.assignments, c.at = assignments, &at
+	c.dynamic = c.dynamic || has(given, w.disguise...)
 	return c, inner
 }
 
@@ -156,7 +170,6 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 	}
 	c = c.wrapped(c.args[0].text, args)
 	c.input = nil
-	c.dynamic = true
 	return c, inner
 }
 
@@ -176,7 +189,19 @@ func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
 		return c, itself
 	}
 	r.within(c)
-	r.line(strings.Join(texts, " "), c.grammar, c.wrapped(c.args[0].text, nil).wrappers)
+	read := func() { r.line(strings.Join(texts, " "), c.grammar, c.wrapped(c.args[0].text, nil).wrappers) }
+	switch moves := r.moves; {
+	case baseName(c.args[0].text) == "trap":
+		// It runs wherever the line is by then, and before anything that follows.
+		r.apart(elsewhere, func() {
+			read()
+			r.adrift = r.adrift || r.moves != moves
+		})
+	case r.inShell(c):
+		read()
+	default:
+		r.apart(r.at(c), read)
+	}
 	return c, done
 }
 
@@ -240,7 +265,7 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 		r.giveUp("%s reads a language that is not quite known here", name)
 	}
 	r.within(c)
-	r.line(line.text, grammar, c.wrapped(as, nil).wrappers)
+	r.apart(r.at(c), func() { r.line(line.text, grammar, c.wrapped(as, nil).wrappers) })
 	return c, done
 }
 
@@ -271,10 +296,63 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 			}
 			if len(args) > 0 {
 				ran := c.wrapped(c.args[0].text+" "+action, args)
-				ran.input, ran.dynamic = nil, true
+				ran.input = nil
+				if strings.HasSuffix(action, "dir") {
+					ran.at = &place{unknown: true}
+				}
 				r.command(ran)
 			}
 		}
 	}
 	return c, done
+}
+
+// fed gives up on programs that take their code from a here-document, or from whatever their input is.
+func (r *reading) fed(c call) {
+	if len(c.args) == 0 || c.args[0].dynamic || !Interpreter(c.args[0].text) {
+		return
+	}
+	code := true // nothing else says what it runs
+	for _, arg := range c.args[1:] {
+		switch {
+		case arg.text == "-" || strings.HasPrefix(arg.text, "/dev/") || strings.HasPrefix(arg.text, "/proc/"):
+			r.giveUp("%s runs what it reads", c.args[0].text)
+			return
+		case !strings.HasPrefix(arg.text, "-") || len(arg.text) > 2:
+			code = false
+		}
+	}
+	if (code && len(c.args) == 1) || (code && c.input != nil) {
+		r.giveUp("%s runs what it reads", c.args[0].text)
+	}
+}
+
+// guess adds what an opaque wrapper most likely runs, so that a rule against it has something to match. The line is
+// unparsed already, so nothing can be allowed by it.
+func (r *reading) guess(w wrapper, c call) {
+	if !w.guess {
+		return
+	}
+	rest := c.args[1:]
+	for i, arg := range rest[:max(0, len(rest)-1)] {
+		if (arg.text == "-c" || arg.text == "--command") && !rest[i+1].dynamic {
+			r.apart(elsewhere, func() { r.line(rest[i+1].text, c.grammar, c.wrapped(c.args[0].text+" -c", nil).wrappers) })
+			break
+		}
+	}
+	skip := w.operands
+	for i, arg := range rest {
+		switch {
+		case arg.dynamic:
+			return
+		case strings.HasPrefix(arg.text, "-"):
+		case skip > 0:
+			skip--
+		default:
+			inner := c.wrapped(c.args[0].text, rest[i:])
+			inner.dynamic, inner.at = true, &place{unknown: true}
+			r.command(inner)
+			return
+		}
+	}
 }

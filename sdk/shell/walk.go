@@ -17,8 +17,10 @@ type walker struct {
 }
 
 func (w *walker) stmts(stmts []*syntax.Stmt) {
+	w.ok, w.fail = w.dir, w.dir
 	for _, s := range stmts {
 		w.stmt(s)
+		w.dir = either(w.ok, w.fail)
 	}
 }
 
@@ -26,6 +28,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	if s == nil {
 		return
 	}
+	in := w.dir
 	c := call{wrappers: w.wrappers, grammar: w.grammar}
 	for _, redirect := range s.Redirs {
 		w.redirect(&c, redirect)
@@ -72,40 +75,58 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.within(c)
 		w.compound(cmd)
 	}
+	switch {
+	case s.Background || s.Coprocess || s.Disown:
+		w.ok, w.fail = in, in
+	case s.Negated:
+		w.ok, w.fail = w.fail, w.ok
+	}
 	// The commands of substitutions come after the one that they stand in.
-	w.substitutions(s)
+	ok, fail := w.ok, w.fail
+	w.apart(in, func() { w.substitutions(s) })
+	w.ok, w.fail = ok, fail
 }
 
 func (w *walker) compound(cmd syntax.Command) {
 	switch cmd := cmd.(type) {
 	case nil:
+		w.ok, w.fail = w.dir, w.dir
 	case *syntax.BinaryCmd:
-		w.stmt(cmd.X)
-		w.stmt(cmd.Y)
+		w.binary(cmd)
 	case *syntax.Block:
 		w.stmts(cmd.Stmts)
 	case *syntax.Subshell:
-		w.stmts(cmd.Stmts)
+		w.apart(w.dir, func() { w.stmts(cmd.Stmts) })
 	case *syntax.IfClause:
-		for clause := cmd; clause != nil; clause = clause.Else {
-			w.stmts(clause.Cond)
-			w.stmts(clause.Then)
-		}
+		w.ifs(cmd)
 	case *syntax.WhileClause:
-		w.stmts(cmd.Cond)
-		w.stmts(cmd.Do)
+		w.again(func() {
+			w.stmts(cmd.Cond)
+			w.stmts(cmd.Do)
+		})
 	case *syntax.ForClause:
-		w.loopVariable(cmd.Loop)
-		w.stmts(cmd.Do)
+		w.again(func() {
+			w.loopVariable(cmd.Loop)
+			w.stmts(cmd.Do)
+		})
 	case *syntax.CaseClause:
-		for _, item := range cmd.Items {
-			w.stmts(item.Stmts)
-		}
+		in := w.dir
+		w.again(func() {
+			for _, item := range cmd.Items {
+				w.dir = in
+				w.stmts(item.Stmts)
+			}
+		})
 	case *syntax.FuncDecl:
 		if cmd.Name != nil {
 			w.declared[cmd.Name.Value] = true
 		}
+		moves := w.moves
+		dir := w.dir
+		w.dir = elsewhere // it is not looked for where it is called
 		w.stmt(cmd.Body)
+		w.adrift = w.adrift || w.moves != moves
+		w.dir, w.ok, w.fail = dir, dir, dir
 	case *syntax.TimeClause:
 		if len(w.wrappers) >= maxWrappers {
 			w.giveUp("over %d wrappers around one command", maxWrappers)
@@ -116,10 +137,53 @@ func (w *walker) compound(cmd syntax.Command) {
 		inner.stmt(cmd.Stmt)
 	case *syntax.CoprocClause:
 		w.plain(call{assignments: []string{"COPROC="}, wrappers: w.wrappers})
-		w.stmt(cmd.Stmt)
+		w.apart(w.dir, func() { w.stmt(cmd.Stmt) })
 	default:
 		w.giveUp("a construct that is not known: %T", cmd)
 	}
+}
+
+// binary reads two commands of which the second runs where the first has left the line.
+func (w *walker) binary(cmd *syntax.BinaryCmd) {
+	in := w.dir
+	switch cmd.Op {
+	case syntax.AndStmt, syntax.OrStmt:
+		w.stmt(cmd.X)
+		ok, fail := w.ok, w.fail
+		if cmd.Op == syntax.AndStmt {
+			w.dir = ok
+			w.stmt(cmd.Y)
+			w.fail = either(fail, w.fail)
+		} else {
+			w.dir = fail
+			w.stmt(cmd.Y)
+			w.ok = either(ok, w.ok)
+		}
+		w.dir = in
+	default: // pipes: some shells run the last part themselves
+		w.apart(in, func() { w.stmt(cmd.X) })
+		w.again(func() { w.stmt(cmd.Y) })
+	}
+}
+
+// ifs reads the branches of an if, each from where its condition leaves the line.
+func (w *walker) ifs(clause *syntax.IfClause) {
+	in := w.dir
+	w.stmts(clause.Cond)
+	otherwise := w.fail
+	w.dir = w.ok
+	w.stmts(clause.Then)
+	ok, fail := w.ok, w.fail
+	switch {
+	case clause.Else != nil:
+		w.dir = otherwise
+		w.ifs(clause.Else)
+		otherwise = w.ok
+		fail = either(fail, w.fail)
+	case len(clause.Cond) == 0: // an else, which has no other way
+		otherwise = place{gone: true}
+	}
+	w.dir, w.ok, w.fail = in, either(ok, otherwise), fail
 }
 
 // loopVariable adds what a loop assigns: a loop may run over values for PATH.
@@ -239,10 +303,10 @@ func (w *walker) substitutions(s *syntax.Stmt) {
 			}
 			return false
 		case *syntax.CmdSubst:
-			w.stmts(n.Stmts)
+			w.apart(w.dir, func() { w.stmts(n.Stmts) })
 			return false
 		case *syntax.ProcSubst:
-			w.stmts(n.Stmts)
+			w.apart(w.dir, func() { w.stmts(n.Stmts) })
 			return false
 		}
 		if n != nil {

@@ -18,6 +18,10 @@ const (
 	runsAppended
 	// runsAmong is find, with commands among its expressions.
 	runsAmong
+	// runsGit is git, whose options before its command change where and how it runs.
+	runsGit
+	// goes is a program that goes to the folder of its option -C.
+	goes
 	// runsUnseen runs something that is not modelled here, or changes what later words of the line mean.
 	runsUnseen
 	// assigns runs nothing, but sets shell variables by name, and evaluates subscripts in the names.
@@ -53,6 +57,12 @@ type wrapper struct {
 	unseen []string
 	// named are options that are shown with the wrapper's name, because they change what the command runs under.
 	named []string
+	// disguise are options that tell the command another name for itself, by which some do other things.
+	disguise []string
+	// directory are options whose value is where the command runs.
+	directory []string
+	// guess: what is unseen most likely begins at the first word that is no option, after that many operands.
+	guess bool
 	// dialect is the language of a shell.
 	dialect dialect
 }
@@ -87,7 +97,7 @@ var wrappers = map[string]wrapper{
 	// Builtins.
 	"eval":    {kind: runsLine},
 	"trap":    {kind: runsHandler, options: options{flags: "lp"}, itself: []string{"l", "p"}},
-	"exec":    {kind: runsOperands, options: options{flags: "cl", values: "a"}},
+	"exec":    {kind: runsOperands, options: options{flags: "cl", values: "a"}, disguise: []string{"a"}},
 	"command": {kind: runsOperands, options: options{flags: "pvV"}, itself: []string{"v", "V"}},
 	"builtin": {kind: runsOperands},
 	// A keyword in bash, a program elsewhere. With -o it writes a file.
@@ -131,12 +141,13 @@ var wrappers = map[string]wrapper{
 	"env": {kind: runsSplit, environment: true, options: options{flags: "i0v", values: "uCSP", long: []string{
 		"ignore-environment", "null", "debug", "unset=", "chdir=", "split-string=", "block-signal[=", "default-signal[=",
 		"ignore-signal[=", "list-signal-handling"}},
-		named: []string{"i", "u", "C", "P", "ignore-environment", "unset", "chdir"}},
+		named:     []string{"i", "u", "C", "P", "ignore-environment", "unset", "chdir"},
+		directory: []string{"C", "chdir"}},
 	"sudo": {kind: runsOperands, environment: true, options: options{flags: "AbBEeHiKklNnPSsVv", values: "aCcDghpRrTtUu",
 		long: []string{"askpass", "background", "bell", "preserve-env[=", "set-home", "non-interactive", "preserve-groups",
 			"stdin", "user=", "group=", "host=", "prompt=", "chdir=", "chroot=", "close-from=", "role=", "type=",
 			"command-timeout="}},
-		unseen: []string{"e", "i", "K", "k", "l", "s", "U", "V", "v", "R", "D", "chroot", "chdir"}},
+		unseen: []string{"e", "i", "K", "k", "l", "s", "U", "V", "v", "R", "chroot"}, named: []string{"D", "chdir"}, directory: []string{"D", "chdir"}},
 	"doas":       {kind: runsOperands, options: options{flags: "LnPs", values: "aCu"}, unseen: []string{"L", "s", "C", "P"}},
 	"timeout":    {kind: runsOperands, operands: 1, options: timeoutOptions},
 	"gtimeout":   {kind: runsOperands, operands: 1, options: timeoutOptions},
@@ -154,25 +165,43 @@ var wrappers = map[string]wrapper{
 	"xargs": {kind: runsAppended, options: options{flags: "0oprtx", values: "adEIJLnPRsS", attached: "eil", long: []string{
 		"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty", "arg-file=", "delimiter=", "max-args=",
 		"max-procs=", "max-chars=", "max-lines[=", "replace[=", "eof[=", "process-slot-var=", "show-limits"}}},
+	"git":  {kind: runsGit},
+	"make": {kind: goes}, "gmake": {kind: goes}, "ninja": {kind: goes},
 	"find":  {kind: runsAmong},
 	"gfind": {kind: runsAmong},
 
 	// Programs that run others in ways that are not modelled.
-	"su": {kind: runsUnseen}, "runuser": {kind: runsUnseen}, "sg": {kind: runsUnseen}, "newgrp": {kind: runsUnseen},
-	"pkexec": {kind: runsUnseen}, "run0": {kind: runsUnseen}, "systemd-run": {kind: runsUnseen},
-	"systemd-inhibit": {kind: runsUnseen}, "sudoedit": {kind: runsUnseen}, "chroot": {kind: runsUnseen},
-	"unshare": {kind: runsUnseen}, "nsenter": {kind: runsUnseen}, "setpriv": {kind: runsUnseen},
-	"capsh": {kind: runsUnseen}, "bwrap": {kind: runsUnseen}, "firejail": {kind: runsUnseen}, "proot": {kind: runsUnseen},
-	"fakeroot": {kind: runsUnseen}, "strace": {kind: runsUnseen}, "ltrace": {kind: runsUnseen}, "gdb": {kind: runsUnseen},
-	"chrt": {kind: runsUnseen}, "numactl": {kind: runsUnseen}, "prlimit": {kind: runsUnseen}, "flock": {kind: runsUnseen},
-	"script": {kind: runsUnseen}, "watch": {kind: runsUnseen}, "parallel": {kind: runsUnseen}, "entr": {kind: runsUnseen},
-	"expect": {kind: runsUnseen}, "rlwrap": {kind: runsUnseen}, "xvfb-run": {kind: runsUnseen},
-	"dbus-run-session": {kind: runsUnseen}, "at": {kind: runsUnseen}, "batch": {kind: runsUnseen},
-	"crontab": {kind: runsUnseen}, "tmux": {kind: runsUnseen}, "screen": {kind: runsUnseen}, "nsexec": {kind: runsUnseen},
-	"arch": {kind: runsUnseen}, "osascript": {kind: runsUnseen},
-	"ld.so": {kind: runsUnseen}, "ld-linux.so.2": {kind: runsUnseen}, "ld-linux-x86-64.so.2": {kind: runsUnseen},
-	"ld-linux-aarch64.so.1": {kind: runsUnseen}, "ld-musl-x86_64.so.1": {kind: runsUnseen},
-	"ld-musl-aarch64.so.1": {kind: runsUnseen},
+	"su": {kind: runsUnseen, guess: true}, "runuser": {kind: runsUnseen, guess: true}, "sg": {kind: runsUnseen, guess: true},
+	"pkexec": {kind: runsUnseen, guess: true}, "run0": {kind: runsUnseen, guess: true},
+	"systemd-run": {kind: runsUnseen, guess: true}, "systemd-inhibit": {kind: runsUnseen, guess: true},
+	"chroot": {kind: runsUnseen, guess: true, operands: 1}, "unshare": {kind: runsUnseen, guess: true},
+	"nsenter": {kind: runsUnseen, guess: true}, "setpriv": {kind: runsUnseen, guess: true},
+	"capsh": {kind: runsUnseen, guess: true}, "bwrap": {kind: runsUnseen, guess: true},
+	"firejail": {kind: runsUnseen, guess: true}, "proot": {kind: runsUnseen, guess: true},
+	"fakeroot": {kind: runsUnseen, guess: true}, "strace": {kind: runsUnseen, guess: true},
+	"ltrace": {kind: runsUnseen, guess: true}, "gdb": {kind: runsUnseen, guess: true},
+	"lldb": {kind: runsUnseen, guess: true}, "rr": {kind: runsUnseen, guess: true, operands: 1},
+	"perf": {kind: runsUnseen, guess: true, operands: 1}, "valgrind": {kind: runsUnseen, guess: true},
+	"chrt": {kind: runsUnseen, guess: true, operands: 1}, "numactl": {kind: runsUnseen, guess: true},
+	"prlimit": {kind: runsUnseen, guess: true}, "flock": {kind: runsUnseen, guess: true, operands: 1},
+	"script": {kind: runsUnseen, guess: true}, "watch": {kind: runsUnseen, guess: true},
+	"parallel": {kind: runsUnseen, guess: true}, "sem": {kind: runsUnseen, guess: true},
+	"entr": {kind: runsUnseen, guess: true}, "rlwrap": {kind: runsUnseen, guess: true},
+	"xvfb-run": {kind: runsUnseen, guess: true}, "dbus-run-session": {kind: runsUnseen, guess: true},
+	"nsexec": {kind: runsUnseen, guess: true}, "arch": {kind: runsUnseen, guess: true},
+	"setarch": {kind: runsUnseen, guess: true, operands: 1}, "linux32": {kind: runsUnseen, guess: true},
+	"linux64": {kind: runsUnseen, guess: true}, "hyperfine": {kind: runsUnseen, guess: true},
+	"cpulimit": {kind: runsUnseen, guess: true}, "tini": {kind: runsUnseen, guess: true},
+	"dumb-init": {kind: runsUnseen, guess: true}, "gosu": {kind: runsUnseen, guess: true, operands: 1},
+	"su-exec": {kind: runsUnseen, guess: true, operands: 1}, "setuidgid": {kind: runsUnseen, guess: true, operands: 1},
+	"start-stop-daemon": {kind: runsUnseen}, "daemonize": {kind: runsUnseen, guess: true}, "dtach": {kind: runsUnseen},
+	"abduco": {kind: runsUnseen}, "zellij": {kind: runsUnseen},
+	"ld.so": {kind: runsUnseen, guess: true}, "ld-linux.so.2": {kind: runsUnseen, guess: true},
+	"ld-linux-x86-64.so.2": {kind: runsUnseen, guess: true}, "ld-linux-aarch64.so.1": {kind: runsUnseen, guess: true},
+	"ld-musl-x86_64.so.1": {kind: runsUnseen, guess: true}, "ld-musl-aarch64.so.1": {kind: runsUnseen, guess: true},
+	"newgrp": {kind: runsUnseen}, "sudoedit": {kind: runsUnseen}, "expect": {kind: runsUnseen}, "at": {kind: runsUnseen},
+	"batch": {kind: runsUnseen}, "crontab": {kind: runsUnseen}, "tmux": {kind: runsUnseen}, "screen": {kind: runsUnseen},
+	"osascript": {kind: runsUnseen},
 }
 
 var timeoutOptions = options{flags: "fpv", values: "ks", long: []string{"foreground", "preserve-status", "verbose",

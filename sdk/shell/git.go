@@ -1,0 +1,87 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// gitOptionsBefore are git's own, before its command. Those with a long name take a value as the next word only where
+// git does.
+var gitOptionsBefore = options{
+	flags: "pPvh", values: "Cc",
+	long: []string{"no-pager", "paginate", "no-replace-objects", "no-lazy-fetch", "no-optional-locks", "no-advice", "bare",
+		"literal-pathspecs", "glob-pathspecs", "noglob-pathspecs", "icase-pathspecs", "version", "help", "html-path",
+		"man-path", "info-path", "exec-path[=", "git-dir=", "work-tree=", "namespace=", "super-prefix=", "config-env=",
+		"attr-source=", "list-cmds[="},
+}
+
+// gitPlain are settings, by their beginning, that change how git prints and nothing of what it runs.
+var gitPlain = []string{"color.", "column.", "advice.", "user.name=", "user.email=", "core.quotepath=", "core.abbrev=",
+	"log.date=", "log.decorate=", "log.abbrevcommit=", "status.", "core.pager=cat", "init.defaultbranch=",
+	"commit.gpgsign=false", "tag.gpgsign=false", "core.autocrlf=", "diff.renames=", "merge.conflictstyle=", "i18n."}
+
+// unwrapGit takes git's options off its command, so that "git -C DIR push" is a push, in DIR. Options that change more
+// than the directory are kept too, as the command that was given: what they name may run a program.
+func (r *reading) unwrapGit(c call) (call, outcome) {
+	given, rest, ok := gitOptionsBefore.take(c.args[1:])
+	if !ok {
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	}
+	if len(given) == 0 || len(rest) == 0 {
+		return c, itself
+	}
+	at, changed := r.at(c), false
+	name := c.args[0].text
+	for _, opt := range given {
+		switch opt.name {
+		case "C":
+			at = at.in(word{text: opt.value})
+		case "no-pager", "P", "no-optional-locks", "no-replace-objects", "no-lazy-fetch", "no-advice", "literal-pathspecs":
+			continue
+		case "c":
+			changed = true
+			r.gitSetting(opt.value)
+		case "config-env", "exec-path":
+			changed = true
+			r.giveUp("git --%s may make git run something else", opt.name)
+		default:
+			changed = true
+		}
+		if as := " " + dashed(opt.name); !strings.Contains(name+" ", as+" ") {
+			name += as
+		}
+	}
+	inner := c.wrapped(name, append([]word{c.args[0]}, rest...))
+	if name == c.args[0].text { // nothing that matters
+		inner.wrappers = c.wrappers
+	}
+	inner.at = &at
+	if changed {
+		whole := c
+		whole.at = &at
+		r.plain(whole)
+		inner.redirects, inner.assignments, inner.input = nil, nil, nil
+	}
+	r.plain(inner)
+	return c, done
+}
+
+// gitSetting looks at a setting of "git -c": a line for a shell, where it is an alias, or something else that git may run.
+func (r *reading) gitSetting(setting string) {
+	folded := strings.ToLower(setting)
+	if strings.HasPrefix(folded, "alias.") {
+		if _, line, ok := strings.Cut(setting, "=!"); ok {
+			r.apart(elsewhere, func() { r.line(line, syntax.LangBash, []string{"git alias"}) })
+		}
+		r.giveUp("git -c %s defines a command", setting)
+		return
+	}
+	for _, plain := range gitPlain {
+		if strings.HasPrefix(folded, plain) && (strings.HasSuffix(plain, "=") || strings.HasSuffix(plain, ".") || folded == plain) {
+			return
+		}
+	}
+	r.giveUp("git -c %s may make git run something else", setting)
+}
