@@ -55,6 +55,9 @@ func (c *Config) PolicySet() bool {
 	return false
 }
 
+// Deciders returns how many policies are asked, 1 at least.
+func (c *Config) Deciders() int { return len(c.permissionHandlers()) }
+
 // Permd returns the settings in effect of acphost's own permd, paths absolute; nil if it is not asked.
 func (c *Config) Permd() *permissionv1.Settings {
 	for _, h := range c.permissionHandlers() {

@@ -98,9 +98,13 @@ func said(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// realPath follows symbolic links as far as the path exists and keeps the rest, as the gate does.
+// maxLinks is how many links that lead nowhere are followed one after the other; the system gives up at 40.
+const maxLinks = 40
+
+// realPath follows symbolic links as far as the path exists and keeps the rest; of a link that leads nowhere yet it
+// returns where it would lead. What it cannot follow is returned as it is.
 func realPath(name string) string {
-	rest := ""
+	rest, links := "", 0
 	for p := name; ; {
 		real, err := filepath.EvalSymlinks(p)
 		if err == nil {
@@ -109,6 +113,16 @@ func realPath(name string) string {
 		parent := filepath.Dir(p)
 		if parent == p || !errors.Is(err, os.ErrNotExist) {
 			return name
+		}
+		if to, err := os.Readlink(p); err == nil {
+			if links++; links > maxLinks {
+				return name
+			}
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(realPath(parent), to)
+			}
+			p = to
+			continue
 		}
 		rest = filepath.Join(filepath.Base(p), rest)
 		p = parent

@@ -46,6 +46,9 @@ func colorOf(word string) string {
 	return ""
 }
 
+// heading writes a title over what follows, an empty line before it.
+func (s Style) heading(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n", s.paint(bold, text)) }
+
 // cell is a text in a table.
 type cell struct{ text, color string }
 
@@ -75,6 +78,11 @@ func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 				at += widths[i] + 2
 				continue
 			}
+			if s.Width > 0 && at+width(c.text) > s.Width && s.Width-at < minWidth {
+				// Too narrow a column: the text has lines of its own below.
+				at = width(indent) + 4
+				b.WriteString("\n" + strings.Repeat(" ", at))
+			}
 			for n, line := range s.wrap(c.text, at) {
 				if n > 0 {
 					b.WriteString("\n" + strings.Repeat(" ", at))
@@ -82,7 +90,9 @@ func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 				b.WriteString(s.paint(c.color, line))
 			}
 		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		for line := range strings.SplitSeq(b.String(), "\n") {
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+		}
 	}
 }
 

@@ -3,9 +3,9 @@ package policytool
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,7 +44,7 @@ func Explain(
 func (e *Explained) Print(w io.Writer, s Style) {
 	e.verdict(w, s)
 	if len(e.Files) > 0 {
-		fmt.Fprintln(w, s.paint(bold, "\nRule files"))
+		s.heading(w, "Rule files")
 		rows := make([][]cell, len(e.Files))
 		for i, f := range e.Files {
 			rows[i] = []cell{{text: layerWord(f.GetLayer())}, {text: e.short(f.GetName())}}
@@ -52,7 +52,7 @@ func (e *Explained) Print(w io.Writer, s Style) {
 		s.table(w, "  ", rows)
 	}
 	if considered := e.Answer.GetConsidered(); len(considered) > 0 {
-		fmt.Fprintln(w, s.paint(bold, "\nRules"))
+		s.heading(w, "Rules")
 		rows := make([][]cell, len(considered))
 		for i, c := range considered {
 			color := dim
@@ -116,22 +116,25 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if nobody is there to answer", dim}}})
 }
 
-// place is where a rule stands, without the folder where one file alone is called that.
+// place is where a rule stands: the one file of its layer, else the file's name.
 func (e *Explained) place(name string, line uint32) string {
-	short := e.short(name)
-	same := 0
+	at := e.short(name)
 	for _, f := range e.Files {
-		if filepath.Base(f.GetName()) == filepath.Base(name) {
-			same++
+		if f.GetName() != name {
+			continue
+		}
+		sameLayer := func(o *permissionv1.PolicyFile) bool { return shortLayer(o.GetLayer()) == shortLayer(f.GetLayer()) }
+		switch i := slices.IndexFunc(e.Files, sameLayer); {
+		case len(e.Files) == 1:
+			at = filepath.Base(name)
+		case e.Files[i] == f && !slices.ContainsFunc(e.Files[i+1:], sameLayer):
+			at = shortLayer(f.GetLayer())
 		}
 	}
-	if same == 1 {
-		short = filepath.Base(name)
-	}
 	if line == 0 {
-		return short
+		return at
 	}
-	return short + ":" + strconv.FormatUint(uint64(line), 10)
+	return at + ":" + strconv.FormatUint(uint64(line), 10)
 }
 
 func (e *Explained) short(name string) string {
@@ -143,7 +146,7 @@ func (e *Explained) short(name string) string {
 
 // printAction writes what was read from what the agent would send.
 func printAction(w io.Writer, s Style, a *permissionv1.Action) {
-	fmt.Fprintln(w, s.paint(bold, "\nAction"))
+	s.heading(w, "Action")
 	rows := [][]cell{{{"kind", dim}, {text: a.GetKind()}}}
 	add := func(name, value string) {
 		if value != "" {
@@ -159,13 +162,15 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 		}
 		add("root", root)
 	}
-	add("not understood", a.GetUnparsed())
+	if a.GetUnparsed() != "" {
+		rows = append(rows, []cell{{"not understood", yellow}, {text: a.GetUnparsed()}})
+	}
 	s.table(w, "  ", rows)
 	if c := a.GetCommand(); c != nil {
 		printCommand(w, s, c)
 	}
 	if len(a.GetPaths()) > 0 {
-		fmt.Fprintln(w, s.paint(bold, "\nPaths"))
+		s.heading(w, "Paths")
 		var rows [][]cell
 		for _, p := range a.GetPaths() {
 			rows = append(rows, []cell{{accessWord(p.GetAccess()), ""}, {placeWord(p), ""}, {leads(p.GetPath(), p.GetResolvedPath()), ""}})
@@ -175,7 +180,7 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 }
 
 func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
-	fmt.Fprintln(w, s.paint(bold, "\nCommand"))
+	s.heading(w, "Command")
 	rows := [][]cell{{{"line", dim}, {text: c.GetText()}}}
 	if c.GetCwd() != "" {
 		rows = append(rows, []cell{{"in", dim}, {text: c.GetCwd()}})
@@ -280,10 +285,21 @@ func accessWord(a permissionv1.Access) string {
 	return "?"
 }
 
+// shortLayer is whose rule file it is, in a word.
+func shortLayer(l permissionv1.Layer) string {
+	switch l {
+	case permissionv1.Layer_LAYER_ADMIN:
+		return "admin"
+	case permissionv1.Layer_LAYER_WORKSPACE, permissionv1.Layer_LAYER_WORKSPACE_TRUSTED:
+		return "workspace"
+	}
+	return "user"
+}
+
 func layerWord(l permissionv1.Layer) string {
 	switch l {
 	case permissionv1.Layer_LAYER_ADMIN:
-		return "administrator"
+		return "admin"
 	case permissionv1.Layer_LAYER_WORKSPACE:
 		return "workspace, may only tighten"
 	case permissionv1.Layer_LAYER_WORKSPACE_TRUSTED:

@@ -1,0 +1,112 @@
+package policytool_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+func recorded(verdict, command string) *supervisorv1.AuditRecord {
+	return &supervisorv1.AuditRecord{
+		Time:  timestamppb.New(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
+		Agent: "gemini", Verdict: verdict, Plugin: "permd 1", AnsweredBy: "policy",
+		Action: &permissionv1.Action{Kind: "terminal.create", Command: &permissionv1.Command{Text: command, SubCommands: []*permissionv1.SubCommand{{Argv: strings.Fields(command)}}}},
+	}
+}
+
+// records yields them, then the error.
+func records(err error, all ...*supervisorv1.AuditRecord) iter.Seq2[*supervisorv1.AuditRecord, error] {
+	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// byFirstWord decides what a command's first word says.
+func byFirstWord(req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
+	if len(req.GetFiles()) != 1 || req.GetFiles()[0].GetName() != "new.yaml" {
+		return nil, status.Errorf(codes.InvalidArgument, "the files are %v", req.GetFiles())
+	}
+	d := &permissionv1.DecideResponse{Verdict: ask}
+	switch word, _, _ := strings.Cut(req.GetAction().GetCommand().GetText(), " "); word {
+	case "ls":
+		d = &permissionv1.DecideResponse{Verdict: allow, Rule: "look"}
+	case "rm":
+		d = &permissionv1.DecideResponse{Verdict: deny, Rule: "no-removal"}
+	}
+	return &permissionv1.ExplainResponse{Decision: d}, nil
+}
+
+func TestThePastIsDecidedAnew(t *testing.T) {
+	t.Setenv("TZ", "UTC")
+	own := recorded("deny", "cat policy.yaml")
+	own.Plugin, own.AnsweredBy = "", "acphost"
+	all := []*supervisorv1.AuditRecord{
+		recorded("ask", "ls a"), recorded("allow", "ls b"), recorded("allow", "rm -rf \x1b[2J"), {Note: "torn"}, own, recorded("ask", "git push"), recorded("ask", "ls c"),
+	}
+	for i := range 1300 {
+		all = append(all, recorded("deny", fmt.Sprintf("rm %d", i)))
+	}
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(errors.New("a:7: torn"), all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Decisions != 1305 || r.Own != 1 || len(r.Unread) != 1 || len(r.Differ) != 3 {
+		t.Errorf("%d decisions, %d own, %d unread, %d differ; want 1305, 1, 1 and 3", r.Decisions, r.Own, len(r.Unread), len(r.Differ))
+	}
+	if want := "1,305 decisions, 3 differ: 2 ask→allow, 1 allow→deny (1 of acphost's own left out)"; r.Summary() != want {
+		t.Errorf("got  %s\nwant %s", r.Summary(), want)
+	}
+	for i, d := range r.Differ {
+		d.Record.Time = timestamppb.New(time.Date(2026, 3, 1, 12, i, 0, 0, time.Local))
+	}
+	var out bytes.Buffer
+	r.Print(&out, policytool.Style{})
+	golden(t, "replay", out.String())
+	out.Reset()
+	if err := r.PrintJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"decisions": 1305`, `"would_be": "deny"`, `"was": "ask"`, `"rule": "no-removal"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the JSON does not say %s", want)
+		}
+	}
+}
+
+func TestAReplayWithoutDifferencesSaysSo(t *testing.T) {
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r.Print(&out, policytool.Style{})
+	if out.String() != "1 decision, none differs\n" {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestAReplayEndsWithPermd(t *testing.T) {
+	_, err := policytool.Replay(t.Context(), serve(t, &fake{}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")))
+	if err == nil || err.Error() != "decide by new.yaml: rules.yaml:3:1: no such effect" {
+		t.Errorf("error is %v", err)
+	}
+}

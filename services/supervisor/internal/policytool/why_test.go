@@ -1,0 +1,241 @@
+package policytool_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+const (
+	allow = permissionv1.Verdict_VERDICT_ALLOW
+	deny  = permissionv1.Verdict_VERDICT_DENY
+	ask   = permissionv1.Verdict_VERDICT_ASK
+)
+
+// explained is a decision with everything that can be shown.
+func explained() *policytool.Explained {
+	return &policytool.Explained{
+		Home: "/home/me",
+		Action: &permissionv1.Action{
+			Kind: "terminal.create", Method: "terminal/create", Agent: "gemini", Mode: "code\x1b[31m",
+			Roots: []string{"/w", "/other"}, ResolvedRoots: []string{"/real/w", "/other"},
+			Unparsed: "a path begins with ~: where it leads is not certain",
+			Command: &permissionv1.Command{
+				Text: `A=1 sudo sh -c 'git status' && cd /tmp && $EDITOR > "out file" 2>$LOG`, Cwd: "/w/sub", Env: []string{"PATH=/x"},
+				Unparsed: "part of it",
+				SubCommands: []*permissionv1.SubCommand{
+					{Argv: []string{"git", "status"}, Wrappers: []string{"sudo", "sh -c"}, Assignments: []string{"A=1"}},
+					{Argv: []string{"$EDITOR", "a\u202eb"}, Dynamic: true, DynamicWords: []uint32{0}, Cwd: "/tmp", Redirections: []*permissionv1.Redirection{
+						{Operator: ">", Path: "out file", ResolvedPath: "/tmp/out file"}, {Operator: ">", Dynamic: true},
+					}},
+					{Dynamic: true, CwdUnknown: true},
+				},
+			},
+			Paths: []*permissionv1.PathAccess{
+				{Path: "/w/.env", ResolvedPath: "/real/w/.env", Access: permissionv1.Access_ACCESS_READ, InsideRoots: true},
+				{Path: "/etc/passwd", ResolvedPath: "/etc/passwd", Access: permissionv1.Access_ACCESS_WRITE},
+				{Path: "/gone", Access: permissionv1.Access_ACCESS_WRITE},
+			},
+		},
+		Files: []*permissionv1.PolicyFile{
+			{Name: "/etc/acphost/policy.yaml", Layer: permissionv1.Layer_LAYER_ADMIN},
+			{Name: "/home/me/rules.yaml", Layer: permissionv1.Layer_LAYER_USER},
+			{Name: "/w/.acphost/policy.yaml", Layer: permissionv1.Layer_LAYER_WORKSPACE},
+			{Name: "/v/.acphost/policy.yaml", Layer: permissionv1.Layer_LAYER_WORKSPACE_TRUSTED},
+		},
+		Answer: &permissionv1.ExplainResponse{
+			Decision: &permissionv1.DecideResponse{Verdict: deny, Rule: "secrets", Reason: "Secrets stay where they are."},
+			Considered: []*permissionv1.Considered{
+				{Rule: "secrets", Effect: "deny", File: "/home/me/rules.yaml", Line: 12, Matched: "yes", Why: "path[0] **/.env matches /w/.env"},
+				{Rule: "rm", Effect: "ask", File: "/etc/acphost/policy.yaml", Line: 120, Matched: "no", Why: "no sub-command matches rm -rf or any of the other seven prefixes of the rule"},
+				{Rule: "look-around", Effect: "allow", File: "/w/.acphost/policy.yaml", Line: 4, Matched: "no", Why: "command[1] is dynamic"},
+				{Rule: "perhaps", Effect: "deny", File: "/v/.acphost/policy.yaml", Line: 5, Matched: "maybe", Why: "where it runs is not known"},
+			},
+		},
+	}
+}
+
+func TestAnExplanationIsReadable(t *testing.T) {
+	for name, style := range map[string]policytool.Style{
+		"why": {}, "why-narrow": {Width: 64}, "why-color": {Color: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			explained().Print(&out, style)
+			golden(t, name, out.String())
+			for line := range strings.Lines(out.String()) {
+				if n := len([]rune(strings.TrimSuffix(line, "\n"))); style.Width > 0 && n > style.Width {
+					t.Errorf("a line has %d columns: %q", n, line)
+				}
+			}
+			if strings.Contains(out.String(), "\x1b[31m\n") || strings.ContainsAny(out.String(), "\u202e") {
+				t.Error("what an agent sent moves the terminal")
+			}
+		})
+	}
+	var out bytes.Buffer
+	if err := explained().PrintJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		Decision   struct{ Verdict, Rule string }
+		Considered []struct{ Matched string }
+		Action     struct{ Kind string }
+		Files      []struct{ Name, Layer string }
+	}
+	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	if object.Decision.Verdict != "VERDICT_DENY" || len(object.Considered) != 4 || object.Action.Kind != "terminal.create" || len(object.Files) != 4 {
+		t.Errorf("got %+v", object)
+	}
+}
+
+func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		decision *permissionv1.DecideResponse
+		want     string
+	}{
+		{"an allow", &permissionv1.DecideResponse{Verdict: allow, Rule: "read"}, "allow  rule read\n"},
+		{"a deny with a reason", &permissionv1.DecideResponse{Verdict: deny, Rule: "r", Reason: "No."}, "deny  rule r  No.\n"},
+		{"no verdict is a deny", &permissionv1.DecideResponse{}, "deny  no rule matches\n"},
+		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     unless an answer is remembered; deny if nobody is there to answer\n"},
+		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     each time anew; allow if nobody is there to answer\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := &policytool.Explained{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{Decision: c.decision}}
+			var out bytes.Buffer
+			e.Print(&out, policytool.Style{})
+			if !strings.HasPrefix(out.String(), c.want) {
+				t.Errorf("got %q, want it to begin with %q", out.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestRuleFilesThatDoNotLoadSayWhere(t *testing.T) {
+	files := []*permissionv1.PolicyFile{{Name: "a.yaml"}, {Name: "b.yaml"}}
+	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), &permissionv1.Action{Kind: "fs.read"}, files)
+	if err == nil || err.Error() != "decide by a.yaml, b.yaml: rules.yaml:3:1: no such effect" {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestWhatAcphostDecidesItselfNoPolicyIsAsked(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("/etc/acphost", link); err != nil {
+		t.Fatal(err)
+	}
+	q := policytool.Question{Path: "link/policy.yaml", Dir: dir, Protected: []string{"/etc/acphost"}}
+	a, err := q.Action()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), a, nil)
+	if err != nil || e.Answer.GetDecision().GetRule() != "acphost/protected" || e.Answer.GetDecision().GetVerdict() != deny {
+		t.Errorf("got %v, %v", e, err)
+	}
+	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), &permissionv1.Action{Kind: "tool.switch_mode"}, nil)
+	if err != nil || e.Answer.GetDecision().GetVerdict() != ask {
+		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+func TestAQuestionBecomesWhatTheGateWouldSee(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "real/file"), "")
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		q    policytool.Question
+		kind string
+		door permissionv1.Door
+		path string // asked|resolved|inside|access
+	}{
+		{"a file", policytool.Question{Path: "real/file"}, "fs.read", permissionv1.Door_DOOR_CALL, "DIR/real/file|DIR/real/file|inside|read"},
+		{"a link inside", policytool.Question{Path: "link/file", Kind: "fs.write"}, "fs.write", permissionv1.Door_DOOR_CALL, "DIR/link/file|DIR/real/file|inside|write"},
+		{"a link that leaves", policytool.Question{Path: "out/passwd"}, "fs.read", permissionv1.Door_DOOR_CALL, "DIR/out/passwd|/etc/passwd|outside|read"},
+		{"a file that is not there", policytool.Question{Path: "link/new/x", Kind: "tool.edit"}, "tool.edit", permissionv1.Door_DOOR_REQUEST, "DIR/link/new/x|DIR/real/new/x|inside|write"},
+		{"an absolute path", policytool.Question{Path: "/etc/passwd", Kind: "tool.read"}, "tool.read", permissionv1.Door_DOOR_REQUEST, "/etc/passwd|/etc/passwd|outside|read"},
+		{"a folder", policytool.Question{Path: ".", Kind: "fs.list"}, "fs.list", permissionv1.Door_DOOR_CALL, "DIR|DIR|inside|read"},
+		{"a command", policytool.Question{Command: "ls > link/out"}, "terminal.create", permissionv1.Door_DOOR_CALL, "DIR/link/out|DIR/real/out|inside|write"},
+		{"a command that is asked about", policytool.Question{Command: "ls > link/out", Kind: "tool.execute"}, "tool.execute", permissionv1.Door_DOOR_REQUEST, "DIR/link/out|DIR/real/out|inside|write"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.q.Dir, c.q.Agent, c.q.Mode = dir, "gem", "code"
+			a, err := c.q.Action()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.GetKind() != c.kind || a.GetDoor() != c.door || a.GetAgent() != "gem" || a.GetMode() != "code" || a.GetUnparsed() != "" ||
+				!slices.Equal(a.GetRoots(), []string{dir}) || !slices.Equal(a.GetResolvedRoots(), []string{dir}) {
+				t.Errorf("the action is %v", a)
+			}
+			if len(a.GetPaths()) != 1 {
+				t.Fatalf("the paths are %v, want one", a.GetPaths())
+			}
+			p := a.GetPaths()[0]
+			got := strings.Join([]string{
+				p.GetPath(), p.GetResolvedPath(), map[bool]string{true: "inside", false: "outside"}[p.GetInsideRoots()],
+				strings.ToLower(strings.TrimPrefix(p.GetAccess().String(), "ACCESS_")),
+			}, "|")
+			if want := strings.ReplaceAll(c.path, "DIR", dir); got != want {
+				t.Errorf("the path is %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestQuestionsThatMeanNothingAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		q    policytool.Question
+		want string
+	}{
+		{"nothing", policytool.Question{}, "either a command or a path"},
+		{"both", policytool.Question{Command: "a", Path: "b"}, "either a command or a path"},
+		{"a command that is read", policytool.Question{Command: "a", Kind: "fs.read"}, `"fs.read" has no command`},
+		{"a path that is run", policytool.Question{Path: "a", Kind: "terminal.create"}, `"terminal.create" has no path`},
+		{"another kind", policytool.Question{Path: "a", Kind: "elicitation"}, "or an action as JSON"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.q.Dir = "/w"
+			if a, err := c.q.Action(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, %v, want %q", a, err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnActionIsReadFromJSON(t *testing.T) {
+	a, err := policytool.ParseAction("x", []byte(`{"kind": "fs.read", "session_id": "s", "resolvedRoots": ["/w"], "door": "DOOR_CALL"}`))
+	if err != nil || a.GetSessionId() != "s" || a.GetResolvedRoots()[0] != "/w" || a.GetDoor() != permissionv1.Door_DOOR_CALL {
+		t.Errorf("got %v, %v", a, err)
+	}
+	for text, want := range map[string]string{
+		"{}":                       `x: expected an action as JSON, with "kind" at least`,
+		`{"kind": "x", "knd": ""}`: `x: expected an action as JSON: (line 1:15): unknown field "knd"`,
+		"nonsense":                 "x: expected an action as JSON: syntax error (line 1:1): invalid value nonsense",
+	} {
+		if _, err := policytool.ParseAction("x", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: error is %q, want %q", text, err, want)
+		}
+	}
+}
