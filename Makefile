@@ -16,7 +16,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # The modules of the workspace.
-MODULES := proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours test
+MODULES := proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/policy-opa test
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
@@ -31,7 +31,7 @@ build: ## build every binary into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ \
 		./services/supervisor/cmd/acphost ./services/fsd ./services/termd ./services/permd \
-		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo ./examples/businesshours
+		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo ./examples/businesshours ./examples/policy-opa
 
 .PHONY: demo
 demo: build ## build, and play one turn of a scripted agent
