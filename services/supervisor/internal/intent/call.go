@@ -1,20 +1,25 @@
 package intent
 
 import (
+	"strings"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Call normalises a method that an agent calls: kind is the method's action, params are as the agent sent them.
+// Call normalises a method that an agent calls: kind is the method's action (a question for a person has its own), params are as the agent sent them.
 func Call(s Scene, method, kind string, params []byte) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_CALL)
 	a.Kind = text(kind)
+	if strings.HasPrefix(method, "elicitation/") {
+		a.Kind = "elicitation"
+	}
 	a.Method = text(method)
 	if err := acp.Members(params, func(string, []byte) bool { return true }); err != nil {
 		unparsed(a, "the params cannot be read in one way only")
 	}
 	paths := newPaths(s, a)
-	switch kind {
+	switch a.GetKind() {
 	case "fs.read", "fs.list": // the path says enough: what is written is not repeated here
 		paths.param(params, permissionv1.Access_ACCESS_READ)
 	case "fs.write":

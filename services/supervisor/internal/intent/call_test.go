@@ -41,6 +41,8 @@ func TestACallIsNormalised(t *testing.T) {
 			seen{kind: "terminal.create", commands: []string{"a", "b"}}},
 		{"a program from start to end", "terminal/run", "terminal.create", `{"command":"ls"}`,
 			seen{kind: "terminal.create", commands: []string{"ls"}}},
+		{"a question for a person", "elicitation/create", "elicitation/create", `{"message":"Which?"}`,
+			seen{kind: "elicitation"}},
 		{"no command", "terminal/create", "terminal.create", `{"args":["x"]}`,
 			seen{kind: "terminal.create", commands: []string{" x"}, unparsed: "command cannot be read"}},
 		{"arguments of a wrong type", "terminal/create", "terminal.create", `{"command":"rm","args":["-rf",{}]}`,
@@ -55,7 +57,7 @@ func TestACallIsNormalised(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := Call(scene(""), tt.method, tt.kind, []byte(tt.params))
 			tt.want.check(t, a)
-			if a.GetMethod() != tt.method || a.GetDoor() != permissionv1.Door_DOOR_CALL || a.GetRawInput() != "" {
+			if a.GetMethod() != tt.method || a.GetDoor() != permissionv1.Door_DOOR_CALL || (a.GetRawInput() != "") != (tt.want.kind == "elicitation") {
 				t.Errorf("got %v", a)
 			}
 		})

@@ -30,6 +30,8 @@ type Scene struct {
 	SessionID, Mode string
 	// Roots are the session's, the working directory first. May be empty.
 	Roots []string
+	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
+	ResolvedRoots []string
 	// Place, if set, says where a path really leads. It is called once for each path, at most 1000 times.
 	Place func(path string) Place
 }
@@ -81,11 +83,12 @@ func Question(s Scene, tc acp.ToolCall) *permissionv1.Action {
 // action is an Action with what the scene says.
 func (s Scene) action(door permissionv1.Door) *permissionv1.Action {
 	return &permissionv1.Action{
-		Agent:     text(s.Agent),
-		Mode:      text(s.Mode),
-		SessionId: text(s.SessionID),
-		Roots:     s.Roots,
-		Door:      door,
+		Agent:         text(s.Agent),
+		Mode:          text(s.Mode),
+		SessionId:     text(s.SessionID),
+		Roots:         s.Roots,
+		ResolvedRoots: s.ResolvedRoots,
+		Door:          door,
 	}
 }
 

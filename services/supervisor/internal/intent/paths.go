@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,10 +17,12 @@ type paths struct {
 	scene  Scene
 	action *permissionv1.Action
 	seen   map[string]*permissionv1.PathAccess
+	// folders are where the directories of commands lead.
+	folders map[string]string
 }
 
 func newPaths(s Scene, a *permissionv1.Action) *paths {
-	return &paths{scene: s, action: a, seen: map[string]*permissionv1.PathAccess{}}
+	return &paths{scene: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]string{}}
 }
 
 // add takes a path as an agent writes it in a tool's input: a file URL, absolute, or relative to the session's working
@@ -52,7 +55,7 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 		}
 		return known
 	}
-	if len(p.action.Paths) >= maxPaths {
+	if len(p.action.Paths)+len(p.folders) >= maxPaths {
 		unparsed(p.action, "more than 1000 paths")
 		return nil
 	}
@@ -108,21 +111,24 @@ func (p *paths) locations(raw []byte, access permissionv1.Access) {
 	}
 }
 
-// redirections adds the files that a command line reads and writes through its shell. After a cd it is not certain
-// where a relative one leads.
+// redirections adds the files that a command line reads and writes through its shell, each from where its part of the
+// line runs. Where that is not known, it is not certain where a relative one leads.
 func (p *paths) redirections(c *permissionv1.Command) {
-	moved := false
 	for _, sub := range c.GetSubCommands() {
+		p.directory(c, sub)
 		for _, r := range sub.GetRedirections() {
 			file := r.GetPath()
 			switch {
 			case r.GetDynamic() || file == "" || file == "/dev/null":
 				continue
-			case moved && !path.IsAbs(file):
+			case path.IsAbs(file):
+			case sub.GetCwdUnknown():
 				unparsed(p.action, "the command changes its directory, so where it redirects to is not certain")
 				continue
-			case c.GetCwd() != "" && !path.IsAbs(file):
-				file = filepath.Join(c.GetCwd(), file)
+			case sub.GetCwd() != "":
+				file = under(sub.GetCwd(), file)
+			case c.GetCwd() != "":
+				file = under(c.GetCwd(), file)
 			}
 			access := permissionv1.Access_ACCESS_WRITE
 			if r.GetOperator() == "<" {
@@ -132,12 +138,41 @@ func (p *paths) redirections(c *permissionv1.Command) {
 				r.ResolvedPath = pa.GetResolvedPath()
 			}
 		}
-		switch argv := sub.GetArgv(); {
-		case len(argv) == 0:
-		case argv[0] == "cd", argv[0] == "pushd", argv[0] == "popd", argv[0] == "chdir":
-			moved = true
-		}
 	}
+}
+
+// directory makes the directory that a part of a line runs in absolute, and puts where it really leads if that is known.
+// A name is not enough to tell what is inside the roots.
+func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand) {
+	dir := sub.GetCwd()
+	if dir == "" || sub.GetCwdUnknown() {
+		return
+	}
+	if !path.IsAbs(dir) && c.GetCwd() != "" {
+		dir = under(c.GetCwd(), dir)
+	}
+	dir, ok := p.scene.absolute(dir)
+	if !ok || !path.IsAbs(dir) {
+		sub.Cwd, sub.CwdUnknown = "", true
+		return
+	}
+	if to, ok := p.where(dir); ok {
+		dir = to
+	}
+	sub.Cwd = dir
+}
+
+// where is where a directory of the command's really leads; false if that is not known.
+func (p *paths) where(dir string) (resolved string, ok bool) {
+	if p.scene.Place == nil {
+		return "", false
+	}
+	resolved, seen := p.folders[dir]
+	if !seen && len(p.folders)+len(p.action.GetPaths()) < maxPaths {
+		resolved = p.scene.Place(dir).Resolved
+		p.folders[dir] = resolved
+	}
+	return resolved, resolved != ""
 }
 
 // local returns the path of this machine that an agent means, or why there is none for certain. Agents write file URLs
@@ -171,5 +206,14 @@ func (s Scene) absolute(file string) (string, bool) {
 	if len(s.Roots) == 0 || !filepath.IsAbs(s.Roots[0]) {
 		return file, false
 	}
-	return filepath.Join(s.Roots[0], file), true
+	return under(s.Roots[0], file), true
+}
+
+// under joins a folder and a path in it. One that goes up stays as it is written: behind a symbolic link, where that
+// leads is for Place to say.
+func under(dir, file string) string {
+	if slices.Contains(strings.Split(file, "/"), "..") {
+		return strings.TrimSuffix(dir, "/") + "/" + file
+	}
+	return filepath.Join(dir, file)
 }

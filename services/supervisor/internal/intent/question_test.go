@@ -2,6 +2,7 @@ package intent
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // seen is an Action in short.
 type seen struct {
 	kind     string
-	commands []string // each sub-command, its words joined with spaces; "<dynamic>" after one that is
+	commands []string // each sub-command, its words joined with spaces; "<dynamic>" after one that is, "in /path" after one that runs elsewhere
 	cwd      string
 	env      []string
 	paths    []string // "r /path" or "w /path", with " outside" or " protected" where it is
@@ -25,7 +26,11 @@ func scene(dialect string) Scene {
 	return Scene{
 		Agent: "configured", Dialect: dialect, SessionID: "s", Mode: "code", Roots: []string{"/ws", "/extra"},
 		Place: func(path string) Place {
+			path = filepath.Clean(path)
 			inside := strings.HasPrefix(path, "/ws") || strings.HasPrefix(path, "/extra")
+			if rest, ok := strings.CutPrefix(path, "/ws/link"); ok {
+				return Place{Resolved: "/real/link" + rest}
+			}
 			return Place{Resolved: path, Inside: inside, Protected: strings.HasPrefix(path, "/own")}
 		},
 	}
@@ -37,6 +42,11 @@ func inShort(a *permissionv1.Action) seen {
 		words := strings.Join(sub.GetArgv(), " ")
 		if sub.GetDynamic() {
 			words += " <dynamic>"
+		}
+		if sub.GetCwdUnknown() {
+			words += " in ?"
+		} else if sub.GetCwd() != "" {
+			words += " in " + sub.GetCwd()
 		}
 		s.commands = append(s.commands, words)
 	}
@@ -141,7 +151,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 		{"a move without files", "", `{"kind":"move","rawInput":{"x":1}}`,
 			seen{kind: "tool.move", unparsed: "which file"}},
 		{"a move with both its files", "", `{"kind":"move","rawInput":{"source":"a","destination":"../b"}}`,
-			seen{kind: "tool.move", paths: []string{"w /ws/a", "w /b outside"}}},
+			seen{kind: "tool.move", paths: []string{"w /ws/a", "w /ws/../b outside"}}},
 
 		// What cannot be read in one way only says so.
 		{"two members name different commands", "", `{"kind":"execute","rawInput":{"command":"ls","cmd":"rm -rf /"}}`,
@@ -171,7 +181,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 		{"a line that is no shell's", "", `{"kind":"execute","rawInput":{"command":"echo 'open"}}`,
 			seen{kind: "tool.execute", unparsed: "not a well-formed line"}},
 		{"a list of lines", "", `{"kind":"execute","rawInput":{"commands":["cd a","ls"]}}`,
-			seen{kind: "tool.execute", commands: []string{"cd a", "ls"}}},
+			seen{kind: "tool.execute", commands: []string{"cd a", "ls in ?"}}},
 		{"raw input that is a string", "", `{"kind":"read","rawInput":"/etc/passwd","locations":[{"path":"/ws/a"}]}`,
 			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "no object"}},
 		{"a path that is an object", "", `{"kind":"read","rawInput":{"path":{"of":"/etc"}},"locations":[{"path":"/ws/a"}]}`,
@@ -185,9 +195,9 @@ func TestAQuestionIsNormalised(t *testing.T) {
 
 		// Where it happens.
 		{"relative paths belong to the session", "", `{"kind":"read","rawInput":{"paths":["a","./b/../c","../../etc/shadow"]}}`,
-			seen{kind: "tool.read", paths: []string{"r /ws/a", "r /ws/c", "r /etc/shadow outside"}}},
+			seen{kind: "tool.read", paths: []string{"r /ws/a", "r /ws/./b/../c", "r /ws/../../etc/shadow outside"}}},
 		{"an absolute path stays as it is asked for", "", `{"kind":"read","rawInput":{"path":"/ws/../etc/shadow"}}`,
-			seen{kind: "tool.read", paths: []string{"r /ws/../etc/shadow"}}},
+			seen{kind: "tool.read", paths: []string{"r /ws/../etc/shadow outside"}}},
 		{"file URLs are paths", "", `{"kind":"read","rawInput":{"path":"file:///ws/a%20b"},"locations":[{"path":"FILE://localhost/ws/c"}]}`,
 			seen{kind: "tool.read", paths: []string{"r /ws/a b", "r /ws/c"}}},
 		{"a file URL of another machine", "", `{"kind":"read","rawInput":{"path":"file://host/ws/a"},"locations":[{"path":"/ws/c"}]}`,
@@ -210,8 +220,16 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			seen{kind: "tool.search", paths: []string{"r /ws/src"}}},
 		{"redirections are paths", "", `{"kind":"execute","rawInput":{"command":"sort < in >> /etc/out 2>/dev/null"}}`,
 			seen{kind: "tool.execute", commands: []string{"sort"}, paths: []string{"r /ws/in", "w /etc/out outside"}}},
-		{"a redirection after a cd leads nobody knows where", "", `{"kind":"execute","rawInput":{"command":"cd / && echo x > etc/passwd && echo > /own/policy"}}`,
-			seen{kind: "tool.execute", commands: []string{"cd /", "echo x", "echo"}, paths: []string{"w /own/policy outside protected"}, unparsed: "changes its directory"}},
+		{"a redirection after a cd leads from there", "", `{"kind":"execute","rawInput":{"command":"cd / && echo x > etc/passwd && echo > /own/policy","cwd":"sub"}}`,
+			seen{kind: "tool.execute", cwd: "/ws/sub", commands: []string{"cd /", "echo x in /", "echo in /"}, paths: []string{"w /etc/passwd outside", "w /own/policy outside protected"}}},
+		{"a cd is relative to where the command runs", "", `{"kind":"execute","rawInput":{"command":"cd a && cd b && echo > ../x","cwd":"sub"}}`,
+			seen{kind: "tool.execute", cwd: "/ws/sub", commands: []string{"cd a", "cd b in /ws/sub/a", "echo in /ws/sub/a/b"}, paths: []string{"w /ws/sub/a/b/../x"}}},
+		{"a redirection after a cd that may fail leads nobody knows where", "", `{"kind":"execute","rawInput":{"command":"cd /tmp; echo x > a > /own/policy"}}`,
+			seen{kind: "tool.execute", commands: []string{"cd /tmp", "echo x in ?"}, paths: []string{"w /own/policy outside protected"}, unparsed: "changes its directory"}},
+		{"git in another folder", "", `{"kind":"execute","rawInput":{"command":"git -C lib push"}}`,
+			seen{kind: "tool.execute", commands: []string{"git push in /ws/lib"}}},
+		{"a cd through a link", "", `{"kind":"execute","rawInput":{"command":"cd link && rm x > y"}}`,
+			seen{kind: "tool.execute", commands: []string{"cd link", "rm x in /real/link"}, paths: []string{"w /real/link/y outside"}}},
 		{"what is only known when it runs", "", `{"kind":"execute","rawInput":{"command":"rm $X > $Y"}}`,
 			seen{kind: "tool.execute", commands: []string{"rm $X <dynamic>"}}},
 		{"the environment belongs to a command", "", `{"kind":"execute","rawInput":{"command":"ls","env":{"LD_PRELOAD":"/ws/x.so"}}}`,

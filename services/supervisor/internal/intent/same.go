@@ -1,0 +1,168 @@
+package intent
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// Same reports whether a call (door two) does exactly what a question (door one) asked for, or a part of it, so that the
+// answer to the question holds for the call. Whatever is not certain is not the same.
+//
+// A question about reading, searching or editing files covers reading and listing each of them, one about editing
+// covers writing too: the call's file is the question's where both really lead, or by its name if that is known of
+// neither. A question about a command covers the same command in the same directory with the same environment, but for
+// harmless variables; "sh -c LINE" and LINE are the same, and so are a line of plain words and these words executed.
+// Lines are compared byte for byte: "a && b" and "a || b" have the same commands in them. A question about a command
+// covers no file, and one about a deletion or a move no write.
+//
+// What is written into a file is not compared: an Action does not hold it.
+func Same(asked, called *permissionv1.Action) bool {
+	switch {
+	case asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || called.GetDoor() != permissionv1.Door_DOOR_CALL,
+		asked.GetAgent() != called.GetAgent() || asked.GetSessionId() != called.GetSessionId(),
+		asked.GetDone() || called.GetDone():
+		return false
+	}
+	switch called.GetKind() {
+	case "fs.read", "fs.list":
+		return sameFile(asked, called, "tool.read", "tool.search", "tool.edit")
+	case "fs.write":
+		return sameFile(asked, called, "tool.edit")
+	case "terminal.create":
+		return asked.GetKind() == "tool.execute" && sameCommand(asked, called)
+	}
+	return false
+}
+
+// sameFile compares a call on a file with a question of one of some kinds.
+func sameFile(asked, called *permissionv1.Action, kinds ...string) bool {
+	if !slices.Contains(kinds, asked.GetKind()) || asked.GetCommand() != nil || called.GetCommand() != nil ||
+		asked.GetUnparsed() != "" || called.GetUnparsed() != "" || len(called.GetPaths()) == 0 {
+		return false
+	}
+	return coveredPaths(asked, called)
+}
+
+// coveredPaths reports whether a question's paths cover all of a call's.
+func coveredPaths(asked, called *permissionv1.Action) bool {
+	for _, p := range called.GetPaths() {
+		if p.GetProtected() || !slices.ContainsFunc(asked.GetPaths(), func(of *permissionv1.PathAccess) bool {
+			return coversPath(of, p)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func coversPath(asked, called *permissionv1.PathAccess) bool {
+	switch called.GetAccess() {
+	case permissionv1.Access_ACCESS_READ:
+		if asked.GetAccess() == permissionv1.Access_ACCESS_UNSPECIFIED {
+			return false
+		}
+	case permissionv1.Access_ACCESS_WRITE:
+		if asked.GetAccess() != permissionv1.Access_ACCESS_WRITE {
+			return false
+		}
+	default:
+		return false
+	}
+	to, of := called.GetResolvedPath(), asked.GetResolvedPath()
+	if to == "" && of == "" {
+		to, of = called.GetPath(), asked.GetPath()
+	}
+	return path.IsAbs(to) && path.IsAbs(of) && !asked.GetProtected() && named(to) == named(of)
+}
+
+func sameCommand(asked, called *permissionv1.Action) bool {
+	a, c := asked.GetCommand(), called.GetCommand()
+	switch {
+	case a == nil || c == nil,
+		asked.GetUnparsed() != called.GetUnparsed() || a.GetUnparsed() != c.GetUnparsed(),
+		directoryOf(asked) == "" || directoryOf(asked) != directoryOf(called),
+		!slices.Equal(meaningful(a.GetEnv()), meaningful(c.GetEnv())),
+		!coveredPaths(asked, called):
+		return false
+	case asked.GetUnparsed() != "" || a.GetUnparsed() != "":
+		return a.GetText() != "" && a.GetText() == c.GetText() && slices.Equal(a.GetArgv(), c.GetArgv())
+	}
+	askedArgv, askedLine := bare(a)
+	calledArgv, calledLine := bare(c)
+	return (len(askedArgv) > 0 || askedLine != "") && askedLine == calledLine && slices.Equal(askedArgv, calledArgv)
+}
+
+// directoryOf is where a command runs; empty if that is not known.
+func directoryOf(a *permissionv1.Action) string {
+	dir := a.GetCommand().GetCwd()
+	if dir == "" && len(a.GetRoots()) > 0 {
+		dir = a.GetRoots()[0]
+	}
+	if !path.IsAbs(dir) {
+		return ""
+	}
+	return named(dir)
+}
+
+// named is the shortest spelling of a path that surely names the same file. One that goes up stays as it is: behind a
+// symbolic link that leads elsewhere than it reads.
+func named(file string) string {
+	if slices.Contains(strings.Split(file, "/"), "..") {
+		return file
+	}
+	return path.Clean(file)
+}
+
+// meaningful leaves out the variables that change nothing of what runs.
+func meaningful(env []string) []string {
+	var of []string
+	for _, entry := range env {
+		if !shell.HarmlessVariable(entry) {
+			of = append(of, entry)
+		}
+	}
+	return of
+}
+
+// plainShells run a line as every other shell does: from where the system keeps them, or found by the PATH that both
+// sides have alike.
+var plainShells = []string{"sh", "bash", "zsh"}
+
+// bare takes the plain shells off a command. What is left is an argv that is executed, or a line for a shell.
+func bare(c *permissionv1.Command) (argv []string, line string) {
+	argv, line = c.GetArgv(), ""
+	if len(argv) == 0 {
+		line = c.GetText()
+	}
+	for range 16 { // no deeper than lines are taken apart
+		if len(argv) == 0 {
+			words, ok := shell.Words(line)
+			if !ok {
+				return nil, line
+			}
+			argv, line = words, ""
+		}
+		inner, ok := shellLine(argv)
+		if !ok {
+			return argv, ""
+		}
+		argv, line = nil, inner
+	}
+	return argv, line
+}
+
+// shellLine is the line that argv has a plain shell read, and nothing else: ["bash", "-lc", LINE].
+func shellLine(argv []string) (line string, ok bool) {
+	if len(argv) != 3 || (argv[1] != "-c" && argv[1] != "-lc") || argv[2] == "" {
+		return "", false
+	}
+	program := strings.TrimPrefix(strings.TrimPrefix(argv[0], "/usr"), "/bin/")
+	if !slices.Contains(plainShells, program) || (program == "sh" && argv[1] != "-c") {
+		return "", false
+	}
+	return argv[2], true
+}
