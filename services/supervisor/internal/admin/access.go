@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -15,8 +16,7 @@ import (
 
 // access decides which calls a caller may make. Reading state is open to everyone who can connect. Everything else is a
 // verb, and a verb must come from a person: an agent runs as the same user as the supervisor and can connect too, so
-// the caller's process has to be told apart from agents and handlers. There are no verbs yet; checkVerb is where that is
-// decided, and until it can be, it refuses.
+// the caller's process is told apart from agents and handlers by what stands above it; see descent.go.
 type access struct{ logger *slog.Logger }
 
 // readable are the services that only show something.
@@ -54,12 +54,27 @@ func (a access) check(ctx context.Context, method string) error {
 	return err
 }
 
-// checkVerb refuses a caller that may be an agent or a handler, or something that one of them started.
+// checkVerb refuses a caller that is an agent or a handler, or something that one of them started, and one of which that
+// cannot be told.
 func checkVerb(c caller) error {
-	if !c.Known {
+	if !c.Known || c.process == nil {
 		return status.Error(codes.PermissionDenied, "this system cannot tell who calls, so nothing can be changed from here")
 	}
-	return status.Error(codes.PermissionDenied, "nothing can be changed over the admin socket")
+	if c.PID <= 0 {
+		return status.Error(codes.PermissionDenied, "who calls cannot be seen from here (is it in another container?), so it may not change anything")
+	}
+	why, err := descent(c.PID, os.Getpid())
+	if err == nil {
+		// Only now: the answer is about the caller if its number was the caller's all the time.
+		err = c.process.alive()
+	}
+	if err != nil {
+		return status.Errorf(codes.PermissionDenied, "it cannot be told whether an agent calls, so nothing can be changed: %v", err)
+	}
+	if why != "" {
+		return status.Errorf(codes.PermissionDenied, "agents, handlers and what they start may not change anything: %s", why)
+	}
+	return nil
 }
 
 // caller is the process at the other end of a connection, as the kernel knows it.
@@ -70,6 +85,15 @@ type caller struct {
 	UID int
 	// PID is its process id when it connected; 0 if it lives where we cannot see it.
 	PID int
+	// process is a hold of the process that connected, which never means another one; nil: there is none.
+	process process
+}
+
+// process is a hold of a process.
+type process interface {
+	// alive returns an error if it has ended, so that its number may be another process's.
+	alive() error
+	close()
 }
 
 // callerOf returns who is at the other end of a call's connection.

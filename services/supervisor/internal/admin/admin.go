@@ -1,7 +1,9 @@
-// Package admin is how people look into a running supervisor: gRPC services on a unix socket of the user's own.
+// Package admin is how people look into a running supervisor and change it: gRPC services on a unix socket of the
+// user's own.
 //
 // It knows where such sockets are, who may connect to one, and which calls change something. What there is to see it
-// asks of a State, which the composition of the supervisor implements; it must not know how that is put together.
+// asks of a State, and what is to be changed of a Control, which the composition of the supervisor implements; it must
+// not know how that is put together.
 //
 // A socket is mode 0600 in a folder of mode 0700 that belongs to the user, and its server asks the kernel who calls
 // where the kernel can tell. An agent of the same user passes both walls: that is why state can be read by anyone who
@@ -40,12 +42,33 @@ type State interface {
 	// Terminals asks the terminal handler for its terminals, oldest first. An error with a gRPC status keeps its code,
 	// any other is UNAVAILABLE.
 	Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error)
+	// Grants are the remembered answers in force, oldest first.
+	Grants() []*supervisorv1.Grant
 }
+
+// Control changes a supervisor. Its methods are called concurrently, with requests that keep to the contract, and for
+// callers that may. An error that wraps ErrNotFound is NOT_FOUND; one with a gRPC status keeps its code; any other is
+// FAILED_PRECONDITION: nothing was changed, for a reason that a person can do something about.
+type Control interface {
+	// RestartHandler stops a handler and starts it again.
+	RestartHandler(ctx context.Context, req *supervisorv1.RestartHandlerRequest) (*supervisorv1.RestartHandlerResponse, error)
+	// SwapHandler puts another program or sidecar in a handler's place.
+	SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerRequest) (*supervisorv1.SwapHandlerResponse, error)
+	// ReloadPolicy has the permission handlers load their rules again.
+	ReloadPolicy(ctx context.Context, req *supervisorv1.ReloadPolicyRequest) (*supervisorv1.ReloadPolicyResponse, error)
+	// RevokeGrants forgets remembered answers: all that are named, or none.
+	RevokeGrants(ctx context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error)
+}
+
+// ErrNotFound says that what a request names is not there.
+var ErrNotFound = errors.New("there is none")
 
 // Options say what is served, and where.
 type Options struct {
 	// State is what there is to see. Required.
 	State State
+	// Control changes it. Nil: verbs are UNIMPLEMENTED.
+	Control Control
 	// Socket is the socket's absolute path. Default: a name of its own in Dir of the environment.
 	Socket string
 	// Env looks up environment variables. Default: os.Getenv.
@@ -73,7 +96,8 @@ type Server struct {
 	stopOnce sync.Once
 }
 
-// Start makes the socket and serves on it until Stop: SupervisorStateService, grpc health, and reflection. On return,
+// Start makes the socket and serves on it until Stop: SupervisorStateService, SupervisorControlService where there is a
+// Control, grpc health, and reflection. On return,
 // calls are answered. Sockets that dead supervisors have left in the default folder are removed.
 func Start(o Options) (*Server, error) {
 	if o.Env == nil {
@@ -101,6 +125,9 @@ func Start(o Options) (*Server, error) {
 		served: make(chan struct{}),
 	}
 	supervisorv1.RegisterSupervisorStateServiceServer(s.server, &stateService{state: o.State})
+	if o.Control != nil {
+		supervisorv1.RegisterSupervisorControlServiceServer(s.server, &controlService{control: o.Control})
+	}
 	healthv1.RegisterHealthServer(s.server, s.health)
 	s.health.SetServingStatus(supervisorv1.SupervisorStateService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
 	reflection.Register(s.server)

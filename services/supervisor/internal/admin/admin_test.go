@@ -23,7 +23,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// This test binary plays every process of these tests, by its first argument.
+func TestMain(m *testing.M) {
+	// Else the race detector makes each of these processes wait for a second before it ends.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	if len(os.Args) > 1 {
+		if status, ok := play(os.Args[1], os.Args[2:]); ok {
+			os.Exit(status)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fake is a State with one of each.
 type fake struct {
@@ -50,6 +62,10 @@ func (fake) Sessions() []*supervisorv1.Session {
 
 func (f fake) Terminals(context.Context) ([]*supervisorv1.Terminal, error) {
 	return []*supervisorv1.Terminal{{TerminalId: "t1"}}, f.terminalsErr
+}
+
+func (fake) Grants() []*supervisorv1.Grant {
+	return []*supervisorv1.Grant{{Id: "abcdefgh"}}
 }
 
 // tempDir returns a folder with a path that is short enough for sockets in it.
@@ -119,6 +135,10 @@ func TestStateCanBeReadOverTheSocket(t *testing.T) {
 	terminals, err := c.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
 	if err != nil || terminals.GetTerminals()[0].GetTerminalId() != "t1" {
 		t.Errorf("ListTerminals: %v, %v", terminals, err)
+	}
+	grants, err := c.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
+	if err != nil || grants.GetGrants()[0].GetId() != "abcdefgh" {
+		t.Errorf("ListGrants: %v, %v", grants, err)
 	}
 }
 

@@ -34,11 +34,17 @@ func (p peerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 	case err != nil:
 		return nil, nil, fmt.Errorf("ask who connects: %w", err)
 	case c.UID != os.Geteuid() && c.UID != 0:
+		if c.process != nil {
+			c.process.close()
+		}
 		p.logger.Warn("refused another user on the admin socket", "uid", c.UID, "pid", c.PID)
 		return nil, nil, fmt.Errorf("user %d may not connect", c.UID)
 	}
 	info := peerInfo{caller: c}
 	info.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
+	if c.process != nil {
+		conn = &heldConn{Conn: conn, process: c.process}
+	}
 	return conn, info, nil
 }
 
@@ -58,8 +64,21 @@ func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
 // OverrideServerName implements credentials.TransportCredentials.
 func (peerCredentials) OverrideServerName(string) error { return nil }
 
-// control runs f on a unix connection's file descriptor.
-func control(conn net.Conn, f func(fd int) error) error {
+// heldConn lets go of the process at the other end when the connection is closed.
+type heldConn struct {
+	net.Conn
+	process process
+}
+
+// Close implements net.Conn.
+func (c *heldConn) Close() error {
+	err := c.Conn.Close()
+	c.process.close()
+	return err
+}
+
+// onSocket runs f on a unix connection's file descriptor.
+func onSocket(conn net.Conn, f func(fd int) error) error {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
 		return fmt.Errorf("%T is not a unix connection", conn)

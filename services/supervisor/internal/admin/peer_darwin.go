@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callerOn asks the kernel who connected.
+// callerOn asks the kernel who connected. It cannot hold a process here: verbs are refused.
 func callerOn(conn net.Conn) (caller, error) {
 	var cred *unix.Xucred
 	var pid int
-	err := control(conn, func(fd int) (err error) {
+	err := onSocket(conn, func(fd int) (err error) {
 		if cred, err = unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED); err != nil {
 			return err
 		}

@@ -1,20 +1,122 @@
 package admin
 
 import (
+	"errors"
+	"fmt"
 	"net"
+	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/sdk/proc"
 )
 
 // callerOn asks the kernel who connected.
 func callerOn(conn net.Conn) (caller, error) {
 	var cred *unix.Ucred
-	err := control(conn, func(fd int) (err error) {
-		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	held := -1
+	err := onSocket(conn, func(fd int) (err error) {
+		if cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil {
+			return err
+		}
+		// A handle of the very process that connected (Linux 6.5). The number may be another one's by now: the caller
+		// can leave the connection to a child and end.
+		if held, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err != nil {
+			held = -1
+		}
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			err = errNoHold
+		}
 		return err
 	})
-	if err != nil {
-		return caller{}, err
+	c := caller{}
+	if cred == nil {
+		return c, err
 	}
-	return caller{Known: true, UID: int(cred.Uid), PID: int(cred.Pid)}, nil
+	c = caller{Known: true, UID: int(cred.Uid), PID: int(cred.Pid)}
+	switch {
+	case c.PID <= 0:
+		closeFile(held)
+	case err == nil:
+		c.process = &pidfd{fd: held}
+	case errors.Is(err, errNoHold):
+		c.process = holdByTime(c.PID)
+	default: // it has ended already
+		c.process = gone{}
+	}
+	return c, nil
 }
+
+// pidfd is a process that the kernel holds for us.
+type pidfd struct {
+	mu sync.Mutex
+	fd int // guarded by mu; -1: closed
+}
+
+func (p *pidfd) alive() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fd < 0 {
+		return errors.New("the connection is closed")
+	}
+	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 0)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("ask for the process that connected: %w", err)
+		case n > 0: // readable once it has ended
+			return errEnded
+		}
+		return nil
+	}
+}
+
+func (p *pidfd) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	closeFile(p.fd)
+	p.fd = -1
+}
+
+func closeFile(fd int) {
+	if fd >= 0 {
+		_ = unix.Close(fd)
+	}
+}
+
+var (
+	errEnded = errors.New("the process that connected has ended")
+	// errNoHold says that this kernel has no SO_PEERPIDFD.
+	errNoHold = errors.New("no handle of the peer")
+)
+
+// byTime is a process told from a later one of its number by when it started. It was looked at right after it had
+// connected; nothing better can be had of an older kernel.
+type byTime struct{ tree proc.Tree }
+
+func holdByTime(pid int) process {
+	tree, err := proc.TreeOf(pid)
+	if err != nil {
+		return gone{}
+	}
+	return byTime{tree}
+}
+
+func (b byTime) alive() error {
+	now, err := proc.TreeOf(b.tree.Root)
+	if err != nil || now.Started != b.tree.Started {
+		return errEnded
+	}
+	return nil
+}
+
+func (byTime) close() {}
+
+// gone is a process that had ended before it could be held.
+type gone struct{}
+
+func (gone) alive() error { return errEnded }
+func (gone) close()       {}

@@ -41,3 +41,7 @@ func (s *stateService) ListTerminals(ctx context.Context, _ *supervisorv1.ListTe
 	}
 	return &supervisorv1.ListTerminalsResponse{Terminals: terminals}, nil
 }
+
+func (s *stateService) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error) {
+	return &supervisorv1.ListGrantsResponse{Grants: s.state.Grants()}, nil
+}

@@ -201,6 +201,10 @@ func (h *Handler) Describe() *pluginv1.DescribeResponse {
 	return h.describe
 }
 
+// Configured is what the handler was to be configured with at first, whatever was swapped in since; nil: nothing. It must
+// not be changed.
+func (h *Handler) Configured() *pluginv1.ConfigureRequest { return h.opts.Configure }
+
 // Hold keeps what the handler has of a scope alive, in this run of it and in every later one, until Drop. It does not
 // wait for the handler. Holding a scope twice is the same as once.
 func (h *Handler) Hold(scope string) {

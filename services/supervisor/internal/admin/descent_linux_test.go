@@ -1,0 +1,198 @@
+package admin_test
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/sdk/launch"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+)
+
+// self is this test binary, by a path that other processes can use too.
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// command is this test binary in a role.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), self(t), args...)
+	cmd.Env = os.Environ()
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// output is what a process of that role prints.
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%q: %v", cmd.Args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// serve has another process serve a socket, and returns its path.
+func serve(t *testing.T) (socket string) {
+	t.Helper()
+	socket = filepath.Join(tempDir(t), "admin.sock")
+	cmd := exec.Command(self(t), "supervisor", socket, "") // not one that the end of the test's context kills
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the supervisor: %v", err)
+		}
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
+		t.Fatalf("the supervisor says %q, %v", line, err)
+	}
+	return socket
+}
+
+func TestAPersonsProcessMayUseEveryVerb(t *testing.T) {
+	socket := serve(t)
+	if got := try(socket); got != allowed {
+		t.Errorf("the supervisor's parent: %s", got)
+	}
+	if got := output(t, command(t, "call", socket)); got != allowed {
+		t.Errorf("its sibling: %s", got)
+	}
+	if got := output(t, exec.Command("setsid", "-w", self(t), "call", socket)); got != allowed {
+		t.Errorf("one in a session of its own: %s", got)
+	}
+}
+
+func TestAnAgentMayUseNoVerbHoweverItHides(t *testing.T) {
+	other := serve(t) // another supervisor's
+	for _, c := range []struct{ name, script string }{
+		{"as it is", "SELF call SOCKET"},
+		{"without its environment", "env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET"},
+		{"in a session of its own", "setsid -w SELF call SOCKET"},
+		// A double fork: both parents are gone, and the guard has adopted it, when it calls.
+		{"as an orphan", `setsid sh -c 'P=$$
+			(while kill -0 $P 2>/dev/null; do :; done; env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET >OUT.new; mv OUT.new OUT) &
+			exit 0'
+			while [ ! -e OUT ]; do sleep 0.01; done
+			cat OUT`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for whose, socket := range map[string]string{"its own supervisor's": "", "another supervisor's": other} {
+				own := filepath.Join(tempDir(t), "admin.sock")
+				if socket == "" {
+					socket = own
+				}
+				script := strings.NewReplacer("SELF", self(t), "SOCKET", socket, "OUT", own+".out").Replace(c.script)
+				if got := output(t, command(t, "supervisor", own, script)); got != refused {
+					t.Errorf("on %s socket: %s", whose, got)
+				}
+			}
+		})
+	}
+}
+
+func TestAnAgentInAPIDNamespaceOfItsOwnMayUseNoVerb(t *testing.T) {
+	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
+		t.Skipf("no pid namespaces here: %v", err)
+	}
+	own := filepath.Join(tempDir(t), "admin.sock")
+	script := "exec unshare -pf --mount-proc " + self(t) + " call " + own
+	if got := output(t, command(t, "supervisor", own, script)); got != refused {
+		t.Error(got)
+	}
+}
+
+func TestASupervisorInAPIDNamespaceOfItsOwnSeesNoCallerOutside(t *testing.T) {
+	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
+		t.Skipf("no pid namespaces here: %v", err)
+	}
+	socket := filepath.Join(tempDir(t), "admin.sock")
+	cmd := exec.CommandContext(t.Context(), "unshare", "-pf", "--mount-proc", self(t), "supervisor", socket, "")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
+		t.Fatalf("the supervisor says %q, %v", line, err)
+	}
+	if got := try(socket); got != refused {
+		t.Error(got)
+	}
+	_ = in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAHandlerAndWhatItStartsMayUseNoVerb(t *testing.T) {
+	socket := serve(t)
+	child := command(t, "shell", self(t)+" call "+socket)
+	child.Env = append(child.Env, launch.CookieKey+"="+launch.CookieValue)
+	if got := output(t, child); got != refused {
+		t.Errorf("a command of a handler: %s", got)
+	}
+	// A sidecar: started by a person, by acphost's own name, with no mark in its environment.
+	termd := filepath.Join(t.TempDir(), "termd")
+	if err := os.Symlink(self(t), termd); err != nil {
+		t.Fatal(err)
+	}
+	sidecar := exec.CommandContext(t.Context(), termd, "shell", self(t)+" call "+socket)
+	if got := output(t, sidecar); got != refused {
+		t.Errorf("a command of a sidecar: %s", got)
+	}
+	marked := command(t, "call", socket)
+	marked.Env = append(marked.Env, "ACPHOST_TERM_0123456789abcdef=1")
+	if got := output(t, marked); got != refused {
+		t.Errorf("a stray of a terminal: %s", got)
+	}
+}
+
+func TestACallerThatHasEndedSpeaksForNobody(t *testing.T) {
+	if got := output(t, command(t, "leave", serve(t))); got != refused {
+		t.Error(got)
+	}
+}
+
+func TestOneCanAskWhetherAnAgentStartedIt(t *testing.T) {
+	if from, err := admin.FromAgent(os.Getpid()); from || err != nil {
+		t.Errorf("the test itself: %v, %v", from, err)
+	}
+	if got := output(t, command(t, "descends")); got != "false <nil>" {
+		t.Errorf("a child of the test: %s", got)
+	}
+	own := filepath.Join(tempDir(t), "admin.sock")
+	if got := output(t, command(t, "supervisor", own, "setsid -w env -i GORACE=atexit_sleep_ms=0 "+self(t)+" descends")); got != "true <nil>" {
+		t.Errorf("below a guard: %s", got)
+	}
+	if _, err := admin.FromAgent(1 << 30); err == nil {
+		t.Error("a process that is not there: no error")
+	}
+}

@@ -1,0 +1,324 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/launch"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/supervise"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+var _ admin.Control = (*host)(nil)
+
+// RestartHandler implements admin.Control.
+func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHandlerRequest) (*supervisorv1.RestartHandlerResponse, error) {
+	handler, err := h.handlerNamed(req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	sidecar := handler.Status().GetAddress() != "" // which goes on: only the connection is made anew
+	leave := h.leaves(req.GetName(), req.GetForce() || sidecar)
+	if err := leave(ctx); err != nil {
+		return nil, fmt.Errorf("restart handler %s: %w", req.GetName(), err)
+	}
+	if _, err := handler.Restart(ctx, leave); err != nil {
+		return nil, err
+	}
+	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
+}
+
+// SwapHandler implements admin.Control.
+func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerRequest) (*supervisorv1.SwapHandlerResponse, error) {
+	handler, err := h.handlerNamed(req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	failed := func(err error) error { return fmt.Errorf("swap handler %s: %w", req.GetName(), err) }
+	spec, err := h.specFor(req)
+	if err != nil {
+		return nil, failed(err)
+	}
+	table := h.handlers.routesNow()
+	if table == nil {
+		return nil, failed(errors.New("the handlers are not ready yet, and routes follow from what they serve: try again in a moment"))
+	}
+	leave := h.leaves(req.GetName(), req.GetForce())
+	if err := leave(ctx); err != nil {
+		return nil, failed(err)
+	}
+	forced, err := handler.Swap(ctx, supervise.Swap{
+		Spec:      spec,
+		Configure: h.settingsFor(req, handler.Configured()),
+		Check: func(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
+			services, err := route.Descriptors(ctx, conn, d)
+			if err != nil {
+				return err
+			}
+			claim := route.Claim{Handler: req.GetName(), Kind: config.Kind(req.GetName()), Services: services}
+			if err := serves(claim, h.handlers.routes, table); err != nil {
+				return err
+			}
+			return leave(ctx)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", req.GetCommand(),
+		"address", req.GetAddress(), "unanswered", forced)
+	return &supervisorv1.SwapHandlerResponse{Handler: h.statusOf(req.GetName()), Forced: uint32(max(0, forced))}, nil
+}
+
+// ReloadPolicy implements admin.Control.
+func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyRequest) (*supervisorv1.ReloadPolicyResponse, error) {
+	if h.opts.Mode == ModeObserve {
+		return nil, errObserving
+	}
+	res := &supervisorv1.ReloadPolicyResponse{}
+	var problems []error
+	for _, name := range h.handlers.names() {
+		if config.Kind(name) != route.KindPermission {
+			continue
+		}
+		if _, err := h.handlers.byName[name].Configure(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		res.Handlers = append(res.Handlers, h.statusOf(name))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("reload the policy: %w", errors.Join(problems...))
+	}
+	return res, nil
+}
+
+// RevokeGrants implements admin.Control.
+func (h *host) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error) {
+	if h.grants == nil {
+		return nil, fmt.Errorf("revoke grants: this supervisor remembers no answers: %w", admin.ErrNotFound)
+	}
+	revoked, err := h.grants.Revoke(req.GetIds()...)
+	if errors.Is(err, grant.ErrUnknown) {
+		return nil, fmt.Errorf("%w: %w", admin.ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &supervisorv1.RevokeGrantsResponse{Grants: revoked}, nil
+}
+
+// Grants implements admin.State.
+func (h *host) Grants() []*supervisorv1.Grant {
+	if h.grants == nil {
+		return nil
+	}
+	return h.grants.List()
+}
+
+var errObserving = errors.New("this supervisor only watches (run --observe) and has no handlers")
+
+func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
+	if h.opts.Mode == ModeObserve {
+		return nil, errObserving
+	}
+	handler := h.handlers.byName[name]
+	if handler == nil {
+		return nil, fmt.Errorf("%w: handler %q; there are %s", admin.ErrNotFound, name, strings.Join(h.handlers.names(), ", "))
+	}
+	return handler, nil
+}
+
+func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
+	st := h.handlers.byName[name].Status()
+	if table := h.handlers.routesNow(); table != nil {
+		st.Methods = table.Methods(name)
+	}
+	return st
+}
+
+// specFor says how what takes a handler's place is reached: as the configuration says of the one before.
+func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error) {
+	name := req.GetName()
+	configured := h.config.GetHandlers()[name]
+	entry := proto.CloneOf(configured)
+	if entry == nil {
+		entry = &configv1.Handler{}
+	}
+	entry.Command, entry.Address, entry.Sha256, entry.NoTls = req.GetCommand(), req.GetAddress(), req.GetSha256(), req.GetNoTls()
+	if entry.GetAddress() != "" {
+		entry.Env = nil
+	} else {
+		entry.Tls, entry.Uid = nil, nil
+	}
+	kind := config.Kind(name)
+	if (kind == route.KindFS || kind == route.KindTerminal) && (configured.GetAddress() == "") != (entry.GetAddress() == "") {
+		// Whether files and terminals are seen from here, or shared with other supervisors, was decided at the start.
+		return launch.Spec{}, fmt.Errorf("a program cannot take the place of a sidecar here, nor a sidecar that of a program: change handlers.%s in the configuration and start acphost again", name)
+	}
+	if cmd := req.GetCommand(); len(cmd) > 0 && !filepath.IsAbs(cmd[0]) && cmd[0] != ownProgram(kind) {
+		return launch.Spec{}, fmt.Errorf("%q is neither an absolute path nor acphost's own program for it%s", cmd[0], orOwn(kind))
+	}
+	return specOf(name, entry, h.opts), nil
+}
+
+// settingsFor is what is configured before goes to what takes its place. The settings of acphost's own programs are theirs
+// alone: another program gets none of them, and they get their own in place of another's.
+func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv1.ConfigureRequest) *pluginv1.ConfigureRequest {
+	conf := proto.CloneOf(before)
+	if conf == nil {
+		conf = &pluginv1.ConfigureRequest{}
+	}
+	own := ownProgram(config.Kind(req.GetName()))
+	entry := h.config.GetHandlers()[req.GetName()]
+	was := isProgram(own, entry.GetCommand())
+	is := isProgram(own, req.GetCommand())
+	switch {
+	case was && !is:
+		conf.Settings = nil
+	case is && !was:
+		conf.Settings = h.ownSettings(req.GetName())
+	}
+	return conf
+}
+
+// ownSettings are those of acphost's own program where another one is configured: for permd the rule files that it would
+// have found by itself.
+func (h *host) ownSettings(name string) *structpb.Struct {
+	if config.Kind(name) != route.KindPermission {
+		return nil
+	}
+	c := *h.opts.Config
+	c.Proto = proto.CloneOf(c.Proto)
+	delete(c.Proto.Handlers, route.KindPermission)
+	if p := c.Proto.GetPermission(); p != nil {
+		p.Command, p.Address, p.Chain = nil, "", nil
+	}
+	permd := c.Permd()
+	settings := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	permd.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		settings.Fields[fd.TextName()] = structpb.NewStringValue(v.String())
+		return true
+	})
+	return settings
+}
+
+// ownProgram is the name of acphost's own program of a kind; empty: there is none.
+func ownProgram(kind string) string {
+	switch kind {
+	case route.KindFS:
+		return "fsd"
+	case route.KindTerminal:
+		return "termd"
+	case route.KindPermission:
+		return "permd"
+	}
+	return ""
+}
+
+func isProgram(name string, command []string) bool {
+	return name != "" && len(command) > 0 && filepath.Base(command[0]) == name
+}
+
+func orOwn(kind string) string {
+	if own := ownProgram(kind); own != "" {
+		return " (" + own + ")"
+	}
+	return ""
+}
+
+// leaves returns what refuses to let a handler go that holds terminals, which would end with it.
+func (h *host) leaves(name string, force bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if force || config.Kind(name) != route.KindTerminal {
+			return nil
+		}
+		terminals, err := h.Terminals(ctx)
+		switch {
+		case status.Code(err) == codes.Unavailable || errors.As(err, new(*supervise.Unavailable)):
+			return nil // it does not run, and neither do its terminals
+		case err != nil:
+			return fmt.Errorf("whether it holds terminals is not known (%w): use force to end them with it", err)
+		case len(terminals) > 0:
+			return fmt.Errorf("it holds %d terminals, which would end with it: wait for them, or use force", len(terminals))
+		}
+		return nil
+	}
+}
+
+// serves refuses a handler that does not answer what the routes send to its name, or claims what is not its kind's.
+func serves(claim route.Claim, configured map[string]string, table *route.Table) error {
+	mine := map[string]string{}
+	for method, target := range configured {
+		if target == claim.Handler {
+			mine[method] = target
+		}
+	}
+	offers, err := route.Build([]route.Claim{claim}, mine)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, r := range table.Routes() {
+		if r.Target != route.Handler || r.Handler != claim.Handler || r.Method == nil {
+			continue
+		}
+		offer := offers.Lookup([]byte(r.Name))
+		switch {
+		case offer == nil || offer.Target != route.Handler || offer.Method == nil:
+			missing = append(missing, r.Name)
+		case !sameRPC(r.Method, offer.Method):
+			return fmt.Errorf("it answers %s by another RPC or with other messages than the routes were made for (%s): start acphost again to route by them",
+				r.Name, r.Method.RPC)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("it does not answer what is routed to it: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// sameRPC tells whether a call that was made for one RPC can be made of the other.
+func sameRPC(a, b *transcode.Method) bool {
+	return a.RPC == b.RPC && sameShape(a.Input, b.Input, map[protoreflect.FullName]bool{}) &&
+		sameShape(a.Output, b.Output, map[protoreflect.FullName]bool{})
+}
+
+// sameShape compares messages with all that they refer to and that was not compared yet.
+func sameShape(a, b protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
+	if a == b || seen[a.FullName()] {
+		return true
+	}
+	if a.FullName() != b.FullName() || !proto.Equal(protodesc.ToDescriptorProto(a), protodesc.ToDescriptorProto(b)) {
+		return false
+	}
+	seen[a.FullName()] = true
+	for i := range a.Fields().Len() { // as many as b has, by the same names and numbers
+		x, y := a.Fields().Get(i), b.Fields().Get(i)
+		if x.Message() != nil && !sameShape(x.Message(), y.Message(), seen) {
+			return false
+		}
+		if x.Enum() != nil && !proto.Equal(protodesc.ToEnumDescriptorProto(x.Enum()), protodesc.ToEnumDescriptorProto(y.Enum())) {
+			return false
+		}
+	}
+	return true
+}
