@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -33,14 +32,6 @@ const (
 
 // ErrClosed says that the Log was closed.
 var ErrClosed = errors.New("the audit is closed")
-
-// DefaultFile returns the audit's file in the user's state folder. Empty: the environment names no such folder.
-func DefaultFile(env func(string) string) string {
-	if dir := ownfile.StateDir(env); dir != "" {
-		return filepath.Join(dir, "audit.jsonl")
-	}
-	return ""
-}
 
 // Options say where records go.
 type Options struct {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,22 +21,16 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // DefaultDays is how long an answer that outlives its session is remembered.
 const DefaultDays = 90
 
+// idLength is that of the ids that are made here: 60 random bits.
+const idLength = 12
+
 // ErrUnknown says that there is no grant of an id, or none any more.
 var ErrUnknown = errors.New("no such grant")
-
-// DefaultFile returns the file for grants in the user's state folder. Empty: the environment names no such folder.
-func DefaultFile(env func(string) string) string {
-	if dir := ownfile.StateDir(env); dir != "" {
-		return filepath.Join(dir, "grants.jsonl")
-	}
-	return ""
-}
 
 // Options say how a Store works.
 type Options struct {
@@ -172,7 +165,7 @@ func (s *Store) Add(w Where, grants ...*supervisorv1.Grant) error {
 	var memory []entry
 	for _, g := range grants {
 		if g.GetId() == "" {
-			g.Id = strings.ToLower(rand.Text())
+			g.Id = strings.ToLower(rand.Text()[:idLength])
 		}
 		if g.CreateTime == nil {
 			g.CreateTime = timestamppb.New(now)
