@@ -39,5 +39,5 @@ known(sub) if {
 	not sub.dynamic
 	sub.cwd == ""
 	not sub.cwd_unknown
-	count(sub.redirections) + count(sub.assignments) + count(sub.wrappers) == 0
+	(count(sub.redirections) + count(sub.assignments)) + count(sub.wrappers) == 0
 }
