@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
@@ -14,6 +16,8 @@ type programs struct {
 	host  func(context.Context, host.Options) int
 	demo  func(context.Context, demo.Options) int
 	guard func(args []string) int
+	// permd starts acphost's own permd for a command of its tools.
+	permd func(context.Context, *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error)
 	// exec becomes the command, or returns why it cannot.
 	exec func(command []string) (status int, err error)
 	// terminal reports whether a file is a terminal.
@@ -21,5 +25,5 @@ type programs struct {
 }
 
 func realPrograms() programs {
-	return programs{host: host.Run, demo: demo.Run, guard: agent.Guard, exec: execInPlace, terminal: isTerminal}
+	return programs{host: host.Run, demo: demo.Run, guard: agent.Guard, permd: startPermd, exec: execInPlace, terminal: isTerminal}
 }
