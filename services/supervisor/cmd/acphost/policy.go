@@ -157,7 +157,7 @@ stricter than the original, never looser.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "the file's `FORMAT`: claude, gemini or opencode; told from the file if not given")
+	cmd.Flags().StringVar(&format, "format", "", "the file's `FORMAT`: claude, gemini or opencode; not needed as a rule")
 	cmd.Flags().StringVar(&out, "out", "", "write the rule file to `FILE`")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the file that --out names")
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +25,10 @@ import (
 // error if they say so.
 type rules struct {
 	permissionv1.PolicyServiceClient
-	files   []*permissionv1.PolicyFile // of the last question
 	stopped int
+
+	mu    sync.Mutex
+	files []*permissionv1.PolicyFile // of the last question
 }
 
 func (r *rules) Check(_ context.Context, req *permissionv1.CheckRequest, _ ...grpc.CallOption) (*permissionv1.CheckResponse, error) {
@@ -38,7 +41,9 @@ func (r *rules) Check(_ context.Context, req *permissionv1.CheckRequest, _ ...gr
 }
 
 func (r *rules) Explain(_ context.Context, req *permissionv1.ExplainRequest, _ ...grpc.CallOption) (*permissionv1.ExplainResponse, error) {
+	r.mu.Lock()
 	r.files = req.GetFiles()
+	r.mu.Unlock()
 	d := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK}
 	text := req.GetAction().GetCommand().GetText()
 	for _, p := range req.GetAction().GetPaths() {
@@ -73,6 +78,7 @@ type policyCall struct {
 	stdin    string
 	terminal bool
 	failing  error // why permd does not start
+	agent    bool  // an agent calls it
 }
 
 // run returns the exit status and what was printed.
@@ -100,7 +106,8 @@ func (c *policyCall) run(t *testing.T, args ...string) (status int, stdout, stde
 			permd: func(context.Context, *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
 				return &c.rules, func(context.Context) error { c.stopped++; return nil }, c.failing
 			},
-			terminal: func(f *os.File) bool { return c.terminal && filepath.Base(f.Name()) == "stdin" },
+			fromAgent: func(pid int) (bool, error) { return c.agent && pid == os.Getpid(), nil },
+			terminal:  func(f *os.File) bool { return c.terminal && filepath.Base(f.Name()) == "stdin" },
 		},
 	}
 	status = a.run(t.Context(), append([]string{"policy"}, args...))
@@ -258,21 +265,23 @@ func TestPolicyTrustShowsAsksAndRemembers(t *testing.T) {
 	}
 	for _, step := range []struct {
 		name    string
-		call    policyCall
+		call    *policyCall
 		args    []string
 		status  int
 		stdout  string
 		stderr  string
 		trusted bool
 	}{
-		{"nobody is there", policyCall{}, []string{work}, 1, "- make", "--yes", false},
-		{"a no", policyCall{terminal: true, stdin: "n\n"}, []string{work}, 1, "Trust this file as it is now? [y/N] not trusted\n", "", false},
-		{"no answer", policyCall{terminal: true}, []string{work}, 1, "not trusted\n", "", false},
-		{"a yes", policyCall{terminal: true, stdin: "y\n"}, []string{work}, 0, "[y/N] trusted, until it changes", "", true},
-		{"the list", policyCall{}, []string{"--list"}, 0, "the same", "", true},
-		{"taken back", policyCall{}, []string{"--remove", file}, 0, "is not trusted any more", "", false},
-		{"taken back twice", policyCall{}, []string{"--remove", file}, 1, "", "is not trusted; --list", false},
-		{"said beforehand", policyCall{}, []string{"--yes", file}, 0, "trusted, until it changes", "", true},
+		{"nobody is there", &policyCall{}, []string{work}, 1, "- make", "--yes", false},
+		{"an agent", &policyCall{agent: true}, []string{"--yes", work}, 1, "", "acphost policy trust is for people", false},
+		{"a no", &policyCall{terminal: true, stdin: "n\n"}, []string{work}, 1, "Trust this file as it is now? [y/N] not trusted\n", "", false},
+		{"no answer", &policyCall{terminal: true}, []string{work}, 1, "not trusted\n", "", false},
+		{"a yes", &policyCall{terminal: true, stdin: "y\n"}, []string{work}, 0, "[y/N] trusted, until it changes", "", true},
+		{"the list", &policyCall{}, []string{"--list"}, 0, "the same", "", true},
+		{"an agent takes it back", &policyCall{agent: true}, []string{"--remove", file}, 1, "", "acphost policy trust is for people", true},
+		{"taken back", &policyCall{}, []string{"--remove", file}, 0, "is not trusted any more", "", false},
+		{"taken back twice", &policyCall{}, []string{"--remove", file}, 1, "", "is not trusted; --list", false},
+		{"said beforehand", &policyCall{}, []string{"--yes", file}, 0, "trusted, until it changes", "", true},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			step.call.home = home
@@ -280,7 +289,7 @@ func TestPolicyTrustShowsAsksAndRemembers(t *testing.T) {
 			if status != step.status || !strings.Contains(stdout, step.stdout) || !strings.Contains(stderr, step.stderr) {
 				t.Errorf("status %d, output\n%s%s\nwant %d, %q and %q", status, stdout, stderr, step.status, step.stdout, step.stderr)
 			}
-			if got := trusted(&step.call); got != step.trusted {
+			if got := trusted(step.call); got != step.trusted {
 				t.Errorf("it is trusted: %v, want %v", got, step.trusted)
 			}
 		})

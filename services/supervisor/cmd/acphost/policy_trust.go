@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
@@ -61,7 +60,7 @@ the file allows is shown first. An agent cannot do this for you.`,
 			if err != nil {
 				return err
 			}
-			if err := refuseAgents(cmd); err != nil {
+			if err := a.refuseAgents(cmd); err != nil {
 				return err
 			}
 			if remove {
@@ -165,8 +164,8 @@ func (a *app) confirm(question string) (bool, error) {
 }
 
 // refuseAgents is for what only a person may do: an agent that runs acphost is told no.
-func refuseAgents(cmd *cobra.Command) error {
-	switch from, err := admin.FromAgent(os.Getpid()); {
+func (a *app) refuseAgents(cmd *cobra.Command) error {
+	switch from, err := a.programs.fromAgent(os.Getpid()); {
 	case err != nil:
 		return fmt.Errorf("%s is for people, and who asks cannot be told: %w", cmd.CommandPath(), err)
 	case from:

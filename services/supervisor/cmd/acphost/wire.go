@@ -6,6 +6,7 @@ import (
 	"os"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
@@ -18,6 +19,8 @@ type programs struct {
 	guard func(args []string) int
 	// permd starts acphost's own permd for a command of its tools.
 	permd func(context.Context, *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error)
+	// fromAgent reports whether a process does what an agent or a handler says.
+	fromAgent func(pid int) (bool, error)
 	// exec becomes the command, or returns why it cannot.
 	exec func(command []string) (status int, err error)
 	// terminal reports whether a file is a terminal.
@@ -25,5 +28,8 @@ type programs struct {
 }
 
 func realPrograms() programs {
-	return programs{host: host.Run, demo: demo.Run, guard: agent.Guard, permd: startPermd, exec: execInPlace, terminal: isTerminal}
+	return programs{
+		host: host.Run, demo: demo.Run, guard: agent.Guard, permd: startPermd, fromAgent: admin.FromAgent, exec: execInPlace,
+		terminal: isTerminal,
+	}
 }
