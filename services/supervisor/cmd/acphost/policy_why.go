@@ -28,7 +28,7 @@ type whyFlags struct {
 func (a *app) policyWhyCommand() *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE | --path P | --action FILE)",
+		Use:   "why (--command LINE | --path FILE | --action FILE)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, then every rule with why it did or did not match, then what was read from
@@ -63,12 +63,12 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "decide by this rule `FILE`, or ready policy, alone")
 	flags.StringVar(&f.question.Command, "command", "", "a command `LINE`, as an agent would run it")
-	flags.StringVar(&f.question.Path, "path", "", "a file or folder that an agent would touch")
+	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
 	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
 	flags.StringVar(&f.question.Dir, "cwd", "", "the session's `FOLDER`; this one if not given")
 	flags.StringVar(&f.question.Agent, "agent", "", "the agent's `NAME`")
-	flags.StringVar(&f.question.Mode, "mode", "", "the session's mode")
+	flags.StringVar(&f.question.Mode, "mode", "", "the session's `MODE`")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	return cmd

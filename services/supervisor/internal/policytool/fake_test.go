@@ -23,7 +23,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of this run")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asPermd) != "" {
+		servePermd()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fake is a PolicyService that answers what a test says, and keeps what it was asked.
 type fake struct {

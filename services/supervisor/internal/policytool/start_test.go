@@ -1,0 +1,69 @@
+package policytool_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/handler"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+// asPermd makes the test binary be permd, for tests that need a process.
+const asPermd = "ACPHOST_TEST_AS_PERMD"
+
+// servePermd serves the fake as a handler's process does; its one ready policy tells the process's id.
+func servePermd() {
+	f := &fake{ready: []*permissionv1.ReadyPolicy{{Name: "pid", Content: []byte(fmt.Sprint(os.Getpid()))}}}
+	handler.Main(handler.Handler{
+		Name: "permd", Version: "test",
+		Services: []string{"acphost.permission.v1.PolicyService"},
+		Register: func(r grpc.ServiceRegistrar) { permissionv1.RegisterPolicyServiceServer(r, f) },
+	})
+}
+
+func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "permd")
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q\n", asPermd, exe)
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	permd, err := policytool.Start(t.Context(), program, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := policytool.ReadyPolicy(t.Context(), permd, "pid")
+	if err != nil {
+		t.Error(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(content), &pid); err != nil || pid <= 1 || syscall.Kill(pid, 0) != nil {
+		t.Errorf("permd is process %q, which is not there (%v)", content, err)
+	}
+	if err := permd.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// The shell that became it was our child and was waited for, so its id is free again.
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is there after Stop: %v", pid, err)
+	}
+}
+
+func TestAPermdThatIsNotThereIsSaid(t *testing.T) {
+	_, err := policytool.Start(t.Context(), filepath.Join(t.TempDir(), "permd"), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("error is %v", err)
+	}
+}
