@@ -90,12 +90,13 @@ type ownQuestion struct {
 func (s *scene) asked() ownQuestion {
 	s.t.Helper()
 	call := s.Expect("session/update")
-	introduced := update(s.t.(*testing.T), call)
+	var introduced struct{ Update struct{ SessionUpdate, ToolCallID string } }
+	call.Decode(s.t, &introduced)
 	q := ownQuestion{Message: s.Expect("session/request_permission")}
 	if err := json.Unmarshal(q.Message.Params, &q.Params); err != nil {
 		s.t.Fatal(err)
 	}
-	if introduced.SessionUpdate != "tool_call" || introduced.ToolCallID != q.Params.ToolCall.ToolCallID {
+	if introduced.Update.SessionUpdate != "tool_call" || introduced.Update.ToolCallID != q.Params.ToolCall.ToolCallID {
 		s.t.Fatalf("the question is about a tool call that was not shown before it:\n%s\n%s", call.Raw, q.Raw)
 	}
 	return q

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -80,6 +81,8 @@ type Gate struct {
 	opts      Options
 	protected protectedPaths
 
+	enforced atomic.Bool
+
 	mu       sync.Mutex // guards what follows; not held while anybody is asked or written to
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
@@ -90,13 +93,18 @@ func New(o Options) *Gate {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Gate{
+	g := &Gate{
 		opts:      o,
 		protected: newProtected(o.Protected),
 		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}, Unasked: map[string]uint64{}},
 		ledgers:   map[string]*ledger{},
 	}
+	g.enforced.Store(o.Enforced)
+	return g
 }
+
+// Enforce has the policies count from now on, though none was chosen at the start: a person has put one in place.
+func (g *Gate) Enforce() { g.enforced.Store(true) }
 
 // Request is an action that is to be decided.
 type Request struct {
@@ -165,7 +173,7 @@ func (d *Decision) Denial() string {
 
 // Active tells whether a policy counts for what happens in sessions with the given roots, so that door two decides.
 func (g *Gate) Active(roots []string) bool {
-	return len(g.opts.Chain) > 0 && (g.opts.Enforced || workspaceHas(roots, g.opts.WorkspacePolicy))
+	return len(g.opts.Chain) > 0 && (g.enforced.Load() || workspaceHas(roots, g.opts.WorkspacePolicy))
 }
 
 // Decides tells whether door two decides about a method, in a session with the given roots.

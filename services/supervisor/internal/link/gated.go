@@ -31,6 +31,11 @@ type gated struct {
 	pass func(ctx context.Context)
 	// waits: what pass does waits for something outside.
 	waits bool
+
+	// frame is the call as it was encoded to be checked, without its context.
+	frame *transcode.Frame
+	// recorded, if set, tells whether the decision could be recorded, once it was.
+	recorded chan error
 }
 
 func (g *gated) atHandler() bool { return g.route != nil && g.route.Target == route.Handler }
@@ -55,13 +60,12 @@ func (l *Link) judge(ctx context.Context, g *gated) {
 	}
 	if g.route != nil && g.route.Method != nil {
 		// What a handler would refuse, nobody is asked about. This also finds params that read in two ways.
-		frame, jerr := g.route.Method.EncodeRequest(g.params, nil)
-		if jerr != nil {
+		var jerr *jsonrpc.Error
+		if g.frame, jerr = g.route.Method.EncodeRequest(g.params, nil); jerr != nil {
 			jerr.Message = g.call.method + ": " + jerr.Message
 			l.answerError(g.call, jerr)
 			return
 		}
-		frame.Free()
 	}
 	action, jerr := l.action(ctx, g)
 	if jerr != nil {
@@ -87,12 +91,19 @@ func (l *Link) judge(ctx context.Context, g *gated) {
 
 // settleCall records what came of a decision, and passes the call or refuses it.
 func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gate.Outcome) {
+	if o.Allowed && g.call.safe {
+		// A call that changes nothing is made while its record is written. Its answer waits for both.
+		g.recorded = make(chan error, 1)
+		l.wg.Go(func() { g.recorded <- l.opts.Gate.Settle(d, o) })
+		g.pass(ctx)
+		return
+	}
 	err := l.opts.Gate.Settle(d, o)
 	switch {
 	case o.Cancelled:
 		l.answerError(g.call, cancelled(g.call))
 	case err != nil:
-		l.refuse(g.call, fmt.Sprintf("denied: it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded))
+		l.refuse(g.call, unrecorded(err))
 	case !o.Allowed && o.Option != "":
 		l.answerError(g.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: g.call.method + ": denied: a person refused it"})
 	case !o.Allowed:
@@ -100,6 +111,10 @@ func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gat
 	default:
 		g.pass(ctx)
 	}
+}
+
+func unrecorded(err error) string {
+	return fmt.Sprintf("denied: it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded)
 }
 
 // refuse answers a call that was denied, and tells the person.
@@ -221,12 +236,12 @@ func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallConte
 			return
 		}
 		if c.shown == nil {
-			p.call(ctx, r, c, cc, params, true)
+			p.call(ctx, r, c, cc, params, g)
 			return
 		}
 		// It waited for a person, outside of the workers.
 		p.queue.again(job{call: c, weight: int64(len(params)), waits: g.waits, run: func(ctx context.Context) {
-			p.call(ctx, r, c, cc, params, true)
+			p.call(ctx, r, c, cc, params, g)
 		}})
 	}
 	c.state.Store(atGate)

@@ -38,7 +38,7 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 		return
 	}
 	ok := p.queue.add(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
-		p.call(ctx, r, c, cc, params, false)
+		p.call(ctx, r, c, cc, params, nil)
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
@@ -68,8 +68,9 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 	return nil, fmt.Errorf("%s: %w", c.method, err)
 }
 
-// call calls the handler and writes its answer to the agent. judged: the gate has decided about it.
-func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged bool) {
+// call calls the handler and writes its answer to the agent. judged is what the gate has decided about; nil: no policy
+// has.
+func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *gated) {
 	started := time.Now()
 	timeout := callTimeout
 	if r.Method.Waits {
@@ -84,14 +85,19 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	defer reply.Free()
 	var answer [][]byte
 	var jerr *jsonrpc.Error
-	if !judged {
+	if judged == nil {
 		jerr = l.passGate(r, c, cc, params, true)
 	}
 	if jerr == nil {
 		l.expectDigest(r, cc, params)
 		var reserved int64
-		answer, reserved, jerr = l.invoke(ctx, r, c, cc, params, &reply)
+		answer, reserved, jerr = l.invoke(ctx, r, c, cc, params, judged, &reply)
 		defer func() { l.queue.budget.give(reserved) }()
+	}
+	if judged != nil && judged.recorded != nil {
+		if err := <-judged.recorded; err != nil {
+			jerr = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + unrecorded(err)}
+		}
 	}
 	if jerr != nil {
 		answer = [][]byte{jsonrpc.AppendError(nil, c.id, jerr)}
@@ -127,12 +133,12 @@ func (l *Link) record(ctx context.Context, r *route.Route, c *agentCall, took ti
 
 // invoke makes the call. It returns the answer's pieces, which live as long as reply, and the bytes of budget that the
 // answer holds until it is sent.
-func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, reply *transcode.Frame) (answer [][]byte, reserved int64, jerr *jsonrpc.Error) {
+func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *gated, reply *transcode.Frame) (answer [][]byte, reserved int64, jerr *jsonrpc.Error) {
 	conn, err := l.opts.Conn(r.Handler)
 	if err != nil {
 		return nil, 0, transcode.ErrorFrom(err, r.Handler)
 	}
-	frame, jerr := r.Method.EncodeRequest(params, cc)
+	frame, jerr := encoded(r, cc, params, judged)
 	if jerr != nil {
 		jerr.Message = c.method + ": " + jerr.Message
 		return nil, 0, jerr
@@ -162,6 +168,17 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	l.noteResult(c, cc, params, pieces, result)
 	l.settle(ctx, c, params, pieces)
 	return pieces, reserved, nil
+}
+
+// encoded is a call for its handler: as it was encoded for the gate, or now.
+func encoded(r *route.Route, cc *acpv1.CallContext, params []byte, judged *gated) (*transcode.Frame, *jsonrpc.Error) {
+	if judged == nil || judged.frame == nil {
+		return r.Method.EncodeRequest(params, cc)
+	}
+	if jerr := judged.frame.AddContext(cc); jerr != nil {
+		return nil, jerr
+	}
+	return judged.frame, nil
 }
 
 // emptyForMissing tells whether a missing file is answered with empty text: see QuirkCreateByReading.

@@ -1,0 +1,229 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/test/wire"
+)
+
+const controlService = "acphost.supervisor.v1.SupervisorControlService/"
+
+func TestTheLinkStaysUpWhileThePolicyIsSwappedAndKilled(t *testing.T) {
+	t.Parallel()
+	const questions, swaps, kills = 1000, 10, 5
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, rules, ""))
+	pid := func() int {
+		n, _ := strconv.Atoi(s.handler("permission").PID.String())
+		return n
+	}
+	ready := func() {
+		if !eventually(func() bool { return s.handler("permission").State == "HANDLER_STATE_READY" }) {
+			t.Fatalf("the policy does not come back: %+v", s.handler("permission"))
+		}
+	}
+	// The agent asks and asks, one allowed action and one denied in turn, a few at a time.
+	type asked struct {
+		call    *wire.Call
+		allowed bool
+	}
+	open := make(chan asked, 16)
+	var answered, allowed, wrong int
+	var agent sync.WaitGroup
+	disturbed := make(chan struct{})
+	agent.Go(func() {
+		defer close(open)
+		for i := range questions {
+			if i == questions/2 { // the second half waits until all that is to happen has happened
+				<-disturbed
+			}
+			path := p.path("a.txt")
+			if i%2 == 1 {
+				path = p.path(".env")
+			}
+			call := edit(path)
+			call["toolCallId"] = fmt.Sprint("t", i)
+			open <- asked{s.ask(call, options), i%2 == 0}
+		}
+	})
+	agent.Go(func() {
+		for a := range open {
+			var answer struct{ Outcome struct{ OptionID string } }
+			a.call.Result(&answer)
+			answered++
+			switch answer.Outcome.OptionID {
+			case "yes":
+				allowed++
+				if !a.allowed {
+					wrong++
+				}
+			case "no":
+			default:
+				t.Errorf("a question was answered with %q", answer.Outcome.OptionID)
+			}
+		}
+	})
+	for i := range swaps + kills {
+		if i%3 == 2 {
+			s.signal(pid(), syscall.SIGKILL)
+			ready()
+			continue
+		}
+		before := pid()
+		if status, out, errs := p.cli(t, "handler", "swap", "permission", "--", program("permd")); status != 0 {
+			t.Fatalf("swap %d: exit %d\n%s%s", i, status, out, errs)
+		}
+		if after := pid(); after == before {
+			t.Errorf("swap %d: the process is still %d", i, after)
+		}
+	}
+	close(disturbed)
+	agent.Wait()
+	if answered != questions || wrong > 0 {
+		t.Errorf("%d of %d questions were answered, %d of them with a yes that the policy denies", answered, questions, wrong)
+	}
+	if allowed < questions/4 { // the second half had a policy all the time
+		t.Errorf("only %d questions were allowed", allowed)
+	}
+	if left := s.agent.Waiting(); len(left) > 0 {
+		t.Errorf("the agent got more than its answers: %s", left[0].Raw)
+	}
+	if lines := p.decisions(t); len(lines) != questions {
+		t.Errorf("the audit has %d decisions, want %d", len(lines), questions)
+	}
+	s.finish()
+}
+
+func TestANewPolicyThatDoesNotStartLeavesTheOldInPlace(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, rules, ""))
+	before := s.handler("permission").PID
+	for _, bad := range [][]string{
+		{"handler", "swap", "permission", "--", "/bin/true"},
+		{"handler", "swap", "permission", "--", p.path("nothing-here")},
+		{"handler", "swap", "permission", "--", program("fsd")},
+		{"handler", "swap", "nobody", "--", program("permd")},
+		{"handler", "swap", "permission", "--address", "unix://" + p.path("no.sock")},
+	} {
+		status, _, errs := p.cli(t, bad...)
+		if status == 0 || errs == "" {
+			t.Errorf("acphost %s: exit %d, %q", strings.Join(bad, " "), status, errs)
+		}
+	}
+	if now := s.handler("permission"); now.PID != before || now.State != "HANDLER_STATE_READY" {
+		t.Errorf("the policy is now %+v, was process %s", now, before)
+	}
+	if got := chosen(t, s.ask(edit(p.path("a")), options)); got != "yes" {
+		t.Errorf("the answer is %q", got)
+	}
+	s.finish()
+}
+
+func TestAPolicyIsReloadedByAPersonAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, rules, ""))
+	looser := strings.Replace(rules, `effect: deny, path: ["**/.env"]`, `effect: ask, path: ["**/.env"]`, 1)
+	stricter := strings.Replace(rules, "rules:\n", "rules:\n  - {id: no-more, effect: deny, path: [\"**/a\"]}\n", 1)
+	ask := func(path, want string) {
+		t.Helper()
+		asked := s.ask(edit(p.path(path)), options)
+		if want == "asked" {
+			s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "asked"}})
+		}
+		if got := chosen(t, asked); got != want {
+			t.Errorf("%s was answered with %q, want %q", path, got, want)
+		}
+	}
+	ask("a", "yes")
+	p.file(t, "../config/policy.yaml", stricter)
+	if !eventually(func() bool { return chosen(t, s.ask(edit(p.path("a")), options)) == "no" }) {
+		t.Error("a stricter rule does not count at once")
+	}
+	p.file(t, "../config/policy.yaml", looser)
+	ask("a", "no")
+	ask(".env", "no")
+	if status, out, errs := p.cli(t, "policy", "reload"); status != 0 {
+		t.Fatalf("acphost policy reload: %s%s", out, errs)
+	}
+	ask("a", "yes")
+	ask(".env", "asked")
+	p.file(t, "../config/policy.yaml", "version: 1\nrules: [{id: x, efect: allow}]\n")
+	status, _, errs := p.cli(t, "policy", "reload")
+	if status == 0 || !strings.Contains(errs, "policy.yaml:2:") {
+		t.Errorf("acphost policy reload of a bad file: exit %d, %s", status, errs)
+	}
+	ask("a", "yes")
+	s.finish()
+}
+
+func TestOfAChainOfPoliciesTheStrictestCounts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "../config/policy.yaml", rules)
+	p.file(t, "../config/strict.yaml", "version: 1\nrules:\n  - {id: corp, effect: deny, path: [\"**/plans/**\"], reason: Plans are secret.}\n  - {id: rest, effect: allow, path: [\"/**\"]}\n")
+	flags := p.config(t, fmt.Sprintf(`permission:
+  chain:
+    - {command: [%[1]s], settings: {policy: %[2]s}}
+    - {command: [%[1]s], settings: {policy: %[3]s}}
+`, program("permd"), filepath.Join(p.home, "config", "strict.yaml"), filepath.Join(p.home, "config", "policy.yaml")))
+	s := p.scene(t, flags)
+	for path, want := range map[string]string{"a": "yes", ".env": "no", "plans/b": "no"} {
+		if got := chosen(t, s.ask(edit(p.path(path)), options)); got != want {
+			t.Errorf("%s was answered with %q, want %q", path, got, want)
+		}
+	}
+	s.signal(s.daemon("permd"), syscall.SIGSTOP) // one of the two is enough
+	if got := chosen(t, s.ask(edit(p.path("a")), options)); got != "no" {
+		t.Errorf("without one of the policies the answer is %q", got)
+	}
+	s.finish()
+}
+
+func TestTheAgentCanChangeNothingOverTheSocketsThatItFinds(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "secret.txt", "s3cret")
+	p.file(t, "../config/policy.yaml", "version: 1\nrules: [{id: none, effect: deny, path: [\"/**\"]}, {id: nothing, effect: deny, command: [\"*\"]}]\n")
+	tool, err := filepath.Abs(filepath.Join("..", ".tools", "bin", "grpcurl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, _ := json.Marshal(map[string]any{"context": map[string]any{"scope": strings.Repeat("0", 32), "roots": []any{map[string]any{"path": p.work}}}, "path": p.path("secret.txt")})
+	hostile := fmt.Sprintf(`
+for i in $(seq 100); do [ -n "$(find %[1]s/run -type s)" ] && break; sleep 0.05; done
+for s in $(find %[1]s/run %[1]s/tmp -type s; awk '{print $8}' /proc/net/unix | grep %[1]s); do
+  try() { %[2]s -plaintext -max-time 5 -unix -d "$1" $s "$2" >>%[3]s 2>&1 && echo "$2 on $s" >>%[4]s; }
+  try '{"name":"permission","command":["/bin/true"]}' %[5]sSwapHandler
+  try '{"name":"permission"}' %[5]sRestartHandler
+  try '{}' %[5]sReloadPolicy
+  try '{"ids":["x"]}' %[5]sRevokeGrants
+  try '%[6]s' acphost.fs.v1.FileSystemService/ReadTextFile
+  try '{"action":{}}' acphost.permission.v1.PermissionService/Decide
+  echo $s >>%[7]s
+done
+%[8]s handler restart permission >>%[3]s 2>&1 && echo "the command line" >>%[4]s
+exec %[9]s`, p.home, tool, p.path("refusals"), p.path("done"), controlService, read, p.path("sockets"), program("acphost"), program("demoagent"))
+	h := p.start(t, p.config(t, "permission: {policy: policy.yaml}\n"), []string{"sh", "-c", hostile})
+	h.initialize(`{}`).Result(nil)
+	if done, err := os.ReadFile(p.path("done")); err == nil {
+		t.Errorf("the agent could do this:\n%s", done)
+	}
+	refusals, _ := os.ReadFile(p.path("refusals"))
+	if n := strings.Count(string(refusals), "PermissionDenied"); n < 4 {
+		t.Errorf("the agent was refused %d verbs only:\n%s", n, shorten(string(refusals)))
+	}
+	if strings.Contains(string(refusals), "s3cret") {
+		t.Error("the agent read the file")
+	}
+	h.finish()
+}
