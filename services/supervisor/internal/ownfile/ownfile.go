@@ -17,7 +17,7 @@ import (
 
 // LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer is
 // stopped, or means harm.
-const LockTimeout = 5 * time.Second
+const LockTimeout = 2 * time.Second
 
 // ErrLocked says that somebody else held the lock for LockTimeout.
 var ErrLocked = errors.New("another process has it locked")
@@ -92,7 +92,8 @@ func check(f *os.File) error {
 // Lock waits for f's lock until the deadline; then the error is ErrLocked. The lock is freed by Unlock, or when f is
 // closed, or by the system when the process ends.
 func Lock(f *os.File, deadline time.Time) error {
-	for wait := 20 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+	// Short waits throughout: whoever asks seldom loses to those who take the lock again and again.
+	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		held, err := tryLock(f)
 		if err != nil {
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
