@@ -39,7 +39,8 @@ func (a *app) configCheckCommand() *cobra.Command {
 
 Every problem is printed as FILE:LINE:COLUMN: FIELD: what was expected. The exit
 status is 0 if there is none, else 1. What only a handler can judge, its own
-settings and the methods that it declares, is checked when it is started.`,
+settings and the methods that it declares, is checked when it is started. What
+stands in a rule file is checked by "acphost policy check".`,
 		Example: `  acphost config check
   acphost config check ./acphost.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -40,7 +40,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
   acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
-  acphost audit query --json | head -n 1 | jq .action | acphost policy why --action -`,
+  acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := 0

@@ -395,6 +395,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add(full)
 	f.Add("handlers: {fs: {settings: {max_content_bytes: 1}}}")
 	f.Add("routes: {'*': x}")
+	f.Add("permission: [./a, permd]")
+	f.Add("permission: {policy: ask, gate: [x], audit: {keep: 2}}")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Load(write(t, text), environment("HOME=/home/me"))
 		if err != nil {

@@ -54,7 +54,8 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
 		return intent.Question(scene, q.toolCall(tool, file)), nil
 	}
-	method, params := "", map[string]string{"sessionId": scene.SessionID}
+	var method string
+	params := map[string]string{"sessionId": scene.SessionID}
 	switch kind {
 	case "terminal.create":
 		method, params["command"] = "terminal/create", q.Command

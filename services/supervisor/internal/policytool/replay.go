@@ -121,10 +121,10 @@ func (r *Replayed) Print(w io.Writer, s Style) {
 // Summary says it in a line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
 func (r *Replayed) Summary() string {
 	text := count(r.Decisions, "decision")
-	switch n := len(r.Differ); {
-	case n == 0:
+	switch n := len(r.Differ); n {
+	case 0:
 		text += ", none differs"
-	case n == 1:
+	case 1:
 		text += ", 1 differs: " + r.changes()
 	default:
 		text += ", " + thousands(n) + " differ: " + r.changes()
