@@ -35,7 +35,7 @@ only tighten unless you trust it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.policyCheckCommand(), a.policyWhyCommand(), a.policyReplayCommand(), a.policyImportCommand(),
-		a.policyShowCommand(), a.policyTrustCommand())
+		a.policyShowCommand(), a.policyTrustCommand(), a.policyReloadCommand())
 	return cmd
 }
 

@@ -351,7 +351,7 @@ func TestAnotherPolicyCannotBeExplained(t *testing.T) {
 
 func TestPolicyHelpIsADocument(t *testing.T) {
 	for command, want := range map[string]string{
-		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list",
+		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list", "reload": "--pid PID",
 	} {
 		status, stdout, stderr := (&policyCall{}).run(t, strings.Fields(command+" --help")...)
 		if status != 0 || stderr != "" || !strings.Contains(stdout, want) || command != "" && strings.Count(stdout, "\n  acphost policy "+command) < 2 {
