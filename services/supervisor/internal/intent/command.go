@@ -34,6 +34,9 @@ func (s Scene) command(a *permissionv1.Action, w said, p *paths) {
 	if len(w.cwd) > 0 {
 		s.directory(a, c, w.cwd[0])
 	}
+	if w.elsewhere {
+		p.unplaced(c)
+	}
 	p.redirections(c)
 }
 

@@ -36,9 +36,9 @@ func members() map[string]member {
 	}
 }
 
-// read reads rawInput by the names that agents have in common, and what else a dialect knows. Whatever a member of a
+// read reads rawInput by the names that agents have in common, after what a dialect reads its own way. Whatever a member of a
 // known name holds that is not what it should be makes the whole unclear: the agent may read it, and this does not.
-func read(raw []byte, more func(w *said, name string, value []byte)) said {
+func read(raw []byte, first func(w *said, raw []byte, name string, value []byte) bool) said {
 	var w said
 	switch {
 	case empty(raw):
@@ -57,16 +57,18 @@ func read(raw []byte, more func(w *said, name string, value []byte)) said {
 		}
 		folded := strings.ToLower(name)
 		m := known[folded]
-		if m == 0 {
-			if more != nil {
-				more(&w, name, v)
-			}
+		before, twice := spelled[folded]
+		spelled[folded] = name
+		special := first != nil && first(&w, raw, folded, v)
+		if m == 0 && !special {
 			return true
 		}
-		if before, twice := spelled[folded]; twice {
+		if twice {
 			w.doubt(fmt.Sprintf("the raw input has both %s and %s", before, name))
 		}
-		spelled[folded] = name
+		if special {
+			return true
+		}
 		ok := true
 		switch m {
 		case aCommand:

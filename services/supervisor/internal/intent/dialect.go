@@ -9,12 +9,14 @@ import (
 
 // said is what an agent said of an action, in its own words.
 type said struct {
-	line    string   // a command line, for a shell
-	argv    []string // or a program and its arguments
-	cwd     []string // where it runs; more than one is unclear
-	env     []string // each NAME=VALUE
-	paths   []string
-	unclear []string // why what it said cannot be taken for certain
+	line  string   // a command line, for a shell
+	argv  []string // or a program and its arguments
+	cwd   []string // where it runs; more than one is unclear
+	env   []string // each NAME=VALUE
+	paths []string
+	// elsewhere: it may run in another directory than the session's.
+	elsewhere bool
+	unclear   []string // why what it said cannot be taken for certain
 }
 
 // named tells whether a command was named.
@@ -27,14 +29,21 @@ func (w *said) doubt(why string) { w.unclear = append(w.unclear, why) }
 type dialect struct {
 	// agents are what such an agent calls itself, in lower case and without a scope, or begins with.
 	agents []string
-	// more reads a member of rawInput that the common reading does not know; nil: there is none.
-	more func(w *said, name string, value []byte)
+	// first reads a member of raw before the common reading does, by its name in lower case; false: it is for that one. nil:
+	// there is nothing special.
+	first func(w *said, raw []byte, name string, value []byte) bool
+	// elsewhere: a command may run in another directory than the session's without the question saying so.
+	elsewhere bool
 }
 
-func (d dialect) read(tc acp.ToolCall) said { return read(tc.RawInput, d.more) }
+func (d dialect) read(tc acp.ToolCall) said {
+	w := read(tc.RawInput, d.first)
+	w.elsewhere = d.elsewhere && w.named() && len(w.cwd) == 0
+	return w
+}
 
 // dialects returns the known ones.
-func dialects() []dialect { return []dialect{claude(), codex(), gemini(), opencode()} }
+func dialects() []dialect { return []dialect{claude(), codex(), gemini(), opencode(), qwen()} }
 
 // dialectOf chooses by the name that an agent gives itself; npm packages carry a scope: "@scope/codex-acp".
 func dialectOf(name string) dialect {

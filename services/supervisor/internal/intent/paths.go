@@ -141,6 +141,18 @@ func (p *paths) redirections(c *permissionv1.Command) {
 	}
 }
 
+// unplaced is for a command that may run in another directory than the session's: where a relative name leads is not
+// certain then.
+func (p *paths) unplaced(c *permissionv1.Command) {
+	for _, sub := range c.GetSubCommands() {
+		for _, r := range sub.GetRedirections() {
+			if file := r.GetPath(); !r.GetDynamic() && file != "" && !path.IsAbs(file) && !path.IsAbs(sub.GetCwd()) {
+				unparsed(p.action, "the agent does not say in which directory the command runs, so where it redirects to is not certain")
+			}
+		}
+	}
+}
+
 // directory makes the directory that a part of a line runs in absolute, and puts where it really leads if that is known.
 // A name is not enough to tell what is inside the roots.
 func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand) {
