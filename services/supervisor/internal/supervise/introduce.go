@@ -107,13 +107,30 @@ func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, e
 		if s.Code() == codes.DeadlineExceeded {
 			return none, fmt.Errorf("no answer within %s", introduceTimeout)
 		}
+		if s.Code() == codes.Unavailable {
+			return none, lost{errors.New(s.Message())}
+		}
 		return none, errors.New(s.Message())
 	}
 	return none, err
 }
 
+// lost is an error of the connection, which a handler that ends loses just before it has ended.
+type lost struct{ error }
+
+// endingTime is how long after that the end is waited for.
+const endingTime = time.Second
+
 // ended is the better reason where the handler ended while it was called.
 func ended(inst Instance, err error) error {
+	if errors.As(err, new(lost)) {
+		timer := time.NewTimer(endingTime)
+		defer timer.Stop()
+		select {
+		case <-inst.Done():
+		case <-timer.C:
+		}
+	}
 	select {
 	case <-inst.Done():
 		if inst.Err() != nil {

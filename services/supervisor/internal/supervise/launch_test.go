@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,10 +22,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(launch.CookieKey) != "" {
 		handler.Main(handler.Handler{
 			Name: "test-fs", Version: "1",
-			Services: []string{fsv1.FileSystemService_ServiceDesc.ServiceName},
-			Register: func(s grpc.ServiceRegistrar) {
-				fsv1.RegisterFileSystemServiceServer(s, fsv1.UnimplementedFileSystemServiceServer{})
-			},
+			Services:  []string{fsv1.FileSystemService_ServiceDesc.ServiceName},
+			Register:  func(s grpc.ServiceRegistrar) { fsv1.RegisterFileSystemServiceServer(s, played{}) },
+			Configure: playConfigure,
 		})
 	}
 	goleak.VerifyTestMain(m)
@@ -35,28 +33,9 @@ func TestMain(m *testing.M) {
 // realHandler supervises this test binary, from a copy of its own.
 func realHandler(t *testing.T) (h *Handler, program string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program = filepath.Join(t.TempDir(), "handler")
-	if err := os.Link(self, program); err != nil {
-		copyFile(t, self, program)
-	}
-	h = New(Options{Name: "fs", Spec: launch.Spec{
-		Name: "fs", Command: []string{program}, Env: []string{"GORACE=atexit_sleep_ms=0"}, StopGrace: 2 * time.Second,
-	}})
-	h.Start(t.Context())
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := h.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := h.Ready(deadline(t)); err != nil {
-		t.Fatal(err)
-	}
+	program = copyOfSelf(t)
+	h = New(Options{Name: "fs", Spec: real(program)})
+	keep(t, h)
 	return h, program
 }
 
