@@ -22,8 +22,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
 // The kinds of handlers, as in the configuration.
@@ -62,6 +64,12 @@ type Env struct {
 	Scope string
 	// Sidecar says that the handler keeps the settings that it was started with.
 	Sidecar bool
+	// Settings are what the handler was configured with; nil: none.
+	Settings *structpb.Struct
+	// Impure: see Suite.
+	Impure bool
+	// Program is how the handler is started; nil: not known.
+	Program *Program
 }
 
 // Context is a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
@@ -101,6 +109,14 @@ type Suite struct {
 	Kind string
 	// Sidecar: see Env.
 	Sidecar bool
+	// Settings are the handler's, which it is configured with before each case. Default (nil): none, and each case finds
+	// the handler as the one before left it.
+	Settings *structpb.Struct
+	// Impure says that decisions depend on more than the action, on the time of day or on another server, so that the
+	// same action may be judged otherwise the next time. Cases that demand the same verdict are skipped then.
+	Impure bool
+	// Program is how the handler is started, for ChildCases. Default (nil): they are skipped.
+	Program *Program
 	// Timeout bounds each case. Default (0): DefaultTimeout.
 	Timeout time.Duration
 }
@@ -143,9 +159,16 @@ func (s Suite) RunCase(ctx context.Context, c Case) (err error) {
 			err = fmt.Errorf("the case panicked: %v\n%s", v, debug.Stack())
 		}
 	}()
-	return c.Run(ctx, &Env{
+	e := &Env{
 		Conn: s.Conn, Kind: s.Kind, Dir: real, Scope: hex.EncodeToString(scope[:]), Sidecar: s.Sidecar,
-	})
+		Settings: s.Settings, Impure: s.Impure, Program: s.Program,
+	}
+	if s.Settings != nil {
+		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: s.Settings}); err != nil {
+			return fmt.Errorf("configure the handler for the case: %w", err)
+		}
+	}
+	return c.Run(ctx, e)
 }
 
 // removeAll removes a case's folder, also if the case took rights away.

@@ -23,7 +23,7 @@ const decisionDeadline = 5 * time.Second
 var actionKinds = []string{
 	"fs.read", "fs.write", "fs.list", "terminal.create",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
-	"tool.switch_mode", "tool.other", "unknown", "_acme.com/x",
+	"tool.switch_mode", "tool.other", "elicitation", "unknown", "_acme.com/x",
 }
 
 // permissionCases do not know the policy of the handler, so none of them wants a certain verdict.
@@ -33,13 +33,18 @@ func permissionCases() []Case {
 		{Name: "Decide answers kinds that nobody has heard of", Run: decidesUnknownKinds},
 		{Name: "Decide answers about actions with little in them", Run: decidesSparseActions},
 		{Name: "Decide answers about the largest actions in time", Run: decidesLargeActions},
+		{Name: "Decide takes a request of 16 MiB", Run: decidesHugeRequests},
 		{Name: "Decide answers about odd paths and commands", Run: decidesOddActions},
+		{Name: "Decide allows nothing by what was not understood", Run: allowsOnlyWhatIsUnderstood},
 		{Name: "Decide says the same of the same action", Run: decisionsAreRepeatable},
 		{Name: "Decide does not depend on what was asked before", Run: decisionsAreIndependent},
 		{Name: "Decide names its rule and gives its reason in short", Run: decisionsAreExplained},
+		{Name: "Decide says why it denies", Run: denialsAreExplained},
 		{Name: "Decide lets remembered answers count only where it asks", Run: grantableMeansAsk},
+		{Name: "Decide says allow, deny or nothing for a question that nobody answers", Run: unattendedIsFinal},
 		{Name: "Decide answers many callers at once", Run: decidesConcurrently},
 		{Name: "Decide outlives calls that are cancelled", Run: decisionsSurviveCancelling},
+		{Name: "settings that are refused change no decision", Run: refusedSettingsChangeNothing},
 		{Name: "Answered is taken, or not known", Run: answeredIsOptional},
 	})
 }
@@ -76,7 +81,7 @@ func (e *Env) action(kind string) *permissionv1.Action {
 	switch kind {
 	case "terminal.create", "tool.execute":
 		a.Command = command("git status && ls -la | head -5")
-	case "tool.think", "tool.switch_mode", "tool.fetch", "tool.other", "unknown":
+	case "tool.think", "tool.switch_mode", "tool.fetch", "tool.other", "elicitation", "unknown":
 	default:
 		a.Paths = []*permissionv1.PathAccess{{Path: file, ResolvedPath: file, Access: permissionv1.Access_ACCESS_READ, InsideRoots: true}}
 	}
@@ -158,6 +163,13 @@ func decidesLargeActions(ctx context.Context, e *Env) error {
 	return nil
 }
 
+func decidesHugeRequests(ctx context.Context, e *Env) error {
+	a := e.action("tool.edit")
+	a.RawInput = `"` + strings.Repeat("x", largeMessage) + `"`
+	_, err := e.decide(ctx, "an action of 16 MiB", a)
+	return err
+}
+
 func decidesOddActions(ctx context.Context, e *Env) error {
 	for _, name := range []string{"relative", "..", "/../..", "//x//", "/a\x00b", "/\n", "/[", "/{a,b", "/*", "/\\", "~", "${root}/x",
 		"/e\u0301", "/\u202e/x", "C:\\x", strings.Repeat("/a", 100_000)} {
@@ -180,7 +192,13 @@ func decidesOddActions(ctx context.Context, e *Env) error {
 	return nil
 }
 
+// errImpure skips what cannot be demanded of every policy.
+var errImpure = skip("its decisions depend on more than the action")
+
 func decisionsAreRepeatable(ctx context.Context, e *Env) error {
+	if e.Impure {
+		return errImpure
+	}
 	for _, kind := range actionKinds {
 		first, err := e.decide(ctx, kind, e.action(kind))
 		if err != nil {
@@ -199,6 +217,9 @@ func decisionsAreRepeatable(ctx context.Context, e *Env) error {
 
 // decisionsAreIndependent asks the same again after other questions, and after telling what people answered.
 func decisionsAreIndependent(ctx context.Context, e *Env) error {
+	if e.Impure {
+		return errImpure
+	}
 	a := e.action("terminal.create")
 	first, err := e.decide(ctx, "an action", a)
 	if err != nil {
@@ -243,6 +264,77 @@ func decisionsAreExplained(ctx context.Context, e *Env) error {
 	return nil
 }
 
+func denialsAreExplained(ctx context.Context, e *Env) error {
+	for _, kind := range actionKinds {
+		d, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		if d.GetVerdict() == permissionv1.Verdict_VERDICT_DENY && d.GetReason() == "" && d.GetRule() == "" {
+			return fmt.Errorf("%s: denied without a reason or a rule: neither a person nor the agent would learn why", kind)
+		}
+	}
+	return nil
+}
+
+func unattendedIsFinal(ctx context.Context, e *Env) error {
+	for _, kind := range actionKinds {
+		d, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		switch d.GetUnattended() {
+		case permissionv1.Verdict_VERDICT_UNSPECIFIED, permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY:
+		default:
+			return differs(kind+": unattended", d.GetUnattended(), "allow, deny or unspecified")
+		}
+	}
+	return nil
+}
+
+// allowsOnlyWhatIsUnderstood looks for actions that are allowed for their command or paths, since they are not without
+// them, and then says that these are not all. A policy that allows the kind as such may go on doing so.
+func allowsOnlyWhatIsUnderstood(ctx context.Context, e *Env) error {
+	allowed := func(what string, a *permissionv1.Action) (bool, error) {
+		d, err := e.decide(ctx, what, a)
+		return d.GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW, err
+	}
+	for _, kind := range actionKinds {
+		whole := e.action(kind)
+		bare := proto.CloneOf(whole)
+		bare.Command, bare.Paths = nil, nil
+		byContent, err := allowed(kind, whole)
+		if err != nil {
+			return err
+		}
+		byKind, err := allowed(kind+" without command and paths", bare)
+		if err != nil {
+			return err
+		}
+		if !byContent || byKind {
+			continue
+		}
+		unclear := []*permissionv1.Action{proto.CloneOf(whole)}
+		unclear[0].Unparsed = "the agent says more than is understood"
+		if whole.GetCommand() != nil {
+			half := proto.CloneOf(whole)
+			half.Command.Unparsed = "a quote is open"
+			unclear = append(unclear, half)
+		}
+		for _, a := range unclear {
+			yes, err := allowed(kind+" that was not understood", a)
+			if err != nil {
+				return err
+			}
+			if yes {
+				return fmt.Errorf("%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
+					kind, a.GetUnparsed(), a.GetCommand().GetUnparsed())
+			}
+		}
+	}
+	return nil
+}
+
 func isDigest(s string) bool {
 	hexadecimal, ok := strings.CutPrefix(s, "sha256:")
 	return ok && len(hexadecimal) == 64 && strings.Trim(hexadecimal, "0123456789abcdef") == ""
@@ -262,7 +354,7 @@ func grantableMeansAsk(ctx context.Context, e *Env) error {
 }
 
 func decidesConcurrently(ctx context.Context, e *Env) error {
-	const callers, calls = 32, 20
+	const callers, calls = 64, 10
 	want := map[string]*permissionv1.DecideResponse{}
 	for _, kind := range actionKinds {
 		d, err := e.decide(ctx, kind, e.action(kind))
@@ -277,7 +369,7 @@ func decidesConcurrently(ctx context.Context, e *Env) error {
 			for i := range calls {
 				kind := actionKinds[(caller+i)%len(actionKinds)]
 				got, err := e.decide(ctx, kind, e.action(kind))
-				if err == nil && got.GetVerdict() != want[kind].GetVerdict() {
+				if err == nil && !e.Impure && got.GetVerdict() != want[kind].GetVerdict() {
 					err = differs(kind+": the verdict among many", got.GetVerdict(), want[kind].GetVerdict())
 				}
 				if err != nil {
@@ -297,19 +389,60 @@ func decidesConcurrently(ctx context.Context, e *Env) error {
 	return first
 }
 
+// decisionsSurviveCancelling gives up calls at once and half way, small ones and large ones, and wants an answer in time
+// to the one after.
 func decisionsSurviveCancelling(ctx context.Context, e *Env) error {
-	for range 50 {
-		cancelled, cancel := context.WithCancel(ctx)
+	large := e.action("tool.edit")
+	large.RawInput = `"` + strings.Repeat("x", 1<<20-2) + `"`
+	for i := range 60 {
+		a := e.action("terminal.create")
+		if i%3 == 0 {
+			a = large
+		}
+		cancelled, cancel := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = e.permission().Decide(cancelled, &permissionv1.DecideRequest{Action: e.action("terminal.create")})
+			_, _ = e.permission().Decide(cancelled, &permissionv1.DecideRequest{Action: a})
 		}()
-		cancel()
+		if i%2 == 0 {
+			cancel()
+		}
 		<-done
+		cancel()
 	}
 	_, err := e.decide(ctx, "after cancelled calls", e.action("terminal.create"))
 	return err
+}
+
+// refusedSettingsChangeNothing asks before and after a Configure that must fail, and one that only validates.
+func refusedSettingsChangeNothing(ctx context.Context, e *Env) error {
+	if e.Impure {
+		return errImpure
+	}
+	before := map[string]*permissionv1.DecideResponse{}
+	for _, kind := range actionKinds {
+		d, err := e.decide(ctx, kind, e.action(kind))
+		if err != nil {
+			return err
+		}
+		before[kind] = d
+	}
+	for _, validateOnly := range []bool{false, true} {
+		if err := refusesUnknownSetting(ctx, e, validateOnly); err != nil {
+			return err
+		}
+	}
+	for _, kind := range actionKinds {
+		after, err := e.decide(ctx, kind+" after settings that were refused", e.action(kind))
+		if err != nil {
+			return err
+		}
+		if !proto.Equal(before[kind], after) {
+			return differs(kind+": the answer after settings that were refused", after, before[kind])
+		}
+	}
+	return nil
 }
 
 func answeredIsOptional(ctx context.Context, e *Env) error {
@@ -318,15 +451,28 @@ func answeredIsOptional(ctx context.Context, e *Env) error {
 	if err != nil {
 		return err
 	}
+	known, unknown := 0, error(nil)
+	tell := func(a *permissionv1.Action, d *permissionv1.DecideResponse, outcome string) error {
+		err := e.answered(ctx, a, d, outcome)
+		if errors.Is(err, ErrSkipped) {
+			unknown = err
+			return nil
+		}
+		known++
+		return err
+	}
 	for _, outcome := range []string{"allow_once", "allow_always", "reject_once", "reject_always", "cancelled"} {
 		// Twice, since the method is idempotent.
 		for range 2 {
-			if err := e.answered(ctx, a, decision, outcome); err != nil {
+			if err := tell(a, decision, outcome); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	if known > 0 && unknown != nil {
+		return errors.New("it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
+	}
+	return unknown
 }
 
 func (e *Env) answered(ctx context.Context, a *permissionv1.Action, d *permissionv1.DecideResponse, outcome string) error {

@@ -8,8 +8,13 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/conformance"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/sdk/handlertest"
@@ -100,7 +105,35 @@ func TestEveryDefectOfAPolicyFailsItsCase(t *testing.T) {
 		}, "Decide does not depend on what was asked before"},
 		"a digest without sense": {answer(&permissionv1.DecideResponse{Verdict: ask, PolicyDigest: "sha256:XYZ"}), "Decide names its rule and gives its reason in short"},
 		"a rule that is a book":  {answer(&permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", 129)}), "Decide names its rule and gives its reason in short"},
-		"grants what it allows":  {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide lets remembered answers count only where it asks"},
+		"refuses what is large":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide takes a request of 16 MiB"},
+		"does not read the small print": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+			if len(a.GetCommand().GetSubCommands()) > 0 {
+				return &permissionv1.DecideResponse{Verdict: allow}, nil
+			}
+			return asking(ctx, a, n)
+		}, "Decide allows nothing by what was not understood"},
+		"takes paths for all there is": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+			if len(a.GetPaths()) > 0 {
+				return &permissionv1.DecideResponse{Verdict: allow}, nil
+			}
+			return asking(ctx, a, n)
+		}, "Decide allows nothing by what was not understood"},
+		"denies without a word": {answer(&permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}), "Decide says why it denies"},
+		"asks again when nobody is there": {answer(&permissionv1.DecideResponse{Verdict: ask, Unattended: ask}),
+			"Decide says allow, deny or nothing for a question that nobody answers"},
+		"stops at the first sixty": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+			if n < 60 {
+				return asking(ctx, a, n)
+			}
+			return nil, errors.New("tired")
+		}, "Decide answers many callers at once"},
+		"waits for ever for callers that are gone": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+			if n > 0 {
+				return nil, errors.New("still busy with the ones before")
+			}
+			return asking(ctx, a, n)
+		}, "Decide outlives calls that are cancelled"},
+		"grants what it allows": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide lets remembered answers count only where it asks"},
 		"panics": {func(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideResponse, error) {
 			panic("at once")
 		}, "Decide answers many callers at once"},
@@ -111,8 +144,103 @@ func TestEveryDefectOfAPolicyFailsItsCase(t *testing.T) {
 			}
 		})
 	}
-	err := permissionCase(t, forgetful{&policyFunc{decide: asking}}, "Answered is taken, or not known")
-	if err == nil || errors.Is(err, conformance.ErrSkipped) {
-		t.Errorf("a handler that fails in Answered: %v", err)
+	for defect, policy := range map[string]permissionv1.PermissionServiceServer{
+		"fails in Answered":                  forgetful{&policyFunc{decide: asking}},
+		"knows some outcomes and not others": choosy{policyFunc: &policyFunc{decide: asking}},
+	} {
+		err := permissionCase(t, policy, "Answered is taken, or not known")
+		if err == nil || errors.Is(err, conformance.ErrSkipped) {
+			t.Errorf("a policy that %s: %v", defect, err)
+		}
+	}
+}
+
+// choosy takes to Answered only what it likes.
+type choosy struct {
+	*policyFunc
+}
+
+func (choosy) Answered(_ context.Context, r *permissionv1.AnsweredRequest) (*permissionv1.AnsweredResponse, error) {
+	if r.GetOutcome() == "cancelled" {
+		return nil, status.Error(codes.Unimplemented, "who would tell me that?")
+	}
+	return &permissionv1.AnsweredResponse{}, nil
+}
+
+func TestAPolicyThatKeepsHalfOfWhatItRefusesFails(t *testing.T) {
+	var refused atomic.Bool
+	conn := handlertest.Serve(t, handler.Handler{
+		Name: "hasty", Version: "1", Services: []string{"acphost.permission.v1.PermissionService"},
+		Configure: func(_ context.Context, r *pluginv1.ConfigureRequest) ([]string, error) {
+			for name := range r.GetSettings().GetFields() {
+				refused.Store(true)
+				return nil, errors.New(name + ": no such setting")
+			}
+			return nil, nil
+		},
+		Register: func(r grpc.ServiceRegistrar) {
+			permissionv1.RegisterPermissionServiceServer(r, &policyFunc{
+				decide: func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+					if refused.Load() {
+						return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW}, nil
+					}
+					return asking(ctx, a, n)
+				}})
+		},
+	})
+	suite := conformance.Suite{Conn: conn, Kind: conformance.KindPermission}
+	for _, c := range conformance.Cases(conformance.KindPermission) {
+		if c.Name != "permission/settings that are refused change no decision" {
+			continue
+		}
+		if err := suite.RunCase(t.Context(), c); err == nil {
+			t.Errorf("%s passes", c.Name)
+		}
+	}
+}
+
+// A policy that is told to depend on more than the action is held to everything else.
+func TestAPolicyThatDependsOnMoreThanTheActionCanSaySo(t *testing.T) {
+	moody := &policyFunc{decide: func(_ context.Context, _ *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict(1 + n%3), Rule: "moody"}, nil
+	}}
+	suite := conformance.Suite{Conn: servePolicy(t, moody), Kind: conformance.KindPermission, Impure: true}
+	skipped := 0
+	for _, c := range conformance.Cases(conformance.KindPermission) {
+		switch err := suite.RunCase(t.Context(), c); {
+		case errors.Is(err, conformance.ErrSkipped):
+			skipped++
+		case err != nil && c.Name != "permission/Decide allows nothing by what was not understood":
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+	if skipped < 3 {
+		t.Errorf("%d cases were skipped", skipped)
+	}
+}
+
+// Settings are in effect in each case, also after one that changed them.
+func TestTheSuiteConfiguresTheHandlerBeforeEachCase(t *testing.T) {
+	given, err := structpb.NewStruct(map[string]any{"mode": "strict"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got atomic.Pointer[structpb.Struct]
+	conn := handlertest.Serve(t, handler.Handler{
+		Name: "set", Version: "1", Services: []string{"test.v1.Nothing"}, Register: func(grpc.ServiceRegistrar) {},
+		Configure: func(_ context.Context, r *pluginv1.ConfigureRequest) ([]string, error) {
+			got.Store(r.GetSettings())
+			return nil, nil
+		},
+	})
+	suite := conformance.Suite{Conn: conn, Kind: conformance.KindExtension, Settings: given}
+	err = suite.RunCase(t.Context(), conformance.Case{Run: func(context.Context, *conformance.Env) error {
+		if !proto.Equal(got.Load(), given) {
+			t.Errorf("the handler has %v", got.Load())
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -37,7 +37,7 @@ func pluginCases() []Case {
 		{Name: "Describe can be repeated", Run: describeIsRepeatable},
 		{Name: "Describe takes a request of 16 MiB", Run: describeTakesLargeRequests},
 		{Name: "Describe announces the service of its kind", Run: describeAnnouncesItsService},
-		{Name: "Configure takes no settings, twice", Run: configureIsRepeatable},
+		{Name: "Configure takes the same settings twice", Run: configureIsRepeatable},
 		{Name: "Configure refuses an unknown setting by its name", Run: configureRefusesUnknownSettings},
 		{Name: "Configure refuses an unknown setting when it only validates", Run: configureValidates},
 		{Name: "Hold answers at once and lasts", Run: holdAnswersAndLasts},
@@ -126,12 +126,16 @@ func describeAnnouncesItsService(ctx context.Context, e *Env) error {
 
 func configureIsRepeatable(ctx context.Context, e *Env) error {
 	for range 2 {
-		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{}); err != nil {
+		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: e.Settings}); err != nil {
 			return err
 		}
 	}
+	settings := e.Settings
+	if settings == nil {
+		settings = &structpb.Struct{} // is the same as none
+	}
 	_, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{
-		Settings: &structpb.Struct{},
+		Settings: settings,
 		Host:     &pluginv1.Host{Instance: e.Scope},
 	})
 	return err
@@ -147,11 +151,15 @@ func configureValidates(ctx context.Context, e *Env) error {
 
 func refusesUnknownSetting(ctx context.Context, e *Env, validateOnly bool) error {
 	const name = "conformance_knows_no_such_setting"
-	settings, err := structpb.NewStruct(map[string]any{name: true})
-	if err != nil {
-		return err
+	settings := &structpb.Struct{}
+	if e.Settings != nil {
+		settings = proto.CloneOf(e.Settings)
 	}
-	_, err = e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, ValidateOnly: validateOnly})
+	if settings.Fields == nil {
+		settings.Fields = map[string]*structpb.Value{}
+	}
+	settings.Fields[name] = structpb.NewBoolValue(true)
+	_, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, ValidateOnly: validateOnly})
 	if failed := wantCode("an unknown setting", err, codes.InvalidArgument); failed != nil {
 		return failed
 	}

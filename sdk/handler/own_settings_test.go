@@ -22,12 +22,12 @@ type own struct {
 }
 
 func (o *own) check() error {
-	switch {
-	case o.From == 0:
+	switch o.From {
+	case 0:
 		o.From = 9
-	case o.From == 13:
+	case 13:
 		return errors.New("from: 13 is unlucky")
-	case o.From == 14:
+	case 14:
 		return status.Error(codes.FailedPrecondition, "not now")
 	}
 	return nil

@@ -19,8 +19,11 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"github.com/acphost/acphost/sdk/conformance"
 	"github.com/acphost/acphost/sdk/launch"
+	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 func main() {
@@ -38,11 +41,13 @@ Flags:
 
 // options are the command line's.
 type options struct {
-	kind    string
-	spec    launch.Spec
-	run     *regexp.Regexp
-	timeout time.Duration
-	verbose bool
+	kind     string
+	spec     launch.Spec
+	settings *structpb.Struct
+	impure   bool
+	run      *regexp.Regexp
+	timeout  time.Duration
+	verbose  bool
 }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
@@ -84,9 +89,16 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 
 // check runs the cases and says whether one failed.
 func check(ctx context.Context, o options, instance *launch.Instance, out io.Writer) (failed bool) {
-	suite := conformance.Suite{Conn: instance, Kind: o.kind, Sidecar: instance.Sidecar(), Timeout: o.timeout}
+	suite := conformance.Suite{
+		Conn: instance, Kind: o.kind, Sidecar: instance.Sidecar(), Timeout: o.timeout, Settings: o.settings, Impure: o.impure,
+	}
+	cases := conformance.Cases(o.kind)
+	if !instance.Sidecar() {
+		suite.Program = &conformance.Program{Command: o.spec.Command, Env: o.spec.Env, NoTLS: o.spec.NoTLS}
+		cases = append(cases, conformance.ChildCases()...)
+	}
 	var passes, failures, skips int
-	for _, c := range conformance.Cases(o.kind) {
+	for _, c := range cases {
 		if !o.run.MatchString(c.Name) || ctx.Err() != nil {
 			continue
 		}
@@ -134,6 +146,8 @@ func parse(args []string, errs io.Writer) (options, error) {
 		env = append(env, v)
 		return nil
 	})
+	settings := set.String("settings", "", "YAML `FILE`: the handler's settings, as in acphost's configuration")
+	set.BoolVar(&o.impure, "impure", false, "decisions depend on more than the action: do not ask for the same one twice")
 	pattern := set.String("run", "", "only cases whose names match this regular `EXPRESSION`")
 	set.DurationVar(&o.timeout, "timeout", conformance.DefaultTimeout, "how long a case may take")
 	set.BoolVar(&o.verbose, "v", false, "show the handler's log")
@@ -146,6 +160,16 @@ func parse(args []string, errs io.Writer) (options, error) {
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil {
 		return o, fmt.Errorf("--run: %w", err)
+	}
+	if *settings != "" {
+		data, err := os.ReadFile(*settings)
+		if err != nil {
+			return o, fmt.Errorf("--settings: %w", err)
+		}
+		o.settings = &structpb.Struct{}
+		if err := yamlproto.Unmarshal(*settings, data, o.settings); err != nil {
+			return o, fmt.Errorf("--settings: %w", err)
+		}
 	}
 	if tls != (launch.TLSFiles{}) {
 		o.spec.TLS = &tls
