@@ -1,0 +1,359 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// geminiFile is a policy of Gemini CLI.
+type geminiFile struct {
+	Rule          []geminiRule     `toml:"rule"`
+	SafetyChecker []map[string]any `toml:"safety_checker"`
+}
+
+type geminiRule struct {
+	ToolName          any            `toml:"toolName"`
+	Subagent          *string        `toml:"subagent"`
+	MCPName           *string        `toml:"mcpName"`
+	ArgsPattern       *string        `toml:"argsPattern"`
+	CommandPrefix     any            `toml:"commandPrefix"`
+	CommandRegex      *string        `toml:"commandRegex"`
+	Decision          string         `toml:"decision"`
+	Priority          *int64         `toml:"priority"`
+	Modes             []string       `toml:"modes"`
+	Interactive       *bool          `toml:"interactive"`
+	ToolAnnotations   map[string]any `toml:"toolAnnotations"`
+	AllowRedirection  *bool          `toml:"allowRedirection"`
+	AllowRedirection2 *bool          `toml:"allow_redirection"`
+	DenyMessage       string         `toml:"denyMessage"`
+	DenyMessage2      string         `toml:"deny_message"`
+
+	tools, prefixes []string
+}
+
+// gemini reads a policy of Gemini CLI. Facts are from its repository: docs/reference/policy-engine.md, and in
+// packages/core/src/policy: toml-loader.ts (the fields), utils.ts (what commandPrefix becomes) and policy-engine.ts (how
+// rules are chosen and lines taken apart):
+//
+//   - The rule with the highest priority that matches decides, of equal ones the first. What no rule matches is asked
+//     about, but for what the program's own rules allow.
+//   - commandPrefix is text that a command begins with, up to the end of a word; commandRegex stands after the beginning
+//     of a command; both only for run_shell_command. argsPattern is a regular expression on the arguments as JSON.
+//   - Every command of a line is judged by itself, and the line as a whole. Redirections make an allow an ask, unless the
+//     rule says otherwise.
+//   - Files are read and written inside the workspace only.
+//   - modes are default, autoEdit, yolo and plan, which are the ids of its session modes.
+func (d *draft) gemini(content []byte) error {
+	d.origin = "Gemini CLI"
+	d.notes = []string{
+		"What Gemini CLI's own rules allow, reading in the workspace, is asked about here; the ready policy \"workspace\" has",
+		"rules for it. The rules are for every agent: to keep one to some, add \"agent\".",
+	}
+	var file geminiFile
+	if err := toml.Unmarshal(content, &file); err != nil {
+		return fmt.Errorf("expected a policy in TOML: %w", err)
+	}
+	rules := file.Rule
+	for i := range rules {
+		if err := rules[i].check(); err != nil {
+			return fmt.Errorf("rule %d: %w", i+1, err)
+		}
+	}
+	if len(file.SafetyChecker) > 0 {
+		d.drop("safety_checker", "programs that check a call stay with Gemini CLI: write a policy of your own, and chain it")
+	}
+	slices.SortStableFunc(rules, func(a, b geminiRule) int { return cmp.Compare(*b.Priority, *a.Priority) })
+
+	var commands []entry
+	for i := range rules {
+		r := &rules[i]
+		if r.redirects() && r.effect() == allow {
+			d.drop(r.said(), "it is carried over without redirections: add redirect: any, and path for the files that may be written")
+		}
+		for _, tool := range r.tools {
+			if tool == "run_shell_command" || tool == "*" {
+				commands = append(commands, r.commands()...)
+			}
+		}
+	}
+	d.ordered(commands, "")
+	d.geminiTools(rules)
+	return nil
+}
+
+func (r *geminiRule) check() error {
+	var ok bool
+	if r.tools, ok = oneOrMore(r.ToolName); !ok {
+		return fmt.Errorf("expected text or a list of texts as toolName, got %v", r.ToolName)
+	}
+	if r.prefixes, ok = oneOrMore(r.CommandPrefix); !ok {
+		return fmt.Errorf("expected text or a list of texts as commandPrefix, got %v", r.CommandPrefix)
+	}
+	switch r.Decision {
+	case "allow", "deny", "ask_user":
+	default:
+		return fmt.Errorf("expected allow, deny or ask_user as decision, got %q", r.Decision)
+	}
+	switch {
+	case r.Priority == nil:
+		return fmt.Errorf("expected a priority, got none")
+	case *r.Priority < 0 || *r.Priority > 999:
+		return fmt.Errorf("expected a priority from 0 to 999, got %d", *r.Priority)
+	case (len(r.prefixes) > 0 || r.CommandRegex != nil) && !slices.Equal(r.tools, []string{"run_shell_command"}):
+		return fmt.Errorf("expected toolName run_shell_command with commandPrefix or commandRegex, got %q", r.tools)
+	case len(r.tools) == 0 && r.MCPName == nil:
+		return fmt.Errorf("expected a toolName or an mcpName, got neither")
+	case len(r.tools) == 0:
+		r.tools = []string{"*"}
+	}
+	return nil
+}
+
+func oneOrMore(v any) ([]string, bool) {
+	switch v := v.(type) {
+	case nil:
+		return nil, true
+	case string:
+		return []string{v}, true
+	case []any:
+		list := make([]string, len(v))
+		for i, element := range v {
+			text, ok := element.(string)
+			if !ok {
+				return nil, false
+			}
+			list[i] = text
+		}
+		return list, true
+	}
+	return nil, false
+}
+
+func (r *geminiRule) effect() string {
+	if r.Decision == "ask_user" {
+		return ask
+	}
+	return r.Decision
+}
+
+func (r *geminiRule) redirects() bool {
+	return r.AllowRedirection != nil && *r.AllowRedirection || r.AllowRedirection2 != nil && *r.AllowRedirection2
+}
+
+func (r *geminiRule) reason() string {
+	if r.DenyMessage != "" {
+		return r.DenyMessage
+	}
+	return r.DenyMessage2
+}
+
+// said is the rule in one line.
+func (r *geminiRule) said() string {
+	parts := []string{r.Decision, strings.Join(r.tools, " ")}
+	add := func(name string, value *string) {
+		if value != nil {
+			parts = append(parts, name+" "+strconv.Quote(*value))
+		}
+	}
+	add("mcpName", r.MCPName)
+	if len(r.prefixes) > 0 {
+		parts = append(parts, "commandPrefix "+strconv.Quote(strings.Join(r.prefixes, ", ")))
+	}
+	add("commandRegex", r.CommandRegex)
+	add("argsPattern", r.ArgsPattern)
+	if len(r.Modes) > 0 {
+		parts = append(parts, "modes "+strings.Join(r.Modes, " "))
+	}
+	return strings.Join(append(parts, "priority "+strconv.FormatInt(*r.Priority, 10)), " ")
+}
+
+// beyond says which condition of the rule an action does not tell of; empty: none.
+func (r *geminiRule) beyond() string {
+	switch {
+	case r.ArgsPattern != nil:
+		return "rules do not match a tool's arguments as text: write an allow rule with command or path, or a condition in when"
+	case r.MCPName != nil || slices.ContainsFunc(r.tools, func(t string) bool { return strings.HasPrefix(t, "mcp_") }):
+		return "agents do not say for certain which server's tool it is that they use: leave it to be asked about, and let the answer be remembered"
+	case r.Subagent != nil:
+		return "agents do not say for which of their agents they act: write an allow rule without it"
+	case r.Interactive != nil:
+		return "whether somebody is there is no condition here: unattended says what counts if nobody answers"
+	case len(r.ToolAnnotations) > 0:
+		return "a tool's annotations are not known here: write an allow rule with on"
+	}
+	return ""
+}
+
+// commands are the entries about commands that the rule comes to.
+func (r *geminiRule) commands() []entry {
+	base := entry{effect: r.effect(), said: r.said(), reason: r.reason(), modes: r.Modes, why: r.beyond(), command: parseCommand("*", "*")}
+	if base.effect != allow && base.why != "" {
+		if r.MCPName != nil {
+			return nil // no commands, and geminiTools sees to it
+		}
+		base.effect = ask // what it denies is a part of this; geminiTools reports it
+	}
+	switch {
+	case r.CommandRegex != nil:
+		base.why = "rules look at a command's words, not at its text: write an allow rule with the words that it may begin with"
+		base.command = regexLead(*r.CommandRegex)
+		if base.effect == deny {
+			base.effect = ask
+		}
+		return []entry{base}
+	case len(r.prefixes) == 0:
+		return []entry{base}
+	}
+	entries := make([]entry, len(r.prefixes))
+	for i, prefix := range r.prefixes {
+		entries[i] = base
+		if len(r.prefixes) > 1 {
+			entries[i].said = fmt.Sprintf("%s (%s)", base.said, prefix)
+		}
+		if prefix == "" {
+			continue // any command
+		}
+		entries[i].command = parsePrefix(prefix)
+	}
+	return entries
+}
+
+// regexLead is a command that begins with the whole words which a regular expression begins with.
+func regexLead(expr string) command {
+	end := strings.IndexAny(expr, `\^$.|?*+()[]{}"'`)
+	if end < 0 || strings.Contains(expr, "|") && !strings.Contains(expr, "(") {
+		end = 0
+	}
+	words := strings.LastIndexByte(expr[:end], ' ')
+	if words <= 0 {
+		return parseCommand("*", "*")
+	}
+	return parsePrefix(expr[:words])
+}
+
+// geminiTools adds rules for the tools that run no command, of which the first that matches counts.
+func (d *draft) geminiTools(rules []geminiRule) {
+	groups := []struct {
+		kinds []string
+		tools []string // all of them must be allowed for the kinds to be
+		path  bool
+	}{
+		{[]string{"fs.read", "tool.read"}, []string{"read_file", "read_many_files"}, true},
+		{[]string{"fs.list", "tool.search"}, []string{"list_directory", "glob", "grep_search"}, true},
+		{editKinds(), []string{"write_file", "replace"}, true},
+		{[]string{"tool.fetch"}, []string{"web_fetch", "google_web_search"}, false},
+	}
+	known := map[string]bool{"run_shell_command": true, "*": true}
+	for _, group := range groups {
+		for _, tool := range group.tools {
+			known[tool] = true
+		}
+	}
+	known["search_file_content"] = true // grep_search, before it was renamed
+	for _, group := range groups {
+		d.geminiGroup(rules, group.kinds, group.tools, group.path)
+	}
+	for i := range rules {
+		r := &rules[i]
+		why := r.beyond()
+		switch other := slices.IndexFunc(r.tools, func(t string) bool { return !known[t] }); {
+		case r.effect() != allow && (other >= 0 || r.MCPName != nil):
+			if why == "" {
+				why = "agents do not say for certain which tool it is that they use"
+			}
+			d.standIn(r.said(), why, &permissionv1.Rule{On: otherKinds(), Mode: r.Modes, Reason: r.reason()})
+		case r.effect() != allow && (why != "" || r.CommandRegex != nil):
+			d.drop(r.said(), "it is carried over as a rule that asks about more than it names: "+or(why, "rules look at a command's words, not at its text"))
+		case r.effect() == allow && why == "" && other >= 0:
+			d.drop(r.said(), "agents do not say for certain which tool it is that they use ("+r.tools[other]+"): leave it to be asked about, and let the answer be remembered")
+		case r.effect() == allow && why != "" && !slices.Contains(r.tools, "run_shell_command") && !slices.Contains(r.tools, "*"):
+			d.drop(r.said(), why)
+		}
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// geminiGroup adds rules for tools that are one kind of action here.
+func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool) {
+	allowed := map[string]string{} // a tool and the modes that it is allowed in
+	for i := range rules {
+		r := &rules[i]
+		var of []string
+		for _, tool := range r.tools {
+			if tool == "search_file_content" {
+				tool = "grep_search"
+			}
+			if slices.Contains(tools, tool) {
+				of = append(of, tool)
+			} else if tool == "*" {
+				of = append(of, tools...)
+			}
+		}
+		if len(of) == 0 || r.MCPName != nil || len(r.prefixes) > 0 || r.CommandRegex != nil {
+			continue
+		}
+		if r.effect() != allow {
+			effect := r.effect()
+			if r.beyond() != "" {
+				effect = ask
+			}
+			weaker := slices.ContainsFunc(rules[i+1:], func(o geminiRule) bool { return o.effect() == allow })
+			if effect == ask && !weaker {
+				continue
+			}
+			if len(allowed) > 0 && effect != allow {
+				// Rules for tools have no exceptions; the strict side of them counts.
+				d.drop(r.said(), "what rules of a higher priority allow of it is not allowed here, since the strictest counts")
+			}
+			d.add(r.said(), &permissionv1.Rule{Effect: effect, On: withWrites(kinds), Mode: r.Modes, Reason: r.reason()})
+			continue
+		}
+		if r.beyond() != "" {
+			continue // reported
+		}
+		modes := strings.Join(r.Modes, " ")
+		for _, tool := range of {
+			if have, ok := allowed[tool]; !ok || have != "" {
+				allowed[tool] = modes
+			}
+		}
+		complete := true
+		for _, tool := range tools {
+			// read_many_files and replace can do no more than the tool beside them.
+			if have, ok := allowed[tool]; (!ok || have != modes) && tool != "read_many_files" && tool != "replace" {
+				complete = false
+			}
+		}
+		if !complete {
+			d.drop(r.said(), "what it allows is one kind of action together with "+strings.Join(tools, ", ")+
+				", which are not told apart: it is allowed once all of them are")
+			continue
+		}
+		rule := &permissionv1.Rule{Effect: allow, On: kinds, Mode: r.Modes}
+		if path {
+			rule.Path = []string{"${root}/**"}
+		}
+		d.add(r.said(), rule)
+	}
+}
+
+// withWrites adds to the kinds that edit those that remove and move.
+func withWrites(kinds []string) []string {
+	if kinds[0] == "fs.write" {
+		return writeKinds()
+	}
+	return kinds
+}

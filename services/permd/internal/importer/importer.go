@@ -1,0 +1,278 @@
+// Package importer turns the permissions that people already have for other programs into a rule file.
+//
+// The formats differ in what counts when several entries match: the strictest (Claude Code), the one with the highest
+// priority (Gemini CLI), the last (opencode). Here it is always the strictest. So an entry that allows is carried over
+// only as far as it allows no more here than there, and an entry that denies or asks at least as far as it does there.
+// What cannot be said in rules is reported; where it forbade something, a rule stands in for it that asks each time. The
+// result may be stricter than what it came from, and never looser: an action that it allows was allowed.
+//
+// "The same command" means the same words. That the other program would have told apart two ways to quote them is not
+// kept.
+//
+// The package knows the formats and the language of rules. It opens no files.
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// The formats, as ImportRequest names them.
+const (
+	claude   = "claude"
+	gemini   = "gemini"
+	opencode = "opencode"
+)
+
+const (
+	// maxContent bounds a file, in bytes.
+	maxContent = 1 << 20
+	// maxNesting bounds the brackets that may be open: the readers recurse.
+	maxNesting = 200
+	// maxEntries bounds the rules that a file may become.
+	maxEntries = 2000
+)
+
+// Import turns content, the file called name, into a rule file that loads. format is "claude" (settings.json), "gemini"
+// (a policy in TOML) or "opencode" (opencode.json); empty, it is told from the name and the content. used is the format
+// that was read. An error says what cannot be read: the format is not known, or the file is not well-formed.
+func Import(format, name string, content []byte) (rules []byte, dropped []*permissionv1.Dropped, used string, err error) {
+	fail := func(err error) ([]byte, []*permissionv1.Dropped, string, error) {
+		return nil, nil, "", fmt.Errorf("import %q: %w", name, err)
+	}
+	if err := readable(content); err != nil {
+		return fail(err)
+	}
+	if used = format; used == "" {
+		if used, err = tell(name, content); err != nil {
+			return fail(err)
+		}
+	}
+	d := &draft{ids: map[string]int{}}
+	switch used {
+	case claude:
+		err = d.claude(content)
+	case gemini:
+		err = d.gemini(content)
+	case opencode:
+		err = d.opencode(content)
+	default:
+		err = fmt.Errorf("expected the format claude, gemini or opencode, got %q", used)
+	}
+	if err == nil {
+		rules, err = d.finish(name)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return rules, d.dropped, used, nil
+}
+
+// readable bounds what the readers are given.
+func readable(content []byte) error {
+	if len(content) > maxContent {
+		return fmt.Errorf("expected at most %d bytes, got %d", maxContent, len(content))
+	}
+	if !utf8.Valid(content) {
+		return errors.New("expected text in UTF-8, got other bytes")
+	}
+	open := 0
+	for _, c := range content {
+		switch c {
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(0, open-1)
+		}
+		if open > maxNesting {
+			return fmt.Errorf("expected at most %d brackets within each other", maxNesting)
+		}
+	}
+	return nil
+}
+
+// tell finds out which format a file is in.
+func tell(name string, content []byte) (string, error) {
+	switch base := name[strings.LastIndexAny(name, `/\`)+1:]; {
+	case strings.HasSuffix(base, ".toml"):
+		return gemini, nil
+	case strings.HasPrefix(base, "opencode.json"):
+		return opencode, nil
+	case strings.HasPrefix(base, "settings") && strings.Contains(name, ".claude"):
+		return claude, nil
+	}
+	if text := bytes.TrimSpace(content); len(text) == 0 || (text[0] != '{' && text[0] != '/') {
+		if bytes.Contains(content, []byte("[[rule]]")) {
+			return gemini, nil
+		}
+		return "", errors.New("it is not known whose permissions these are: say claude, gemini or opencode")
+	}
+	top, err := readObject(content)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case top.get("permissions") != nil || top.get("allowedTools") != nil:
+		return claude, nil
+	case top.get("permission") != nil || strings.Contains(top.get("$schema").text(), "opencode.ai"):
+		return opencode, nil
+	}
+	return "", errors.New("it is not known whose permissions these are: say claude, gemini or opencode")
+}
+
+// draft is a rule file in the making.
+type draft struct {
+	origin  string   // the program, for people
+	notes   []string // lines of the file's header
+	rules   []*permissionv1.Rule
+	dropped []*permissionv1.Dropped
+	ids     map[string]int
+}
+
+// drop reports an entry that could not be carried over, or not in full.
+func (d *draft) drop(entry, why string) {
+	if entry = text(entry); strings.TrimSpace(entry) == "" {
+		entry = `"" (empty)`
+	}
+	d.dropped = append(d.dropped, &permissionv1.Dropped{Entry: entry, Why: why})
+}
+
+// add adds a rule for an entry. What does not load is reported in its place.
+func (d *draft) add(entry string, rule *permissionv1.Rule) {
+	rule.Id = d.id(rule.GetEffect(), entry)
+	if rule.GetReason() == "" {
+		rule.Reason = d.origin + " has: " + entry
+	}
+	rule.Reason = cut(text(rule.GetReason()), 300)
+	if len(d.rules) >= maxEntries {
+		return // finish says so
+	}
+	d.rules = append(d.rules, rule)
+}
+
+// standIn adds a rule that asks each time, for an entry that forbids and cannot be said in rules. It covers all that the
+// entry may be about.
+func (d *draft) standIn(entry, why string, rule *permissionv1.Rule) {
+	rule.Effect, rule.NotGrantable = ask, true
+	d.drop(entry, why+"; a rule that asks each time stands in for it")
+	d.add(entry, rule)
+}
+
+// finish checks that the rules load, and writes them. Rules that do not load alone are taken out: those that forbid leave
+// one that asks about everything of their kinds.
+func (d *draft) finish(name string) ([]byte, error) {
+	if len(d.rules) >= maxEntries {
+		return nil, fmt.Errorf("expected fewer than %d entries", maxEntries)
+	}
+	data, err := d.write(name)
+	if err != nil {
+		return nil, err
+	}
+	if loads(data) == nil {
+		return data, nil
+	}
+	for i, rule := range d.rules {
+		one, err := yamlproto.Marshal(&permissionv1.Policy{Version: 1, Rules: []*permissionv1.Rule{rule}})
+		if err != nil {
+			return nil, err
+		}
+		if err := loads(one); err == nil {
+			continue
+		}
+		switch {
+		case rule.GetEffect() == allow:
+			d.drop(rule.GetReason(), "it makes a rule that does not load; write it by hand")
+			d.rules[i] = nil
+		default:
+			d.drop(rule.GetReason(), "it makes a rule that does not load; one that asks each time stands in for it")
+			d.rules[i] = &permissionv1.Rule{Id: rule.GetId(), Effect: ask, NotGrantable: true, On: rule.GetOn(), Reason: rule.GetReason()}
+			if len(rule.GetOn()) == 0 {
+				d.rules[i].When = "true"
+			}
+		}
+	}
+	d.rules = slices.DeleteFunc(d.rules, func(r *permissionv1.Rule) bool { return r == nil })
+	if data, err = d.write(name); err != nil {
+		return nil, err
+	}
+	if err := loads(data); err != nil {
+		return nil, fmt.Errorf("the rules that it becomes do not load: %w", err)
+	}
+	return data, nil
+}
+
+func loads(data []byte) error {
+	_, err := policy.Parse("imported", data, policy.Surroundings{Home: "/home/user"})
+	return err
+}
+
+func (d *draft) write(name string) ([]byte, error) {
+	data, err := yamlproto.Marshal(&permissionv1.Policy{Version: 1, Rules: d.rules})
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# What %s allows, asks about and denies, from %s.\n#\n", d.origin, cut(text(name), 200))
+	b.WriteString("# Of the rules that match, the strictest counts: deny, then ask, then allow. No match: ask.\n")
+	for _, note := range d.notes {
+		fmt.Fprintf(&b, "# %s\n", note)
+	}
+	b.WriteByte('\n')
+	return append([]byte(b.String()), data...), nil
+}
+
+// id makes a name for a rule out of the entry that it comes from.
+func (d *draft) id(effect, entry string) string {
+	var b strings.Builder
+	b.WriteString(effect)
+	gap := true
+	for _, r := range entry {
+		switch {
+		case b.Len() > 60:
+		case r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			if gap {
+				b.WriteByte('-')
+			}
+			b.WriteRune(unicode.ToLower(r))
+			gap = false
+			continue
+		}
+		gap = true
+	}
+	id := b.String()
+	for {
+		d.ids[id]++
+		if n := d.ids[id]; n > 1 {
+			id = fmt.Sprintf("%s-%d", id, n)
+			continue
+		}
+		return id
+	}
+}
+
+// text makes s fit for one line of a file.
+func text(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// cut shortens s to n characters.
+func cut(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return s
+}

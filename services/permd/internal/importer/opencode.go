@@ -1,0 +1,315 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// outside is a condition on a simple command s: no word of it names what lies outside the workspace. opencode asks about
+// such commands by a permission of its own, external_directory.
+const outside = `s.argv.all(w, !w.matches("^(-[A-Za-z]|--?[A-Za-z-]+=)?[/~]|(^|[/=])[.][.](/|$)"))`
+
+// opencode reads the permissions in opencode.json. Facts are from its documentation, opencode.ai/docs/permissions, and
+// its repository: packages/opencode/src/permission (evaluate: the last rule of which both the permission's name and the
+// pattern match), src/util/wildcard.ts (a " *" at a pattern's end matches nothing too) and src/tool/bash.ts:
+//
+//   - permission is allow, ask or deny, or a map of a tool's name, or a pattern of names, to one of them or to a map of
+//     patterns. All of it is one list in the order of the file, of which the last entry that matches counts.
+//   - "*" stands for any characters, "?" for one. For bash the pattern is one of a command's text, each command of a line
+//     and each wrapper by itself; for edit and read one of the path relative to the worktree; ~ and $HOME are the home
+//     directory.
+//   - edit is for all tools that change files. What lies outside the working directory is asked about besides, unless
+//     external_directory allows it. Reading .env files is denied.
+//   - What nothing matches is allowed, all but external_directory and doom_loop. Here it is asked about.
+//   - Whether "*" crosses directories differs between versions; the narrow reading counts for what is allowed, the wide
+//     one for the rest.
+func (d *draft) opencode(content []byte) error {
+	top, err := readObject(content)
+	if err != nil {
+		return err
+	}
+	d.origin = "opencode"
+	d.notes = []string{
+		"What opencode allows because nothing is said of it is asked about here. Relative paths are below the session's",
+		"working directory. The rules are for every agent: to keep one to some, add \"agent\".",
+	}
+	list, err := opencodeEntries(top.get("permission"))
+	if err != nil {
+		return err
+	}
+	slices.Reverse(list)
+	guard := outside
+	if i := slices.IndexFunc(list, func(e opencodeEntry) bool { return matchesName(e.key, "external_directory") }); i >= 0 && list[i].effect == allow && list[i].pattern == "*" && list[i].key == "external_directory" {
+		guard = ""
+	}
+	var commands []entry
+	for _, e := range list {
+		if matchesName(e.key, "bash") {
+			commands = append(commands, entry{effect: e.effect, said: e.said(), command: parseCommand(e.pattern, "*?")})
+		}
+	}
+	d.ordered(commands, guard)
+	d.opencodePaths(list, "edit", editKinds(), writeKinds())
+	d.opencodePaths(list, "read", []string{"fs.read", "tool.read"}, []string{"fs.read", "tool.read"})
+	d.opencodeOthers(list)
+	if top.get("agent") != nil || top.get("mode") != nil || top.get("tools") != nil {
+		d.drop("agent, mode, tools", "only the permissions at the top are read: write rules with mode for the others")
+	}
+	return nil
+}
+
+type opencodeEntry struct {
+	key, pattern, effect string
+	whole                bool // no pattern was given
+}
+
+func (e *opencodeEntry) said() string {
+	if e.whole {
+		return e.key + ": " + e.effect
+	}
+	return e.key + " " + e.pattern + ": " + e.effect
+}
+
+func opencodeEntries(v *value) ([]opencodeEntry, error) {
+	effectOf := func(at string, v *value) (string, error) {
+		switch s := v.text(); s {
+		case allow, ask, deny:
+			return s, nil
+		}
+		return "", fmt.Errorf("expected allow, ask or deny as %s, got %s", at, v.raw())
+	}
+	if v == nil {
+		return nil, nil
+	}
+	top, ok := v.object()
+	if !ok {
+		effect, err := effectOf("permission", v)
+		return []opencodeEntry{{"*", "*", effect, true}}, err
+	}
+	var list []opencodeEntry
+	for _, m := range top {
+		patterns, ok := m.value.object()
+		if !ok {
+			effect, err := effectOf("permission."+m.name, m.value)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, opencodeEntry{m.name, "*", effect, true})
+			continue
+		}
+		for _, p := range patterns {
+			effect, err := effectOf("permission."+m.name+"."+p.name, p.value)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, opencodeEntry{m.name, p.name, effect, false})
+		}
+	}
+	return list, nil
+}
+
+// matchesName reports whether a pattern of names may match a name.
+func matchesName(pattern, name string) bool {
+	if i := strings.IndexAny(pattern, "*?"); i >= 0 {
+		return strings.HasPrefix(name, pattern[:i])
+	}
+	return pattern == name
+}
+
+// opencodePaths adds rules for a permission on paths, the strongest entry first.
+func (d *draft) opencodePaths(list []opencodeEntry, name string, allowed, forbidden []string) {
+	var of []opencodeEntry
+	for _, e := range list {
+		if matchesName(e.key, name) {
+			of = append(of, e)
+		}
+	}
+	for i := range of {
+		e := &of[i]
+		if e.effect != allow {
+			if e.effect == ask && !slices.ContainsFunc(of[i+1:], func(o opencodeEntry) bool { return o.effect == allow }) {
+				continue
+			}
+			d.opencodeForbid(e, forbidden)
+			continue
+		}
+		switch j := slices.IndexFunc(of[i+1:], func(o opencodeEntry) bool { return o.effect == deny && o.pattern == "*" }); {
+		case e.key != name && e.key != "*":
+			d.drop(e.said(), "a pattern of names allows more here than it names: write an allow rule with on")
+			continue
+		case j >= 0:
+			d.drop(e.said(), "all else is denied ("+of[i+1+j].said()+"), and the strictest counts: leave that out, since what no rule matches is asked about, and write an allow rule with path")
+			continue
+		}
+		rule := &permissionv1.Rule{Effect: allow, On: allowed, Path: []string{"${root}/**"}}
+		if e.pattern != "*" {
+			glob, rooted, ok := opencodeGlob(e.pattern)
+			if !ok {
+				d.drop(e.said(), "the pattern is not one that rules have: write an allow rule with path")
+				continue
+			}
+			rule.Path = []string{glob}
+			if rooted {
+				rule.When = oneRoot
+			}
+		}
+		d.add(e.said(), rule)
+	}
+	if name == "read" && slices.ContainsFunc(of, func(e opencodeEntry) bool { return e.effect == allow }) {
+		d.add("what it denies by itself", &permissionv1.Rule{Effect: deny, On: forbidden, Path: []string{"**/*.env", "**/*.env.*"},
+			Reason: "opencode denies reading these by itself."})
+	}
+}
+
+func (d *draft) opencodeForbid(e *opencodeEntry, kinds []string) {
+	if e.pattern == "*" {
+		d.add(e.said(), &permissionv1.Rule{Effect: e.effect, On: kinds})
+		return
+	}
+	globs, ok := opencodeWide(e.pattern)
+	if !ok {
+		d.standIn(e.said(), "the pattern is not one that rules have: write a rule with path", &permissionv1.Rule{On: kinds})
+		return
+	}
+	d.add(e.said(), &permissionv1.Rule{Effect: e.effect, On: kinds, Path: globs})
+}
+
+// opencodeGlob is a glob that matches no more than the pattern.
+func opencodeGlob(pattern string) (glob string, rooted, ok bool) {
+	body, base := home(pattern)
+	if base == "" && strings.HasPrefix(body, "/") {
+		base, body = "", body[1:]
+	} else if base == "" {
+		base, rooted = "${root}", true
+	}
+	glob = base + "/" + escapeBraces(body)
+	return glob, rooted, !strings.ContainsAny(body, "[]") && body != "" && isGlob(glob)
+}
+
+// home takes the home directory off a pattern.
+func home(pattern string) (rest, base string) {
+	for _, prefix := range []string{"~/", "$HOME/"} {
+		if rest, ok := strings.CutPrefix(pattern, prefix); ok {
+			return rest, "~"
+		}
+	}
+	return strings.TrimPrefix(pattern, "./"), ""
+}
+
+// opencodeWide are globs that match no less than the pattern: what begins with the text in front of its first star and
+// ends with the text behind its last.
+func opencodeWide(pattern string) ([]string, bool) {
+	body, base := home(pattern)
+	switch {
+	case base == "~":
+	case strings.HasPrefix(body, "/"):
+		body = body[1:]
+	case strings.HasPrefix(body, "*"), strings.HasPrefix(body, "?"):
+		base = "" // also outside the roots
+	default:
+		base = "${root}"
+	}
+	body = escapeBraces(body)
+	var globs []string
+	first := strings.IndexAny(body, "*?")
+	if first < 0 {
+		globs = []string{base + "/" + body, base + "/" + body + "/**"}
+	} else {
+		head, tail := body[:first], body[strings.LastIndexAny(body, "*?")+1:]
+		dir := base + "/"
+		if slash := strings.LastIndexByte(head, '/'); slash >= 0 {
+			dir, head = dir+head[:slash+1], head[slash+1:]
+		}
+		if rest, ok := strings.CutPrefix(tail, "/"); ok {
+			tail = rest
+			globs = []string{dir + head + "*/" + tail, dir + head + "*/**/" + tail}
+		} else {
+			globs = []string{dir + head + "*" + tail, dir + head + "*/**/*" + tail}
+			if head == "" {
+				globs = []string{dir + "**/*" + tail}
+			}
+		}
+	}
+	if base == "" && strings.HasPrefix(globs[0], "/**/") {
+		for i := range globs {
+			globs[i] = strings.TrimPrefix(globs[i], "/")
+		}
+	}
+	return globs, !strings.ContainsAny(body, "\\") && !slices.ContainsFunc(globs, func(g string) bool { return !isGlob(g) })
+}
+
+// opencodeOthers is for permissions that are neither about commands nor about paths.
+func (d *draft) opencodeOthers(list []opencodeEntry) {
+	web := map[string]string{}
+	for _, name := range []string{"webfetch", "websearch", "codesearch"} {
+		for _, e := range list {
+			if matchesName(e.key, name) && (web[name] == "" || e.effect != allow) && (e.pattern == "*" || e.effect != allow) {
+				web[name] = stricter(web[name], e.effect)
+			}
+		}
+	}
+	for i := range list {
+		e := &list[i]
+		switch {
+		case e.key == "bash", e.key == "edit", e.key == "read":
+		case e.key == "*":
+			d.opencodeAll(e, list[i+1:])
+		case e.key == "external_directory":
+			switch {
+			case e.effect == allow && e.pattern != "*":
+				d.drop(e.said(), "write an allow rule with path")
+			case e.effect == deny:
+				d.add(e.said(), &permissionv1.Rule{Effect: deny, When: "action.paths.exists(p, !p.inside_roots)"})
+			}
+		case e.key == "webfetch", e.key == "websearch", e.key == "codesearch":
+			switch {
+			case e.effect == deny && e.pattern == "*":
+				d.add(e.said(), &permissionv1.Rule{Effect: deny, On: []string{"tool.fetch"}})
+			case e.effect != allow:
+				d.standIn(e.said(), "an action on the web does not say for certain where it goes", &permissionv1.Rule{On: []string{"tool.fetch"}})
+			case web["webfetch"] == allow && web["websearch"] == allow && web["codesearch"] == allow && e.key == "webfetch":
+				d.add(e.said(), &permissionv1.Rule{Effect: allow, On: []string{"tool.fetch"}})
+			case e.key == "webfetch" || e.pattern != "*" || web["webfetch"] != allow:
+				d.drop(e.said(), "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
+			}
+		case e.effect == allow:
+			d.drop(e.said(), "agents do not say for certain which tool it is that they use: write an allow rule on the kind of action, or let an answer be remembered")
+		case e.key == "glob" || e.key == "grep" || e.key == "list":
+			rule := &permissionv1.Rule{Effect: e.effect, On: []string{"tool.search", "fs.list"}}
+			if e.pattern == "*" {
+				d.add(e.said(), rule)
+			} else {
+				d.standIn(e.said(), "what is searched for is no condition here", rule)
+			}
+		default:
+			d.standIn(e.said(), "agents do not say for certain which tool it is that they use", &permissionv1.Rule{On: otherKinds()})
+		}
+	}
+}
+
+// opencodeAll is for the entry for all permissions, as far as it is not about commands and paths.
+func (d *draft) opencodeAll(e *opencodeEntry, weaker []opencodeEntry) {
+	others := append(otherKinds(), "tool.search", "fs.list", "tool.fetch")
+	switch e.effect {
+	case allow:
+		d.drop(e.said(), "it is carried over for commands and for files inside the roots: write allow rules for other kinds of actions")
+	case deny:
+		d.add(e.said(), &permissionv1.Rule{Effect: deny, On: others})
+	case ask:
+		if slices.ContainsFunc(weaker, func(o opencodeEntry) bool { return o.effect == allow }) {
+			d.add(e.said(), &permissionv1.Rule{Effect: ask, On: others})
+		}
+	}
+}
+
+func stricter(a, b string) string {
+	for _, effect := range []string{deny, ask} {
+		if a == effect || b == effect {
+			return effect
+		}
+	}
+	return b
+}

@@ -1,0 +1,43 @@
+package importer
+
+import (
+	"path"
+	"strings"
+)
+
+// readKinds and writeKinds are the kinds of actions that read and change files.
+func readKinds() []string  { return []string{"fs.read", "fs.list", "tool.read", "tool.search"} }
+func writeKinds() []string { return []string{"fs.write", "tool.edit", "tool.delete", "tool.move"} }
+
+// editKinds are those of writeKinds that neither remove nor move.
+func editKinds() []string { return []string{"fs.write", "tool.edit"} }
+
+// otherKinds are the kinds of actions of which nothing tells which tool it is.
+func otherKinds() []string { return []string{"tool.other", "tool.think", "unknown", "_*", "_*.*"} }
+
+// oneRoot is a condition for rules that allow by a path below a root: what the other program means is below the working
+// directory alone, and ${root} is any root of a session.
+const oneRoot = "action.roots.size() == 1"
+
+// isGlob reports whether a glob can stand in a rule.
+func isGlob(glob string) bool {
+	rest := strings.TrimPrefix(strings.TrimPrefix(glob, "${root}"), "~")
+	if strings.Contains(rest, "${") || strings.ContainsAny(rest, "\x00\n\r\\") {
+		return false
+	}
+	for segment := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
+		switch {
+		case segment == "" && rest != "" && rest != "/", segment == ".", segment == "..":
+			return false
+		case strings.Contains(segment, "**") && segment != "**":
+			return false
+		}
+	}
+	_, err := path.Match(rest, "") // brackets that do not close
+	return err == nil
+}
+
+// escapeBraces keeps doublestar from reading alternatives that the other program does not know.
+func escapeBraces(glob string) string {
+	return strings.NewReplacer("{", `[{]`, "}", `[}]`).Replace(glob)
+}
