@@ -264,8 +264,8 @@ func TestThePolicysFilesAreProtected(t *testing.T) {
 		script+", /]}, {address: 'unix:///run/side.sock'}]}")
 	got := c.ProtectedPaths()
 	for _, want := range []string{
-		"/home/me/.config/acphost", "/home/me/.local/state/acphost", filepath.Dir(c.File) + "/rules.yaml", "/etc/acphost/policy.yaml",
-		"/var/g", "/var/a", "/var/a.1", "/var/a.2", "/bin/sh", script, "/run/side.sock",
+		"/home/me/.config/acphost", "/home/me/.local/state/acphost", filepath.Dir(c.File) + "/rules.yaml", "/etc/acphost",
+		"/etc/acphost/policy.yaml", "/var/g", "/var/a", "/var/a.1", "/var/a.2", "/bin/sh", script, "/run/side.sock",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not protected; these are: %v", want, got)

@@ -118,7 +118,7 @@ func (v *checker) regular(p path, name string, mode os.FileMode) {
 func (c *Config) ProtectedPaths(more ...string) []string {
 	e := c.Effective()
 	p := e.GetPermission()
-	paths := append([]string{c.folder, c.state, c.File, p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetAdmin().GetSocket()}, more...)
+	paths := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetAdmin().GetSocket()}, more...)
 	paths = append(paths, auditFiles(p.GetAudit())...)
 	if policy := p.GetPolicy(); !IsReadyPolicy(policy) {
 		paths = append(paths, policy)

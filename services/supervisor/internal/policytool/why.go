@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
 // Explained is a decision and how it came about.
@@ -47,7 +48,11 @@ func (e *Explained) Print(w io.Writer, s Style) {
 		s.heading(w, "Rule files")
 		rows := make([][]cell, len(e.Files))
 		for i, f := range e.Files {
-			rows[i] = []cell{{text: layerWord(f.GetLayer())}, {text: e.short(f.GetName())}}
+			name := e.short(f.GetName())
+			if config.IsReadyPolicy(name) {
+				name += " (ready policy)"
+			}
+			rows[i] = []cell{{text: layerWord(f.GetLayer())}, {text: name}}
 		}
 		s.table(w, "  ", rows)
 	}

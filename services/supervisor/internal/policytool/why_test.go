@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -95,6 +96,32 @@ func TestAnExplanationIsReadable(t *testing.T) {
 	}
 	if object.Decision.Verdict != "VERDICT_DENY" || len(object.Considered) != 4 || object.Action.Kind != "terminal.create" || len(object.Files) != 4 {
 		t.Errorf("got %+v", object)
+	}
+}
+
+func TestAFileIsNamedByItsLayerWhereThatSaysWhich(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		layers []permissionv1.Layer
+		want   string // where a rule of the first file stands
+	}{
+		{"one file alone", []permissionv1.Layer{permissionv1.Layer_LAYER_USER}, "  policy.yaml:7  because"},
+		{"one of each", []permissionv1.Layer{permissionv1.Layer_LAYER_WORKSPACE_TRUSTED, permissionv1.Layer_LAYER_USER}, "  workspace:7  because"},
+		{"two of a kind", []permissionv1.Layer{permissionv1.Layer_LAYER_WORKSPACE, permissionv1.Layer_LAYER_WORKSPACE_TRUSTED}, "  /0/policy.yaml:7  because"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := &policytool.Explained{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{
+				Considered: []*permissionv1.Considered{{Rule: "r", Effect: "deny", Matched: "no", File: "/0/policy.yaml", Line: 7, Why: "because"}},
+			}}
+			for i, layer := range c.layers {
+				e.Files = append(e.Files, &permissionv1.PolicyFile{Name: "/" + strconv.Itoa(i) + "/policy.yaml", Layer: layer})
+			}
+			var out bytes.Buffer
+			e.Print(&out, policytool.Style{})
+			if !strings.Contains(out.String(), c.want) {
+				t.Errorf("got\n%s\nwant %q in it", out.String(), c.want)
+			}
+		})
 	}
 }
 
