@@ -12,7 +12,7 @@ var readers = set(`
 	diff cmp comm join paste column nl od hexdump xxd strings basename dirname realpath readlink pwd echo true false seq
 	date cal whoami id groups uname hostname uptime ps pgrep free nproc arch jq which whereis type test [ expr cksum sum
 	md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum md5 base64 base32 fold fmt expand unexpand sed
-	numfmt tsort look zcat zgrep bzcat xzcat cloc tokei scc lsof lsblk lscpu`)
+	numfmt tsort look zcat zgrep bzcat xzcat lsblk lscpu`)
 
 // Generalisable says how far a remembered answer about argv may reach at the widest: to commands that begin with prefix,
 // "git status" for "git status -s". Not ok: it may stand for nothing but exactly argv.

@@ -181,6 +181,9 @@ func (r *reading) settle() {
 		lost = lost || r.declared[name]
 	}
 	for _, sub := range r.subs {
+		for _, entry := range sub.GetAssignments() {
+			lost = lost || (r.moved && strings.HasPrefix(entry, "PWD="))
+		}
 		for _, text := range slices.Concat(sub.GetAssignments(), sub.GetArgv()) {
 			lost = lost || (r.moved && strings.Contains(text, "CDPATH"))
 		}

@@ -10,7 +10,7 @@ import (
 var gitReads = set(`
 	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
 	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
-	diff-index diff-files check-ignore check-attr check-mailmap range-diff verify-commit verify-tag branch tag remote stash
+	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
 	config worktree notes`)
 
 // gitOptions run or write something, after whatever command of git.
@@ -33,12 +33,12 @@ var gitVerbs = map[string]struct {
 		--no-merged --points-at -a --all -r --remotes`, operands: true},
 	"tag": {options: "-d --delete -f --force -a --annotate -s --sign -u --local-user -m --message -F --file -e --edit",
 		lists: "-l --list --contains --no-contains --merged --no-merged --points-at -n -v --verify", operands: true},
-	"remote":   {lists: "show get-url -v --verbose", operands: true},
+	"remote":   {lists: "get-url -v --verbose", operands: true},
 	"stash":    {lists: "list show", operands: true},
 	"worktree": {lists: "list", operands: true},
 	"notes":    {lists: "list show", operands: true},
 	"reflog":   {options: "--expire --rewrite --updateref", lists: "show", operands: false},
-	"config":   {lists: "--get --get-all --get-regexp -l --list get list", operands: true},
+	"config":   {options: "-e --edit --unset --unset-all --add --replace-all --remove-section --rename-section", lists: "--get --get-all --get-regexp -l --list get list", operands: true},
 	"grep":     {options: "-O"},
 }
 

@@ -297,9 +297,11 @@ func TestAQuestionIsNormalised(t *testing.T) {
 
 func TestAnActionSaysWhoseItIs(t *testing.T) {
 	tc := acp.ToolCall{ID: "c", Title: "the title", Kind: "read", RawInput: []byte(`{"path": "a"}`), Ambiguous: "it is ambiguous"}
-	a := Question(scene("gemini-cli"), tc)
+	s := scene("gemini-cli")
+	s.ResolvedRoots = []string{"/real/ws", ""}
+	a := Question(s, tc)
 	if a.GetAgent() != "configured" || a.GetMode() != "code" || a.GetSessionId() != "s" || a.GetToolCallId() != "c" || a.GetTitle() != "the title" ||
-		a.GetDoor() != permissionv1.Door_DOOR_REQUEST || !slices.Equal(a.GetRoots(), []string{"/ws", "/extra"}) || a.GetRawInput() != `{"path": "a"}` ||
+		a.GetDoor() != permissionv1.Door_DOOR_REQUEST || !slices.Equal(a.GetRoots(), []string{"/ws", "/extra"}) || !slices.Equal(a.GetResolvedRoots(), []string{"/real/ws", ""}) || a.GetRawInput() != `{"path": "a"}` ||
 		a.GetUnparsed() != "it is ambiguous" || a.GetPaths()[0].GetResolvedPath() != "/ws/a" {
 		t.Errorf("got %v", a)
 	}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/sdk/shell"
@@ -86,7 +87,8 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 		asked.GetUnparsed() != called.GetUnparsed() || a.GetUnparsed() != c.GetUnparsed(),
 		directoryOf(asked) == "" || directoryOf(asked) != directoryOf(called),
 		!slices.Equal(meaningful(a.GetEnv()), meaningful(c.GetEnv())),
-		!coveredPaths(asked, called):
+		!coveredPaths(asked, called),
+		altered(a.GetText()) || altered(c.GetText()):
 		return false
 	case asked.GetUnparsed() != "" || a.GetUnparsed() != "":
 		return a.GetText() != "" && a.GetText() == c.GetText() && slices.Equal(a.GetArgv(), c.GetArgv())
@@ -94,6 +96,12 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 	askedArgv, askedLine := bare(a)
 	calledArgv, calledLine := bare(c)
 	return (len(askedArgv) > 0 || askedLine != "") && askedLine == calledLine && slices.Equal(askedArgv, calledArgv)
+}
+
+// altered reports whether the text may not be all that the agent sent, or not as it sent it: what is too long is cut, and
+// what is not UTF-8 replaced.
+func altered(text string) bool {
+	return len(text)+utf8.UTFMax > maxRawInput || strings.ContainsRune(text, utf8.RuneError)
 }
 
 // directoryOf is where a command runs; empty if that is not known.
@@ -144,7 +152,7 @@ func bare(c *permissionv1.Command) (argv []string, line string) {
 			if !ok {
 				return nil, line
 			}
-			argv, line = words, ""
+			argv = words
 		}
 		inner, ok := shellLine(argv)
 		if !ok {

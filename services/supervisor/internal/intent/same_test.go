@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"strings"
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -118,6 +119,10 @@ func TestACallThatDoesSomethingElseIsNotTheSame(t *testing.T) {
 		{"another value of a variable", asked(`{"kind":"execute","rawInput":{"command":"ls","env":{"A":"1"}}}`), called(`{"command":"ls","env":[{"name":"A","value":"2"}]}`)},
 		{"a variable that is missing", asked(`{"kind":"execute","rawInput":{"command":"ls","env":{"A":"1"}}}`), called(`{"command":"ls"}`)},
 		{"no command", asked(`{"kind":"execute","title":"ls"}`), called(`{"command":"ls"}`)},
+		{"what is cut alike", asked(`{"kind":"execute","rawInput":{"command":"echo ` + strings.Repeat("x", maxRawInput) + `a"}}`), called(`{"command":"echo ` + strings.Repeat("x", maxRawInput) + `b"}`)},
+		{"what is cut alike, with the same doubts", with(asked(ls), func(a *permissionv1.Action) {
+			a.Command.Text, a.Unparsed = strings.Repeat("x", maxRawInput), "the command is over 1 MiB"
+		}), called(`{"command":"` + strings.Repeat("x", maxRawInput+5) + `"}`)},
 		{"another session", with(asked(ls), func(a *permissionv1.Action) { a.SessionId = "t" }), called(`{"command":"ls"}`)},
 		{"another agent", with(asked(ls), func(a *permissionv1.Action) { a.Agent = "t" }), called(`{"command":"ls"}`)},
 		{"what is done already", with(asked(ls), func(a *permissionv1.Action) { a.Done = true }), called(`{"command":"ls"}`)},
