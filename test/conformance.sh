@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds acphost's own daemons to the contract of a handler, as children and as sidecars, and a handler with a method of
-# its own; and a broken one, which must fail.
+# Holds acphost's own daemons to the contract of a handler, as children and as sidecars, and the handlers that people
+# copy; and broken ones, which must fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,10 +48,35 @@ for pair in fs=fsd terminal=termd permission=permd; do
 done
 suite "echo as a child" --kind extension -- bin/echo
 
+# The policies, with settings that let them decide.
+printf 'paths: ["%s"]\nfrom: 0\nuntil: 24\n' "$(dirname "$(realpath "$dir")")" >"$dir/businesshours.yaml"
+suite "businesshours as a child" --kind permission --settings "$dir/businesshours.yaml" -- bin/businesshours
+sidecar businesshours
+suite "businesshours, a sidecar" --kind permission --address "unix://$dir/businesshours.sock"
+
+echo 'commands: [git status, ls -la, head -5]' >"$dir/policy-node.yaml"
+suite "policy-node as a child" --kind permission --settings "$dir/policy-node.yaml" -- examples/policy-node/main.js
+
+# In the place of OPA's server: one that asks about everything.
+node -e '
+  require("http").createServer((request, answer) => request.resume().on("end", () => answer.end(`{"result": {"verdict": "ask"}}`)))
+    .listen(0, "127.0.0.1", function () {
+      require("fs").writeFileSync(process.argv[1], `url: http://127.0.0.1:${this.address().port}/v1/data/acphost/decision\n`);
+    });
+' "$dir/policy-opa.yaml" &
+sidecars+=($!)
+for _ in $(seq 200); do
+  [ -s "$dir/policy-opa.yaml" ] && break
+  sleep 0.05
+done
+suite "policy-opa as a child" --kind permission --settings "$dir/policy-opa.yaml" -- bin/policy-opa
+
 CGO_ENABLED=0 go build -o "$dir/broken" ./test/broken
-printf '%-24s ' "a broken handler"
-if bin/acphost-conformance --kind fs -- "$dir/broken" >"$dir/out" 2>&1; then
-  echo "PASSED, and must not: the suite proves nothing" >&2
-  exit 1
-fi
-echo "fails, as it must: $(tail -n 1 "$dir/out")"
+for kind in fs permission; do
+  printf '%-24s ' "a broken $kind handler"
+  if bin/acphost-conformance --kind "$kind" -- "$dir/broken" >"$dir/out" 2>&1; then
+    echo "PASSED, and must not: the suite proves nothing" >&2
+    exit 1
+  fi
+  echo "fails, as it must: $(tail -n 1 "$dir/out")"
+done
