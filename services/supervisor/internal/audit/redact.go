@@ -91,7 +91,9 @@ func redactText(s string) string {
 	s = authorization.ReplaceAllString(s, "${1}"+redacted)
 	s = bearer.ReplaceAllString(s, "${1}"+redacted)
 	s = replaceNamed(assigned, s, secretName)
-	s = replaceNamed(stated, s, func(name string) bool { return secretPart.MatchString(name) && secretName(name) })
+	s = replaceNamed(stated, s, func(name string) bool {
+		return secretPart.MatchString(name) && secretName(name) && !strings.HasSuffix(strings.ToLower(name), "authorization")
+	})
 	s = replaceNamed(option, s, secretName)
 	s = userPassword.ReplaceAllString(s, "${1}"+redacted)
 	return knownForm.ReplaceAllString(s, redacted)
