@@ -114,11 +114,11 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 // RevokeGrants implements admin.Control.
 func (h *host) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error) {
 	if h.grants == nil {
-		return nil, fmt.Errorf("revoke grants: this supervisor remembers no answers: %w", admin.ErrNotFound)
+		return nil, notThere{errors.New("revoke grants: this supervisor remembers no answers")}
 	}
 	revoked, err := h.grants.Revoke(req.GetIds()...)
 	if errors.Is(err, grant.ErrUnknown) {
-		return nil, fmt.Errorf("%w: %w", admin.ErrNotFound, err)
+		return nil, notThere{err}
 	}
 	if err != nil {
 		return nil, err
@@ -134,6 +134,15 @@ func (h *host) Grants() []*supervisorv1.Grant {
 	return h.grants.List()
 }
 
+// notThere is an admin.ErrNotFound that says so in its own words.
+type notThere struct{ error }
+
+// Is makes it one.
+func (notThere) Is(target error) bool { return target == admin.ErrNotFound }
+
+// Unwrap is what it says.
+func (n notThere) Unwrap() error { return n.error }
+
 var errObserving = errors.New("this supervisor only watches (run --observe) and has no handlers")
 
 func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
@@ -142,7 +151,7 @@ func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
 	}
 	handler := h.handlers.byName[name]
 	if handler == nil {
-		return nil, fmt.Errorf("%w: handler %q; there are %s", admin.ErrNotFound, name, strings.Join(h.handlers.names(), ", "))
+		return nil, notThere{fmt.Errorf("no handler is called %q; there are %s", name, strings.Join(h.handlers.names(), ", "))}
 	}
 	return handler, nil
 }
