@@ -27,7 +27,14 @@ const protos = [path.join(here, 'proto'), path.join(here, '../../proto')].find((
 //   services: full gRPC service name → {method: (request) => response}, by RPC name in lowerCamelCase, async or not.
 //   configure(settings, validateOnly): settings is a plain object; throw to refuse it. May return notes for people.
 // A thrown error with a numeric code is that gRPC status; any other is INTERNAL (from configure: INVALID_ARGUMENT).
-export async function serve({ name, version, services, configure = refuseAll }) {
+export async function serve(handler) {
+  await start(handler).catch((error) => {
+    console.error(`${handler.name} does not start: ${error.message}`);
+    process.exit(1);
+  });
+}
+
+async function start({ name, version, services, configure = refuseAll }) {
   console.log = console.info = console.error; // stdout belongs to the handshake
   const { values: flags } = parseArgs({ options: Object.fromEntries(
     ['listen', 'tls-ca', 'tls-cert', 'tls-key', 'settings'].map((flag) => [flag, { type: 'string' }])) });
@@ -95,7 +102,10 @@ async function asChild() {
 }
 
 function asSidecar(flags) {
-  const [ca, cert, key] = ['tls-ca', 'tls-cert', 'tls-key'].map((flag) => fs.readFileSync(flags[flag] ?? ''));
+  const [ca, cert, key] = ['tls-ca', 'tls-cert', 'tls-key'].map((flag) => {
+    if (!flags[flag]) throw new Error(`--listen takes --${flag} too`);
+    return fs.readFileSync(flags[flag]);
+  });
   // Node.js cannot ask a unix socket who its peer is, so this sidecar takes mutual TLS in every case.
   const address = flags.listen.replace(/^tcp:\/\//, '').replace(/^unix:\/\//, 'unix:');
   if (address.startsWith('unix:')) fs.rmSync(address.slice('unix:'.length), { force: true });
