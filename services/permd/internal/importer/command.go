@@ -171,28 +171,6 @@ func (c *command) is() string {
 // runs are the kinds of actions that run a command.
 func runs() []string { return []string{"terminal.create", "tool.execute"} }
 
-// allowing is the rule that allows what c matches. guard is a condition on all simple commands, or empty.
-func (c *command) allowing(guard string) *permissionv1.Rule {
-	rule := &permissionv1.Rule{Effect: allow}
-	var conditions []string
-	switch {
-	case c.all:
-		rule.On = runs()
-	default:
-		rule.Command = []string{strings.Join(c.words, " ")}
-		if !c.open {
-			conditions = append(conditions, fmt.Sprintf("s.argv.size() <= %d", len(c.words)))
-		}
-	}
-	if guard != "" {
-		conditions = append(conditions, guard)
-	}
-	if len(conditions) > 0 {
-		rule.When = "action.command.sub_commands.all(s, " + strings.Join(conditions, " && ") + ")"
-	}
-	return rule
-}
-
 // forbidding is the rule that denies or asks about all that c may match, but for what one of except matches.
 func (c *command) forbidding(effect string, except []*command) *permissionv1.Rule {
 	rule := &permissionv1.Rule{Effect: effect}
@@ -274,9 +252,63 @@ func (d *draft) allowed(e *entry, stronger []entry, guard string) {
 	case e.command.narrow:
 		d.drop(e.said, "it is carried over for fewer commands: "+e.command.meaning()+"; write an allow rule for each of the others")
 	}
-	rule := e.command.allowing(guard)
-	rule.Mode, rule.Reason = e.modes, e.reason
-	d.add(e.said, rule)
+	if e.command.all {
+		rule := &permissionv1.Rule{Effect: allow, On: runs(), Mode: e.modes, Reason: e.reason}
+		if guard != "" {
+			rule.When = "action.command.sub_commands.all(s, " + guard + ")"
+		}
+		d.add(e.said, rule)
+		return
+	}
+	// A line may hold commands of several entries, and one rule must cover all of it.
+	i := slices.IndexFunc(d.allows, func(a allows) bool { return a.guard == guard && slices.Equal(a.modes, e.modes) })
+	if i < 0 {
+		i = len(d.allows)
+		d.allows = append(d.allows, allows{guard: guard, modes: e.modes})
+	}
+	d.allows[i].commands = append(d.allows[i].commands, &e.command)
+}
+
+// allows are commands that are allowed under the same conditions.
+type allows struct {
+	guard    string
+	modes    []string
+	commands []*command
+}
+
+// addAllows adds the rules for the commands that are allowed.
+func (d *draft) addAllows() {
+	for _, a := range d.allows {
+		rule := &permissionv1.Rule{Effect: allow, Mode: a.modes, Reason: d.origin + " allows these commands."}
+		conditions := []string{}
+		for _, c := range a.commands {
+			if words := strings.Join(c.words, " "); !slices.Contains(rule.Command, words) {
+				rule.Command = append(rule.Command, words)
+			}
+			if !c.open && !slices.ContainsFunc(a.commands, func(o *command) bool { return o.open && o.covers(c) }) {
+				conditions = append(conditions, c.ends())
+			}
+		}
+		if a.guard != "" {
+			conditions = append(conditions, a.guard)
+		}
+		if len(conditions) > 0 {
+			slices.Sort(conditions)
+			rule.When = "action.command.sub_commands.all(s, " + strings.Join(slices.Compact(conditions), " && ") + ")"
+		}
+		d.add("commands", rule)
+	}
+}
+
+// ends is a condition in CEL on a simple command s: if it begins with the words, nothing follows them.
+func (c *command) ends() string {
+	conditions := []string{fmt.Sprintf("s.argv.size() > %d", len(c.words))}
+	for i, word := range c.words {
+		if word != "*" {
+			conditions = append(conditions, fmt.Sprintf("s.argv[%d] == %s", i, strconv.Quote(word)))
+		}
+	}
+	return "!(" + strings.Join(conditions, " && ") + ")"
 }
 
 // meaning says in words what words match.

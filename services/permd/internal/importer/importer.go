@@ -69,6 +69,7 @@ func Import(format, name string, content []byte) (rules []byte, dropped []*permi
 		err = fmt.Errorf("expected the format claude, gemini or opencode, got %q", used)
 	}
 	if err == nil {
+		d.addAllows()
 		rules, err = d.finish(name)
 	}
 	if err != nil {
@@ -136,6 +137,7 @@ type draft struct {
 	rules   []*permissionv1.Rule
 	dropped []*permissionv1.Dropped
 	ids     map[string]int
+	allows  []allows // collected, for addAllows
 }
 
 // drop reports an entry that could not be carried over, or not in full.

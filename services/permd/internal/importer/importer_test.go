@@ -149,11 +149,11 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 }
 
 func TestTheFileSaysWhereItComesFrom(t *testing.T) {
-	p := load(t, "", "/home/u/.claude/settings.json\nrules: []", `{"permissions": {"allow": ["Bash(ls:*)"]}}`)
+	p := load(t, "", "/home/u/.claude/settings.json\nrules: []", `{"permissions": {"allow": ["Bash(ls:*)"], "deny": ["Bash(rm:*)"]}}`)
 	if !strings.HasPrefix(p.text, "# What Claude Code allows, asks about and denies, from /home/u/.claude/settings.json rules: [].\n") {
 		t.Errorf("it begins with\n%.200s", p.text)
 	}
-	if !strings.Contains(p.text, "Claude Code has: Bash(ls:*)") {
+	if !strings.Contains(p.text, "Claude Code has: Bash(rm:*)") {
 		t.Errorf("no rule says what it comes from:\n%s", p.text)
 	}
 }
@@ -164,6 +164,8 @@ func TestClaudesSettings(t *testing.T) {
 allow git diff
 allow git diff --stat HEAD~1
 allow git diff && git diff --cached
+allow git diff && npm run lint
+ask git diff && npm run lint --fix
 ask git differ
 ask git diff --output=x
 ask git diff > x
