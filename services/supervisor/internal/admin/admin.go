@@ -61,7 +61,7 @@ type Control interface {
 }
 
 // ErrNotFound says that what a request names is not there.
-var ErrNotFound = errors.New("there is none")
+var ErrNotFound = errors.New("not there")
 
 // Options say what is served, and where.
 type Options struct {

@@ -267,7 +267,7 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 		case err != nil:
 			return fmt.Errorf("whether it holds terminals is not known (%w): use force to end them with it", err)
 		case len(terminals) > 0:
-			return fmt.Errorf("it holds %d terminals, which would end with it: wait for them, or use force", len(terminals))
+			return fmt.Errorf("it holds terminals (%d), which would end with it: wait for them, or use force", len(terminals))
 		}
 		return nil
 	}
