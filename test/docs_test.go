@@ -34,7 +34,7 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"my-fsd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "policy.yaml"} {
+	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "policy.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("version: 1\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The page that tells how to write a policy shows this one, and calls it short.
+func TestTheDocumentationShowsThisProgram(t *testing.T) {
+	page, err := os.ReadFile("../../docs/plugins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "\n```go\n"+string(program)+"```\n") {
+		t.Error("docs/plugins.md does not show main.go word for word")
+	}
+	if n := strings.Count(string(program), "\n"); n >= 60 {
+		t.Errorf("main.go has %d lines; under 60 are promised", n)
+	}
+}
