@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -294,6 +295,10 @@ func TestAProgramWithAnotherDigestIsNotStarted(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 	i = start(t, spec("handler"))
+	var mismatch *launch.DigestError
+	if !errors.As(err, &mismatch) || mismatch.Got != i.Digest() || mismatch.Want != s.SHA256 || mismatch.Program != s.Command[0] {
+		t.Errorf("error = %#v, want a DigestError with the file and both digests", mismatch)
+	}
 	s.SHA256 = strings.ToUpper(i.Digest())
 	for range 2 { // go-plugin's own check fails the second time
 		start(t, s)

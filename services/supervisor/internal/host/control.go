@@ -77,11 +77,20 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 			if err := serves(claim, h.handlers.routes, table); err != nil {
 				return err
 			}
-			return leave(ctx)
+			if err := leave(ctx); err != nil {
+				return err
+			}
+			if claim.Kind == route.KindPermission && !isProgram(ownProgram(claim.Kind), req.GetCommand()) {
+				h.gate.Enforce() // somebody has chosen a policy; before the first question goes to it
+			}
+			return nil
 		},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if config.Kind(req.GetName()) == route.KindPermission {
+		h.gate.Enforce()
 	}
 	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", req.GetCommand(),
 		"address", req.GetAddress(), "unanswered", forced)
