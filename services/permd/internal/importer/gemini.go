@@ -48,7 +48,8 @@ type geminiRule struct {
 //     of a command; both only for run_shell_command. argsPattern is a regular expression on the arguments as JSON.
 //   - Every command of a line is judged by itself, and the line as a whole. Redirections make an allow an ask, unless the
 //     rule says otherwise.
-//   - Files are read and written inside the workspace only.
+//   - Files are read and written inside the workspace only, and those that builds run (isBuildFile) are always asked about.
+//   - A rule that allows all commands does not allow those that isDangerousCommand names.
 //   - modes are default, autoEdit, yolo and plan, which are the ids of its session modes.
 func (d *draft) gemini(content []byte) error {
 	d.origin = "Gemini CLI"
@@ -85,7 +86,27 @@ func (d *draft) gemini(content []byte) error {
 	}
 	d.ordered(commands, "")
 	d.geminiTools(rules)
+	d.geminiAlways(commands)
 	return nil
+}
+
+// geminiAlways is for what Gemini CLI asks about although a rule allows it: commands that it holds to be dangerous, where
+// a rule allows all of them, and edits of the files that builds run.
+func (d *draft) geminiAlways(commands []entry) {
+	if slices.ContainsFunc(commands, func(e entry) bool {
+		return e.effect == allow && e.why == "" && e.command.all && !slices.Equal(e.modes, []string{"yolo"})
+	}) {
+		d.add("dangerous commands", &permissionv1.Rule{Effect: ask, Command: []string{"rm -f", "rm -rf", "rm -fr", "ln"},
+			Reason: "Gemini CLI asks about these whatever else is allowed."})
+	}
+	if d.allowsEdits() {
+		d.add("files that builds run", &permissionv1.Rule{Effect: ask, On: writeKinds(), Path: []string{
+			"**/{BUILD,WORKSPACE,MODULE}{,.bazel}", "**/.{bazelrc,blazerc}", "**/*.{bzl,bazel,bzlmod,mk,cmake}",
+			"**/{Makefile,makefile,GNUmakefile,CMakeLists.txt}", "**/{package.json,package-lock.json,pnpm-lock.yaml,yarn.lock,bun.lockb}",
+			"**/{setup.py,setup.cfg,pyproject.toml,go.mod,go.sum,Cargo.toml,Cargo.lock,pom.xml}",
+			"**/{build,settings}.gradle{,.kts}", "**/{Dockerfile,Containerfile}{,.*}",
+		}, Reason: "Gemini CLI asks about the files that builds run, whatever else is allowed."})
+	}
 }
 
 func (r *geminiRule) check() error {

@@ -277,6 +277,8 @@ allow fs.read /ws/main.go
 allow fs.write /ws/main.go  @autoEdit
 ask fs.write /ws/main.go  @default
 ask fs.write /tmp/x  @autoEdit
+ask fs.write /ws/a/Makefile  @autoEdit
+ask fs.write /ws/build.gradle.kts  @autoEdit
 ask tool.fetch
 ask tool.other
 ask cat $x
@@ -322,6 +324,8 @@ deny sudo ls
 `)
 	p = load(t, "gemini", "x", "[[rule]]\ntoolName='*'\ndecision='allow'\npriority=999\nmodes=['yolo']\n[[rule]]\ntoolName='run_shell_command'\ncommandPrefix='rm'\ndecision='deny'\npriority=1")
 	p.check(t, "allow make  @yolo\nask make  @default\n")
+	p = load(t, "gemini", "x", "[[rule]]\ntoolName='run_shell_command'\ndecision='allow'\npriority=9\n")
+	p.check(t, "allow make\nask rm -rf x\nask ls; ln -s a b\n")
 }
 
 func TestOpencodesPermissions(t *testing.T) {
