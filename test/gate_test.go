@@ -149,7 +149,7 @@ func TestAnAgentThatNeverAsksIsStoppedAtTheGate(t *testing.T) {
 	if got := content(s.read("notes.txt")); got != "hello\n" {
 		t.Errorf("reading is free, and gave %q", got)
 	}
-	s.agent.Send("terminal/create", params("command", "cat .env")).Refused(-32603)
+	s.agent.Send("terminal/create", params("command", "cat <.env")).Refused(-32603)
 	s.Expect("session/update")
 	s.finish()
 }
@@ -194,6 +194,9 @@ func TestAnAgentThatAsksForOneThingAndDoesAnotherIsStopped(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	s := p.scene(t, p.policy(t, gateRules, ""))
+	if err := os.Mkdir(p.path("sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name   string
 		ask    map[string]any
@@ -203,7 +206,7 @@ func TestAnAgentThatAsksForOneThingAndDoesAnotherIsStopped(t *testing.T) {
 		{"another file", edit(p.path("a.txt")), "fs/write_text_file", params("path", p.path("b.txt"), "content", "x")},
 		{"another command", command("make test"), "terminal/create", params("command", "make install")},
 		{"more of a command", command("make test"), "terminal/create", params("command", "make test; make install")},
-		{"the same elsewhere", command("make test"), "terminal/create", params("command", "make test", "cwd", "/")},
+		{"the same elsewhere", command("make test"), "terminal/create", params("command", "make test", "cwd", p.path("sub"))},
 		{"the same with an environment that changes it", command("make test"), "terminal/create",
 			params("command", "make test", "env", []any{map[string]any{"name": "PATH", "value": "/tmp"}})},
 		{"a write for a read", map[string]any{"toolCallId": "r", "kind": "read", "locations": []any{map[string]any{"path": p.path("c.txt")}}},
@@ -451,9 +454,15 @@ func TestWhereNobodyIsThereThePolicySaysWhatCounts(t *testing.T) {
 func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.file(t, "../config/policy.yaml", gateRules)
 	p.file(t, "a.txt", "text")
-	s := p.scene(t, p.config(t, "permission: {policy: policy.yaml, audit: {file: /dev/full}}\n"))
+	s := p.scene(t, p.policy(t, gateRules, ""))
+	audit := filepath.Join(p.home, ".local", "state", "acphost", "audit.jsonl")
+	if err := os.Remove(audit); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(audit, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	expectContains(t, "the agent's error", s.read("a.txt").Refused(-32603).Message, "could not be recorded", "acphost/unrecorded")
 	s.finish()
 }

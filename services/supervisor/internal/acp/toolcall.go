@@ -78,6 +78,9 @@ func (t *ToolCall) Merge(report []byte) {
 				t.Locations = slices.Clone(v)
 			}
 		case "rawInput":
+			if t.RawInput != nil && emptyObject(v) {
+				break // some agents ask with an empty one about what they have shown before
+			}
 			t.RawInput = slices.Clone(v)
 		}
 		return true
@@ -88,6 +91,10 @@ func (t *ToolCall) Merge(report []byte) {
 	if err != nil {
 		t.Ambiguous = fmt.Sprintf("the agent's report of the tool call cannot be read in one way only: %v", err)
 	}
+}
+
+func emptyObject(raw []byte) bool {
+	return len(raw) >= 2 && raw[0] == '{' && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
 }
 
 // foldedTwin returns the known member that name equals but for case; peers whose parsers ignore case would read it.

@@ -1,14 +1,14 @@
 package gate
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // WorkspaceFolder is where a repository keeps what it has to say to acphost, below each root. Agents may not touch it.
@@ -23,7 +23,7 @@ func ProtectedBelow(roots []string, path string) bool {
 			continue
 		}
 		own := strings.ToLower(filepath.Join(root, WorkspaceFolder))
-		if path == own || strings.HasPrefix(path, own+string(filepath.Separator)) {
+		if paths.Below(own, path) {
 			return true
 		}
 	}
@@ -105,12 +105,12 @@ func (g *Gate) protectedWord(word, cwd string, roots []string) string {
 type protectedPaths []string
 
 // newProtected takes each path as it is written and as it leads now.
-func newProtected(paths []string) protectedPaths {
+func newProtected(own []string) protectedPaths {
 	var out protectedPaths
-	for _, p := range paths {
+	for _, p := range own {
 		p = filepath.Clean(p)
 		out = append(out, p)
-		if real := RealPath(p); real != p {
+		if real := paths.Real(p); real != p {
 			out = append(out, real)
 		}
 	}
@@ -125,34 +125,11 @@ func (ps protectedPaths) holds(path string) bool {
 	if ps.covers(clean) {
 		return true
 	}
-	return ps.covers(RealPath(clean))
+	return ps.covers(paths.Real(clean))
 }
 
 func (ps protectedPaths) covers(path string) bool {
-	for _, p := range ps {
-		if path == p || strings.HasPrefix(path, p) && path[len(p)] == filepath.Separator {
-			return true
-		}
-	}
-	return false
-}
-
-// RealPath follows symbolic links as far as the path exists, and keeps the rest of its name. A path that it cannot
-// follow is returned as it is.
-func RealPath(path string) string {
-	rest := ""
-	for p := path; ; {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest)
-		}
-		parent := filepath.Dir(p)
-		if parent == p || !errors.Is(err, fs.ErrNotExist) {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-		p = parent
-	}
+	return slices.ContainsFunc(ps, func(p string) bool { return paths.Below(p, path) })
 }
 
 // protectedIn returns the first path of an action that is marked as protected.

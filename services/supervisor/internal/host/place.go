@@ -3,14 +3,13 @@ package host
 import (
 	"context"
 	"path/filepath"
-	"strings"
 	"time"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -31,7 +30,7 @@ func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
 			return at
 		}
 		if local && filepath.IsAbs(path) && filepath.Clean(path) == path {
-			at.Resolved = gate.RealPath(path)
+			at.Resolved = paths.Real(path)
 			at.Inside = insideRoots(path, at.Resolved, cc)
 			at.Protected = at.Protected || h.gate.ProtectedName(at.Resolved)
 			return at
@@ -59,15 +58,11 @@ func insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 	spelled, real := false, false
 	for _, r := range cc.GetRoots() {
 		root := filepath.Clean(r.GetPath())
-		led := gate.RealPath(root)
-		spelled = spelled || below(root, asked) || below(led, asked)
-		real = real || below(led, resolved)
+		led := paths.Real(root)
+		spelled = spelled || paths.Below(root, asked) || paths.Below(led, asked)
+		real = real || paths.Below(led, resolved)
 	}
 	return spelled && real
-}
-
-func below(root, path string) bool {
-	return path == root || root == "/" || strings.HasPrefix(path, root) && path[len(root)] == filepath.Separator
 }
 
 // realRoots tells where roots really lead, for a session whose files are seen from here.
@@ -77,7 +72,7 @@ func (h *host) realRoots(roots []string) []string {
 	}
 	real := make([]string, len(roots))
 	for i, root := range roots {
-		real[i] = gate.RealPath(root)
+		real[i] = paths.Real(root)
 	}
 	return real
 }

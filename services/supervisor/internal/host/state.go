@@ -16,9 +16,10 @@ import (
 // serveAdmin opens the admin socket. It comes last, since it shows the rest.
 func (h *host) serveAdmin() (*admin.Server, error) {
 	return admin.Start(admin.Options{
-		Socket: h.config.GetAdmin().GetSocket(),
-		State:  h,
-		Logger: h.log,
+		Socket:  h.config.GetAdmin().GetSocket(),
+		State:   h,
+		Control: h,
+		Logger:  h.log,
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // Question is an action in few words, as a person asks about it.
@@ -37,7 +38,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	scene := intent.Scene{
 		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why",
 		Roots:         []string{q.Dir},
-		ResolvedRoots: []string{realPath(q.Dir)},
+		ResolvedRoots: []string{paths.Real(q.Dir)},
 		Place:         q.place,
 	}
 	file := q.Path
@@ -93,10 +94,10 @@ func (q Question) toolCall(kind, file string) acp.ToolCall {
 
 // place says where a path of this machine leads.
 func (q Question) place(path string) intent.Place {
-	clean, resolved := filepath.Clean(path), realPath(filepath.Clean(path))
-	at := intent.Place{Resolved: resolved, Inside: below(q.Dir, clean) && below(realPath(q.Dir), resolved)}
+	clean, resolved := filepath.Clean(path), paths.Real(filepath.Clean(path))
+	at := intent.Place{Resolved: resolved, Inside: paths.Below(q.Dir, clean) && paths.Below(paths.Real(q.Dir), resolved)}
 	for _, own := range q.Protected {
-		at.Protected = at.Protected || below(own, clean) || below(own, resolved)
+		at.Protected = at.Protected || paths.Below(own, clean) || paths.Below(own, resolved)
 	}
 	return at
 }

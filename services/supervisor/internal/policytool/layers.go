@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // Layers returns the rule files that permd would decide by in a session whose working directory is dir, with these
@@ -45,7 +46,7 @@ func Layers(
 		return nil, fmt.Errorf("the workspace's rule file: %w", err)
 	}
 	file := &permissionv1.PolicyFile{Name: name, Content: content, Layer: permissionv1.Layer_LAYER_WORKSPACE}
-	trusted, err := OpenTrust(settings.GetTrust()).Holds(realPath(name), content)
+	trusted, err := OpenTrust(settings.GetTrust()).Holds(paths.Real(name), content)
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,10 @@ package policytool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 
 	"google.golang.org/grpc/status"
@@ -96,40 +93,4 @@ func said(doing string, err error) error {
 		return fmt.Errorf("%s: %s", doing, s.Message())
 	}
 	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// maxLinks is how many links that lead nowhere are followed one after the other; the system gives up at 40.
-const maxLinks = 40
-
-// realPath follows symbolic links as far as the path exists and keeps the rest; of a link that leads nowhere yet it
-// returns where it would lead. What it cannot follow is returned as it is.
-func realPath(name string) string {
-	rest, links := "", 0
-	for p := name; ; {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest)
-		}
-		parent := filepath.Dir(p)
-		if parent == p || !errors.Is(err, os.ErrNotExist) {
-			return name
-		}
-		if to, err := os.Readlink(p); err == nil {
-			if links++; links > maxLinks {
-				return name
-			}
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(realPath(parent), to)
-			}
-			p = to
-			continue
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-		p = parent
-	}
-}
-
-// below reports whether a clean path is a folder or lies in it.
-func below(folder, path string) bool {
-	return path == folder || folder == "/" || strings.HasPrefix(path, folder+string(filepath.Separator))
 }

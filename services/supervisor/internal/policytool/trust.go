@@ -17,6 +17,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // Trust is the file that says which workspace rule files may loosen: JSON in the shape of TrustStore, read by permd.
@@ -163,5 +164,5 @@ func WorkspaceFile(name, relative string) (string, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		name = filepath.Join(name, relative)
 	}
-	return realPath(name), nil
+	return paths.Real(name), nil
 }

@@ -1,0 +1,49 @@
+package paths
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestARealPathIsWhereThePathLeadsOrWouldLead(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"a", "b"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{
+		"a/link": "../b", "a/absolute": filepath.Join(dir, "b"), "a/nowhere": "../b/new/one", "a/chain": "nowhere",
+		"a/outside": "/nowhere/at/all", "a/loop": "loop",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"a": "a", "a/new": "a/new", "a/link": "b", "a/link/x": "b/x", "a/absolute/x/y": "b/x/y",
+		"a/nowhere": "b/new/one", "a/chain": "b/new/one", "a/nowhere/below": "b/new/one/below", "a/loop": "a/loop",
+	} {
+		if got := Real(filepath.Join(dir, name)); got != filepath.Join(dir, want) {
+			t.Errorf("Real(%s) = %s, want %s", name, got, want)
+		}
+	}
+	if got := Real(filepath.Join(dir, "a/outside")); got != "/nowhere/at/all" {
+		t.Errorf("a link out of the folder leads to %s", got)
+	}
+}
+
+func TestBelow(t *testing.T) {
+	for _, c := range []struct {
+		folder, path string
+		want         bool
+	}{{"/w", "/w", true}, {"/w", "/w/a", true}, {"/w", "/work", false}, {"/", "/x", true}, {"/w/a", "/w", false}} {
+		if got := Below(c.folder, c.path); got != c.want {
+			t.Errorf("Below(%s, %s) = %v", c.folder, c.path, got)
+		}
+	}
+}
