@@ -63,11 +63,11 @@ type Where struct {
 type Verdict int
 
 const (
-	// None: they do not cover it.
+	// None says that they do not cover it.
 	None Verdict = iota
-	// Allow: they cover every part of it.
+	// Allow says that they cover every part of it.
 	Allow
-	// Refuse: some part of it was refused.
+	// Refuse says that some part of it was refused.
 	Refuse
 )
 

@@ -358,3 +358,17 @@ func FuzzNoNeighbourOfAGrantedLineIsCovered(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkMatch(b *testing.B) {
+	s := open(b, Options{File: tempFile(b)})
+	for range 50 {
+		add(b, s, here, run(session, "make other"), prefix(workspace, "git log"))
+	}
+	add(b, s, here, prefix(workspace, "git status"))
+	a := line("git status -s")
+	for b.Loop() {
+		if s.Match(a, here).Verdict != Allow {
+			b.Fatal("it is not covered")
+		}
+	}
+}
