@@ -83,6 +83,10 @@ func TestAGrantCoversWhatItSaysAndNothingNear(t *testing.T) {
 		{"one of two commands", g(run(workspace, "make a")), line("make a && make b"), None},
 		{"an input that is not seen", g(run(workspace, "python3 -")), line("python3 - <<E\nprint(1)\nE"), None},
 		{"a pipe into what runs it", g(run(workspace, "python3 -"), prefix(workspace, "echo")), line("echo 'print(1)' | python3 -"), None},
+		{"an input that is not seen, of a program that is not known", g(run(workspace, "psql db")), line("psql db <<E\ndrop\nE"), None},
+		{"a word as an input", g(run(workspace, "psql db")), line("psql db <<< drop"), None},
+		{"a pipe into a program that is not known", g(run(workspace, "psql db"), prefix(workspace, "echo"), run(workspace, "echo drop")), line("echo drop | psql db"), None},
+		{"either of two", g(run(workspace, "make a"), run(workspace, "make b")), line("make a || make b"), Allow},
 		{"a file fed to what runs it", g(run(workspace, "python3 -"), path("read", "/w/x")), line("python3 - < x"), None},
 		{"a pipe between programs that read and print", g(prefix(workspace, "grep"), prefix(workspace, "head")), line("grep x y | head -3"), Allow},
 
