@@ -90,7 +90,9 @@ type ownQuestion struct {
 func (s *scene) asked() ownQuestion {
 	s.t.Helper()
 	call := s.Expect("session/update")
-	var introduced struct{ Update struct{ SessionUpdate, ToolCallID string } }
+	var introduced struct {
+		Update struct{ SessionUpdate, ToolCallID string }
+	}
 	call.Decode(s.t, &introduced)
 	q := ownQuestion{Message: s.Expect("session/request_permission")}
 	if err := json.Unmarshal(q.Message.Params, &q.Params); err != nil {

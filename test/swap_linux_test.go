@@ -201,18 +201,22 @@ func TestTheAgentCanChangeNothingOverTheSocketsThatItFinds(t *testing.T) {
 	read, _ := json.Marshal(map[string]any{"context": map[string]any{"scope": strings.Repeat("0", 32), "roots": []any{map[string]any{"path": p.work}}}, "path": p.path("secret.txt")})
 	hostile := fmt.Sprintf(`
 for i in $(seq 100); do [ -n "$(find %[1]s/run -type s)" ] && break; sleep 0.05; done
-for s in $(find %[1]s/run %[1]s/tmp -type s; awk '{print $8}' /proc/net/unix | grep %[1]s); do
-  try() { %[2]s -plaintext -max-time 5 -unix -d "$1" $s "$2" >>%[3]s 2>&1 && echo "$2 on $s" >>%[4]s; }
-  try '{"name":"permission","command":["/bin/true"]}' %[5]sSwapHandler
-  try '{"name":"permission"}' %[5]sRestartHandler
-  try '{}' %[5]sReloadPolicy
-  try '{"ids":["x"]}' %[5]sRevokeGrants
-  try '%[6]s' acphost.fs.v1.FileSystemService/ReadTextFile
-  try '{"action":{}}' acphost.permission.v1.PermissionService/Decide
-  echo $s >>%[7]s
+try() { %[2]s -plaintext -connect-timeout 1 -max-time 2 -unix -d "$1" $s "$2" >>%[3]s 2>&1 && echo "$2 on $s" >>%[4]s; }
+for s in $(find %[1]s/run %[1]s/tmp -type s | sort -u); do
+  case $s in
+  %[1]s/run/*)
+    try '{"name":"permission","command":["/bin/true"]}' %[5]sSwapHandler
+    try '{"name":"permission"}' %[5]sRestartHandler
+    try '{}' %[5]sReloadPolicy
+    try '{"ids":["x"]}' %[5]sRevokeGrants
+    ;;
+  *)
+    try '%[6]s' acphost.fs.v1.FileSystemService/ReadTextFile
+    ;;
+  esac
 done
-%[8]s handler restart permission >>%[3]s 2>&1 && echo "the command line" >>%[4]s
-exec %[9]s`, p.home, tool, p.path("refusals"), p.path("done"), controlService, read, p.path("sockets"), program("acphost"), program("demoagent"))
+%[7]s handler restart permission >>%[3]s 2>&1 && echo "the command line" >>%[4]s
+exec %[8]s`, p.home, tool, p.path("refusals"), p.path("done"), controlService, read, program("acphost"), program("demoagent"))
 	h := p.start(t, p.config(t, "permission: {policy: policy.yaml}\n"), []string{"sh", "-c", hostile})
 	h.initialize(`{}`).Result(nil)
 	if done, err := os.ReadFile(p.path("done")); err == nil {
