@@ -34,7 +34,8 @@ const (
 // SupervisorControlService changes a running supervisor. Its calls are refused (PERMISSION_DENIED) to agents and
 // handlers and to whatever they started, and where the system cannot tell who calls. Safe for concurrent use.
 type SupervisorControlServiceClient interface {
-	// RestartHandler stops a handler and starts it again, as it is configured.
+	// RestartHandler stops a handler and starts it again, as it is configured. A sidecar goes on; the connection to it is
+	// made anew.
 	RestartHandler(ctx context.Context, in *RestartHandlerRequest, opts ...grpc.CallOption) (*RestartHandlerResponse, error)
 	// SwapHandler replaces a handler by another program or sidecar while agents go on. The new one is started, described
 	// and configured first; if that fails, the old one stays and the call fails (FAILED_PRECONDITION). What the old one is
@@ -102,7 +103,8 @@ func (c *supervisorControlServiceClient) RevokeGrants(ctx context.Context, in *R
 // SupervisorControlService changes a running supervisor. Its calls are refused (PERMISSION_DENIED) to agents and
 // handlers and to whatever they started, and where the system cannot tell who calls. Safe for concurrent use.
 type SupervisorControlServiceServer interface {
-	// RestartHandler stops a handler and starts it again, as it is configured.
+	// RestartHandler stops a handler and starts it again, as it is configured. A sidecar goes on; the connection to it is
+	// made anew.
 	RestartHandler(context.Context, *RestartHandlerRequest) (*RestartHandlerResponse, error)
 	// SwapHandler replaces a handler by another program or sidecar while agents go on. The new one is started, described
 	// and configured first; if that fails, the old one stays and the call fails (FAILED_PRECONDITION). What the old one is

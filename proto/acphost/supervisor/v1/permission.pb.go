@@ -282,7 +282,7 @@ type AuditRecord struct {
 	// Required. The id of the decision: 128 random bits.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// Required. The supervisor's process id.
-	Supervisor int64 `protobuf:"varint,3,opt,name=supervisor,proto3" json:"supervisor,omitempty"`
+	Supervisor uint32 `protobuf:"varint,3,opt,name=supervisor,proto3" json:"supervisor,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Required. The agent's configured name.
@@ -302,7 +302,7 @@ type AuditRecord struct {
 	// Optional. The plugin that decided, and its version: "permd 0.1.0". Empty: acphost itself.
 	Plugin string `protobuf:"bytes,12,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// Required. How long the decision took, without people, in microseconds.
-	LatencyMicros int64 `protobuf:"varint,13,opt,name=latency_micros,json=latencyMicros,proto3" json:"latency_micros,omitempty"`
+	LatencyMicros uint32 `protobuf:"varint,13,opt,name=latency_micros,json=latencyMicros,proto3" json:"latency_micros,omitempty"`
 	// Required. Who answered in the end: "policy", "grant", "earlier answer", "front", "timeout", "acphost", "nobody".
 	AnsweredBy string `protobuf:"bytes,14,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	// Required. What came of it: "allowed", "denied", "cancelled"; "done, not asked"; "refused, not prevented".
@@ -312,7 +312,7 @@ type AuditRecord struct {
 	// Optional. The grants that answered, or that the answer made.
 	Grants []string `protobuf:"bytes,17,rep,name=grants,proto3" json:"grants,omitempty"`
 	// Optional. How long people took to answer, in milliseconds.
-	AskedMillis int64 `protobuf:"varint,18,opt,name=asked_millis,json=askedMillis,proto3" json:"asked_millis,omitempty"`
+	AskedMillis uint32 `protobuf:"varint,18,opt,name=asked_millis,json=askedMillis,proto3" json:"asked_millis,omitempty"`
 	// Optional. Something about the audit itself: "the last line was torn by a crash; 132 bytes were cut off". Nothing
 	// was decided then, and only time and supervisor are set beside it.
 	Note          string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
@@ -364,7 +364,7 @@ func (x *AuditRecord) GetId() string {
 	return ""
 }
 
-func (x *AuditRecord) GetSupervisor() int64 {
+func (x *AuditRecord) GetSupervisor() uint32 {
 	if x != nil {
 		return x.Supervisor
 	}
@@ -434,7 +434,7 @@ func (x *AuditRecord) GetPlugin() string {
 	return ""
 }
 
-func (x *AuditRecord) GetLatencyMicros() int64 {
+func (x *AuditRecord) GetLatencyMicros() uint32 {
 	if x != nil {
 		return x.LatencyMicros
 	}
@@ -469,7 +469,7 @@ func (x *AuditRecord) GetGrants() []string {
 	return nil
 }
 
-func (x *AuditRecord) GetAskedMillis() int64 {
+func (x *AuditRecord) GetAskedMillis() uint32 {
 	if x != nil {
 		return x.AskedMillis
 	}
@@ -515,7 +515,7 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +
-	"supervisor\x18\x03 \x01(\x03R\n" +
+	"supervisor\x18\x03 \x01(\rR\n" +
 	"supervisor\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x14\n" +
@@ -528,13 +528,13 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	" \x01(\tR\x06reason\x12#\n" +
 	"\rpolicy_digest\x18\v \x01(\tR\fpolicyDigest\x12\x16\n" +
 	"\x06plugin\x18\f \x01(\tR\x06plugin\x12%\n" +
-	"\x0elatency_micros\x18\r \x01(\x03R\rlatencyMicros\x12\x1f\n" +
+	"\x0elatency_micros\x18\r \x01(\rR\rlatencyMicros\x12\x1f\n" +
 	"\vanswered_by\x18\x0e \x01(\tR\n" +
 	"answeredBy\x12\x18\n" +
 	"\aoutcome\x18\x0f \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06option\x18\x10 \x01(\tR\x06option\x12\x16\n" +
 	"\x06grants\x18\x11 \x03(\tR\x06grants\x12!\n" +
-	"\fasked_millis\x18\x12 \x01(\x03R\vaskedMillis\x12\x12\n" +
+	"\fasked_millis\x18\x12 \x01(\rR\vaskedMillis\x12\x12\n" +
 	"\x04note\x18\x13 \x01(\tR\x04note*\xa6\x01\n" +
 	"\n" +
 	"GrantScope\x12\x1b\n" +

@@ -104,7 +104,7 @@ func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 		r.Time = timestamppb.New(l.opts.Now())
 	}
 	if r.Supervisor == 0 {
-		r.Supervisor = int64(os.Getpid())
+		r.Supervisor = uint32(os.Getpid())
 	}
 	redact(r)
 	line, err := fit(r, MaxLine)
@@ -228,7 +228,7 @@ func (l *Log) mend() error {
 		note, end = "the last line had lost its end in a crash; nothing else of it is missing", []byte{'\n'}
 	}
 	line, err := fit(&supervisorv1.AuditRecord{
-		Time: timestamppb.New(l.opts.Now()), Supervisor: int64(os.Getpid()), Note: note,
+		Time: timestamppb.New(l.opts.Now()), Supervisor: uint32(os.Getpid()), Note: note,
 	}, MaxLine)
 	if err != nil {
 		return err

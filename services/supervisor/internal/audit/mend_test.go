@@ -68,7 +68,7 @@ func TestTheNoteSaysHowMuchIsGone(t *testing.T) {
 	l := open(t, Options{File: file, Now: func() time.Time { return time.Unix(0, 0) }})
 	got := readAll(t, l.opts.File, Filter{})
 	if len(got) != 1 || got[0].GetNote() != "the last line was torn by a crash; 14 bytes were cut off" ||
-		got[0].GetSupervisor() != int64(os.Getpid()) || got[0].GetTime().GetSeconds() != 0 || got[0].GetVerdict() != "" {
+		got[0].GetSupervisor() != uint32(os.Getpid()) || got[0].GetTime().GetSeconds() != 0 || got[0].GetVerdict() != "" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -97,7 +98,7 @@ func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error 
 	rec := &supervisorv1.AuditRecord{
 		Time:          timestamppb.New(g.opts.Now()),
 		Id:            d.id,
-		Supervisor:    int64(g.opts.PID),
+		Supervisor:    uint32(g.opts.PID),
 		SessionId:     d.request.Action.GetSessionId(),
 		Agent:         d.request.Action.GetAgent(),
 		Door:          doorName(d.request.Action),
@@ -107,11 +108,11 @@ func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error 
 		Reason:        d.Reason,
 		PolicyDigest:  d.digest,
 		Plugin:        d.plugin,
-		LatencyMicros: d.latency.Microseconds(),
+		LatencyMicros: uint32(min(d.latency.Microseconds(), math.MaxUint32)),
 		AnsweredBy:    o.By,
 		Outcome:       outcomeName(o),
 		Option:        o.Option,
-		AskedMillis:   o.Asked.Milliseconds(),
+		AskedMillis:   uint32(min(o.Asked.Milliseconds(), math.MaxUint32)),
 	}
 	if d.By == ByGrant {
 		rec.Verdict = "ask" // what the policy said; a grant answered

@@ -85,6 +85,7 @@ type host struct {
 	handlers   *handlers
 	book       *session.Book
 	gate       *gate.Gate
+	roots      roots
 	grants     *grant.Store
 	audit      *audit.Log
 	agent      *agent.Process

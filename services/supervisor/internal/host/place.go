@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"time"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
@@ -24,15 +25,15 @@ func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
 	local := h.config.GetHandlers()[route.KindFS].GetAddress() == ""
 	return func(path string) intent.Place {
-		at := intent.Place{Protected: h.gate.Protected(path)}
 		cc, err := h.book.Context(sessionID)
-		if err != nil {
+		if err == nil && local && filepath.IsAbs(path) && filepath.Clean(path) == path {
+			at := intent.Place{Resolved: paths.Real(path)}
+			at.Inside = h.insideRoots(path, at.Resolved, cc)
+			at.Protected = h.gate.ProtectedName(path) || h.gate.ProtectedName(at.Resolved)
 			return at
 		}
-		if local && filepath.IsAbs(path) && filepath.Clean(path) == path {
-			at.Resolved = paths.Real(path)
-			at.Inside = insideRoots(path, at.Resolved, cc)
-			at.Protected = at.Protected || h.gate.ProtectedName(at.Resolved)
+		at := intent.Place{Protected: h.gate.Protected(path)}
+		if err != nil {
 			return at
 		}
 		conn, err := h.handlers.conn(route.KindFS)
@@ -54,11 +55,11 @@ func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
 }
 
 // insideRoots tells whether a path lies in one root of the session by both of its spellings.
-func insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
+func (h *host) insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 	spelled, real := false, false
 	for _, r := range cc.GetRoots() {
 		root := filepath.Clean(r.GetPath())
-		led := paths.Real(root)
+		led := h.roots.real(root)
 		spelled = spelled || paths.Below(root, asked) || paths.Below(led, asked)
 		real = real || paths.Below(led, resolved)
 	}
@@ -72,7 +73,40 @@ func (h *host) realRoots(roots []string) []string {
 	}
 	real := make([]string, len(roots))
 	for i, root := range roots {
-		real[i] = paths.Real(root)
+		real[i] = h.roots.real(root)
 	}
 	return real
+}
+
+// rootsAge is how long it counts where a root was seen to lead. A root that leads elsewhere meanwhile only makes paths
+// count as outside.
+const rootsAge = time.Second
+
+// maxRoots bounds the roots that are remembered.
+const maxRoots = 256
+
+// roots remembers for a moment where roots lead. The zero value is ready.
+type roots struct {
+	mu   sync.Mutex
+	seen map[string]rootSeen
+}
+
+type rootSeen struct {
+	real string
+	at   time.Time
+}
+
+func (r *roots) real(root string) string {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.seen[root]; ok && now.Sub(s.at) < rootsAge {
+		return s.real
+	}
+	if r.seen == nil || len(r.seen) >= maxRoots {
+		r.seen = map[string]rootSeen{}
+	}
+	s := rootSeen{real: paths.Real(root), at: now}
+	r.seen[root] = s
+	return s.real
 }

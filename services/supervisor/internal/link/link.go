@@ -83,7 +83,7 @@ type Options struct {
 	Conn func(handler string) (grpc.ClientConnInterface, error)
 	Book *session.Book
 	Gate *gate.Gate
-	// Place, if set, tells where paths of a session lead; RealRoots where its roots do, "" for one that is not known.
+	// Place, if set, tells where paths of a session lead, and which are acphost's own; RealRoots where its roots do, "" for one that is not known.
 	Place     func(ctx context.Context, sessionID string) PlaceFunc
 	RealRoots func(roots []string) []string
 	// Display shows terminals; nil: none is shown.

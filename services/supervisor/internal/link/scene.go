@@ -24,15 +24,15 @@ func (l *Link) scene(ctx context.Context, sessionID string, cc *acpv1.CallContex
 	if l.opts.RealRoots != nil {
 		s.ResolvedRoots = l.opts.RealRoots(s.Roots)
 	}
-	place := func(string) intent.Place { return intent.Place{} }
+	place := func(path string) intent.Place { return intent.Place{Protected: l.opts.Gate.Protected(path)} }
 	if l.opts.Place != nil {
 		place = l.opts.Place(ctx, sessionID)
 	}
 	known := append(append([]string(nil), s.Roots...), s.ResolvedRoots...)
 	s.Place = func(path string) intent.Place {
 		at := place(path)
-		at.Protected = at.Protected || l.opts.Gate.Protected(path) ||
-			gate.ProtectedBelow(known, path) || at.Resolved != "" && gate.ProtectedBelow(known, at.Resolved)
+		at.Protected = at.Protected || gate.ProtectedBelow(known, path) ||
+			at.Resolved != "" && gate.ProtectedBelow(known, at.Resolved)
 		return at
 	}
 	return s
