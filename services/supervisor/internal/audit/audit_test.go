@@ -106,9 +106,9 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestTheLineIsCompactAndAlwaysTheSame(t *testing.T) {
-	const want = `{"time":"2026-03-01T12:00:00Z","id":"a","supervisor":"7","session_id":"session-1","agent":"claude","door":"call",` +
+	const want = `{"time":"2026-03-01T12:00:00Z","id":"a","supervisor":7,"session_id":"session-1","agent":"claude","door":"call",` +
 		`"action":{"kind":"fs.read","door":"DOOR_CALL","paths":[{"path":"/w/a b","access":"ACCESS_READ"}]},` +
-		`"verdict":"allow","latency_micros":"12","answered_by":"policy","outcome":"allowed"}` + "\n"
+		`"verdict":"allow","latency_micros":12,"answered_by":"policy","outcome":"allowed"}` + "\n"
 	for range 20 {
 		line, err := format(&supervisorv1.AuditRecord{
 			Time: timestamppb.New(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), Id: "a", Supervisor: 7, SessionId: "session-1",
