@@ -2,9 +2,11 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
 )
 
 const (
@@ -29,6 +31,7 @@ type action struct {
 	certain bool // the command is known in full, and nothing about it could change what it does
 	// unclear: the command may be more, or another, than what is given.
 	unclear bool
+	risks   []string // what is known against each simple command; "" for nothing
 }
 
 // pathAccess is a path in all its forms. Forms that are not known are empty.
@@ -40,9 +43,12 @@ type pathAccess struct {
 
 func newAction(a *permissionv1.Action) *action {
 	p := &action{Action: a}
-	for _, root := range a.GetRoots() {
+	for _, root := range slices.Concat(a.GetRoots(), a.GetResolvedRoots()) {
 		if isPath(root) {
 			root = path.Clean(root)
+			if slices.Contains(p.roots, root) {
+				continue
+			}
 			p.roots = append(p.roots, root)
 			p.foldedRoots = append(p.foldedRoots, fold(root))
 		}
@@ -87,6 +93,7 @@ func (p *action) prepareCommand() {
 		return
 	}
 	for _, sub := range command.GetSubCommands() {
+		p.risks = append(p.risks, shell.Risky(sub.GetArgv()))
 		p.opaque = p.opaque || sub.GetDynamic()
 		for _, redirection := range sub.GetRedirections() {
 			p.opaque = p.opaque || redirection.GetDynamic()

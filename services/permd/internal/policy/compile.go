@@ -7,7 +7,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"cel.dev/cel-go/cel"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
@@ -18,6 +21,14 @@ type rule struct {
 	on       []kindGlob
 	paths    []glob
 	commands []prefix
+	// risks are what is known against each of commands themselves, "" for nothing: a rule that names a danger allows it.
+	risks  []string
+	agents []string
+	modes  []string
+	when   *condition
+	effect string
+	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
+	redirectNone, redirectAny bool
 	// grantable is for ask rules.
 	grantable bool
 }
@@ -33,12 +44,15 @@ var kinds = []string{
 	"fs.read", "fs.write", "fs.list",
 	"terminal.create", "terminal.output", "terminal.wait", "terminal.kill", "terminal.release",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
-	"tool.switch_mode", "tool.other", "unknown",
+	"tool.switch_mode", "tool.other", "elicitation", "unknown",
 }
 
 // compiler turns the message into rules. It collects every error, at the place in the file.
 type compiler struct {
 	doc    *yamlproto.Document
+	file   string
+	data   []byte
+	env    *cel.Env
 	places places
 	ids    map[string]string // id to the field of the rule that has it
 	errs   []error
@@ -52,33 +66,63 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 	if v := rules.GetVersion(); v != 1 {
 		c.fail("version", "expected 1, got %d", v)
 	}
-	return &Policy{
-		deny:  c.rules("deny", rules.GetDeny()),
-		ask:   c.rules("ask", rules.GetAsk()),
-		allow: c.rules("allow", rules.GetAllow()),
+	p := &Policy{unattended: deny}
+	switch rules.GetUnattended() {
+	case "", "deny":
+	case "allow":
+		p.unattended = allow
+	default:
+		c.fail("unattended", "expected deny or allow, got %q", rules.GetUnattended())
 	}
+	for i, r := range rules.GetRules() {
+		at := fmt.Sprintf("rules[%d]", i)
+		errs := len(c.errs)
+		compiled := c.rule(at, r)
+		if len(c.errs) == errs {
+			c.examples(at, &compiled, r.GetTests())
+		}
+		switch r.GetEffect() {
+		case "deny":
+			p.deny = append(p.deny, compiled)
+		case "ask":
+			p.ask = append(p.ask, compiled)
+		case "allow":
+			p.allow = append(p.allow, compiled)
+		default:
+			c.fail(at+".effect", "expected deny, ask or allow, got %q", r.GetEffect())
+		}
+	}
+	return p
 }
 
-func (c *compiler) rules(list string, rules []*permissionv1.Rule) []rule {
-	compiled := make([]rule, len(rules))
-	for i, r := range rules {
-		compiled[i] = c.rule(fmt.Sprintf("%s[%d]", list, i), list, r)
-	}
-	return compiled
-}
-
-func (c *compiler) rule(at, list string, r *permissionv1.Rule) rule {
+func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.id(at, r.GetId())
-	if len(r.GetOn()) == 0 && len(r.GetPath()) == 0 && len(r.GetCommand()) == 0 {
-		c.fail(at, "expected at least one of on, path and command, got none: the rule would match everything")
+	if len(r.GetOn()) == 0 && len(r.GetPath()) == 0 && len(r.GetCommand()) == 0 &&
+		len(r.GetAgent()) == 0 && len(r.GetMode()) == 0 && r.GetWhen() == "" && r.GetRedirect() == "" {
+		c.fail(at, "expected at least one condition (on, path, command, redirect, agent, mode, when), got none: the rule would match everything")
 	}
-	if r.GetNotGrantable() && list != "ask" {
-		c.fail(at+".not_grantable", "expected only in ask rules, got it in a rule under %s", list)
+	if r.GetNotGrantable() && r.GetEffect() != "ask" {
+		c.fail(at+".not_grantable", "expected only in ask rules, got it in one with the effect %q", r.GetEffect())
 	}
 	if n := utf8.RuneCountInString(r.GetReason()); n > maxReason {
 		c.fail(at+".reason", "expected at most %d characters, got %d", maxReason, n)
 	}
-	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable()}
+	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable(), effect: r.GetEffect(),
+		agents: r.GetAgent(), modes: r.GetMode()}
+	switch r.GetRedirect() {
+	case "":
+	case "none":
+		compiled.redirectNone = true
+	case "any":
+		compiled.redirectAny = true
+	default:
+		c.fail(at+".redirect", "expected none or any, got %q", r.GetRedirect())
+	}
+	c.names(at+".agent", r.GetAgent())
+	c.names(at+".mode", r.GetMode())
+	if r.GetWhen() != "" {
+		compiled.when = c.when(at+".when", r.GetWhen())
+	}
 	for i, pattern := range r.GetOn() {
 		compiled.on = append(compiled.on, c.kind(fmt.Sprintf("%s.on[%d]", at, i), pattern))
 	}
@@ -95,8 +139,27 @@ func (c *compiler) rule(at, list string, r *permissionv1.Rule) rule {
 			c.fail(fmt.Sprintf("%s.command[%d]", at, i), "expected 1 to %d words, got %d", maxTokens, len(tokens))
 		}
 		compiled.commands = append(compiled.commands, tokens)
+		compiled.risks = append(compiled.risks, shell.Risky(tokens))
 	}
 	return compiled
+}
+
+func (c *compiler) names(at string, names []string) {
+	for i, name := range names {
+		if name == "" || !utf8.ValidString(name) {
+			c.fail(fmt.Sprintf("%s[%d]", at, i), "expected a name, got none")
+		}
+	}
+}
+
+func (c *compiler) when(at, source string) *condition {
+	when, errs := newCondition(c.env, source)
+	for _, e := range errs {
+		line, column := c.doc.Position(at)
+		line, column = placeIn(c.data, line, column, e.offset)
+		c.errs = append(c.errs, fmt.Errorf("%s:%d:%d: %s: %s", c.file, line, column, at, e.message))
+	}
+	return when
 }
 
 func (c *compiler) id(at, id string) {

@@ -18,6 +18,9 @@ const (
 func (p *Policy) Decide(of *permissionv1.Action) *permissionv1.DecideResponse {
 	d := p.decide(newAction(of))
 	d.PolicyDigest = p.digest
+	if d.Verdict == ask {
+		d.Unattended = p.unattended
+	}
 	return d
 }
 

@@ -14,22 +14,22 @@ import (
 
 const rules = `
 version: 1
-deny:
-- {id: secrets, path: ["/**/.env", "~/.ssh/**"]}
-- {id: rm, command: ["rm -rf", "shutdown"], reason: "no removing"}
-- {id: root-file, path: ["${root}/SECRET"]}
-- {id: unsafe-tools, on: [tool.fetch], path: ["/etc/**"]}
-ask:
-- {id: push, command: ["git push"]}
-- {id: publish, command: ["* publish"], not_grantable: true}
-- {id: build, on: [fs.write], path: ["${root}/build/**"]}
-allow:
-- {id: read, on: [fs.read, fs.list, tool.read], path: ["${root}/**"]}
-- {id: write, on: [fs.write, tool.edit], path: ["${root}/**", "/scratch/*.txt"]}
-- {id: git, command: ["git status", "git log", "ls", "cat", "git push", "echo", "npm *", "f", "read", "export"]}
-- {id: both, on: [tool.execute], command: [make], path: ["${root}/**"]}
-- {id: think, on: [tool.think]}
-- {id: paths-only, path: ["/open/**"]}
+rules:
+- {id: secrets, path: ["/**/.env", "~/.ssh/**"], effect: deny}
+- {id: rm, command: ["rm -rf", "shutdown"], reason: "no removing", effect: deny}
+- {id: root-file, path: ["${root}/SECRET"], effect: deny}
+- {id: unsafe-tools, on: [tool.fetch], path: ["/etc/**"], effect: deny}
+# ask
+- {id: push, command: ["git push"], effect: ask}
+- {id: publish, command: ["* publish"], not_grantable: true, effect: ask}
+- {id: build, on: [fs.write], path: ["${root}/build/**"], effect: ask}
+# allow
+- {id: read, on: [fs.read, fs.list, tool.read], path: ["${root}/**"], effect: allow}
+- {id: write, on: [fs.write, tool.edit], path: ["${root}/**", "/scratch/*.txt"], effect: allow}
+- {id: git, command: ["git status", "git log", "ls", "cat", "git push", "echo", "npm *", "f", "read", "export"], effect: allow}
+- {id: both, on: [tool.execute], command: [make], path: ["${root}/**"], effect: allow}
+- {id: think, on: [tool.think], effect: allow}
+- {id: paths-only, path: ["/open/**"], effect: allow}
 `
 
 func TestDecide(t *testing.T) {
@@ -261,7 +261,7 @@ func TestDecideGivesTheRulesReason(t *testing.T) {
 	} {
 		p := p
 		if strings.HasPrefix(want, "rule rm") {
-			p = parse(t, "version: 1\ndeny: [{id: rm, command: [rm -rf]}]")
+			p = parse(t, "version: 1\nrules: [{id: rm, command: [rm -rf], effect: deny}]")
 		}
 		if got := p.Decide(action).GetReason(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -285,9 +285,9 @@ func TestWithoutARuleFileEverythingIsAsked(t *testing.T) {
 }
 
 func TestTheOrderOfRulesDoesNotMatter(t *testing.T) {
-	sections := []string{"deny: [{id: d, command: [rm]}]\n", "ask: [{id: a, command: [rm]}]\n", "allow: [{id: l, command: [rm]}]\n"}
+	sections := []string{"- {id: d, effect: deny, command: [rm]}\n", "- {id: a, effect: ask, command: [rm]}\n", "- {id: l, effect: allow, command: [rm]}\n"}
 	for i := range sections {
-		text := "version: 1\n" + sections[i] + sections[(i+1)%3] + sections[(i+2)%3]
+		text := "version: 1\nrules:\n" + sections[i] + sections[(i+1)%3] + sections[(i+2)%3]
 		if got := parse(t, text).Decide(about("terminal.create", line("rm x"))); got.GetRule() != "d" {
 			t.Errorf("got %v from\n%s", got, text)
 		}
@@ -329,7 +329,7 @@ func TestTheExampleDoesWhatItSays(t *testing.T) {
 // FuzzADeniedCommandIsNeverAllowed hides a denied command in ways that are put together at random, in a policy that
 // allows all else by its kind.
 func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
-	p := parse(f, "version: 1\ndeny: [{id: d, command: [rm -rf]}]\nallow: [{id: kind, on: [terminal.create]}, {id: words, command: ['*']}]")
+	p := parse(f, "version: 1\nrules: [{id: d, command: [rm -rf], effect: deny},\n{id: kind, on: [terminal.create], effect: allow}, {id: words, command: ['*'], effect: allow}]")
 	if got := p.Decide(about("terminal.create", line("ls"))); got.GetVerdict() != allow {
 		f.Fatalf("what is not denied: got %v", got)
 	}
@@ -404,7 +404,7 @@ func BenchmarkDecideAThousandPathsByAHundredRules(b *testing.B) {
 
 func manyRules(n int) string {
 	var b strings.Builder
-	b.WriteString("version: 1\ndeny:\n")
+	b.WriteString("version: 1\nrules:\n")
 	for i := range n / 2 {
 		fmt.Fprintf(&b, "- {id: d%d, path: ['/**/secret%d/**', '~/.app%d/**', '/**/*.key%d'], command: ['tool%d -x', 'sudo tool%d']}\n", i, i, i, i, i, i)
 		fmt.Fprintf(&b, "- {id: p%d, path: ['/**/secret%d/**', '/**/*.key%d']}\n", i, i, i)

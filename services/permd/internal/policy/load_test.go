@@ -11,33 +11,33 @@ import (
 
 func TestParseRefuses(t *testing.T) {
 	tests := map[string]struct{ rules, want string }{
-		"no version":               {"deny: []", "r.yaml:1:1: version: expected 1, got 0"},
+		"no version":               {"rules: []", "r.yaml:1:1: version: expected 1, got 0"},
 		"another version":          {"version: 2", "r.yaml:1:10: version: expected 1, got 2"},
 		"an empty file":            {"", "r.yaml:1:1: version: expected 1, got 0"},
-		"an unknown field":         {"version: 1\ndeny:\n- {id: a, paths: [/x]}", `r.yaml:3:11: deny[0].paths: expected a known field, got "paths" (did you mean "path"?)`},
-		"a scalar for a list":      {"version: 1\ndeny:\n- {id: a, command: rm}", `r.yaml:3:20: deny[0].command: expected a list of strings, got "rm"`},
-		"no id":                    {"version: 1\ndeny:\n- {path: [/x]}", "r.yaml:3:3: deny[0].id: expected a name, got none"},
-		"an id twice":              {"version: 1\ndeny:\n- {id: a, path: [/x]}\nallow:\n- {id: a, path: [/x]}", `r.yaml:5:8: allow[0].id: expected a name of its own, got "a", which is that of deny[0] too`},
-		"an id that is too long":   {"version: 1\ndeny:\n- {id: " + strings.Repeat("x", 129) + ", path: [/x]}", "deny[0].id: expected at most 128 characters, got 129"},
-		"an id with a newline":     {"version: 1\ndeny:\n- {id: \"a\\nb\", path: [/x]}", "deny[0].id: expected printable characters"},
-		"an id of ours":            {"version: 1\ndeny:\n- {id: acphost/protected, path: [/x]}", "deny[0].id: expected a name that does not begin with acphost/"},
-		"a rule for everything":    {"version: 1\nallow:\n- {id: a}", "r.yaml:3:3: allow[0]: expected at least one of on, path and command, got none"},
-		"not_grantable elsewhere":  {"version: 1\nallow:\n- {id: a, path: [/x], not_grantable: true}", "r.yaml:3:38: allow[0].not_grantable: expected only in ask rules"},
-		"a reason that is a book":  {"version: 1\ndeny:\n- {id: a, path: [/x], reason: " + strings.Repeat("x", 1001) + "}", "deny[0].reason: expected at most 1000 characters, got 1001"},
-		"an empty kind":            {"version: 1\ndeny:\n- {id: a, on: [\"\"]}", "deny[0].on[0]: expected a kind of action"},
-		"a kind with a slip":       {"version: 1\ndeny:\n- {id: a, on: [fs.raed]}", `r.yaml:3:16: deny[0].on[0]: expected a pattern that some kind of action matches (fs.read, fs.write, fs.list), got "fs.raed"`},
-		"a kind with two stars":    {"version: 1\ndeny:\n- {id: a, on: [\"**\"]}", "deny[0].on[0]: expected single stars"},
-		"a relative glob":          {"version: 1\ndeny:\n- {id: a, path: [ok/x]}", `r.yaml:3:18: deny[0].path[0]: expected an absolute glob, or one with ${root} or ~ in front, got "ok/x"`},
-		"an empty glob":            {"version: 1\ndeny:\n- {id: a, path: [\"\"]}", "deny[0].path[0]: expected a glob, got nothing"},
-		"a glob with dots":         {"version: 1\ndeny:\n- {id: a, path: [/a/../b]}", `deny[0].path[0]: expected a glob without ".."`},
-		"a glob with a slash more": {"version: 1\ndeny:\n- {id: a, path: [/a/]}", "deny[0].path[0]: expected a glob without empty parts"},
-		"a glob that is broken":    {"version: 1\ndeny:\n- {id: a, path: [\"/a/[b\"]}", "deny[0].path[0]: expected a well-formed glob"},
-		"a glob with glued stars":  {"version: 1\ndeny:\n- {id: a, path: [\"/a/b**\"]}", "deny[0].path[0]: expected ** only as a part of its own"},
-		"a variable nobody knows":  {"version: 1\ndeny:\n- {id: a, path: [\"${home}/x\"]}", "deny[0].path[0]: expected an absolute glob"},
-		"a root in the middle":     {"version: 1\ndeny:\n- {id: a, path: [\"/x/${root}\"]}", "deny[0].path[0]: expected ${root} only in front"},
-		"a root with letters on":   {"version: 1\ndeny:\n- {id: a, path: [\"${root}x\"]}", "deny[0].path[0]: expected an absolute glob"},
-		"another person's home":    {"version: 1\ndeny:\n- {id: a, path: [\"~root/x\"]}", "deny[0].path[0]: expected an absolute glob"},
-		"an empty command":         {"version: 1\ndeny:\n- {id: a, command: [\" \"]}", "deny[0].command[0]: expected 1 to 256 words, got 0"},
+		"an unknown field":         {"version: 1\nrules:\n- {id: a, paths: [/x], effect: deny}", `r.yaml:3:11: rules[0].paths: expected a known field, got "paths" (did you mean "path"?)`},
+		"a scalar for a list":      {"version: 1\nrules:\n- {id: a, command: rm, effect: deny}", `r.yaml:3:20: rules[0].command: expected a list of strings, got "rm"`},
+		"no id":                    {"version: 1\nrules:\n- {path: [/x], effect: deny}", "r.yaml:3:3: rules[0].id: expected a name, got none"},
+		"an id twice":              {"version: 1\nrules:\n- {id: a, path: [/x], effect: deny}\n# allow\n- {id: a, path: [/x], effect: allow}", `r.yaml:5:8: rules[1].id: expected a name of its own, got "a", which is that of rules[0] too`},
+		"an id that is too long":   {"version: 1\nrules:\n- {id: " + strings.Repeat("x", 129) + ", path: [/x], effect: deny}", "rules[0].id: expected at most 128 characters, got 129"},
+		"an id with a newline":     {"version: 1\nrules:\n- {id: \"a\\nb\", path: [/x], effect: deny}", "rules[0].id: expected printable characters"},
+		"an id of ours":            {"version: 1\nrules:\n- {id: acphost/protected, path: [/x], effect: deny}", "rules[0].id: expected a name that does not begin with acphost/"},
+		"a rule for everything":    {"version: 1\nrules:\n- {id: a, effect: allow}", "r.yaml:3:3: rules[0]: expected at least one condition (on, path, command, redirect, agent, mode, when), got none"},
+		"not_grantable elsewhere":  {"version: 1\nrules:\n- {id: a, path: [/x], not_grantable: true, effect: allow}", "r.yaml:3:38: rules[0].not_grantable: expected only in ask rules"},
+		"a reason that is a book":  {"version: 1\nrules:\n- {id: a, path: [/x], reason: " + strings.Repeat("x", 1001) + ", effect: deny}", "rules[0].reason: expected at most 1000 characters, got 1001"},
+		"an empty kind":            {"version: 1\nrules:\n- {id: a, on: [\"\"], effect: deny}", "rules[0].on[0]: expected a kind of action"},
+		"a kind with a slip":       {"version: 1\nrules:\n- {id: a, on: [fs.raed], effect: deny}", `r.yaml:3:16: rules[0].on[0]: expected a pattern that some kind of action matches (fs.read, fs.write, fs.list), got "fs.raed"`},
+		"a kind with two stars":    {"version: 1\nrules:\n- {id: a, on: [\"**\"], effect: deny}", "rules[0].on[0]: expected single stars"},
+		"a relative glob":          {"version: 1\nrules:\n- {id: a, path: [ok/x], effect: deny}", `r.yaml:3:18: rules[0].path[0]: expected an absolute glob, or one with ${root} or ~ in front, got "ok/x"`},
+		"an empty glob":            {"version: 1\nrules:\n- {id: a, path: [\"\"], effect: deny}", "rules[0].path[0]: expected a glob, got nothing"},
+		"a glob with dots":         {"version: 1\nrules:\n- {id: a, path: [/a/../b], effect: deny}", `rules[0].path[0]: expected a glob without ".."`},
+		"a glob with a slash more": {"version: 1\nrules:\n- {id: a, path: [/a/], effect: deny}", "rules[0].path[0]: expected a glob without empty parts"},
+		"a glob that is broken":    {"version: 1\nrules:\n- {id: a, path: [\"/a/[b\"], effect: deny}", "rules[0].path[0]: expected a well-formed glob"},
+		"a glob with glued stars":  {"version: 1\nrules:\n- {id: a, path: [\"/a/b**\"], effect: deny}", "rules[0].path[0]: expected ** only as a part of its own"},
+		"a variable nobody knows":  {"version: 1\nrules:\n- {id: a, path: [\"${home}/x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
+		"a root in the middle":     {"version: 1\nrules:\n- {id: a, path: [\"/x/${root}\"], effect: deny}", "rules[0].path[0]: expected ${root} only in front"},
+		"a root with letters on":   {"version: 1\nrules:\n- {id: a, path: [\"${root}x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
+		"another person's home":    {"version: 1\nrules:\n- {id: a, path: [\"~root/x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
+		"an empty command":         {"version: 1\nrules:\n- {id: a, command: [\" \"], effect: deny}", "rules[0].command[0]: expected 1 to 256 words, got 0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,14 +50,14 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestParseReportsEveryMistake(t *testing.T) {
-	_, err := policy.Parse("r.yaml", []byte("version: 3\ndeny: [{id: a, path: [x, y]}]\nallow: [{}]"), policy.Surroundings{})
+	_, err := policy.Parse("r.yaml", []byte("version: 3\nrules: [{id: a, path: [x, y], effect: deny},\n{effect: allow}]"), policy.Surroundings{})
 	if err == nil || strings.Count(err.Error(), "\n") != 4 {
 		t.Errorf("got %v; want 5 errors", err)
 	}
 }
 
 func TestParseRefusesAHomeThatIsNotKnown(t *testing.T) {
-	_, err := policy.Parse("r.yaml", []byte("version: 1\ndeny: [{id: a, path: [~/x]}]"), policy.Surroundings{})
+	_, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, path: [~/x], effect: deny}]"), policy.Surroundings{})
 	if err == nil || !strings.Contains(err.Error(), "the home directory is not known") {
 		t.Errorf("got %v", err)
 	}
@@ -84,7 +84,7 @@ func TestLoadRefusesWhatIsNoRuleFile(t *testing.T) {
 
 func TestLoadReadsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nallow: [{id: a, on: ['fs.*']}]"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("version: 1\nrules: [{id: a, on: ['fs.*'], effect: allow}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, err := policy.Load(file, policy.Surroundings{})

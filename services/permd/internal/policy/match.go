@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -24,15 +26,113 @@ func (r *rule) allows(a *action) bool {
 		return false
 	case a.command && !a.harmlessSurroundings():
 		return false
+	case !r.matchesNames(a):
+		return false
+	case r.redirectNone && redirects(a):
+		return false
 	case r.commands != nil && !r.allowsCommand(a):
 		return false
-	case r.paths != nil && !r.allowsPaths(a):
+	case r.paths != nil && !r.paysForNothing(a) && !r.allowsPaths(a):
 		return false
 	case r.paths != nil && r.commands == nil && a.command:
 		// A command may touch other paths than those that are known, so paths alone do not make it harmless.
 		return false
 	}
-	return true
+	if r.when == nil {
+		return true
+	}
+	// A condition may look at anything, so that everything must be known; and one that does not say that it means
+	// commands does not.
+	if a.unclear || (a.command && r.commands == nil && r.on == nil) {
+		return false
+	}
+	held, err := r.when.holds(a.Action)
+	return held && err == nil
+}
+
+// paysForNothing is for a rule whose path is there for redirections, and a command that has none.
+func (r *rule) paysForNothing(a *action) bool {
+	return r.redirectAny && r.commands != nil && len(a.paths) == 0 && !redirects(a)
+}
+
+// matches reports how sure it is that the rule matches, whatever its effect.
+func (r *rule) matches(a *action) match {
+	if r.effect != "allow" {
+		return r.forbids(a)
+	}
+	if a.GetKind() != "" && r.allows(a) {
+		return yes
+	}
+	return no
+}
+
+func (r *rule) matchesNames(a *action) bool {
+	return matchesName(r.agents, a.GetAgent()) && matchesName(r.modes, a.GetMode())
+}
+
+func matchesName(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return starMatches(p, name) })
+}
+
+// starMatches matches a pattern where "*" stands for any characters.
+func starMatches(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, parts[0]) {
+		return false
+	}
+	name = name[len(parts[0]):]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(name, part)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(part):]
+	}
+	return strings.HasSuffix(name, parts[len(parts)-1])
+}
+
+// redirects reports whether a command redirects to or from a file that is more than the null device.
+func redirects(a *action) bool {
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		if slices.ContainsFunc(sub.GetRedirections(), func(r *permissionv1.Redirection) bool { return !toNowhere(r) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func toNowhere(r *permissionv1.Redirection) bool {
+	return !r.GetDynamic() && r.GetPath() == "/dev/null" && (r.GetResolvedPath() == "" || r.GetResolvedPath() == "/dev/null")
+}
+
+// whyNot says in short which condition does not hold.
+func (r *rule) whyNot(a *action) string {
+	switch {
+	case !r.matchesKind(a.GetKind()):
+		return "on is " + a.GetKind()
+	case !r.matchesNames(a):
+		return "the agent or the mode is another"
+	case r.effect == "allow" && r.commands != nil && !r.allowsCommand(a), r.effect != "allow" && r.commands != nil && r.forbidsCommand(a) != yes:
+		if r.effect == "allow" {
+			for _, risk := range a.risks {
+				if risk != "" {
+					return "command: " + risk
+				}
+			}
+		}
+		return "no command covers it for certain"
+	case r.redirectNone && redirects(a):
+		return "the command redirects to a file"
+	case r.when != nil:
+		if _, err := r.when.holds(a.Action); err != nil {
+			return fmt.Sprintf("when fails: %v", err)
+		}
+		return "path or when does not hold"
+	}
+	return "no path covers it for certain"
 }
 
 // forbids reports how sure it is that a deny or ask rule matches.
@@ -43,12 +143,27 @@ func (r *rule) forbids(a *action) match {
 		}
 		return no
 	}
+	if !r.matchesNames(a) || (r.redirectNone && redirects(a)) {
+		// A mode that is not known may be the one.
+		if a.GetMode() == "" && len(r.modes) > 0 && matchesName(r.agents, a.GetAgent()) && (!r.redirectNone || !redirects(a)) {
+			return maybe
+		}
+		return no
+	}
 	sure := yes
 	if r.commands != nil {
 		sure = min(sure, r.forbidsCommand(a))
 	}
 	if r.paths != nil && sure != no {
 		sure = min(sure, forbidsPaths(r.paths, a))
+	}
+	if r.when != nil && sure != no {
+		switch held, err := r.when.holds(a.Action); {
+		case err != nil:
+			sure = maybe
+		case !held:
+			sure = no
+		}
 	}
 	return sure
 }
@@ -161,15 +276,20 @@ func (r *rule) allowsCommand(a *action) bool {
 		return false
 	}
 	runs := false
-	for _, sub := range a.GetCommand().GetSubCommands() {
-		if !plain(sub) {
+	for i, sub := range a.GetCommand().GetSubCommands() {
+		if !plain(sub) || !a.inPlace(sub) || !r.allowsRedirections(a, sub) {
 			return false
 		}
 		argv := sub.GetArgv()
 		if len(argv) == 0 {
 			continue // only redirections, and those to nowhere
 		}
-		if !slices.ContainsFunc(r.commands, func(p prefix) bool { return p.begins(argv) }) {
+		covered := false
+		for j, p := range r.commands {
+			// What an option makes a program do beside is allowed only by a rule that names it.
+			covered = covered || (p.begins(argv) && (a.risks[i] == "" || a.risks[i] == r.risks[j]))
+		}
+		if !covered {
 			return false
 		}
 		runs = true
@@ -182,14 +302,36 @@ func plain(sub *permissionv1.SubCommand) bool {
 	if sub.GetDynamic() || len(sub.GetAssignments()) > 0 {
 		return false
 	}
-	for _, redirection := range sub.GetRedirections() {
-		if redirection.GetDynamic() || redirection.GetPath() != "/dev/null" ||
-			(redirection.GetResolvedPath() != "" && redirection.GetResolvedPath() != "/dev/null") {
+	for _, wrapper := range sub.GetWrappers() {
+		if !slices.Contains(harmlessWrappers, wrapper) {
 			return false
 		}
 	}
-	for _, wrapper := range sub.GetWrappers() {
-		if !slices.Contains(harmlessWrappers, wrapper) {
+	return true
+}
+
+// inPlace reports whether a simple command is known to run inside the roots.
+func (a *action) inPlace(sub *permissionv1.SubCommand) bool {
+	switch dir := sub.GetCwd(); {
+	case sub.GetCwdUnknown():
+		return false
+	case dir == "":
+		return true
+	default:
+		return isPath(dir) && inRoots(a.roots, path.Clean(dir))
+	}
+}
+
+// allowsRedirections reports whether the rule takes the files that a simple command redirects to: none, or those that
+// its path covers, which must be among the action's.
+func (r *rule) allowsRedirections(a *action, sub *permissionv1.SubCommand) bool {
+	for _, redirection := range sub.GetRedirections() {
+		if toNowhere(redirection) {
+			continue
+		}
+		real := redirection.GetResolvedPath()
+		if redirection.GetDynamic() || !r.redirectAny || r.paths == nil || !isPath(real) ||
+			!slices.ContainsFunc(a.paths, func(p pathAccess) bool { return p.resolved == path.Clean(real) }) {
 			return false
 		}
 	}

@@ -36,6 +36,8 @@ type Policy struct {
 	digest           string
 	deny, ask, allow []rule
 	protected        []glob
+	// unattended is what counts for "ask" when nobody is there.
+	unattended permissionv1.Verdict
 }
 
 // Surroundings are the facts about a machine that rules refer to.
@@ -86,7 +88,11 @@ func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
 	if err := doc.Decode(&rules); err != nil {
 		return nil, err
 	}
-	c := compiler{doc: doc, places: s.places(), ids: map[string]string{}}
+	env, err := newEnvironment()
+	if err != nil {
+		return nil, fmt.Errorf("prepare for conditions: %w", err)
+	}
+	c := compiler{doc: doc, file: file, data: data, env: env, places: s.places(), ids: map[string]string{}}
 	p := c.policy(&rules)
 	if err := errors.Join(c.errs...); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/acphost/acphost/sdk/handler"
 
 	"github.com/acphost/acphost/services/permd/internal/policy"
+	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
 // Configure takes acphost.permission.v1.Settings, reads the rule file that they name, and puts it in force. A file that
@@ -23,6 +24,14 @@ func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) 
 	settings := &permissionv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
 		return nil, err
+	}
+	// A layer that would not count must not look as if it did.
+	for name, value := range map[string]string{
+		"admin_policy": settings.GetAdminPolicy(), "workspace_policy": settings.GetWorkspacePolicy(), "trust": settings.GetTrust(),
+	} {
+		if value != "" {
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %s: not supported by this permd; leave it out", name)
+		}
 	}
 	next, note, err := load(settings.GetPolicy(), req.GetHost().GetProtectedPaths())
 	if err != nil {
@@ -45,7 +54,12 @@ func load(file string, protected []string) (p *policy.Policy, note string, err e
 		p, err = policy.None(around)
 		return p, "no policy is set: every question is asked", err
 	}
-	if p, err = policy.Load(file, around); err != nil {
+	if content, found := ready.Get(file); found {
+		p, err = policy.Parse(file, content, around)
+	} else {
+		p, err = policy.Load(file, around)
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	return p, fmt.Sprintf("rules in force: %d, from %s", p.Rules(), file), nil

@@ -31,7 +31,8 @@ func New(log *slog.Logger) *Server {
 	return s
 }
 
-// Register adds the service to a gRPC server.
+// Register adds the service, and that for people who write rules, to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	permissionv1.RegisterPermissionServiceServer(r, s)
+	permissionv1.RegisterPolicyServiceServer(r, tools{})
 }

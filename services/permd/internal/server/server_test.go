@@ -72,7 +72,7 @@ func TestConfigurePutsARuleFileInForce(t *testing.T) {
 		t.Errorf("before a policy is set: %v", got)
 	}
 
-	answer, err := plugin.Configure(t.Context(), configure(t, ruleFile(t, "version: 1\ndeny: [{id: no, on: [fs.read]}]")))
+	answer, err := plugin.Configure(t.Context(), configure(t, ruleFile(t, "version: 1\nrules: [{id: no, on: [fs.read], effect: deny}]")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,18 +83,18 @@ func TestConfigurePutsARuleFileInForce(t *testing.T) {
 		t.Errorf("under the policy: %v", got)
 	}
 
-	broken := configure(t, ruleFile(t, "version: 1\nallow: [{id: yes, pth: [/x]}]\nask: [{id: 1}]"))
+	broken := configure(t, ruleFile(t, "version: 1\nrules: [{id: yes, pth: [/x], effect: allow},\n{id: 1, effect: ask}]"))
 	_, err = plugin.Configure(t.Context(), broken)
 	if status.Code(err) != codes.InvalidArgument ||
-		!strings.Contains(err.Error(), `rules.yaml:2:19: allow[0].pth: expected a known field`) ||
-		!strings.Contains(err.Error(), `rules.yaml:3:12: ask[0].id: expected a string`) {
+		!strings.Contains(err.Error(), `rules.yaml:2:19: rules[0].pth: expected a known field`) ||
+		!strings.Contains(err.Error(), `rules.yaml:3:6: rules[1].id: expected a string`) {
 		t.Errorf("a broken file: got %v", err)
 	}
 	if got := decide(); got.GetRule() != "no" {
 		t.Errorf("after a broken file: %v", got)
 	}
 
-	check := configure(t, ruleFile(t, "version: 1\nallow: [{id: yes, on: [fs.read]}]"))
+	check := configure(t, ruleFile(t, "version: 1\nrules: [{id: yes, on: [fs.read], effect: allow}]"))
 	check.ValidateOnly = true
 	if _, err := plugin.Configure(t.Context(), check); err != nil {
 		t.Error(err)

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// exampleRoot is the root of the session in a rule's tests.
+const exampleRoot = "/workspace"
+
+// examples runs a rule's tests.
+func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
+	run := func(field string, list []*permissionv1.RuleTest, want bool) {
+		for i, test := range list {
+			at := fmt.Sprintf("%s.tests.%s[%d]", at, field, i)
+			a, err := c.example(test)
+			if err != nil {
+				c.fail(at, "%v", err)
+				continue
+			}
+			prepared := newAction(a)
+			got := r.matches(prepared) == yes
+			switch {
+			case got == want:
+			case want:
+				c.fail(at, "expected that rule %s matches, and it does not: %s", r.id, r.whyNot(prepared))
+			default:
+				c.fail(at, "expected that rule %s does not match, and it does", r.id)
+			}
+		}
+	}
+	run("match", tests.GetMatch(), true)
+	run("not_match", tests.GetNotMatch(), false)
+}
+
+func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, error) {
+	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != ""
+	switch {
+	case t.GetAction() != nil && short:
+		return nil, fmt.Errorf("expected action alone, got other fields beside it")
+	case t.GetAction() != nil:
+		return t.GetAction(), nil
+	case !short:
+		return nil, fmt.Errorf("expected a command, a path, a kind or an action, got none")
+	case t.GetResolvedPath() != "" && t.GetPath() == "":
+		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
+	}
+	a := &permissionv1.Action{
+		Kind: t.GetOn(), Agent: orDefault(t.GetAgent(), "agent"), Mode: t.GetMode(),
+		Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
+	}
+	if t.GetPath() != "" {
+		asked, err := c.examplePath(t.GetPath())
+		if err != nil {
+			return nil, err
+		}
+		real := path.Clean(asked)
+		if t.GetResolvedPath() != "" {
+			if real, err = c.examplePath(t.GetResolvedPath()); err != nil {
+				return nil, err
+			}
+		}
+		a.Kind = orDefault(a.Kind, "fs.read")
+		if t.GetCommand() != "" {
+			a.Kind = orDefault(t.GetOn(), "terminal.create")
+		}
+		touch(a, asked, real)
+	}
+	if t.GetCommand() != "" {
+		a.Kind = orDefault(a.Kind, "terminal.create")
+		exampleCommand(a, t.GetCommand())
+	}
+	return a, nil
+}
+
+func (c *compiler) examplePath(p string) (string, error) {
+	switch {
+	case p == "${root}" || strings.HasPrefix(p, "${root}/"):
+		return exampleRoot + p[len("${root}"):], nil
+	case (p == "~" || strings.HasPrefix(p, "~/")) && len(c.places.homes) > 0:
+		return c.places.homes[0] + p[1:], nil
+	case path.IsAbs(p):
+		return p, nil
+	}
+	return "", fmt.Errorf("expected an absolute path, or one with ${root} or ~ in front, got %q", p)
+}
+
+// exampleCommand takes a line apart as if it ran in the root, where nothing is a symbolic link.
+func exampleCommand(a *permissionv1.Action, line string) {
+	command := &permissionv1.Command{Text: line}
+	command.SubCommands, command.Unparsed = shell.Parse(line)
+	a.Command = command
+	for _, sub := range command.GetSubCommands() {
+		dir := exampleRoot
+		if sub.GetCwd() != "" {
+			if dir = sub.GetCwd(); !path.IsAbs(dir) {
+				dir = path.Join(exampleRoot, dir)
+			}
+			sub.Cwd = dir
+		}
+		for _, r := range sub.GetRedirections() {
+			file := r.GetPath()
+			if r.GetDynamic() || file == "" || file == "/dev/null" {
+				continue
+			}
+			if !path.IsAbs(file) {
+				if sub.GetCwdUnknown() {
+					a.Unparsed = "it is not known where the command redirects to"
+					continue
+				}
+				file = dir + "/" + file
+			}
+			r.ResolvedPath = path.Clean(file)
+			touch(a, file, r.ResolvedPath)
+		}
+	}
+}
+
+func touch(a *permissionv1.Action, asked, real string) {
+	_, askedIn := tailBelow(exampleRoot, path.Clean(asked))
+	_, realIn := tailBelow(exampleRoot, path.Clean(real))
+	a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: asked, ResolvedPath: real, InsideRoots: askedIn && realIn})
+}

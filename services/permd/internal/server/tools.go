@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/importer"
+	"github.com/acphost/acphost/services/permd/internal/ready"
+)
+
+// tools serves acphost.permission.v1.PolicyService. It keeps no state.
+type tools struct {
+	permissionv1.UnimplementedPolicyServiceServer
+}
+
+// Import turns another program's permissions into a rule file.
+func (tools) Import(_ context.Context, req *permissionv1.ImportRequest) (*permissionv1.ImportResponse, error) {
+	rules, dropped, format, err := importer.Import(req.GetFormat(), req.GetName(), req.GetContent())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &permissionv1.ImportResponse{Policy: rules, Dropped: dropped, Format: format}, nil
+}
+
+// ListReadyPolicies lists the rule files that permd comes with.
+func (tools) ListReadyPolicies(
+	context.Context, *permissionv1.ListReadyPoliciesRequest,
+) (*permissionv1.ListReadyPoliciesResponse, error) {
+	return &permissionv1.ListReadyPoliciesResponse{Policies: ready.List()}, nil
+}
