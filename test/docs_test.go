@@ -34,12 +34,12 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "policy.yaml"} {
+	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "corp-policy", "policy.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("version: 1\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, page := range []string{"README.md", "docs/operations.md", "docs/plugins.md"} {
+	for _, page := range []string{"README.md", "docs/operations.md", "docs/permissions.md", "docs/plugins.md"} {
 		for _, block := range documented(t, page, "yaml") {
 			if strings.Contains(block, "version: 1") { // a rule file
 				s := p.scene(t, p.config(t, "permission: {policy: "+p.file(t, "policy.yaml", block)+"}\n"))
