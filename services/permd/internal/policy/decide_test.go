@@ -171,7 +171,7 @@ func TestDecide(t *testing.T) {
 		{"a denied command of a function", about(exec, line("f() { rm -rf /; }; f")), deny, "rm"},
 		{"a denied command for xargs", about(exec, line("ls | xargs rm -rf")), deny, "rm"},
 		{"a denied command in other hands", about(exec, argv("env", "A=1", "rm", "-rf", "/")), deny, "rm"},
-		{"arguments in another order", about(exec, line("rm -r -f x")), ask, ""},
+		{"arguments in another order", about(exec, line("rm -r -f x")), deny, "rm"},
 		{"a denied command with a dynamic option", about(exec, line("rm $x /")), ask, "secrets"},
 		{"a command that is only known when it runs", about(exec, line("$x -rf /")), ask, "secrets"},
 		{"a command in braces", about(exec, line("{rm,-rf,/}")), ask, "secrets"},

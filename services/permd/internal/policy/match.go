@@ -361,6 +361,9 @@ func (r *rule) forbidsCommand(a *action) match {
 	forbids := func(argv []string, dynamic bool) {
 		for _, p := range r.commands {
 			sure = max(sure, p.forbids(argv, dynamic))
+			if sure != yes && p.spelt(argv) {
+				sure = yes
+			}
 		}
 	}
 	forbids(a.GetCommand().GetArgv(), false)
