@@ -613,7 +613,10 @@ type SubCommand struct {
 	// absolute, or relative to the command's cwd. Empty: the command's own.
 	Cwd string `protobuf:"bytes,7,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// Optional. The line changes the directory to one that is not known. Default: false.
-	CwdUnknown    bool `protobuf:"varint,8,opt,name=cwd_unknown,json=cwdUnknown,proto3" json:"cwd_unknown,omitempty"`
+	CwdUnknown bool `protobuf:"varint,8,opt,name=cwd_unknown,json=cwdUnknown,proto3" json:"cwd_unknown,omitempty"`
+	// Optional. The words of argv that name a path which leads elsewhere by symbolic links. A word that names no link is
+	// not here; nor is one whose path is only known when it runs.
+	ResolvedWords []*ResolvedWord `protobuf:"bytes,9,rep,name=resolved_words,json=resolvedWords,proto3" json:"resolved_words,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -704,6 +707,77 @@ func (x *SubCommand) GetCwdUnknown() bool {
 	return false
 }
 
+func (x *SubCommand) GetResolvedWords() []*ResolvedWord {
+	if x != nil {
+		return x.ResolvedWords
+	}
+	return nil
+}
+
+// ResolvedWord is a word of a command that names a symbolic link, or something reached by one.
+type ResolvedWord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The word's position in argv, from 0.
+	Word uint32 `protobuf:"varint,1,opt,name=word,proto3" json:"word,omitempty"`
+	// Required. Where the path that it spells really leads: absolute, without symbolic links.
+	ResolvedPath string `protobuf:"bytes,2,opt,name=resolved_path,json=resolvedPath,proto3" json:"resolved_path,omitempty"`
+	// Required. Both spellings lie inside the session's roots.
+	InsideRoots   bool `protobuf:"varint,3,opt,name=inside_roots,json=insideRoots,proto3" json:"inside_roots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvedWord) Reset() {
+	*x = ResolvedWord{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvedWord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvedWord) ProtoMessage() {}
+
+func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvedWord.ProtoReflect.Descriptor instead.
+func (*ResolvedWord) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ResolvedWord) GetWord() uint32 {
+	if x != nil {
+		return x.Word
+	}
+	return 0
+}
+
+func (x *ResolvedWord) GetResolvedPath() string {
+	if x != nil {
+		return x.ResolvedPath
+	}
+	return ""
+}
+
+func (x *ResolvedWord) GetInsideRoots() bool {
+	if x != nil {
+		return x.InsideRoots
+	}
+	return false
+}
+
 // Redirection is a file that a command reads or writes through its shell.
 type Redirection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -721,7 +795,7 @@ type Redirection struct {
 
 func (x *Redirection) Reset() {
 	*x = Redirection{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +807,7 @@ func (x *Redirection) String() string {
 func (*Redirection) ProtoMessage() {}
 
 func (x *Redirection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +820,7 @@ func (x *Redirection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirection.ProtoReflect.Descriptor instead.
 func (*Redirection) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Redirection) GetOperator() string {
@@ -796,7 +870,7 @@ type PathAccess struct {
 
 func (x *PathAccess) Reset() {
 	*x = PathAccess{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +882,7 @@ func (x *PathAccess) String() string {
 func (*PathAccess) ProtoMessage() {}
 
 func (x *PathAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +895,7 @@ func (x *PathAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAccess.ProtoReflect.Descriptor instead.
 func (*PathAccess) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PathAccess) GetPath() string {
@@ -877,7 +951,7 @@ type AnsweredRequest struct {
 
 func (x *AnsweredRequest) Reset() {
 	*x = AnsweredRequest{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +963,7 @@ func (x *AnsweredRequest) String() string {
 func (*AnsweredRequest) ProtoMessage() {}
 
 func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +976,7 @@ func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredRequest.ProtoReflect.Descriptor instead.
 func (*AnsweredRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AnsweredRequest) GetAction() *Action {
@@ -942,7 +1016,7 @@ type AnsweredResponse struct {
 
 func (x *AnsweredResponse) Reset() {
 	*x = AnsweredResponse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1028,7 @@ func (x *AnsweredResponse) String() string {
 func (*AnsweredResponse) ProtoMessage() {}
 
 func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1041,7 @@ func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredResponse.ProtoReflect.Descriptor instead.
 func (*AnsweredResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
 }
 
 var File_acphost_permission_v1_permission_proto protoreflect.FileDescriptor
@@ -1011,7 +1085,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\fsub_commands\x18\x03 \x03(\v2!.acphost.permission.v1.SubCommandR\vsubCommands\x12\x10\n" +
 	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x12\x10\n" +
 	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
-	"\bunparsed\x18\x06 \x01(\tR\bunparsed\"\x98\x02\n" +
+	"\bunparsed\x18\x06 \x01(\tR\bunparsed\"\xe4\x02\n" +
 	"\n" +
 	"SubCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12F\n" +
@@ -1022,7 +1096,12 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\rdynamic_words\x18\x06 \x03(\rR\fdynamicWords\x12\x10\n" +
 	"\x03cwd\x18\a \x01(\tR\x03cwd\x12\x1f\n" +
 	"\vcwd_unknown\x18\b \x01(\bR\n" +
-	"cwdUnknown\"|\n" +
+	"cwdUnknown\x12J\n" +
+	"\x0eresolved_words\x18\t \x03(\v2#.acphost.permission.v1.ResolvedWordR\rresolvedWords\"j\n" +
+	"\fResolvedWord\x12\x12\n" +
+	"\x04word\x18\x01 \x01(\rR\x04word\x12#\n" +
+	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12!\n" +
+	"\finside_roots\x18\x03 \x01(\bR\vinsideRoots\"|\n" +
 	"\vRedirection\x12\x1a\n" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
@@ -1072,7 +1151,7 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
@@ -1082,10 +1161,11 @@ var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(*Action)(nil),           // 5: acphost.permission.v1.Action
 	(*Command)(nil),          // 6: acphost.permission.v1.Command
 	(*SubCommand)(nil),       // 7: acphost.permission.v1.SubCommand
-	(*Redirection)(nil),      // 8: acphost.permission.v1.Redirection
-	(*PathAccess)(nil),       // 9: acphost.permission.v1.PathAccess
-	(*AnsweredRequest)(nil),  // 10: acphost.permission.v1.AnsweredRequest
-	(*AnsweredResponse)(nil), // 11: acphost.permission.v1.AnsweredResponse
+	(*ResolvedWord)(nil),     // 8: acphost.permission.v1.ResolvedWord
+	(*Redirection)(nil),      // 9: acphost.permission.v1.Redirection
+	(*PathAccess)(nil),       // 10: acphost.permission.v1.PathAccess
+	(*AnsweredRequest)(nil),  // 11: acphost.permission.v1.AnsweredRequest
+	(*AnsweredResponse)(nil), // 12: acphost.permission.v1.AnsweredResponse
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	5,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
@@ -1093,21 +1173,22 @@ var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	0,  // 2: acphost.permission.v1.DecideResponse.unattended:type_name -> acphost.permission.v1.Verdict
 	1,  // 3: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
 	6,  // 4: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	9,  // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	10, // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
 	7,  // 6: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	8,  // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	2,  // 8: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	5,  // 9: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 10: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	3,  // 11: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	10, // 12: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 13: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	11, // 14: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	8,  // 8: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
+	2,  // 9: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	5,  // 10: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	4,  // 11: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	3,  // 12: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	11, // 13: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	4,  // 14: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	12, // 15: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1121,7 +1202,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Part is one of several rule files that count together.
+type Part struct {
+	Policy *Policy
+	// Name is the file's, for people.
+	Name string
+	// Layer says whose file it is. A workspace's that nobody trusts may only tighten: its allow rules do not count.
+	Layer permissionv1.Layer
+}
+
+func (p Part) loosens() bool { return p.Layer != permissionv1.Layer_LAYER_WORKSPACE }
+
+// NoPolicy is the rule by which a call passes where nobody has chosen a policy, and no rule of a workspace matches.
+const NoPolicy = "acphost/no-policy"
+
+// Decide judges an action by the rules of all parts: of those that match, the strictest counts. Where none does, a person
+// is asked; but where there is no part that may loosen, nobody has chosen a policy, and a call that an agent makes passes.
+func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse {
+	a := newAction(of)
+	d := decideTogether(parts, a)
+	d.PolicyDigest = digestOf(parts)
+	if d.Verdict == ask {
+		d.Unattended = unattendedOf(parts)
+	}
+	return d
+}
+
+func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
+	for _, p := range parts {
+		if d := p.Policy.guard(a); d != nil {
+			return d
+		}
+	}
+	if a.GetKind() == "tool.switch_mode" {
+		// A mode changes what the agent does from here on. It is not an action that rules about actions could judge.
+		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
+	}
+	var suspected *rule
+	for _, p := range parts {
+		for i := range p.Policy.deny {
+			switch r := &p.Policy.deny[i]; r.forbids(a) {
+			case yes:
+				return &permissionv1.DecideResponse{Verdict: deny, Rule: r.id, Reason: orDefault(r.reason, "denied by rule "+r.id)}
+			case maybe:
+				if suspected == nil {
+					suspected = r
+				}
+			}
+		}
+	}
+	if suspected != nil {
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.id,
+			Reason: fmt.Sprintf("rule %s may deny this: %s", suspected.id, doubt(a))}
+	}
+	if d := asksTogether(parts, a); d != nil {
+		return d
+	}
+	chosen := false
+	for _, p := range parts {
+		if !p.loosens() || p.Policy.digest == "" {
+			continue
+		}
+		chosen = true
+		for i := range p.Policy.allow {
+			if r := &p.Policy.allow[i]; a.GetKind() != "" && r.allows(a) {
+				return &permissionv1.DecideResponse{Verdict: allow, Rule: r.id, Reason: orDefault(r.reason, "allowed by rule "+r.id)}
+			}
+		}
+	}
+	switch {
+	case chosen:
+		return &permissionv1.DecideResponse{Verdict: ask, Reason: "no rule matches", Grantable: isClear(a)}
+	case a.GetDoor() == permissionv1.Door_DOOR_CALL:
+		return &permissionv1.DecideResponse{Verdict: allow, Rule: NoPolicy, Reason: "no policy is set"}
+	}
+	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
+}
+
+// asksTogether is the verdict of the ask rules; nil if none matches. Of several, one that no remembered answer satisfies
+// counts.
+func asksTogether(parts []Part, a *action) *permissionv1.DecideResponse {
+	var found *permissionv1.DecideResponse
+	for _, p := range parts {
+		if d := p.Policy.asks(a); d != nil && (found == nil || found.GetGrantable() && !d.GetGrantable()) {
+			found = d
+		}
+	}
+	return found
+}
+
+// digestOf is the digest of the one rule file, or of the digests of all.
+func digestOf(parts []Part) string {
+	sum, n, last := sha256.New(), 0, ""
+	for _, p := range parts {
+		if p.Policy.digest == "" {
+			continue
+		}
+		n, last = n+1, p.Policy.digest
+		_, _ = fmt.Fprintf(sum, "%s %t\n", p.Policy.digest, p.loosens())
+	}
+	if n <= 1 {
+		return last
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// unattendedOf is what counts when nobody answers: allow if every file that says anything says so.
+func unattendedOf(parts []Part) permissionv1.Verdict {
+	verdict := permissionv1.Verdict_VERDICT_UNSPECIFIED
+	for _, p := range parts {
+		if p.Policy.digest == "" || !p.loosens() && p.Policy.unattended != deny {
+			continue
+		}
+		if p.Policy.unattended != allow {
+			return deny
+		}
+		verdict = allow
+	}
+	return verdict
+}
+
+// Stricter returns the stricter of two decisions, the first of two that are alike.
+func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
+	switch {
+	case a == nil:
+		return b
+	case b == nil || rank(a) >= rank(b):
+		return a
+	}
+	return b
+}
+
+// rank orders decisions by strictness; of two that ask, one that a remembered answer does not satisfy is stricter.
+func rank(d *permissionv1.DecideResponse) int {
+	switch {
+	case d.GetVerdict() == allow:
+		return 0
+	case d.GetVerdict() == ask && d.GetGrantable():
+		return 1
+	case d.GetVerdict() == ask:
+		return 2
+	}
+	return 3
+}
