@@ -151,3 +151,6 @@ func rank(d *permissionv1.DecideResponse) int {
 	}
 	return 3
 }
+
+// Digest is the rule file's, "sha256:" and lower-case hexadecimal; empty for the policy of no file.
+func (p *Policy) Digest() string { return p.digest }

@@ -6,9 +6,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Decide judges one action by the policy in force.
+// Decide judges one action by the rule files in force.
 func (s *Server) Decide(ctx context.Context, req *permissionv1.DecideRequest) (*permissionv1.DecideResponse, error) {
-	decision := s.policy.Load().Decide(req.GetAction())
+	decision := s.files.Load().Decide(req.GetAction())
 	// What the action is about stays out of the log: paths and commands may hold secrets.
 	s.log.DebugContext(ctx, "decided", "kind", req.GetAction().GetKind(), "verdict", decision.GetVerdict().String(),
 		"rule", decision.GetRule())

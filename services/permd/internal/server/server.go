@@ -10,6 +10,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 
+	"github.com/acphost/acphost/services/permd/internal/layers"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
@@ -20,16 +21,24 @@ const ServiceName = "acphost.permission.v1.PermissionService"
 type Server struct {
 	permissionv1.UnimplementedPermissionServiceServer
 
-	policy atomic.Pointer[policy.Policy]
-	log    *slog.Logger
+	files atomic.Pointer[layers.Files]
+	log   *slog.Logger
 }
 
-// New makes a server without a policy: until Configure gives it one, a person is asked about everything.
+// New makes a server without a policy: until Configure gives it one, a person is asked about everything that an agent
+// asks, and calls pass.
 func New(log *slog.Logger) *Server {
 	s := &Server{log: log}
-	s.policy.Store(&policy.Policy{})
+	files, err := layers.Load(&permissionv1.Settings{}, policy.Surroundings{}, log)
+	if err != nil { // without settings there is nothing that could fail
+		panic(err)
+	}
+	s.files.Store(files)
 	return s
 }
+
+// partsFor are the rule files in force for an action.
+func (s *Server) partsFor(a *permissionv1.Action) []policy.Part { return s.files.Load().Parts(a) }
 
 // Register adds the service, and that for people who write rules, to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {

@@ -1,0 +1,211 @@
+// Package layers is which rule files count: the administrator's, the user's, and those that workspaces bring along. It
+// reads them, notices when they change, and decides by all of them together.
+//
+// A change counts at once where it tightens and waits for a person where it loosens. That is had without comparing
+// rules: until the files are loaded anew, what was in force counts beside what came later, and the stricter verdict wins.
+// A file that cannot be used changes nothing; it is reported once.
+//
+// The package knows files and policies; it knows nothing of how decisions are transported.
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+	"github.com/acphost/acphost/services/permd/internal/ready"
+)
+
+// Rules of this package's own.
+const (
+	// RuleUnreadable asks about everything in a workspace whose rule file cannot be used.
+	RuleUnreadable = "acphost/workspace-policy-unreadable"
+	// RuleReload asks about everything once a file has changed too often to keep all that it said.
+	RuleReload = "acphost/reload-needed"
+)
+
+// maxWorkspaces bounds the workspaces whose rule files are known; of more, the one longest known is forgotten.
+const maxWorkspaces = 1024
+
+// Files are the rule files in force. Safe for concurrent use.
+type Files struct {
+	around    policy.Surroundings
+	log       *slog.Logger
+	workspace string            // the relative name of workspaces' rule files; empty: none count
+	trusted   map[string]string // real path to SHA-256
+
+	mu         sync.Mutex // guards what follows, and every source
+	fixed      []*source  // the administrator's and the user's
+	workspaces map[string]*source
+	order      []string // of workspaces, oldest first
+}
+
+// Load reads the files that settings name. A file that is there and cannot be used is an error, with every mistake in it.
+func Load(settings *permissionv1.Settings, around policy.Surroundings, log *slog.Logger) (*Files, error) {
+	f := &Files{around: around, log: log, workspace: settings.GetWorkspacePolicy(), workspaces: map[string]*source{}}
+	if f.workspace != "" && !filepath.IsLocal(f.workspace) {
+		return nil, fmt.Errorf("workspace_policy: expected a relative path that stays below, got %q", f.workspace)
+	}
+	var errs []error
+	if path := settings.GetAdminPolicy(); path != "" {
+		s := &source{path: path, name: path, layer: permissionv1.Layer_LAYER_ADMIN, optional: true}
+		errs = append(errs, f.first("admin_policy", s))
+	}
+	if name := settings.GetPolicy(); name != "" {
+		s := &source{path: name, name: name, layer: permissionv1.Layer_LAYER_USER}
+		if content, found := ready.Get(name); found {
+			p, err := policy.Parse("policy "+name, content, around)
+			if err != nil {
+				return nil, fmt.Errorf("policy: %w", err)
+			}
+			s.path, s.versions = "", []*policy.Policy{p}
+			f.fixed = append(f.fixed, s)
+		} else {
+			errs = append(errs, f.first("policy", s))
+		}
+	}
+	var err error
+	if f.trusted, err = readTrust(settings.GetTrust()); err != nil {
+		errs = append(errs, fmt.Errorf("trust: %w", err))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// first reads a file for the first time.
+func (f *Files) first(field string, s *source) error {
+	if !filepath.IsAbs(s.path) {
+		return fmt.Errorf("%s: %q is neither an absolute path nor the name of a ready policy", field, s.path)
+	}
+	if err := s.load(f.around, f.log); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	f.fixed = append(f.fixed, s)
+	return nil
+}
+
+// Notes say what is in force, a line each.
+func (f *Files) Notes() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var notes []string
+	for _, s := range f.fixed {
+		if p := s.versions[0]; p != nil {
+			notes = append(notes, fmt.Sprintf("rules in force: %d, from %s", p.Rules(), s.name))
+		}
+	}
+	if len(notes) == 0 {
+		notes = append(notes, "no policy is set: every question is asked, calls pass")
+	}
+	if f.workspace != "" {
+		notes = append(notes, fmt.Sprintf("a workspace's own %s may tighten; trusted: %d", f.workspace, len(f.trusted)))
+	}
+	return notes
+}
+
+// Decide judges an action by all files that count for it.
+func (f *Files) Decide(a *permissionv1.Action) *permissionv1.DecideResponse {
+	sets, doubt := f.sets(a)
+	var strictest *permissionv1.DecideResponse
+	for _, parts := range sets {
+		strictest = policy.Stricter(strictest, policy.Decide(parts, a))
+	}
+	return policy.Stricter(strictest, doubt)
+}
+
+// Parts are the files in force for an action, without what changed since they were loaded.
+func (f *Files) Parts(a *permissionv1.Action) []policy.Part {
+	sets, _ := f.sets(a)
+	return sets[0]
+}
+
+// sets returns what to decide by: the files in force, and for each later version of one the same with it in place. doubt
+// is the verdict that stands for what cannot be known; nil if there is none.
+func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permissionv1.DecideResponse) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sources := f.fixed
+	for _, s := range f.fixed {
+		s.refresh(f.around, f.log)
+	}
+	if f.workspace != "" {
+		sources = append(sources[:len(sources):len(sources)], f.workspacesOf(a)...)
+	}
+	base := make([]policy.Part, 0, len(sources)+1)
+	at := make([]int, len(sources)) // where each stands in base; -1: nowhere
+	for i, s := range sources {
+		at[i] = -1
+		if s.unreadable && len(s.versions) == 0 {
+			doubt = policy.Stricter(doubt, asks(RuleUnreadable, fmt.Sprintf("the workspace's rule file %s cannot be used; what it would say is not known", s.name)))
+		}
+		if s.overflow {
+			doubt = policy.Stricter(doubt, asks(RuleReload, fmt.Sprintf("%s has changed too often to keep count: have it loaded again", s.name)))
+		}
+		if len(s.versions) > 0 && s.versions[0] != nil {
+			at[i] = len(base)
+			base = append(base, s.part(0))
+		}
+	}
+	if len(base) == 0 {
+		none, err := policy.None(f.around)
+		if err != nil {
+			return [][]policy.Part{nil}, asks(RuleUnreadable, err.Error())
+		}
+		base = append(base, policy.Part{Policy: none, Layer: permissionv1.Layer_LAYER_USER})
+	}
+	sets = append(sets, base)
+	for i, s := range sources {
+		for v := 1; v < len(s.versions); v++ {
+			changed := append([]policy.Part(nil), base...)
+			if at[i] >= 0 {
+				changed[at[i]] = s.part(v)
+			} else {
+				changed = append(changed, s.part(v))
+			}
+			sets = append(sets, changed)
+		}
+	}
+	return sets, doubt
+}
+
+// workspacesOf returns the rule files of the workspaces that an action is in, as they are now.
+func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
+	var found []*source
+	for i, root := range a.GetRoots() {
+		if real := a.GetResolvedRoots(); i < len(real) && real[i] != "" {
+			root = real[i]
+		}
+		if !filepath.IsAbs(root) {
+			continue
+		}
+		path := filepath.Join(root, f.workspace)
+		s := f.workspaces[path]
+		if s == nil {
+			s = &source{path: path, name: path, layer: permissionv1.Layer_LAYER_WORKSPACE, optional: true, guest: true, trusted: f.trusted}
+			f.remember(path, s)
+		}
+		s.refresh(f.around, f.log)
+		found = append(found, s)
+	}
+	return found
+}
+
+func (f *Files) remember(path string, s *source) {
+	if len(f.order) >= maxWorkspaces {
+		delete(f.workspaces, f.order[0])
+		f.order = f.order[1:]
+	}
+	f.workspaces[path] = s
+	f.order = append(f.order, path)
+}
+
+func asks(rule, reason string) *permissionv1.DecideResponse {
+	return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: rule, Reason: reason}
+}

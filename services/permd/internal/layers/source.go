@@ -1,0 +1,202 @@
+package layers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+const (
+	// maxFile bounds a rule file, in bytes.
+	maxFile = 1 << 20
+	// maxVersions bounds the versions of one file that count at once.
+	maxVersions = 16
+)
+
+// source is one rule file and what it has said since it was loaded. It is guarded by the mu of Files.
+type source struct {
+	path  string // absolute; empty: it is none that can change
+	name  string // for people
+	layer permissionv1.Layer
+	// optional: it need not be there.
+	optional bool
+	// guest: it was not named by whoever configured this; it is opened with care, and may only tighten unless trusted.
+	guest   bool
+	trusted map[string]string
+
+	seen       state
+	looked     bool
+	versions   []*policy.Policy // the one in force, nil for none, and those that came later
+	layers     []permissionv1.Layer
+	unreadable bool
+	overflow   bool
+	reported   string // the last problem that was reported
+}
+
+// state is what tells that a file has changed.
+type state struct {
+	there       bool
+	size        int64
+	modified    int64
+	inode, ctim uint64
+}
+
+func (s *source) part(version int) policy.Part {
+	p := policy.Part{Policy: s.versions[version], Name: s.name, Layer: s.layer}
+	if version < len(s.layers) {
+		p.Layer = s.layers[version]
+	}
+	return p
+}
+
+// load reads the file for the first time.
+func (s *source) load(around policy.Surroundings, log *slog.Logger) error {
+	s.seen, s.looked = look(s.path), true
+	if !s.seen.there && s.optional {
+		s.versions, s.layers = []*policy.Policy{nil}, []permissionv1.Layer{s.layer}
+		return nil
+	}
+	p, layer, err := s.read(around)
+	if err != nil {
+		return err
+	}
+	s.versions, s.layers = []*policy.Policy{p}, []permissionv1.Layer{layer}
+	return nil
+}
+
+// refresh notices a change of the file. What can be used of it counts from now on, beside what it said before.
+func (s *source) refresh(around policy.Surroundings, log *slog.Logger) {
+	if s.path == "" {
+		return
+	}
+	now := look(s.path)
+	if s.looked && now == s.seen {
+		return
+	}
+	first := !s.looked
+	s.seen, s.looked = now, true
+	if !now.there {
+		if !first && len(s.versions) > 0 && s.versions[0] != nil {
+			s.report(log, "a rule file is gone; what it said counts until the policy is loaded again", nil)
+		}
+		s.unreadable = false
+		return
+	}
+	p, layer, err := s.read(around)
+	if err != nil {
+		s.unreadable = true
+		s.report(log, "a rule file cannot be used; what counted before still counts", err)
+		return
+	}
+	s.unreadable, s.reported = false, ""
+	for i, v := range s.versions {
+		if v != nil && v.Digest() == p.Digest() && s.layers[i] == layer {
+			return
+		}
+	}
+	switch {
+	case len(s.versions) >= maxVersions:
+		s.overflow = true
+		s.report(log, "a rule file has changed too often: everything is asked until the policy is loaded again", nil)
+		return
+	case len(s.versions) > 0:
+		log.Warn("a rule file has changed: where it is stricter it counts now, where it is looser after a reload", "file", s.name)
+	case s.guest:
+		log.Info("a workspace brings rules of its own", "file", s.name, "rules", p.Rules(),
+			"trusted", layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
+	}
+	s.versions, s.layers = append(s.versions, p), append(s.layers, layer)
+}
+
+// report logs a problem once.
+func (s *source) report(log *slog.Logger, what string, err error) {
+	text := what
+	if err != nil {
+		text += err.Error()
+	}
+	if s.reported == text {
+		return
+	}
+	s.reported = text
+	attrs := []any{"file", s.name}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
+	log.Warn(what, attrs...)
+}
+
+// read reads and compiles the file.
+func (s *source) read(around policy.Surroundings) (*policy.Policy, permissionv1.Layer, error) {
+	data, err := readFile(s.path, s.guest)
+	if err != nil {
+		return nil, s.layer, err
+	}
+	p, err := policy.Parse(s.name, data, around)
+	if err != nil {
+		return nil, s.layer, err
+	}
+	layer := s.layer
+	if s.guest {
+		sum := sha256.Sum256(data)
+		if real, err := filepath.EvalSymlinks(s.path); err == nil && s.trusted[real] == hex.EncodeToString(sum[:]) {
+			layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
+		}
+	}
+	return p, layer, nil
+}
+
+// look returns the state of a file. One that cannot be looked at is there, so that it is tried and the reason told.
+func look(path string) state {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return state{}
+	case err != nil:
+		return state{there: true}
+	}
+	st := state{there: true, size: info.Size(), modified: info.ModTime().UnixNano()}
+	st.inode, st.ctim = identity(info)
+	return st
+}
+
+// readFile reads a rule file: a regular one of bounded size that others cannot write. A guest's is not followed to
+// another place, and opening it never blocks.
+func readFile(path string, guest bool) ([]byte, error) {
+	flags := os.O_RDONLY | syscall.O_NONBLOCK
+	if guest {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read the rule file: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the rule file: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("read the rule file: %s is not a regular file", path)
+	case !guest && info.Mode().Perm()&0o002 != 0:
+		return nil, fmt.Errorf("read the rule file: anybody may write %s: take that right away (chmod o-w)", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the rule file: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("read the rule file: %s is over %d bytes", path, maxFile)
+	}
+	return data, nil
+}
