@@ -86,6 +86,7 @@ type Gate struct {
 	mu       sync.Mutex // guards what follows; not held while anybody is asked or written to
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
+	ruled    map[string]bool    // roots that have had a rule file of their own
 }
 
 // New returns a Gate.
@@ -98,6 +99,7 @@ func New(o Options) *Gate {
 		protected: newProtected(o.Protected),
 		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}, Unasked: map[string]uint64{}},
 		ledgers:   map[string]*ledger{},
+		ruled:     map[string]bool{},
 	}
 	g.enforced.Store(o.Enforced)
 	return g
@@ -171,9 +173,30 @@ func (d *Decision) Denial() string {
 	return fmt.Sprintf("%s (rule %s)", strings.TrimSuffix(d.Reason, "."), d.Rule)
 }
 
-// Active tells whether a policy counts for what happens in sessions with the given roots, so that door two decides.
+// Active tells whether a policy counts for what happens in sessions with the given roots, so that door two decides. A
+// root that has had a rule file keeps being ruled: an agent that removes the file gains nothing.
 func (g *Gate) Active(roots []string) bool {
-	return len(g.opts.Chain) > 0 && (g.enforced.Load() || workspaceHas(roots, g.opts.WorkspacePolicy))
+	return len(g.opts.Chain) > 0 && (g.enforced.Load() || g.isRuled(roots))
+}
+
+func (g *Gate) isRuled(roots []string) bool {
+	if g.opts.WorkspacePolicy == "" {
+		return false
+	}
+	ruled := false
+	for _, root := range roots {
+		g.mu.Lock()
+		known := g.ruled[root]
+		g.mu.Unlock()
+		if !known && workspaceHas(root, g.opts.WorkspacePolicy) {
+			known = true
+			g.mu.Lock()
+			g.ruled[root] = true
+			g.mu.Unlock()
+		}
+		ruled = ruled || known
+	}
+	return ruled
 }
 
 // Decides tells whether door two decides about a method, in a session with the given roots.
@@ -202,8 +225,8 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		g.remembered(r, d)
 	}
 	d.latency = g.opts.Now().Sub(started)
-	g.opts.Logger.Debug("decided", "door", doorName(r.Action), "session", r.Action.GetSessionId(), "action", r.Action.GetKind(),
-		"verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason, "by", d.By, "duration_us", d.latency.Microseconds())
+	g.opts.Logger.Debug("decided", "door", doorName(r.Action), "method", r.Action.GetMethod(),
+		"session", r.Action.GetSessionId(), "action", r.Action.GetKind(), "verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason, "by", d.By, "duration_us", d.latency.Microseconds())
 	return d, nil
 }
 

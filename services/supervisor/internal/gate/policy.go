@@ -8,6 +8,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -41,7 +42,7 @@ type said struct {
 // ask asks every policy at once. The strictest counts; one that cannot answer fails all.
 func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 	if len(g.opts.Chain) == 1 {
-		return g.opts.Chain[0].ask(ctx, a)
+		return g.opts.Chain[0].ask(ctx, g, a)
 	}
 	type answer struct {
 		said
@@ -53,7 +54,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 	for i, p := range g.opts.Chain {
 		answers[i] = make(chan answer, 1)
 		go func() {
-			s, err := p.ask(ctx, a)
+			s, err := p.ask(ctx, g, a)
 			answers[i] <- answer{s, err}
 		}()
 	}
@@ -100,7 +101,7 @@ func strictness(v permissionv1.Verdict) int {
 	return 2
 }
 
-func (p Policy) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
+func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (said, error) {
 	conn, err := p.Conn()
 	if err != nil {
 		return said{}, err
@@ -113,7 +114,8 @@ func (p Policy) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 	defer cancel()
 	res, err := permissionv1.NewPermissionServiceClient(conn).Decide(ctx, &permissionv1.DecideRequest{Action: a})
 	if err != nil {
-		return said{}, fmt.Errorf("handler %s: %s", p.Name, status.Convert(err).Message())
+		g.opts.Logger.Debug("the policy did not decide", "handler", p.Name, "error", err)
+		return said{}, fmt.Errorf("handler %s %s", p.Name, whyUndecided(err, timeout))
 	}
 	out := said{
 		verdict:    res.GetVerdict(),
@@ -133,6 +135,18 @@ func (p Policy) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 		out.reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", res.GetVerdict())
 	}
 	return out, nil
+}
+
+// whyUndecided says why a policy did not decide. What gRPC says of sockets and their files is none of the agent's business.
+func whyUndecided(err error, timeout time.Duration) string {
+	switch st := status.Convert(err); st.Code() {
+	case codes.Unavailable:
+		return "cannot be reached"
+	case codes.DeadlineExceeded:
+		return fmt.Sprintf("did not answer within %v", timeout)
+	default:
+		return "failed: " + bounded(st.Message(), maxReason)
+	}
 }
 
 // Answered tells the policies how a question ended that they wanted asked. It fails silently: a policy need not listen.

@@ -30,17 +30,10 @@ func ProtectedBelow(roots []string, path string) bool {
 	return false
 }
 
-// workspaceHas tells whether a file stands below one of the roots.
-func workspaceHas(roots []string, name string) bool {
-	if name == "" {
-		return false
-	}
-	for _, root := range roots {
-		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
-			return true
-		}
-	}
-	return false
+// workspaceHas tells whether a file stands below a root.
+func workspaceHas(root, name string) bool {
+	_, err := os.Lstat(filepath.Join(root, name))
+	return err == nil
 }
 
 // Protected tells whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
@@ -51,7 +44,8 @@ func (g *Gate) Protected(path string) bool { return g.protected.holds(path) }
 func (g *Gate) ProtectedName(path string) bool { return g.protected.covers(filepath.Clean(path)) }
 
 // ProtectedCommand returns the protected path that a command names, in its arguments, its redirections or its working
-// directory, which is the first root where it names none; "" if it names none. A command can hide what it touches, so this is a fence, not a wall.
+// directory, which is the first root where it names none; "" if it names none. roots are the session's, in each of their
+// spellings. A command can hide what it touches, so this is a fence, not a wall.
 func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string {
 	if c == nil {
 		return ""
@@ -60,7 +54,7 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 	if cwd == "" && len(roots) > 0 {
 		cwd = roots[0]
 	}
-	if g.Protected(cwd) || ProtectedBelow(roots, cwd) {
+	if g.own(roots, cwd) {
 		return cwd
 	}
 	for _, sub := range c.GetSubCommands() {
@@ -90,7 +84,7 @@ func (g *Gate) protectedWord(word, cwd string, roots []string) string {
 			if !filepath.IsAbs(p) {
 				p = filepath.Join(cwd, p)
 			}
-			if g.Protected(p) || ProtectedBelow(roots, p) {
+			if g.own(roots, p) {
 				return p
 			}
 		}
@@ -100,6 +94,19 @@ func (g *Gate) protectedWord(word, cwd string, roots []string) string {
 		}
 		w = after
 	}
+}
+
+// own tells whether a path is acphost's own, wherever that is: as written, or where it leads.
+func (g *Gate) own(roots []string, path string) bool {
+	if path == "" {
+		return false
+	}
+	path = filepath.Clean(path)
+	if g.protected.covers(path) || ProtectedBelow(roots, path) {
+		return true
+	}
+	real := paths.Real(path)
+	return real != path && (g.protected.covers(real) || ProtectedBelow(roots, real))
 }
 
 type protectedPaths []string

@@ -30,6 +30,9 @@ type Outcome struct {
 	// Asked is how long people took.
 	Asked time.Duration
 
+	// Doubtful: it is not certain that a person answered what was decided about. It counts this once and for nothing else.
+	Doubtful bool
+
 	reported string // what was done without a decision came to this
 }
 
@@ -52,7 +55,7 @@ func (g *Gate) Settle(d *Decision, o Outcome) error {
 		}
 	}
 	allowed := o.Allowed && err == nil
-	if !o.Cancelled {
+	if !o.Cancelled && !(o.Doubtful && allowed) {
 		g.enter(d, allowed, person)
 	}
 	g.count(d, o, allowed)
@@ -61,7 +64,7 @@ func (g *Gate) Settle(d *Decision, o Outcome) error {
 
 // remember makes grants of what a person said about all times.
 func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
-	if g.opts.Grants == nil || !d.Grantable || d.Verdict != Ask || (o.Option != AllowAlways && o.Option != RejectAlways) {
+	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || d.Verdict != Ask || (o.Option != AllowAlways && o.Option != RejectAlways) {
 		return nil
 	}
 	grants := d.Always.Grants
@@ -181,11 +184,22 @@ func (g *Gate) Observe(a *permissionv1.Action) error {
 	return fmt.Errorf("denied by rule %s: %s", RuleProtected, protectedReason(p))
 }
 
-// Seen counts a call of a kind, whatever is decided about it.
+// Bounds on the kinds that are counted: an agent may call what it likes.
+const (
+	maxKinds    = 256
+	maxKindName = 128
+	otherKinds  = "other"
+)
+
+// Seen counts a call of a kind, whatever is decided about it. Kinds beyond what is kept count together.
 func (g *Gate) Seen(kind string) {
+	kind = bounded(kind, maxKindName)
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, known := g.counters.Observed[kind]; !known && len(g.counters.Observed) >= maxKinds {
+		kind = otherKinds
+	}
 	g.counters.Observed[kind]++
-	g.mu.Unlock()
 }
 
 // Waiting counts questions that wait for a person: 1 as one begins, -1 as it ends.

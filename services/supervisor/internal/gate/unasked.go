@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -50,6 +51,9 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 // lookBack tells whether something was decided about all that a tool call did, whether any of it was refused, and whether
 // its end is seen for the first time. The answers given for the tool call end with it.
 func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) {
+	if r.Scope == "" {
+		return true, false, false // its session is over: nothing is kept of it
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)
@@ -63,8 +67,10 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 			continue
 		}
 		e.over = true
-		known = true
-		refused = refused || !e.allowed
+		if elsewhere(e.action, r.Action) {
+			continue // it asked about one thing and did another
+		}
+		known, refused = true, !e.allowed // it may ask again, and the last answer counts
 	}
 	if !completed {
 		return known, refused, first
@@ -96,6 +102,35 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 		refused = false
 	}
 	return all, refused, first
+}
+
+// elsewhere tells whether what was done is surely not what was asked about: another command, or a file that the question
+// did not name. A question that does not say what it is about names nothing to differ from.
+func elsewhere(asked, done *permissionv1.Action) bool {
+	a, d := asked.GetCommand(), done.GetCommand()
+	switch {
+	case a == nil && len(asked.GetPaths()) == 0:
+		return false
+	case a == nil || d == nil:
+		if (a == nil) != (d == nil) {
+			return true
+		}
+	case a.GetText() != d.GetText() || !slices.Equal(a.GetArgv(), d.GetArgv()):
+		return true
+	default:
+		return false // its paths follow from the command
+	}
+	named := map[string]bool{}
+	for _, p := range asked.GetPaths() {
+		named[placeOf(p)] = true
+		named[p.GetPath()] = true // where a link led before it was replaced by a file is not held against anybody
+	}
+	for _, p := range done.GetPaths() {
+		if p.GetAccess() != permissionv1.Access_ACCESS_READ && !named[placeOf(p)] && !named[p.GetPath()] {
+			return true
+		}
+	}
+	return false
 }
 
 func placeOf(p *permissionv1.PathAccess) string {

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"slices"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -47,7 +48,8 @@ func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action) gate.Re
 
 // protectCommand marks an action whose command names acphost's own files.
 func (l *Link) protectCommand(a *permissionv1.Action) {
-	if p := l.opts.Gate.ProtectedCommand(a.GetCommand(), a.GetRoots()); p != "" {
+	roots := slices.Concat(a.GetRoots(), a.GetResolvedRoots())
+	if p := l.opts.Gate.ProtectedCommand(a.GetCommand(), roots); p != "" {
 		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: p, Access: permissionv1.Access_ACCESS_WRITE, Protected: true})
 	}
 }
