@@ -18,7 +18,7 @@ func TestTheDemoHappens(t *testing.T) {
 		t.Fatalf("acphost demo: %v\n%s", err, out)
 	}
 	expectContains(t, "the story", string(out), "fsd", "termd", "permd", "fs/read_text_file", "session/request_permission",
-		"fs/write_text_file", "terminal/create", "escapes workspace", "none of")
+		"fs/write_text_file", "terminal/create", "stay-inside", "none of")
 	if strings.Contains(string(out), "\x1b") {
 		t.Error("the story has colours though it goes to no terminal")
 	}

@@ -85,7 +85,10 @@ func TestAPersonCanLookIntoARunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.file(t, "a", "text")
-	s := p.scene(t, p.policy(t, rules, "handlers: {echo: {command: ["+program("echo")+"]}}"))
+	more := `  - {id: reading, effect: allow, on: [fs.read], path: ["/**"]}
+  - {id: waiting, effect: allow, command: [sleep]}
+`
+	s := p.scene(t, p.policy(t, rules+more, "handlers: {echo: {command: ["+program("echo")+"]}}"))
 	s.agent.Request("fs/read_text_file", params("path", p.path("a")), nil)
 	s.agent.Send("fs/read_text_file", params("path", "/etc/hosts")).Refused(-32602)
 	if got := chosen(t, s.ask(edit(p.path("a")), options)); got != "yes" {

@@ -29,6 +29,15 @@ rules:
     on: [tool.edit, fs.read, fs.write]
     path: ["${root}/**"]
     reason: edits inside the workspace are fine
+  - id: looking
+    effect: allow
+    command: [grep]
+    reason: looking does no harm
+  - id: stay-inside
+    effect: deny
+    on: ["fs.*"]
+    when: action.paths.exists(p, !p.inside_roots)
+    reason: the agent stays in its workspace
 `
 )
 

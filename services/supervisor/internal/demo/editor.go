@@ -69,6 +69,9 @@ type event struct {
 // permissionMethod is how an agent asks; the supervisor tells what was decided, not who was called.
 const permissionMethod = "session/request_permission"
 
+// decided: the supervisor's own line about a decision, not permd's.
+func (e event) decided() bool { return e.Msg == "decided" && e.Door != "" }
+
 func (e event) took() time.Duration { return time.Duration(e.Micros) * time.Microsecond }
 
 func startEditor(ctx context.Context, dir string, argv ...string) (*editor, error) {
@@ -136,8 +139,9 @@ func (e *editor) overhear(errs io.Reader) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var ev event
-		if json.Unmarshal(lines.Bytes(), &ev) == nil && (ev.Msg == "routed" || ev.Msg == "decided" && ev.Door == "request") {
-			if ev.Msg == "decided" {
+		// A call that was denied went no further; one that was allowed is told of when it was answered.
+		if json.Unmarshal(lines.Bytes(), &ev) == nil && (ev.Msg == "routed" || ev.decided() && (ev.Door == "request" || ev.Verdict == "deny")) {
+			if ev.Door == "request" {
 				ev.Method = permissionMethod
 			}
 			select {

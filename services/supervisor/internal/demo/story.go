@@ -35,6 +35,8 @@ func (s *story) ready(d time.Duration) {
 	s.print("  %s  fsd, termd and permd are ready, each a process of its own (%s)\n", s.paint(green, "acphost"), short(d))
 }
 
+func (s *story) notice(text string) { s.print("    %s\n", s.paint(bold, "! "+text)) }
+
 func (s *story) prompt(text string) { s.print("\n  %s      %s\n", s.paint(bold, "you"), text) }
 
 func (s *story) say(text string) { s.print("\n  %s    %s\n", s.paint(cyan, "agent"), text) }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// invalidParams is the code of JSON-RPC with which a path outside of the roots is refused.
-const invalidParams = -32602
+// internalError is the code of JSON-RPC with which a denied call is refused.
+const internalError = -32603
 
 // turn is one prompt and all that it causes.
 type turn struct {
@@ -25,7 +25,7 @@ func (t *turn) play(ctx context.Context) error {
 	started := time.Now()
 	if err := t.editor.call(ctx, "initialize", map[string]any{
 		"protocolVersion":    1,
-		"clientCapabilities": map[string]any{"_meta": map[string]any{"terminal_output": true}},
+		"clientCapabilities": map[string]any{"_meta": map[string]any{"terminal_output": true}, "session": map[string]any{"notices": map[string]any{}}},
 	}, nil); err != nil {
 		return err
 	}
@@ -84,6 +84,8 @@ func (t *turn) update(ctx context.Context, u update, done map[string]bool) error
 	switch u.Kind {
 	case "agent_message_chunk":
 		t.story.say(textOf(u.Content))
+	case "notice":
+		t.story.notice(u.Title)
 	case "tool_call":
 		if t.terminal == "" {
 			t.terminal = terminalOf(u.Content)
@@ -134,10 +136,10 @@ func (t *turn) finished(ctx context.Context, u update) error {
 		return expect(strings.TrimSpace(u.Output.Output), "3:We will receive the parts on Monday.")
 	case "pry":
 		return t.request(ctx, "fs/read_text_file", "../private/diary.md", func(e event) (string, error) {
-			if e.Error == "" || u.Output.Code != invalidParams {
-				return "", fmt.Errorf("reading a file outside of the workspace was not refused with %d: %s %s", invalidParams, u.Status, textOf(u.Content))
+			if e.Verdict != "deny" || u.Output.Code != internalError {
+				return "", fmt.Errorf("reading a file outside of the workspace was not denied with %d: %s %s", internalError, u.Status, textOf(u.Content))
 			}
-			return "refused: " + strings.ReplaceAll(textOf(u.Content), t.workspace.top+"/", "…/"), expect(u.Status, "failed")
+			return fmt.Sprintf("denied, by rule %s: %s", e.Rule, e.Reason), expect(u.Status, "failed")
 		})
 	}
 	return nil
@@ -161,7 +163,7 @@ func (t *turn) request(ctx context.Context, method, about string, answer func(ev
 // daemon names the daemon behind a handler.
 func daemon(method string, e event) string {
 	switch {
-	case method == permissionMethod:
+	case method == permissionMethod, e.decided():
 		return "permd"
 	case e.Handler == "fs":
 		return "fsd"
