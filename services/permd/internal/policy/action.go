@@ -97,12 +97,16 @@ func (p *action) prepareCommand() {
 		p.opaque = p.opaque || sub.GetDynamic()
 		for _, redirection := range sub.GetRedirections() {
 			p.opaque = p.opaque || redirection.GetDynamic()
-			p.addWord(redirection.GetPath())
-			p.addWord(redirection.GetResolvedPath())
+			p.vague = p.vague || redirection.GetDynamic()
+			p.addWord(sub, redirection.GetPath())
+			p.addWord(sub, redirection.GetResolvedPath())
+		}
+		for _, word := range sub.GetResolvedWords() {
+			p.addWord(sub, word.GetResolvedPath())
 		}
 		for i, word := range sub.GetArgv() {
 			if i > 0 || strings.Contains(word, "/") {
-				p.addArgument(word)
+				p.addArgument(sub, word)
 			}
 		}
 	}
@@ -111,22 +115,22 @@ func (p *action) prepareCommand() {
 
 // addArgument adds every path that a word may be taken for: the word, what follows "=", "@" or a scheme in it, and the
 // value of a short option that is attached to it.
-func (p *action) addArgument(word string) {
-	p.addWord(word)
+func (p *action) addArgument(sub *permissionv1.SubCommand, word string) {
+	p.addWord(sub, word)
 	if _, value, ok := strings.Cut(word, "="); ok {
-		p.addWord(strings.TrimPrefix(value, "@"))
+		p.addWord(sub, strings.TrimPrefix(value, "@"))
 	}
 	switch {
 	case strings.HasPrefix(word, "@"):
-		p.addWord(word[1:])
+		p.addWord(sub, word[1:])
 	case strings.HasPrefix(word, "file://"):
-		p.addWord(strings.TrimPrefix(word, "file://"))
+		p.addWord(sub, strings.TrimPrefix(word, "file://"))
 	case len(word) > 2 && word[0] == '-' && word[1] != '-':
-		p.addWord(strings.TrimPrefix(word[2:], "@"))
+		p.addWord(sub, strings.TrimPrefix(word[2:], "@"))
 	}
 }
 
-func (p *action) addWord(word string) {
+func (p *action) addWord(sub *permissionv1.SubCommand, word string) {
 	switch {
 	case word == "" || len(word) > 4096 || strings.Contains(word, "\x00"):
 		return
@@ -135,10 +139,7 @@ func (p *action) addWord(word string) {
 		return
 	}
 	if !path.IsAbs(word) {
-		base := p.GetCommand().GetCwd()
-		if base == "" && len(p.roots) > 0 {
-			base = p.roots[0]
-		}
+		base := p.directory(sub)
 		if !path.IsAbs(base) {
 			return
 		}
@@ -147,12 +148,27 @@ func (p *action) addWord(word string) {
 	p.words = append(p.words, fold(path.Clean(word)))
 }
 
+// directory is where a simple command runs, as far as it is known.
+func (p *action) directory(sub *permissionv1.SubCommand) string {
+	if path.IsAbs(sub.GetCwd()) {
+		return sub.GetCwd()
+	}
+	base := p.GetCommand().GetCwd()
+	if base == "" && len(p.roots) > 0 {
+		base = p.roots[0]
+	}
+	if sub.GetCwd() != "" && base != "" {
+		return base + "/" + sub.GetCwd()
+	}
+	return base
+}
+
 // harmlessSurroundings reports whether the environment and the directory that a command is given are such that an allow
 // rule may go by the command alone.
 func (p *action) harmlessSurroundings() bool {
 	command := p.GetCommand()
 	for _, entry := range command.GetEnv() {
-		if !harmlessVariable(entry) {
+		if !shell.HarmlessVariable(entry) {
 			return false
 		}
 	}

@@ -16,7 +16,10 @@ import (
 
 // rule is a compiled rule. A condition that is nil was not given.
 type rule struct {
-	id       string
+	id string
+	// index is the rule's place among those of the file, line where it begins, from 1.
+	index    int
+	line     uint32
 	reason   string
 	on       []kindGlob
 	paths    []glob
@@ -62,6 +65,11 @@ func (c *compiler) fail(field, format string, args ...any) {
 	c.errs = append(c.errs, c.doc.Errorf(field, format, args...))
 }
 
+func (c *compiler) line(field string) uint32 {
+	line, _ := c.doc.Position(field)
+	return uint32(line) //nolint:gosec // a file has fewer lines than that
+}
+
 func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 	if v := rules.GetVersion(); v != 1 {
 		c.fail("version", "expected 1, got %d", v)
@@ -78,6 +86,7 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 		at := fmt.Sprintf("rules[%d]", i)
 		errs := len(c.errs)
 		compiled := c.rule(at, r)
+		compiled.index, compiled.line = i, c.line(at)
 		if len(c.errs) == errs {
 			c.examples(at, &compiled, r.GetTests())
 		}
@@ -157,7 +166,7 @@ func (c *compiler) when(at, source string) *condition {
 	for _, e := range errs {
 		line, column := c.doc.Position(at)
 		line, column = placeIn(c.data, line, column, e.offset)
-		c.errs = append(c.errs, fmt.Errorf("%s:%d:%d: %s: %s", c.file, line, column, at, e.message))
+		c.errs = append(c.errs, &yamlproto.Error{File: c.file, Line: line, Column: column, Field: at, Message: e.message})
 	}
 	return when
 }

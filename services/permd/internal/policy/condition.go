@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode"
 
 	"cel.dev/cel-go/cel"
+	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/ext"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -16,7 +18,14 @@ import (
 const maxCost = 1_000_000
 
 // condition is a compiled "when". Safe for concurrent use.
-type condition struct{ program cel.Program }
+type condition struct {
+	program cel.Program
+	// ofCommand, ofPaths: the condition looks at the action's command, its paths.
+	ofCommand, ofPaths bool
+}
+
+// environment is made once: it is costly, and does not change.
+var environment = sync.OnceValues(newEnvironment)
 
 // newEnvironment knows the action and nothing else: no clock, no chance, nothing outside.
 func newEnvironment() (*cel.Env, error) {
@@ -50,7 +59,42 @@ func newCondition(env *cel.Env, source string) (*condition, []conditionError) {
 	if err != nil {
 		return nil, []conditionError{{-1, err.Error()}}
 	}
-	return &condition{program: program}, nil
+	c := &condition{program: program}
+	c.looksAt(celast.NavigateAST(ast.NativeRep()))
+	return c, nil
+}
+
+// looksAt finds out what the condition looks at. One that hands the action on as a whole may look at everything.
+func (c *condition) looksAt(e celast.NavigableExpr) {
+	switch {
+	case e.Kind() == celast.SelectKind && isAction(e.AsSelect().Operand()):
+		c.ofCommand = c.ofCommand || e.AsSelect().FieldName() == "command"
+		c.ofPaths = c.ofPaths || e.AsSelect().FieldName() == "paths"
+		return
+	case isAction(e):
+		c.ofCommand, c.ofPaths = true, true
+	}
+	for _, child := range e.Children() {
+		c.looksAt(child)
+	}
+}
+
+func isAction(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == "action" }
+
+// forbids reports how sure it is that the condition of a deny or ask rule holds. One that fails may hold; so may one that
+// is false of a command or of paths that are not known in full, since of the whole it might be true. A condition that
+// looks at neither is told by what is known. An error comes with maybe.
+func (c *condition) forbids(a *action) (match, error) {
+	held, err := c.holds(a.Action)
+	switch {
+	case err != nil:
+		return maybe, err
+	case held:
+		return yes, nil
+	case c.ofCommand && a.unclear, c.ofPaths && (a.vague || a.unclear):
+		return maybe, nil
+	}
+	return no, nil
 }
 
 // holds evaluates the condition.

@@ -23,13 +23,14 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 				continue
 			}
 			prepared := newAction(a)
-			got := r.matches(prepared) == yes
+			matched, why := r.explain(prepared)
+			got := matched == yes
 			switch {
 			case got == want:
 			case want:
-				c.fail(at, "expected that rule %s matches, and it does not: %s", r.id, r.whyNot(prepared))
+				c.fail(at, "expected that rule %s matches, and it does not: %s", r.id, why)
 			default:
-				c.fail(at, "expected that rule %s does not match, and it does", r.id)
+				c.fail(at, "expected that rule %s does not match, and it does: %s", r.id, why)
 			}
 		}
 	}

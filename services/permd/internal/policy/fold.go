@@ -29,7 +29,7 @@ func fold(s string) string {
 	}
 	s = strings.Map(func(r rune) rune {
 		switch {
-		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+		case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
 			return -1
 		}
 		return r

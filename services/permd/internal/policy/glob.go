@@ -12,6 +12,8 @@ import (
 // glob is a compiled path glob. A path matches a glob if it matches one of its patterns: they are the same glob, spelled
 // for the several names that its directory has.
 type glob struct {
+	// source is the glob as it stands in the file.
+	source string
 	// rooted: the patterns are relative to a root of the session.
 	rooted bool
 	// exact are for allow rules.
@@ -43,7 +45,7 @@ type pattern struct {
 
 // newGlob compiles a glob: absolute, or with ${root}, ~ or ** in front.
 func newGlob(source string, at places) (glob, error) {
-	g := glob{}
+	g := glob{source: source}
 	texts := []string{source}
 	switch {
 	case source == "":

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -108,33 +107,6 @@ func toNowhere(r *permissionv1.Redirection) bool {
 	return !r.GetDynamic() && r.GetPath() == "/dev/null" && (r.GetResolvedPath() == "" || r.GetResolvedPath() == "/dev/null")
 }
 
-// whyNot says in short which condition does not hold.
-func (r *rule) whyNot(a *action) string {
-	switch {
-	case !r.matchesKind(a.GetKind()):
-		return "on is " + a.GetKind()
-	case !r.matchesNames(a):
-		return "the agent or the mode is another"
-	case r.effect == "allow" && r.commands != nil && !r.allowsCommand(a), r.effect != "allow" && r.commands != nil && r.forbidsCommand(a) != yes:
-		if r.effect == "allow" {
-			for _, risk := range a.risks {
-				if risk != "" {
-					return "command: " + risk
-				}
-			}
-		}
-		return "no command covers it for certain"
-	case r.redirectNone && redirects(a):
-		return "the command redirects to a file"
-	case r.when != nil:
-		if _, err := r.when.holds(a.Action); err != nil {
-			return fmt.Sprintf("when fails: %v", err)
-		}
-		return "path or when does not hold"
-	}
-	return "no path covers it for certain"
-}
-
 // forbids reports how sure it is that a deny or ask rule matches.
 func (r *rule) forbids(a *action) match {
 	if !r.matchesKind(a.GetKind()) {
@@ -143,14 +115,16 @@ func (r *rule) forbids(a *action) match {
 		}
 		return no
 	}
-	if !r.matchesNames(a) || (r.redirectNone && redirects(a)) {
-		// A mode that is not known may be the one.
-		if a.GetMode() == "" && len(r.modes) > 0 && matchesName(r.agents, a.GetAgent()) && (!r.redirectNone || !redirects(a)) {
-			return maybe
-		}
+	if !matchesName(r.agents, a.GetAgent()) || (r.redirectNone && redirects(a)) {
 		return no
 	}
 	sure := yes
+	if !matchesName(r.modes, a.GetMode()) {
+		if a.GetMode() != "" {
+			return no
+		}
+		sure = maybe // a mode that is not known may be the one
+	}
 	if r.commands != nil {
 		sure = min(sure, r.forbidsCommand(a))
 	}
@@ -158,12 +132,8 @@ func (r *rule) forbids(a *action) match {
 		sure = min(sure, forbidsPaths(r.paths, a))
 	}
 	if r.when != nil && sure != no {
-		switch held, err := r.when.holds(a.Action); {
-		case err != nil:
-			sure = maybe
-		case !held:
-			sure = no
-		}
+		held, _ := r.when.forbids(a)
+		sure = min(sure, held)
 	}
 	return sure
 }
@@ -268,9 +238,6 @@ func spells(globs []glob, a *action) bool {
 	})
 }
 
-// prefix is the beginning of an argv, "*" standing for any one token.
-type prefix []string
-
 func (r *rule) allowsCommand(a *action) bool {
 	if !a.certain {
 		return false
@@ -285,9 +252,8 @@ func (r *rule) allowsCommand(a *action) bool {
 			continue // only redirections, and those to nowhere
 		}
 		covered := false
-		for j, p := range r.commands {
-			// What an option makes a program do beside is allowed only by a rule that names it.
-			covered = covered || (p.begins(argv) && (a.risks[i] == "" || a.risks[i] == r.risks[j]))
+		for j := range r.commands {
+			covered = covered || r.covers(a, i, j)
 		}
 		if !covered {
 			return false
@@ -295,6 +261,18 @@ func (r *rule) allowsCommand(a *action) bool {
 		runs = true
 	}
 	return runs
+}
+
+// covers reports whether the rule's command j takes simple command i of the action.
+func (r *rule) covers(a *action, i, j int) bool {
+	// What an option makes a program do beside is allowed only by a rule that names it.
+	return r.commands[j].begins(a.GetCommand().GetSubCommands()[i].GetArgv()) && (a.risks[i] == "" || a.risks[i] == r.risks[j])
+}
+
+// harmlessWrappers run the command that they are given under no other rights, environment or directory.
+var harmlessWrappers = []string{
+	"sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/sh -c", "/usr/bin/bash -c",
+	"time", "timeout", "nice", "command", "eval", "exec", "stdbuf", "env",
 }
 
 // plain reports whether a simple command is what its argv says and nothing more.
@@ -355,67 +333,32 @@ func (r *rule) forbidsCommand(a *action) match {
 	if a.unclear {
 		sure = maybe
 	}
-	if !a.command {
-		return sure
-	}
-	forbids := func(argv []string, dynamic bool) {
+	r.eachSpelling(a, func(w words, _ string) bool {
 		for _, p := range r.commands {
-			sure = max(sure, p.forbids(argv, dynamic))
-			if sure != yes && p.spelt(argv) {
-				sure = yes
-			}
+			sure = max(sure, p.judge(w))
 		}
-	}
-	forbids(a.GetCommand().GetArgv(), false)
-	for _, sub := range a.GetCommand().GetSubCommands() {
-		forbids(sub.GetArgv(), sub.GetDynamic())
-		// A rule may also name what a command is wrapped in: "sudo", "sh -c", "env rm".
-		wrappers := sub.GetWrappers()
-		for i := range wrappers {
-			words := strings.Fields(strings.Join(wrappers[i:], " "))
-			forbids(append(words, sub.GetArgv()...), sub.GetDynamic())
-		}
-		if sure == yes {
-			break
-		}
-	}
+		return sure != yes
+	})
 	return sure
 }
 
-// forbids reports how sure it is that argv begins with p. The program is compared without its folder where p names none,
-// and without regard to case, which some file systems ignore.
-func (p prefix) forbids(argv []string, dynamic bool) match {
-	for i, token := range p {
-		if i == len(argv) {
-			if dynamic {
-				return maybe
+// eachSpelling calls f with everything that a deny or ask rule's commands are held against, until f returns false. under
+// are the wrappers that w begins with.
+func (r *rule) eachSpelling(a *action, f func(w words, under string) bool) {
+	if !a.command || !f(words{argv: a.GetCommand().GetArgv()}, "") {
+		return
+	}
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		if !f(wordsOf(nil, sub), "") {
+			return
+		}
+		// A rule may also name what a command is wrapped in: "sudo", "sh -c", "env rm".
+		wrappers := sub.GetWrappers()
+		for i := range wrappers {
+			under := strings.Join(wrappers[i:], " ")
+			if !f(wordsOf(strings.Fields(under), sub), under) {
+				return
 			}
-			return no
-		}
-		word := argv[i]
-		if dynamic && mayExpand(word) {
-			return maybe // from here on every word may be any, and any number
-		}
-		switch {
-		case token == "*", token == word:
-		case i == 0 && sameProgram(token, word):
-		case dynamic && !slices.ContainsFunc(argv, mayExpand):
-			return maybe // something is dynamic and nobody says what
-		default:
-			return no
 		}
 	}
-	return yes
-}
-
-func sameProgram(token, word string) bool {
-	if !strings.Contains(token, "/") {
-		word = word[strings.LastIndexByte(word, '/')+1:]
-	}
-	return fold(token) == fold(word)
-}
-
-// mayExpand reports whether a word of a dynamic command may be the dynamic one.
-func mayExpand(word string) bool {
-	return word != "[" && word != "[[" && strings.ContainsAny(word, "$`*?[{~(")
 }

@@ -88,7 +88,7 @@ func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
 	if err := doc.Decode(&rules); err != nil {
 		return nil, err
 	}
-	env, err := newEnvironment()
+	env, err := environment()
 	if err != nil {
 		return nil, fmt.Errorf("prepare for conditions: %w", err)
 	}
