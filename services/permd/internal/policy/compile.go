@@ -59,6 +59,7 @@ type compiler struct {
 	places places
 	ids    map[string]string // id to the field of the rule that has it
 	errs   []error
+	tests  uint32 // that ran
 }
 
 func (c *compiler) fail(field, format string, args ...any) {

@@ -19,6 +19,7 @@ const maxCost = 1_000_000
 
 // condition is a compiled "when". Safe for concurrent use.
 type condition struct {
+	source  string
 	program cel.Program
 	// ofCommand, ofPaths: the condition looks at the action's command, its paths.
 	ofCommand, ofPaths bool
@@ -59,7 +60,7 @@ func newCondition(env *cel.Env, source string) (*condition, []conditionError) {
 	if err != nil {
 		return nil, []conditionError{{-1, err.Error()}}
 	}
-	c := &condition{program: program}
+	c := &condition{source: source, program: program}
 	c.looksAt(celast.NavigateAST(ast.NativeRep()))
 	return c, nil
 }

@@ -22,6 +22,7 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 				c.fail(at, "%v", err)
 				continue
 			}
+			c.tests++
 			prepared := newAction(a)
 			matched, why := r.explain(prepared)
 			got := matched == yes

@@ -218,7 +218,7 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 		case !r.allowsRedirections(a, sub):
 			return r.whyNotTo(a, sub)
 		}
-		if len(argv) == 0 || slices.ContainsFunc(r.indices(), func(j int) bool { return r.covers(a, i, j) }) {
+		if len(argv) == 0 || slices.ContainsFunc(indicesOf(r.commands), func(j int) bool { return r.covers(a, i, j) }) {
 			continue
 		}
 		if slices.ContainsFunc(r.commands, func(p prefix) bool { return p.begins(argv) }) {
@@ -246,14 +246,6 @@ func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
 		}
 	}
 	return "the command redirects to a file"
-}
-
-func (r *rule) indices() []int {
-	all := make([]int, len(r.commands))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // aboutAllowedPaths mirrors allowsPaths and what goes with it.

@@ -78,31 +78,52 @@ func Load(path string, s Surroundings) (*Policy, error) {
 	return Parse(path, data, s)
 }
 
-// Parse is Load for a file that has been read. file is only named in errors.
+// Parse is Load for a file that has been read, of at most 1 MiB. file is only named in errors.
 func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
-	doc, err := yamlproto.Parse(file, data)
+	l, err := load(file, data, s)
 	if err != nil {
 		return nil, err
 	}
-	var rules permissionv1.Policy
-	if err := doc.Decode(&rules); err != nil {
-		return nil, err
+	return l.policy, nil
+}
+
+// loaded is what became of a rule file.
+type loaded struct {
+	doc    *yamlproto.Document
+	rules  *permissionv1.Policy // as decoded
+	policy *Policy
+	tests  uint32 // that ran
+}
+
+// load reads a rule file that may have mistakes. What it found is never nil.
+func load(file string, data []byte, s Surroundings) (*loaded, error) {
+	l := &loaded{rules: &permissionv1.Policy{}}
+	if len(data) > maxFile {
+		return l, &yamlproto.Error{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("expected at most %d bytes, got %d", maxFile, len(data))}
+	}
+	var err error
+	if l.doc, err = yamlproto.Parse(file, data); err != nil {
+		return l, err
+	}
+	if err := l.doc.Decode(l.rules); err != nil {
+		return l, err
 	}
 	env, err := environment()
 	if err != nil {
-		return nil, fmt.Errorf("prepare for conditions: %w", err)
+		return l, fmt.Errorf("prepare for conditions: %w", err)
 	}
-	c := compiler{doc: doc, file: file, data: data, env: env, places: s.places(), ids: map[string]string{}}
-	p := c.policy(&rules)
+	c := compiler{doc: l.doc, file: file, data: data, env: env, places: s.places(), ids: map[string]string{}}
+	l.policy = c.policy(l.rules)
+	l.tests = c.tests
 	if err := errors.Join(c.errs...); err != nil {
-		return nil, err
+		return l, err
 	}
-	if p.protected, err = protectedGlobs(s); err != nil {
-		return nil, err
+	if l.policy.protected, err = protectedGlobs(s); err != nil {
+		return l, err
 	}
 	sum := sha256.Sum256(data)
-	p.digest = "sha256:" + hex.EncodeToString(sum[:])
-	return p, nil
+	l.policy.digest = "sha256:" + hex.EncodeToString(sum[:])
+	return l, nil
 }
 
 // None is the policy of no rule file: a person is asked about everything, and what is protected is denied.

@@ -9,12 +9,24 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 
 	"github.com/acphost/acphost/services/permd/internal/importer"
+	"github.com/acphost/acphost/services/permd/internal/policy"
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
-// tools serves acphost.permission.v1.PolicyService. It keeps no state.
+// ToolsName is the full name of the gRPC service for people who write rules.
+const ToolsName = "acphost.permission.v1.PolicyService"
+
+// tools serves acphost.permission.v1.PolicyService. It decides about no agent's action.
 type tools struct {
 	permissionv1.UnimplementedPolicyServiceServer
+
+	// inEffect are the rule files that a Decide would go by.
+	inEffect func(*permissionv1.Action) []policy.Part
+	parsed   *parsed
+}
+
+func newTools(inEffect func(*permissionv1.Action) []policy.Part) tools {
+	return tools{inEffect: inEffect, parsed: newParsed()}
 }
 
 // Import turns another program's permissions into a rule file.

@@ -1,0 +1,65 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+// Check loads a rule file that has been read, as Parse does, and reports every mistake in it; of a file that loads, what
+// most likely does not do what was meant.
+func Check(file string, data []byte, s Surroundings) *permissionv1.CheckResponse {
+	l, err := load(file, data, s)
+	checked := &permissionv1.CheckResponse{Rules: uint32(len(l.rules.GetRules())), Tests: l.tests} //nolint:gosec // bounded by the file
+	if err != nil {
+		checked.Findings = mistakes(l.rules, err)
+	} else {
+		checked.Findings = l.warnings()
+		checked.PolicyDigest = l.policy.digest
+	}
+	slices.SortStableFunc(checked.Findings, func(a, b *permissionv1.Finding) int {
+		return cmp.Or(cmp.Compare(a.GetLine(), b.GetLine()), cmp.Compare(a.GetColumn(), b.GetColumn()))
+	})
+	return checked
+}
+
+// mistakes turns the errors of a file that does not load into findings.
+func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*permissionv1.Finding
+		for _, one := range several.Unwrap() {
+			all = append(all, mistakes(rules, one)...)
+		}
+		return all
+	}
+	found := &permissionv1.Finding{Severity: permissionv1.Severity_SEVERITY_ERROR, Message: err.Error()}
+	var at *yamlproto.Error
+	if errors.As(err, &at) {
+		found.Line, found.Column = uint32(max(at.Line, 0)), uint32(max(at.Column, 0)) //nolint:gosec // bounded by the file
+		found.Message = at.Message
+		if at.Field != "" {
+			found.Message = at.Field + ": " + at.Message
+		}
+		found.Rule = ruleAt(rules, at.Field)
+	}
+	return []*permissionv1.Finding{found}
+}
+
+// ruleAt is the id of the rule that a field, "rules[3].path[0]", belongs to; empty if there is none.
+func ruleAt(rules *permissionv1.Policy, field string) string {
+	rest, ok := strings.CutPrefix(field, "rules[")
+	if !ok {
+		return ""
+	}
+	index, _, _ := strings.Cut(rest, "]")
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 || i >= len(rules.GetRules()) {
+		return ""
+	}
+	return rules.GetRules()[i].GetId()
+}

@@ -1,0 +1,194 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// warnings are about rules that load and most likely do not do what was meant.
+func (l *loaded) warnings() []*permissionv1.Finding {
+	var found []*permissionv1.Finding
+	warn := func(field, rule, format string, args ...any) {
+		line, column := l.doc.Position(field)
+		found = append(found, &permissionv1.Finding{Severity: permissionv1.Severity_SEVERITY_WARNING,
+			Line: uint32(line), Column: uint32(column), Rule: rule, Message: fmt.Sprintf(format, args...)}) //nolint:gosec // bounded by the file
+	}
+	if l.policy.unattended == allow {
+		warn("unattended", "", "unattended: allow lets through whatever would be asked while nobody is there; say deny, and allow by rules what may go by itself")
+	}
+	rules := l.policy.inOrder()
+	for i, r := range rules {
+		at := fmt.Sprintf("rules[%d]", i)
+		for _, odd := range r.oddities() {
+			field := at
+			if odd.field != "" {
+				field += "." + odd.field
+			}
+			warn(field, r.id, "%s", odd.message)
+		}
+		if by := eclipsedBy(rules, r); by != nil {
+			verb := "always wins"
+			if by.effect == r.effect {
+				verb = "already does the same"
+			}
+			warn(at, r.id, "this rule makes no difference: rule %s (%s, line %d) matches whatever it matches, and %s", by.id, by.effect, by.line, verb)
+		}
+	}
+	return found
+}
+
+// oddity is what is odd about a rule by itself.
+type oddity struct{ field, message string }
+
+func (r *rule) oddities() []oddity {
+	var all []oddity
+	if r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand) {
+		all = append(all, oddity{"command", "this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on"})
+	}
+	if r.on != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g != "tool.switch_mode" }) {
+		all = append(all, oddity{"on", "this rule never counts: a change of mode is always for a person to decide"})
+	}
+	if r.effect != "allow" {
+		if r.redirectAny {
+			all = append(all, oddity{"redirect", "redirect: any changes nothing here: a deny or ask rule matches with redirections and without them; take it away"})
+		}
+		return all
+	}
+	switch {
+	case r.redirectAny && r.paths == nil && r.commands != nil:
+		all = append(all, oddity{"redirect", "redirect: any changes nothing without path: only files that path covers may be redirected to; add path"})
+	case r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone):
+		all = append(all, oddity{"path", "this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command"})
+	}
+	if r.commands == nil && r.paths == nil && r.when == nil && (r.on == nil || slices.ContainsFunc(r.on, runsAny)) {
+		all = append(all, oddity{"", "this rule allows every command, with options that run or write something else included: name commands"})
+	}
+	return all
+}
+
+// mayRunCommand reports whether actions of the kinds may carry a command. Kinds of extensions may.
+func mayRunCommand(g kindGlob) bool {
+	space, _, _ := strings.Cut(string(g), ".")
+	return runsAny(g) || g.matches("tool.other") || g.matches("unknown") || (space != "fs" && space != "terminal" && space != "tool" && g != "elicitation")
+}
+
+// mayRunNone reports whether actions of the kinds may come without a command.
+func mayRunNone(g kindGlob) bool { return g != "terminal.create" && g != "tool.execute" }
+
+// runsAny reports whether the kinds hold one that runs commands.
+func runsAny(g kindGlob) bool { return g.matches("terminal.create") || g.matches("tool.execute") }
+
+// eclipsedBy returns a rule that matches whatever r matches and is as strict or stricter, so that r makes no difference;
+// nil if none is known. Of two rules that are alike the later one is eclipsed.
+func eclipsedBy(rules []*rule, r *rule) *rule {
+	for _, by := range rules {
+		if by == r || by.strictness() < r.strictness() || !by.coversAll(r) {
+			continue
+		}
+		if by.strictness() == r.strictness() && by.index > r.index && r.coversAll(by) {
+			continue
+		}
+		return by
+	}
+	return nil
+}
+
+func (r *rule) strictness() int {
+	switch {
+	case r.effect == "deny":
+		return 3
+	case r.effect == "ask" && !r.grantable:
+		return 2
+	case r.effect == "ask":
+		return 1
+	}
+	return 0
+}
+
+// coversAll reports whether the rule certainly matches every action that another does. False: it is not known.
+func (r *rule) coversAll(other *rule) bool {
+	sameWhen := r.when == nil || (other.when != nil && r.when.source == other.when.source)
+	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) &&
+		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.pathsCover(other)
+}
+
+func namesCover(names, others []string) bool {
+	if len(names) == 0 || slices.Contains(names, "*") {
+		return true
+	}
+	return len(others) > 0 && !slices.ContainsFunc(others, func(other string) bool {
+		return !slices.Contains(names, other) && (strings.Contains(other, "*") || !matchesName(names, other))
+	})
+}
+
+func (r *rule) kindsCover(other *rule) bool {
+	if r.on == nil {
+		return true
+	}
+	// A star in the other's pattern is only matched by a star in this rule's, which stands for as much.
+	return other.on != nil && !slices.ContainsFunc(other.on, func(g kindGlob) bool {
+		return !slices.ContainsFunc(r.on, func(mine kindGlob) bool { return mine.matches(string(g)) })
+	})
+}
+
+func (r *rule) redirectionsCover(other *rule) bool {
+	withoutAny := other.redirectNone || (other.effect == "allow" && other.commands != nil && !other.redirectAny)
+	if r.effect == "allow" {
+		return r.redirectAny || !other.redirectAny && (!r.redirectNone || withoutAny)
+	}
+	return !r.redirectNone || withoutAny
+}
+
+func (r *rule) commandsCover(other *rule) bool {
+	if r.commands == nil {
+		// An allow rule by path alone does not take commands.
+		return r.effect != "allow" || r.paths == nil || other.commands == nil
+	}
+	for j, theirs := range other.commands {
+		if !slices.ContainsFunc(indicesOf(r.commands), func(i int) bool {
+			return r.commands[i].begins(theirs) && (r.effect != "allow" || r.risks[i] == other.risks[j])
+		}) {
+			return false
+		}
+	}
+	return other.commands != nil
+}
+
+func (r *rule) pathsCover(other *rule) bool {
+	if r.paths == nil {
+		return true
+	}
+	if other.paths == nil || (other.redirectAny && other.commands != nil && r.effect != "allow") {
+		return false // it may match without any path
+	}
+	return !slices.ContainsFunc(other.paths, func(theirs glob) bool {
+		return !slices.ContainsFunc(r.paths, func(mine glob) bool { return mine.coversAll(&theirs) })
+	})
+}
+
+// coversAll reports whether the glob certainly matches all that another does.
+func (g *glob) coversAll(other *glob) bool {
+	if g.source == other.source {
+		return true
+	}
+	if g.rooted != other.rooted || len(g.exact) != 1 || len(other.exact) != 1 {
+		return false
+	}
+	mine, theirs := g.exact[0], other.exact[0]
+	if theirs.literal {
+		return mine.matches(theirs.text)
+	}
+	dir, all := strings.CutSuffix(mine.text, "**")
+	return all && !strings.ContainsAny(dir, globMeta) && strings.HasPrefix(theirs.text, dir)
+}
+
+func indicesOf[T any](list []T) []int {
+	all := make([]int, len(list))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// maxParsed bounds the rule files that are kept from one Explain to the next.
+const maxParsed = 64
+
+// Explain decides one action by the rule files of the request, or else by those in effect, and tells how. A file that
+// does not load is INVALID_ARGUMENT, with every mistake in it.
+func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
+	if len(req.GetFiles()) == 0 {
+		if t.inEffect == nil {
+			return nil, status.Error(codes.FailedPrecondition, "no rule files are in effect here: name some")
+		}
+		return policy.Explain(t.inEffect(req.GetAction()), req.GetAction()), nil
+	}
+	parts := make([]policy.Part, len(req.GetFiles()))
+	for i, file := range req.GetFiles() {
+		p, err := t.parsed.policy(file)
+		if err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
+		parts[i] = policy.Part{Policy: p, Name: file.GetName(), Layer: file.GetLayer()}
+	}
+	return policy.Explain(parts, req.GetAction()), nil
+}
+
+// parsed keeps rule files that load, since whoever goes through a record sends the same ones with every action. Safe for
+// concurrent use; nil keeps none.
+type parsed struct {
+	mu    sync.Mutex // guards what follows
+	files map[[sha256.Size]byte]*policy.Policy
+	order [][sha256.Size]byte // the one used longest ago first
+}
+
+func newParsed() *parsed { return &parsed{files: map[[sha256.Size]byte]*policy.Policy{}} }
+
+// policy parses a file, unless one of the same content is known.
+func (p *parsed) policy(file *permissionv1.PolicyFile) (*policy.Policy, error) {
+	sum := sha256.Sum256(file.GetContent())
+	if known := p.get(sum); known != nil {
+		return known, nil
+	}
+	loaded, err := policy.Parse(file.GetName(), file.GetContent(), surroundings(nil))
+	if err == nil {
+		p.put(sum, loaded)
+	}
+	return loaded, err
+}
+
+func (p *parsed) get(sum [sha256.Size]byte) *policy.Policy {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.files[sum]
+	if known != nil {
+		i := slices.Index(p.order, sum)
+		p.order = append(slices.Delete(p.order, i, i+1), sum)
+	}
+	return known
+}
+
+func (p *parsed) put(sum [sha256.Size]byte, loaded *policy.Policy) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.files[sum] != nil {
+		return
+	}
+	if len(p.order) == maxParsed {
+		delete(p.files, p.order[0])
+		p.order = slices.Delete(p.order, 0, 1)
+	}
+	p.files[sum] = loaded
+	p.order = append(p.order, sum)
+}
