@@ -1,7 +1,9 @@
 package intent
 
 import (
+	"path"
 	"strings"
+	"unicode/utf8"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/sdk/shell"
@@ -32,16 +34,18 @@ func (s Scene) command(a *permissionv1.Action, w said, p *paths) {
 	}
 	a.Command = c
 	if len(w.cwd) > 0 {
-		s.directory(a, c, w.cwd[0])
+		s.directory(a, c, w.cwd[0], p)
 	}
 	if w.elsewhere {
 		p.unplaced(c)
 	}
 	p.redirections(c)
+	p.words(c)
 }
 
-// directory sets where a command runs.
-func (s Scene) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string) {
+// directory sets where a command runs: as the agent spells it where that is the place that it reads, else where it really
+// leads.
+func (s Scene) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string, p *paths) {
 	dir, why := local(cwd)
 	if why != "" {
 		unparsed(a, "the working directory: "+why)
@@ -53,4 +57,10 @@ func (s Scene) directory(a *permissionv1.Action, c *permissionv1.Command, cwd st
 		unparsed(a, "the working directory is relative, and the session has none")
 	}
 	c.Cwd = abs
+	if !ok || strings.ContainsRune(abs, 0) || !utf8.ValidString(abs) {
+		return
+	}
+	if at := p.folder(abs); at.Resolved != "" && !p.sameBelow(path.Clean(abs), at.Resolved) {
+		c.Cwd = at.Resolved
+	}
 }

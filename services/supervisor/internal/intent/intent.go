@@ -17,6 +17,7 @@ import (
 // Bounds on what goes into an Action; more is cut, and the Action says that it is unparsed.
 const (
 	maxPaths    = 1000
+	maxRoots    = 64       // roots of which it is asked where they lead, where the scene does not say
 	maxRawInput = 1 << 20  // bytes of raw input, and of a command
 	maxTitle    = 16 << 10 // bytes; a title identifies nothing, so cutting it loses nothing
 )
@@ -32,7 +33,9 @@ type Scene struct {
 	Roots []string
 	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
 	ResolvedRoots []string
-	// Place, if set, says where a path really leads. It is called once for each path, at most 1000 times.
+	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
+	// times, and for those that the words of a command may spell, at most 256 words. A path with ".." in it is as it was
+	// written: behind a symbolic link only the file system knows where that leads.
 	Place func(path string) Place
 }
 

@@ -18,11 +18,13 @@ type paths struct {
 	action *permissionv1.Action
 	seen   map[string]*permissionv1.PathAccess
 	// folders are where the directories of commands lead.
-	folders map[string]string
+	folders map[string]Place
+	// roots are where the session's lead, once that matters.
+	roots []string
 }
 
 func newPaths(s Scene, a *permissionv1.Action) *paths {
-	return &paths{scene: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]string{}}
+	return &paths{scene: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]Place{}}
 }
 
 // add takes a path as an agent writes it in a tool's input: a file URL, absolute, or relative to the session's working
@@ -61,7 +63,7 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 	}
 	pa := &permissionv1.PathAccess{Path: path, Access: access}
 	if p.scene.Place != nil {
-		at := p.scene.Place(path)
+		at := p.look(path)
 		pa.ResolvedPath, pa.InsideRoots, pa.Protected = at.Resolved, at.Inside, at.Protected
 	}
 	p.seen[path] = pa
@@ -168,23 +170,65 @@ func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand)
 		sub.Cwd, sub.CwdUnknown = "", true
 		return
 	}
-	if to, ok := p.where(dir); ok {
-		dir = to
+	if at := p.folder(dir); at.Resolved != "" {
+		dir = at.Resolved
 	}
 	sub.Cwd = dir
 }
 
-// where is where a directory of the command's really leads; false if that is not known.
-func (p *paths) where(dir string) (resolved string, ok bool) {
-	if p.scene.Place == nil {
-		return "", false
+// folder is where a directory of the command's really leads; nowhere if that is not known.
+func (p *paths) folder(dir string) Place {
+	at, seen := p.folders[dir]
+	if !seen && p.scene.Place != nil && len(p.folders)+len(p.action.GetPaths()) < maxPaths {
+		at = p.look(dir)
+		p.folders[dir] = at
+		if at.Protected {
+			p.protect(dir, at)
+		}
 	}
-	resolved, seen := p.folders[dir]
-	if !seen && len(p.folders)+len(p.action.GetPaths()) < maxPaths {
-		resolved = p.scene.Place(dir).Resolved
-		p.folders[dir] = resolved
+	return at
+}
+
+// look asks where a path leads. What no message can carry is said to be unparsed.
+func (p *paths) look(file string) Place {
+	at := p.scene.Place(file)
+	if !utf8.ValidString(at.Resolved) {
+		unparsed(p.action, "a path leads to a name that is not UTF-8")
+		at.Resolved = text(at.Resolved)
 	}
-	return resolved, resolved != ""
+	return at
+}
+
+// protect has the action refused because it touches one of acphost's own files.
+func (p *paths) protect(file string, at Place) {
+	if known := p.seen[file]; known != nil {
+		known.Access, known.Protected = permissionv1.Access_ACCESS_WRITE, true
+		return
+	}
+	pa := &permissionv1.PathAccess{Path: file, ResolvedPath: at.Resolved, InsideRoots: at.Inside,
+		Access: permissionv1.Access_ACCESS_WRITE, Protected: true}
+	p.seen[file] = pa
+	if n := len(p.action.Paths); n >= maxPaths { // this one counts for more
+		unparsed(p.action, "more than 1000 paths")
+		p.action.Paths = p.action.Paths[:n-1]
+	}
+	p.action.Paths = append(p.action.Paths, pa)
+}
+
+// sameBelow reports whether real is where a clean path leads by nothing but the links of the session's roots.
+func (p *paths) sameBelow(file, real string) bool {
+	if p.roots == nil {
+		p.roots = slices.Clone(p.scene.ResolvedRoots)
+		for i, root := range p.scene.Roots {
+			if i == len(p.roots) {
+				p.roots = append(p.roots, "")
+			}
+			if p.roots[i] == "" && i < maxRoots && path.IsAbs(root) {
+				p.roots[i] = p.look(root).Resolved
+			}
+		}
+	}
+	return sameBelow(p.scene.Roots, p.roots, file, real)
 }
 
 // local returns the path of this machine that an agent means, or why there is none for certain. Agents write file URLs

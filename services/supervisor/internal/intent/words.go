@@ -1,0 +1,211 @@
+package intent
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Bounds on the words of a command that are looked at as paths; past them the command is unparsed. Each may cost a
+// question to the file system handler.
+const (
+	maxWords = 256  // of one action
+	maxWord  = 4096 // bytes; no system takes a longer path
+)
+
+// words says where the words of a command really lead, where that is elsewhere than they read: a symbolic link in a
+// repository must not hide from a rule which file a command opens.
+type words struct {
+	*paths
+	command *permissionv1.Command
+	known   map[string]Place
+	looked  int  // words that were looked at
+	full    bool // no more are
+	long    bool // one was too long
+}
+
+// words adds to each part of a line where its words lead.
+func (p *paths) words(c *permissionv1.Command) {
+	if p.scene.Place == nil {
+		return
+	}
+	w := &words{paths: p, command: c, known: map[string]Place{}}
+	for _, sub := range c.GetSubCommands() {
+		if w.part(sub); w.full {
+			break
+		}
+	}
+	switch {
+	case c.Unparsed != "":
+	case w.full:
+		c.Unparsed = "more words than are looked at"
+	case w.long:
+		c.Unparsed = "a word is longer than is looked at"
+	}
+}
+
+// part looks at the words of one simple command.
+func (w *words) part(sub *permissionv1.SubCommand) {
+	if sub.GetDynamic() && len(sub.GetDynamicWords()) == 0 {
+		return // any of them may be another when it runs
+	}
+	dir := w.directoryOf(sub)
+	operands := false // no word is an option any more
+	for i, word := range sub.GetArgv() {
+		if i == 0 && !strings.Contains(word, "/") || slices.Contains(sub.GetDynamicWords(), uint32(i)) {
+			continue
+		}
+		w.word(sub, i, word, dir, operands)
+		if w.full {
+			return
+		}
+		operands = operands || i > 0 && word == "--"
+	}
+}
+
+// directoryOf is where a part's relative words begin; empty if that is not known.
+func (w *words) directoryOf(sub *permissionv1.SubCommand) string {
+	dir := sub.GetCwd()
+	switch {
+	case sub.GetCwdUnknown():
+		return ""
+	case dir == "":
+		dir = w.command.GetCwd()
+	}
+	if dir == "" && len(w.scene.Roots) > 0 {
+		dir = w.scene.Roots[0]
+	}
+	if !path.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
+
+// word looks at every path that a word may spell.
+func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, operand bool) {
+	spelled := spellings(word, operand)
+	if len(spelled) > 0 && len(word) > maxWord {
+		w.long = true
+		return
+	}
+	counted := false
+	for _, file := range spelled {
+		if !path.IsAbs(file) {
+			if dir == "" {
+				continue
+			}
+			file = under(dir, file)
+		} else {
+			file = named(file)
+		}
+		at, seen := w.known[file]
+		if !seen {
+			if !counted {
+				if w.looked == maxWords {
+					w.full = true
+					return
+				}
+				w.looked++
+				counted = true
+			}
+			at = w.look(file)
+			w.known[file] = at
+		}
+		w.record(sub, i, file, at)
+	}
+}
+
+// record notes where a word's path leads, unless it leads where it reads.
+func (w *words) record(sub *permissionv1.SubCommand, i int, file string, at Place) {
+	if at.Protected {
+		w.protect(file, at)
+	}
+	if at.Resolved == "" || at.Resolved == path.Clean(file) || w.sameBelow(path.Clean(file), at.Resolved) {
+		return
+	}
+	led := &permissionv1.ResolvedWord{Word: uint32(i), ResolvedPath: at.Resolved, InsideRoots: at.Inside}
+	for _, have := range sub.GetResolvedWords() {
+		if have.GetWord() == led.GetWord() && have.GetResolvedPath() == led.GetResolvedPath() {
+			return
+		}
+	}
+	sub.ResolvedWords = append(sub.ResolvedWords, led)
+}
+
+// spellings are the paths that a program may take a word for: the word, what stands behind its first "=", a leading "@" or
+// "file://", and the value of a short option that is attached to it. operand: the word is no option, whatever it begins with.
+func spellings(word string, operand bool) []string {
+	if word == "" || strings.ContainsRune(word, 0) {
+		return nil
+	}
+	var of []string
+	add := func(file string) {
+		if file != "" && !slices.Contains(of, file) {
+			of = append(of, file)
+		}
+	}
+	option := !operand && word[0] == '-'
+	if !option {
+		add(word)
+	}
+	if _, value, ok := strings.Cut(word, "="); ok {
+		add(strings.TrimPrefix(value, "@"))
+		add(fileURL(value))
+	}
+	switch {
+	case word[0] == '@':
+		add(word[1:])
+	case option && len(word) > 2 && word[1] != '-':
+		add(strings.TrimPrefix(word[2:], "@"))
+		add(fileURL(word[2:]))
+	default:
+		add(fileURL(word))
+	}
+	return of
+}
+
+// fileURL is the path that a file URL names, empty if it is none.
+func fileURL(word string) string {
+	if !hasScheme(word, "file") {
+		return ""
+	}
+	if file, why := local(word); why == "" {
+		return file
+	}
+	return strings.TrimPrefix(word[len("file:"):], "//")
+}
+
+// SameBelow reports whether real is where dir leads by nothing but the links of the action's own roots. dir is absolute, or
+// empty for the session's directory; it may be spelled by a root or by where that root leads. real is clean.
+func SameBelow(a *permissionv1.Action, dir, real string) bool {
+	if dir == "" && len(a.GetRoots()) > 0 {
+		dir = a.GetRoots()[0]
+	}
+	return sameBelow(a.GetRoots(), a.GetResolvedRoots(), path.Clean(dir), real)
+}
+
+func sameBelow(roots, resolved []string, dir, real string) bool {
+	if dir == real {
+		return true
+	}
+	for i, root := range roots {
+		if i >= len(resolved) || resolved[i] == "" || !path.IsAbs(root) {
+			continue
+		}
+		if rest, ok := inside(path.Clean(root), dir); ok && path.Join(resolved[i], rest) == real {
+			return true
+		}
+	}
+	return false
+}
+
+// inside is what stands behind a folder in a path that lies in it. Both are clean.
+func inside(folder, file string) (rest string, ok bool) {
+	if folder == "/" {
+		return file, path.IsAbs(file)
+	}
+	rest, ok = strings.CutPrefix(file, folder)
+	return rest, ok && (rest == "" || rest[0] == '/')
+}
