@@ -1,4 +1,4 @@
-// Command permd decides about an agent's actions by a rule file.
+// Command permd decides about agents' actions by rule files, and helps people to write them.
 package main
 
 import (
@@ -15,7 +15,7 @@ func main() {
 	handler.Main(handler.Handler{
 		Name:      "permd",
 		Version:   version,
-		Services:  []string{server.ServiceName},
+		Services:  []string{server.ServiceName, server.ToolsName},
 		Register:  permissions.Register,
 		Configure: permissions.Configure,
 	})
