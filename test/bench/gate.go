@@ -1,11 +1,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	"github.com/acphost/acphost/sdk/launch"
+	"github.com/acphost/acphost/sdk/shell"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // rules is a policy of n rules, some with conditions, of which the last alone allows reading in the workspace.
@@ -86,6 +94,66 @@ func (b *bench) gate() error {
 	for _, t := range trials {
 		m := median(times[t])
 		fmt.Printf("| %s | %v | %.2f× |\n", t.name, m, float64(m)/float64(base))
+	}
+	return nil
+}
+
+// decide measures one decision of permd with 50 rules, over the connection that the supervisor has to it.
+func (b *bench) decide() error {
+	ctx := context.Background()
+	dir := filepath.Join(b.dir, "decide")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(rules(50)), 0o600); err != nil {
+		return err
+	}
+	permd, err := launch.Start(ctx, launch.Spec{
+		Name: "permission", Command: []string{filepath.Join(filepath.Dir(b.acphost), "permd")}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = permd.Stop(ctx) }()
+	settings, err := structpb.NewStruct(map[string]any{"policy": policy})
+	if err != nil {
+		return err
+	}
+	if _, err := pluginv1.NewPluginServiceClient(permd).Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings}); err != nil {
+		return err
+	}
+	client := permissionv1.NewPermissionServiceClient(permd)
+	line := "git status && grep -rn TODO . | head -20"
+	subs, unparsed := shell.Parse(line)
+	actions := map[string]*permissionv1.Action{
+		"a read of a file": {Kind: "fs.read", Door: permissionv1.Door_DOOR_CALL, Agent: "agent", SessionId: "s", Roots: []string{dir}, ResolvedRoots: []string{dir},
+			Paths: []*permissionv1.PathAccess{{Path: policy, ResolvedPath: policy, Access: permissionv1.Access_ACCESS_READ, InsideRoots: true}}},
+		"a command of three parts": {Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Agent: "agent", SessionId: "s", Roots: []string{dir}, ResolvedRoots: []string{dir},
+			Command: &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}},
+	}
+	ping := func() error { // the least that a call over this connection can cost
+		_, err := client.Answered(ctx, &permissionv1.AnsweredRequest{})
+		return err
+	}
+	fmt.Printf("\n| a decision of permd with 50 rules | round trip | of which deciding |\n|---|---|---|\n")
+	for _, what := range []string{"a read of a file", "a command of three parts"} {
+		var whole, empty []time.Duration
+		for i := range 4000 {
+			started := time.Now()
+			if _, err := client.Decide(ctx, &permissionv1.DecideRequest{Action: actions[what]}); err != nil {
+				return err
+			}
+			took := time.Since(started)
+			started = time.Now()
+			if err := ping(); err != nil {
+				return err
+			}
+			if i >= 1000 {
+				whole, empty = append(whole, took), append(empty, time.Since(started))
+			}
+		}
+		fmt.Printf("| %s | %v | %v |\n", what, median(whole), median(whole)-median(empty))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -55,6 +56,12 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	failed := func(err error) error { return fmt.Errorf("swap handler %s: %w", req.GetName(), err) }
 	spec, err := h.specFor(req)
 	if err != nil {
+		return nil, failed(err)
+	}
+	if config.Kind(req.GetName()) == route.KindPermission && h.handlers.permissionAtFront() {
+		return nil, failed(errors.New("no policy is asked here: every question goes to the front (--permission=front)"))
+	}
+	if err := h.keepsAdministrator(req, config.DefaultAdminPolicy); err != nil {
 		return nil, failed(err)
 	}
 	table := h.handlers.routesNow()
@@ -196,6 +203,23 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 		return launch.Spec{}, fmt.Errorf("%q is neither an absolute path nor acphost's own program for it%s", cmd[0], orOwn(kind))
 	}
 	return specOf(name, entry, h.opts), nil
+}
+
+// keepsAdministrator refuses to replace the one permd by which the administrator's policy counts.
+func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy string) error {
+	if config.Kind(req.GetName()) != route.KindPermission || isProgram(ownProgram(route.KindPermission), req.GetCommand()) {
+		return nil
+	}
+	if _, err := os.Stat(policy); err != nil {
+		return nil
+	}
+	for _, name := range h.handlers.names() {
+		command := h.handlers.byName[name].Status().GetCommand()
+		if name != req.GetName() && config.Kind(name) == route.KindPermission && isProgram(ownProgram(route.KindPermission), command) {
+			return nil
+		}
+	}
+	return fmt.Errorf("permd has the administrator's policy %s, which another program would not know: configure both (permission: [YOURS, permd])", policy)
 }
 
 // settingsFor is what is configured before goes to what takes its place. The settings of acphost's own programs are theirs

@@ -19,10 +19,8 @@ import (
 // begun: an error says why there is none.
 func (h *host) openGate(protected []string) error {
 	perm := h.config.GetPermission()
-	if admin := perm.GetAdminPolicy(); h.handlers.permissionAtFront() && h.opts.Mode != ModeObserve && admin != "" {
-		if _, err := os.Stat(admin); err == nil {
-			return fmt.Errorf("--permission=front would turn the administrator's policy %s off: run without it", admin)
-		}
+	if err := h.administered(config.DefaultAdminPolicy); err != nil {
+		return err
 	}
 	policies := h.policies()
 	enforced := len(policies) > 0 && h.opts.Config.PolicySet()
@@ -62,6 +60,27 @@ func (h *host) openGate(protected []string) error {
 		PID:             os.Getpid(),
 		Logger:          h.log,
 	})
+	return nil
+}
+
+// administered refuses to run where the administrator's policy is there and would not count. Whoever can write acphost's
+// configuration cannot write that file, as a rule, and must not get around it unawares.
+func (h *host) administered(policy string) error {
+	if h.opts.Mode == ModeObserve {
+		return nil
+	}
+	if _, err := os.Stat(policy); err != nil {
+		return nil
+	}
+	permd := h.opts.Config.Permd()
+	switch {
+	case h.handlers.permissionAtFront():
+		return fmt.Errorf("--permission=front would turn off the administrator's policy %s: run without it", policy)
+	case permd == nil:
+		return fmt.Errorf("another policy is configured in place of permd, and the administrator's %s would not count: ask both (permission: [YOURS, permd])", policy)
+	case permd.GetAdminPolicy() != policy:
+		return fmt.Errorf("permission.admin_policy names %q, and the administrator's %s would not count: leave it out", permd.GetAdminPolicy(), policy)
+	}
 	return nil
 }
 
