@@ -189,8 +189,11 @@ func (p *paths) folder(dir string) Place {
 	return at
 }
 
-// look asks where a path leads. What no message can carry is said to be unparsed.
+// look asks where a path leads. What no message can carry is said to be unparsed, and no path has a NUL in it.
 func (p *paths) look(file string) Place {
+	if strings.ContainsRune(file, 0) {
+		return Place{}
+	}
 	at := p.scene.Place(file)
 	if !utf8.ValidString(at.Resolved) {
 		unparsed(p.action, "a path leads to a name that is not UTF-8")
