@@ -64,7 +64,7 @@ func (g *Gate) Settle(d *Decision, o Outcome) error {
 
 // remember makes grants of what a person said about all times.
 func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
-	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || d.Verdict != Ask || (o.Option != AllowAlways && o.Option != RejectAlways) {
+	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || o.Cancelled || d.Verdict != Ask || (o.Option != AllowAlways && o.Option != RejectAlways) {
 		return nil
 	}
 	grants := d.Always.Grants

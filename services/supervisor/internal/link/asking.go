@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -17,6 +18,7 @@ import (
 type ownQuestion struct {
 	id        []byte // quoted
 	sessionID string
+	offered   []string       // kinds of option
 	answers   chan ownAnswer // room for one: whoever takes the question out of the table sends it
 }
 
@@ -43,7 +45,14 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 	}
 	started := time.Now()
 	shown := l.newOwnCall(ctx, g, d, a)
-	q := &ownQuestion{id: jsonrpc.AppendString(nil, jsonrpc.NewID()), sessionID: g.call.sessionID, answers: make(chan ownAnswer, 1)}
+	q := &ownQuestion{
+		id:        jsonrpc.AppendString(nil, jsonrpc.NewID()),
+		sessionID: g.call.sessionID,
+		offered:   offered(d),
+		answers:   make(chan ownAnswer, 1),
+	}
+	g.waited = true
+	g.call.show(shown)
 	l.own.Add(q.id, q)
 	l.opts.Gate.Waiting(1)
 	defer l.opts.Gate.Waiting(-1)
@@ -60,14 +69,18 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 	case answer := <-q.answers:
 		l.answeredOwn(ctx, g, d, shown, answer, time.Since(started))
 	case <-ctx.Done():
-		l.withdraw(q, shown)
+		l.withdraw(q)
+		l.shownEnds(g.call, true)
 		_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(started)})
 	case <-unattended:
-		l.withdraw(q, shown)
-		d.Reason = fmt.Sprintf("nobody answered within %v; %s", l.opts.Unattended, d.Reason)
+		if !l.withdraw(q) { // it was answered in the same moment
+			l.answeredOwn(ctx, g, d, shown, <-q.answers, time.Since(started))
+			return
+		}
+		d.Reason = strings.TrimSuffix(fmt.Sprintf("nobody answered within %v; %s", l.opts.Unattended, d.Reason), "; ")
 		o := gate.Outcome{Allowed: d.Unattended == gate.Allow, By: gate.ByTimeout, Asked: time.Since(started)}
 		if o.Allowed {
-			g.call.shown = shown
+			l.postFront(shown.updated("in_progress"))
 		}
 		l.settleCall(ctx, g, d, o)
 	}
@@ -79,12 +92,9 @@ func (l *Link) answeredOwn(ctx context.Context, g *gated, d *gate.Decision, show
 	switch answer.option {
 	case gate.AllowOnce, gate.AllowAlways:
 		o.Allowed = true
-		g.call.shown = shown
 		l.postFront(shown.updated("in_progress"))
 	case gate.RejectOnce, gate.RejectAlways:
-		l.postFront(shown.updated("failed"))
 	default:
-		l.postFront(shown.updated("failed"))
 		if answer.failed == "" {
 			o.Cancelled = true
 			break
@@ -102,14 +112,14 @@ func (l *Link) answeredOwn(ctx context.Context, g *gated, d *gate.Decision, show
 	l.settleCall(ctx, g, d, o)
 }
 
-// withdraw ends a question of our own that needs no answer any more. A late one is swallowed.
-func (l *Link) withdraw(q *ownQuestion, shown *ownCall) {
+// withdraw ends a question of our own that needs no answer any more; false: it has one. A late one is swallowed.
+func (l *Link) withdraw(q *ownQuestion) bool {
 	if _, open := l.own.Take(q.id); !open {
-		return
+		return false
 	}
 	params := append([]byte(`{"requestId":`), q.id...)
 	l.postFront(jsonrpc.AppendNotification(nil, acp.MethodCancelRequest, append(params, '}')))
-	l.postFront(shown.updated("failed"))
+	return true
 }
 
 // ownAnswered takes the front's answer to a question of our own; false: it is no answer to one.
@@ -121,13 +131,13 @@ func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
 	answer := ownAnswer{by: gate.ByFront}
 	switch {
 	case m.Error != nil:
-		answer.failed, _ = acp.String(acp.Get(m.Error, "message"))
-		if answer.failed == "" {
-			answer.failed = "it answered with an error"
-		}
+		// What it says is for the log: it may be long, and agents match on words in errors.
+		text, _ := acp.String(acp.Get(m.Error, "message"))
+		l.log.Warn("the client answered a question of ours with an error", "error", shortened(text, maxTold))
+		answer.failed = "it answered with an error"
 	default:
-		answer.option, _ = acp.String(acp.Get(m.Result, "outcome", "optionId"))
-		if answer.option != "" && !slices.Contains(ownOptions, answer.option) {
+		answer.option = chosen(m.Result)
+		if answer.option != "" && !slices.Contains(q.offered, answer.option) {
 			answer.option, answer.failed = "", "it chose an option that was not offered"
 		}
 	}
@@ -135,12 +145,26 @@ func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
 	return true
 }
 
+// chosen is the id of the option in an answer to a question; empty: it was cancelled, or says nothing.
+func chosen(result []byte) string {
+	outcome := acp.Get(result, "outcome")
+	if kind, _ := acp.String(acp.Get(outcome, "outcome")); kind != "selected" {
+		return ""
+	}
+	id, _ := acp.String(acp.Get(outcome, "optionId"))
+	return id
+}
+
 // ErrNotOpen says that a question is not open, or not any more.
 var ErrNotOpen = errors.New("the question is not open: somebody has answered it, or the agent has given it up")
 
 // Answer answers a question that is open at the front, in the front's place: option is a kind of option, by says who
-// answers. The front is told that its answer is not needed any more. Safe for concurrent use; one answer counts.
+// answers. The front is told that its answer is not needed any more. An option that was not offered leaves the question
+// open. Safe for concurrent use; one answer counts.
 func (l *Link) Answer(id []byte, option, by string) error {
+	if q, open := l.own.Get(id); open && !slices.Contains(q.offered, option) {
+		return fmt.Errorf("the question does not offer %q: choose one of %s", option, strings.Join(q.offered, ", "))
+	}
 	if q, ok := l.own.Take(id); ok {
 		params := append([]byte(`{"requestId":`), q.id...)
 		l.postFront(jsonrpc.AppendNotification(nil, acp.MethodCancelRequest, append(params, '}')))

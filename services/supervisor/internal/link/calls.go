@@ -17,12 +17,13 @@ const (
 	atFront                // forwarded: the front answers
 )
 
-// agentCall is a request of the agent's that is not answered. Whoever takes it out of agentCalls answers it.
+// agentCall is a request of the agent's that is not answered. Whoever takes it (Link.take) answers it.
 type agentCall struct {
 	id        []byte
 	method    string
 	sessionID string
 	state     atomic.Int32
+	taken     atomic.Bool
 	// safe: the call changes nothing, so that a cancelled one may be given up.
 	safe bool
 
@@ -30,9 +31,10 @@ type agentCall struct {
 	cancel   context.CancelFunc // gives up the work at hand; nil before and after it
 	given    bool               // it was given up before the work began
 	timer    *time.Timer        // answers for a front that does not
+	hurried  bool               // because the turn was cancelled
 	question *question
 
-	shown *ownCall // the tool call that we showed the front for it
+	shown *ownCall // the tool call that we show the front for it, as long as it has not ended
 
 	forwarding bool   // the question is on its way to the front
 	withdrawal []byte // the agent's cancellation of it, which must not overtake it
@@ -120,13 +122,27 @@ func (c *agentCall) withdraw(line []byte) bool {
 	return true
 }
 
-// after arranges for f if nobody answers the call within d.
+// after arranges for f if nobody answers the call within d, unless something is arranged already.
 func (c *agentCall) after(d time.Duration, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.timer == nil {
+	if c.timer == nil && !c.taken.Load() {
 		c.timer = time.AfterFunc(d, f)
 	}
+}
+
+// hurry is after for a call whose turn is cancelled: it takes the place of what was arranged before, once.
+func (c *agentCall) hurry(d time.Duration, f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hurried || c.taken.Load() {
+		return
+	}
+	c.hurried = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.timer = time.AfterFunc(d, f)
 }
 
 // end stops what waits for the call's answer.
@@ -138,21 +154,52 @@ func (c *agentCall) end() {
 	}
 }
 
+// show remembers the tool call that the front is shown for the call.
+func (c *agentCall) show(o *ownCall) {
+	c.mu.Lock()
+	c.shown = o
+	c.mu.Unlock()
+}
+
+// shownEnds ends the tool call that the front is shown for a call, if there is one: each ends once.
+func (l *Link) shownEnds(c *agentCall, failed bool) {
+	c.mu.Lock()
+	shown := c.shown
+	c.shown = nil
+	c.mu.Unlock()
+	switch {
+	case shown == nil:
+	case failed:
+		l.postFront(shown.updated("failed"))
+	default:
+		l.postFront(shown.updated("completed"))
+	}
+}
+
+// take takes a call out of the table; false: somebody else has, and answers it. Its id is free from then on, and not
+// before: an agent that uses it again cannot be given the answer to another call.
+func (l *Link) take(c *agentCall) bool {
+	if !c.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	l.agentCalls.Take(c.id)
+	c.end()
+	return true
+}
+
 // answerError answers a request of the agent's with an error, without waiting, unless somebody else has answered it.
 func (l *Link) answerError(c *agentCall, jerr *jsonrpc.Error) {
-	if _, ok := l.agentCalls.Take(c.id); !ok {
+	if !l.take(c) {
 		return
 	}
-	c.end()
 	l.postAgent(jsonrpc.AppendError(nil, c.id, jerr))
 }
 
 // answerResult answers a request of the agent's with a small result, without waiting, unless somebody else has.
 func (l *Link) answerResult(c *agentCall, result []byte) bool {
-	if _, ok := l.agentCalls.Take(c.id); !ok {
+	if !l.take(c) {
 		return false
 	}
-	c.end()
 	l.postAgent(jsonrpc.AppendResult(nil, c.id, result))
 	return true
 }

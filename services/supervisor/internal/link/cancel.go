@@ -49,7 +49,7 @@ func (l *Link) sessionCancelled(sessionID string) {
 		case c.giveUp():
 			l.answerResult(c, acp.Cancelled())
 		default:
-			c.after(cancelGrace, func() {
+			c.hurry(cancelGrace, func() {
 				if l.answerResult(c, acp.Cancelled()) {
 					l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
 					l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))

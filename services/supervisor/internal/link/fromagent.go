@@ -158,8 +158,27 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 		return p.update(m)
 	case acp.MethodCancelRequest:
 		return p.cancelRequest(m)
+	case acp.MethodRequestPermission:
+		return p.unanswerable(m)
+	}
+	if isCore(m.Method) || p.decides(m) {
+		return p.unanswerable(m)
 	}
 	return p.out.add(m.Raw)
+}
+
+// decides tells whether door two decides about a method.
+func (p *agentPump) decides(m *jsonrpc.Message) bool {
+	cc, _ := p.opts.Book.Context(string(m.SessionID))
+	return p.opts.Gate.Decides(string(m.Method), rootPaths(cc))
+}
+
+// unanswerable drops a call that was sent as a notification. Nothing could be told of what comes of it, and a front that
+// did it all the same would do what nobody has decided about.
+func (p *agentPump) unanswerable(m *jsonrpc.Message) error {
+	p.counters.refused.Add(1)
+	p.log.Warn("the agent sent a request without an id; it was dropped", "method", excerpt(m.Method))
+	return nil
 }
 
 // update folds a session/update and forwards it.
@@ -238,6 +257,7 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		if !failed {
 			l.opts.Book.Closed(c.sessionID)
+			l.sessionCancelled(c.sessionID) // what it waits for here, nobody needs any more
 		}
 	}
 }
@@ -261,6 +281,10 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	}
 	switch {
 	case r == nil || r.Target == route.Front:
+		if r == nil && isCore(m.Method) && p.table.Load() == nil {
+			p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": it came before initialize, and cannot be judged"})
+			return nil
+		}
 		cc, _ := p.opts.Book.Context(c.sessionID)
 		if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
 			p.gateFront(c, r, cc, m)
@@ -281,8 +305,8 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	return nil
 }
 
-// lookup finds a method's route; nil sends it to the front. Before the agent has answered initialize with version 1,
-// and after any other answer, the methods of version 1 are nobody's here.
+// lookup finds a method's route; nil sends it to the front. After the agent has answered initialize with another version
+// than 1, the methods of version 1 are the front's.
 func (l *Link) lookup(method []byte) *route.Route {
 	t := l.table.Load()
 	if t == nil {
@@ -290,7 +314,8 @@ func (l *Link) lookup(method []byte) *route.Route {
 	}
 	r := t.Lookup(method)
 	if r != nil && !l.routesOn.Load() && isCore(method) {
-		return nil
+		// A front may answer them all the same, so that they are judged by what they mean.
+		return &route.Route{Target: route.Front, Method: r.Method, Name: r.Name, Action: r.Action}
 	}
 	return r
 }

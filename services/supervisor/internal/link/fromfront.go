@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -103,9 +104,7 @@ func (p *frontPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 		case jsonrpc.KindResponse: // never answer an answer; but the agent must not wait for it for ever
 			p.log.Warn("the front sent an answer that is no valid message; it was dropped", "error", jerr.Message)
 			if m.ID != nil {
-				if c, ok := p.takeForwarded(m.ID); ok {
-					p.refuseAgent(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the client's answer is no valid message: %s", c.method, jerr.Message))
-				}
+				p.badAnswer(m.ID, "the client's answer is no valid message: "+jerr.Message)
 			}
 			return nil
 		case jsonrpc.KindNotification:
@@ -124,9 +123,7 @@ func (p *frontPump) tooLong(long *jsonrpc.TooLong) {
 	p.log.Warn("the front sent a message over the limit; it was dropped", "bytes", long.Size, "limit", long.Max)
 	switch {
 	case long.Method == nil && long.ID != nil:
-		if c, ok := p.takeForwarded(long.ID); ok {
-			p.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": the client's answer was dropped: "+tooLongMessage(long))
-		}
+		p.badAnswer(long.ID, "the client's answer was dropped: "+tooLongMessage(long))
 	case long.Method != nil && long.ID == nil: // a notification is not answered
 	default:
 		p.refuseFront(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
@@ -182,10 +179,10 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 		p.log.Debug("the front answered a request that is not open at the front; the answer was dropped", "id", string(m.ID))
 		return nil
 	}
-	c.end()
+	p.shownEnds(c, m.Error != nil)
 	if c.question != nil {
 		if err := p.questionAnswered(c, m); err != nil {
-			p.rejectUnrecorded(c, err)
+			p.rejectUnrecorded(c)
 			return nil
 		}
 	}
@@ -198,5 +195,18 @@ func (l *Link) takeForwarded(id []byte) (*agentCall, bool) {
 	if !ok || c.current() != atFront {
 		return nil, false
 	}
-	return l.agentCalls.Take(id)
+	return c, l.take(c)
+}
+
+// badAnswer answers for a front whose answer to a request of the agent's cannot be passed on.
+func (l *Link) badAnswer(id []byte, why string) {
+	c, ok := l.takeForwarded(id)
+	if !ok {
+		return
+	}
+	l.shownEnds(c, true)
+	if c.question != nil {
+		_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByAcphost, Asked: time.Since(c.question.asked)})
+	}
+	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 }

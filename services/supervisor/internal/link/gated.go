@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +33,8 @@ type gated struct {
 
 	// frame is the call as it was encoded to be checked, without its context.
 	frame *transcode.Frame
+	// waited: a person was asked.
+	waited bool
 	// recorded, if set, tells whether the decision could be recorded, once it was.
 	recorded chan error
 }
@@ -91,6 +92,13 @@ func (l *Link) judge(ctx context.Context, g *gated) {
 
 // settleCall records what came of a decision, and passes the call or refuses it.
 func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gate.Outcome) {
+	if o.Allowed && !l.stillMeant(g) {
+		_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: o.By, Option: o.Option, Asked: o.Asked})
+		l.shownEnds(g.call, true)
+		l.answerError(g.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: g.call.method +
+			": denied: the session ended, or its folders changed, before this was decided: ask again"})
+		return
+	}
 	if o.Allowed && g.call.safe {
 		// A call that changes nothing is made while its record is written. Its answer waits for both.
 		g.recorded = make(chan error, 1)
@@ -99,11 +107,14 @@ func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gat
 		return
 	}
 	err := l.opts.Gate.Settle(d, o)
+	if err != nil || !o.Allowed {
+		l.shownEnds(g.call, true)
+	}
 	switch {
 	case o.Cancelled:
 		l.answerError(g.call, cancelled(g.call))
 	case err != nil:
-		l.refuse(g.call, unrecorded(err))
+		l.refuse(g.call, "denied: "+whyUnrecorded)
 	case !o.Allowed && o.Option != "":
 		l.answerError(g.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: g.call.method + ": denied: a person refused it"})
 	case !o.Allowed:
@@ -113,14 +124,35 @@ func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gat
 	}
 }
 
-func unrecorded(err error) string {
-	return fmt.Sprintf("denied: it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded)
+// stillMeant tells whether the session that a call was made for is the one that it was judged for.
+func (l *Link) stillMeant(g *gated) bool {
+	return g.cc.GetScope() == "" || l.opts.Book.Current(g.cc)
 }
+
+// whyUnrecorded is said of what was allowed and could not be recorded. The log says what went wrong: that names files
+// which are none of the agent's business.
+const whyUnrecorded = "it was allowed, but could not be recorded, and what is not recorded is not done: acphost's log says why (rule " +
+	gate.RuleUnrecorded + ")"
 
 // refuse answers a call that was denied, and tells the person.
 func (l *Link) refuse(c *agentCall, why string) {
-	l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why})
+	l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + forAgents(why)})
 	l.tell(c.sessionID, "An action of the agent was denied", c.method+": "+why)
+}
+
+// missingWords are what agents take for a missing file, whatever else an error says.
+var missingWords = []string{"not found", "enoent", "does not exist", "no such file"}
+
+// forAgents is a refusal's reason as agents are told it: a policy's words must not make an agent take a refusal for a
+// missing file, which some go on to create by another way.
+func forAgents(why string) string {
+	lower := strings.ToLower(why)
+	for _, words := range missingWords {
+		if strings.Contains(lower, words) {
+			return "denied: the person at the client is told why"
+		}
+	}
+	return why
 }
 
 // action says what a call would do: where its path leads, and what its command really runs.
@@ -216,9 +248,12 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
-		_, err := c.send(nil, func() error { return p.toFront.Send(line) }, p.toFront.Forward)
+		sent, err := c.send(nil, func() error { return p.toFront.Send(line) }, p.toFront.Forward)
 		if err != nil {
 			p.end(FrontGone, err)
+		}
+		if err != nil || !sent {
+			p.shownEnds(c, true)
 		}
 	}
 	c.state.Store(atGate)
@@ -233,9 +268,10 @@ func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallConte
 	g := &gated{call: c, route: r, cc: cc, params: params, waits: r.Method.Waits}
 	g.pass = func(ctx context.Context) {
 		if !c.proceed() {
+			p.shownEnds(c, true)
 			return
 		}
-		if c.shown == nil {
+		if !g.waited {
 			p.call(ctx, r, c, cc, params, g)
 			return
 		}

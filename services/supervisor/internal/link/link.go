@@ -249,14 +249,7 @@ func (l *Link) shutdown() {
 	for _, c := range l.frontCalls.Drain() {
 		c.stopTimer()
 	}
-	for _, c := range l.agentCalls.All() {
-		if c.current() == atFront && c.question != nil {
-			if _, open := l.agentCalls.Take(c.id); open {
-				c.end()
-				l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
-			}
-		}
-	}
+	l.abandon()
 	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take
 	settled := make(chan struct{})
 	go func() {
@@ -265,6 +258,7 @@ func (l *Link) shutdown() {
 			l.display.Close()
 		}
 		l.queue.wait()
+		l.abandon() // what reached the front in the last moment
 		_ = l.toAgent.Close()
 		_ = l.toFront.Close()
 		l.wg.Wait()
@@ -274,6 +268,19 @@ func (l *Link) shutdown() {
 	case <-time.After(flushTimeout): // the front does not read; what it did not take is lost with it
 	}
 	l.opts.Book.CloseAll()
+}
+
+// abandon ends what is open at the front: nobody waits for it any more.
+func (l *Link) abandon() {
+	for _, c := range l.agentCalls.All() {
+		if c.current() != atFront || !l.take(c) {
+			continue
+		}
+		l.shownEnds(c, true)
+		if q := c.question; q != nil {
+			_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(q.asked)})
+		}
+	}
 }
 
 // Reported returns what the agent said of itself at initialize; zero before that.

@@ -2,7 +2,9 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
@@ -13,8 +15,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// ownOptions are the ids of the options that we offer: the kinds themselves.
-var ownOptions = []string{gate.AllowOnce, gate.AllowAlways, gate.RejectOnce, gate.RejectAlways}
+// offered are the options of a question of ours: kinds, which are their own ids.
+func offered(d *gate.Decision) []string {
+	kinds := []string{gate.AllowOnce}
+	if d.Always.Text != "" {
+		kinds = append(kinds, gate.AllowAlways)
+	}
+	kinds = append(kinds, gate.RejectOnce)
+	if d.Never.Text != "" {
+		kinds = append(kinds, gate.RejectAlways)
+	}
+	return kinds
+}
 
 const (
 	// maxDiff is how many bytes of either side of a diff are shown.
@@ -84,13 +96,13 @@ func (o *ownCall) question(id []byte, d *gate.Decision) []byte {
 		b = append(append(b, kind...), `","name":`...)
 		b = append(jsonrpc.AppendString(b, name), '}')
 	}
-	option(gate.AllowOnce, "Allow once: "+o.title)
-	if d.Always.Text != "" {
-		option(gate.AllowAlways, "Always allow: "+d.Always.Text)
-	}
-	option(gate.RejectOnce, "Reject")
-	if d.Never.Text != "" {
-		option(gate.RejectAlways, "Always reject: "+d.Never.Text)
+	for _, kind := range offered(d) {
+		option(kind, map[string]string{
+			gate.AllowOnce:    "Allow once: " + o.title,
+			gate.AllowAlways:  "Always allow: " + d.Always.Text,
+			gate.RejectOnce:   "Reject",
+			gate.RejectAlways: "Always reject: " + d.Never.Text,
+		}[kind])
 	}
 	return jsonrpc.AppendRequest(nil, id, acp.MethodRequestPermission, append(b, "]}"...))
 }
@@ -158,15 +170,29 @@ func (l *Link) present(ctx context.Context, g *gated, path string) (string, bool
 }
 
 func shownCommand(c *permissionv1.Command) string {
-	text := shortened(c.GetText(), maxShownCommand)
+	text := plain(shortened(c.GetText(), maxShownCommand), "\n\t")
 	if c.GetCwd() != "" {
-		text += "\n# in " + c.GetCwd()
+		text += "\n# in " + plain(c.GetCwd(), "")
 	}
 	for _, e := range c.GetEnv() {
-		text += "\n# with " + shortened(e, 200)
+		text += "\n# with " + plain(shortened(e, 200), "")
 	}
 	// Nothing of the command's own may end the block that shows it.
 	return strings.ReplaceAll(text, "```", "`\u200b``")
+}
+
+// plain writes characters that do not show, or that change how others show, as escapes, but for those in keep: what a
+// person reads is what runs.
+func plain(text, keep string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
+			b.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&b, "\\u{%x}", r)
+	}
+	return b.String()
 }
 
 // textContent is content that shows text.

@@ -18,6 +18,7 @@ type question struct {
 	request  acp.PermissionRequest
 	decision *gate.Decision
 	asked    time.Time
+	revision uint64 // of its tool call, as it was judged
 }
 
 // question takes a permission question of the agent's (door one). It is put together here, in wire order, with what is
@@ -41,9 +42,10 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + tc.Ambiguous})
 		return nil
 	}
+	revision := p.opts.Book.Revision(c.sessionID, tc.ID)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
-		p.decide(ctx, c, req, tc, line)
+		p.decide(ctx, c, req, tc, revision, line)
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
@@ -52,7 +54,7 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 }
 
 // decide asks the gate about a question and answers it, or sends it on to the front as it came.
-func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionRequest, tc acp.ToolCall, line []byte) {
+func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionRequest, tc acp.ToolCall, revision uint64, line []byte) {
 	ctx, cancel, ok := c.begin(ctx, 0)
 	defer cancel()
 	if !ok {
@@ -71,7 +73,7 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 		// Never allow_always: what a policy allows now, it may deny later.
 		if id, ok := req.Option(acp.AllowOnce); ok {
 			if err := l.opts.Gate.Settle(d, gate.Outcome{Allowed: true}); err != nil {
-				l.reject(c, req, fmt.Sprintf("it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded))
+				l.reject(c, req, whyUnrecorded)
 				return
 			}
 			l.answerResult(c, acp.Selected(id))
@@ -84,7 +86,7 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 		l.reject(c, req, d.Denial())
 		return
 	}
-	l.ask(c, &question{request: req, decision: d, asked: time.Now()}, tc, line)
+	l.ask(c, &question{request: req, decision: d, asked: time.Now(), revision: revision}, tc, line)
 }
 
 // reject answers a question with no, and tells the person why.
@@ -92,7 +94,7 @@ func (l *Link) reject(c *agentCall, req acp.PermissionRequest, why string) {
 	if id, ok := req.Option(acp.RejectOnce, acp.RejectAlways); ok {
 		l.answerResult(c, acp.Selected(id))
 	} else {
-		l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: denied: %s", c.method, why)})
+		l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + forAgents("denied: "+why)})
 	}
 	l.tell(c.sessionID, "An action of the agent was denied", why)
 }
@@ -119,7 +121,7 @@ func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line []byte) {
 
 // unattended answers a question that nobody was there to answer as the policy wants it.
 func (l *Link) unattended(c *agentCall) {
-	if _, open := l.takeForwarded(c.id); !open {
+	if !l.take(c) {
 		return
 	}
 	q := c.question
@@ -143,16 +145,9 @@ func (l *Link) unattended(c *agentCall) {
 // denied all the same.
 func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) error {
 	q := c.question
-	option := "cancelled"
-	if id, ok := acp.String(acp.Get(m.Result, "outcome", "optionId")); ok {
-		for _, o := range q.request.Options {
-			if o.ID == id {
-				option = o.Kind
-			}
-		}
-	}
+	option := q.kindOf(chosen(m.Result))
 	l.wg.Go(func() { l.opts.Gate.Answered(context.Background(), q.decision, option, gate.ByFront) })
-	o := gate.Outcome{By: gate.ByFront, Asked: time.Since(q.asked)}
+	o := gate.Outcome{By: gate.ByFront, Asked: time.Since(q.asked), Doubtful: !l.asShown(c, q)}
 	switch option {
 	case acp.AllowOnce, acp.AllowAlways:
 		o.Allowed, o.Option = true, option
@@ -164,6 +159,27 @@ func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) error {
 	return l.settleQuestion(q, o)
 }
 
+// kindOf is the kind of the option with an id. Where the agent gives one id to several, nobody knows which was meant: the
+// one that refuses counts.
+func (q *question) kindOf(id string) string {
+	kind := "cancelled"
+	if id == "" {
+		return kind
+	}
+	for _, o := range q.request.Options {
+		if o.ID == id && (kind == "cancelled" || kind == acp.AllowOnce || kind == acp.AllowAlways) {
+			kind = o.Kind
+		}
+	}
+	return kind
+}
+
+// asShown tells whether the tool call still is what it was when its question was asked. An agent can change it while a
+// person reads, and what the person then says yes to may not be what was judged.
+func (l *Link) asShown(c *agentCall, q *question) bool {
+	return q.revision == l.opts.Book.Revision(c.sessionID, acp.ToolCallID(q.request.ToolCall))
+}
+
 // settleQuestion records how a question ended that was the front's to answer.
 func (l *Link) settleQuestion(q *question, o gate.Outcome) error {
 	if q == nil {
@@ -173,12 +189,11 @@ func (l *Link) settleQuestion(q *question, o gate.Outcome) error {
 }
 
 // rejectUnrecorded answers a question that a person allowed, and that could not be recorded. The call was taken already.
-func (l *Link) rejectUnrecorded(c *agentCall, err error) {
-	why := fmt.Sprintf("it was allowed, but could not be recorded: %v (rule %s)", err, gate.RuleUnrecorded)
+func (l *Link) rejectUnrecorded(c *agentCall) {
 	if id, ok := c.question.request.Option(acp.RejectOnce, acp.RejectAlways); ok {
 		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
 	} else {
-		l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + why}))
+		l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + whyUnrecorded}))
 	}
-	l.tell(c.sessionID, "An action of the agent was denied", why)
+	l.tell(c.sessionID, "An action of the agent was denied", whyUnrecorded)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
@@ -79,6 +81,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	ctx, cancel, ok := c.begin(ctx, timeout)
 	defer cancel()
 	if !ok {
+		l.shownEnds(c, true)
 		return
 	}
 	var reply transcode.Frame
@@ -96,25 +99,18 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	}
 	if judged != nil && judged.recorded != nil {
 		if err := <-judged.recorded; err != nil {
-			jerr = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + unrecorded(err)}
+			jerr = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + whyUnrecorded}
 		}
 	}
 	if jerr != nil {
 		answer = [][]byte{jsonrpc.AppendError(nil, c.id, jerr)}
 	}
-	if c.shown != nil {
-		status := "completed"
-		if jerr != nil {
-			status = "failed"
-		}
-		l.postFront(c.shown.updated(status))
-	}
+	l.shownEnds(c, jerr != nil)
 	// The record comes before the answer, so that records of calls that follow each other do too.
 	l.record(ctx, r, c, time.Since(started), jerr)
-	if _, ok := l.agentCalls.Take(c.id); !ok {
+	if !l.take(c) {
 		return // answered already: it was cancelled
 	}
-	c.end()
 	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
 }
 
@@ -279,12 +275,17 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 		}
 	}
 	scene := intent.Scene{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode(), Roots: rootPaths(cc)}
+	if l.opts.RealRoots != nil && !(atHandler && r.Action != "terminal.create") {
+		scene.ResolvedRoots = l.opts.RealRoots(scene.Roots)
+	}
+	known := slices.Concat(scene.Roots, scene.ResolvedRoots)
 	holds := l.opts.Gate.Protected
 	if atHandler && r.Action != "terminal.create" {
 		holds = l.opts.Gate.ProtectedName
 	}
 	scene.Place = func(path string) intent.Place {
-		return intent.Place{Protected: holds(path) || gate.ProtectedBelow(scene.Roots, path)}
+		return intent.Place{Protected: holds(path) || gate.ProtectedBelow(known, path) ||
+			!atHandler && gate.ProtectedBelow(known, paths.Real(filepath.Clean(path)))}
 	}
 	a := intent.Call(scene, c.method, r.Action, params)
 	l.protectCommand(a)

@@ -3,9 +3,11 @@
 package session
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,6 +67,8 @@ type state struct {
 	updates   uint64
 
 	tools     map[string]*acp.ToolCall
+	revisions map[string]uint64 // of the tool calls in tools
+	revision  uint64            // the last one given
 	toolOrder []string
 	toolBytes int
 	digests   map[string]string
@@ -227,6 +231,10 @@ func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 		return tc
 	}
 	tc := st.tools[id]
+	var before acp.ToolCall
+	if tc != nil {
+		before = *tc
+	}
 	if tc == nil {
 		tc = &acp.ToolCall{ID: id}
 		st.tools[id] = tc
@@ -235,14 +243,40 @@ func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 		st.toolBytes -= tc.Size()
 	}
 	tc.Merge(report)
+	if st.revisions[id] == 0 || !sameSubject(&before, tc) {
+		st.revision++
+		st.revisions[id] = st.revision
+	}
 	st.toolBytes += tc.Size()
 	for len(st.toolOrder) > 1 && (len(st.toolOrder) > maxToolCalls || st.toolBytes > maxToolCallBytes) && st.toolOrder[0] != id {
 		old := st.toolOrder[0]
 		st.toolBytes -= st.tools[old].Size()
 		delete(st.tools, old)
+		delete(st.revisions, old)
 		st.toolOrder = st.toolOrder[1:]
 	}
 	return *tc
+}
+
+// Revision numbers what a tool call says that it is about: it changes whenever that does, but not with the tool call's
+// status. 0: the tool call is not known.
+func (b *Book) Revision(sessionID, toolCallID string) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if st := b.sessions[sessionID]; st != nil {
+		return st.revisions[toolCallID]
+	}
+	return 0
+}
+
+// Current tells whether a CallContext still says who its session is and where its roots are.
+func (b *Book) Current(cc *acpv1.CallContext) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	st := b.sessions[cc.GetSessionId()]
+	return st != nil && st.scope == cc.GetScope() && slices.EqualFunc(st.roots, cc.GetRoots(), func(a, b *acpv1.Root) bool {
+		return a == b || a.GetPath() == b.GetPath() && a.GetReadOnly() == b.GetReadOnly()
+	})
 }
 
 // Replaying tells whether what passes of a session is history.
@@ -310,6 +344,12 @@ func (b *Book) Digest(scope, path string) string {
 	return ""
 }
 
+// sameSubject tells whether two states of a tool call are about the same thing.
+func sameSubject(a, b *acp.ToolCall) bool {
+	return a.Title == b.Title && a.Name == b.Name && a.Kind == b.Kind && a.Ambiguous == b.Ambiguous &&
+		bytes.Equal(a.Content, b.Content) && bytes.Equal(a.Locations, b.Locations) && bytes.Equal(a.RawInput, b.RawInput)
+}
+
 // lookup finds a session by its id, or takes the one session/new in flight as the one that is meant, and remembers so.
 func (b *Book) lookup(sessionID string) *state {
 	if st := b.sessions[sessionID]; st != nil {
@@ -334,7 +374,7 @@ func (b *Book) lookup(sessionID string) *state {
 }
 
 func (b *Book) newState(id string) *state {
-	st := &state{id: id, scope: newScope(), started: b.opts.Now(), tools: map[string]*acp.ToolCall{}, digests: map[string]string{}}
+	st := &state{id: id, scope: newScope(), started: b.opts.Now(), tools: map[string]*acp.ToolCall{}, revisions: map[string]uint64{}, digests: map[string]string{}}
 	if b.opts.Opened != nil {
 		b.opts.Opened(st.scope)
 	}
@@ -382,6 +422,7 @@ func (b *Book) dropTools(st *state) {
 		if tc.Status == "completed" || tc.Status == "failed" {
 			st.toolBytes -= tc.Size()
 			delete(st.tools, id)
+			delete(st.revisions, id)
 			continue
 		}
 		kept = append(kept, id)

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"strings"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -34,7 +36,7 @@ func (b *Book) SessionOf(scope string) string {
 
 func (s *state) snapshot() *supervisorv1.Session {
 	out := &supervisorv1.Session{
-		SessionId:      s.id,
+		SessionId:      strings.ToValidUTF8(s.id, "\uFFFD"), // an agent chooses it
 		Mode:           s.mode,
 		TurnActive:     s.prompting > 0,
 		Turns:          s.turns,

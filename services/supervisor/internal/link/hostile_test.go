@@ -1,0 +1,322 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// asked reads our tool call and our question at the front.
+func (r *rig) asked() line {
+	r.t.Helper()
+	if m := parse(r.t, r.front.next()); m.Params.Update.SessionUpdate != "tool_call" {
+		r.t.Fatalf("got %+v, want a tool call of ours", m)
+	}
+	m := parse(r.t, r.front.next())
+	if m.Method != "session/request_permission" {
+		r.t.Fatalf("got %+v, want a question of ours", m)
+	}
+	return m
+}
+
+// shows reads the next states of our tool call.
+func (r *rig) shows(states ...string) {
+	r.t.Helper()
+	for _, want := range states {
+		if m := parse(r.t, r.front.next()); m.Params.Update.Status != want {
+			r.t.Fatalf("the front is shown %+v, want %s", m, want)
+		}
+	}
+}
+
+func TestAnIDThatIsUsedAgainIsNotAnsweredForTheCallBefore(t *testing.T) {
+	r := gatedRig(t)
+	before, after := &agentCall{id: []byte("1"), method: "a"}, &agentCall{id: []byte("1"), method: "b"}
+	r.agentCalls.Add(before.id, before)
+	r.answerError(before, cancelled(before))
+	r.agent.wantError("1", -32800, "a: cancelled")
+	if !r.agentCalls.Add(after.id, after) {
+		t.Fatal("the id is not free")
+	}
+	r.answerError(before, &jsonrpc.Error{Code: -1}) // whoever works on it notices late
+	if r.answerResult(before, []byte("{}")) {
+		t.Error("a call was answered twice")
+	}
+	r.answerError(after, cancelled(after))
+	r.agent.wantError("1", -32800, "b: cancelled")
+}
+
+func TestOurToolCallOfACallThatTheFrontAnswersEndsWithIt(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"id":1,"result":{}}`:                          "completed",
+		`{"id":1,"error":{"code":-32000,"message":""}}`: "failed",
+		`{"id":1,"result":{},"result":{}}`:              "failed",
+	} {
+		t.Run(answer, func(t *testing.T) {
+			r := gatedRig(t)
+			r.open(`{}`)
+			call := `{"id":1,"method":"_x/y","params":{"sessionId":"s"}}`
+			r.agent.send(call)
+			r.front.send(choose(r.asked().ID, gate.AllowOnce))
+			r.shows("in_progress")
+			r.front.want(call)
+			r.front.send(answer)
+			r.shows(want)
+			if m := parse(t, r.agent.next()); string(m.ID) != "1" {
+				t.Errorf("the agent was answered %+v", m)
+			}
+		})
+	}
+}
+
+func TestOurToolCallEndsThoughTheCallIsGivenUpAsItIsAllowed(t *testing.T) {
+	r := gatedRig(t)
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	asked := r.asked()
+	c, ok := r.agentCalls.Get([]byte("1"))
+	if !ok {
+		t.Fatal("the call is not there")
+	}
+	c.mu.Lock()
+	c.given = true // it is given up in the moment in which the answer is taken
+	c.mu.Unlock()
+	r.front.send(choose(asked.ID, gate.AllowOnce))
+	r.shows("in_progress", "failed")
+}
+
+func TestAWithdrawnQuestionEndsItsToolCallThoughItsAnswerIsThere(t *testing.T) {
+	r := gatedRig(t)
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	asked := r.asked()
+	if _, open := r.own.Take(asked.ID); !open { // somebody answers it
+		t.Fatal("the question is not open")
+	}
+	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":1}}`)
+	r.agent.wantError("1", -32800, "")
+	r.shows("failed")
+}
+
+func TestAnAnswerThatCannotBePassedOnEndsItsQuestionInTheRecordToo(t *testing.T) {
+	for name, line := range map[string]string{
+		"ambiguous": `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}},"result":{}}`,
+		"too long":  `{"id":7,"result":"` + strings.Repeat("x", 8192) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) { o.Limits.MaxMessage = 4096 })
+			r.open(`{}`)
+			r.agent.send(askedEdit)
+			r.front.want(askedEdit)
+			r.front.send(line)
+			r.agent.wantError("7", -32603, "answer")
+			if n := r.opts.Gate.Counters().GetForwarded(); n != 1 {
+				t.Errorf("%d questions were recorded, want 1", n)
+			}
+		})
+	}
+}
+
+func TestACancelledTurnDoesNotWaitForAnAnswerThatNobodyGives(t *testing.T) {
+	c, done := &agentCall{}, make(chan struct{})
+	c.after(time.Hour, func() { t.Error("what was arranged before came") })
+	c.hurry(0, func() { close(done) })
+	<-done
+	c.end()
+	c = &agentCall{}
+	c.taken.Store(true)
+	c.after(time.Hour, nil)
+	if c.timer != nil {
+		t.Error("something waits for a call that was answered")
+	}
+}
+
+func TestWhatIsNotPartOfTheProtocolVersionIsJudgedByWhatItMeans(t *testing.T) {
+	r := gatedRig(t)
+	seen := make(chan *permissionv1.Action, 1)
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		seen <- a
+		return &permissionv1.DecideResponse{Verdict: gate.Deny, Reason: "no"}, nil
+	}
+	r.agent.send(fmt.Sprintf(writeCall, 0, 1))
+	r.agent.wantError("0", -32600, "before initialize")
+	r.front.send(`{"id":"i","method":"initialize","params":{"protocolVersion":2,"clientCapabilities":{}}}`)
+	r.agent.next()
+	r.agent.send(`{"id":"i","result":{"protocolVersion":2}}`)
+	r.front.next()
+	r.front.send(`{"id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	r.agent.next()
+	r.agent.send(`{"id":"n","result":{"sessionId":"s"}}`)
+	r.front.next()
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	r.agent.wantError("1", -32603, "denied: no")
+	if a := <-seen; a.GetKind() != "fs.write" || len(a.GetPaths()) != 1 {
+		t.Errorf("the policy saw %v", a)
+	}
+}
+
+func TestACallThatIsSentAsANotificationReachesNobody(t *testing.T) {
+	r := gatedRig(t)
+	r.open(`{}`)
+	r.agent.send(
+		`{"method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/f","content":"x"}}`,
+		`{"method":"terminal/create","params":{"sessionId":"s","command":"x"}}`,
+		`{"method":"session/request_permission","params":{"sessionId":"s","toolCall":{},"options":[]}}`,
+		`{"method":"_x/y","params":{"sessionId":"s"}}`,
+		`{"method":"_z/y","params":{"sessionId":"s"}}`)
+	r.front.want(`{"method":"_z/y","params":{"sessionId":"s"}}`)
+}
+
+func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
+	twice := `[{"optionId":"x","kind":"reject_once","name":"No"},{"optionId":"x","kind":"allow_once","name":"No"}]`
+	for _, tt := range []struct{ name, options, answer, want string }{
+		{"one id for yes and no", twice, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"x"}}}`, "reject_once"},
+		{"cancelled, with an option", options, `{"id":7,"result":{"outcome":{"outcome":"cancelled","optionId":"a"}}}`, "cancelled"},
+		{"an option that was not offered", options, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"z"}}}`, "cancelled"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := gatedRig(t)
+			r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
+			r.open(`{}`)
+			r.agent.send(toolEdit, strings.Replace(askedEdit, options, tt.options, 1))
+			r.front.next()
+			r.front.next()
+			r.front.send(tt.answer)
+			r.agent.want(tt.answer)
+			if got := (<-r.handler.answered).GetOutcome(); got != tt.want {
+				t.Errorf("it was taken for %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAYesToAToolCallThatChangedMeanwhileIsNoYesToTheCall(t *testing.T) {
+	write := `{"id":8,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/f.txt","content":"x"}}`
+	for name, tt := range map[string]struct {
+		update string
+		asked  bool
+	}{
+		"only its status":    {`"status":"in_progress"`, false},
+		"the same once more": {`"title":"Edit"`, false},
+		"its title":          {`"title":"Nothing to see"`, true},
+		"its content":        {`"content":[]`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := gatedRig(t)
+			r.open(`{}`)
+			update := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t",` + tt.update + `}}}`
+			r.agent.send(toolEdit, askedEdit)
+			r.front.want(toolEdit)
+			r.front.want(askedEdit)
+			r.agent.send(update)
+			r.front.want(update)
+			r.front.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
+			r.agent.next()
+			r.agent.send(write)
+			if tt.asked {
+				r.front.send(choose(r.asked().ID, gate.RejectOnce))
+				r.agent.wantError("8", -32603, "a person refused it")
+				return
+			}
+			if m := parse(t, r.agent.next()); m.Error != nil {
+				t.Errorf("the call was answered %+v", m)
+			}
+		})
+	}
+}
+
+func TestAQuestionOfAClosedSessionIsWithdrawn(t *testing.T) {
+	r := gatedRig(t)
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	asked := r.asked()
+	r.front.send(`{"id":"c","method":"session/close","params":{"sessionId":"s"}}`)
+	r.agent.next()
+	r.agent.send(`{"id":"c","result":{}}`)
+	r.agent.wantError("1", -32800, "")
+	var withdrawn, failed, closed bool
+	for range 3 {
+		m := parse(t, r.front.next())
+		withdrawn = withdrawn || m.Method == "$/cancel_request" && string(m.Params.RequestID) == string(asked.ID)
+		failed = failed || m.Params.Update.Status == "failed"
+		closed = closed || string(m.ID) == `"c"`
+	}
+	if !withdrawn || !failed || !closed {
+		t.Errorf("withdrawn %v, shown as failed %v, close answered %v", withdrawn, failed, closed)
+	}
+}
+
+func TestAYesForASessionThatIsAnotherByNowIsNone(t *testing.T) {
+	for name, request := range map[string]string{
+		"its folders changed": `{"id":"n2","method":"session/load","params":{"sessionId":"s","cwd":"/elsewhere","mcpServers":[]}}`,
+		"it was replaced":     `{"id":"n2","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := gatedRig(t)
+			r.handler.write = func(context.Context, *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
+				t.Error("the handler was called")
+				return &fsv1.WriteTextFileResponse{}, nil
+			}
+			r.open(`{}`)
+			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+			asked := r.asked()
+			r.front.send(request)
+			r.agent.next()
+			r.agent.send(`{"id":"n2","result":{"sessionId":"s"}}`)
+			r.front.next()
+			r.front.send(choose(asked.ID, gate.AllowOnce))
+			r.agent.wantError("1", -32603, "ask again")
+			r.shows("in_progress", "failed")
+		})
+	}
+}
+
+func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
+	for name, tt := range map[string]struct{ answer, want string }{
+		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "answered with an error"},
+		"an option that was not offered": {`"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, "not offered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := gatedRig(t)
+			r.open(`{}`)
+			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+			asked := r.asked()
+			if err := r.Answer(asked.ID, gate.AllowAlways, "somebody"); err == nil || err == ErrNotOpen {
+				t.Errorf("an answer that is not offered: %v", err)
+			}
+			r.front.send(`{"id":` + string(asked.ID) + `,` + tt.answer + `}`)
+			m := parse(t, r.agent.next())
+			if m.Error == nil || m.Error.Code != -32603 || !strings.Contains(m.Error.Message, tt.want) || strings.Contains(m.Error.Message, "ENOENT") {
+				t.Errorf("the agent was answered %+v", m.Error)
+			}
+		})
+	}
+}
+
+func TestNoRefusalReadsLikeAMissingFile(t *testing.T) {
+	r := gatedRig(t)
+	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: gate.Deny, Reason: "the ticket was not found"}, nil
+	}
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	r.agent.wantError("1", -32603, "denied: the person at the client is told why")
+	if told := r.front.next(); !strings.Contains(told, "the ticket was not found") {
+		t.Errorf("the person is told %s", told)
+	}
+}
+
+func TestACommandIsShownAsItIs(t *testing.T) {
+	got := shownCommand(&permissionv1.Command{Text: "echo \x1b[8m; rm\u202e x\r\n```", Cwd: "/w\n# in /safe"})
+	want := "echo \\u{1b}[8m; rm\\u{202e} x\\u{d}\n`\u200b``\n# in /w\\u{a}# in /safe"
+	if got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
