@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -134,12 +135,87 @@ func (s scene) run(line string, argv, env []string, cwd string) *permissionv1.Ac
 	if len(c.SubCommands) == 0 && c.Unparsed == "" {
 		c.Unparsed = "there is no command in it"
 	}
+	if path.IsAbs(c.GetCwd()) {
+		if resolved, _ := s.place(c.GetCwd()); resolved != "" && resolved != path.Clean(c.GetCwd()) {
+			c.Cwd = resolved
+		}
+	}
 	a.Command = c
 	for _, sub := range c.GetSubCommands() {
 		s.runsIn(c, sub)
 		s.redirections(a, sub)
 	}
+	s.words(c)
 	return a
+}
+
+// words notes where the words of a command lead, where that is elsewhere than they read.
+func (s scene) words(c *permissionv1.Command) {
+	const most = 256
+	looked := 0
+	for _, sub := range c.GetSubCommands() {
+		if sub.GetDynamic() && len(sub.GetDynamicWords()) == 0 {
+			continue
+		}
+		dir, operands := sub.GetCwd(), false
+		if dir == "" {
+			if dir = c.GetCwd(); dir == "" {
+				dir = s.ws
+			}
+		}
+		for i, word := range sub.GetArgv() {
+			if i == 0 && !strings.Contains(word, "/") || slices.Contains(sub.GetDynamicWords(), uint32(i)) {
+				continue
+			}
+			spelled := spellings(word, operands)
+			operands = operands || i > 0 && word == "--"
+			if len(spelled) == 0 {
+				continue
+			}
+			if looked++; looked > most || len(word) > 4096 {
+				c.Unparsed = "more words than are looked at"
+				return
+			}
+			for _, file := range spelled {
+				if !path.IsAbs(file) {
+					if sub.GetCwdUnknown() || !path.IsAbs(dir) {
+						continue
+					}
+					file = dir + "/" + file
+				}
+				if resolved, inside := s.place(file); resolved != "" && resolved != path.Clean(file) {
+					sub.ResolvedWords = append(sub.ResolvedWords,
+						&permissionv1.ResolvedWord{Word: uint32(i), ResolvedPath: resolved, InsideRoots: inside})
+				}
+			}
+		}
+	}
+}
+
+// spellings are the paths that a program may take a word for.
+func spellings(word string, operand bool) []string {
+	var of []string
+	add := func(file string) {
+		if file != "" && !strings.ContainsRune(file, 0) && !slices.Contains(of, file) {
+			of = append(of, file)
+		}
+	}
+	option := !operand && strings.HasPrefix(word, "-")
+	if !option {
+		add(word)
+	}
+	if _, value, ok := strings.Cut(word, "="); ok {
+		add(strings.TrimPrefix(value, "@"))
+	}
+	switch {
+	case strings.HasPrefix(word, "@"):
+		add(word[1:])
+	case strings.HasPrefix(word, "file://"):
+		add(word[len("file://"):])
+	case option && len(word) > 2 && word[1] != '-':
+		add(strings.TrimPrefix(word[2:], "@"))
+	}
+	return of
 }
 
 // runsIn makes the folder of a part of a line absolute.
