@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -207,10 +206,7 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 
 // keepsAdministrator refuses to replace the one permd by which the administrator's policy counts.
 func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy string) error {
-	if config.Kind(req.GetName()) != route.KindPermission || isProgram(ownProgram(route.KindPermission), req.GetCommand()) {
-		return nil
-	}
-	if _, err := os.Stat(policy); err != nil {
+	if config.Kind(req.GetName()) != route.KindPermission || isProgram(ownProgram(route.KindPermission), req.GetCommand()) || !isThere(policy) {
 		return nil
 	}
 	for _, name := range h.handlers.names() {

@@ -66,10 +66,7 @@ func (h *host) openGate(protected []string) error {
 // administered refuses to run where the administrator's policy is there and would not count. Whoever can write acphost's
 // configuration cannot write that file, as a rule, and must not get around it unawares.
 func (h *host) administered(policy string) error {
-	if h.opts.Mode == ModeObserve {
-		return nil
-	}
-	if _, err := os.Stat(policy); err != nil {
+	if h.opts.Mode == ModeObserve || !isThere(policy) {
 		return nil
 	}
 	permd := h.opts.Config.Permd()
@@ -82,6 +79,11 @@ func (h *host) administered(policy string) error {
 		return fmt.Errorf("permission.admin_policy names %q, and the administrator's %s would not count: leave it out", permd.GetAdminPolicy(), policy)
 	}
 	return nil
+}
+
+func isThere(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 func (h *host) closeGate() {
