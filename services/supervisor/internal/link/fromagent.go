@@ -287,8 +287,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		}
 		cc, _ := p.opts.Book.Context(c.sessionID)
 		if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
-			p.gateFront(c, r, cc, m)
-			return nil
+			return p.gateFront(c, r, cc, m)
 		}
 		if r == nil {
 			c.state.Store(atFront)
@@ -301,8 +300,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		c.state.Store(atFront)
 		return p.out.add(m.Raw)
 	}
-	p.route(ctx, r, c, m)
-	return nil
+	return p.route(ctx, r, c, m)
 }
 
 // lookup finds a method's route; nil sends it to the front. After the agent has answered initialize with another version

@@ -244,7 +244,11 @@ func sameBelow(a *permissionv1.Action, dir, real string) bool {
 }
 
 // gateFront puts a call that belongs to the front before the gate; the very bytes that came go on if it passes.
-func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContext, m *jsonrpc.Message) {
+// What came before it is sent first: whoever sends it does not wait for the pump.
+func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContext, m *jsonrpc.Message) error {
+	if err := p.out.flush(); err != nil {
+		return err
+	}
 	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
@@ -261,6 +265,7 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	if !ok {
 		p.answerError(c, overloaded(c))
 	}
+	return nil
 }
 
 // gateRouted is the gate before a handler.

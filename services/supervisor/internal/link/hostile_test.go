@@ -320,3 +320,22 @@ func TestACommandIsShownAsItIs(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+func TestNothingThatGoesPastTheGateOvertakesWhatCameBefore(t *testing.T) {
+	for name, call := range map[string]string{
+		"a question":                 askedEdit,
+		"a call for the front":       `{"id":1,"method":"_x/y","params":{"sessionId":"s"}}`,
+		"a call that is asked about": fmt.Sprintf(writeCall, 1, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := gatedRig(t)
+			r.open(`{}`)
+			update := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}`
+			r.agent.send(update + "\n" + call) // in one piece
+			r.front.want(update)
+			if m := parse(t, r.front.next()); m.Method == "" {
+				t.Errorf("then came %+v", m)
+			}
+		})
+	}
+}

@@ -42,6 +42,9 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + tc.Ambiguous})
 		return nil
 	}
+	if err := p.out.flush(); err != nil { // the worker must not overtake what came before
+		return err
+	}
 	revision := p.opts.Book.Revision(c.sessionID, tc.ID)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {

@@ -23,21 +23,24 @@ import (
 )
 
 // route queues a request for its handler. What it is called with is settled here, in wire order.
-func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *jsonrpc.Message) {
+func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *jsonrpc.Message) error {
 	cc, err := p.callContext(r, c, m)
 	if err != nil {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
-		return
+		return nil
 	}
 	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
 	c.safe = r.Method.NoSideEffects
 	params := slices.Clone(m.Params)
 	p.counters.routed.Add(1)
 	if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
+		if err := p.out.flush(); err != nil { // a question of ours must not overtake what came before
+			return err
+		}
 		if !p.gateRouted(r, c, cc, params) {
 			p.answerError(c, overloaded(c))
 		}
-		return
+		return nil
 	}
 	ok := p.queue.add(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
 		p.call(ctx, r, c, cc, params, nil)
@@ -45,6 +48,7 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 	if !ok {
 		p.answerError(c, overloaded(c))
 	}
+	return nil
 }
 
 func overloaded(c *agentCall) *jsonrpc.Error {
