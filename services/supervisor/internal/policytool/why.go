@@ -103,7 +103,7 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 		rule = "rule " + d.GetRule()
 	}
 	row := []cell{{word, colorOf(word)}, {rule, bold}}
-	if d.GetReason() != "" {
+	if d.GetReason() != "" && d.GetReason() != rule {
 		row = append(row, cell{text: d.GetReason()})
 	}
 	s.table(w, "", [][]cell{row})

@@ -120,7 +120,8 @@ func routedFiles() []protoreflect.FileDescriptor {
 
 // compiledIn returns the compiled-in service of a handler by its full name, or nil.
 func compiledIn(name string) protoreflect.ServiceDescriptor {
-	for _, file := range append(routedFiles(), permissionv1.File_acphost_permission_v1_permission_proto) {
+	for _, file := range append(routedFiles(), permissionv1.File_acphost_permission_v1_permission_proto,
+		permissionv1.File_acphost_permission_v1_policy_service_proto) {
 		services := file.Services()
 		for i := range services.Len() {
 			if s := services.Get(i); string(s.FullName()) == name {
