@@ -168,8 +168,11 @@ func (r *rule) aboutMode(a *action) reason {
 }
 
 func (r *rule) aboutRedirections(a *action) reason {
-	if r.redirectNone && redirects(a) {
+	switch {
+	case r.redirectNone && redirects(a):
 		return reason{no, "the command redirects to a file, the rule says redirect: none"}
+	case r.effect == "allow" && r.commands == nil && !r.redirectAny && redirects(a):
+		return reason{no, "the command redirects to a file, and the rule does not say redirect: any"}
 	}
 	return reason{yes, ""}
 }

@@ -135,17 +135,16 @@ func (r *rule) kindsCover(other *rule) bool {
 }
 
 func (r *rule) redirectionsCover(other *rule) bool {
-	withoutAny := other.redirectNone || (other.effect == "allow" && other.commands != nil && !other.redirectAny)
 	if r.effect == "allow" {
-		return r.redirectAny || !other.redirectAny && (!r.redirectNone || withoutAny)
+		return r.redirectAny || !other.redirectAny
 	}
-	return !r.redirectNone || withoutAny
+	return !r.redirectNone || other.redirectNone || (other.effect == "allow" && !other.redirectAny)
 }
 
 func (r *rule) commandsCover(other *rule) bool {
 	if r.commands == nil {
-		// An allow rule by path alone does not take commands.
-		return r.effect != "allow" || r.paths == nil || other.commands == nil
+		// An allow rule by path alone does not take commands, nor does one by a condition alone.
+		return r.effect != "allow" || (r.paths == nil && (r.when == nil || r.on != nil)) || (other.commands == nil && other.on == nil)
 	}
 	for j, theirs := range other.commands {
 		if !slices.ContainsFunc(indicesOf(r.commands), func(i int) bool {

@@ -27,7 +27,7 @@ func (r *rule) allows(a *action) bool {
 		return false
 	case !r.matchesNames(a):
 		return false
-	case r.redirectNone && redirects(a):
+	case !r.redirectAny && redirects(a):
 		return false
 	case r.commands != nil && !r.allowsCommand(a):
 		return false

@@ -1,0 +1,146 @@
+package policy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// findings are what Check finds, a line each: severity, place, rule and message.
+func findings(t *testing.T, rules string) []string {
+	t.Helper()
+	var all []string
+	for _, f := range policy.Check("r.yaml", []byte(rules), policy.Surroundings{Home: "/home/u"}).GetFindings() {
+		severity := strings.ToLower(strings.TrimPrefix(f.GetSeverity().String(), "SEVERITY_"))
+		all = append(all, fmt.Sprintf("%s %d:%d %s: %s", severity, f.GetLine(), f.GetColumn(), f.GetRule(), f.GetMessage()))
+	}
+	return all
+}
+
+func TestCheckReportsEveryMistakeWithItsPlaceAndRule(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules string
+		want  []string
+	}{
+		"no YAML":            {"version: [", []string{"error 1:1 : "}},
+		"bytes that are not": {"version: 1\n\xff", []string{"error 2:1 : expected text in UTF-8"}},
+		"unknown fields":     {"version: 1\nrules:\n- {id: a, pth: [/x], effect: deny}\n- {id: 7, effect: ask}\n", []string{"error 3:11 : rules[0].pth: expected a known field", "error 4:8 : rules[1].id: expected a string"}},
+		"several": {"version: 1\nrules:\n- {id: a, path: [x, /y], effect: deny}\n- {id: b, effect: allow}\n- id: c\n  effect: deny\n  when: action.knd == ''\n",
+			[]string{"error 3:18 a: rules[0].path[0]: expected an absolute glob", "error 4:3 b: rules[1]: expected at least one condition", "error 7:15 c: rules[2].when: undefined field 'knd'"}},
+		"a test that fails": {"version: 1\nrules:\n- id: a\n  effect: allow\n  command: [ls]\n  tests:\n    not_match:\n    - command: ls\n    match:\n    - command: rm x\n",
+			[]string{"error 8:7 a: rules[0].tests.not_match[0]: expected that rule a does not match, and it does: command[0] `ls` matches",
+				"error 10:7 a: rules[0].tests.match[0]: expected that rule a matches, and it does not: `rm x` begins with none of its commands"}},
+		"too much": {strings.Repeat("#", 1<<20+1), []string{"error 1:1 : expected at most 1048576 bytes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := findings(t, tt.rules)
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i := range got {
+				if !strings.HasPrefix(got[i], tt.want[i]) {
+					t.Errorf("got  %s\nwant %s", got[i], tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestCheckCountsRulesAndTheirTests(t *testing.T) {
+	rules := "version: 1\nrules:\n- id: a\n  effect: allow\n  command: [ls]\n  tests:\n    match: [{command: ls}, {command: ls -l}]\n    not_match: [{command: rm x}]\n- {id: b, effect: deny, command: [rm], tests: {match: [{command: rm x}]}}\n"
+	got := policy.Check("r.yaml", []byte(rules), policy.Surroundings{})
+	if len(got.GetFindings()) != 0 || got.GetRules() != 2 || got.GetTests() != 4 {
+		t.Errorf("got %v, want 2 rules, 4 tests and no findings", got)
+	}
+	if p := parse(t, rules); got.GetPolicyDigest() != p.Digest() {
+		t.Errorf("got the digest %s, want %s", got.GetPolicyDigest(), p.Digest())
+	}
+	got = policy.Check("r.yaml", []byte(strings.Replace(rules, "rm x}]}}", "ls}]}}", 1)), policy.Surroundings{})
+	if len(got.GetFindings()) != 1 || got.GetRules() != 2 || got.GetTests() != 4 || got.GetPolicyDigest() != "" {
+		t.Errorf("one that does not load: got %v", got)
+	}
+}
+
+func TestCheckWarnsOfRulesThatDoNotDoWhatWasMeant(t *testing.T) {
+	const nothing = ""
+	for name, tt := range map[string]struct{ rules, want string }{
+		"twice the same":                               {"{id: a, effect: deny, command: [rm]}|{id: b, effect: deny, command: [rm]}", "4:3 b: this rule makes no difference: rule a (deny, line 3) matches whatever it matches, and already does the same"},
+		"an allowed command that is denied":            {"{id: a, effect: allow, command: [git push]}|{id: b, effect: deny, command: [git]}", "3:3 a: this rule makes no difference: rule b (deny, line 4) matches whatever it matches, and always wins"},
+		"an allowed command that is asked about":       {"{id: a, effect: ask, command: ['git *']}|{id: b, effect: allow, command: [git push]}", "4:3 b: this rule makes no difference: rule a (ask, line 3)"},
+		"one of two commands denied":                   {"{id: a, effect: allow, command: [git push, ls]}|{id: b, effect: deny, command: [git]}", nothing},
+		"a narrower command denied":                    {"{id: a, effect: allow, command: [git]}|{id: b, effect: deny, command: [git push]}", nothing},
+		"a narrower command asked about":               {"{id: a, effect: ask, command: [rm]}|{id: b, effect: deny, command: [rm -rf]}", nothing},
+		"a wider kind":                                 {"{id: a, effect: deny, on: ['fs.*']}|{id: b, effect: allow, on: [fs.read, fs.list]}", "4:3 b: this rule makes no difference"},
+		"another kind":                                 {"{id: a, effect: deny, on: [fs.write]}|{id: b, effect: allow, on: ['fs.*']}", nothing},
+		"every kind":                                   {"{id: a, effect: deny, path: ['/x/**']}|{id: b, effect: allow, on: [fs.read], path: [/x/y]}", "4:3 b: this rule makes no difference"},
+		"a wider path":                                 {"{id: a, effect: deny, path: ['${root}/**']}|{id: b, effect: allow, path: ['${root}/src/*.go']}", "4:3 b: this rule makes no difference"},
+		"a path beside it":                             {"{id: a, effect: deny, path: ['/x/**']}|{id: b, effect: allow, path: ['/x/y', '/z']}", nothing},
+		"a path with the same beginning":               {"{id: a, effect: deny, path: ['/x/**']}|{id: b, effect: allow, path: ['/xy']}", nothing},
+		"any path":                                     {"{id: a, effect: deny, path: ['/x/**']}|{id: b, effect: allow, on: [fs.read]}", nothing},
+		"another agent's":                              {"{id: a, effect: deny, on: [fs.read], agent: [x]}|{id: b, effect: allow, on: [fs.read]}", nothing},
+		"every agent's":                                {"{id: a, effect: deny, on: [fs.read], agent: ['x*']}|{id: b, effect: allow, on: [fs.read], agent: [xy]}", "4:3 b: this rule makes no difference"},
+		"another mode's":                               {"{id: a, effect: deny, on: [fs.read], mode: [x]}|{id: b, effect: allow, on: [fs.read], mode: [y]}", nothing},
+		"under a condition":                            {"{id: a, effect: deny, on: [fs.read], when: 'false'}|{id: b, effect: allow, on: [fs.read]}", nothing},
+		"under the same condition":                     {"{id: a, effect: deny, on: [fs.read], when: 'action.done'}|{id: b, effect: allow, on: [fs.read], when: 'action.done'}", "4:3 b: this rule makes no difference"},
+		"under the same condition, commands not meant": {"{id: a, effect: allow, when: 'action.done'}|{id: b, effect: allow, when: 'action.done', command: [ls]}", nothing},
+		"without redirections":                         {"{id: a, effect: deny, command: [ls], redirect: none}|{id: b, effect: allow, command: [ls], redirect: any, path: ['/x/**']}", nothing},
+		"an ask that a grant does not satisfy":         {"{id: a, effect: ask, command: [ls]}|{id: b, effect: ask, command: [ls], not_grantable: true}", "3:3 a: this rule makes no difference: rule b (ask, line 4)"},
+		"an allowed danger beside the program":         {"{id: a, effect: allow, command: [sort]}|{id: b, effect: allow, command: [sort -o]}", nothing},
+		"an allowed command twice":                     {"{id: a, effect: allow, command: [git]}|{id: b, effect: allow, command: [git status]}", "4:3 b: this rule makes no difference: rule a (allow, line 3) matches whatever it matches, and already does the same"},
+		"a redirection that is allowed beside it":      {"{id: a, effect: allow, command: [ls]}|{id: b, effect: allow, command: [ls], redirect: any, path: ['/x/**']}", nothing},
+
+		"a path alone for commands":             {"{id: a, effect: allow, on: [terminal.create, tool.execute], path: ['${root}/**']}", "3:69 a: this rule never matches: path alone does not allow an action that runs a command"},
+		"a path alone for more than commands":   {"{id: a, effect: allow, on: ['tool.*'], path: ['${root}/**']}", nothing},
+		"a path alone for commands, denied":     {"{id: a, effect: deny, on: [terminal.create], path: ['${root}/**']}", nothing},
+		"a command for reads":                   {"{id: a, effect: deny, on: [fs.read, tool.think], command: [rm]}", "3:61 a: this rule never matches: no action of the kinds in on runs a command"},
+		"a command for an extension":            {"{id: a, effect: deny, on: [_acme.com/run], command: [rm]}", nothing},
+		"redirect: any without a path":          {"{id: a, effect: allow, command: [ls], redirect: any}", "3:51 a: redirect: any changes nothing without path"},
+		"redirect: any of a deny rule":          {"{id: a, effect: deny, command: [ls], redirect: any}", "3:50 a: redirect: any changes nothing here"},
+		"every command":                         {"{id: a, effect: allow, on: [terminal.create]}", "3:3 a: this rule allows every command, with options that run or write something else included: name commands"},
+		"every command by a pattern":            {"{id: a, effect: allow, on: ['*.*']}", "3:3 a: this rule allows every command"},
+		"every command of an agent":             {"{id: a, effect: allow, agent: [x]}", "3:3 a: this rule allows every command"},
+		"every command under a condition":       {"{id: a, effect: allow, on: [terminal.create], when: 'action.done'}", nothing},
+		"every command is asked about":          {"{id: a, effect: ask, on: [terminal.create]}", nothing},
+		"a change of mode":                      {"{id: a, effect: allow, on: [tool.switch_mode]}", "3:30 a: this rule never counts: a change of mode is always for a person to decide"},
+		"every tool, a change of mode included": {"{id: a, effect: ask, on: ['tool.*']}", nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := findings(t, "version: 1\nrules:\n- "+strings.ReplaceAll(tt.rules, "|", "\n- ")+"\n")
+			switch {
+			case tt.want == nothing && len(got) > 0:
+				t.Errorf("got %q", got)
+			case tt.want != nothing && (len(got) != 1 || !strings.HasPrefix(got[0], "warning "+tt.want)):
+				t.Errorf("got  %q\nwant %q", got, "warning "+tt.want)
+			}
+		})
+	}
+}
+
+func TestCheckWarnsOfAllowingWhatNobodySees(t *testing.T) {
+	got := findings(t, "version: 1\nunattended: allow\nrules: [{id: a, effect: ask, command: [rm]}]")
+	if len(got) != 1 || !strings.HasPrefix(got[0], "warning 2:13 : unattended: allow lets through") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheFilesThatComeWithPermdHaveNoFindings(t *testing.T) {
+	for _, pattern := range []string{"../ready/policies/*.yaml", "../../examples/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: got %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := findings(t, string(data)); len(got) != 0 {
+				t.Errorf("%s: got %q", file, got)
+			}
+		}
+	}
+}
