@@ -30,7 +30,7 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 		return c, done
 	}
 	if len(given) == 0 || len(rest) == 0 {
-		return c, itself
+		return r.gitCommand(c)
 	}
 	at, changed := r.at(c), false
 	name := c.args[0].text
@@ -64,7 +64,9 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 		r.plain(whole)
 		inner.redirects, inner.assignments, inner.input = nil, nil, nil
 	}
-	r.plain(inner)
+	if _, came := r.gitCommand(inner); came == itself {
+		r.plain(inner)
+	}
 	return c, done
 }
 

@@ -270,6 +270,8 @@ func TestParseIsQuickOnHostileLines(t *testing.T) {
 		"env": strings.Repeat("env ", 16000), "evals": strings.Repeat("eval ", 13000) + "a",
 		"finds":  "find " + strings.Repeat("-exec find ", 5000),
 		"opaque": strings.Repeat("su -c su ", 1500), "gits": strings.Repeat("git -C a ", 7000), "ifs": strings.Repeat("if a; then cd b; else ", 2500),
+		"hosts": strings.Repeat("ssh -oProxyCommand=ssh h ", 2500), "containers": strings.Repeat("docker run --entrypoint docker c ", 2000),
+		"submodules": strings.Repeat("git submodule foreach ", 2900), "rebases": "git rebase " + strings.Repeat("-x 'git rebase -x git' ", 2500),
 		"loops": strings.Repeat("while cd a; do ", 4000), "aliases": strings.Repeat("git -c 'alias.x=!git' ", 2500),
 	}
 	for name, line := range lines {

@@ -17,6 +17,9 @@
 // What git has before its command is taken off: "git -C DIR push" is a push, wrapped in "git -C". Options that do more
 // than change the folder ("-c", "--git-dir") keep the command as given too, next to the one without them.
 //
+// What runs on another machine, in a container, or behind those commands of git that run others, is never fully seen: the
+// line is unparsed, and holds what most likely runs, so that a rule against that has something to match.
+//
 // Beside this there is what is known of programs, for whoever judges or remembers: Risky, Interpreter, Generalisable,
 // HarmlessVariable. These are lists; nothing follows from a program's absence.
 //

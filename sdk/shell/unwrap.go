@@ -35,6 +35,8 @@ func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
 		return r.unwrapAmong(c)
 	case runsGit:
 		return r.unwrapGit(c)
+	case runsFar:
+		return r.unwrapFar(*w.far, c)
 	case goes:
 		at := movesTo(r.at(c), c.args[1:])
 		c.at = &at

@@ -20,6 +20,8 @@ const (
 	runsAmong
 	// runsGit is git, whose options before its command change where and how it runs.
 	runsGit
+	// runsFar runs something elsewhere: on another machine, in a container.
+	runsFar
 	// goes is a program that goes to the folder of its option -C.
 	goes
 	// runsUnseen runs something that is not modelled here, or changes what later words of the line mean.
@@ -65,6 +67,8 @@ type wrapper struct {
 	guess bool
 	// dialect is the language of a shell.
 	dialect dialect
+	// far is how a program is told what to run elsewhere.
+	far *far
 }
 
 // shellOptions are those that bash, dash and their relatives have. "c" and "s" are looked at by the reader.
@@ -170,6 +174,34 @@ var wrappers = map[string]wrapper{
 	"find":  {kind: runsAmong},
 	"gfind": {kind: runsAmong},
 
+	// Programs that run others elsewhere.
+	"ssh":            {kind: runsFar, far: &hosts},
+	"slogin":         {kind: runsFar, far: &hosts},
+	"autossh":        {kind: runsFar, far: &hosts},
+	"rsh":            {kind: runsFar, far: &hosts},
+	"mosh":           {kind: runsFar, far: &hosts},
+	"dbclient":       {kind: runsFar, far: &hosts},
+	"adb":            {kind: runsFar, far: &devices},
+	"docker":         {kind: runsFar, far: &containers},
+	"podman":         {kind: runsFar, far: &containers},
+	"nerdctl":        {kind: runsFar, far: &containers},
+	"docker-compose": {kind: runsFar, far: &containers},
+	"podman-compose": {kind: runsFar, far: &containers},
+	"crictl":         {kind: runsFar, far: &containers},
+	"buildah":        {kind: runsFar, far: &containers},
+	"apptainer":      {kind: runsFar, far: &containers},
+	"singularity":    {kind: runsFar, far: &containers},
+	"toolbox":        {kind: runsFar, far: &toolboxes},
+	"distrobox":      {kind: runsFar, far: &toolboxes},
+	"kubectl":        {kind: runsFar, far: &clusters},
+	"oc":             {kind: runsFar, far: &clusters},
+	"k3s":            {kind: runsFar, far: &clusters},
+	"lxc":            {kind: runsFar, far: &machines},
+	"incus":          {kind: runsFar, far: &machines},
+	"multipass":      {kind: runsFar, far: &machines},
+	"limactl":        {kind: runsFar, far: &machines},
+	"machinectl":     {kind: runsFar, far: &machines},
+
 	// Programs that run others in ways that are not modelled.
 	"su": {kind: runsUnseen, guess: true}, "runuser": {kind: runsUnseen, guess: true}, "sg": {kind: runsUnseen, guess: true},
 	"pkexec": {kind: runsUnseen, guess: true}, "run0": {kind: runsUnseen, guess: true},
@@ -177,6 +209,7 @@ var wrappers = map[string]wrapper{
 	"chroot": {kind: runsUnseen, guess: true, operands: 1}, "unshare": {kind: runsUnseen, guess: true},
 	"nsenter": {kind: runsUnseen, guess: true}, "setpriv": {kind: runsUnseen, guess: true},
 	"capsh": {kind: runsUnseen, guess: true}, "bwrap": {kind: runsUnseen, guess: true},
+	"sshpass": {kind: runsUnseen, guess: true}, "lxc-attach": {kind: runsUnseen, guess: true},
 	"firejail": {kind: runsUnseen, guess: true}, "proot": {kind: runsUnseen, guess: true},
 	"fakeroot": {kind: runsUnseen, guess: true}, "strace": {kind: runsUnseen, guess: true},
 	"ltrace": {kind: runsUnseen, guess: true}, "gdb": {kind: runsUnseen, guess: true},
