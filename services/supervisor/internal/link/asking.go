@@ -14,6 +14,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
+// maxFailure is how many bytes of a front's error are passed on.
+const maxFailure = 500
+
 // ownQuestion is a question of our own that is open at the front.
 type ownQuestion struct {
 	id        []byte // quoted
@@ -102,7 +105,7 @@ func (l *Link) answeredOwn(ctx context.Context, g *gated, d *gate.Decision, show
 		o.By = gate.ByAcphost
 		d.Reason = "a person was to be asked, and the client could not: " + answer.failed
 	}
-	l.wg.Go(func() {
+	l.spawn(func() {
 		option := answer.option
 		if option == "" {
 			option = "cancelled"
@@ -131,10 +134,11 @@ func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
 	answer := ownAnswer{by: gate.ByFront}
 	switch {
 	case m.Error != nil:
-		// What it says is for the log: it may be long, and agents match on words in errors.
 		text, _ := acp.String(acp.Get(m.Error, "message"))
-		l.log.Warn("the client answered a question of ours with an error", "error", shortened(text, maxTold))
-		answer.failed = "it answered with an error"
+		answer.failed = shortened(text, maxFailure)
+		if answer.failed == "" {
+			answer.failed = "it answered with an error"
+		}
 	default:
 		answer.option = chosen(m.Result)
 		if answer.option != "" && !slices.Contains(q.offered, answer.option) {

@@ -51,7 +51,7 @@ func (l *Link) sessionCancelled(sessionID string) {
 		default:
 			c.hurry(cancelGrace, func() {
 				if l.answerResult(c, acp.Cancelled()) {
-					l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+					_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
 					l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
 				}
 			})

@@ -180,11 +180,9 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 		return nil
 	}
 	p.shownEnds(c, m.Error != nil)
-	if c.question != nil {
-		if err := p.questionAnswered(c, m); err != nil {
-			p.rejectUnrecorded(c)
-			return nil
-		}
+	if c.question != nil && !p.questionAnswered(c, m) {
+		p.rejectUnrecorded(c)
+		return nil
 	}
 	return p.out.add(m.Raw)
 }

@@ -102,7 +102,7 @@ func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gat
 	if o.Allowed && g.call.safe {
 		// A call that changes nothing is made while its record is written. Its answer waits for both.
 		g.recorded = make(chan error, 1)
-		l.wg.Go(func() { g.recorded <- l.opts.Gate.Settle(d, o) })
+		l.spawn(func() { g.recorded <- l.opts.Gate.Settle(d, o) })
 		g.pass(ctx)
 		return
 	}

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -121,7 +122,7 @@ func TestAQuestionOfOursHasOneAnswerWhoeverGivesIt(t *testing.T) {
 	if err := r.Answer(asked.ID, gate.AllowOnce, "somebody else"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Answer(asked.ID, gate.RejectOnce, "a third"); err != ErrNotOpen {
+	if err := r.Answer(asked.ID, gate.RejectOnce, "a third"); !errors.Is(err, ErrNotOpen) {
 		t.Errorf("a second answer: %v, want ErrNotOpen", err)
 	}
 	if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(asked.ID) {

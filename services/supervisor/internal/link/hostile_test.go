@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -280,7 +281,7 @@ func TestAYesForASessionThatIsAnotherByNowIsNone(t *testing.T) {
 
 func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, want string }{
-		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "answered with an error"},
+		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "is told why"},
 		"an option that was not offered": {`"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, "not offered"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +289,7 @@ func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 			r.open(`{}`)
 			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 			asked := r.asked()
-			if err := r.Answer(asked.ID, gate.AllowAlways, "somebody"); err == nil || err == ErrNotOpen {
+			if err := r.Answer(asked.ID, gate.AllowAlways, "somebody"); err == nil || errors.Is(err, ErrNotOpen) {
 				t.Errorf("an answer that is not offered: %v", err)
 			}
 			r.front.send(`{"id":` + string(asked.ID) + `,` + tt.answer + `}`)
@@ -337,5 +338,26 @@ func TestNothingThatGoesPastTheGateOvertakesWhatCameBefore(t *testing.T) {
 				t.Errorf("then came %+v", m)
 			}
 		})
+	}
+}
+
+func TestAQuestionThatCouldNotBeSentIsSettledOnce(t *testing.T) {
+	r := gatedRig(t)
+	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
+	r.open(`{}`)
+	if err := r.front.raw.Close(); err != nil { // the front reads no more
+		t.Fatal(err)
+	}
+	r.agent.send(askedEdit)
+	select {
+	case reason := <-r.ended:
+		if reason != FrontGone {
+			t.Errorf("the link ended for reason %v", reason)
+		}
+	case <-time.After(patience):
+		t.Fatal("the link goes on")
+	}
+	if n := r.opts.Gate.Counters().GetForwarded(); n != 1 {
+		t.Errorf("the question was recorded %d times, want once", n)
 	}
 }

@@ -154,6 +154,8 @@ type Link struct {
 	reason  Reason
 	cause   error
 	wg      sync.WaitGroup
+	spawnMu sync.Mutex
+	waited  bool // for wg: nothing may be added to it any more
 }
 
 // frontCall is a request of the front's that the agent has not answered.
@@ -261,6 +263,9 @@ func (l *Link) shutdown() {
 		l.abandon() // what reached the front in the last moment
 		_ = l.toAgent.Close()
 		_ = l.toFront.Close()
+		l.spawnMu.Lock()
+		l.waited = true
+		l.spawnMu.Unlock()
 		l.wg.Wait()
 	}()
 	select {
@@ -280,6 +285,16 @@ func (l *Link) abandon() {
 		if q := c.question; q != nil {
 			_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(q.asked)})
 		}
+	}
+}
+
+// spawn runs f in a goroutine that shutdown waits for. The front's pump may still be at work when it does: what it wants
+// done after that is too late, and is left.
+func (l *Link) spawn(f func()) {
+	l.spawnMu.Lock()
+	defer l.spawnMu.Unlock()
+	if !l.waited {
+		l.wg.Go(f)
 	}
 }
 

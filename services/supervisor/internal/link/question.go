@@ -113,10 +113,12 @@ func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line []byte) {
 	}, l.toFront.Forward)
 	switch {
 	case err != nil:
-		l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+		if l.take(c) { // else it was settled by whoever took it
+			_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+		}
 		l.end(FrontGone, err)
 	case !sent:
-		l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+		_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
 	case !l.attended():
 		c.after(l.opts.Unattended, func() { l.unattended(c) })
 	}
@@ -144,12 +146,12 @@ func (l *Link) unattended(c *agentCall) {
 		Message: fmt.Sprintf("%s: denied: nobody answered within %v", c.method, l.opts.Unattended)}))
 }
 
-// questionAnswered records what the front chose, before the agent is told. An error says that what was allowed must be
-// denied all the same.
-func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) error {
+// questionAnswered records what the front chose, before the agent is told; false: what was allowed must be denied all the
+// same.
+func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) bool {
 	q := c.question
 	option := q.kindOf(chosen(m.Result))
-	l.wg.Go(func() { l.opts.Gate.Answered(context.Background(), q.decision, option, gate.ByFront) })
+	l.spawn(func() { l.opts.Gate.Answered(context.Background(), q.decision, option, gate.ByFront) })
 	o := gate.Outcome{By: gate.ByFront, Asked: time.Since(q.asked), Doubtful: !l.asShown(c, q)}
 	switch option {
 	case acp.AllowOnce, acp.AllowAlways:
@@ -159,7 +161,7 @@ func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) error {
 	default:
 		o.Cancelled = true
 	}
-	return l.settleQuestion(q, o)
+	return l.settleQuestion(q, o) == nil
 }
 
 // kindOf is the kind of the option with an id. Where the agent gives one id to several, nobody knows which was meant: the

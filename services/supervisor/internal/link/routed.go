@@ -27,7 +27,7 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 	cc, err := p.callContext(r, c, m)
 	if err != nil {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
-		return nil
+		return nil //nolint:nilerr // the agent was told; only a front that is gone ends the pump
 	}
 	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
 	c.safe = r.Method.NoSideEffects
