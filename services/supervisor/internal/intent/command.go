@@ -43,6 +43,26 @@ func (s Scene) command(a *permissionv1.Action, w said, p *paths) {
 	p.words(c)
 }
 
+// Executed has the action's command be argv, executed without a shell, where it turns out that this is what the line of the
+// agent means: the name of a program. Its text, directory and paths stay. a is one that s has made and that names a command.
+func (s Scene) Executed(a *permissionv1.Action, argv []string) {
+	c := a.GetCommand()
+	if c == nil {
+		return
+	}
+	c.Argv = argv
+	c.SubCommands, c.Unparsed = shell.FromArgv(argv)
+	if len(c.SubCommands) == 0 && c.Unparsed == "" {
+		c.Unparsed = "there is no command in it"
+	}
+	p := newPaths(s, a)
+	for _, pa := range a.GetPaths() {
+		p.seen[pa.GetPath()] = pa
+	}
+	p.redirections(c)
+	p.words(c)
+}
+
 // directory sets where a command runs: as the agent spells it where that is the place that it reads, else where it really
 // leads.
 func (s Scene) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string, p *paths) {

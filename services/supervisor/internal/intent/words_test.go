@@ -172,6 +172,32 @@ func realPath(t *testing.T, path string) string {
 	return real
 }
 
+func TestALineThatIsTheNameOfAProgramSaysWhereThatLeads(t *testing.T) {
+	l := newLinked(t)
+	s := l.scene()
+	a := l.call(s, map[string]any{"command": "./tool > x"})
+	s.Executed(a, []string{l.ws + "/tool"})
+	if got, want := l.led(a), []string{"0.0 " + realPath(t, "/bin/rm") + " outside"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c := a.GetCommand()
+	if !slices.Equal(c.GetArgv(), []string{l.ws + "/tool"}) || c.GetText() != "./tool > x" || len(a.GetPaths()) != 1 || c.GetUnparsed() != "" {
+		t.Errorf("got %v", a)
+	}
+	s.Executed(a, []string{"/bin/sh", "-c", "cat innocent >> x"})
+	if got, want := l.led(a), []string{"0.1 /real/.env"}; !slices.Equal(got, want) || len(a.GetPaths()) != 1 {
+		t.Errorf("got %q, want %q; paths %v", got, want, a.GetPaths())
+	}
+	s.Executed(a, nil)
+	if a.GetCommand().GetUnparsed() == "" {
+		t.Error("nothing to execute is said to be understood")
+	}
+	none := &permissionv1.Action{}
+	if s.Executed(none, []string{"ls"}); none.GetCommand() != nil {
+		t.Error("an action without a command has one now")
+	}
+}
+
 func TestAnOpaqueCommandSaysNothingOfItsWords(t *testing.T) {
 	l := newLinked(t)
 	if a := l.call(l.scene(), map[string]any{"command": "exec -a x cat innocent"}); len(l.led(a)) > 0 {
