@@ -75,3 +75,28 @@ func TestASessionWhoseIDIsNotTextCanBeShown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestALoadThatFailsEndsNoSessionThatLives(t *testing.T) {
+	b, _, closed := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	b.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	b.Opened("2", acp.Opened{}, true)
+	if _, err := b.Context("s"); err != nil || len(*closed) != 0 {
+		t.Errorf("the session is gone: %v, closed %v", err, *closed)
+	}
+}
+
+func TestHistoryLastsUntilTheLastLoadIsAnswered(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	b.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	for id, want := range []bool{true, true, false} {
+		if id > 0 {
+			b.Opened(string(rune('0'+id)), acp.Opened{}, false)
+		}
+		if got := b.Replaying("s"); got != want {
+			t.Errorf("after %d answers, replaying is %v", id, got)
+		}
+	}
+}

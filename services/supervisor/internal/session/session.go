@@ -58,9 +58,9 @@ type state struct {
 	roots   []*acpv1.Root
 	mode    string
 	started time.Time
-	// replaying is true between the request that loads a session and its answer: all updates are history.
-	replaying bool
-	isNew     bool
+	// replaying counts the requests that load the session and are not answered: until then all updates are history.
+	replaying int
+	isNew     bool // it is being made: its request is not answered yet
 	turns     uint64
 	prompting int
 	stop      string
@@ -114,7 +114,7 @@ func (b *Book) Opening(reqID, method string, o acp.Opening) {
 			b.adopt(st, o.SessionID)
 		}
 		st.roots = b.rootsOf(o)
-		st.replaying = true
+		st.replaying++
 		b.opening[reqID] = st
 	}
 }
@@ -128,14 +128,18 @@ func (b *Book) Opened(reqID string, o acp.Opened, failed bool) {
 		return
 	}
 	delete(b.opening, reqID)
-	st.replaying = false
+	made := st.isNew
+	st.isNew = false
+	if !made && st.replaying > 0 {
+		st.replaying--
+	}
 	if failed {
-		if st.isNew {
+		if made {
 			b.close(st)
 		}
 		return
 	}
-	if st.isNew && o.SessionID != "" && st.id != o.SessionID {
+	if made && o.SessionID != "" && st.id != o.SessionID {
 		// A call may have come before this answer and named the session already. A new session that takes the id of
 		// one that lives replaces it: the old scope ends, so that nothing of it can be reached under the new one.
 		b.adopt(st, o.SessionID)
@@ -284,7 +288,7 @@ func (b *Book) Replaying(sessionID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st := b.sessions[sessionID]
-	return st != nil && st.replaying
+	return st != nil && st.replaying > 0
 }
 
 // Turn returns the scope and the number of the latest turn of a session; an empty scope for one that is not known.
