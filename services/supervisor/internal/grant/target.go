@@ -102,9 +102,11 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 	}
 }
 
-// plain tells whether a simple command's argv is all that decides what it does.
+// plain tells whether a simple command's argv is all that decides what it does. A word that leads out of the roots by a
+// link does so today; an answer that is remembered must not follow where it leads tomorrow.
 func plain(sub *permissionv1.SubCommand) bool {
-	return !sub.GetDynamic() && len(sub.GetDynamicWords()) == 0 &&
+	leadsOut := func(w *permissionv1.ResolvedWord) bool { return !w.GetInsideRoots() }
+	return !sub.GetDynamic() && !slices.ContainsFunc(sub.GetResolvedWords(), leadsOut) && len(sub.GetDynamicWords()) == 0 &&
 		!slices.ContainsFunc(sub.GetAssignments(), harmful) &&
 		!slices.ContainsFunc(sub.GetWrappers(), func(w string) bool { return !transparent(w) })
 }

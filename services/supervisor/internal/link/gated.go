@@ -2,14 +2,12 @@ package link
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -169,14 +167,14 @@ func (l *Link) action(ctx context.Context, g *gated) (*permissionv1.Action, *jso
 			g.cc.ResolvedPath = &acpv1.ResolvedPath{Path: paths[0].GetResolvedPath()}
 		}
 	case "terminal.create":
-		return a, l.resolveCommand(ctx, g, a)
+		return a, l.resolveCommand(ctx, scene, g, a)
 	}
 	return a, nil
 }
 
 // resolveCommand has the terminal handler say what a command really runs, so that just this is judged and then run. A
 // handler that cannot say decides itself, as without a gate.
-func (l *Link) resolveCommand(ctx context.Context, g *gated, a *permissionv1.Action) *jsonrpc.Error {
+func (l *Link) resolveCommand(ctx context.Context, scene intent.Scene, g *gated, a *permissionv1.Action) *jsonrpc.Error {
 	conn, err := l.opts.Conn(g.route.Handler)
 	if err != nil {
 		return transcode.ErrorFrom(err, g.route.Handler)
@@ -212,35 +210,12 @@ func (l *Link) resolveCommand(ctx context.Context, g *gated, a *permissionv1.Act
 		return nil // the action says that it is unparsed
 	}
 	if argv := res.GetCommand().GetArgv(); !res.GetCommand().GetShell() && len(req.GetArgs()) == 0 && len(argv) > 0 {
-		// What looks like a line for a shell is the name of a program.
-		c.Argv = argv
-		c.SubCommands, c.Unparsed = shell.FromArgv(argv)
+		scene.Executed(a, argv) // what looks like a line for a shell is the name of a program
 	}
-	if at := res.GetCwd(); at != "" && !sameBelow(a, c.GetCwd(), at) {
+	if at := res.GetCwd(); at != "" && !intent.SameBelow(a, c.GetCwd(), at) {
 		c.Cwd = at
 	}
 	return nil
-}
-
-// sameBelow tells whether a directory, empty for the session's, is the real one by the roots' own links alone.
-func sameBelow(a *permissionv1.Action, dir, real string) bool {
-	if dir == "" && len(a.GetRoots()) > 0 {
-		dir = a.GetRoots()[0]
-	}
-	dir = filepath.Clean(dir)
-	if dir == real {
-		return true
-	}
-	for i, root := range a.GetRoots() {
-		if i >= len(a.GetResolvedRoots()) || a.GetResolvedRoots()[i] == "" {
-			continue
-		}
-		below, err := filepath.Rel(root, dir)
-		if err == nil && below != ".." && !strings.HasPrefix(below, "../") && filepath.Join(a.GetResolvedRoots()[i], below) == real {
-			return true
-		}
-	}
-	return false
 }
 
 // gateFront puts a call that belongs to the front before the gate; the very bytes that came go on if it passes.
