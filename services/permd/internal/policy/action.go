@@ -26,7 +26,9 @@ type action struct {
 	vague bool
 	words []string // folded paths that words of the command spell
 	// opaque: words may not be all.
-	opaque  bool
+	opaque bool
+	// adrift: it is not known in which directory words are to be looked for.
+	adrift  bool
 	command bool // there is one
 	certain bool // the command is known in full, and nothing about it could change what it does
 	// unclear: the command may be more, or another, than what is given.
@@ -107,6 +109,7 @@ func (p *action) prepareCommand() {
 		for i, word := range sub.GetArgv() {
 			if i > 0 || strings.Contains(word, "/") {
 				p.addArgument(sub, word)
+				p.adrift = p.adrift || (sub.GetCwdUnknown() && !path.IsAbs(word) && !strings.HasPrefix(word, "-"))
 			}
 		}
 	}

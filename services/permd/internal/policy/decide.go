@@ -116,6 +116,8 @@ func doubt(a *action) string {
 		return a.GetCommand().GetUnparsed()
 	case a.opaque:
 		return "a part of the command is only known when it runs"
+	case a.adrift:
+		return "it is not known in which directory a part of the command runs"
 	case a.vague:
 		return "it is not known where every path leads"
 	case a.command:

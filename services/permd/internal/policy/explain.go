@@ -16,6 +16,9 @@ import (
 // maxShown bounds how much of an action's text is repeated in an explanation, in characters.
 const maxShown = 120
 
+// everything is why a rule matches whose only condition is one that always holds: "redirect: any" alone.
+const everything = "it matches every action"
+
 // Explain decides as Decide does, and tells of every rule of every part, in the order of the files, whether it matches
 // and which of its conditions made the difference. What it repeats of the action is bounded and printable.
 func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainResponse {
@@ -78,7 +81,7 @@ func (r *rule) explain(a *action) (match, string) {
 		}
 	}
 	if len(whys) == 0 {
-		return matched, "it matches every action"
+		return matched, everything
 	}
 	return matched, strings.Join(whys, "; ")
 }
@@ -173,6 +176,8 @@ func (r *rule) aboutRedirections(a *action) reason {
 		return reason{no, "the command redirects to a file, the rule says redirect: none"}
 	case r.effect == "allow" && r.commands == nil && !r.redirectAny && redirects(a):
 		return reason{no, "the command redirects to a file, and the rule does not say redirect: any"}
+	case r.redirectNone:
+		return reason{yes, "nothing is redirected to a file"}
 	}
 	return reason{yes, ""}
 }
@@ -370,6 +375,8 @@ func (r *rule) aboutForbiddenPaths(a *action) reason {
 		return reason{maybe, "it cannot be told which paths are touched: " + show(whyUnclear(a))}
 	case a.opaque:
 		return reason{maybe, "it cannot be told which paths are touched: part of the command is only known when it runs"}
+	case a.adrift:
+		return reason{maybe, "it cannot be told which paths are touched: it is not known in which directory part of the command runs"}
 	case a.vague && len(a.paths) == 0:
 		return reason{maybe, "it cannot be told: the action names no path"}
 	case a.vague:

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -63,6 +64,9 @@ func follows(t *testing.T, explained *permissionv1.ExplainResponse, layer permis
 	for _, c := range explained.GetConsidered() {
 		if c.GetWhy() == "" || c.GetLine() == 0 {
 			t.Fatalf("no reason or line: %v", c)
+		}
+		if c.GetMatched() != "yes" && strings.HasPrefix(c.GetWhy(), "it matches every action") {
+			t.Fatalf("a reason that is none: %v", c)
 		}
 		matched[c.GetEffect()+" "+c.GetMatched()] = true
 	}

@@ -8,6 +8,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
+// maxCompared bounds the rules that are compared with one another.
+const maxCompared = 2000
+
 // warnings are about rules that load and most likely do not do what was meant.
 func (l *loaded) warnings() []*permissionv1.Finding {
 	var found []*permissionv1.Finding
@@ -20,6 +23,11 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 		warn("unattended", "", "unattended: allow lets through whatever would be asked while nobody is there; say deny, and allow by rules what may go by itself")
 	}
 	rules := l.policy.inOrder()
+	compared := rules
+	if len(rules) > maxCompared {
+		compared = nil
+		warn("rules", "", "there are more than %d rules: whether one leaves nothing for another to do was not looked into", maxCompared)
+	}
 	for i, r := range rules {
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, odd := range r.oddities() {
@@ -29,7 +37,7 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 			}
 			warn(field, r.id, "%s", odd.message)
 		}
-		if by := eclipsedBy(rules, r); by != nil {
+		if by := eclipsedBy(compared, r); by != nil {
 			verb := "always wins"
 			if by.effect == r.effect {
 				verb = "already does the same"

@@ -184,7 +184,7 @@ func forbidsPaths(globs []glob, a *action) match {
 			}
 		}
 	}
-	if a.vague || a.opaque {
+	if a.vague || a.opaque || a.adrift {
 		return maybe
 	}
 	for i := range a.paths {
@@ -289,14 +289,14 @@ func plain(sub *permissionv1.SubCommand) bool {
 }
 
 // inPlace reports whether a simple command is known to run inside the roots.
-func (a *action) inPlace(sub *permissionv1.SubCommand) bool {
+func (p *action) inPlace(sub *permissionv1.SubCommand) bool {
 	switch dir := sub.GetCwd(); {
 	case sub.GetCwdUnknown():
 		return false
 	case dir == "":
 		return true
 	default:
-		return isPath(dir) && inRoots(a.roots, path.Clean(dir))
+		return isPath(dir) && inRoots(p.roots, path.Clean(dir))
 	}
 }
 
