@@ -115,6 +115,8 @@ type Request struct {
 	Scope string
 	// Turn counts the session's prompts.
 	Turn uint64
+	// Terminals are those that a tool call shows; for Reported alone.
+	Terminals []string
 }
 
 func (r Request) where() grant.Where {

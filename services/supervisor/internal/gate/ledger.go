@@ -20,8 +20,8 @@ type ledger struct {
 	// asked are the answers at door one, calls the decisions at door two, both oldest first.
 	asked []*answer
 	calls []*answer
-	// reported are the tool calls whose end was looked at.
-	reported map[string]bool
+	// reported are the tool calls whose end was looked at, terminals the ones that were made by calls which passed.
+	reported, terminals map[string]bool
 }
 
 // answer is what was answered about an action.
@@ -34,15 +34,31 @@ type answer struct {
 	over    bool            // its tool call has ended
 }
 
+func newLedger(turn uint64) *ledger {
+	return &ledger{turn: turn, reported: map[string]bool{}, terminals: map[string]bool{}}
+}
+
+// Created tells of a terminal that a call made which has passed door two.
+func (g *Gate) Created(scope string, turn uint64, terminalID string) {
+	if scope == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.ledger(Request{Scope: scope, Turn: turn}); len(l.terminals) < maxAnswers {
+		l.terminals[terminalID] = true
+	}
+}
+
 // ledger returns the ledger of a turn. What is of another turn is forgotten: answers do not reach further.
 func (g *Gate) ledger(r Request) *ledger {
 	l := g.ledgers[r.Scope]
 	switch {
 	case l == nil || r.Turn > l.turn:
-		l = &ledger{turn: r.Turn, reported: map[string]bool{}}
+		l = newLedger(r.Turn)
 		g.ledgers[r.Scope] = l
 	case r.Turn < l.turn: // decided late: nothing of it counts any more
-		return &ledger{turn: r.Turn, reported: map[string]bool{}}
+		return newLedger(r.Turn)
 	}
 	return l
 }

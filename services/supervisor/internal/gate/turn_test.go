@@ -187,6 +187,26 @@ func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
 	}
 }
 
+func TestACommandThatIsNotNamedIsKnownByItsTerminal(t *testing.T) {
+	for name, want := range map[string]permissionv1.Verdict{"made by a call that passed": 0, "of its own": Ask} {
+		t.Run(name, func(t *testing.T) {
+			g := gateWith(true, answers(Ask))
+			if want == 0 {
+				g.Created("scope", 1, "term")
+			}
+			r := request(&permissionv1.Action{Kind: "tool.execute", ToolCallId: "t"})
+			r.Terminals = []string{"term"}
+			rep, err := g.Reported(t.Context(), r, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := rep.Decision; (got == nil) != (want == 0) {
+				t.Errorf("got %+v", rep.Decision)
+			}
+		})
+	}
+}
+
 func TestOfSeveralPoliciesTheStrictestCounts(t *testing.T) {
 	member := func(name string, p policy) Policy {
 		return Policy{Name: name, Conn: func() (grpc.ClientConnInterface, error) { return p, nil }}

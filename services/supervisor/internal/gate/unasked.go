@@ -75,6 +75,9 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 	if !completed {
 		return known, refused, first
 	}
+	if r.Action.GetCommand() == nil && slices.ContainsFunc(r.Terminals, func(id string) bool { return l.terminals[id] }) {
+		known = true // it does not say what it ran, and shows the terminal in which that was decided about
+	}
 	covered := map[string]bool{}
 	for _, c := range l.calls {
 		if !intent.Same(r.Action, c.action) {

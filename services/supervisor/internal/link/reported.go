@@ -21,7 +21,13 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) {
 	}
 	ok := p.queue.add(job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
 		action := intent.Question(p.scene(ctx, sessionID, cc), tc)
-		rep, err := p.opts.Gate.Reported(ctx, p.decisionRequest(sessionID, action), tc.Status == "completed")
+		r := p.decisionRequest(sessionID, action)
+		for _, item := range acp.ContentItems(tc.Content) {
+			if item.TerminalID != "" {
+				r.Terminals = append(r.Terminals, item.TerminalID)
+			}
+		}
+		rep, err := p.opts.Gate.Reported(ctx, r, tc.Status == "completed")
 		if err != nil || rep.Decision == nil {
 			return
 		}

@@ -216,11 +216,13 @@ func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pi
 			l.opts.Book.Read(cc.GetScope(), path, result.GetDigest())
 		}
 	case "terminal/create":
-		if l.display == nil {
-			return
-		}
 		id, ok := acp.String(acp.Get(slices.Concat(pieces...), "result", "terminalId"))
 		if !ok {
+			return
+		}
+		_, turn := l.opts.Book.Turn(c.sessionID)
+		l.opts.Gate.Created(cc.GetScope(), turn, id)
+		if l.display == nil {
 			return
 		}
 		cwd, ok := acp.String(acp.Get(params, "cwd"))
