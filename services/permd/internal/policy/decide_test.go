@@ -406,12 +406,11 @@ func manyRules(n int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")
 	for i := range n / 2 {
-		fmt.Fprintf(&b, "- {id: d%d, path: ['/**/secret%d/**', '~/.app%d/**', '/**/*.key%d'], command: ['tool%d -x', 'sudo tool%d']}\n", i, i, i, i, i, i)
-		fmt.Fprintf(&b, "- {id: p%d, path: ['/**/secret%d/**', '/**/*.key%d']}\n", i, i, i)
+		fmt.Fprintf(&b, "- {id: d%d, path: ['/**/secret%d/**', '~/.app%d/**', '/**/*.key%d'], command: ['tool%d -x', 'sudo tool%d'], effect: deny}\n", i, i, i, i, i, i)
+		fmt.Fprintf(&b, "- {id: p%d, path: ['/**/secret%d/**', '/**/*.key%d'], effect: deny}\n", i, i, i)
 	}
-	b.WriteString("allow:\n")
 	for i := range n / 2 {
-		fmt.Fprintf(&b, "- {id: a%d, path: ['${root}/none%d/**']}\n- {id: c%d, command: ['none%d', 'git status', ls, head]}\n", i, i, i, i)
+		fmt.Fprintf(&b, "- {id: a%d, path: ['${root}/none%d/**'], effect: allow}\n- {id: c%d, command: ['none%d', 'git status', ls, head], effect: allow}\n", i, i, i, i)
 	}
 	return b.String()
 }

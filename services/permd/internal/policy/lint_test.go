@@ -1,0 +1,92 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// TestARuleThatIsSaidToMakeNoDifferenceMakesNone puts rules together at random, and judges every action with and without
+// those that Check calls pointless.
+func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same files every time
+	choices := map[string][]string{
+		"on":       {"", "", "[fs.read]", "['fs.*']", "[terminal.create]", "['*.*']", "[fs.read, tool.execute]"},
+		"path":     {"", "", "['${root}/**']", "['${root}/a/**']", "['**/.env']", "['/ws/**']", "['**']", "['/ws/a/.env', '/etc/x']"},
+		"command":  {"", "", "[git]", "[git push]", "['git *']", "[sort]", "[sort -o]", "[ls, git]", "['*']", "[rm -rf]"},
+		"agent":    {"", "", "", "[a]", "['*']", "[b, a]"},
+		"mode":     {"", "", "", "[plan]", "['p*']"},
+		"redirect": {"", "", "none", "any"},
+		"when":     {"", "", "", "'action.paths.size() == 1'", "'!has(action.command)'"},
+	}
+	names := []string{"on", "path", "command", "agent", "mode", "redirect", "when"}
+	actions := everyAction()
+	pointless := 0
+	for range 3000 {
+		var rules []string
+		for i := range 3 {
+			effect := []string{"deny", "ask", "allow", "allow", "ask, not_grantable: true"}[random.IntN(5)]
+			text := fmt.Sprintf("{id: r%d, effect: %s", i, effect)
+			for _, name := range names {
+				if value := choices[name][random.IntN(len(choices[name]))]; value != "" {
+					text += ", " + name + ": " + value
+				}
+			}
+			rules = append(rules, text+"}")
+		}
+		file := func(without int) string {
+			text := "version: 1\nrules:\n"
+			for i, rule := range rules {
+				if i != without {
+					text += "- " + rule + "\n"
+				}
+			}
+			return text
+		}
+		for _, found := range policy.Check("r.yaml", []byte(file(-1)), policy.Surroundings{}).GetFindings() {
+			if !strings.Contains(found.GetMessage(), "makes no difference") {
+				continue
+			}
+			pointless++
+			with, without := parse(t, file(-1)), parse(t, file(int(found.GetRule()[1]-'0')))
+			for name, action := range actions {
+				a, b := with.Decide(action), without.Decide(action)
+				if a.GetVerdict() != b.GetVerdict() || a.GetGrantable() != b.GetGrantable() {
+					t.Fatalf("%s%s\n%s: got %v with the rule, %v without", file(-1), found.GetMessage(), name, a, b)
+				}
+			}
+		}
+	}
+	if pointless < 100 {
+		t.Errorf("got %d pointless rules, which is too few to tell anything", pointless)
+	}
+}
+
+func everyAction() map[string]*permissionv1.Action {
+	all := map[string]*permissionv1.Action{}
+	for _, kind := range []string{"fs.read", "fs.write", "terminal.create", "tool.execute", "tool.think"} {
+		for _, mode := range []string{"", "plan", "code"} {
+			for _, who := range []string{"a", "x"} {
+				add := func(what string, with ...func(*permissionv1.Action)) {
+					all[strings.Join([]string{kind, mode, who, what}, " ")] = about(kind, append(with, agent(who), func(a *permissionv1.Action) { a.Mode = mode })...)
+				}
+				add("nothing")
+				for _, file := range []string{"/ws/a/b", "/ws/.env", "/ws/a/.env", "/etc/x"} {
+					add(file, path(file))
+					add("two with "+file, path(file, "/ws/c"))
+				}
+				add("unresolved", link("/ws/a/b", ""))
+				for _, text := range []string{"git push", "git status; ls", "sort -o x y", "sort x", "rm -rf /", "git $x", "cat .env", "ls 'x", "sudo git push"} {
+					add(text, line(text))
+				}
+				add("git push > a/f", line("git push > a/f"), into("/ws/a/f"))
+				add("ls > /etc/x", line("ls > /etc/x"), into("/etc/x"))
+			}
+		}
+	}
+	return all
+}
