@@ -7,6 +7,8 @@
 // the part that it judges is not known, it makes the verdict ask. So whatever an agent does to hide what it is about to
 // do, the worst that it gets is a question to a person.
 //
+// Explain tells how a decision comes about, and Check what is wrong with a rule file, for people who write rules.
+//
 // The package knows the normalised action and nothing of how it came about or how decisions are transported.
 package policy
 
