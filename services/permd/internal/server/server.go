@@ -43,5 +43,5 @@ func (s *Server) partsFor(a *permissionv1.Action) []policy.Part { return s.files
 // Register adds the service, and that for people who write rules, to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	permissionv1.RegisterPermissionServiceServer(r, s)
-	permissionv1.RegisterPolicyServiceServer(r, tools{})
+	permissionv1.RegisterPolicyServiceServer(r, newTools(s.partsFor))
 }
