@@ -13,53 +13,10 @@ const (
 	ask   = permissionv1.Verdict_VERDICT_ASK
 )
 
-// Decide judges an action. The same action gets the same answer from the same policy, always. A nil action is one of
-// which nothing is known.
+// Decide judges an action by this file alone. The same action gets the same answer from the same policy, always. A nil
+// action is one of which nothing is known.
 func (p *Policy) Decide(of *permissionv1.Action) *permissionv1.DecideResponse {
-	d := p.decide(newAction(of))
-	d.PolicyDigest = p.digest
-	if d.Verdict == ask {
-		d.Unattended = p.unattended
-	}
-	return d
-}
-
-func (p *Policy) decide(a *action) *permissionv1.DecideResponse {
-	if d := p.guard(a); d != nil {
-		return d
-	}
-	if a.GetKind() == "tool.switch_mode" {
-		// A mode changes what the agent does from here on. It is not an action that rules about actions could judge.
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
-	}
-	if p.digest == "" {
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
-	}
-
-	var suspected *rule
-	for i := range p.deny {
-		switch r := &p.deny[i]; r.forbids(a) {
-		case yes:
-			return &permissionv1.DecideResponse{Verdict: deny, Rule: r.id, Reason: orDefault(r.reason, "denied by rule "+r.id)}
-		case maybe:
-			if suspected == nil {
-				suspected = r
-			}
-		}
-	}
-	if suspected != nil {
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.id,
-			Reason: fmt.Sprintf("rule %s may deny this: %s", suspected.id, doubt(a))}
-	}
-	if d := p.asks(a); d != nil {
-		return d
-	}
-	for i := range p.allow {
-		if r := &p.allow[i]; a.GetKind() != "" && r.allows(a) {
-			return &permissionv1.DecideResponse{Verdict: allow, Rule: r.id, Reason: orDefault(r.reason, "allowed by rule "+r.id)}
-		}
-	}
-	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no rule matches", Grantable: isClear(a)}
+	return Decide([]Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, of)
 }
 
 // asks is the verdict of the ask rules; nil if none matches. Of several, one that no remembered answer satisfies counts.

@@ -269,15 +269,22 @@ func TestDecideGivesTheRulesReason(t *testing.T) {
 	}
 }
 
-func TestWithoutARuleFileEverythingIsAsked(t *testing.T) {
+func TestWithoutARuleFileEveryQuestionIsAskedAndCallsPass(t *testing.T) {
 	p, err := policy.None(policy.Surroundings{Protected: []string{"/run/acphost"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := p.Decide(about("fs.read", path("/ws/a")))
+	question := about("tool.read", path("/ws/a"))
+	question.Door = permissionv1.Door_DOOR_REQUEST
+	got := p.Decide(question)
 	want := &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
 	if !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	call := about("fs.read", path("/ws/a"))
+	call.Door = permissionv1.Door_DOOR_CALL
+	if got := p.Decide(call); got.GetVerdict() != allow || got.GetRule() != policy.NoPolicy {
+		t.Errorf("a call: got %v", got)
 	}
 	if got := p.Decide(about("fs.read", path("/run/acphost/x.sock"))); got.GetVerdict() != deny {
 		t.Errorf("a protected path: got %v", got)
