@@ -120,10 +120,13 @@ func (f *Files) Decide(a *permissionv1.Action) *permissionv1.DecideResponse {
 	return policy.Stricter(strictest, doubt)
 }
 
-// Parts are the files in force for an action, without what changed since they were loaded.
-func (f *Files) Parts(a *permissionv1.Action) []policy.Part {
+// Explain tells how Decide comes to its verdict, rule by rule: by the files as they were loaded. A version that came later
+// is not among them; where one of those makes the verdict stricter, the decision says so.
+func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	sets, _ := f.sets(a)
-	return sets[0]
+	res := policy.Explain(sets[0], a)
+	res.Decision = f.Decide(a)
+	return res
 }
 
 // sets returns what to decide by: the files in force, and for each later version of one the same with it in place. doubt

@@ -161,6 +161,9 @@ func TestTighteningCountsAtOnceAndLooseningAfterLoadingAnew(t *testing.T) {
 	b.want(f, "a", allow)
 	b.write(b.path("user.yaml"), allowAll+denyA)
 	b.want(f, "a", deny)
+	if e := f.Explain(b.access(permissionv1.Door_DOOR_CALL, "a")); e.GetDecision().GetVerdict() != deny || len(e.GetConsidered()) != 1 {
+		t.Errorf("the explanation is %v", e)
+	}
 	b.want(f, "b", allow)
 	b.write(b.path("user.yaml"), allowAll+askB)
 	b.want(f, "a", deny) // what tightened does not loosen again

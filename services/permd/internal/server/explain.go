@@ -24,7 +24,7 @@ func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*pe
 		if t.inEffect == nil {
 			return nil, status.Error(codes.FailedPrecondition, "no rule files are in effect here: name some")
 		}
-		return policy.Explain(t.inEffect(req.GetAction()), req.GetAction()), nil
+		return t.inEffect(req.GetAction()), nil
 	}
 	parts := make([]policy.Part, len(req.GetFiles()))
 	for i, file := range req.GetFiles() {

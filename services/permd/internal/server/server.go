@@ -37,11 +37,13 @@ func New(log *slog.Logger) *Server {
 	return s
 }
 
-// partsFor are the rule files in force for an action.
-func (s *Server) partsFor(a *permissionv1.Action) []policy.Part { return s.files.Load().Parts(a) }
-
 // Register adds the service, and that for people who write rules, to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	permissionv1.RegisterPermissionServiceServer(r, s)
-	permissionv1.RegisterPolicyServiceServer(r, newTools(s.partsFor))
+	permissionv1.RegisterPolicyServiceServer(r, newTools(s.explain))
+}
+
+// explain explains what Decide would say of an action.
+func (s *Server) explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
+	return s.files.Load().Explain(a)
 }

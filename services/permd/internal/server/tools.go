@@ -9,7 +9,6 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 
 	"github.com/acphost/acphost/services/permd/internal/importer"
-	"github.com/acphost/acphost/services/permd/internal/policy"
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
@@ -20,12 +19,12 @@ const ToolsName = "acphost.permission.v1.PolicyService"
 type tools struct {
 	permissionv1.UnimplementedPolicyServiceServer
 
-	// inEffect are the rule files that a Decide would go by.
-	inEffect func(*permissionv1.Action) []policy.Part
+	// inEffect explains what a Decide would say.
+	inEffect func(*permissionv1.Action) *permissionv1.ExplainResponse
 	parsed   *parsed
 }
 
-func newTools(inEffect func(*permissionv1.Action) []policy.Part) tools {
+func newTools(inEffect func(*permissionv1.Action) *permissionv1.ExplainResponse) tools {
 	return tools{inEffect: inEffect, parsed: newParsed()}
 }
 

@@ -31,7 +31,7 @@ func serveTools(t *testing.T) *grpc.ClientConn {
 	return handlertest.Serve(t, handler.Handler{Name: "permd", Version: "test", Services: []string{ServiceName, ToolsName}, Logger: log,
 		Configure: s.Configure, Register: func(r grpc.ServiceRegistrar) {
 			permissionv1.RegisterPermissionServiceServer(r, s)
-			permissionv1.RegisterPolicyServiceServer(r, newTools(s.partsFor))
+			permissionv1.RegisterPolicyServiceServer(r, newTools(s.explain))
 		}})
 }
 
