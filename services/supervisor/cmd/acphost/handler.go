@@ -134,7 +134,7 @@ func (a *app) handlerSwapCommand() *cobra.Command {
 		Long:  handlerSwapLong,
 		Example: `  acphost handler swap permission -- ./my-permd
   acphost handler swap permission --sha256 "$(sha256sum my-permd | cut -c1-64)" -- ./my-permd
-  acphost handler swap permission --no-tls -- /usr/bin/node "$PWD/policy.js"
+  acphost handler swap permission -- ./policy-node/main.js
   acphost handler swap permission --address unix:///run/acphost/permd.sock
   acphost handler swap permission -- permd       back to acphost's own`,
 		Args: func(cmd *cobra.Command, args []string) error { return swapArguments(cmd, args, req) },

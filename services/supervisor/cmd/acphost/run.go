@@ -90,13 +90,13 @@ func (a *app) runCommand() *cobra.Command {
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
 	flags.BoolVar(&f.alone, "unattended", false,
-		"nobody answers at the front: questions wait for permission.timeout_seconds, then the policy's \"unattended\" counts")
+		"nobody is at the front: questions end after permission.timeout_seconds")
 	flags.Var(&target{routes: f.routes, name: "fs/*", words: []string{"handler", "front", "deny"}}, "fs",
 		"`who` answers for files: handler, front or deny")
 	flags.Var(&target{routes: f.routes, name: "terminal/*", words: []string{"handler", "front", "deny"}}, "terminal",
 		"`who` answers for terminals: handler, front or deny")
 	flags.Var(&target{routes: f.routes, name: permissionMethod, words: []string{"handler", "front"}}, "permission",
-		"`who` decides what the agent may: handler, or front to forward every question and let calls pass")
+		"`who` decides what the agent may: handler, or front for no policy")
 	flags.Var(&routeFlag{routes: f.routes}, "route",
 		"who answers a method or a namespace, `METHOD=WHO`; can be repeated")
 	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
