@@ -34,7 +34,7 @@ func at(day time.Weekday, hour, minute int) func() time.Time {
 func configured(t *testing.T, now func() time.Time) *policy {
 	t.Helper()
 	p := &policy{now: now}
-	s, err := structpb.NewStruct(map[string]any{"paths": []any{"/work/src", "/work/docs/"}, "from": 9, "until": 17})
+	s, err := structpb.NewStruct(map[string]any{"paths": []any{"/office/src", "/office/docs/"}, "from": 9, "until": 17})
 	if err == nil {
 		_, err = p.settings.Configure(t.Context(), &pluginv1.ConfigureRequest{Settings: s})
 	}
@@ -46,7 +46,7 @@ func configured(t *testing.T, now func() time.Time) *policy {
 
 // of is an action of a kind on paths that lie inside the session's roots.
 func of(kind string, paths ...string) *permissionv1.Action {
-	a := &permissionv1.Action{Kind: kind, Agent: "agent", Roots: []string{"/work"}}
+	a := &permissionv1.Action{Kind: kind, Agent: "agent", Roots: []string{"/office"}}
 	for _, path := range paths {
 		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: path, ResolvedPath: path, InsideRoots: true})
 	}
@@ -66,31 +66,31 @@ func TestDecide(t *testing.T) {
 		want   permissionv1.Verdict
 		rule   string
 	}{
-		"an edit at noon":                   {noon, of("fs.write", "/work/src/a.go"), allow, "configured-paths"},
-		"an edit that the agent announces":  {noon, of("tool.edit", "/work/docs/a.md"), allow, "configured-paths"},
-		"several files":                     {noon, of("tool.edit", "/work/src/a", "/work/docs/b"), allow, "configured-paths"},
-		"a minute before the office opens":  {at(time.Monday, 8, 59), of("fs.write", "/work/src/a"), ask, "after-hours"},
-		"when it opens":                     {at(time.Monday, 9, 0), of("fs.write", "/work/src/a"), allow, "configured-paths"},
-		"its last minute":                   {at(time.Friday, 16, 59), of("fs.write", "/work/src/a"), allow, "configured-paths"},
-		"when it closes":                    {at(time.Friday, 17, 0), of("fs.write", "/work/src/a"), ask, "after-hours"},
-		"on Saturday":                       {at(time.Saturday, 12, 0), of("fs.write", "/work/src/a"), ask, "after-hours"},
-		"on Sunday":                         {at(time.Sunday, 12, 0), of("fs.write", "/work/src/a"), ask, "after-hours"},
-		"reading on Sunday":                 {at(time.Sunday, 12, 0), of("fs.read", "/work/src/a"), allow, "configured-paths"},
-		"listing at night":                  {at(time.Monday, 3, 0), of("fs.list", "/work/src/a"), allow, "configured-paths"},
-		"another folder":                    {noon, of("fs.write", "/work/other/a"), deny, "elsewhere"},
-		"another folder at night":           {at(time.Monday, 3, 0), of("fs.write", "/work/other/a"), deny, "elsewhere"},
-		"a folder whose name begins alike":  {noon, of("fs.write", "/work/srcs/a"), deny, "elsewhere"},
-		"one file of two":                   {noon, of("fs.write", "/work/src/a", "/etc/passwd"), deny, "elsewhere"},
+		"an edit at noon":                   {noon, of("fs.write", "/office/src/a.go"), allow, "configured-paths"},
+		"an edit that the agent announces":  {noon, of("tool.edit", "/office/docs/a.md"), allow, "configured-paths"},
+		"several files":                     {noon, of("tool.edit", "/office/src/a", "/office/docs/b"), allow, "configured-paths"},
+		"a minute before the office opens":  {at(time.Monday, 8, 59), of("fs.write", "/office/src/a"), ask, "after-hours"},
+		"when it opens":                     {at(time.Monday, 9, 0), of("fs.write", "/office/src/a"), allow, "configured-paths"},
+		"its last minute":                   {at(time.Friday, 16, 59), of("fs.write", "/office/src/a"), allow, "configured-paths"},
+		"when it closes":                    {at(time.Friday, 17, 0), of("fs.write", "/office/src/a"), ask, "after-hours"},
+		"on Saturday":                       {at(time.Saturday, 12, 0), of("fs.write", "/office/src/a"), ask, "after-hours"},
+		"on Sunday":                         {at(time.Sunday, 12, 0), of("fs.write", "/office/src/a"), ask, "after-hours"},
+		"reading on Sunday":                 {at(time.Sunday, 12, 0), of("fs.read", "/office/src/a"), allow, "configured-paths"},
+		"listing at night":                  {at(time.Monday, 3, 0), of("fs.list", "/office/src/a"), allow, "configured-paths"},
+		"another folder":                    {noon, of("fs.write", "/office/other/a"), deny, "elsewhere"},
+		"another folder at night":           {at(time.Monday, 3, 0), of("fs.write", "/office/other/a"), deny, "elsewhere"},
+		"a folder whose name begins alike":  {noon, of("fs.write", "/office/srcs/a"), deny, "elsewhere"},
+		"one file of two":                   {noon, of("fs.write", "/office/src/a", "/etc/passwd"), deny, "elsewhere"},
 		"no file":                           {noon, of("fs.write"), deny, "elsewhere"},
 		"a command":                         {noon, of("terminal.create"), deny, "elsewhere"},
-		"removing a file":                   {noon, of("tool.delete", "/work/src/a"), deny, "elsewhere"},
-		"a kind that nobody has heard of":   {noon, of("_acme.com/x", "/work/src/a"), deny, "elsewhere"},
+		"removing a file":                   {noon, of("tool.delete", "/office/src/a"), deny, "elsewhere"},
+		"a kind that nobody has heard of":   {noon, of("_acme.com/x", "/office/src/a"), deny, "elsewhere"},
 		"nothing":                           {noon, nil, deny, "elsewhere"},
-		"a link that leads out of the root": {noon, but(of("fs.write", "/work/src/a"), func(a *permissionv1.Action) { a.Paths[0].InsideRoots = false }), deny, "elsewhere"},
-		"a link that leads elsewhere":       {noon, but(of("fs.write", "/work/src/a"), func(a *permissionv1.Action) { a.Paths[0].ResolvedPath = "/work/.git/config" }), deny, "elsewhere"},
-		"a path that was not resolved":      {noon, but(of("fs.write", "/work/src/a"), func(a *permissionv1.Action) { a.Paths[0].ResolvedPath = "" }), deny, "elsewhere"},
-		"an edit that runs a command":       {noon, but(of("tool.edit", "/work/src/a"), func(a *permissionv1.Action) { a.Command = &permissionv1.Command{Text: "rm -rf /"} }), deny, "elsewhere"},
-		"an edit that is not understood":    {noon, but(of("tool.edit", "/work/src/a"), func(a *permissionv1.Action) { a.Unparsed = "no paths" }), deny, "elsewhere"},
+		"a link that leads out of the root": {noon, but(of("fs.write", "/office/src/a"), func(a *permissionv1.Action) { a.Paths[0].InsideRoots = false }), deny, "elsewhere"},
+		"a link that leads elsewhere":       {noon, but(of("fs.write", "/office/src/a"), func(a *permissionv1.Action) { a.Paths[0].ResolvedPath = "/office/.git/config" }), deny, "elsewhere"},
+		"a path that was not resolved":      {noon, but(of("fs.write", "/office/src/a"), func(a *permissionv1.Action) { a.Paths[0].ResolvedPath = "" }), deny, "elsewhere"},
+		"an edit that runs a command":       {noon, but(of("tool.edit", "/office/src/a"), func(a *permissionv1.Action) { a.Command = &permissionv1.Command{Text: "rm -rf /"} }), deny, "elsewhere"},
+		"an edit that is not understood":    {noon, but(of("tool.edit", "/office/src/a"), func(a *permissionv1.Action) { a.Unparsed = "no paths" }), deny, "elsewhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := configured(t, c.now).Decide(t.Context(), &permissionv1.DecideRequest{Action: c.action})
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 
 func TestWithoutSettingsEverythingIsDenied(t *testing.T) {
 	p := &policy{now: at(time.Wednesday, 12, 0)}
-	got, err := p.Decide(t.Context(), &permissionv1.DecideRequest{Action: of("fs.write", "/work/src/a")})
+	got, err := p.Decide(t.Context(), &permissionv1.DecideRequest{Action: of("fs.write", "/office/src/a")})
 	if err != nil || got.GetVerdict() != deny {
 		t.Errorf("Decide = %v, %v; want deny", got, err)
 	}
@@ -121,7 +121,7 @@ func TestAMisspeltSettingIsRefused(t *testing.T) {
 	if _, err := p.settings.Configure(t.Context(), &pluginv1.ConfigureRequest{Settings: s}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("Configure = %v, want INVALID_ARGUMENT", err)
 	}
-	got, err := p.Decide(t.Context(), &permissionv1.DecideRequest{Action: of("fs.write", "/work/src/a")})
+	got, err := p.Decide(t.Context(), &permissionv1.DecideRequest{Action: of("fs.write", "/office/src/a")})
 	if err != nil || got.GetVerdict() != allow {
 		t.Errorf("Decide = %v, %v; want allow by the old settings", got, err)
 	}
