@@ -717,7 +717,7 @@ func (x *SubCommand) GetResolvedWords() []*ResolvedWord {
 // ResolvedWord is a word of a command that names a symbolic link, or something reached by one.
 type ResolvedWord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The word's position in argv, from 0.
+	// Required. The word's position in argv, from 0. Several entries may name one word, which can spell several paths.
 	Word uint32 `protobuf:"varint,1,opt,name=word,proto3" json:"word,omitempty"`
 	// Required. Where the path that it spells really leads: absolute, without symbolic links.
 	ResolvedPath string `protobuf:"bytes,2,opt,name=resolved_path,json=resolvedPath,proto3" json:"resolved_path,omitempty"`

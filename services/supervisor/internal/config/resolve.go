@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -118,31 +118,29 @@ func (v *checker) regular(p path, name string, mode os.FileMode) {
 func (c *Config) ProtectedPaths(more ...string) []string {
 	e := c.Effective()
 	p := e.GetPermission()
-	paths := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetAdmin().GetSocket()}, more...)
-	paths = append(paths, auditFiles(p.GetAudit())...)
+	own := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetAdmin().GetSocket()}, more...)
+	own = append(own, auditFiles(p.GetAudit())...)
 	if policy := p.GetPolicy(); !IsReadyPolicy(policy) {
-		paths = append(paths, policy)
+		own = append(own, policy)
 	}
 	for name, h := range e.GetHandlers() {
 		setting := func(name string) string { return h.GetSettings().GetFields()[name].GetStringValue() }
-		paths = append(paths, h.GetTls().GetCa(), h.GetTls().GetCert(), h.GetTls().GetKey(),
+		own = append(own, h.GetTls().GetCa(), h.GetTls().GetCert(), h.GetTls().GetKey(),
 			setting("policy"), setting("admin_policy"), setting("trust"))
 		if socket, ok := strings.CutPrefix(h.GetAddress(), "unix://"); ok {
-			paths = append(paths, socket)
+			own = append(own, socket)
 		}
 		if Kind(name) == route.KindPermission {
-			paths = append(paths, programFiles(h.GetCommand())...)
+			own = append(own, programFiles(h.GetCommand())...)
 		}
 	}
 	set := map[string]bool{}
-	for _, p := range paths {
+	for _, p := range own {
 		if !filepath.IsAbs(p) {
 			continue
 		}
 		set[filepath.Clean(p)] = true
-		if real, err := realPath(p); err == nil {
-			set[real] = true
-		}
+		set[paths.Real(filepath.Clean(p))] = true
 	}
 	return slices.Sorted(maps.Keys(set))
 }
@@ -157,22 +155,6 @@ func programFiles(command []string) []string {
 		}
 	}
 	return files
-}
-
-// realPath follows symbolic links as far as the path exists and keeps the rest.
-func realPath(name string) (string, error) {
-	real, err := filepath.EvalSymlinks(name)
-	if err == nil {
-		return real, nil
-	}
-	parent := filepath.Dir(name)
-	if parent == name {
-		return "", fmt.Errorf("resolve %s: %w", name, err)
-	}
-	if real, err = realPath(parent); err != nil {
-		return "", err
-	}
-	return filepath.Join(real, filepath.Base(name)), nil
 }
 
 // auditFiles returns the file of the record of decisions and those that were put aside.

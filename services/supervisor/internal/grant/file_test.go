@@ -363,7 +363,7 @@ func TestAFileThatHasGrownIsRewritten(t *testing.T) {
 
 func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for the lock's timeout")
+		t.Skip("left out of a short run: it waits the 2 s that a held lock may take")
 	}
 	file := tempFile(t)
 	s := open(t, Options{File: file, Now: at(start)})

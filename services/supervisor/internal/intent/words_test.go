@@ -267,7 +267,7 @@ func TestOptionsCostNoQuestion(t *testing.T) {
 func TestALinkToWhatNoMessageCanCarryIsUnparsed(t *testing.T) {
 	l := newLinked(t)
 	if err := os.WriteFile(l.real+"/\xff", nil, 0o600); err != nil {
-		t.Skip(err) // not every file system has such names
+		t.Skipf("this file system has no names that are not UTF-8: %v", err)
 	}
 	for _, params := range []map[string]any{{"command": "cat odd"}, {"command": "ls > odd"}, {"command": "cd odd && ls"}, {"command": "ls", "cwd": l.ws + "/odd"}} {
 		if a := l.call(l.scene(), params); !strings.Contains(a.GetUnparsed(), "UTF-8") {
