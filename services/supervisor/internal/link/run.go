@@ -6,11 +6,15 @@ import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 // the next one is read, from two buffers, was tried: it changes tasks more often and forwards no faster.)
 type run struct {
 	to    *jsonrpc.Writer
+	seen  func(line []byte) // nil: nobody observes
 	bytes []byte
 }
 
 // add adds a line, which must live until flush; lines before it that do not stand right before it are written first.
 func (r *run) add(line []byte) error {
+	if r.seen != nil {
+		r.seen(line)
+	}
 	joined, ok := jsonrpc.Span(r.bytes, line)
 	if !ok {
 		if err := r.flush(); err != nil {
