@@ -60,7 +60,7 @@ func (c *call) run(t *testing.T, args ...string) (status int, stdout, stderr str
 			host:     func(_ context.Context, o host.Options) int { c.hosted = &o; return c.status },
 			demo:     func(_ context.Context, o demo.Options) int { c.demoed = &o; return c.status },
 			guard:    func(args []string) int { c.guarded = args; return c.status },
-			exec:     func(command []string) (int, error) { c.executed = command; return c.status, os.ErrNotExist },
+			exec:     func(command, _ []string) (int, error) { c.executed = command; return c.status, os.ErrNotExist },
 			terminal: func(*os.File) bool { return c.terminal },
 		},
 	}

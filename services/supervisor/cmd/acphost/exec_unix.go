@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -17,11 +16,11 @@ const (
 	statusNotExecutable = 126
 )
 
-// execInPlace becomes the command. It returns only if it cannot.
-func execInPlace(command []string) (status int, err error) {
+// execInPlace becomes the command, with an environment. It returns only if it cannot.
+func execInPlace(command, env []string) (status int, err error) {
 	program, err := exec.LookPath(command[0])
 	if err == nil {
-		err = syscall.Exec(program, command, os.Environ())
+		err = syscall.Exec(program, command, env)
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return statusNotFound, fmt.Errorf("%s: command not found", command[0])

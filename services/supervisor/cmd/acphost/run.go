@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +24,9 @@ by permd, and go to the editor where there is no policy. Everything else passes
 through unchanged.
 
 Everything after "--", or after the first word that is no flag, is the agent's
-command with its arguments.
+command with its arguments. With --agent, which names an agent of "acphost agents
+list", it is what follows that agent's own arguments; a package of npm that is not
+installed is fetched first, by npx.
 
 When standard input and output are a terminal, the command is executed in place
 and acphost is gone: that is how editors start an agent's login.`
@@ -38,6 +43,7 @@ goes to the handler that declares it, else to the editor.
 `
 
 const runExamples = `  acphost run -- gemini --acp
+  acphost run --agent claude --                 an agent by its name
   acphost run --fs=front -- claude-agent-acp    the editor keeps files to itself
   acphost run --route 'terminal/*=deny' -- gemini --acp
   acphost run --observe -- gemini --acp         change nothing, only watch`
@@ -64,6 +70,7 @@ type runFlags struct {
 	observe   bool
 	alone     bool
 	noAdmin   bool
+	agent     string // a preset's name
 	agentName string
 	routes    map[string]string
 	log       logFlags
@@ -72,13 +79,16 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	f := runFlags{routes: map[string]string{}}
 	cmd := &cobra.Command{
-		Use:     "run [flags] [--] COMMAND [ARGUMENT…]",
+		Use:     "run [flags] {[--] COMMAND [ARGUMENT…] | --agent NAME [-- ARGUMENT…]}",
 		Short:   "Run an agent with acphost between it and the editor",
 		Long:    runLong,
 		Example: runExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] == "" {
+			switch {
+			case f.agent == "" && (len(args) == 0 || args[0] == ""):
 				return wrongUse(cmd, "the agent's command is missing: acphost run [flags] -- COMMAND [ARGUMENT…]")
+			case f.agent != "" && len(args) > 0 && cmd.ArgsLenAtDash() != 0:
+				return wrongUse(cmd, "--agent names the agent: put \"--\" before arguments for it, or leave --agent out")
 			}
 			return nil
 		},
@@ -87,6 +97,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.SetUsageTemplate(cmd.UsageTemplate() + runWho + runExit)
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the agent's command is the agent's
+	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: claude, gemini, codex, opencode, qwen or one of your own")
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
 	flags.BoolVar(&f.alone, "unattended", false,
@@ -109,8 +120,12 @@ func (a *app) runAgent(cmd *cobra.Command, f *runFlags, command []string) error 
 	if len(f.agentName) > 128 || strings.ContainsFunc(f.agentName, isControl) {
 		return wrongUse(cmd, "--agent-name: expected 1 to 128 characters without control characters, got %q", f.agentName)
 	}
+	command, env, err := a.agentCommand(cmd.Context(), f, command)
+	if err != nil {
+		return err
+	}
 	if a.programs.terminal(a.stdin) && a.programs.terminal(a.stdout) {
-		status, err := a.programs.exec(command)
+		status, err := a.programs.exec(command, env)
 		a.status = status
 		if err != nil {
 			a.complain(err)
@@ -138,6 +153,7 @@ func (a *app) runAgent(cmd *cobra.Command, f *runFlags, command []string) error 
 	}
 	a.status = a.programs.host(cmd.Context(), host.Options{
 		Command:    command,
+		Env:        env,
 		Config:     c,
 		Mode:       mode,
 		Routes:     f.routes,
@@ -152,6 +168,20 @@ func (a *app) runAgent(cmd *cobra.Command, f *runFlags, command []string) error 
 		Logger:     logger,
 	})
 	return nil
+}
+
+// agentCommand returns the command line and the environment: those of the agent that --agent names, which also gives it
+// its name for policies, or the arguments themselves in the environment as it is.
+func (a *app) agentCommand(ctx context.Context, f *runFlags, args []string) (command, env []string, err error) {
+	if f.agent == "" {
+		return args, os.Environ(), nil
+	}
+	r, err := a.preset(ctx, f.agent)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.agentName = cmp.Or(f.agentName, r.Agent.ID)
+	return slices.Concat(r.Command, args), overlaid(os.Environ(), r.Env), nil
 }
 
 // target is a flag that routes one fixed name: --fs=front.

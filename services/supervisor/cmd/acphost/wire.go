@@ -21,8 +21,8 @@ type programs struct {
 	permd func(context.Context, *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error)
 	// fromAgent reports whether a process does what an agent or a handler says.
 	fromAgent func(pid int) (bool, error)
-	// exec becomes the command, or returns why it cannot.
-	exec func(command []string) (status int, err error)
+	// exec becomes the command, with an environment, or returns why it cannot.
+	exec func(command, env []string) (status int, err error)
 	// terminal reports whether a file is a terminal.
 	terminal func(*os.File) bool
 }

@@ -43,6 +43,8 @@ const stopTimeout = 5 * time.Second
 type Options struct {
 	// Command is the agent's command line. Required.
 	Command []string
+	// Env is the agent's whole environment; nil: the supervisor's.
+	Env []string
 	// Config is the configuration. Required.
 	Config *config.Config
 	// Mode is ModeRun or ModeObserve.
@@ -193,7 +195,7 @@ func (h *host) startAgent() (*agent.Process, error) {
 	return agent.Start(agent.Spec{
 		Name:       h.agentName(),
 		Command:    h.opts.Command,
-		Env:        os.Environ(),
+		Env:        h.opts.Env,
 		User:       cfg.GetUser(),
 		NoLandlock: cfg.GetNoLandlock(),
 		StopGrace:  h.stopGrace(),

@@ -1,0 +1,233 @@
+// Package handshake asks an agent who it is: it starts it, sends initialize, takes the answer and ends it again. No session
+// is opened and nothing is asked of any handler.
+//
+// It is for the commands that look at an agent without running it for anybody: doctor and login. It knows how an agent's
+// process is run and what initialize says; whoever needs an agent for longer has the link.
+package handshake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+const (
+	// maxLine is the longest line that is taken before the answer.
+	maxLine = 16 << 20
+	// stopTimeout is how long the agent's end may take when all is done.
+	stopTimeout = 15 * time.Second
+	// endTimeout is how long an agent that has closed its output may take to end, so that its end can be told.
+	endTimeout = 2 * time.Second
+	// maxSkipped is how many messages may come before the answer.
+	maxSkipped = 1000
+)
+
+// Client is what the agent is told of its client.
+type Client struct {
+	// Version is acphost's.
+	Version string
+	// TerminalAuth: the client can run the agent on a terminal for a person to log in.
+	TerminalAuth bool
+}
+
+// Answer is what an agent says of itself.
+type Answer struct {
+	// Name and Version are empty where it does not say.
+	Name, Version string
+	// Protocol is the version of ACP that it speaks; 0 where it does not say.
+	Protocol int
+	// Capabilities is the raw member agentCapabilities; nil where there is none.
+	Capabilities []byte
+	// AuthMethods are the ways to log in.
+	AuthMethods []AuthMethod
+	// Took is the time from the start of the process to the answer.
+	Took time.Duration
+	// Landlocked and Notes are those of agent.Process.
+	Landlocked bool
+	Notes      []string
+}
+
+// AuthMethod is a way to log in.
+type AuthMethod struct {
+	// ID is what authenticate names, Type "agent", "terminal", "env_var" or what else the agent says.
+	ID, Type string
+	// Name and Description are for people.
+	Name, Description string
+	// Args and Env are, for Type "terminal", what is added to the agent's command line and environment.
+	Args, Env []string
+}
+
+// Ask starts an agent, asks it, and ends it. ctx bounds the wait for the answer. When Ask returns, nothing of the agent is
+// left, or the error says so. If the agent ended without an answer, errors.As finds its agent.Exit.
+func Ask(ctx context.Context, spec agent.Spec, client Client) (answer *Answer, err error) {
+	began := time.Now()
+	p, err := agent.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		defer close(replies)
+		replies <- exchange(p, client)
+		_, _ = io.Copy(io.Discard, p.Stdout()) // what is not read would keep an agent from ending
+		_ = p.Stdout().Close()
+	}()
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		if stopErr := p.Stop(stop); stopErr != nil {
+			_ = p.Stdout().Close()
+			err = errors.Join(err, stopErr)
+		}
+		for range replies { //nolint:revive // ends when the reading has
+		}
+	}()
+	select {
+	case r := <-replies:
+		if r.err != nil {
+			return nil, explain(p, r)
+		}
+		r.answer.Took, r.answer.Landlocked, r.answer.Notes = time.Since(began), p.Landlocked(), p.Notes()
+		return r.answer, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("it did not answer initialize within %v: is it an ACP agent, and was it started with the flag that makes it speak ACP?%s",
+			time.Since(began).Round(100*time.Millisecond), tail(p.StderrTail()))
+	}
+}
+
+// reply is how the exchange went. closed: the agent's output ended.
+type reply struct {
+	answer *Answer
+	closed bool
+	err    error
+}
+
+// explain says why there is no answer: with the agent's end, if that is why.
+func explain(p *agent.Process, r reply) error {
+	if !r.closed {
+		return r.err
+	}
+	timer := time.NewTimer(endTimeout)
+	defer timer.Stop()
+	select {
+	case <-p.Done():
+		return fmt.Errorf("it ended before it answered initialize: %w", p.Exit())
+	case <-timer.C:
+		return errors.New("it closed its standard output before it answered initialize, though it still runs")
+	}
+}
+
+func tail(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return " Its last error output: " + lines[len(lines)-1]
+}
+
+// exchange sends initialize and reads up to its answer.
+func exchange(p *agent.Process, client Client) reply {
+	request := jsonrpc.AppendRequest(nil, []byte("0"), acp.MethodInitialize, params(client))
+	if _, err := p.Stdin().Write(request); err != nil {
+		return reply{closed: true, err: fmt.Errorf("write initialize: %w", err)}
+	}
+	lines := jsonrpc.NewReader(p.Stdout(), maxLine)
+	var scanner jsonrpc.Scanner
+	for range maxSkipped {
+		line, err := lines.Next()
+		if err != nil {
+			var tooLong *jsonrpc.TooLong
+			return reply{closed: !errors.As(err, &tooLong), err: fmt.Errorf("read the answer to initialize: %w", err)}
+		}
+		var m jsonrpc.Message
+		if wrong := scanner.Scan(line, &m); wrong != nil {
+			if wrong.Code == jsonrpc.CodeParse {
+				continue // some print a banner
+			}
+			return reply{err: fmt.Errorf("it answered initialize with what is no message: %w", wrong)}
+		}
+		if m.Kind != jsonrpc.KindResponse || jsonrpc.CanonicalID(m.ID) != jsonrpc.CanonicalID([]byte("0")) {
+			continue
+		}
+		if m.Error != nil {
+			message, _ := acp.String(acp.Get(m.Error, "message"))
+			return reply{err: fmt.Errorf("it refused initialize: %s", short(message))}
+		}
+		return reply{answer: parse(m.Result)}
+	}
+	return reply{err: fmt.Errorf("it wrote %d lines and no answer to initialize among them", maxSkipped)}
+}
+
+func params(client Client) []byte {
+	auth := "{}"
+	if client.TerminalAuth {
+		auth = `{"terminal":true}`
+	}
+	p := []byte(`{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":` + auth +
+		`},"clientInfo":{"name":"acphost","title":"acphost","version":`)
+	return append(append(p, acp.Quote(client.Version)...), "}}"...)
+}
+
+// parse reads the result of initialize. What cannot be read counts as not said.
+func parse(result []byte) *Answer {
+	known := acp.ParseInitialized(result)
+	a := &Answer{Name: short(known.Name), Version: short(known.Version), Protocol: known.ProtocolVersion}
+	if c := acp.Get(result, "agentCapabilities"); len(c) > 0 && c[0] == '{' {
+		a.Capabilities = append([]byte(nil), c...)
+	}
+	_ = acp.Elements(acp.Get(result, "authMethods"), func(raw []byte) bool {
+		m := AuthMethod{ID: text(raw, "id"), Type: text(raw, "type"), Name: text(raw, "name"), Description: text(raw, "description")}
+		if m.Type == "" {
+			m.Type = "agent"
+		}
+		if args, ok := acp.Strings(acp.Get(raw, "args")); ok {
+			m.Args = args
+		}
+		m.Env = variables(acp.Get(raw, "env"))
+		a.AuthMethods = append(a.AuthMethods, m)
+		return len(a.AuthMethods) < 32
+	})
+	return a
+}
+
+// variables reads an environment: an object, or a list of names and values, as versions of the protocol differ.
+func variables(raw []byte) []string {
+	var list []string
+	add := func(name string, value []byte) {
+		if v, ok := acp.String(value); ok && name != "" {
+			list = append(list, name+"="+v)
+		}
+	}
+	if len(raw) > 0 && raw[0] == '[' {
+		_ = acp.Elements(raw, func(v []byte) bool {
+			name, _ := acp.String(acp.Get(v, "name"))
+			add(name, acp.Get(v, "value"))
+			return true
+		})
+		return list
+	}
+	_ = acp.Members(raw, func(name string, value []byte) bool {
+		add(name, value)
+		return true
+	})
+	return list
+}
+
+func text(raw []byte, name string) string {
+	s, _ := acp.String(acp.Get(raw, name))
+	return short(s)
+}
+
+// short keeps what an agent says of itself to a line that can be shown.
+func short(s string) string {
+	const most = 300
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,153 @@
+// Package preset knows agents by name: what to run for each, whether it is installed, and how to get it if not.
+//
+// What it knows stands in manifests in the format of the ACP registry (https://github.com/agentclientprotocol/registry):
+// one that is built in, and two files in the user's configuration folder, registry.json as downloaded and agents.json as
+// written by hand. A preset names what is executed, so nothing else counts: no file of a workspace, and no program or
+// package that is found by way of the working directory.
+//
+// The package looks at files. It starts nothing but, in Fetch, npx; it must not know how an agent is run, nor what ACP is.
+package preset
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Agent is one entry of a manifest.
+type Agent struct {
+	// ID is the agent's name for commands and policies: a-z, then a-z, 0-9 and "-".
+	ID string `json:"id"`
+	// Name is for people; the id where the manifest has none.
+	Name string `json:"name"`
+	// Version is the version that the manifest stands for, empty where it says none.
+	Version string `json:"version"`
+	// Description is a line for people; may be empty.
+	Description string `json:"description"`
+	// Distribution says how the agent comes.
+	Distribution Distribution `json:"distribution"`
+	// Own is what the registry's format has no place for.
+	Own Own `json:"acphost"`
+	// Source is the file that the entry is from; empty: it is built in.
+	Source string `json:"-"`
+}
+
+// Distribution holds the ways in which an agent comes. Those of kinds that are not known here are left out.
+type Distribution struct {
+	// NPX is a package of npm.
+	NPX *Package `json:"npx"`
+	// UVX is a Python package that uv runs.
+	UVX *Package `json:"uvx"`
+	// Binary is an archive for each platform: "linux-x86_64", "darwin-aarch64".
+	Binary map[string]*Binary `json:"binary"`
+}
+
+// Package is a package with a command.
+type Package struct {
+	// Package is its name, with or without a version: "@scope/name@1.2.3".
+	Package string `json:"package"`
+	// Cmd is the name of the command in the package. Empty: the package's only one, or the one that is called like it.
+	Cmd  string            `json:"cmd"`
+	Args []string          `json:"args"`
+	Env  map[string]string `json:"env"`
+}
+
+// Binary is a program in an archive.
+type Binary struct {
+	// Archive is its URL; may be empty for a program that is there anyway.
+	Archive string `json:"archive"`
+	// Cmd is the program: relative to the archive's content, or absolute.
+	Cmd  string            `json:"cmd"`
+	Args []string          `json:"args"`
+	Env  map[string]string `json:"env"`
+}
+
+// Own is acphost's own addition to an entry.
+type Own struct {
+	// Aliases are further names. An id of another agent comes first.
+	Aliases []string `json:"aliases"`
+	// Login are the arguments with which the agent's command lets a person log in; empty: none are needed. Nil: not known.
+	Login []string `json:"login"`
+}
+
+// Catalog is what is known of agents. It is immutable, and safe for concurrent use.
+type Catalog struct {
+	agents []Agent // by id
+	env    func(string) string
+}
+
+// Agents returns all agents, sorted by their ids.
+func (c *Catalog) Agents() []Agent { return slices.Clone(c.agents) }
+
+// Find returns the agent of a name: its id, or one of its aliases.
+func (c *Catalog) Find(name string) (Agent, error) {
+	for _, a := range c.agents {
+		if a.ID == name {
+			return a, nil
+		}
+	}
+	for _, a := range c.agents {
+		if slices.Contains(a.Own.Aliases, name) {
+			return a, nil
+		}
+	}
+	ids := make([]string, len(c.agents))
+	for i, a := range c.agents {
+		ids[i] = a.ID
+	}
+	return Agent{}, &UnknownError{Name: name, Known: ids}
+}
+
+// UnknownError says that no agent has a name.
+type UnknownError struct {
+	// Name is what was asked for, Known the ids that there are.
+	Name  string
+	Known []string
+}
+
+// Error lists what there is, unless that is a whole registry.
+func (e *UnknownError) Error() string {
+	if len(e.Known) > 12 {
+		return fmt.Sprintf("no agent is called %q; \"acphost agents list\" shows all %d", e.Name, len(e.Known))
+	}
+	return fmt.Sprintf("no agent is called %q; there are %s", e.Name, strings.Join(e.Known, ", "))
+}
+
+// merge puts the entries of a later manifest in the place of earlier ones.
+func merge(into map[string]Agent, from []Agent) {
+	for _, a := range from {
+		if before, ok := into[a.ID]; ok {
+			a.inherit(before)
+		}
+		into[a.ID] = a
+	}
+}
+
+// inherit takes over what an entry does not say and the one that it replaces does: names for people, how to log in, and,
+// for the same package, the command in it.
+func (a *Agent) inherit(before Agent) {
+	if a.Own.Aliases == nil {
+		a.Own.Aliases = before.Own.Aliases
+	}
+	if a.Own.Login == nil {
+		a.Own.Login = before.Own.Login
+	}
+	a.Description = cmp.Or(a.Description, before.Description)
+	mine, its := a.Distribution.NPX, before.Distribution.NPX
+	if mine != nil && its != nil && mine.Cmd == "" && nameOf(mine.Package) == nameOf(its.Package) {
+		same := *mine
+		same.Cmd = its.Cmd
+		a.Distribution.NPX = &same
+	}
+}
+
+// environment returns variables as a process takes them, in order.
+func environment(vars map[string]string) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		list = append(list, name+"="+vars[name])
+	}
+	return list
+}
