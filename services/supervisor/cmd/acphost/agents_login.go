@@ -33,6 +33,7 @@ stands between you and the agent then. Where an agent has no such login, what
 there is instead is listed.`,
 		Example: `  acphost agents login opencode
   acphost agents login claude --method console-login`,
+		ValidArgsFunction: a.completeAgents,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return wrongUse(cmd, "expected one agent's name, got %d arguments; \"acphost agents list\" shows the names", len(args))

@@ -21,6 +21,8 @@ type logFlags struct{ level, format string }
 func (f *logFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.level, "log-level", "", "log this `LEVEL` and above: debug, info, warn or error")
 	cmd.Flags().StringVar(&f.format, "log-format", "", "log in this `FORMAT`: text or json")
+	complete(cmd, "log-level", words("debug", "info", "warn", "error"))
+	complete(cmd, "log-format", words("text", "json"))
 }
 
 // logger makes the logger: flags before $ACPHOST_LOG before the configuration before the default.

@@ -113,6 +113,11 @@ func (a *app) runCommand() *cobra.Command {
 	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
 	flags.BoolVar(&f.noAdmin, "no-admin", false, "serve no admin socket")
 	f.log.register(cmd)
+	complete(cmd, "agent", a.completeAgents)
+	for _, name := range []string{"fs", "terminal"} {
+		complete(cmd, name, words("handler", "front", "deny"))
+	}
+	complete(cmd, "permission", words("handler", "front"))
 	return cmd
 }
 

@@ -1,0 +1,139 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+)
+
+// slow is how long an agent may take to answer before that is worth a word.
+const slow = 10 * time.Second
+
+// protocol is the version of ACP that is spoken here.
+const protocol = 1
+
+// agent starts the agent as run would, asks it who it is, and ends it. c may be nil: then the defaults count.
+func (d *doctor) agent(ctx context.Context, c *config.Config) {
+	in := d.in(Agent)
+	in.ok("command", strings.Join(d.Agent.Command, " "))
+	spec := agent.Spec{Name: d.Agent.Name, Command: d.Agent.Command, Env: d.Agent.Env, Guard: d.Guard, Logger: d.Logger}
+	if c != nil {
+		cfg := c.Effective().GetAgent()
+		spec.User, spec.NoLandlock = cfg.GetUser(), cfg.GetNoLandlock()
+		spec.StopGrace = time.Duration(cfg.GetStopGraceMs()) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, agentTimeout(c))
+	defer cancel()
+	answer, err := d.Ask(ctx, spec, handshake.Client{Version: d.Version, TerminalAuth: true})
+	if err != nil {
+		in.problem("handshake", err.Error(), todoFor(err))
+		return
+	}
+	who := strings.TrimSpace(answer.Name + " " + answer.Version)
+	if who == "" {
+		who = "it does not say its name"
+	}
+	took := answer.Took.Round(time.Millisecond)
+	detail := fmt.Sprintf("%s, ACP %d, after %v", who, answer.Protocol, took)
+	switch {
+	case answer.Protocol == 0:
+		in.problem("handshake", who+" does not say which version of ACP it speaks", "is it an ACP agent?")
+	case answer.Protocol != protocol:
+		in.problem("handshake", detail, fmt.Sprintf("get a version of the agent that speaks ACP %d", protocol))
+	case took > slow:
+		in.warn("handshake", detail, "editors may give up before that; an agent that is installed starts faster than one that npx runs")
+	default:
+		in.ok("handshake", detail)
+	}
+	in.ok("capabilities", capabilities(answer.Capabilities))
+	d.authentication(answer.AuthMethods)
+	if len(answer.Notes) > 0 && !spec.NoLandlock {
+		in.warn("walls", strings.Join(answer.Notes, "\n"), "see what the machine lacks, above")
+	} else {
+		in.ok("walls", "started under a guard"+landlocked(answer.Landlocked))
+	}
+}
+
+func landlocked(yes bool) string {
+	if yes {
+		return ", in a Landlock domain"
+	}
+	return ", without Landlock (agent.no_landlock)"
+}
+
+// todoFor says what helps against an agent that gave no answer.
+func todoFor(err error) string {
+	exit, ended := errors.AsType[agent.Exit](err)
+	switch {
+	case ended && exit.Reason == agent.NotFound:
+		return "install it, or correct the command; \"acphost agents list\" says how to get known agents"
+	case ended && exit.Reason == agent.StartFailed:
+		return "correct the command or the file's mode"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "pass the flag that makes it speak ACP, as --acp for gemini"
+	}
+	return "run it by itself to see what it says; is it given the flag that makes it speak ACP?"
+}
+
+// authentication lists the ways to log in.
+func (d *doctor) authentication(methods []handshake.AuthMethod) {
+	in := d.in(Agent)
+	if len(methods) == 0 {
+		in.ok("login", "the agent offers none")
+		return
+	}
+	var ids []string
+	terminal := false
+	for _, m := range methods {
+		ids = append(ids, fmt.Sprintf("%s (%s)", m.ID, m.Type))
+		terminal = terminal || m.Type == "terminal"
+	}
+	todo := ""
+	if d.Agent.Preset && terminal {
+		todo = "if you are not logged in: acphost agents login " + d.Agent.Name
+	}
+	in.tell(Finding{Area: in.name, Check: "login", Level: OK, Detail: strings.Join(ids, ", "), Todo: todo})
+}
+
+// capabilities writes what the agent can do as a line: members that are true, and objects by what is in them.
+func capabilities(raw []byte) string {
+	var names []string
+	walk(raw, "", 3, &names)
+	if len(names) == 0 {
+		return "none beyond what every agent has"
+	}
+	const most = 40
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+func walk(raw []byte, prefix string, depth int, names *[]string) {
+	_ = acp.Members(raw, func(name string, value []byte) bool {
+		if name == "_meta" {
+			return true
+		}
+		name = prefix + strings.TrimSuffix(name, "Capabilities")
+		switch {
+		case string(value) == "true":
+			*names = append(*names, name)
+		case value[0] == '{':
+			before := len(*names)
+			if depth > 1 {
+				walk(value, name+".", depth-1, names)
+			}
+			if len(*names) == before && prefix != "" { // an empty object says that it can
+				*names = append(*names, name)
+			}
+		}
+		return true
+	})
+}

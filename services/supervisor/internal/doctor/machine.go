@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+)
+
+// Bytes that should be free where acphost writes.
+const (
+	littleSpace = 100 << 20
+	noSpace     = 10 << 20
+)
+
+// Names of sockets in their folder are at most "." or a process id, a dash, 8 digits and an ending.
+const (
+	maxSocketPath = 107 // what a unix socket's address holds without its NUL, on Linux
+	socketName    = len("/4194304-00000000.sock")
+)
+
+func (d *doctor) machine() {
+	in := d.in(Machine)
+	kernel(in)
+	d.folder(in, "configuration", config.Folder(d.Env), 0o022)
+	state := ownfile.StateDir(d.Env)
+	d.folder(in, "state", state, 0o077)
+	if state != "" {
+		space(in, existing(state))
+	}
+	sockets := admin.Dir(d.Env)
+	d.folder(in, "sockets", sockets, 0o077)
+	if n := len(sockets) + socketName; n > maxSocketPath {
+		in.problem("socket path", fmt.Sprintf("%s makes paths of %d bytes, and a unix socket's address holds %d", sockets, n, maxSocketPath),
+			"set XDG_RUNTIME_DIR to a folder with a shorter path, or admin.socket in the configuration")
+	}
+}
+
+// folder looks at one of acphost's own folders. closed are the permissions that others must not have.
+func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
+	check := what + " folder"
+	if dir == "" {
+		in.problem(check, "neither $HOME nor an XDG variable says where it is", "set HOME to an absolute path")
+		return
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if parent := existing(dir); writable(parent) {
+			in.ok(check, dir+", made when it is needed")
+		} else {
+			in.problem(check, fmt.Sprintf("%s does not exist, and cannot be made in %s", dir, parent), "make it, or make "+parent+" writable to you")
+		}
+	case err != nil:
+		in.problem(check, err.Error(), "make it readable to you")
+	case !info.IsDir():
+		in.problem(check, dir+" is not a folder", "move it away")
+	case !own(info):
+		in.problem(check, dir+" belongs to another user", fmt.Sprintf("chown %d %s", os.Geteuid(), dir))
+	case info.Mode().Perm()&closed != 0:
+		in.problem(check, fmt.Sprintf("%s is open to others (mode %04o)", dir, info.Mode().Perm()), fmt.Sprintf("chmod %04o %s", info.Mode().Perm()&^closed, dir))
+	case what != "configuration" && !writable(dir):
+		in.problem(check, dir+" cannot be written", "chmod u+rwx "+dir+", or mount it writable")
+	default:
+		in.ok(check, fmt.Sprintf("%s (mode %04o)", dir, info.Mode().Perm()))
+	}
+}
+
+// existing returns the nearest folder above a path, or the path itself, that exists.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || path == filepath.Dir(path) {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// size writes a number of bytes for people.
+func size(n uint64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}

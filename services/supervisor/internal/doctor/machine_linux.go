@@ -1,0 +1,69 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+// minFiles is how many open files a supervisor with a few sessions should be allowed.
+const minFiles = 1024
+
+// kernel looks at what the walls around an agent are made of.
+func kernel(in area) {
+	in.ok("system", "linux "+release())
+	if err := proc.ConfineSupported(); err != nil {
+		in.warn("landlock", err.Error()+": agents can signal and trace other processes of yours",
+			"use Linux 6.12 or later with landlock among its security modules (lsm= on the kernel's command line)")
+	} else {
+		in.ok("landlock", "agents can be kept from other processes")
+	}
+	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err != nil {
+		in.problem("pidfd", fmt.Sprintf("process handles cannot be had: %v", err), "use Linux 5.3 or later; in a container, allow pidfd_open and pidfd_send_signal")
+	} else {
+		_ = unix.Close(fd)
+		in.ok("pidfd", "processes can be ended without hitting others")
+	}
+	var is int32
+	if _, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0); errno != 0 {
+		in.problem("subreaper", fmt.Sprintf("what an agent detaches cannot be adopted: %v", errno), "in a container, allow prctl")
+	} else {
+		in.ok("subreaper", "what an agent detaches is found")
+	}
+	processes(in)
+	if err := proc.Undumpable(); err != nil {
+		in.warn("undumpable", err.Error()+": other programs of yours can trace acphost", "in a container, allow prctl")
+	} else {
+		in.ok("undumpable", "acphost cannot be traced by other programs of yours")
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil && files.Max < minFiles {
+		in.warn("open files", fmt.Sprintf("at most %d", files.Max), fmt.Sprintf("raise the limit to %d: ulimit -n %d", minFiles, minFiles))
+	}
+}
+
+// processes looks at /proc, by which descendants are found.
+func processes(in area) {
+	if _, err := proc.Descendants(os.Getpid()); err != nil {
+		in.problem("/proc", fmt.Sprintf("processes cannot be found: %v", err), "mount proc at /proc")
+		return
+	}
+	if _, err := os.Stat("/proc/1/stat"); err != nil && os.Geteuid() != 0 {
+		in.warn("/proc", "processes of other users are hidden: an agent that runs as another user (agent.user) is not seen", "mount /proc without hidepid, if you need that")
+		return
+	}
+	in.ok("/proc", "processes can be found")
+}
+
+func release() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "of an unknown version"
+	}
+	return strings.TrimSpace(unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:]))
+}
