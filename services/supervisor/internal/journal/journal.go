@@ -122,11 +122,7 @@ func usable(dir string) error {
 
 // Frame takes a frame. It copies the bytes, waits for nothing and cannot fail: what does not fit is counted.
 func (j *Journal) Frame(f Frame) {
-	at := f.Time
-	if at.IsZero() {
-		at = j.opts.Now()
-	}
-	if j.queue.put(&f, at.UnixNano()) {
+	if j.queue.put(&f, j.opts.Now) {
 		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "queued", j.queue.fill(), "limit", j.opts.MaxQueued)
 	}
 }

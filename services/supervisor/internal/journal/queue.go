@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"time"
 )
 
 const (
@@ -79,6 +80,7 @@ type queue struct {
 	used    [][]byte // full chunks of records
 	gaps    map[string]*gap
 	dropped uint64
+	told    int64 // when a loss was
 	closed  bool
 }
 
@@ -86,8 +88,11 @@ func newQueue(limit int) *queue {
 	return &queue{max: limit, wake: make(chan struct{}, 1), gaps: map[string]*gap{}}
 }
 
-// put copies a frame. It never waits for the disk. first: it is the first loss of an overflow.
-func (q *queue) put(f *Frame, at int64) (first bool) {
+// tellAgain is how long after a loss was told another one is.
+const tellAgain = time.Minute
+
+// put copies a frame. It never waits for the disk. tell: something is lost, for the first time in a while.
+func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
 	size := len(f.Line)
 	for _, b := range f.Rest {
 		size += len(b)
@@ -98,10 +103,17 @@ func (q *queue) put(f *Frame, at int64) (first bool) {
 	if q.closed {
 		return false
 	}
+	at := f.Time.UnixNano()
+	if f.Time.IsZero() { // under the lock, so that times are in order
+		at = now().UnixNano()
+	}
 	if q.held > 0 && q.held+cost > q.max { // an empty queue takes a frame of any size, as the link does
-		first = len(q.gaps) == 0
 		q.lose(f.Session, at, size)
-		return first
+		if at-q.told < int64(tellAgain) && q.told != 0 {
+			return false
+		}
+		q.told = at
+		return true
 	}
 	if len(q.gaps) > 0 {
 		q.tell(f.Session)
