@@ -146,6 +146,7 @@ func (j *Journal) Close() error {
 
 // write is the goroutine that writes.
 func (j *Journal) write() {
+	background()
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	var b batch
@@ -162,10 +163,13 @@ func (j *Journal) write() {
 		}
 		for {
 			b = j.queue.take(b)
-			if len(b.records) == 0 {
+			if len(b.blocks) == 0 {
 				break
 			}
-			j.writer.batch(b.records, j.queue.written)
+			for _, records := range b.blocks {
+				j.writer.batch(records, j.queue.written)
+			}
+			j.writer.settle(j.queue.written)
 			b = j.queue.give(b)
 		}
 	}

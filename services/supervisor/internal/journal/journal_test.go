@@ -224,7 +224,7 @@ func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 	}
 	b := q.take(batch{})
 	var got []string
-	for _, r := range b.records {
+	for _, r := range b.blocks[0] {
 		if r.gap != nil {
 			got = append(got, fmt.Sprintf("%s lacks %d/%d %d-%d", r.session, r.gap.frames, r.gap.bytes, r.gap.from, r.gap.to))
 		} else {
@@ -236,7 +236,7 @@ func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	size := 0
-	for _, r := range b.records {
+	for _, r := range b.blocks[0] {
 		size += r.queued
 	}
 	q.written(size)

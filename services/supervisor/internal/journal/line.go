@@ -108,7 +108,14 @@ func (m *lineMaker) note(b []byte, now int64, text string) []byte {
 	return append(b, '}', '\n')
 }
 
-func appendText(b, text []byte) []byte { return jsonrpc.AppendString(b, string(text)) }
+func appendText(b, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return jsonrpc.AppendString(b, string(text))
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
 
 // cleaned is an id as JSON that any reader takes.
 func cleaned(id []byte) []byte {

@@ -11,6 +11,9 @@ const (
 	chunkSize = 256 << 10
 	// spareChunks is how many empty chunks are kept for the next frames.
 	spareChunks = 16
+	// blockSize is how many records stand together, and spareBlocks how many empty blocks are kept.
+	blockSize   = 512
+	spareBlocks = 16
 	// recordCost is what a queued frame counts for beside its bytes.
 	recordCost = 160
 	// maxGapSessions bounds the sessions whose losses are counted apart; the losses of further ones are counted together.
@@ -73,11 +76,13 @@ type queue struct {
 	wake chan struct{} // has room for one
 
 	mu      sync.Mutex
-	held    int // bytes that are queued or being written
-	records []record
+	held    int        // bytes that are queued or being written
+	blocks  [][]record // in order; only the last has room
+	empty   [][]record
 	chunk   []byte
 	spare   [][]byte
 	used    [][]byte // full chunks of records
+	last    record   // the last one's method and session; nothing where the chunks were taken since
 	gaps    map[string]*gap
 	dropped uint64
 	told    int64 // when a loss was
@@ -120,9 +125,10 @@ func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
 	}
 	r := record{at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
 	room, shared := q.room(cost - recordCost)
-	room, r.method = appendPart(room, f.Method)
-	room, r.id = appendPart(room, f.ID)
-	room, r.session = appendPart(room, f.Session)
+	room, r.method = q.part(room, f.Method, q.last.method)
+	room, r.id = q.part(room, f.ID, nil)
+	room, r.session = q.part(room, f.Session, q.last.session)
+	q.last.method, q.last.session = r.method, r.session
 	from := len(room)
 	room = append(room, f.Line...)
 	for _, b := range f.Rest {
@@ -136,10 +142,13 @@ func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
 	return false
 }
 
-// appendPart keeps nil apart from empty.
-func appendPart(room, part []byte) (rest, kept []byte) {
-	if part == nil {
+// part copies a part of a frame, unless it is that of the frame before. Nil stays apart from empty.
+func (q *queue) part(room, part, last []byte) (rest, kept []byte) {
+	switch {
+	case part == nil:
 		return room, nil
+	case last != nil && bytes.Equal(part, last):
+		return room, last
 	}
 	from := len(room)
 	room = append(room, part...)
@@ -165,15 +174,24 @@ func (q *queue) room(n int) (room []byte, shared bool) {
 }
 
 func (q *queue) push(r record, cost int) {
-	if len(q.records) == 0 {
+	n := len(q.blocks)
+	if n == 0 {
 		select {
 		case q.wake <- struct{}{}:
 		default:
 		}
 	}
+	if n == 0 || len(q.blocks[n-1]) == blockSize {
+		if k := len(q.empty); k > 0 {
+			q.blocks, q.empty = append(q.blocks, q.empty[k-1]), q.empty[:k-1]
+		} else {
+			q.blocks = append(q.blocks, make([]record, 0, blockSize))
+		}
+		n++
+	}
 	r.queued = cost
 	q.held += cost
-	q.records = append(q.records, r)
+	q.blocks[n-1] = append(q.blocks[n-1], r)
 }
 
 // lose counts a frame that does not fit.
@@ -203,23 +221,24 @@ func (q *queue) tell(session []byte) {
 
 // batch is what take returns.
 type batch struct {
-	records []record
-	chunks  [][]byte
+	blocks [][]record
+	chunks [][]byte
 }
 
-// take returns all that is queued, and tells what was lost since. The batch goes back by give.
+// take returns all that is queued, and tells what was lost since. old is a batch that was given back.
 func (q *queue) take(old batch) batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for session := range q.gaps {
 		q.tell([]byte(session))
 	}
-	if q.chunk != nil && len(q.records) > 0 {
+	if q.chunk != nil && len(q.blocks) > 0 {
 		q.used = append(q.used, q.chunk)
 		q.chunk = nil
 	}
-	b := batch{records: q.records, chunks: q.used}
-	q.records, q.used = old.records[:0], old.chunks[:0]
+	b := batch{blocks: q.blocks, chunks: q.used}
+	q.last = record{}
+	q.blocks, q.used = old.blocks[:0], old.chunks[:0]
 	return b
 }
 
@@ -230,8 +249,11 @@ func (q *queue) written(bytes int) {
 	q.mu.Unlock()
 }
 
-// give takes a batch's chunks back. The batch is empty then.
+// give takes back what a batch stood in. The batch is empty then.
 func (q *queue) give(b batch) batch {
+	for _, records := range b.blocks {
+		clear(records)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range b.chunks {
@@ -239,12 +261,14 @@ func (q *queue) give(b batch) batch {
 			q.spare = append(q.spare, c)
 		}
 	}
-	clear(b.records)
-	clear(b.chunks)
-	if cap(b.records) > 1<<16 {
-		b.records = nil
+	for _, records := range b.blocks {
+		if len(q.empty) < spareBlocks {
+			q.empty = append(q.empty, records[:0])
+		}
 	}
-	return batch{records: b.records[:0], chunks: b.chunks[:0]}
+	clear(b.blocks)
+	clear(b.chunks)
+	return batch{blocks: b.blocks[:0], chunks: b.chunks[:0]}
 }
 
 func (q *queue) close() {

@@ -32,6 +32,7 @@ type writer struct {
 	requests map[requestKey]request
 	openings []*opening
 	dirty    []*file
+	pending  int // bytes of records that are not written, as the queue counts them
 	tick     uint64
 	full     bool // it was said that nothing can be written
 	failed   error
@@ -62,9 +63,9 @@ func newWriter(o Options, instance string) *writer {
 	return w
 }
 
-// batch writes records; done is told of bytes that are written.
+// batch sorts records into files, and writes what has gathered whenever it is much; done is told of bytes that are not
+// held any more. settle writes the rest.
 func (w *writer) batch(records []record, done func(int)) {
-	size := 0
 	for i := range records {
 		r := &records[i]
 		if r.gap != nil {
@@ -72,15 +73,17 @@ func (w *writer) batch(records []record, done func(int)) {
 		} else {
 			w.record(r)
 		}
-		size += r.queued
-		if size >= flushBytes {
-			w.flush()
-			done(size)
-			size = 0
+		if w.pending += r.queued; w.pending >= flushBytes {
+			w.settle(done)
 		}
 	}
+}
+
+// settle writes what has gathered.
+func (w *writer) settle(done func(int)) {
 	w.flush()
-	done(size)
+	done(w.pending)
+	w.pending = 0
 }
 
 // gap tells what was lost where it is missing.
