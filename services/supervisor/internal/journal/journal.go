@@ -30,6 +30,11 @@ const (
 
 	// linger is how long the writer lets frames gather: a process that is killed loses no more than that.
 	linger = 5 * time.Millisecond
+	// The writer rests after it has worked for atATime, restFactor times as long as it worked, restMost at most: what it
+	// waited for the disk is no work.
+	atATime    = 2 * time.Millisecond
+	restFactor = 3
+	restMost   = 20 * time.Millisecond
 	// retainEvery is how often old files are looked for.
 	retainEvery = time.Hour
 	// retainFirst is when they are looked for at first: not while an agent starts.
@@ -144,20 +149,23 @@ func (j *Journal) Close() error {
 	return j.writer.failed
 }
 
-// write is the goroutine that writes.
+// write is the goroutine that writes. However much there is, it leaves most of its time to others: a flood is better
+// left out of the journal in part than slowed down by it.
 func (j *Journal) write() {
-	background()
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
+	pause := func(d time.Duration) {
+		timer.Reset(d)
+		select {
+		case <-timer.C:
+		case <-j.stop:
+		}
+	}
 	var b batch
 	for open := true; open; {
 		select {
 		case <-j.queue.wake:
-			timer.Reset(linger)
-			select {
-			case <-timer.C:
-			case <-j.stop:
-			}
+			pause(linger)
 		case <-j.stop:
 			open = false
 		}
@@ -166,8 +174,14 @@ func (j *Journal) write() {
 			if len(b.blocks) == 0 {
 				break
 			}
+			began := time.Now()
 			for _, records := range b.blocks {
 				j.writer.batch(records, j.queue.written)
+				if worked := time.Since(began); worked > atATime {
+					j.writer.settle(j.queue.written)
+					pause(min(restFactor*worked, restMost))
+					began = time.Now()
+				}
 			}
 			j.writer.settle(j.queue.written)
 			b = j.queue.give(b)

@@ -16,6 +16,8 @@ type lineMaker struct {
 	content bool
 	second  int64  // of stamp
 	stamp   []byte // that second, up to its fraction
+	scan    jsonrpc.Scanner
+	msg     jsonrpc.Message
 }
 
 // time appends a time as RFC 3339 has it, with nanoseconds, in UTC.
@@ -79,9 +81,16 @@ func (m *lineMaker) about(b []byte, r *record, line []byte) []byte {
 	if !r.scanned || string(r.method) != acp.MethodSessionUpdate {
 		return b
 	}
+	if m.scan.Scan(line, &m.msg) != nil {
+		return b
+	}
+	b = appendText(append(b, `,"update":`...), m.msg.Update)
+	if k := acp.UpdateKind(m.msg.Update); k != acp.UpdateToolCall && k != acp.UpdateToolCallUpdate {
+		return b
+	}
 	update := acp.Get(line, "params", "update")
 	for _, part := range [...]struct{ name, member string }{
-		{"update", "sessionUpdate"}, {"tool", "toolCallId"}, {"kind", "kind"}, {"status", "status"},
+		{"tool", "toolCallId"}, {"kind", "kind"}, {"status", "status"},
 	} {
 		if v, ok := acp.String(acp.Get(update, part.member)); ok {
 			b = jsonrpc.AppendString(append(append(append(b, `,"`...), part.name...), `":`...), v)

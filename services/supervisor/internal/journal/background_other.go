@@ -1,6 +1,0 @@
-//go:build !linux
-
-package journal
-
-// background does nothing here: priorities belong to processes, not to threads.
-func background() {}
