@@ -102,3 +102,67 @@ func TestALoginThatIsKnownTakesTheProcess(t *testing.T) {
 		t.Errorf("status %d, executed %q: %s", status, without.executed, stderr)
 	}
 }
+
+func TestManualPagesAreWrittenForEveryCommand(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man1")
+	status, stdout, stderr := (&call{}).run(t, "man", dir)
+	if status != 0 || !strings.HasSuffix(stdout, " pages in "+dir+"\n") {
+		t.Fatalf("status %d, %q: %s", status, stdout, stderr)
+	}
+	for _, name := range []string{"acphost", "acphost-run", "acphost-policy-check", "acphost-doctor", "acphost-agents-login"} {
+		if _, err := os.Stat(filepath.Join(dir, name+".1")); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "acphost-guard.1")); err == nil {
+		t.Error("there is a page for what is hidden")
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "acphost-doctor.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(page)
+	_, body, _ := strings.Cut(text, "\n") // the first line has the version
+	golden(t, "acphost-doctor.1", body)
+	if !strings.HasPrefix(text, `.TH "ACPHOST\-DOCTOR" 1 `) {
+		t.Errorf("the title is %q", text[:40])
+	}
+	if status, _, stderr := (&call{}).run(t, "man"); status != 2 || !strings.Contains(stderr, "expected the folder") {
+		t.Errorf("without a folder: %d, %s", status, stderr)
+	}
+}
+
+func TestWhatTheTextOfAPageLooksLikeIsNotARequest(t *testing.T) {
+	for in, want := range map[string]string{
+		".so x":        `\&.so x`,
+		"a\n'br\n.b c": "a\n\\&'br\n\\&.b c",
+		`a\fBb -c`:     `a\efBb \-c`,
+	} {
+		if got := roff(in); got != want {
+			t.Errorf("roff(%q) is %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	_, env := agentHome(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "--agent", ""}, "mine\tMy\tagent\n"},
+		{[]string{"doctor", "--agent", ""}, "claude\tClaude Agent\n"},
+		{[]string{"agents", "login", ""}, "gemini\tGemini CLI\n"},
+		{[]string{"run", "--fs", ""}, "handler\nfront\ndeny\n"},
+		{[]string{"run", "--log-level", ""}, "debug\ninfo\nwarn\nerror\n"},
+	} {
+		if status, stdout, _ := (&call{env: env}).run(t, append([]string{"__complete"}, c.args...)...); status != 0 || !strings.Contains(stdout, c.want) {
+			t.Errorf("%q is completed with %q, want %q (%d)", c.args, stdout, c.want, status)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if status, stdout, _ := (&call{}).run(t, "completion", shell); status != 0 || !strings.Contains(stdout, "acphost") {
+			t.Errorf("completion for %s: %d", shell, status)
+		}
+	}
+}

@@ -24,7 +24,8 @@ import (
 const asProgram = "ACPHOST_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	// The guard of an agent is started without the environment.
+	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && os.Args[1] == "guard" {
 		os.Exit(realMain())
 	}
 	goleak.VerifyTestMain(m)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,4 +86,49 @@ func TestWithoutATerminalTheCommandIsNotExecutedInPlace(t *testing.T) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != statusFailed || !strings.Contains(string(output), "/missing") {
 		t.Errorf("output %q and error %v; want the missing configuration, status 1", output, err)
 	}
+}
+
+// An agent that offers two ways to log in, and is the second one's login when it gets its argument.
+const agentWithLogin = `#!/bin/sh
+if [ "$1" = --login ]; then echo "$$ logs in, $MODE, $KEPT"; exit 5; fi
+read -r line
+echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"authMethods":[{"id":"key","name":"A key"},{"id":"tui","name":"On a terminal","type":"terminal","args":["--login"],"env":{"MODE":"login"}}]}}'
+cat >/dev/null
+`
+
+func TestAnAgentsOwnLoginTakesTheProcess(t *testing.T) {
+	home := t.TempDir()
+	for name, text := range map[string]string{
+		"bin/mine":                    agentWithLogin,
+		"bin/keyed":                   strings.ReplaceAll(agentWithLogin, `"type":"terminal"`, `"type":"env_var"`),
+		".config/acphost/agents.json": `{"agents": [` + entryOf("mine") + "," + entryOf("keyed") + `]}`,
+	} {
+		file := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("PATH", filepath.Join(home, "bin")+":"+os.Getenv("PATH"))
+	output, pid, status := onTerminal(t, "agents", "login", "mine")
+	if want := fmt.Sprintf("acphost: logging in: tui On a terminal\n%d logs in, login, kept\n", pid); output != want || status != 5 {
+		t.Errorf("output %q and status %d, want %q and 5", output, status, want)
+	}
+	output, _, status = onTerminal(t, "agents", "login", "keyed")
+	if status != 1 || !strings.Contains(output, "the agent keyed offers no login on a terminal; it offers:\n  key (agent): A key\n") || !strings.Contains(output, "tui (env_var)") {
+		t.Errorf("output %q and status %d", output, status)
+	}
+	output, _, status = onTerminal(t, "agents", "login", "mine", "--method", "other")
+	if status != 1 || !strings.Contains(output, `with the id "other"`) {
+		t.Errorf("output %q and status %d", output, status)
+	}
+}
+
+// entryOf is an agent whose program is on PATH.
+func entryOf(id string) string {
+	return `{"id": "` + id + `", "distribution": {"npx": {"package": "` + id + `", "cmd": "` + id + `", "env": {"KEPT": "kept"}}}}`
 }

@@ -96,8 +96,8 @@ func Ask(ctx context.Context, spec agent.Spec, client Client) (answer *Answer, e
 		r.answer.Took, r.answer.Landlocked, r.answer.Notes = time.Since(began), p.Landlocked(), p.Notes()
 		return r.answer, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it did not answer initialize within %v: is it an ACP agent, and was it started with the flag that makes it speak ACP?%s",
-			time.Since(began).Round(100*time.Millisecond), tail(p.StderrTail()))
+		return nil, fmt.Errorf("it did not answer initialize within %v%s: %w",
+			time.Since(began).Round(100*time.Millisecond), tail(p.StderrTail()), context.Cause(ctx))
 	}
 }
 
@@ -127,7 +127,7 @@ func tail(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return " Its last error output: " + lines[len(lines)-1]
+	return " (its last error output: " + lines[len(lines)-1] + ")"
 }
 
 // exchange sends initialize and reads up to its answer.

@@ -1,0 +1,261 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is a home folder without handlers.
+type patient struct {
+	t    *testing.T
+	home string
+	vars map[string]string
+	opts Options
+}
+
+func newPatient(t *testing.T) *patient {
+	home, err := os.MkdirTemp("", "doc") // short, since a socket's path is made of it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	p := &patient{t: t, home: home, vars: map[string]string{"HOME": home, "TMPDIR": home, "PATH": "/nowhere"}}
+	p.opts = Options{
+		Env: func(name string) string { return p.vars[name] }, Dir: home, HandlerDir: home, Logger: slog.New(slog.DiscardHandler),
+		Permd: func(context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
+			return nil, nil, errors.New("no permd here")
+		},
+	}
+	return p
+}
+
+func (p *patient) write(name, text string, mode os.FileMode) string {
+	p.t.Helper()
+	file := filepath.Join(p.home, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		p.t.Fatal(err)
+	}
+	return file
+}
+
+// examine returns what is found, by area and check.
+func (p *patient) examine() (found map[string]Finding, problems int) {
+	found = map[string]Finding{}
+	problems = Run(p.t.Context(), p.opts, func(f Finding) { found[f.Area+"/"+f.Check] = f })
+	return found, problems
+}
+
+func expect(t *testing.T, f Finding, level Level, detail, todo string) {
+	t.Helper()
+	if f.Level != level || !strings.Contains(f.Detail, detail) || !strings.Contains(f.Todo, todo) {
+		t.Errorf("found %+v, want %s, %q, %q", f, level, detail, todo)
+	}
+}
+
+func TestFoldersThatAreNotThereYetAreInOrder(t *testing.T) {
+	p := newPatient(t)
+	found, _ := p.examine()
+	for _, check := range []string{"configuration folder", "state folder", "sockets folder"} {
+		expect(t, found["machine/"+check], OK, "made when it is needed", "")
+	}
+	if f, ok := found["machine/socket path"]; ok {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestAFolderThatOthersCanEnterIsAProblem(t *testing.T) {
+	p := newPatient(t)
+	p.write(".local/state/acphost/x", "", 0o600)
+	p.write(".config/acphost/x", "", 0o600)
+	for dir, mode := range map[string]os.FileMode{".local/state/acphost": 0o755, ".config/acphost": 0o775} {
+		if err := os.Chmod(filepath.Join(p.home, dir), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sockets := fmt.Sprintf("acphost-%d", os.Geteuid())
+	p.write(sockets, "", 0o600)
+	found, problems := p.examine()
+	expect(t, found["machine/state folder"], Problem, "mode 0755", "chmod 0700 "+p.home)
+	expect(t, found["machine/configuration folder"], Problem, "mode 0775", "chmod 0755 "+p.home)
+	expect(t, found["machine/sockets folder"], Problem, "is not a folder", "move it away")
+	if problems < 3 {
+		t.Errorf("%d problems are counted", problems)
+	}
+}
+
+func TestASocketPathThatIsTooLongIsAProblem(t *testing.T) {
+	p := newPatient(t)
+	p.vars["TMPDIR"] = "/" + strings.Repeat("x", 100)
+	found, _ := p.examine()
+	expect(t, found["machine/socket path"], Problem, "holds 107", "XDG_RUNTIME_DIR")
+}
+
+func TestWithoutAHomeFolderThereIsNowhereToWrite(t *testing.T) {
+	p := newPatient(t)
+	delete(p.vars, "HOME")
+	found, _ := p.examine()
+	expect(t, found["machine/state folder"], Problem, "neither $HOME", "set HOME")
+}
+
+func TestAConfigurationThatDoesNotLoadEndsTheLookAtIt(t *testing.T) {
+	p := newPatient(t)
+	file := p.write(".config/acphost/config.yaml", "log: {level: loud}\n", 0o600)
+	found, _ := p.examine()
+	expect(t, found["configuration/file"], Problem, file+":1:14: log.level", "acphost config check")
+	for name := range found {
+		if strings.HasPrefix(name, "handlers/") {
+			t.Errorf("a handler was started by it: %s", name)
+		}
+	}
+}
+
+func TestProgramsThatAreNotThereAreAProblem(t *testing.T) {
+	p := newPatient(t)
+	p.write(".config/acphost/config.yaml", "handlers: {mine: {command: [./mine]}}\n", 0o600)
+	found, _ := p.examine()
+	expect(t, found["configuration/file"], Problem, filepath.Join(p.home, ".config/acphost/mine"), "put the files there")
+}
+
+func TestAPolicyThatNobodyCanReadIsAProblem(t *testing.T) {
+	p := newPatient(t)
+	for _, name := range []string{"fsd", "termd", "permd"} {
+		p.write(name, "#!/bin/sh\nexit 3\n", 0o700)
+	}
+	p.write(".config/acphost/policy.yaml", "version: 1\n", 0o600)
+	p.write(".config/acphost/agents.json", `{"agents": [{"id": "X"}]}`, 0o600)
+	found, _ := p.examine()
+	expect(t, found["configuration/policy"], Problem, "no permd here", "built together")
+	expect(t, found["configuration/agents"], Problem, "agents.json:1:20: agents[0].id", "ACP registry")
+	for _, name := range []string{"fs", "terminal", "permission"} {
+		expect(t, found["handlers/"+name], Problem, "exited with status 3", "run it by itself")
+	}
+}
+
+// withAgent has an agent answer as it is told to.
+func (p *patient) withAgent(a *handshake.Answer, err error) {
+	p.opts.Agent = &AgentCommand{Name: "mine", Command: []string{"/bin/mine", "--acp"}, Preset: true}
+	p.opts.Ask = func(_ context.Context, spec agent.Spec, c handshake.Client) (*handshake.Answer, error) {
+		if spec.Command[0] != "/bin/mine" || !c.TerminalAuth {
+			p.t.Errorf("asked %+v", spec)
+		}
+		return a, err
+	}
+}
+
+func TestAnAgentIsSaidAsItAnswers(t *testing.T) {
+	p := newPatient(t)
+	p.withAgent(&handshake.Answer{
+		Name: "x", Version: "7", Protocol: 1, Took: 1234567 * time.Microsecond, Landlocked: true,
+		Capabilities: []byte(`{"loadSession":true,"promptCapabilities":{"image":true,"audio":false},"sessionCapabilities":{"list":{},"fork":null},"_meta":{"x":true}}`),
+		AuthMethods:  []handshake.AuthMethod{{ID: "key", Type: "env_var"}, {ID: "tui", Type: "terminal"}},
+	}, nil)
+	found, _ := p.examine()
+	expect(t, found["agent/command"], OK, "/bin/mine --acp", "")
+	expect(t, found["agent/handshake"], OK, "x 7, ACP 1, after 1.235s", "")
+	expect(t, found["agent/login"], OK, "key (env_var), tui (terminal)", "acphost agents login mine")
+	expect(t, found["agent/walls"], OK, "in a Landlock domain", "")
+	if got, want := found["agent/capabilities"].Detail, "loadSession, prompt.image, session.list"; got != want {
+		t.Errorf("the capabilities are %q, want %q", got, want)
+	}
+}
+
+func TestAnAgentThatIsNotAsItShouldBeIsSaidWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer *handshake.Answer
+		err    error
+		check  string
+		level  Level
+		detail string
+		todo   string
+	}{
+		{"another protocol", &handshake.Answer{Protocol: 2}, nil, "handshake", Problem, "it does not say its name, ACP 2", "that speaks ACP 1"},
+		{"no protocol", &handshake.Answer{Name: "x"}, nil, "handshake", Problem, "which version", "is it an ACP agent"},
+		{"slow", &handshake.Answer{Protocol: 1, Took: time.Minute}, nil, "handshake", Warning, "after 1m0s", "installed starts faster"},
+		{"unwalled", &handshake.Answer{Protocol: 1, Notes: []string{"no landlock"}}, nil, "walls", Warning, "no landlock", "machine"},
+		{"not there", nil, agent.Exit{Name: "mine", Reason: agent.NotFound, Code: 127}, "handshake", Problem, "not found", "agents list"},
+		{"not executable", nil, agent.Exit{Name: "mine", Reason: agent.StartFailed, Code: 126}, "handshake", Problem, "", "mode"},
+		{"silent", nil, fmt.Errorf("it did not answer: %w", context.DeadlineExceeded), "handshake", Problem, "did not answer", "--acp"},
+		{"ended", nil, agent.Exit{Name: "mine", Reason: agent.Exited, Code: 3}, "handshake", Problem, "3", "run it by itself"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPatient(t)
+			p.withAgent(c.answer, c.err)
+			found, _ := p.examine()
+			expect(t, found["agent/"+c.check], c.level, c.detail, c.todo)
+		})
+	}
+}
+
+func shown() []Finding {
+	return []Finding{
+		{Area: Machine, Check: "landlock", Level: OK, Detail: "there"},
+		{Area: Machine, Check: "state folder", Level: Problem, Detail: "/s is open to others", Todo: "chmod 0700 /s"},
+		{Area: Agent, Check: "handshake", Level: Warning, Detail: "a\x1b[31m\nb <&>", Todo: "wait"},
+	}
+}
+
+func TestFindingsAreShownInColumns(t *testing.T) {
+	for name, color := range map[string]bool{"plain.txt": false, "color.txt": true} {
+		var out bytes.Buffer
+		p := &Printer{Out: &out, Color: color}
+		for _, f := range shown() {
+			p.Print(f)
+		}
+		p.Summary(shown())
+		p.Summary(shown()[2:])
+		p.Summary(shown()[:1])
+		file := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != string(want) {
+			t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", file, out.String())
+		}
+	}
+}
+
+func TestFindingsAsJSONSayWhetherAllIsWell(t *testing.T) {
+	for all, want := range map[*[]Finding]bool{{}: true, {shown()[0], shown()[2]}: true, {shown()[1]}: false} {
+		var out bytes.Buffer
+		if err := PrintJSON(&out, *all); err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			OK       bool
+			Findings []Finding
+		}
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.OK != want || len(got.Findings) != len(*all) {
+			t.Errorf("%s: %v", out.String(), err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// examined is what "doctor --json" prints.
+type examined struct {
+	OK       bool
+	Findings []struct{ Area, Check, Level, Detail, Todo string }
+}
+
+// doctor runs it, and returns what it found by area and check.
+func (p *place) doctor(t *testing.T, args ...string) (status int, found map[string]string) {
+	t.Helper()
+	status, out, errs := p.cli(t, append([]string{"doctor", "--json"}, args...)...)
+	var e examined
+	if err := json.Unmarshal([]byte(out), &e); err != nil {
+		t.Fatalf("doctor: %d, %v: %s%s", status, err, out, errs)
+	}
+	if e.OK != (status == 0) || errs != "" {
+		t.Errorf("ok is %v and the exit status %d: %s", e.OK, status, errs)
+	}
+	found = map[string]string{}
+	for _, f := range e.Findings {
+		found[f.Area+"/"+f.Check] += f.Level + ": " + f.Detail + " -> " + f.Todo + "\n"
+	}
+	return status, found
+}
+
+func TestDoctorFindsAHealthyMachineInOrder(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "../.config/acphost/policy.yaml", "version: 1\nrules:\n  - {id: all, effect: ask, path: [\"**\"]}\n")
+	status, found := p.doctor(t, "--", program("demoagent"))
+	if status != 0 {
+		t.Errorf("the status is %d: %v", status, found)
+	}
+	for check, want := range map[string]string{
+		"configuration/file":   "ok: none, the defaults count",
+		"configuration/policy": "policy.yaml: 1 rule",
+		"handlers/fs":          "ok: fsd ",
+		"handlers/terminal":    "ok: termd ",
+		"handlers/permission":  "ok: permd ",
+		"agent/command":        "ok: " + program("demoagent"),
+		"agent/handshake":      "ok: demoagent ",
+		"agent/walls":          "ok: started under a guard",
+	} {
+		if !strings.Contains(found[check], want) {
+			t.Errorf("%s: found %q, want %q", check, found[check], want)
+		}
+	}
+	p.expectNobody(t, nil)
+	if status, out, _ := p.cli(t, "doctor"); status != 0 || !strings.HasPrefix(out, "Machine\n  ") || strings.Contains(out, "\x1b") || strings.Contains(out, "Agent\n") {
+		t.Errorf("for people: %d\n%s", status, out)
+	}
+}
+
+func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	broken := p.file(t, "../.config/acphost/policy.yaml", "version: 1\nrules:\n  - {id: x, effect: perhaps}\n")
+	p.file(t, "../.config/acphost/config.yaml", "agent: {initialize_timeout_seconds: 1}\nhandlers: {fs: {command: [/bin/false]}}\n")
+	status, found := p.doctor(t, "--", program("demoagent"), "-hang-initialize", "-ignore-end")
+	if status != 1 {
+		t.Errorf("the status is %d", status)
+	}
+	for check, want := range map[string][]string{
+		"configuration/policy": {"problem: " + broken + ":3:", "acphost policy check " + broken},
+		"handlers/fs":          {"problem: /bin/false: ", "run it by itself"},
+		"handlers/terminal":    {"ok: "},
+		"agent/handshake":      {"problem: it did not answer initialize within 1", "--acp"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(found[check], w) {
+				t.Errorf("%s: found %q, want %q", check, found[check], w)
+			}
+		}
+	}
+	_, found = p.doctor(t, "--", program("demoagent"), "-exit-on-initialize", "3")
+	if f := found["agent/handshake"]; !strings.Contains(f, "exited with status 3") || !strings.Contains(f, "exiting, as told") {
+		t.Errorf("an agent that ends: %q", f)
+	}
+	_, found = p.doctor(t, "--", filepath.Join(p.work, "missing"))
+	if f := found["agent/handshake"]; !strings.Contains(f, "command not found") || !strings.Contains(f, "acphost agents list") {
+		t.Errorf("an agent that is not there: %q", f)
+	}
+	p.expectNobody(t, nil)
+}
+
+// An agent that the user's own file names is run and looked at by its name, under the name that policies see.
+func TestAnAgentOfTheUsersOwnIsRunByItsName(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	platforms := `{"cmd": "` + program("demoagent") + `", "args": ["-complain", "from the file"]}`
+	var binary []string
+	for _, platform := range []string{"linux-x86_64", "linux-aarch64", "darwin-x86_64", "darwin-aarch64"} {
+		binary = append(binary, `"`+platform+`": `+platforms)
+	}
+	p.file(t, "../.config/acphost/agents.json", `{"agents": [{"id": "mine", "distribution": {"binary": {`+strings.Join(binary, ",")+`}}}]}`)
+	// A workspace has no say.
+	p.file(t, "agents.json", `{"agents": [{"id": "mine", "distribution": {}}]}`)
+	p.file(t, ".acphost/agents.json", `{"agents": [{"id": "mine", "distribution": {}}]}`)
+	status, found := p.doctor(t, "--agent", "mine")
+	if f := found["agent/handshake"]; status != 0 || !strings.Contains(f, "ok: demoagent ") {
+		t.Errorf("doctor: %d, %q", status, f)
+	}
+	if status, out, errs := p.cli(t, "agents", "list", "--installed"); status != 0 || !strings.Contains(out, program("demoagent")+" -complain from the file") {
+		t.Errorf("agents list: %d, %s%s", status, out, errs)
+	}
+	if status, _, errs := p.cli(t, "run", "--agent", "mine"); status != 0 || !strings.Contains(errs, "from the file") {
+		t.Errorf("run: %d, %s", status, errs)
+	}
+}
