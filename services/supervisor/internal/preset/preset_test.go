@@ -416,3 +416,19 @@ func FuzzAManifestIsReadOrRefusedWithItsPlace(f *testing.F) {
 		}
 	})
 }
+
+func TestTheDocumentedFileIsRead(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```json\n{\"agents\"")
+	text, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("docs/operations.md shows no agents")
+	}
+	agents, err := parse("operations.md", []byte(`{"agents"`+text))
+	if err != nil || len(agents) != 1 || agents[0].Distribution.NPX.Env["MODE"] != "acp" || !slices.Equal(agents[0].Own.Login, []string{"auth", "login"}) {
+		t.Errorf("read as %+v, %v", agents, err)
+	}
+}
