@@ -66,6 +66,7 @@ var recorded = [...]journal.Direction{
 
 func (r recorder) Frame(f link.Frame) {
 	r.journal.Frame(journal.Frame{
+		Time:      f.Time,
 		Direction: recorded[f.Direction],
 		Handler:   f.Handler,
 		Scanned:   f.Scanned,

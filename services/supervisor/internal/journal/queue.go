@@ -85,8 +85,11 @@ type queue struct {
 	last    record   // the last one's method and session; nothing where the chunks were taken since
 	gaps    map[string]*gap
 	dropped uint64
-	told    int64 // when a loss was
-	closed  bool
+	// The session that lost last, and its gap.
+	lastLost string
+	lastGap  *gap
+	told     int64 // when a loss was
+	closed   bool
 }
 
 func newQueue(limit int) *queue {
@@ -197,6 +200,10 @@ func (q *queue) push(r record, cost int) {
 // lose counts a frame that does not fit.
 func (q *queue) lose(session []byte, at int64, size int) {
 	q.dropped++
+	if q.lastGap != nil && string(session) == q.lastLost {
+		q.lastGap.add(at, size)
+		return
+	}
 	g := q.gaps[string(session)]
 	if g == nil {
 		if len(q.gaps) >= maxGapSessions {
@@ -209,12 +216,14 @@ func (q *queue) lose(session []byte, at int64, size int) {
 		}
 	}
 	g.add(at, size)
+	q.lastLost, q.lastGap = string(session), g
 }
 
 // tell puts the loss of a session where it happened: before the frame that fits again.
 func (q *queue) tell(session []byte) {
 	if g := q.gaps[string(session)]; g != nil {
 		delete(q.gaps, string(session))
+		q.lastGap = nil
 		q.push(record{at: g.to, session: slices.Clone(session), gap: g}, recordCost)
 	}
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -26,6 +27,8 @@ const GateName = "gate"
 
 // Frame is a message that passes.
 type Frame struct {
+	// Time is when it was taken up; zero: now.
+	Time      time.Time
 	Direction Direction
 	// Handler is whom a request goes to, or an answer comes from.
 	Handler string
@@ -68,11 +71,15 @@ func scanned(d Direction, handler string, m *jsonrpc.Message, line []byte) Frame
 
 // seen returns what tells the observer of the lines that a run takes; nil if there is none. m is the message that the run's
 // owner is at.
-func (l *Link) seen(d Direction, m *jsonrpc.Message) func(line []byte) {
+func (l *Link) seen(d Direction, m *jsonrpc.Message) func(line []byte, at time.Time) {
 	if l.opts.Observer == nil {
 		return nil
 	}
-	return func(line []byte) { l.opts.Observer.Frame(scanned(d, "", m, line)) }
+	return func(line []byte, at time.Time) {
+		f := scanned(d, "", m, line)
+		f.Time = at
+		l.opts.Observer.Frame(f)
+	}
 }
 
 // sendFront sends the front a line of the agent's, after frames of ours that introduce what it shows.
