@@ -172,6 +172,7 @@ func (j *Journal) write() {
 		for {
 			b = j.queue.take(b)
 			if len(b.blocks) == 0 {
+				j.queue.rest()
 				break
 			}
 			began := time.Now()

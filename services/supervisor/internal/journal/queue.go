@@ -9,11 +9,12 @@ import (
 
 const (
 	chunkSize = 256 << 10
-	// spareChunks is how many empty chunks are kept for the next frames.
-	spareChunks = 16
+	// spareChunks is how many empty chunks are kept for the next frames in a flood, fewSpare how many else.
+	spareChunks = 64
+	fewSpare    = 2
 	// blockSize is how many records stand together, and spareBlocks how many empty blocks are kept.
 	blockSize   = 512
-	spareBlocks = 16
+	spareBlocks = 64
 	// recordCost is what a queued frame counts for beside its bytes.
 	recordCost = 160
 	// maxGapSessions bounds the sessions whose losses are counted apart; the losses of further ones are counted together.
@@ -278,6 +279,20 @@ func (q *queue) give(b batch) batch {
 	clear(b.blocks)
 	clear(b.chunks)
 	return batch{blocks: b.blocks[:0], chunks: b.chunks[:0]}
+}
+
+// rest gives back memory: nothing is queued.
+func (q *queue) rest() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.spare) > fewSpare {
+		clear(q.spare[fewSpare:])
+		q.spare = q.spare[:fewSpare]
+	}
+	if len(q.empty) > fewSpare {
+		clear(q.empty[fewSpare:])
+		q.empty = q.empty[:fewSpare]
+	}
 }
 
 func (q *queue) close() {

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -50,9 +51,16 @@ func TestTheObserverSeesWhatPassesInOrder(t *testing.T) {
 		sent = append(sent, fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%d"}}}}`, i))
 	}
 	before := len(w.of(AgentToFront))
-	go r.agent.send(sent...)
+	written := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(r.agent.in, strings.Join(sent, "\n")+"\n")
+		written <- err
+	}()
 	for _, line := range sent {
 		r.front.want(line)
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
 	}
 	if got := w.of(AgentToFront)[before:]; strings.Join(got, "\n") != strings.Join(sent, "\n") {
 		t.Errorf("%d of %d lines, or another order", len(got), len(sent))
