@@ -31,10 +31,11 @@ const (
 	// linger is how long the writer lets frames gather: a process that is killed loses no more than that.
 	linger = 5 * time.Millisecond
 	// The writer rests after it has worked for atATime, restFactor times as long as it worked, restMost at most: what it
-	// waited for the disk is no work.
+	// waited for the disk is no work. Where the queue has overflowed meanwhile, it cannot keep up anyhow, and rests longer.
 	atATime    = 2 * time.Millisecond
 	restFactor = 3
 	restMost   = 20 * time.Millisecond
+	floodRest  = 5 // times as long, and as long at most
 	// retainEvery is how often old files are looked for.
 	retainEvery = time.Hour
 	// retainFirst is when they are looked for at first: not while an agent starts.
@@ -162,6 +163,7 @@ func (j *Journal) write() {
 		}
 	}
 	var b batch
+	var dropped uint64
 	for open := true; open; {
 		select {
 		case <-j.queue.wake:
@@ -180,7 +182,12 @@ func (j *Journal) write() {
 				j.writer.batch(records, j.queue.written)
 				if worked := time.Since(began); worked > atATime {
 					j.writer.settle(j.queue.written)
-					pause(min(restFactor*worked, restMost))
+					rest := min(restFactor*worked, restMost)
+					if n := j.Dropped(); n != dropped {
+						dropped = n
+						rest *= floodRest
+					}
+					pause(rest)
 					began = time.Now()
 				}
 			}
