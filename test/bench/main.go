@@ -22,7 +22,7 @@ func main() {
 	}
 	bin := flag.String("bin", "bin", "folder of the binaries")
 	rounds := flag.Int("rounds", 15, "interleaved rounds of each measurement")
-	only := flag.String("only", "", "comma-separated: forward, read, gate, decide, start, memory, terminal; default all")
+	only := flag.String("only", "", "comma-separated: forward, read, gate, decide, journal, start, memory, terminal; default all")
 	flag.Parse()
 	dir, err := filepath.Abs(*bin)
 	if err != nil {
@@ -40,7 +40,7 @@ func main() {
 		name string
 		run  func() error
 	}{
-		{"forward", b.forward}, {"read", b.read}, {"gate", b.gate}, {"decide", b.decide}, {"start", b.start}, {"memory", b.memory}, {"terminal", b.terminal},
+		{"forward", b.forward}, {"read", b.read}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"start", b.start}, {"memory", b.memory}, {"terminal", b.terminal},
 	}
 	for _, p := range parts {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), p.name) {

@@ -46,7 +46,9 @@ type Config struct {
 	// Optional. Logging.
 	Log *Log `protobuf:"bytes,7,opt,name=log,proto3" json:"log,omitempty"`
 	// Optional. The admin socket.
-	Admin         *Admin `protobuf:"bytes,8,opt,name=admin,proto3" json:"admin,omitempty"`
+	Admin *Admin `protobuf:"bytes,8,opt,name=admin,proto3" json:"admin,omitempty"`
+	// Optional. The record of what passes in sessions.
+	Journal       *Journal `protobuf:"bytes,9,opt,name=journal,proto3" json:"journal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -133,6 +135,13 @@ func (x *Config) GetLog() *Log {
 func (x *Config) GetAdmin() *Admin {
 	if x != nil {
 		return x.Admin
+	}
+	return nil
+}
+
+func (x *Config) GetJournal() *Journal {
+	if x != nil {
+		return x.Journal
 	}
 	return nil
 }
@@ -1037,11 +1046,106 @@ func (x *Admin) GetSocket() string {
 	return ""
 }
 
+// Journal says what is kept of sessions: what passed between agent, front and handlers, one file a session.
+type Journal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Keep nothing. Default: false.
+	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Optional. Keep frames whole, with prompts, answers and the content of files. Where it is false, only what they are
+	// about is kept: methods, ids, sizes, kinds of tools. Absent: true.
+	Content *bool `protobuf:"varint,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
+	// Optional. The folder, an absolute path; several supervisors share it. Default: journal in the user's state folder
+	// for acphost.
+	Dir string `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
+	// Optional. How long a session's file is kept after it was last written, in days, 1 to 3650. Default (0): 30.
+	MaxAgeDays uint32 `protobuf:"varint,4,opt,name=max_age_days,json=maxAgeDays,proto3" json:"max_age_days,omitempty"`
+	// Optional. How many bytes all files may have together, 1048576 and over; the oldest go first, those that are being
+	// written stay. Default (0): 1073741824 (1 GiB).
+	MaxTotalBytes uint64 `protobuf:"varint,5,opt,name=max_total_bytes,json=maxTotalBytes,proto3" json:"max_total_bytes,omitempty"`
+	// Optional. How many bytes the file of one session may have, 65536 and over; what comes after is counted and not kept.
+	// Default (0): 536870912 (512 MiB).
+	MaxSessionBytes uint64 `protobuf:"varint,6,opt,name=max_session_bytes,json=maxSessionBytes,proto3" json:"max_session_bytes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Journal) Reset() {
+	*x = Journal{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Journal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Journal) ProtoMessage() {}
+
+func (x *Journal) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Journal.ProtoReflect.Descriptor instead.
+func (*Journal) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Journal) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Journal) GetContent() bool {
+	if x != nil && x.Content != nil {
+		return *x.Content
+	}
+	return false
+}
+
+func (x *Journal) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *Journal) GetMaxAgeDays() uint32 {
+	if x != nil {
+		return x.MaxAgeDays
+	}
+	return 0
+}
+
+func (x *Journal) GetMaxTotalBytes() uint64 {
+	if x != nil {
+		return x.MaxTotalBytes
+	}
+	return 0
+}
+
+func (x *Journal) GetMaxSessionBytes() uint64 {
+	if x != nil {
+		return x.MaxSessionBytes
+	}
+	return 0
+}
+
 var File_acphost_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xd8\x04\n" +
+	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\x8e\x05\n" +
 	"\x06Config\x12C\n" +
 	"\bhandlers\x18\x01 \x03(\v2'.acphost.config.v1.Config.HandlersEntryR\bhandlers\x12=\n" +
 	"\x06routes\x18\x02 \x03(\v2%.acphost.config.v1.Config.RoutesEntryR\x06routes\x12.\n" +
@@ -1052,7 +1156,8 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"permission\x121\n" +
 	"\x06limits\x18\x06 \x01(\v2\x19.acphost.config.v1.LimitsR\x06limits\x12(\n" +
 	"\x03log\x18\a \x01(\v2\x16.acphost.config.v1.LogR\x03log\x12.\n" +
-	"\x05admin\x18\b \x01(\v2\x18.acphost.config.v1.AdminR\x05admin\x1aW\n" +
+	"\x05admin\x18\b \x01(\v2\x18.acphost.config.v1.AdminR\x05admin\x124\n" +
+	"\ajournal\x18\t \x01(\v2\x1a.acphost.config.v1.JournalR\ajournal\x1aW\n" +
 	"\rHandlersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
@@ -1132,7 +1237,17 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x06format\x18\x02 \x01(\tR\x06format\";\n" +
 	"\x05Admin\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06socket\x18\x02 \x01(\tR\x06socketB=Z;github.com/acphost/acphost/proto/acphost/config/v1;configv1b\x06proto3"
+	"\x06socket\x18\x02 \x01(\tR\x06socket\"\xd8\x01\n" +
+	"\aJournal\x12\x1a\n" +
+	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x1d\n" +
+	"\acontent\x18\x02 \x01(\bH\x00R\acontent\x88\x01\x01\x12\x10\n" +
+	"\x03dir\x18\x03 \x01(\tR\x03dir\x12 \n" +
+	"\fmax_age_days\x18\x04 \x01(\rR\n" +
+	"maxAgeDays\x12&\n" +
+	"\x0fmax_total_bytes\x18\x05 \x01(\x04R\rmaxTotalBytes\x12*\n" +
+	"\x11max_session_bytes\x18\x06 \x01(\x04R\x0fmaxSessionBytesB\n" +
+	"\n" +
+	"\b_contentB=Z;github.com/acphost/acphost/proto/acphost/config/v1;configv1b\x06proto3"
 
 var (
 	file_acphost_config_v1_config_proto_rawDescOnce sync.Once
@@ -1146,7 +1261,7 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
@@ -1160,33 +1275,35 @@ var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Limits)(nil),          // 9: acphost.config.v1.Limits
 	(*Log)(nil),             // 10: acphost.config.v1.Log
 	(*Admin)(nil),           // 11: acphost.config.v1.Admin
-	nil,                     // 12: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 13: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 14: acphost.config.v1.Handler.EnvEntry
-	(*structpb.Struct)(nil), // 15: google.protobuf.Struct
+	(*Journal)(nil),         // 12: acphost.config.v1.Journal
+	nil,                     // 13: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 14: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 15: acphost.config.v1.Handler.EnvEntry
+	(*structpb.Struct)(nil), // 16: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	12, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	13, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	13, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	14, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
 	3,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
 	4,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
 	6,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
 	9,  // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
 	10, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
 	11, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	14, // 8: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	15, // 9: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
-	2,  // 10: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
-	5,  // 11: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
-	1,  // 12: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
-	7,  // 13: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
-	8,  // 14: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
-	1,  // 15: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	12, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
+	15, // 9: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	16, // 10: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	2,  // 11: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
+	5,  // 12: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
+	1,  // 13: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
+	7,  // 14: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
+	8,  // 15: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
+	1,  // 16: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -1195,13 +1312,14 @@ func file_acphost_config_v1_config_proto_init() {
 		return
 	}
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -61,6 +61,7 @@ func (v *checker) config(c *configv1.Config) {
 	v.workspace(c.GetWorkspace())
 	v.permission(c)
 	v.limits(c.GetLimits())
+	v.journal(c.GetJournal())
 	v.oneOf(path{"log", "level"}, c.GetLog().GetLevel(), "debug", "info", "warn", "error")
 	v.oneOf(path{"log", "format"}, c.GetLog().GetFormat(), "text", "json")
 	if socket := c.GetAdmin().GetSocket(); socket != "" {

@@ -50,6 +50,8 @@ func (c *Config) Effective() *configv1.Config {
 	for i, h := range c.permissionHandlers() {
 		e.Handlers[permissionName(i)] = h
 	}
+	e.Journal = orNew(e.Journal)
+	c.effectiveJournal(e.Journal)
 	e.Limits = orNew(e.Limits)
 	orDefault(&e.Limits.MaxMessageBytes, defaultMaxMessageBytes)
 	orDefault(&e.Limits.MaxQueuedRequests, defaultMaxQueuedRequests)

@@ -27,6 +27,9 @@ func (v *checker) resolve(c *configv1.Config) {
 			root.Path = dir
 		}
 	}
+	if c.GetJournal() != nil {
+		clean(&c.Journal.Dir)
+	}
 	if p := c.GetPermission(); p != nil {
 		v.program(p.GetCommand())
 		if p.GetPolicy() != "" {
@@ -111,14 +114,14 @@ func (v *checker) regular(p path, name string, mode os.FileMode) {
 
 // ProtectedPaths returns the files and folders that no agent may touch, sorted: acphost's configuration folder and its
 // state folder (there or not: a file made in one of them counts from the next start), the configuration file, rule
-// files, the programs that decide, remembered answers and the record of decisions, keys, sockets of sidecars and of the
+// files, the programs that decide, remembered answers, the records of decisions and of sessions, keys, sockets of sidecars and of the
 // supervisor, and whatever more the caller has, such as the folder of the admin socket. Where a path leads through
 // symbolic links, both spellings are among them. The rule files of workspaces are not: which there are, only a session
 // tells.
 func (c *Config) ProtectedPaths(more ...string) []string {
 	e := c.Effective()
 	p := e.GetPermission()
-	own := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetAdmin().GetSocket()}, more...)
+	own := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetJournal().GetDir(), e.GetAdmin().GetSocket()}, more...)
 	own = append(own, auditFiles(p.GetAudit())...)
 	if policy := p.GetPolicy(); !IsReadyPolicy(policy) {
 		own = append(own, policy)

@@ -23,6 +23,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/front"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
@@ -90,6 +91,7 @@ type host struct {
 	roots      roots
 	grants     *grant.Store
 	audit      *audit.Log
+	journal    *journal.Journal // nil: none is kept
 	agent      *agent.Process
 	link       *link.Link
 	admin      *admin.Server
@@ -120,6 +122,8 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		return 1, err
 	}
 	defer h.closeGate()
+	h.openJournal()
+	defer h.closeJournal()
 	h.book = session.New(session.Options{
 		Agent:      h.agentName(),
 		ExtraRoots: extraRoots(h.config),
@@ -226,8 +230,9 @@ func (h *host) linkOptions(observe bool) link.Options {
 			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
 			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
 		},
-		Pace:   h.pace,
-		Logger: h.log,
+		Observer: h.observer(),
+		Pace:     h.pace,
+		Logger:   h.log,
 	}
 	o.Display = func(sink display.Sink) *display.Display {
 		return display.New(display.Options{

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,6 +184,9 @@ func (l *Link) attended() bool { return l.opts.Attended == nil || l.opts.Attende
 
 // postFront sends a frame of our own to the front, without waiting.
 func (l *Link) postFront(frame []byte) {
+	for line := range bytes.Lines(frame) {
+		l.see(OursToFront, "", line)
+	}
 	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of messages wait for it", maxRefusals>>20))
 	}

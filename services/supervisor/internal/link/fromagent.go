@@ -16,6 +16,7 @@ import (
 // pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
 func (l *Link) pumpAgent(ctx context.Context) error {
 	p := &agentPump{Link: l, out: run{to: l.toFront}}
+	p.out.seen = l.seen(AgentToFront, &p.msg)
 	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
 	for {
 		line, err := r.Next()
@@ -213,7 +214,7 @@ func (p *agentPump) inject(bufs ...[]byte) error {
 	if err := p.out.flush(); err != nil {
 		return err
 	}
-	return p.toFront.Send(bufs...)
+	return p.sendFront(bufs...)
 }
 
 // response folds the answer to a request of the front's and forwards it. One without an id, or with an id that nobody

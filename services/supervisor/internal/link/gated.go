@@ -227,7 +227,7 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
-		sent, err := c.send(nil, func() error { return p.toFront.Send(line) }, p.toFront.Forward)
+		sent, err := c.send(nil, func() error { return p.sendFront(line) }, p.sendLine)
 		if err != nil {
 			p.end(FrontGone, err)
 		}
@@ -235,6 +235,7 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 			p.shownEnds(c, true)
 		}
 	}
+	p.seeMessage(AgentToHandler, GateName, m)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, g) }})
 	if !ok {

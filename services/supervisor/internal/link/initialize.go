@@ -56,6 +56,7 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 	if err := p.out.flush(); err != nil {
 		return err
 	}
+	p.see(FrontToAgent, "", line)
 	return p.toAgent.Forward(line)
 }
 

@@ -105,6 +105,8 @@ type Options struct {
 	// InitializeTimeout is how long the agent may take to answer initialize; 60 s if zero.
 	InitializeTimeout time.Duration
 	Limits            Limits
+	// Observer, if set, sees what passes.
+	Observer Observer
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
@@ -199,7 +201,11 @@ func New(o Options) *Link {
 		ended:   make(chan struct{}),
 	}
 	if o.Display != nil && !o.Observe {
-		l.display = o.Display(l.toFront)
+		var sink display.Sink = l.toFront
+		if o.Observer != nil {
+			sink = observedSink{sink, l}
+		}
+		l.display = o.Display(sink)
 	}
 	return l
 }
@@ -325,6 +331,7 @@ func (l *Link) refuseAgent(id []byte, code int, message string) {
 }
 
 func (l *Link) postAgent(frame []byte) {
+	l.see(OursToAgent, "", frame)
 	if err := l.toAgent.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(AgentGone, fmt.Errorf("the agent reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
@@ -333,6 +340,7 @@ func (l *Link) postAgent(frame []byte) {
 // refuseFront answers a request of the front's with an error, without waiting.
 func (l *Link) refuseFront(id []byte, code int, message string) {
 	frame := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message})
+	l.see(OursToFront, "", frame)
 	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}

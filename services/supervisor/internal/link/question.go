@@ -45,6 +45,7 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 	if err := p.out.flush(); err != nil { // the worker must not overtake what came before
 		return err
 	}
+	p.seeMessage(AgentToHandler, GateName, m)
 	revision := p.opts.Book.Revision(c.sessionID, tc.ID)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
@@ -107,10 +108,10 @@ func (l *Link) reject(c *agentCall, req acp.PermissionRequest, why string) {
 func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line []byte) {
 	sent, err := c.send(q, func() error {
 		if l.display != nil && display.Mentions(q.request.ToolCall) {
-			return l.display.Forward(c.sessionID, line, tc, l.toFront.Send, "params", "toolCall")
+			return l.display.Forward(c.sessionID, line, tc, l.sendFront, "params", "toolCall")
 		}
-		return l.toFront.Send(line)
-	}, l.toFront.Forward)
+		return l.sendFront(line)
+	}, l.sendLine)
 	switch {
 	case err != nil:
 		if l.take(c) { // else it was settled by whoever took it

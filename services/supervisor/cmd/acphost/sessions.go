@@ -1,0 +1,391 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/transcript"
+)
+
+func (a *app) sessionsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sessions",
+		Short: "List and read what passed in sessions",
+		Long: `List and read what passed in sessions.
+
+acphost keeps a journal: a file of JSON lines for each session, with every frame
+that passed (journal in the configuration). It is there after the session ended.`,
+		Args: commandNeeded,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.sessionsListCommand(), a.sessionsShowCommand(), a.sessionsExportCommand())
+	return cmd
+}
+
+func (a *app) sessionsListCommand() *cobra.Command {
+	var q journal.Query
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List sessions, oldest first",
+		Long: `List the sessions of the journal for which every flag holds, oldest first. A session
+that was loaded again later is there once for each time.`,
+		Example: `  acphost sessions list --search 'flaky test'
+  acphost sessions list --cwd . --json | jq -r .file`,
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if q.Cwd != "" {
+				dir, err := filepath.Abs(q.Cwd)
+				if err != nil {
+					return err
+				}
+				q.Cwd = dir
+			}
+			all, err := a.journaled(file, q)
+			if err != nil {
+				return err
+			}
+			return a.printSessions(all, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.Agent, "agent", "", "of the agent of this `NAME`")
+	flags.StringVar(&q.Cwd, "cwd", "", "in this `FOLDER` or below")
+	flags.StringVar(&q.Text, "search", "", "with this `TEXT` in the title or in what was said")
+	flags.BoolVar(&asJSON, "json", false, "print JSON lines")
+	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	return cmd
+}
+
+func (a *app) sessionsShowCommand() *cobra.Command {
+	var asJSON, follow bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print what passed in a session",
+		Long: `Print what passed in a session: what was said, tool calls, changes, questions and who
+answered, commands and the end of their output. ID is a session's, or how one
+begins, or the end of its file's name.`,
+		Example: `  acphost sessions show 4f1c --follow
+  acphost sessions show 4f1c --json | jq 'select(.method == "session/prompt")'`,
+		Args: oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			parts, err := a.findSession(file, args[0])
+			if err != nil {
+				return err
+			}
+			switch {
+			case follow:
+				return a.followSession(cmd.Context(), parts, asJSON)
+			case asJSON:
+				return a.rawSession(parts)
+			}
+			d, err := a.document(parts)
+			if err != nil {
+				return err
+			}
+			return transcript.Text(a.stdout, d)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the journal's lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until interrupted")
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	return cmd
+}
+
+func (a *app) sessionsExportCommand() *cobra.Command {
+	var format, out, file string
+	cmd := &cobra.Command{
+		Use:   "export ID",
+		Short: "Write a session to a file",
+		Long: `Write a session as it was journaled (ndjson), as Markdown, or as a page of HTML that
+loads nothing and runs nothing.`,
+		Example: `  acphost sessions export 4f1c --format html --out session.html`,
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var write func(io.Writer, *transcript.Document) error
+			switch format {
+			case "ndjson":
+			case "markdown":
+				write = transcript.Markdown
+			case "html":
+				write = transcript.HTML
+			default:
+				return wrongUse(cmd, "--format: expected ndjson, markdown or html, got %q", format)
+			}
+			parts, err := a.findSession(file, args[0])
+			if err != nil {
+				return err
+			}
+			return a.exported(out, func(w io.Writer) error {
+				if write == nil {
+					return copyFiles(w, parts)
+				}
+				d, err := a.document(parts)
+				if err != nil {
+					return err
+				}
+				return write(w, d)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "markdown", "`ndjson|markdown|html`")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "the `FILE` to write; default: standard output")
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	return cmd
+}
+
+func oneSession(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return wrongUse(cmd, "%s takes a session's id, or how one begins; \"acphost sessions list\" lists them", cmd.Name())
+	}
+	return nil
+}
+
+// journaled returns the sessions that a query wants.
+func (a *app) journaled(configFile string, q journal.Query) (all []journal.Session, err error) {
+	c, err := config.Load(configFile, a.env)
+	if err != nil {
+		return nil, err
+	}
+	dir := c.Effective().GetJournal().GetDir()
+	if dir == "" {
+		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	x, err := journal.OpenIndex(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	if err := x.Sync(); err != nil {
+		return nil, fmt.Errorf("bring the journal's index up to date: %w", err)
+	}
+	return x.List(q)
+}
+
+// findSession returns the files of the one session that is meant, oldest first.
+func (a *app) findSession(configFile, id string) ([]journal.Session, error) {
+	all, err := a.journaled(configFile, journal.Query{Session: id})
+	if err != nil {
+		return nil, err
+	}
+	var exact []journal.Session
+	for _, s := range all {
+		if s.Session == id {
+			exact = append(exact, s)
+		}
+	}
+	if exact != nil {
+		all = exact
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
+	}
+	for _, s := range all[1:] {
+		if s.Session != all[0].Session || s.Agent != all[0].Agent || s.Cwd != all[0].Cwd {
+			var b strings.Builder
+			for _, s := range all[:min(len(all), 20)] {
+				fmt.Fprintf(&b, "\n  %s  %s  %s  %s", fileKey(s.File), cell(s.Session), cell(s.Agent), cell(s.Cwd))
+			}
+			return nil, fmt.Errorf("%q may be any of several sessions; say more of the id, or take the key that stands first:%s", id, b.String())
+		}
+	}
+	return all, nil
+}
+
+// fileKey is the end of a file's name, which no other file has.
+func fileKey(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), ".ndjson")
+	return name[strings.LastIndexByte(name, '-')+1:]
+}
+
+func (a *app) printSessions(all []journal.Session, asJSON bool) error {
+	if asJSON {
+		for _, s := range all {
+			line, err := json.Marshal(s)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(a.stdout, transcript.HarmlessJSON(line)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(a.stderr, "no session is in the journal")
+		return err
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "STARTED\tKEY\tSESSION\tAGENT\tTURNS\tSIZE\tSTATE\tTITLE")
+	for _, s := range all {
+		state := "ended"
+		if s.Live {
+			state = "live"
+		}
+		if s.Lost > 0 {
+			state += fmt.Sprintf(", lacks %d frames", s.Lost)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.Started.Local().Format(time.DateTime), fileKey(s.File),
+			oneLine(s.Session, 40), oneLine(s.Agent, 20), s.Turns, sizeText(s.Bytes), state, oneLine(s.Title, 60))
+	}
+	return w.Flush()
+}
+
+// oneLine is text of a session's for a table.
+func oneLine(text string, most int) string {
+	text = strings.Join(strings.Fields(transcript.Harmless(text)), " ")
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most-1]) + "…"
+	}
+	return cmp.Or(text, "-")
+}
+
+func sizeText(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// document reads a session. Lines that cannot be read are complained of.
+func (a *app) document(parts []journal.Session) (*transcript.Document, error) {
+	d := &transcript.Document{}
+	for _, part := range parts {
+		r := transcript.NewReader()
+		for e, err := range journal.Read(part.File) {
+			if _, ok := errors.AsType[*journal.LineError](err); ok {
+				a.complain(err)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if e.Journal != nil && d.Header.Session == "" {
+				d.Header = *e.Journal
+			}
+			for _, it := range r.Read(e) {
+				d.Add(it)
+			}
+		}
+	}
+	return d, nil
+}
+
+func (a *app) rawSession(parts []journal.Session) error {
+	for _, part := range parts {
+		for e, err := range journal.Read(part.File) {
+			if _, ok := errors.AsType[*journal.LineError](err); ok {
+				a.complain(err)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(a.stdout, transcript.HarmlessJSON(e.Raw)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// followSession prints a session and each further item as it comes.
+func (a *app) followSession(ctx context.Context, parts []journal.Session, asJSON bool) error {
+	newest := parts[len(parts)-1]
+	if asJSON {
+		if err := a.rawSession(parts[:len(parts)-1]); err != nil {
+			return err
+		}
+	} else {
+		d, err := a.document(parts[:len(parts)-1])
+		if err != nil {
+			return err
+		}
+		d.Header.Session, d.Header.Agent, d.Header.Cwd = newest.Session, newest.Agent, newest.Cwd
+		if err := transcript.Text(a.stdout, d); err != nil {
+			return err
+		}
+	}
+	r := transcript.NewReader()
+	var p transcript.Printer
+	for e, err := range journal.Follow(ctx, newest.File) {
+		if _, ok := errors.AsType[*journal.LineError](err); ok {
+			a.complain(err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		text := ""
+		if asJSON {
+			text = transcript.HarmlessJSON(e.Raw) + "\n"
+		} else {
+			for _, it := range r.Read(e) {
+				text += p.Item(it)
+			}
+		}
+		if _, err := io.WriteString(a.stdout, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exported calls write with a file that is there whole or not at all, or with standard output.
+func (a *app) exported(name string, write func(io.Writer) error) (err error) {
+	if name == "" || name == "-" {
+		return write(a.stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func copyFiles(w io.Writer, parts []journal.Session) error {
+	for _, part := range parts {
+		for e, err := range journal.Read(part.File) {
+			if _, ok := errors.AsType[*journal.LineError](err); ok {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(append(e.Raw, '\n')); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+)
+
+// hostile is text that a terminal would obey, that turns what follows around, and that is HTML and Markdown.
+const hostile = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u202c <script>alert(1)</script> ![x](http://tracker/x.png) ```\n# heading"
+
+// journaled is an environment with a journal of two sessions.
+func journaled(t *testing.T) map[string]string {
+	t.Helper()
+	local := time.Local
+	time.Local = time.UTC // times are printed as the person's clock shows them
+	t.Cleanup(func() { time.Local = local })
+	state := t.TempDir()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { at = at.Add(time.Second); return at }
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(state, "acphost", "journal"), Agent: "gemini", Version: "v1", Content: true, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(hostile)
+	send := func(d journal.Direction, handler, line string) {
+		j.Frame(journal.Frame{Direction: d, Handler: handler, Line: []byte(line + "\n")})
+	}
+	update := func(s, u string) {
+		send(journal.AgentToFront, "", fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, s, u))
+	}
+	for i, s := range []string{"alpha-1", "beta-2"} {
+		send(journal.FrontToAgent, "", fmt.Sprintf(`{"id":%d,"method":"session/new","params":{"cwd":"/work/%s","mcpServers":[]}}`, i, s))
+		send(journal.AgentToFront, "", fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, i, s))
+	}
+	s := "alpha-1"
+	send(journal.FrontToAgent, "", `{"id":5,"method":"session/prompt","params":{"sessionId":"alpha-1","prompt":[{"type":"text","text":"Fix the typo"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}}`)
+	update(s, `{"sessionUpdate":"plan","entries":[{"content":"read","status":"completed"},{"content":"write","status":"pending"}]}`)
+	update(s, `{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Hmm."}}`)
+	update(s, `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"I will "}}`)
+	update(s, `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"fix it.\n"}}`)
+	update(s, fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%s}}`, text))
+	update(s, fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t1","kind":"edit","status":"pending","title":%s}`, text))
+	send(journal.AgentToHandler, "gate", `{"id":1,"method":"session/request_permission","params":{"sessionId":"alpha-1","toolCall":{"toolCallId":"t1","title":"Edit a.txt"},"options":[{"optionId":"o1","kind":"allow_once","name":"Yes"}]}}`)
+	send(journal.AgentToFront, "", `{"id":1,"method":"session/request_permission","params":{"sessionId":"alpha-1","toolCall":{"toolCallId":"t1","title":"Edit a.txt"},"options":[{"optionId":"o1","kind":"allow_once","name":"Yes"}]}}`)
+	send(journal.FrontToAgent, "", `{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"o1"}}}`)
+	send(journal.AgentToHandler, "fs", `{"id":2,"method":"fs/write_text_file","params":{"sessionId":"alpha-1","path":"/work/a.txt","content":"x"}}`)
+	send(journal.HandlerToAgent, "fs", `{"id":2,"result":{}}`)
+	update(s, `{"sessionUpdate":"tool_call_update","toolCallId":"t1","title":"Edit a.txt","status":"completed","content":[{"type":"diff","path":"/work/a.txt","oldText":"one\ntow\nthree\n","newText":"one\ntwo\nthree\n"}]}`)
+	send(journal.AgentToHandler, "terminal", `{"id":3,"method":"terminal/create","params":{"sessionId":"alpha-1","command":"go","args":["test","./..."]}}`)
+	send(journal.HandlerToAgent, "terminal", `{"id":3,"result":{"terminalId":"T1"}}`)
+	send(journal.AgentToHandler, "terminal", `{"id":4,"method":"terminal/output","params":{"sessionId":"alpha-1","terminalId":"T1"}}`)
+	output, _ := json.Marshal(strings.Repeat("line\n", 20) + "\x1b[32mok\x1b[0m\n")
+	send(journal.HandlerToAgent, "terminal", fmt.Sprintf(`{"id":4,"result":{"output":%s,"truncated":false,"exitStatus":{"exitCode":0}}}`, output))
+	send(journal.AgentToFront, "", `{"id":5,"result":{"stopReason":"end_turn"}}`)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state}
+}
+
+func TestSessionsAreShownAndExportedAsTheyWere(t *testing.T) {
+	env := journaled(t)
+	for name, args := range map[string][]string{
+		"sessions_show.txt":      {"sessions", "show", "alpha"},
+		"sessions_export.md":     {"sessions", "export", "alpha-1"},
+		"sessions_export.html":   {"sessions", "export", "alpha-1", "--format", "html"},
+		"sessions_export.ndjson": {"sessions", "export", "alpha-1", "--format", "ndjson"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := (&call{env: env}).run(t, args...)
+			if status != 0 || stderr != "" {
+				t.Fatalf("status %d, %q", status, stderr)
+			}
+			if name != "sessions_export.ndjson" {
+				never := map[string]string{"sessions_show.txt": "\x1b", "sessions_export.md": "![x](http", "sessions_export.html": "<script"}[name]
+				for _, bad := range []string{"\x1b", "\u202e", never} {
+					if strings.Contains(stdout, bad) {
+						t.Errorf("%q is in it", bad)
+					}
+				}
+				golden(t, name, stdout)
+				return
+			}
+			for i, line := range strings.Split(strings.TrimSpace(stdout), "\n") {
+				var e struct{ T time.Time }
+				if err := json.Unmarshal([]byte(line), &e); err != nil || e.T.IsZero() {
+					t.Errorf("line %d: %v: %s", i, err, line)
+				}
+			}
+			if !strings.Contains(stdout, `"frame":{"id":5,"method":"session/prompt","params":{"sessionId":"alpha-1"`) {
+				t.Errorf("the frame is not as it passed:\n%s", stdout)
+			}
+		})
+	}
+}
+
+func TestSessionsAreListedAndFound(t *testing.T) {
+	env := journaled(t)
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{"alpha-1", "beta-2"}},
+		{[]string{"--search", "FIX THE"}, []string{"alpha-1"}},
+		{[]string{"--search", "i will fix"}, []string{"alpha-1"}},
+		{[]string{"--agent", "nobody"}, nil},
+		{[]string{"--cwd", "/work/beta-2"}, []string{"beta-2"}},
+	} {
+		status, stdout, stderr := (&call{env: env}).run(t, append([]string{"sessions", "list", "--json"}, tt.args...)...)
+		if status != 0 || stderr != "" {
+			t.Fatalf("%v: status %d, %q", tt.args, status, stderr)
+		}
+		var got []string
+		for line := range strings.Lines(stdout) {
+			var s struct {
+				Session, Agent, Title string
+				Turns                 int
+				Bytes                 int
+			}
+			if err := json.Unmarshal([]byte(line), &s); err != nil || s.Agent != "gemini" || s.Bytes == 0 {
+				t.Fatalf("%s: %v", line, err)
+			}
+			got = append(got, s.Session)
+		}
+		if strings.Join(got, " ") != strings.Join(tt.want, " ") {
+			t.Errorf("%v: got %q", tt.args, got)
+		}
+	}
+	_, stdout, _ := (&call{env: env}).run(t, "sessions", "list")
+	if lines := strings.Split(strings.TrimSpace(stdout), "\n"); len(lines) != 3 || !strings.Contains(lines[1], "Fix the typo") {
+		t.Errorf("got\n%s", stdout)
+	}
+}
+
+func TestASessionThatIsNotOneIsSaid(t *testing.T) {
+	env := journaled(t)
+	for _, tt := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"sessions", "show", "gamma"}, 1, `no session "gamma"`},
+		{[]string{"sessions", "show"}, 2, "takes a session's id"},
+		{[]string{"sessions", "export", "alpha-1", "--format", "pdf"}, 2, "ndjson, markdown or html"},
+		{[]string{"sessions", "list", "extra"}, 2, "takes no argument"},
+	} {
+		status, _, stderr := (&call{env: env}).run(t, tt.args...)
+		if status != tt.status || !strings.Contains(stderr, tt.says) {
+			t.Errorf("%v: status %d, %q", tt.args, status, stderr)
+		}
+	}
+	status, _, stderr := (&call{env: map[string]string{"XDG_STATE_HOME": t.TempDir()}}).run(t, "sessions", "list")
+	if status != 0 || !strings.Contains(stderr, "no session is in the journal") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+func TestAnExportIsThePersonsAlone(t *testing.T) {
+	env := journaled(t)
+	file := filepath.Join(t.TempDir(), "out.html")
+	if status, _, stderr := (&call{env: env}).run(t, "sessions", "export", "alpha-1", "--format", "html", "--out", file); status != 0 {
+		t.Fatal(stderr)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

@@ -1,0 +1,273 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+)
+
+const (
+	suffix = ".ndjson"
+	// linkName begins the names of files with what belongs to no session.
+	linkName = "_link"
+
+	// retryAfter is how long a file that could not be written is left alone.
+	retryAfter = time.Second
+
+	whyOver = "the session's file is as large as it may be (journal.max_session_bytes)"
+)
+
+// file is one session's. One goroutine's.
+type file struct {
+	session, cwd, path string
+	f                  *os.File
+	size               int64
+	used               uint64
+	over               bool // it is as large as it may be
+
+	buf           []byte // lines to be written
+	frames, bytes uint64 // in them
+	from, to      int64
+
+	lost    gap // since the last line that was written
+	retryAt time.Time
+}
+
+// lose gives up what was to be written.
+func (f *file) lose(why string) {
+	f.lost.merge(gap{frames: f.frames, bytes: f.bytes, from: f.from, to: f.to, why: why})
+	f.reset()
+}
+
+func (f *file) reset() {
+	if cap(f.buf) > 2*flushBytes {
+		f.buf = nil
+	}
+	f.buf, f.frames, f.bytes = f.buf[:0], 0, 0
+}
+
+// filePath is where a session's file stands. The session's id is the agent's to choose, so it is only hinted at in a name.
+func filePath(o Options, instance, session string) string {
+	day := o.Now().UTC().Format(time.DateOnly)
+	sum := sha256.Sum256([]byte(session + "\x00" + o.Agent + "\x00" + instance))
+	name := linkName
+	if session != "" {
+		name = strings.Map(func(c rune) rune {
+			switch {
+			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-':
+				return c
+			}
+			return '_'
+		}, session[:min(len(session), 40)])
+		name = "s-" + name
+	}
+	return filepath.Join(o.Dir, day, name+"-"+hex.EncodeToString(sum[:6])+suffix)
+}
+
+// open opens a file, mends its end, and writes its header if it has none.
+func (w *writer) open(f *file) error {
+	if f.f != nil {
+		if ownfile.Current(f.f) {
+			return nil
+		}
+		_ = f.f.Close() // somebody removed it
+		f.f = nil
+	}
+	w.closeOldest()
+	opened, err := ownfile.Append(f.path)
+	if err != nil {
+		return err
+	}
+	// The lock is kept as long as the file is open, and tells others that its end is still being written.
+	if err := ownfile.Lock(opened, time.Now().Add(ownfile.LockTimeout)); err != nil {
+		_ = opened.Close()
+		return err
+	}
+	if _, err := mend(opened, w.opts.Now()); err != nil {
+		_ = opened.Close()
+		return err
+	}
+	info, err := opened.Stat()
+	if err != nil {
+		_ = opened.Close()
+		return err
+	}
+	f.f, f.size = opened, info.Size()
+	if f.size == 0 {
+		header := w.header(f)
+		if err := ownfile.AppendAll(f.f, header); err != nil {
+			_ = f.f.Close()
+			f.f = nil
+			return err
+		}
+		f.size = int64(len(header))
+	}
+	return nil
+}
+
+func (w *writer) closeOldest() {
+	var oldest *file
+	n := 0
+	for _, f := range w.files {
+		if f.f == nil {
+			continue
+		}
+		n++
+		if oldest == nil || f.used < oldest.used {
+			oldest = f
+		}
+	}
+	if n >= maxOpenFiles {
+		_ = oldest.f.Close()
+		oldest.f = nil
+	}
+}
+
+// header is a file's first line.
+func (w *writer) header(f *file) []byte {
+	b := w.lines.time([]byte(`{"t":`), f.from) // of the first frame
+	b = append(b, `,"journal":{"version":1`...)
+	member := func(name, value string) {
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = jsonrpc.AppendString(b, value)
+	}
+	member("session", f.session)
+	member("agent", w.opts.Agent)
+	member("cwd", f.cwd)
+	member("acphost", w.opts.Version)
+	member("instance", w.instance)
+	b = fmt.Appendf(b, `,"pid":%d,"content":%v}}`+"\n", os.Getpid(), w.opts.Content)
+	return b
+}
+
+// flushFile writes what has gathered for a file, or counts it as lost.
+func (w *writer) flushFile(f *file) {
+	if len(f.buf) == 0 {
+		return
+	}
+	now := time.Now()
+	if now.Before(f.retryAt) {
+		f.lose(f.lost.why)
+		return
+	}
+	w.tick++
+	f.used = w.tick
+	if err := w.flushOpen(f); err != nil {
+		f.retryAt = now.Add(retryAfter)
+		f.lose("it could not be written: " + plainError(err))
+		if !w.full {
+			w.full = true
+			w.opts.Logger.Warn("the journal cannot be written; sessions go on without, and what is missing is counted", "file", f.path, "error", err)
+		}
+		return
+	}
+	if w.full {
+		w.full = false
+		w.opts.Logger.Info("the journal is written again", "file", f.path)
+	}
+	f.reset()
+}
+
+func (w *writer) flushOpen(f *file) error {
+	if err := w.open(f); err != nil {
+		return err
+	}
+	if f.lost.frames > 0 {
+		if err := w.writeLost(f); err != nil {
+			return err
+		}
+	}
+	if f.size+int64(len(f.buf)) > w.opts.MaxSessionBytes {
+		f.over = true
+		f.lose(whyOver)
+		w.opts.Logger.Warn("a session's journal is as large as it may be; what follows is counted only", "file", f.path, "limit", w.opts.MaxSessionBytes)
+		return nil
+	}
+	if err := ownfile.AppendAll(f.f, f.buf); err != nil {
+		return err
+	}
+	f.size += int64(len(f.buf))
+	return nil
+}
+
+func (w *writer) writeLost(f *file) error {
+	line := w.lines.lost(nil, &f.lost, w.opts.Now().UnixNano())
+	if err := ownfile.AppendAll(f.f, line); err != nil {
+		return err
+	}
+	f.size += int64(len(line))
+	f.lost = gap{}
+	return nil
+}
+
+// finish closes a file after a last attempt to say what it lacks.
+func (w *writer) finish(f *file) {
+	if f.lost.frames > 0 {
+		err := w.open(f)
+		if err == nil {
+			err = w.writeLost(f)
+		}
+		if err != nil {
+			w.failed = fmt.Errorf("journal: %s lacks %d frames, and could not be told: %w", f.path, f.lost.frames, err)
+			w.opts.Logger.Warn("a journal lacks what could not be written", "file", f.path, "frames", f.lost.frames, "bytes", f.lost.bytes, "error", err)
+		}
+	}
+	if f.f != nil {
+		_ = f.f.Close()
+		f.f = nil
+	}
+}
+
+// plainError is an error's text without the file's name, which stands in the file.
+func plainError(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		text = text[i+2:]
+	}
+	return text
+}
+
+// mend cuts off a last line that a crash has torn and says so in the file. The lock is held.
+func mend(f *os.File, now time.Time) (torn int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	end, err := lastEnd(f, info.Size())
+	if err != nil || end == info.Size() {
+		return 0, err
+	}
+	if err := f.Truncate(end); err != nil {
+		return 0, fmt.Errorf("cut off the torn last line: %w", err)
+	}
+	var m lineMaker
+	torn = info.Size() - end
+	return torn, ownfile.AppendAll(f, m.note(nil, now.UnixNano(), fmt.Sprintf("the last line was torn by a crash; %d bytes were cut off", torn)))
+}
+
+// lastEnd is where the last whole line of a file ends. A line may be very long, so that it is not read at once.
+func lastEnd(f *os.File, size int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for at := size; at > 0; {
+		n := min(int64(len(buf)), at)
+		if at == size { // almost always the last byte is all there is to see
+			n = 1
+		}
+		if _, err := f.ReadAt(buf[:n], at-n); err != nil {
+			return 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return at - n + int64(i) + 1, nil
+		}
+		at -= n
+	}
+	return 0, nil
+}

@@ -1,0 +1,231 @@
+// Package journal keeps what passed between a front, an agent and the handlers: one file of JSON lines for each session,
+// appended to and never changed, in the order in which it passed.
+//
+// It is off the path: a frame is copied into a bounded queue and written by a goroutine of the journal's own. What does
+// not fit, or cannot be written, is counted, and the count stands in the file where the frames are missing. The package
+// knows frames and files. It decides nothing, and what it is told it takes as it is: frames are an agent's, and hostile.
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultMaxSessionBytes is the size up to which the file of one session grows.
+	DefaultMaxSessionBytes = 512 << 20
+	// DefaultMaxAge is how long files are kept.
+	DefaultMaxAge = 30 * 24 * time.Hour
+	// DefaultMaxTotal is how many bytes all files may have together.
+	DefaultMaxTotal = 1 << 30
+	// DefaultMaxQueued bounds the bytes that wait to be written.
+	DefaultMaxQueued = 16 << 20
+
+	// linger is how long the writer lets frames gather: a process that is killed loses no more than that.
+	linger = 5 * time.Millisecond
+	// The writer rests after it has worked for atATime, restFactor times as long as it worked, restMost at most: what it
+	// waited for the disk is no work. Where the queue has overflowed meanwhile, it cannot keep up anyhow, and rests longer.
+	atATime    = 2 * time.Millisecond
+	restFactor = 3
+	restMost   = 20 * time.Millisecond
+	floodRest  = 5 // times as long, and as long at most
+	// retainEvery is how often old files are looked for.
+	retainEvery = time.Hour
+	// retainFirst is when they are looked for at first: not while an agent starts.
+	retainFirst = 10 * time.Second
+)
+
+// Options say what is kept, and where. Zero stands for the default.
+type Options struct {
+	// Dir is an absolute path. Required. Several supervisors share it.
+	Dir string
+	// Agent is the agent's configured name, Version the supervisor's.
+	Agent, Version string
+	// Content: frames are kept whole. Else only what they are about: method, ids, kinds and sizes.
+	Content bool
+	// MaxSessionBytes bounds a session's file. What comes after is counted, not kept.
+	MaxSessionBytes int64
+	// MaxAge and MaxTotal say which files go, the oldest first; those of sessions that are still written stay.
+	MaxAge   time.Duration
+	MaxTotal int64
+	// MaxQueued bounds the bytes that wait to be written.
+	MaxQueued int
+	// Logger is told what is lost, once each time it begins. Nil: nobody is.
+	Logger *slog.Logger
+	// Now is the clock. Nil: the system's.
+	Now func() time.Time
+}
+
+// Journal takes frames. Safe for concurrent use.
+type Journal struct {
+	opts   Options
+	queue  *queue
+	stop   chan struct{}
+	once   sync.Once
+	wg     sync.WaitGroup
+	writer *writer
+}
+
+// Open makes the folder if it is missing and starts the journal. It is an error if the folder is another user's or
+// others can write to it.
+func Open(o Options) (*Journal, error) {
+	if !filepath.IsAbs(o.Dir) {
+		return nil, fmt.Errorf("journal: the folder %q is not an absolute path", o.Dir)
+	}
+	if o.MaxSessionBytes <= 0 {
+		o.MaxSessionBytes = DefaultMaxSessionBytes
+	}
+	if o.MaxAge <= 0 {
+		o.MaxAge = DefaultMaxAge
+	}
+	if o.MaxTotal <= 0 {
+		o.MaxTotal = DefaultMaxTotal
+	}
+	if o.MaxQueued <= 0 {
+		o.MaxQueued = DefaultMaxQueued
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := usable(o.Dir); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var instance [8]byte
+	_, _ = rand.Read(instance[:]) // never fails: see crypto/rand
+	j := &Journal{opts: o, queue: newQueue(o.MaxQueued), stop: make(chan struct{})}
+	j.writer = newWriter(o, hex.EncodeToString(instance[:]))
+	j.wg.Go(j.write)
+	j.wg.Go(j.keepHouse)
+	return j, nil
+}
+
+// usable makes a folder, and makes sure that it is private.
+func usable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others can write to the folder %s (mode %v); run \"chmod go-w\" on it", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// Frame takes a frame. It copies the bytes, waits for nothing and cannot fail: what does not fit is counted.
+func (j *Journal) Frame(f Frame) {
+	if j.queue.put(&f, j.opts.Now) {
+		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "queued", j.queue.fill(), "limit", j.opts.MaxQueued)
+	}
+}
+
+// Dropped is how many frames found no room in the queue.
+func (j *Journal) Dropped() uint64 {
+	j.queue.mu.Lock()
+	defer j.queue.mu.Unlock()
+	return j.queue.dropped
+}
+
+// Close writes what is queued and closes the files. Frames that come later are not kept.
+func (j *Journal) Close() error {
+	j.once.Do(func() {
+		j.queue.close()
+		close(j.stop)
+	})
+	j.wg.Wait()
+	return j.writer.failed
+}
+
+// write is the goroutine that writes. However much there is, it leaves most of its time to others: a flood is better
+// left out of the journal in part than slowed down by it.
+func (j *Journal) write() {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	pause := func(d time.Duration) {
+		timer.Reset(d)
+		select {
+		case <-timer.C:
+		case <-j.stop:
+		}
+	}
+	var b batch
+	var dropped uint64
+	for open := true; open; {
+		select {
+		case <-j.queue.wake:
+			pause(linger)
+		case <-j.stop:
+			open = false
+		}
+		for {
+			b = j.queue.take(b)
+			if len(b.blocks) == 0 {
+				j.queue.rest()
+				break
+			}
+			began := time.Now()
+			for _, records := range b.blocks {
+				j.writer.batch(records, j.queue.written)
+				if worked := time.Since(began); worked > atATime {
+					j.writer.settle(j.queue.written)
+					rest := min(restFactor*worked, restMost)
+					if n := j.Dropped(); n != dropped {
+						dropped = n
+						rest *= floodRest
+					}
+					pause(rest)
+					began = time.Now()
+				}
+			}
+			j.writer.settle(j.queue.written)
+			b = j.queue.give(b)
+		}
+	}
+	j.writer.close()
+}
+
+// keepHouse removes old files, and mends those that a crash has torn.
+func (j *Journal) keepHouse() {
+	timer := time.NewTimer(retainFirst)
+	defer timer.Stop()
+	for {
+		select {
+		case <-j.stop:
+			return
+		case <-timer.C:
+		}
+		if err := j.tidy(); err != nil {
+			j.opts.Logger.Warn("old journals could not all be seen to", "error", err)
+		}
+		timer.Reset(retainEvery)
+	}
+}
+
+// tidy mends, removes and lists.
+func (j *Journal) tidy() error {
+	mended, err := Mend(j.opts.Dir)
+	if mended > 0 {
+		j.opts.Logger.Info("journals that a crash had torn were mended", "files", mended)
+	}
+	err = errors.Join(err, Retain(j.opts.Dir, j.opts.MaxAge, j.opts.MaxTotal, j.opts.Now()))
+	index, ierr := OpenIndex(j.opts.Dir)
+	if ierr != nil {
+		return errors.Join(err, ierr)
+	}
+	defer index.Close()
+	return errors.Join(err, index.Sync())
+}

@@ -1,0 +1,137 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// lineMaker writes records as lines. One goroutine's.
+type lineMaker struct {
+	content bool
+	second  int64  // of stamp
+	stamp   []byte // that second, up to its fraction
+	scan    jsonrpc.Scanner
+	msg     jsonrpc.Message
+}
+
+// time appends a time as RFC 3339 has it, with nanoseconds, in UTC.
+func (m *lineMaker) time(b []byte, at int64) []byte {
+	second, nanos := at/1e9, at%1e9
+	if nanos < 0 {
+		second, nanos = second-1, nanos+1e9
+	}
+	if m.stamp == nil || second != m.second {
+		m.second = second
+		m.stamp = time.Unix(second, 0).UTC().AppendFormat(m.stamp[:0], "2006-01-02T15:04:05.")
+	}
+	b = append(append(b, '"'), m.stamp...)
+	var digits [9]byte
+	for i := 8; i >= 0; i-- {
+		digits[i] = byte('0' + nanos%10)
+		nanos /= 10
+	}
+	return append(append(b, digits[:]...), 'Z', '"')
+}
+
+// frame appends a frame's line. answers is the method of the request that it answers.
+func (m *lineMaker) frame(b []byte, r *record, answers string) []byte {
+	b = m.time(append(b, `{"t":`...), r.at)
+	b = append(append(append(b, `,"dir":"`...), r.dir.String()...), '"')
+	if r.handler != "" {
+		b = jsonrpc.AppendString(append(b, `,"handler":`...), r.handler)
+	}
+	if r.method != nil {
+		b = appendText(append(b, `,"method":`...), r.method)
+	}
+	if answers != "" {
+		b = jsonrpc.AppendString(append(b, `,"answers":`...), answers)
+	}
+	line := bytes.TrimSpace(r.line)
+	if !m.content {
+		return append(m.about(b, r, line), '}', '\n')
+	}
+	switch {
+	case !utf8.Valid(line):
+		b = append(b, `,"base64":"`...)
+		b = base64.StdEncoding.AppendEncode(b, line)
+		b = append(b, '"')
+	case r.scanned && len(line) > 0:
+		b = append(append(b, `,"frame":`...), line...)
+	default:
+		b = jsonrpc.AppendString(append(b, `,"frame":`...), string(line))
+	}
+	return append(b, '}', '\n')
+}
+
+// about appends what a frame is about, without what it says.
+func (m *lineMaker) about(b []byte, r *record, line []byte) []byte {
+	if r.id != nil {
+		b = append(append(b, `,"id":`...), cleaned(r.id)...)
+	}
+	if r.session != nil {
+		b = appendText(append(b, `,"session":`...), r.session)
+	}
+	b = appendUint(append(b, `,"size":`...), uint64(len(line)))
+	if !r.scanned || string(r.method) != acp.MethodSessionUpdate {
+		return b
+	}
+	if m.scan.Scan(line, &m.msg) != nil {
+		return b
+	}
+	b = appendText(append(b, `,"update":`...), m.msg.Update)
+	if k := acp.UpdateKind(m.msg.Update); k != acp.UpdateToolCall && k != acp.UpdateToolCallUpdate {
+		return b
+	}
+	update := acp.Get(line, "params", "update")
+	for _, part := range [...]struct{ name, member string }{
+		{"tool", "toolCallId"}, {"kind", "kind"}, {"status", "status"},
+	} {
+		if v, ok := acp.String(acp.Get(update, part.member)); ok {
+			b = jsonrpc.AppendString(append(append(append(b, `,"`...), part.name...), `":`...), v)
+		}
+	}
+	return b
+}
+
+// lost appends the line that stands for what is missing.
+func (m *lineMaker) lost(b []byte, g *gap, now int64) []byte {
+	b = m.time(append(b, `{"t":`...), now)
+	b = appendUint(append(b, `,"dropped":`...), g.frames)
+	b = appendUint(append(b, `,"bytes":`...), g.bytes)
+	b = m.time(append(b, `,"from":`...), g.from)
+	b = m.time(append(b, `,"to":`...), g.to)
+	b = jsonrpc.AppendString(append(b, `,"why":`...), g.why)
+	return append(b, '}', '\n')
+}
+
+// note appends a line that says something about the journal itself.
+func (m *lineMaker) note(b []byte, now int64, text string) []byte {
+	b = m.time(append(b, `{"t":`...), now)
+	b = jsonrpc.AppendString(append(b, `,"note":`...), text)
+	return append(b, '}', '\n')
+}
+
+func appendText(b, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return jsonrpc.AppendString(b, string(text))
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
+
+// cleaned is an id as JSON that any reader takes.
+func cleaned(id []byte) []byte {
+	if utf8.Valid(id) {
+		return id
+	}
+	return jsonrpc.AppendString(nil, string(id))
+}
+
+func appendUint(b []byte, n uint64) []byte { return strconv.AppendUint(b, n, 10) }

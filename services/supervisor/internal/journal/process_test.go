@@ -1,0 +1,245 @@
+package journal
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childRole tells the test binary, run again, what to do with the folder in its first argument.
+const childRole = "ACPHOST_JOURNAL_TEST_CHILD"
+
+// child is another supervisor. It returns the exit status.
+func child(role string) int {
+	var err error
+	switch role {
+	case "write":
+		err = writeAsChild(os.Args[1], os.Args[2])
+	case "forever":
+		err = writeForever(os.Args[1])
+	case "fill":
+		err = fillAsChild(os.Args[1])
+	default:
+		err = fmt.Errorf("there is no role %q", role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func asChild(t *testing.T, role string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), childRole+"="+role)
+	return cmd
+}
+
+const childFrames = 2000
+
+func writeAsChild(dir, name string) error {
+	j, err := Open(Options{Dir: dir, Agent: name, Content: true, MaxQueued: 256 << 20})
+	if err != nil {
+		return err
+	}
+	openSession(j, "1", "1") // all have the same id
+	for i := range childFrames {
+		send(j, AgentToFront, update("1", name+"-"+strconv.Itoa(i)))
+	}
+	return j.Close()
+}
+
+func TestSupervisorsShareAFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	var cmds []*exec.Cmd
+	for i := range 4 {
+		cmd := asChild(t, "write", dir, fmt.Sprint("agent", i))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	x, err := OpenIndex(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if err := x.Sync(); err != nil { // while they write
+		t.Error(err)
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := x.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := x.List(Query{Session: "1"})
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%d sessions, %v", len(all), err)
+	}
+	for _, s := range all {
+		n := 0
+		for e, err := range Read(s.File) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Method == "session/update" {
+				if !strings.Contains(string(e.Frame), fmt.Sprintf(`"%s-%d"`, s.Agent, n)) {
+					t.Fatalf("%s: line %d is %s", s.Agent, n, e.Frame)
+				}
+				n++
+			}
+		}
+		if n != childFrames || s.Frames != childFrames+2 || s.Live {
+			t.Errorf("%s: %d lines, index %+v", s.Agent, n, s)
+		}
+	}
+}
+
+// writeForever writes frames of very different sizes until it is killed, and says how many it has handed over.
+func writeForever(dir string) error {
+	j, err := Open(Options{Dir: dir, Agent: "forever", Content: true})
+	if err != nil {
+		return err
+	}
+	openSession(j, "1", "s")
+	for i := 0; ; i++ {
+		send(j, AgentToFront, update("s", fmt.Sprintf("%d-%s", i, strings.Repeat("x", i*7919%300_000))))
+		if i == 20 {
+			fmt.Println("going")
+		}
+	}
+}
+
+func TestAKilledSupervisorLeavesNothingThatCannotBeRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	for round := range 6 {
+		cmd := asChild(t, "forever", dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(round*7) * time.Millisecond) // where it is hit is left to chance
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+	}
+	if _, err := Mend(dir); err != nil {
+		t.Fatal(err)
+	}
+	files, err := Files(dir, false)
+	if err != nil || len(files) != 6 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, f := range files {
+		next := 0
+		for e, err := range Read(f) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Method == "session/update" {
+				if !strings.Contains(string(e.Frame[:min(len(e.Frame), 300)]), fmt.Sprintf(`"text":"%d-`, next)) {
+					t.Fatalf("%s: frame %d is %.200s", f, next, e.Frame)
+				}
+				next++
+			}
+			if e.Dropped > 0 {
+				next += int(e.Dropped)
+			}
+		}
+		if !whole(f) {
+			t.Errorf("%s is torn", f)
+		}
+	}
+}
+
+// fillAsChild writes until there is no room, goes on, and sees that it is said what is missing once there is room.
+func fillAsChild(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	j, err := Open(Options{Dir: dir, Agent: "fill", Content: true})
+	if err != nil {
+		return err
+	}
+	openSession(j, "1", "s")
+	settle := func() {
+		for j.queue.fill() > 0 {
+			time.Sleep(time.Millisecond) // the goroutine gives no signal
+		}
+	}
+	send(j, AgentToFront, update("s", "fits"))
+	settle()
+	files, err := Files(dir, false)
+	if err != nil || len(files) != 1 {
+		return fmt.Errorf("%d files: %w", len(files), err)
+	}
+	info, err := os.Stat(files[0])
+	if err != nil {
+		return err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	high := limit.Cur
+	limit.Cur = uint64(info.Size()) + 100 // a part of a line fits
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	for range 5 {
+		send(j, AgentToFront, update("s", "does not fit"))
+		settle()
+	}
+	if now, err := os.Stat(files[0]); err != nil || now.Size() != info.Size() {
+		return fmt.Errorf("%d bytes were left behind: %w", now.Size()-info.Size(), err)
+	}
+	limit.Cur = high
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	time.Sleep(retryAfter) // it is not tried again before
+	send(j, AgentToFront, update("s", "fits again"))
+	return errors.Join(j.Close())
+}
+
+func TestAFullDiskStopsNothingAndIsSaid(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	if out, err := asChild(t, "fill", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got []string
+	for _, e := range entries(t, dir, "s")[3:] {
+		if e.Dropped > 0 {
+			got = append(got, fmt.Sprintf("%d/%d lost: %s", e.Dropped, e.Bytes, e.Why))
+		} else {
+			got = append(got, string(e.Message()))
+		}
+	}
+	size := 5 * (len(update("s", "does not fit")) + 1)
+	want := []string{update("s", "fits"), fmt.Sprintf("5/%d lost: it could not be written: file too large", size), update("s", "fits again")}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

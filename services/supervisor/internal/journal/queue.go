@@ -1,0 +1,313 @@
+package journal
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	chunkSize = 256 << 10
+	// spareChunks is how many empty chunks are kept for the next frames in a flood, fewSpare how many else.
+	spareChunks = 64
+	fewSpare    = 2
+	// blockSize is how many records stand together, and spareBlocks how many empty blocks are kept.
+	blockSize   = 512
+	spareBlocks = 64
+	// recordCost is what a queued frame counts for beside its bytes.
+	recordCost = 160
+	// maxGapSessions bounds the sessions whose losses are counted apart; the losses of further ones are counted together.
+	maxGapSessions = 1024
+)
+
+// record is a queued frame. Its slices stand in chunks.
+type record struct {
+	at         int64 // nanoseconds since 1970
+	dir        Direction
+	scanned    bool
+	handler    string
+	method, id []byte
+	session    []byte
+	line       []byte
+	queued     int  // what it counts for in the queue
+	gap        *gap // instead of a frame: what was lost here
+}
+
+// clone is a record that outlives its chunk.
+func (r *record) clone() record {
+	c := *r
+	c.method, c.id, c.session, c.line = bytes.Clone(r.method), bytes.Clone(r.id), bytes.Clone(r.session), bytes.Clone(r.line)
+	return c
+}
+
+// gap is what was lost between two frames of a session.
+type gap struct {
+	frames, bytes uint64
+	from, to      int64
+	why           string
+}
+
+func (g *gap) add(at int64, size int) {
+	if g.frames == 0 {
+		g.from = at
+	}
+	g.frames++
+	g.bytes += uint64(size)
+	g.to = at
+}
+
+// merge adds what was lost after.
+func (g *gap) merge(o gap) {
+	if o.frames == 0 {
+		return
+	}
+	if g.frames == 0 {
+		g.from = o.from
+	}
+	g.frames += o.frames
+	g.bytes += o.bytes
+	g.to, g.why = o.to, o.why
+}
+
+// queue holds frames in the order in which they came, up to a number of bytes. What does not fit is counted, by session,
+// and the count stands in the place of what is missing.
+type queue struct {
+	max  int
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex
+	held    int        // bytes that are queued or being written
+	blocks  [][]record // in order; only the last has room
+	empty   [][]record
+	chunk   []byte
+	spare   [][]byte
+	used    [][]byte // full chunks of records
+	last    record   // the last one's method and session; nothing where the chunks were taken since
+	gaps    map[string]*gap
+	dropped uint64
+	// The session that lost last, and its gap.
+	lastLost string
+	lastGap  *gap
+	told     int64 // when a loss was
+	closed   bool
+}
+
+func newQueue(limit int) *queue {
+	return &queue{max: limit, wake: make(chan struct{}, 1), gaps: map[string]*gap{}}
+}
+
+// tellAgain is how long after a loss was told another one is.
+const tellAgain = time.Minute
+
+// put copies a frame. It never waits for the disk. tell: something is lost, for the first time in a while.
+func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
+	size := len(f.Line)
+	for _, b := range f.Rest {
+		size += len(b)
+	}
+	cost := recordCost + size + len(f.Method) + len(f.ID) + len(f.Session)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	at := f.Time.UnixNano()
+	if f.Time.IsZero() { // under the lock, so that times are in order
+		at = now().UnixNano()
+	}
+	if q.held > 0 && q.held+cost > q.max { // an empty queue takes a frame of any size, as the link does
+		q.lose(f.Session, at, size)
+		if at-q.told < int64(tellAgain) && q.told != 0 {
+			return false
+		}
+		q.told = at
+		return true
+	}
+	if len(q.gaps) > 0 {
+		q.tell(f.Session)
+	}
+	r := record{at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
+	room, shared := q.room(cost - recordCost)
+	room, r.method = q.part(room, f.Method, q.last.method)
+	room, r.id = q.part(room, f.ID, nil)
+	room, r.session = q.part(room, f.Session, q.last.session)
+	q.last.method, q.last.session = r.method, r.session
+	from := len(room)
+	room = append(room, f.Line...)
+	for _, b := range f.Rest {
+		room = append(room, b...)
+	}
+	r.line = room[from:len(room):len(room)]
+	if shared {
+		q.chunk = room
+	}
+	q.push(r, cost)
+	return false
+}
+
+// part copies a part of a frame, unless it is that of the frame before. Nil stays apart from empty.
+func (q *queue) part(room, part, last []byte) (rest, kept []byte) {
+	switch {
+	case part == nil:
+		return room, nil
+	case last != nil && bytes.Equal(part, last):
+		return room, last
+	}
+	from := len(room)
+	room = append(room, part...)
+	return room, room[from:len(room):len(room)]
+}
+
+// room returns a buffer that n bytes can be appended to: the open chunk, which is shared, or for much one of its own.
+func (q *queue) room(n int) (room []byte, shared bool) {
+	if n > chunkSize/4 {
+		return make([]byte, 0, n), false
+	}
+	if cap(q.chunk)-len(q.chunk) < n {
+		if q.chunk != nil {
+			q.used = append(q.used, q.chunk)
+		}
+		if k := len(q.spare); k > 0 {
+			q.chunk, q.spare = q.spare[k-1][:0], q.spare[:k-1]
+		} else {
+			q.chunk = make([]byte, 0, chunkSize)
+		}
+	}
+	return q.chunk, true
+}
+
+func (q *queue) push(r record, cost int) {
+	n := len(q.blocks)
+	if n == 0 {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
+	if n == 0 || len(q.blocks[n-1]) == blockSize {
+		if k := len(q.empty); k > 0 {
+			q.blocks, q.empty = append(q.blocks, q.empty[k-1]), q.empty[:k-1]
+		} else {
+			q.blocks = append(q.blocks, make([]record, 0, blockSize))
+		}
+		n++
+	}
+	r.queued = cost
+	q.held += cost
+	q.blocks[n-1] = append(q.blocks[n-1], r)
+}
+
+// lose counts a frame that does not fit.
+func (q *queue) lose(session []byte, at int64, size int) {
+	q.dropped++
+	if q.lastGap != nil && string(session) == q.lastLost {
+		q.lastGap.add(at, size)
+		return
+	}
+	g := q.gaps[string(session)]
+	if g == nil {
+		if len(q.gaps) >= maxGapSessions {
+			session = nil
+			g = q.gaps[""]
+		}
+		if g == nil {
+			g = &gap{why: "too much was waiting to be written"}
+			q.gaps[string(session)] = g
+		}
+	}
+	g.add(at, size)
+	q.lastLost, q.lastGap = string(session), g
+}
+
+// tell puts the loss of a session where it happened: before the frame that fits again.
+func (q *queue) tell(session []byte) {
+	if g := q.gaps[string(session)]; g != nil {
+		delete(q.gaps, string(session))
+		q.lastGap = nil
+		q.push(record{at: g.to, session: slices.Clone(session), gap: g}, recordCost)
+	}
+}
+
+// batch is what take returns.
+type batch struct {
+	blocks [][]record
+	chunks [][]byte
+}
+
+// take returns all that is queued, and tells what was lost since. old is a batch that was given back.
+func (q *queue) take(old batch) batch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for session := range q.gaps {
+		q.tell([]byte(session))
+	}
+	if q.chunk != nil && len(q.blocks) > 0 {
+		q.used = append(q.used, q.chunk)
+		q.chunk = nil
+	}
+	b := batch{blocks: q.blocks, chunks: q.used}
+	q.last = record{}
+	q.blocks, q.used = old.blocks[:0], old.chunks[:0]
+	return b
+}
+
+// written makes room: so many bytes are not held any more.
+func (q *queue) written(bytes int) {
+	q.mu.Lock()
+	q.held -= bytes
+	q.mu.Unlock()
+}
+
+// give takes back what a batch stood in. The batch is empty then.
+func (q *queue) give(b batch) batch {
+	for _, records := range b.blocks {
+		clear(records)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range b.chunks {
+		if len(q.spare) < spareChunks {
+			q.spare = append(q.spare, c)
+		}
+	}
+	for _, records := range b.blocks {
+		if len(q.empty) < spareBlocks {
+			q.empty = append(q.empty, records[:0])
+		}
+	}
+	clear(b.blocks)
+	clear(b.chunks)
+	return batch{blocks: b.blocks[:0], chunks: b.chunks[:0]}
+}
+
+// rest gives back memory: nothing is queued.
+func (q *queue) rest() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.spare) > fewSpare {
+		clear(q.spare[fewSpare:])
+		q.spare = q.spare[:fewSpare]
+	}
+	if len(q.empty) > fewSpare {
+		clear(q.empty[fewSpare:])
+		q.empty = q.empty[:fewSpare]
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fill is how many bytes are held.
+func (q *queue) fill() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held
+}

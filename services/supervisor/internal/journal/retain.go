@@ -1,0 +1,145 @@
+package journal
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+)
+
+// Mend cuts off the last lines that crashes have torn, in all files that nobody writes any more, and returns how many
+// files it changed.
+func Mend(dir string) (mended int, err error) {
+	files, err := Files(dir, true)
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range files {
+		torn, ferr := mendFile(path)
+		if ferr != nil {
+			err = errors.Join(err, ferr)
+		}
+		if torn {
+			mended++
+		}
+	}
+	return mended, err
+}
+
+func mendFile(path string) (torn bool, err error) {
+	if whole(path) {
+		return false, nil
+	}
+	f, held, err := grab(path)
+	if err != nil || !held {
+		return false, err
+	}
+	defer f.Close()
+	n, err := mend(f, time.Now())
+	return n > 0, err
+}
+
+// whole tells whether a file's last line has its end, or there is none.
+func whole(path string) bool {
+	f, err := ownfile.Read(path)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	end, err := lastEnd(f, info.Size())
+	return err != nil || end == info.Size()
+}
+
+// grab opens a file and locks it; not held: somebody writes it.
+func grab(path string) (f *os.File, held bool, err error) {
+	if _, err := os.Lstat(path); err != nil {
+		return nil, false, gone(err)
+	}
+	if f, err = ownfile.Append(path); err != nil {
+		return nil, false, gone(err)
+	}
+	if err := ownfile.Lock(f, time.Now()); err != nil {
+		_ = f.Close()
+		if errors.Is(err, ownfile.ErrLocked) {
+			err = nil
+		}
+		return nil, false, err
+	}
+	return f, true, nil
+}
+
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Retain removes the files that were last written before now less maxAge, and then the oldest until all together have
+// maxTotal bytes at most. Files that are being written stay.
+func Retain(dir string, maxAge time.Duration, maxTotal int64, now time.Time) error {
+	files, err := Files(dir, true)
+	if err != nil {
+		return err
+	}
+	type aged struct {
+		path string
+		size int64
+		at   time.Time
+	}
+	var all []aged
+	var total int64
+	for _, path := range files {
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		all = append(all, aged{path, info.Size(), info.ModTime()})
+		total += info.Size()
+	}
+	slices.SortFunc(all, func(a, b aged) int { return a.at.Compare(b.at) })
+	var errs []error
+	for _, f := range all {
+		if now.Sub(f.at) <= maxAge && total <= maxTotal {
+			break
+		}
+		removed, err := remove(f.path)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if removed {
+			total -= f.size
+			_ = os.Remove(filepath.Dir(f.path)) // if it was the last of its day
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func remove(path string) (bool, error) {
+	f, held, err := grab(path)
+	if err != nil || !held {
+		return false, err
+	}
+	defer f.Close()
+	if err := os.Remove(path); err != nil {
+		return false, gone(err)
+	}
+	return true, nil
+}
+
+// Live tells whether a file is being written.
+func Live(path string) bool {
+	f, held, err := grab(path)
+	if held {
+		_ = f.Close()
+	}
+	return err == nil && !held
+}
