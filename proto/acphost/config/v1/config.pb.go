@@ -48,7 +48,9 @@ type Config struct {
 	// Optional. The admin socket.
 	Admin *Admin `protobuf:"bytes,8,opt,name=admin,proto3" json:"admin,omitempty"`
 	// Optional. The record of what passes in sessions.
-	Journal       *Journal `protobuf:"bytes,9,opt,name=journal,proto3" json:"journal,omitempty"`
+	Journal *Journal `protobuf:"bytes,9,opt,name=journal,proto3" json:"journal,omitempty"`
+	// Optional. A supervisor without an editor: acphost serve.
+	Serve         *Serve `protobuf:"bytes,10,opt,name=serve,proto3" json:"serve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -142,6 +144,13 @@ func (x *Config) GetAdmin() *Admin {
 func (x *Config) GetJournal() *Journal {
 	if x != nil {
 		return x.Journal
+	}
+	return nil
+}
+
+func (x *Config) GetServe() *Serve {
+	if x != nil {
+		return x.Serve
 	}
 	return nil
 }
@@ -361,7 +370,12 @@ type Agent struct {
 	// Optional. Quirks that agents are known to need, by name. "create_by_reading": a read of a file that is missing
 	// answers empty text, for Gemini CLI, which cannot create a file otherwise. Default: what acphost knows of the
 	// agent; a single "none" turns that off.
-	Quirks        []string `protobuf:"bytes,6,rep,name=quirks,proto3" json:"quirks,omitempty"`
+	Quirks []string `protobuf:"bytes,6,rep,name=quirks,proto3" json:"quirks,omitempty"`
+	// Optional. Environment variables for agents, on top of the supervisor's own.
+	Env map[string]*EnvValue `protobuf:"bytes,7,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. How often an agent that ends unasked is started again within ten minutes, 0 to 100, where no editor does
+	// that. Absent: 5.
+	MaxRestarts   *uint32 `protobuf:"varint,8,opt,name=max_restarts,json=maxRestarts,proto3,oneof" json:"max_restarts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -438,6 +452,76 @@ func (x *Agent) GetQuirks() []string {
 	return nil
 }
 
+func (x *Agent) GetEnv() map[string]*EnvValue {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Agent) GetMaxRestarts() uint32 {
+	if x != nil && x.MaxRestarts != nil {
+		return *x.MaxRestarts
+	}
+	return 0
+}
+
+// EnvValue is the value of an environment variable: exactly one of value and file. A plain string in its place is a value.
+type EnvValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The value itself.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// Optional. A file that holds the value, absolute or relative to the configuration file; white space at its end is left
+	// out. It is read at each start of an agent.
+	File          string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnvValue) Reset() {
+	*x = EnvValue{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnvValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnvValue) ProtoMessage() {}
+
+func (x *EnvValue) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnvValue.ProtoReflect.Descriptor instead.
+func (*EnvValue) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EnvValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *EnvValue) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
 // Workspace says what sessions may touch beside their own roots.
 type Workspace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -452,7 +536,7 @@ type Workspace struct {
 
 func (x *Workspace) Reset() {
 	*x = Workspace{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +548,7 @@ func (x *Workspace) String() string {
 func (*Workspace) ProtoMessage() {}
 
 func (x *Workspace) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +561,7 @@ func (x *Workspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workspace.ProtoReflect.Descriptor instead.
 func (*Workspace) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Workspace) GetExtraRoots() []*ExtraRoot {
@@ -507,7 +591,7 @@ type ExtraRoot struct {
 
 func (x *ExtraRoot) Reset() {
 	*x = ExtraRoot{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +603,7 @@ func (x *ExtraRoot) String() string {
 func (*ExtraRoot) ProtoMessage() {}
 
 func (x *ExtraRoot) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +616,7 @@ func (x *ExtraRoot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtraRoot.ProtoReflect.Descriptor instead.
 func (*ExtraRoot) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExtraRoot) GetPath() string {
@@ -590,7 +674,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +686,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +699,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Permission) GetPolicy() string {
@@ -710,7 +794,7 @@ type Grants struct {
 
 func (x *Grants) Reset() {
 	*x = Grants{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +806,7 @@ func (x *Grants) String() string {
 func (*Grants) ProtoMessage() {}
 
 func (x *Grants) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +819,7 @@ func (x *Grants) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grants.ProtoReflect.Descriptor instead.
 func (*Grants) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Grants) GetDisabled() bool {
@@ -784,7 +868,7 @@ type Audit struct {
 
 func (x *Audit) Reset() {
 	*x = Audit{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +880,7 @@ func (x *Audit) String() string {
 func (*Audit) ProtoMessage() {}
 
 func (x *Audit) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +893,7 @@ func (x *Audit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Audit.ProtoReflect.Descriptor instead.
 func (*Audit) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Audit) GetDisabled() bool {
@@ -879,7 +963,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +975,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +988,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Limits) GetMaxMessageBytes() uint64 {
@@ -948,7 +1032,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1044,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1057,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Log) GetLevel() string {
@@ -997,14 +1081,20 @@ type Admin struct {
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// Optional. The socket's absolute path; its folder must be ours and closed to others. Default: a name of its own
 	// under $XDG_RUNTIME_DIR/acphost, or under a folder of the user's own in the temporary folder.
-	Socket        string `protobuf:"bytes,2,opt,name=socket,proto3" json:"socket,omitempty"`
+	Socket string `protobuf:"bytes,2,opt,name=socket,proto3" json:"socket,omitempty"`
+	// Optional. An address to serve over TCP too: "HOST:PORT", only with mutual TLS. The role in a client's certificate says
+	// which calls it may make; "acphost certs init" makes such certificates. Default: none.
+	Listen string `protobuf:"bytes,3,opt,name=listen,proto3" json:"listen,omitempty"`
+	// Optional, for listen. The keys. Files that change are read again; connections that are there stay. server_name does
+	// not count here.
+	Tls           *TLS `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Admin) Reset() {
 	*x = Admin{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1106,7 @@ func (x *Admin) String() string {
 func (*Admin) ProtoMessage() {}
 
 func (x *Admin) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1119,7 @@ func (x *Admin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admin.ProtoReflect.Descriptor instead.
 func (*Admin) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Admin) GetDisabled() bool {
@@ -1044,6 +1134,176 @@ func (x *Admin) GetSocket() string {
 		return x.Socket
 	}
 	return ""
+}
+
+func (x *Admin) GetListen() string {
+	if x != nil {
+		return x.Listen
+	}
+	return ""
+}
+
+func (x *Admin) GetTls() *TLS {
+	if x != nil {
+		return x.Tls
+	}
+	return nil
+}
+
+// Serve says how a supervisor without an editor behaves.
+type Serve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. How long turns under way may take to end after TERM, in milliseconds, 0 to 3600000; then they are cancelled
+	// and everything is stopped. Absent: 10000.
+	DrainMs *uint32 `protobuf:"varint,1,opt,name=drain_ms,json=drainMs,proto3,oneof" json:"drain_ms,omitempty"`
+	// Optional. Agents at once, 1 to 1000. Default (0): 32.
+	MaxAgents uint32 `protobuf:"varint,2,opt,name=max_agents,json=maxAgents,proto3" json:"max_agents,omitempty"`
+	// Optional. Open sessions at once, 1 to 100000. Default (0): 1000.
+	MaxSessions uint32 `protobuf:"varint,3,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
+	// Optional. Agents to start at once, by preset name or command.
+	Agents        []*ServeAgent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Serve) Reset() {
+	*x = Serve{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Serve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Serve) ProtoMessage() {}
+
+func (x *Serve) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Serve.ProtoReflect.Descriptor instead.
+func (*Serve) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Serve) GetDrainMs() uint32 {
+	if x != nil && x.DrainMs != nil {
+		return *x.DrainMs
+	}
+	return 0
+}
+
+func (x *Serve) GetMaxAgents() uint32 {
+	if x != nil {
+		return x.MaxAgents
+	}
+	return 0
+}
+
+func (x *Serve) GetMaxSessions() uint32 {
+	if x != nil {
+		return x.MaxSessions
+	}
+	return 0
+}
+
+func (x *Serve) GetAgents() []*ServeAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// ServeAgent is an agent that is started with the supervisor: exactly one of preset and command.
+type ServeAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The name of a preset.
+	Preset string `protobuf:"bytes,1,opt,name=preset,proto3" json:"preset,omitempty"`
+	// Optional. Program and arguments.
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// Optional. The name that policies and handlers see.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The working directory of its process, an absolute path. Default: the supervisor's.
+	Cwd string `protobuf:"bytes,4,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	// Optional. Environment variables on top of agent.env.
+	Env           map[string]*EnvValue `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServeAgent) Reset() {
+	*x = ServeAgent{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServeAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServeAgent) ProtoMessage() {}
+
+func (x *ServeAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServeAgent.ProtoReflect.Descriptor instead.
+func (*ServeAgent) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ServeAgent) GetPreset() string {
+	if x != nil {
+		return x.Preset
+	}
+	return ""
+}
+
+func (x *ServeAgent) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *ServeAgent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServeAgent) GetCwd() string {
+	if x != nil {
+		return x.Cwd
+	}
+	return ""
+}
+
+func (x *ServeAgent) GetEnv() map[string]*EnvValue {
+	if x != nil {
+		return x.Env
+	}
+	return nil
 }
 
 // Journal says what is kept of sessions: what passed between agent, front and handlers, one file a session.
@@ -1071,7 +1331,7 @@ type Journal struct {
 
 func (x *Journal) Reset() {
 	*x = Journal{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1343,7 @@ func (x *Journal) String() string {
 func (*Journal) ProtoMessage() {}
 
 func (x *Journal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1356,7 @@ func (x *Journal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Journal.ProtoReflect.Descriptor instead.
 func (*Journal) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Journal) GetDisabled() bool {
@@ -1145,7 +1405,7 @@ var File_acphost_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\x8e\x05\n" +
+	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xbe\x05\n" +
 	"\x06Config\x12C\n" +
 	"\bhandlers\x18\x01 \x03(\v2'.acphost.config.v1.Config.HandlersEntryR\bhandlers\x12=\n" +
 	"\x06routes\x18\x02 \x03(\v2%.acphost.config.v1.Config.RoutesEntryR\x06routes\x12.\n" +
@@ -1157,7 +1417,9 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x06limits\x18\x06 \x01(\v2\x19.acphost.config.v1.LimitsR\x06limits\x12(\n" +
 	"\x03log\x18\a \x01(\v2\x16.acphost.config.v1.LogR\x03log\x12.\n" +
 	"\x05admin\x18\b \x01(\v2\x18.acphost.config.v1.AdminR\x05admin\x124\n" +
-	"\ajournal\x18\t \x01(\v2\x1a.acphost.config.v1.JournalR\ajournal\x1aW\n" +
+	"\ajournal\x18\t \x01(\v2\x1a.acphost.config.v1.JournalR\ajournal\x12.\n" +
+	"\x05serve\x18\n" +
+	" \x01(\v2\x18.acphost.config.v1.ServeR\x05serve\x1aW\n" +
 	"\rHandlersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
@@ -1183,7 +1445,7 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x04cert\x18\x02 \x01(\tR\x04cert\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1f\n" +
 	"\vserver_name\x18\x04 \x01(\tR\n" +
-	"serverName\"\xca\x01\n" +
+	"serverName\"\x8d\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1f\n" +
@@ -1191,7 +1453,16 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"noLandlock\x12<\n" +
 	"\x1ainitialize_timeout_seconds\x18\x04 \x01(\rR\x18initializeTimeoutSeconds\x12\"\n" +
 	"\rstop_grace_ms\x18\x05 \x01(\rR\vstopGraceMs\x12\x16\n" +
-	"\x06quirks\x18\x06 \x03(\tR\x06quirks\"m\n" +
+	"\x06quirks\x18\x06 \x03(\tR\x06quirks\x123\n" +
+	"\x03env\x18\a \x03(\v2!.acphost.config.v1.Agent.EnvEntryR\x03env\x12&\n" +
+	"\fmax_restarts\x18\b \x01(\rH\x00R\vmaxRestarts\x88\x01\x01\x1aS\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01B\x0f\n" +
+	"\r_max_restarts\"4\n" +
+	"\bEnvValue\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\"m\n" +
 	"\tWorkspace\x12=\n" +
 	"\vextra_roots\x18\x01 \x03(\v2\x1c.acphost.config.v1.ExtraRootR\n" +
 	"extraRoots\x12!\n" +
@@ -1234,10 +1505,29 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x17max_concurrent_requests\x18\x04 \x01(\rR\x15maxConcurrentRequests\"3\n" +
 	"\x03Log\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\tR\x06format\";\n" +
+	"\x06format\x18\x02 \x01(\tR\x06format\"}\n" +
 	"\x05Admin\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06socket\x18\x02 \x01(\tR\x06socket\"\xd8\x01\n" +
+	"\x06socket\x18\x02 \x01(\tR\x06socket\x12\x16\n" +
+	"\x06listen\x18\x03 \x01(\tR\x06listen\x12(\n" +
+	"\x03tls\x18\x04 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\"\xad\x01\n" +
+	"\x05Serve\x12\x1e\n" +
+	"\bdrain_ms\x18\x01 \x01(\rH\x00R\adrainMs\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"max_agents\x18\x02 \x01(\rR\tmaxAgents\x12!\n" +
+	"\fmax_sessions\x18\x03 \x01(\rR\vmaxSessions\x125\n" +
+	"\x06agents\x18\x04 \x03(\v2\x1d.acphost.config.v1.ServeAgentR\x06agentsB\v\n" +
+	"\t_drain_ms\"\xf3\x01\n" +
+	"\n" +
+	"ServeAgent\x12\x16\n" +
+	"\x06preset\x18\x01 \x01(\tR\x06preset\x12\x18\n" +
+	"\acommand\x18\x02 \x03(\tR\acommand\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
+	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x128\n" +
+	"\x03env\x18\x05 \x03(\v2&.acphost.config.v1.ServeAgent.EnvEntryR\x03env\x1aS\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01\"\xd8\x01\n" +
 	"\aJournal\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x1d\n" +
 	"\acontent\x18\x02 \x01(\bH\x00R\acontent\x88\x01\x01\x12\x10\n" +
@@ -1261,49 +1551,61 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
 	(*TLS)(nil),             // 2: acphost.config.v1.TLS
 	(*Agent)(nil),           // 3: acphost.config.v1.Agent
-	(*Workspace)(nil),       // 4: acphost.config.v1.Workspace
-	(*ExtraRoot)(nil),       // 5: acphost.config.v1.ExtraRoot
-	(*Permission)(nil),      // 6: acphost.config.v1.Permission
-	(*Grants)(nil),          // 7: acphost.config.v1.Grants
-	(*Audit)(nil),           // 8: acphost.config.v1.Audit
-	(*Limits)(nil),          // 9: acphost.config.v1.Limits
-	(*Log)(nil),             // 10: acphost.config.v1.Log
-	(*Admin)(nil),           // 11: acphost.config.v1.Admin
-	(*Journal)(nil),         // 12: acphost.config.v1.Journal
-	nil,                     // 13: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 14: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 15: acphost.config.v1.Handler.EnvEntry
-	(*structpb.Struct)(nil), // 16: google.protobuf.Struct
+	(*EnvValue)(nil),        // 4: acphost.config.v1.EnvValue
+	(*Workspace)(nil),       // 5: acphost.config.v1.Workspace
+	(*ExtraRoot)(nil),       // 6: acphost.config.v1.ExtraRoot
+	(*Permission)(nil),      // 7: acphost.config.v1.Permission
+	(*Grants)(nil),          // 8: acphost.config.v1.Grants
+	(*Audit)(nil),           // 9: acphost.config.v1.Audit
+	(*Limits)(nil),          // 10: acphost.config.v1.Limits
+	(*Log)(nil),             // 11: acphost.config.v1.Log
+	(*Admin)(nil),           // 12: acphost.config.v1.Admin
+	(*Serve)(nil),           // 13: acphost.config.v1.Serve
+	(*ServeAgent)(nil),      // 14: acphost.config.v1.ServeAgent
+	(*Journal)(nil),         // 15: acphost.config.v1.Journal
+	nil,                     // 16: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 17: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 18: acphost.config.v1.Handler.EnvEntry
+	nil,                     // 19: acphost.config.v1.Agent.EnvEntry
+	nil,                     // 20: acphost.config.v1.ServeAgent.EnvEntry
+	(*structpb.Struct)(nil), // 21: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	13, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	14, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	16, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	17, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
 	3,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
-	4,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
-	6,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
-	9,  // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
-	10, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
-	11, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	12, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
-	15, // 9: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	16, // 10: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
-	2,  // 11: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
-	5,  // 12: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
-	1,  // 13: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
-	7,  // 14: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
-	8,  // 15: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
-	1,  // 16: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	5,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
+	7,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
+	10, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
+	11, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
+	12, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
+	15, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
+	13, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
+	18, // 10: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	21, // 11: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	2,  // 12: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
+	19, // 13: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
+	6,  // 14: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
+	1,  // 15: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
+	8,  // 16: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
+	9,  // 17: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
+	2,  // 18: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
+	14, // 19: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
+	20, // 20: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
+	1,  // 21: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	4,  // 22: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	4,  // 23: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -1312,14 +1614,16 @@ func file_acphost_config_v1_config_proto_init() {
 		return
 	}
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[12].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[3].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[13].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1245,8 +1245,41 @@ type Session struct {
 	Updates uint64 `protobuf:"varint,8,opt,name=updates,proto3" json:"updates,omitempty"`
 	// Optional. How the last turn ended, as ACP says it: "end_turn". Empty: none ended yet.
 	LastStopReason string `protobuf:"bytes,9,opt,name=last_stop_reason,json=lastStopReason,proto3" json:"last_stop_reason,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Required. The id of its agent.
+	AgentId string `protobuf:"bytes,10,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Optional. Its title, as the agent says.
+	Title string `protobuf:"bytes,11,opt,name=title,proto3" json:"title,omitempty"`
+	// Optional. The current model's id.
+	Model string `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
+	// Optional. The modes that there are.
+	Modes []*SessionMode `protobuf:"bytes,13,rep,name=modes,proto3" json:"modes,omitempty"`
+	// Optional. Its options.
+	Options []*ConfigOption `protobuf:"bytes,14,rep,name=options,proto3" json:"options,omitempty"`
+	// Optional. The models that there are, where the agent has them apart from its options.
+	Models []*ConfigChoice `protobuf:"bytes,15,rep,name=models,proto3" json:"models,omitempty"`
+	// Optional. The plan's steps.
+	Plan []*PlanEntry `protobuf:"bytes,16,rep,name=plan,proto3" json:"plan,omitempty"`
+	// Optional. The commands that there are.
+	Commands []*AvailableCommand `protobuf:"bytes,17,rep,name=commands,proto3" json:"commands,omitempty"`
+	// Optional. How full the context is, and what the session cost so far.
+	Usage *ContextUsage `protobuf:"bytes,18,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Optional. What all turns took, as far as the agent says.
+	Tokens *TokenUsage `protobuf:"bytes,19,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Optional. Requests of the agent's in this session that are not answered yet, oldest first, at most 1000.
+	PendingRequests []*PendingRequest `protobuf:"bytes,20,rep,name=pending_requests,json=pendingRequests,proto3" json:"pending_requests,omitempty"`
+	// Optional. The files that were touched through acphost or reported by tool calls, at most 1000, the latest last.
+	Files []*TouchedFile `protobuf:"bytes,21,rep,name=files,proto3" json:"files,omitempty"`
+	// Optional. Tool calls so far, by ACP's kind.
+	ToolKinds map[string]uint64 `protobuf:"bytes,22,rep,name=tool_kinds,json=toolKinds,proto3" json:"tool_kinds,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Optional. Tool calls so far, by the tool's name where the agent says it; at most 256 names.
+	Tools map[string]uint64 `protobuf:"bytes,23,rep,name=tools,proto3" json:"tools,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Optional. The cursor of its last event.
+	Cursor string `protobuf:"bytes,24,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Something of it was not seen, since the supervisor was busier than could be followed: what is shown may be
+	// out of date. Default: false.
+	Incomplete    bool `protobuf:"varint,25,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1342,6 +1375,264 @@ func (x *Session) GetLastStopReason() string {
 	return ""
 }
 
+func (x *Session) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *Session) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Session) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Session) GetModes() []*SessionMode {
+	if x != nil {
+		return x.Modes
+	}
+	return nil
+}
+
+func (x *Session) GetOptions() []*ConfigOption {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Session) GetModels() []*ConfigChoice {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *Session) GetPlan() []*PlanEntry {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Session) GetCommands() []*AvailableCommand {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+func (x *Session) GetUsage() *ContextUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *Session) GetTokens() *TokenUsage {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *Session) GetPendingRequests() []*PendingRequest {
+	if x != nil {
+		return x.PendingRequests
+	}
+	return nil
+}
+
+func (x *Session) GetFiles() []*TouchedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Session) GetToolKinds() map[string]uint64 {
+	if x != nil {
+		return x.ToolKinds
+	}
+	return nil
+}
+
+func (x *Session) GetTools() map[string]uint64 {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *Session) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *Session) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+// PendingRequest is a request of the agent's that is not answered.
+type PendingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its id, as JSON.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Required. Its method.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// Required. Who has it: a handler's name, "front", "gate".
+	At string `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// Required. When it came.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingRequest) Reset() {
+	*x = PendingRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingRequest) ProtoMessage() {}
+
+func (x *PendingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingRequest.ProtoReflect.Descriptor instead.
+func (*PendingRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PendingRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PendingRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *PendingRequest) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *PendingRequest) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// TouchedFile is a file that an agent had to do with.
+type TouchedFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its path.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Required. How often it was read through acphost.
+	Reads uint32 `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`
+	// Required. How often it was written through acphost.
+	Writes uint32 `protobuf:"varint,3,opt,name=writes,proto3" json:"writes,omitempty"`
+	// Required. How many tool calls named it.
+	Reported      uint32 `protobuf:"varint,4,opt,name=reported,proto3" json:"reported,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TouchedFile) Reset() {
+	*x = TouchedFile{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TouchedFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TouchedFile) ProtoMessage() {}
+
+func (x *TouchedFile) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TouchedFile.ProtoReflect.Descriptor instead.
+func (*TouchedFile) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TouchedFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *TouchedFile) GetReads() uint32 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *TouchedFile) GetWrites() uint32 {
+	if x != nil {
+		return x.Writes
+	}
+	return 0
+}
+
+func (x *TouchedFile) GetReported() uint32 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
 // ToolCall is what is known of a tool call.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1356,14 +1647,24 @@ type ToolCall struct {
 	// Optional. The ids of terminals in its content.
 	TerminalIds []string `protobuf:"bytes,5,rep,name=terminal_ids,json=terminalIds,proto3" json:"terminal_ids,omitempty"`
 	// Optional. The paths in its locations and diffs.
-	Paths         []string `protobuf:"bytes,6,rep,name=paths,proto3" json:"paths,omitempty"`
+	Paths []string `protobuf:"bytes,6,rep,name=paths,proto3" json:"paths,omitempty"`
+	// Optional. The tool's name, where the agent says it.
+	Name string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. What it shows, at most 64 KiB; what is over is left out.
+	Content []*ToolCallContent `protobuf:"bytes,8,rep,name=content,proto3" json:"content,omitempty"`
+	// Optional. The places that it is about.
+	Locations []*Location `protobuf:"bytes,9,rep,name=locations,proto3" json:"locations,omitempty"`
+	// Optional. The tool's input, raw JSON; empty if it has over 64 KiB.
+	RawInput string `protobuf:"bytes,10,opt,name=raw_input,json=rawInput,proto3" json:"raw_input,omitempty"`
+	// Optional. The tool's output, raw JSON; likewise.
+	RawOutput     string `protobuf:"bytes,11,opt,name=raw_output,json=rawOutput,proto3" json:"raw_output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1676,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1689,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ToolCall) GetToolCallId() string {
@@ -1433,6 +1734,41 @@ func (x *ToolCall) GetPaths() []string {
 	return nil
 }
 
+func (x *ToolCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolCall) GetContent() []*ToolCallContent {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *ToolCall) GetLocations() []*Location {
+	if x != nil {
+		return x.Locations
+	}
+	return nil
+}
+
+func (x *ToolCall) GetRawInput() string {
+	if x != nil {
+		return x.RawInput
+	}
+	return ""
+}
+
+func (x *ToolCall) GetRawOutput() string {
+	if x != nil {
+		return x.RawOutput
+	}
+	return ""
+}
+
 // ListTerminalsRequest is empty.
 type ListTerminalsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1442,7 +1778,7 @@ type ListTerminalsRequest struct {
 
 func (x *ListTerminalsRequest) Reset() {
 	*x = ListTerminalsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1790,7 @@ func (x *ListTerminalsRequest) String() string {
 func (*ListTerminalsRequest) ProtoMessage() {}
 
 func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1803,7 @@ func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsRequest.ProtoReflect.Descriptor instead.
 func (*ListTerminalsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 // ListTerminalsResponse holds the terminals.
@@ -1481,7 +1817,7 @@ type ListTerminalsResponse struct {
 
 func (x *ListTerminalsResponse) Reset() {
 	*x = ListTerminalsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1829,7 @@ func (x *ListTerminalsResponse) String() string {
 func (*ListTerminalsResponse) ProtoMessage() {}
 
 func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1842,7 @@ func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsResponse.ProtoReflect.Descriptor instead.
 func (*ListTerminalsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListTerminalsResponse) GetTerminals() []*Terminal {
@@ -1543,7 +1879,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1891,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1904,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Terminal) GetTerminalId() string {
@@ -1643,7 +1979,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1991,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +2004,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 // ListGrantsResponse holds the grants.
@@ -1682,7 +2018,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +2030,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +2043,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -1717,11 +2053,332 @@ func (x *ListGrantsResponse) GetGrants() []*Grant {
 	return nil
 }
 
+// GetSessionRequest names a session.
+type GetSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The agent's id; needed only if two agents have a session of that id.
+	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Required. The ACP session id.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSessionRequest) Reset() {
+	*x = GetSessionRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSessionRequest) ProtoMessage() {}
+
+func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
+func (*GetSessionRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetSessionRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *GetSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// GetSessionResponse is the session.
+type GetSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The session.
+	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSessionResponse) Reset() {
+	*x = GetSessionResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSessionResponse) ProtoMessage() {}
+
+func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
+func (*GetSessionResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetSessionResponse) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+// WatchOutputRequest names a terminal.
+type WatchOutputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The terminal's id.
+	TerminalId    string `protobuf:"bytes,1,opt,name=terminal_id,json=terminalId,proto3" json:"terminal_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOutputRequest) Reset() {
+	*x = WatchOutputRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOutputRequest) ProtoMessage() {}
+
+func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOutputRequest.ProtoReflect.Descriptor instead.
+func (*WatchOutputRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WatchOutputRequest) GetTerminalId() string {
+	if x != nil {
+		return x.TerminalId
+	}
+	return ""
+}
+
+// WatchOutputResponse is a piece of output, or the end.
+type WatchOutputResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Raw output: what the command wrote, escape sequences and all.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Optional. Bytes of output before this piece that are missing: no longer kept, or the caller did not keep up.
+	Missed uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
+	// Optional. The terminal ended, and this is the last message.
+	Ended bool `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Optional. The exit code. Absent: a signal ended it.
+	ExitCode *uint32 `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// Optional. The signal that ended it: "SIGKILL".
+	Signal        string `protobuf:"bytes,5,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOutputResponse) Reset() {
+	*x = WatchOutputResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOutputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOutputResponse) ProtoMessage() {}
+
+func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOutputResponse.ProtoReflect.Descriptor instead.
+func (*WatchOutputResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WatchOutputResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *WatchOutputResponse) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *WatchOutputResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *WatchOutputResponse) GetExitCode() uint32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *WatchOutputResponse) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+// WatchEventsRequest says where to begin.
+type WatchEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The cursor of an event: what is told begins behind it. Default: with what happens next.
+	Cursor        string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *WatchEventsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// WatchEventsResponse is one thing that happened.
+type WatchEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The event.
+	Event         *Event `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *WatchEventsResponse) GetEvent() *Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
 var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
-	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a#acphost/supervisor/v1/content.proto\x1a!acphost/supervisor/v1/event.proto\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
 	"\x10GetStatusRequest\"\xc1\x03\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
@@ -1829,7 +2486,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\rmedian_micros\x18\t \x01(\x04R\fmedianMicros\"\x15\n" +
 	"\x13ListSessionsRequest\"R\n" +
 	"\x14ListSessionsResponse\x12:\n" +
-	"\bsessions\x18\x01 \x03(\v2\x1e.acphost.supervisor.v1.SessionR\bsessions\"\xc8\x02\n" +
+	"\bsessions\x18\x01 \x03(\v2\x1e.acphost.supervisor.v1.SessionR\bsessions\"\x81\n" +
+	"\n" +
 	"\aSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -1843,7 +2501,44 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
 	"\aupdates\x18\b \x01(\x04R\aupdates\x12(\n" +
-	"\x10last_stop_reason\x18\t \x01(\tR\x0elastStopReason\"\xa7\x01\n" +
+	"\x10last_stop_reason\x18\t \x01(\tR\x0elastStopReason\x12\x19\n" +
+	"\bagent_id\x18\n" +
+	" \x01(\tR\aagentId\x12\x14\n" +
+	"\x05title\x18\v \x01(\tR\x05title\x12\x14\n" +
+	"\x05model\x18\f \x01(\tR\x05model\x128\n" +
+	"\x05modes\x18\r \x03(\v2\".acphost.supervisor.v1.SessionModeR\x05modes\x12=\n" +
+	"\aoptions\x18\x0e \x03(\v2#.acphost.supervisor.v1.ConfigOptionR\aoptions\x12;\n" +
+	"\x06models\x18\x0f \x03(\v2#.acphost.supervisor.v1.ConfigChoiceR\x06models\x124\n" +
+	"\x04plan\x18\x10 \x03(\v2 .acphost.supervisor.v1.PlanEntryR\x04plan\x12C\n" +
+	"\bcommands\x18\x11 \x03(\v2'.acphost.supervisor.v1.AvailableCommandR\bcommands\x129\n" +
+	"\x05usage\x18\x12 \x01(\v2#.acphost.supervisor.v1.ContextUsageR\x05usage\x129\n" +
+	"\x06tokens\x18\x13 \x01(\v2!.acphost.supervisor.v1.TokenUsageR\x06tokens\x12P\n" +
+	"\x10pending_requests\x18\x14 \x03(\v2%.acphost.supervisor.v1.PendingRequestR\x0fpendingRequests\x128\n" +
+	"\x05files\x18\x15 \x03(\v2\".acphost.supervisor.v1.TouchedFileR\x05files\x12L\n" +
+	"\n" +
+	"tool_kinds\x18\x16 \x03(\v2-.acphost.supervisor.v1.Session.ToolKindsEntryR\ttoolKinds\x12?\n" +
+	"\x05tools\x18\x17 \x03(\v2).acphost.supervisor.v1.Session.ToolsEntryR\x05tools\x12\x16\n" +
+	"\x06cursor\x18\x18 \x01(\tR\x06cursor\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x19 \x01(\bR\n" +
+	"incomplete\x1a<\n" +
+	"\x0eToolKindsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"ToolsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"x\n" +
+	"\x0ePendingRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\tR\x02at\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"k\n" +
+	"\vTouchedFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05reads\x18\x02 \x01(\rR\x05reads\x12\x16\n" +
+	"\x06writes\x18\x03 \x01(\rR\x06writes\x12\x1a\n" +
+	"\breported\x18\x04 \x01(\rR\breported\"\xf8\x02\n" +
 	"\bToolCall\x12 \n" +
 	"\ftool_call_id\x18\x01 \x01(\tR\n" +
 	"toolCallId\x12\x14\n" +
@@ -1851,7 +2546,14 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x12!\n" +
 	"\fterminal_ids\x18\x05 \x03(\tR\vterminalIds\x12\x14\n" +
-	"\x05paths\x18\x06 \x03(\tR\x05paths\"\x16\n" +
+	"\x05paths\x18\x06 \x03(\tR\x05paths\x12\x12\n" +
+	"\x04name\x18\a \x01(\tR\x04name\x12@\n" +
+	"\acontent\x18\b \x03(\v2&.acphost.supervisor.v1.ToolCallContentR\acontent\x12=\n" +
+	"\tlocations\x18\t \x03(\v2\x1f.acphost.supervisor.v1.LocationR\tlocations\x12\x1b\n" +
+	"\traw_input\x18\n" +
+	" \x01(\tR\brawInput\x12\x1d\n" +
+	"\n" +
+	"raw_output\x18\v \x01(\tR\trawOutput\"\x16\n" +
 	"\x14ListTerminalsRequest\"V\n" +
 	"\x15ListTerminalsResponse\x12=\n" +
 	"\tterminals\x18\x01 \x03(\v2\x1f.acphost.supervisor.v1.TerminalR\tterminals\"\xb0\x02\n" +
@@ -1872,7 +2574,28 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"_exit_code\"\x13\n" +
 	"\x11ListGrantsRequest\"J\n" +
 	"\x12ListGrantsResponse\x124\n" +
-	"\x06grants\x18\x01 \x03(\v2\x1c.acphost.supervisor.v1.GrantR\x06grants*\xce\x01\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.acphost.supervisor.v1.GrantR\x06grants\"M\n" +
+	"\x11GetSessionRequest\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"N\n" +
+	"\x12GetSessionResponse\x128\n" +
+	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"5\n" +
+	"\x12WatchOutputRequest\x12\x1f\n" +
+	"\vterminal_id\x18\x01 \x01(\tR\n" +
+	"terminalId\"\x9f\x01\n" +
+	"\x13WatchOutputResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06missed\x18\x02 \x01(\x04R\x06missed\x12\x14\n" +
+	"\x05ended\x18\x03 \x01(\bR\x05ended\x12 \n" +
+	"\texit_code\x18\x04 \x01(\rH\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
+	"\x06signal\x18\x05 \x01(\tR\x06signalB\f\n" +
+	"\n" +
+	"_exit_code\",\n" +
+	"\x12WatchEventsRequest\x12\x16\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\"I\n" +
+	"\x13WatchEventsResponse\x122\n" +
+	"\x05event\x18\x01 \x01(\v2\x1c.acphost.supervisor.v1.EventR\x05event*\xce\x01\n" +
 	"\fHandlerState\x12\x1d\n" +
 	"\x19HANDLER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HANDLER_STATE_STARTING\x10\x01\x12\x17\n" +
@@ -1880,7 +2603,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x15HANDLER_STATE_BACKOFF\x10\x03\x12\x18\n" +
 	"\x14HANDLER_STATE_FAILED\x10\x04\x12\x1a\n" +
 	"\x16HANDLER_STATE_STOPPING\x10\x05\x12\x19\n" +
-	"\x15HANDLER_STATE_STOPPED\x10\x062\x9a\x05\n" +
+	"\x15HANDLER_STATE_STOPPED\x10\x062\xdc\a\n" +
 	"\x16SupervisorStateService\x12c\n" +
 	"\tGetStatus\x12'.acphost.supervisor.v1.GetStatusRequest\x1a(.acphost.supervisor.v1.GetStatusResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListHandlers\x12*.acphost.supervisor.v1.ListHandlersRequest\x1a+.acphost.supervisor.v1.ListHandlersResponse\"\x03\x90\x02\x01\x12f\n" +
@@ -1889,7 +2612,11 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\fListSessions\x12*.acphost.supervisor.v1.ListSessionsRequest\x1a+.acphost.supervisor.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12o\n" +
 	"\rListTerminals\x12+.acphost.supervisor.v1.ListTerminalsRequest\x1a,.acphost.supervisor.v1.ListTerminalsResponse\"\x03\x90\x02\x01\x12f\n" +
 	"\n" +
-	"ListGrants\x12(.acphost.supervisor.v1.ListGrantsRequest\x1a).acphost.supervisor.v1.ListGrantsResponse\"\x03\x90\x02\x01BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
+	"ListGrants\x12(.acphost.supervisor.v1.ListGrantsRequest\x1a).acphost.supervisor.v1.ListGrantsResponse\"\x03\x90\x02\x01\x12f\n" +
+	"\n" +
+	"GetSession\x12(.acphost.supervisor.v1.GetSessionRequest\x1a).acphost.supervisor.v1.GetSessionResponse\"\x03\x90\x02\x01\x12k\n" +
+	"\vWatchEvents\x12).acphost.supervisor.v1.WatchEventsRequest\x1a*.acphost.supervisor.v1.WatchEventsResponse\"\x03\x90\x02\x010\x01\x12k\n" +
+	"\vWatchOutput\x12).acphost.supervisor.v1.WatchOutputRequest\x1a*.acphost.supervisor.v1.WatchOutputResponse\"\x03\x90\x02\x010\x01BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 
 var (
 	file_acphost_supervisor_v1_state_proto_rawDescOnce sync.Once
@@ -1904,7 +2631,7 @@ func file_acphost_supervisor_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_supervisor_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(HandlerState)(0),             // 0: acphost.supervisor.v1.HandlerState
 	(*GetStatusRequest)(nil),      // 1: acphost.supervisor.v1.GetStatusRequest
@@ -1922,52 +2649,94 @@ var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(*ListSessionsRequest)(nil),   // 13: acphost.supervisor.v1.ListSessionsRequest
 	(*ListSessionsResponse)(nil),  // 14: acphost.supervisor.v1.ListSessionsResponse
 	(*Session)(nil),               // 15: acphost.supervisor.v1.Session
-	(*ToolCall)(nil),              // 16: acphost.supervisor.v1.ToolCall
-	(*ListTerminalsRequest)(nil),  // 17: acphost.supervisor.v1.ListTerminalsRequest
-	(*ListTerminalsResponse)(nil), // 18: acphost.supervisor.v1.ListTerminalsResponse
-	(*Terminal)(nil),              // 19: acphost.supervisor.v1.Terminal
-	(*ListGrantsRequest)(nil),     // 20: acphost.supervisor.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 21: acphost.supervisor.v1.ListGrantsResponse
-	nil,                           // 22: acphost.supervisor.v1.GateCounters.ObservedEntry
-	nil,                           // 23: acphost.supervisor.v1.GateCounters.UnaskedEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Grant)(nil),                 // 25: acphost.supervisor.v1.Grant
+	(*PendingRequest)(nil),        // 16: acphost.supervisor.v1.PendingRequest
+	(*TouchedFile)(nil),           // 17: acphost.supervisor.v1.TouchedFile
+	(*ToolCall)(nil),              // 18: acphost.supervisor.v1.ToolCall
+	(*ListTerminalsRequest)(nil),  // 19: acphost.supervisor.v1.ListTerminalsRequest
+	(*ListTerminalsResponse)(nil), // 20: acphost.supervisor.v1.ListTerminalsResponse
+	(*Terminal)(nil),              // 21: acphost.supervisor.v1.Terminal
+	(*ListGrantsRequest)(nil),     // 22: acphost.supervisor.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 23: acphost.supervisor.v1.ListGrantsResponse
+	(*GetSessionRequest)(nil),     // 24: acphost.supervisor.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),    // 25: acphost.supervisor.v1.GetSessionResponse
+	(*WatchOutputRequest)(nil),    // 26: acphost.supervisor.v1.WatchOutputRequest
+	(*WatchOutputResponse)(nil),   // 27: acphost.supervisor.v1.WatchOutputResponse
+	(*WatchEventsRequest)(nil),    // 28: acphost.supervisor.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 29: acphost.supervisor.v1.WatchEventsResponse
+	nil,                           // 30: acphost.supervisor.v1.GateCounters.ObservedEntry
+	nil,                           // 31: acphost.supervisor.v1.GateCounters.UnaskedEntry
+	nil,                           // 32: acphost.supervisor.v1.Session.ToolKindsEntry
+	nil,                           // 33: acphost.supervisor.v1.Session.ToolsEntry
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*SessionMode)(nil),           // 35: acphost.supervisor.v1.SessionMode
+	(*ConfigOption)(nil),          // 36: acphost.supervisor.v1.ConfigOption
+	(*ConfigChoice)(nil),          // 37: acphost.supervisor.v1.ConfigChoice
+	(*PlanEntry)(nil),             // 38: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),      // 39: acphost.supervisor.v1.AvailableCommand
+	(*ContextUsage)(nil),          // 40: acphost.supervisor.v1.ContextUsage
+	(*TokenUsage)(nil),            // 41: acphost.supervisor.v1.TokenUsage
+	(*ToolCallContent)(nil),       // 42: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),              // 43: acphost.supervisor.v1.Location
+	(*Grant)(nil),                 // 44: acphost.supervisor.v1.Grant
+	(*Event)(nil),                 // 45: acphost.supervisor.v1.Event
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
-	24, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	34, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
 	3,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
 	4,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
 	5,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
 	6,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
-	22, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
-	23, // 6: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
+	30, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
+	31, // 6: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
 	9,  // 7: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
 	0,  // 8: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
-	24, // 9: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
+	34, // 9: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
 	12, // 10: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
 	15, // 11: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
-	16, // 12: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
-	24, // 13: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
-	19, // 14: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	24, // 15: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	25, // 16: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
-	1,  // 17: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	7,  // 18: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	10, // 19: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	13, // 20: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	17, // 21: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	20, // 22: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	2,  // 23: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	8,  // 24: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	11, // 25: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	14, // 26: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	18, // 27: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	21, // 28: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	23, // [23:29] is the sub-list for method output_type
-	17, // [17:23] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	18, // 12: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
+	34, // 13: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
+	35, // 14: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
+	36, // 15: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
+	37, // 16: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	38, // 17: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
+	39, // 18: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	40, // 19: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	41, // 20: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
+	16, // 21: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
+	17, // 22: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
+	32, // 23: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
+	33, // 24: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
+	34, // 25: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
+	42, // 26: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	43, // 27: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
+	21, // 28: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
+	34, // 29: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	44, // 30: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	15, // 31: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
+	45, // 32: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
+	1,  // 33: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	7,  // 34: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	10, // 35: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	13, // 36: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	19, // 37: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	22, // 38: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	24, // 39: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	28, // 40: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	26, // 41: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 42: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	8,  // 43: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	11, // 44: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	14, // 45: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	20, // 46: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	23, // 47: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	25, // 48: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	29, // 49: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	27, // 50: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	42, // [42:51] is the sub-list for method output_type
+	33, // [33:42] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }
@@ -1975,15 +2744,18 @@ func file_acphost_supervisor_v1_state_proto_init() {
 	if File_acphost_supervisor_v1_state_proto != nil {
 		return
 	}
+	file_acphost_supervisor_v1_content_proto_init()
+	file_acphost_supervisor_v1_event_proto_init()
 	file_acphost_supervisor_v1_permission_proto_init()
-	file_acphost_supervisor_v1_state_proto_msgTypes[18].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[20].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_state_proto_rawDesc), len(file_acphost_supervisor_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

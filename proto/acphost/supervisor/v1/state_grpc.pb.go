@@ -27,6 +27,9 @@ const (
 	SupervisorStateService_ListSessions_FullMethodName  = "/acphost.supervisor.v1.SupervisorStateService/ListSessions"
 	SupervisorStateService_ListTerminals_FullMethodName = "/acphost.supervisor.v1.SupervisorStateService/ListTerminals"
 	SupervisorStateService_ListGrants_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/ListGrants"
+	SupervisorStateService_GetSession_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/GetSession"
+	SupervisorStateService_WatchEvents_FullMethodName   = "/acphost.supervisor.v1.SupervisorStateService/WatchEvents"
+	SupervisorStateService_WatchOutput_FullMethodName   = "/acphost.supervisor.v1.SupervisorStateService/WatchOutput"
 )
 
 // SupervisorStateServiceClient is the client API for SupervisorStateService service.
@@ -47,6 +50,15 @@ type SupervisorStateServiceClient interface {
 	ListTerminals(ctx context.Context, in *ListTerminalsRequest, opts ...grpc.CallOption) (*ListTerminalsResponse, error)
 	// ListGrants lists the remembered answers that are in force, oldest first.
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
+	// GetSession shows one session.
+	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
+	// WatchEvents tells the events of all agents, sessions and handlers: those behind the cursor that are still in memory,
+	// then live, until the caller leaves. A cursor that is too old is OUT_OF_RANGE: SessionService.WatchSession has a longer
+	// memory. A caller that does not keep up is cut off (RESOURCE_EXHAUSTED) and calls again with its last cursor.
+	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
+	// WatchOutput tells a terminal's raw output: what is kept of it first, then live, up to its end. Output can be watched
+	// until 30 s after the terminal was released. A caller that does not keep up misses output, and is told how much.
+	WatchOutput(ctx context.Context, in *WatchOutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOutputResponse], error)
 }
 
 type supervisorStateServiceClient struct {
@@ -117,6 +129,54 @@ func (c *supervisorStateServiceClient) ListGrants(ctx context.Context, in *ListG
 	return out, nil
 }
 
+func (c *supervisorStateServiceClient) GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetSessionResponse)
+	err := c.cc.Invoke(ctx, SupervisorStateService_GetSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *supervisorStateServiceClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SupervisorStateService_ServiceDesc.Streams[0], SupervisorStateService_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchEventsRequest, WatchEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SupervisorStateService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
+
+func (c *supervisorStateServiceClient) WatchOutput(ctx context.Context, in *WatchOutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOutputResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SupervisorStateService_ServiceDesc.Streams[1], SupervisorStateService_WatchOutput_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchOutputRequest, WatchOutputResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SupervisorStateService_WatchOutputClient = grpc.ServerStreamingClient[WatchOutputResponse]
+
 // SupervisorStateServiceServer is the server API for SupervisorStateService service.
 // All implementations must embed UnimplementedSupervisorStateServiceServer
 // for forward compatibility.
@@ -135,6 +195,15 @@ type SupervisorStateServiceServer interface {
 	ListTerminals(context.Context, *ListTerminalsRequest) (*ListTerminalsResponse, error)
 	// ListGrants lists the remembered answers that are in force, oldest first.
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
+	// GetSession shows one session.
+	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
+	// WatchEvents tells the events of all agents, sessions and handlers: those behind the cursor that are still in memory,
+	// then live, until the caller leaves. A cursor that is too old is OUT_OF_RANGE: SessionService.WatchSession has a longer
+	// memory. A caller that does not keep up is cut off (RESOURCE_EXHAUSTED) and calls again with its last cursor.
+	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
+	// WatchOutput tells a terminal's raw output: what is kept of it first, then live, up to its end. Output can be watched
+	// until 30 s after the terminal was released. A caller that does not keep up misses output, and is told how much.
+	WatchOutput(*WatchOutputRequest, grpc.ServerStreamingServer[WatchOutputResponse]) error
 	mustEmbedUnimplementedSupervisorStateServiceServer()
 }
 
@@ -162,6 +231,15 @@ func (UnimplementedSupervisorStateServiceServer) ListTerminals(context.Context, 
 }
 func (UnimplementedSupervisorStateServiceServer) ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListGrants not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSession not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) WatchOutput(*WatchOutputRequest, grpc.ServerStreamingServer[WatchOutputResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchOutput not implemented")
 }
 func (UnimplementedSupervisorStateServiceServer) mustEmbedUnimplementedSupervisorStateServiceServer() {
 }
@@ -293,6 +371,46 @@ func _SupervisorStateService_ListGrants_Handler(srv interface{}, ctx context.Con
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SupervisorStateService_GetSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorStateServiceServer).GetSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SupervisorStateService_GetSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorStateServiceServer).GetSession(ctx, req.(*GetSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SupervisorStateService_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SupervisorStateServiceServer).WatchEvents(m, &grpc.GenericServerStream[WatchEventsRequest, WatchEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SupervisorStateService_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
+
+func _SupervisorStateService_WatchOutput_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchOutputRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SupervisorStateServiceServer).WatchOutput(m, &grpc.GenericServerStream[WatchOutputRequest, WatchOutputResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SupervisorStateService_WatchOutputServer = grpc.ServerStreamingServer[WatchOutputResponse]
+
 // SupervisorStateService_ServiceDesc is the grpc.ServiceDesc for SupervisorStateService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -324,7 +442,22 @@ var SupervisorStateService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListGrants",
 			Handler:    _SupervisorStateService_ListGrants_Handler,
 		},
+		{
+			MethodName: "GetSession",
+			Handler:    _SupervisorStateService_GetSession_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _SupervisorStateService_WatchEvents_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchOutput",
+			Handler:       _SupervisorStateService_WatchOutput_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "acphost/supervisor/v1/state.proto",
 }
