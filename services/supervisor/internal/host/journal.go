@@ -3,8 +3,8 @@ package host
 import (
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
 // openJournal opens the record of what passes. Sessions go on without one where there can be none.
@@ -44,36 +44,9 @@ func (h *host) closeJournal() {
 }
 
 // observer is the journal as the link knows it; nil if there is none.
-func (h *host) observer() link.Observer {
+func (h *host) observer() frame.Observer {
 	if h.journal == nil {
 		return nil
 	}
-	return recorder{h.journal}
-}
-
-// recorder hands the journal what the link sees.
-type recorder struct{ journal *journal.Journal }
-
-var recorded = [...]journal.Direction{
-	link.AgentToFront:   journal.AgentToFront,
-	link.FrontToAgent:   journal.FrontToAgent,
-	link.AgentToHandler: journal.AgentToHandler,
-	link.HandlerToAgent: journal.HandlerToAgent,
-	link.OursToFront:    journal.OursToFront,
-	link.OursToAgent:    journal.OursToAgent,
-	link.FrontToOurs:    journal.FrontToOurs,
-}
-
-func (r recorder) Frame(f link.Frame) {
-	r.journal.Frame(journal.Frame{
-		Time:      f.Time,
-		Direction: recorded[f.Direction],
-		Handler:   f.Handler,
-		Scanned:   f.Scanned,
-		Method:    f.Method,
-		ID:        f.ID,
-		Session:   f.SessionID,
-		Line:      f.Line,
-		Rest:      f.Rest,
-	})
+	return h.journal
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 func prompt(session, text string) string {
@@ -20,9 +22,9 @@ func indexed(t *testing.T) (dir string) {
 		j := opened(t, Options{Dir: dir, Agent: agent, Content: true})
 		id := fmt.Sprint("session-", i)
 		openSession(j, "1", id)
-		send(j, FrontToAgent, prompt(id, fmt.Sprintf("Do %d%% of\nthe work", i)))
-		send(j, AgentToFront, update(id, "I will w"))
-		send(j, AgentToFront, update(id, fmt.Sprint("rite poem_", i)))
+		send(j, frame.FrontToAgent, prompt(id, fmt.Sprintf("Do %d%% of\nthe work", i)))
+		send(j, frame.AgentToFront, update(id, "I will w"))
+		send(j, frame.AgentToFront, update(id, fmt.Sprint("rite poem_", i)))
 		closed(t, j)
 	}
 	return dir

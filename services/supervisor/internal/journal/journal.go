@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 const (
@@ -127,7 +129,7 @@ func usable(dir string) error {
 }
 
 // Frame takes a frame. It copies the bytes, waits for nothing and cannot fail: what does not fit is counted.
-func (j *Journal) Frame(f Frame) {
+func (j *Journal) Frame(f frame.Frame) {
 	if j.queue.put(&f, j.opts.Now) {
 		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "queued", j.queue.fill(), "limit", j.opts.MaxQueued)
 	}

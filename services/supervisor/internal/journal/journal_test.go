@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 func TestMain(m *testing.M) {
@@ -41,15 +43,15 @@ func opened(t *testing.T, o Options) *Journal {
 }
 
 // send is a frame of which the journal is told nothing but the line.
-func send(j *Journal, d Direction, line string) {
-	j.Frame(Frame{Direction: d, Line: []byte(line + "\n")})
+func send(j *Journal, d frame.Direction, line string) {
+	j.Frame(frame.Frame{Direction: d, Line: []byte(line + "\n")})
 }
 
 // openSession lets a front open a session.
 func openSession(j *Journal, id, session string) {
-	send(j, FrontToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, id))
+	send(j, frame.FrontToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, id))
 	quoted, _ := json.Marshal(session)
-	send(j, AgentToFront, fmt.Sprintf(`{"id":%s,"result":{"sessionId":%s}}`, id, quoted))
+	send(j, frame.AgentToFront, fmt.Sprintf(`{"id":%s,"result":{"sessionId":%s}}`, id, quoted))
 }
 
 func update(session, text string) string {
@@ -89,17 +91,17 @@ func entries(t *testing.T, dir, session string) []*Entry {
 
 func TestASessionsFramesAreInItsFileInOrderAsTheyPassed(t *testing.T) {
 	j := opened(t, Options{Content: true, Version: "v1"})
-	send(j, FrontToAgent, `{"id":0,"method":"initialize","params":{}}`)
-	send(j, FrontToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
-	send(j, AgentToFront, update("s/1", "early"))
-	send(j, AgentToFront, `{"id":1,"result":{"sessionId":"s/1"}}`)
-	send(j, FrontToAgent, `{"id":2,"method":"session/prompt","params":{"sessionId":"s/1","prompt":[]}}`)
-	j.Frame(Frame{Direction: AgentToHandler, Handler: "fs", Line: []byte(`{"id":2,"method":"fs/read_text_file","params":{"sessionId":"s/1"}}`)})
-	j.Frame(Frame{Direction: HandlerToAgent, Handler: "fs", Line: []byte(`{"id":2,"result":`), Rest: [][]byte{[]byte(`{"content":"x"}`), []byte("}\n")}})
-	send(j, OursToFront, `{"id":"q","method":"session/request_permission","params":{"sessionId":"s/1"}}`)
-	send(j, FrontToOurs, `{"id":"q","result":{"outcome":{"outcome":"cancelled"}}}`)
-	send(j, AgentToFront, `{"id":2,"result":{"stopReason":"end_turn"}}`)
-	send(j, AgentToFront, `not JSON`)
+	send(j, frame.FrontToAgent, `{"id":0,"method":"initialize","params":{}}`)
+	send(j, frame.FrontToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
+	send(j, frame.AgentToFront, update("s/1", "early"))
+	send(j, frame.AgentToFront, `{"id":1,"result":{"sessionId":"s/1"}}`)
+	send(j, frame.FrontToAgent, `{"id":2,"method":"session/prompt","params":{"sessionId":"s/1","prompt":[]}}`)
+	j.Frame(frame.Frame{Direction: frame.AgentToHandler, Handler: "fs", Line: []byte(`{"id":2,"method":"fs/read_text_file","params":{"sessionId":"s/1"}}`)})
+	j.Frame(frame.Frame{Direction: frame.HandlerToAgent, Handler: "fs", Line: []byte(`{"id":2,"result":`), Rest: [][]byte{[]byte(`{"content":"x"}`), []byte("}\n")}})
+	send(j, frame.OursToFront, `{"id":"q","method":"session/request_permission","params":{"sessionId":"s/1"}}`)
+	send(j, frame.FrontToOurs, `{"id":"q","result":{"outcome":{"outcome":"cancelled"}}}`)
+	send(j, frame.AgentToFront, `{"id":2,"result":{"stopReason":"end_turn"}}`)
+	send(j, frame.AgentToFront, `not JSON`)
 	closed(t, j)
 
 	var got []string
@@ -169,7 +171,7 @@ func TestAnAgentCannotMakeFiles(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	for i := range 1000 {
-		send(j, AgentToFront, update(fmt.Sprint("invented-", i), "x"))
+		send(j, frame.AgentToFront, update(fmt.Sprint("invented-", i), "x"))
 	}
 	closed(t, j)
 	if files, _ := Files(j.opts.Dir, true); len(files) != 2 {
@@ -184,7 +186,7 @@ func TestBytesThatAreNoTextAreKept(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	line := "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"x\":\"\xff\xfe\"}}"
-	send(j, AgentToFront, line)
+	send(j, frame.AgentToFront, line)
 	closed(t, j)
 	all := entries(t, j.opts.Dir, "s")
 	if got := string(all[len(all)-1].Message()); got != line {
@@ -200,8 +202,8 @@ func TestBytesThatAreNoTextAreKept(t *testing.T) {
 func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
 	j := opened(t, Options{})
 	openSession(j, "1", "s")
-	send(j, AgentToFront, update("s", "secret"))
-	send(j, AgentToFront, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending","title":"secret","rawInput":{"secret":1}}}}`)
+	send(j, frame.AgentToFront, update("s", "secret"))
+	send(j, frame.AgentToFront, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending","title":"secret","rawInput":{"secret":1}}}}`)
 	closed(t, j)
 	all := entries(t, j.opts.Dir, "s")
 	for _, e := range all {
@@ -216,8 +218,8 @@ func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
 
 func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 	q := newQueue(4 * (recordCost + 10))
-	frame := func(session string) *Frame {
-		return &Frame{Direction: AgentToFront, Scanned: true, Session: []byte(session), Line: []byte("0123456")}
+	frame := func(session string) *frame.Frame {
+		return &frame.Frame{Direction: frame.AgentToFront, Scanned: true, SessionID: []byte(session), Line: []byte("0123456")}
 	}
 	for i := range 10 {
 		q.put(frame([]string{"abc", "xyz"}[i%2]), func() time.Time { return time.Unix(0, int64(100+i)) })
@@ -258,7 +260,7 @@ func TestEveryFrameIsKeptOrCounted(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				line := []byte(update("s", fmt.Sprintf("%d-%06d", w, i)))
-				j.Frame(Frame{Direction: AgentToFront, Scanned: true, Method: []byte("session/update"), Session: []byte("s"), Line: line})
+				j.Frame(frame.Frame{Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line})
 			}
 		})
 	}
@@ -302,7 +304,7 @@ func TestASessionsFileStopsGrowing(t *testing.T) {
 	j := opened(t, Options{Content: true, MaxSessionBytes: 4 << 10, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	openSession(j, "1", "s")
 	for i := range 100 {
-		send(j, AgentToFront, update("s", fmt.Sprintf("%0100d", i)))
+		send(j, frame.AgentToFront, update("s", fmt.Sprintf("%0100d", i)))
 		if i%10 == 0 {
 			for j.queue.fill() > 0 {
 				time.Sleep(time.Millisecond) // the goroutine gives no signal
@@ -335,7 +337,7 @@ func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	send(j, AgentToFront, update("s", "after"))
+	send(j, frame.AgentToFront, update("s", "after"))
 	closed(t, j)
 	if all := entries(t, j.opts.Dir, "s"); len(all) != 2 {
 		t.Errorf("%d lines", len(all))
@@ -345,7 +347,7 @@ func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
 func TestTornTailsAreMendedAtEveryByte(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
-	send(j, AgentToFront, update("s", "the last"))
+	send(j, frame.AgentToFront, update("s", "the last"))
 	closed(t, j)
 	files, _ := Files(j.opts.Dir, false)
 	whole, err := os.ReadFile(files[0])

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 // childRole tells the test binary, run again, what to do with the folder in its first argument.
@@ -58,7 +60,7 @@ func writeAsChild(dir, name string) error {
 	}
 	openSession(j, "1", "1") // all have the same id
 	for i := range childFrames {
-		send(j, AgentToFront, update("1", name+"-"+strconv.Itoa(i)))
+		send(j, frame.AgentToFront, update("1", name+"-"+strconv.Itoa(i)))
 	}
 	return j.Close()
 }
@@ -120,7 +122,7 @@ func writeForever(dir string) error {
 	}
 	openSession(j, "1", "s")
 	for i := 0; ; i++ {
-		send(j, AgentToFront, update("s", fmt.Sprintf("%d-%s", i, strings.Repeat("x", i*7919%300_000))))
+		send(j, frame.AgentToFront, update("s", fmt.Sprintf("%d-%s", i, strings.Repeat("x", i*7919%300_000))))
 		if i == 20 {
 			fmt.Println("going")
 		}
@@ -189,7 +191,7 @@ func fillAsChild(dir string) error {
 			time.Sleep(time.Millisecond) // the goroutine gives no signal
 		}
 	}
-	send(j, AgentToFront, update("s", "fits"))
+	send(j, frame.AgentToFront, update("s", "fits"))
 	settle()
 	files, err := Files(dir, false)
 	if err != nil || len(files) != 1 {
@@ -209,7 +211,7 @@ func fillAsChild(dir string) error {
 		return err
 	}
 	for range 5 {
-		send(j, AgentToFront, update("s", "does not fit"))
+		send(j, frame.AgentToFront, update("s", "does not fit"))
 		settle()
 	}
 	if now, err := os.Stat(files[0]); err != nil || now.Size() != info.Size() {
@@ -220,7 +222,7 @@ func fillAsChild(dir string) error {
 		return err
 	}
 	time.Sleep(retryAfter) // it is not tried again before
-	send(j, AgentToFront, update("s", "fits again"))
+	send(j, frame.AgentToFront, update("s", "fits again"))
 	return errors.Join(j.Close())
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 // record is a queued frame. Its slices stand in chunks.
 type record struct {
 	at         int64 // nanoseconds since 1970
-	dir        Direction
+	dir        frame.Direction
 	scanned    bool
 	handler    string
 	method, id []byte
@@ -101,12 +103,12 @@ func newQueue(limit int) *queue {
 const tellAgain = time.Minute
 
 // put copies a frame. It never waits for the disk. tell: something is lost, for the first time in a while.
-func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
+func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 	size := len(f.Line)
 	for _, b := range f.Rest {
 		size += len(b)
 	}
-	cost := recordCost + size + len(f.Method) + len(f.ID) + len(f.Session)
+	cost := recordCost + size + len(f.Method) + len(f.ID) + len(f.SessionID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -117,7 +119,7 @@ func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
 		at = now().UnixNano()
 	}
 	if q.held > 0 && q.held+cost > q.max { // an empty queue takes a frame of any size, as the link does
-		q.lose(f.Session, at, size)
+		q.lose(f.SessionID, at, size)
 		if at-q.told < int64(tellAgain) && q.told != 0 {
 			return false
 		}
@@ -125,13 +127,13 @@ func (q *queue) put(f *Frame, now func() time.Time) (tell bool) {
 		return true
 	}
 	if len(q.gaps) > 0 {
-		q.tell(f.Session)
+		q.tell(f.SessionID)
 	}
 	r := record{at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
 	room, shared := q.room(cost - recordCost)
 	room, r.method = q.part(room, f.Method, q.last.method)
 	room, r.id = q.part(room, f.ID, nil)
-	room, r.session = q.part(room, f.Session, q.last.session)
+	room, r.session = q.part(room, f.SessionID, q.last.session)
 	q.last.method, q.last.session = r.method, r.session
 	from := len(room)
 	room = append(room, f.Line...)

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 // maxTitle is the longest title that is kept, in bytes.
@@ -34,7 +36,7 @@ func (s *summary) fold(e *Entry) {
 	}
 	s.Frames++
 	switch {
-	case e.Method == acp.MethodSessionPrompt && e.Dir == FrontToAgent.String():
+	case e.Method == acp.MethodSessionPrompt && e.Dir == frame.FrontToAgent.String():
 		s.Turns++
 		_ = acp.Elements(acp.Get(e.Frame, "params", "prompt"), func(v []byte) bool {
 			if text, ok := acp.String(acp.Get(v, "text")); ok {

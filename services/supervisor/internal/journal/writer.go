@@ -6,6 +6,8 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 const (
@@ -132,8 +134,8 @@ func (w *writer) look(r *record) {
 // the answer, which names it.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
-	key := requestKey{r.dir.whose(false), string(r.id)}
-	if r.dir == FrontToAgent {
+	key := requestKey{r.dir.Whose(false), string(r.id)}
+	if r.dir == frame.FrontToAgent {
 		switch q.method {
 		case acp.MethodSessionNew, acp.MethodSessionFork:
 			if len(w.requests) >= maxOpenRequests {
@@ -158,7 +160,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 
 // response returns the session that an answer belongs to, and the method that it answers.
 func (w *writer) response(r *record) (session, method string) {
-	key := requestKey{r.dir.whose(true), string(r.id)}
+	key := requestKey{r.dir.Whose(true), string(r.id)}
 	q, ok := w.requests[key]
 	if !ok {
 		return string(r.session), ""

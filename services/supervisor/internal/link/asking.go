@@ -11,6 +11,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
@@ -183,11 +184,11 @@ func (l *Link) Answer(id []byte, option, by string) error {
 func (l *Link) attended() bool { return l.opts.Attended == nil || l.opts.Attended() }
 
 // postFront sends a frame of our own to the front, without waiting.
-func (l *Link) postFront(frame []byte) {
-	for line := range bytes.Lines(frame) {
-		l.see(OursToFront, "", line)
+func (l *Link) postFront(lines []byte) {
+	for line := range bytes.Lines(lines) {
+		l.see(frame.OursToFront, "", line)
 	}
-	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
+	if err := l.toFront.Post(lines); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of messages wait for it", maxRefusals>>20))
 	}
 }

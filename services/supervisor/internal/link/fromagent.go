@@ -9,6 +9,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
@@ -16,7 +17,7 @@ import (
 // pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
 func (l *Link) pumpAgent(ctx context.Context) error {
 	p := &agentPump{Link: l, out: run{to: l.toFront}}
-	p.out.seen = l.seen(AgentToFront, &p.msg)
+	p.out.seen = l.seen(frame.AgentToFront, &p.msg)
 	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
 	for {
 		line, err := r.Next()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
@@ -19,7 +20,7 @@ var errHandled = errors.New("the link has ended")
 // pumpFront reads the front until its end.
 func (l *Link) pumpFront(ctx context.Context) error {
 	p := &frontPump{Link: l, out: run{to: l.toAgent}}
-	p.out.seen = l.seen(FrontToAgent, &p.msg)
+	p.out.seen = l.seen(frame.FrontToAgent, &p.msg)
 	r := jsonrpc.NewReader(l.opts.Front.In(), l.opts.Limits.MaxMessage)
 	for {
 		line, err := r.Next()
@@ -173,7 +174,7 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 		return p.out.add(m.Raw)
 	}
 	if p.ownAnswered(m) {
-		p.seeMessage(FrontToOurs, "", m)
+		p.seeMessage(frame.FrontToOurs, "", m)
 		return nil
 	}
 	c, ok := p.takeForwarded(m.ID)

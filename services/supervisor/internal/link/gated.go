@@ -9,6 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -235,7 +236,7 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 			p.shownEnds(c, true)
 		}
 	}
-	p.seeMessage(AgentToHandler, GateName, m)
+	p.seeMessage(frame.AgentToHandler, GateName, m)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, g) }})
 	if !ok {

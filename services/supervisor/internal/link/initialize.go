@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
@@ -56,7 +57,7 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 	if err := p.out.flush(); err != nil {
 		return err
 	}
-	p.see(FrontToAgent, "", line)
+	p.see(frame.FrontToAgent, "", line)
 	return p.toAgent.Forward(line)
 }
 

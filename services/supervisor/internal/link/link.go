@@ -21,6 +21,7 @@ import (
 	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -106,7 +107,7 @@ type Options struct {
 	InitializeTimeout time.Duration
 	Limits            Limits
 	// Observer, if set, sees what passes.
-	Observer Observer
+	Observer frame.Observer
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
@@ -330,18 +331,18 @@ func (l *Link) refuseAgent(id []byte, code int, message string) {
 	l.postAgent(jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message}))
 }
 
-func (l *Link) postAgent(frame []byte) {
-	l.see(OursToAgent, "", frame)
-	if err := l.toAgent.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
+func (l *Link) postAgent(line []byte) {
+	l.see(frame.OursToAgent, "", line)
+	if err := l.toAgent.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(AgentGone, fmt.Errorf("the agent reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
 }
 
 // refuseFront answers a request of the front's with an error, without waiting.
 func (l *Link) refuseFront(id []byte, code int, message string) {
-	frame := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message})
-	l.see(OursToFront, "", frame)
-	if err := l.toFront.Post(frame); errors.Is(err, jsonrpc.ErrOverflow) {
+	line := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message})
+	l.see(frame.OursToFront, "", line)
+	if err := l.toFront.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
 }

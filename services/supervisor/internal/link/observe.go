@@ -6,63 +6,29 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-)
 
-// Direction says where a frame came from and where it goes.
-type Direction uint8
-
-// The directions. "Ours" is the link itself: what it says in its own name, and the answers to its own questions.
-const (
-	AgentToFront Direction = iota + 1
-	FrontToAgent
-	AgentToHandler
-	HandlerToAgent
-	OursToFront
-	OursToAgent
-	FrontToOurs
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 // GateName stands for a handler where the gate has a call of the agent's: it is decided there, and may go on to the front.
 const GateName = "gate"
 
-// Frame is a message that passes.
-type Frame struct {
-	// Time is when it was taken up; zero: now.
-	Time      time.Time
-	Direction Direction
-	// Handler is whom a request goes to, or an answer comes from.
-	Handler string
-	// Scanned: Line is known to be JSON, and what follows is what it has of it.
-	Scanned               bool
-	Method, ID, SessionID []byte
-	// Line is the frame; Rest are further pieces of it, or whole lines that go with it.
-	Line []byte
-	Rest [][]byte
-}
-
-// Observer sees what passes: every frame once where it is taken up and goes on unchanged, and once for each part of its way
-// where it does not. A frame is seen before it is written, those of one sender in the order in which they came.
-type Observer interface {
-	// Frame is called by whoever passes the frame on, so it must not wait for anything. The bytes are lent for the call.
-	Frame(f Frame)
-}
-
 // see tells the observer of a frame of which nothing is known yet.
-func (l *Link) see(d Direction, handler string, line []byte, rest ...[]byte) {
+func (l *Link) see(d frame.Direction, handler string, line []byte, rest ...[]byte) {
 	if l.opts.Observer != nil {
-		l.opts.Observer.Frame(Frame{Direction: d, Handler: handler, Line: line, Rest: rest})
+		l.opts.Observer.Frame(frame.Frame{Direction: d, Handler: handler, Line: line, Rest: rest})
 	}
 }
 
 // seeMessage tells the observer of a message that was scanned.
-func (l *Link) seeMessage(d Direction, handler string, m *jsonrpc.Message) {
+func (l *Link) seeMessage(d frame.Direction, handler string, m *jsonrpc.Message) {
 	if l.opts.Observer != nil {
 		l.opts.Observer.Frame(scanned(d, handler, m, m.Raw))
 	}
 }
 
-func scanned(d Direction, handler string, m *jsonrpc.Message, line []byte) Frame {
-	f := Frame{Direction: d, Handler: handler, Line: line}
+func scanned(d frame.Direction, handler string, m *jsonrpc.Message, line []byte) frame.Frame {
+	f := frame.Frame{Direction: d, Handler: handler, Line: line}
 	if m.Kind != jsonrpc.KindInvalid && m.Kind != jsonrpc.KindBatch {
 		f.Scanned, f.Method, f.ID, f.SessionID = true, m.Method, m.ID, m.SessionID
 	}
@@ -71,7 +37,7 @@ func scanned(d Direction, handler string, m *jsonrpc.Message, line []byte) Frame
 
 // seen returns what tells the observer of the lines that a run takes; nil if there is none. m is the message that the run's
 // owner is at.
-func (l *Link) seen(d Direction, m *jsonrpc.Message) func(line []byte, at time.Time) {
+func (l *Link) seen(d frame.Direction, m *jsonrpc.Message) func(line []byte, at time.Time) {
 	if l.opts.Observer == nil {
 		return nil
 	}
@@ -95,9 +61,9 @@ func (l *Link) sendLine(line []byte) error { return l.sendFront(line) }
 func (l *Link) seeShown(bufs [][]byte) {
 	for i, b := range bufs {
 		if i < len(bufs)-1 {
-			l.see(OursToFront, "", b)
+			l.see(frame.OursToFront, "", b)
 		} else {
-			l.see(AgentToFront, "", b)
+			l.see(frame.AgentToFront, "", b)
 		}
 	}
 }
@@ -108,10 +74,10 @@ type observedSink struct {
 	l *Link
 }
 
-func (s observedSink) TrySend(frame []byte) bool {
-	sent := s.Sink.TrySend(frame)
+func (s observedSink) TrySend(lines []byte) bool {
+	sent := s.Sink.TrySend(lines)
 	if sent {
-		s.lines(frame)
+		s.lines(lines)
 	}
 	return sent
 }
@@ -123,8 +89,8 @@ func (s observedSink) Send(bufs ...[]byte) error {
 	return s.Sink.Send(bufs...)
 }
 
-func (s observedSink) lines(frame []byte) {
-	for line := range bytes.Lines(frame) {
-		s.l.see(OursToFront, "", line)
+func (s observedSink) lines(lines []byte) {
+	for line := range bytes.Lines(lines) {
+		s.l.see(frame.OursToFront, "", line)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
 // witness keeps what it sees.
@@ -18,7 +20,7 @@ type witness struct {
 	seen []string
 }
 
-func (w *witness) Frame(f Frame) {
+func (w *witness) Frame(f frame.Frame) {
 	line := string(f.Line)
 	for _, b := range f.Rest {
 		line += string(b)
@@ -29,7 +31,7 @@ func (w *witness) Frame(f Frame) {
 }
 
 // of returns the lines of a direction, in order.
-func (w *witness) of(d Direction) []string {
+func (w *witness) of(d frame.Direction) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []string
@@ -50,7 +52,7 @@ func TestTheObserverSeesWhatPassesInOrder(t *testing.T) {
 	for i := range 500 {
 		sent = append(sent, fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%d"}}}}`, i))
 	}
-	before := len(w.of(AgentToFront))
+	before := len(w.of(frame.AgentToFront))
 	written := make(chan error, 1)
 	go func() {
 		_, err := io.WriteString(r.agent.in, strings.Join(sent, "\n")+"\n")
@@ -62,7 +64,7 @@ func TestTheObserverSeesWhatPassesInOrder(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	if got := w.of(AgentToFront)[before:]; strings.Join(got, "\n") != strings.Join(sent, "\n") {
+	if got := w.of(frame.AgentToFront)[before:]; strings.Join(got, "\n") != strings.Join(sent, "\n") {
 		t.Errorf("%d of %d lines, or another order", len(got), len(sent))
 	}
 }
@@ -83,19 +85,19 @@ func TestTheObserverSeesRoutedCallsAndTheirAnswers(t *testing.T) {
 	if !strings.Contains(answer, "of the file") {
 		t.Fatal(answer)
 	}
-	if got := w.of(AgentToHandler); len(got) != 1 || got[0] != call {
+	if got := w.of(frame.AgentToHandler); len(got) != 1 || got[0] != call {
 		t.Errorf("to handlers: %q", got)
 	}
-	if got := w.of(HandlerToAgent); len(got) != 1 || got[0] != answer {
+	if got := w.of(frame.HandlerToAgent); len(got) != 1 || got[0] != answer {
 		t.Errorf("from handlers: %q, want %q", got, answer)
 	}
 	question := `{"jsonrpc":"2.0","id":"b","method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"edit","title":"Edit"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}]}}`
 	r.agent.send(question)
 	chosen := r.agent.next()
-	if got := w.of(OursToAgent); len(got) != 1 || got[0] != chosen {
+	if got := w.of(frame.OursToAgent); len(got) != 1 || got[0] != chosen {
 		t.Errorf("ours: %q, want %q", got, chosen)
 	}
-	if got := w.of(AgentToHandler); len(got) != 2 || got[1] != question {
+	if got := w.of(frame.AgentToHandler); len(got) != 2 || got[1] != question {
 		t.Errorf("to the gate: %q", got)
 	}
 }
@@ -114,10 +116,10 @@ func TestTheObserverSeesQuestionsOfOurOwnAndTheirAnswers(t *testing.T) {
 	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, id)
 	r.front.send(answer)
 	r.agent.next()
-	if got := w.of(OursToFront); len(got) < 2 || got[0] != shown || got[1] != question {
+	if got := w.of(frame.OursToFront); len(got) < 2 || got[0] != shown || got[1] != question {
 		t.Errorf("ours: %q", got)
 	}
-	if got := w.of(FrontToOurs); len(got) != 1 || got[0] != answer {
+	if got := w.of(frame.FrontToOurs); len(got) != 1 || got[0] != answer {
 		t.Errorf("answers: %q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -45,7 +46,7 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 	if err := p.out.flush(); err != nil { // the worker must not overtake what came before
 		return err
 	}
-	p.seeMessage(AgentToHandler, GateName, m)
+	p.seeMessage(frame.AgentToHandler, GateName, m)
 	revision := p.opts.Book.Revision(c.sessionID, tc.ID)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {

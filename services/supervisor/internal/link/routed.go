@@ -11,6 +11,7 @@ import (
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -33,7 +34,7 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 	c.safe = r.Method.NoSideEffects
 	params := slices.Clone(m.Params)
 	p.counters.routed.Add(1)
-	p.seeMessage(AgentToHandler, r.Handler, m)
+	p.seeMessage(frame.AgentToHandler, r.Handler, m)
 	if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
 		if err := p.out.flush(); err != nil { // a question of ours must not overtake what came before
 			return err
@@ -116,7 +117,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	if !l.take(c) {
 		return // answered already: it was cancelled
 	}
-	l.see(HandlerToAgent, r.Handler, answer[0], answer[1:]...)
+	l.see(frame.HandlerToAgent, r.Handler, answer[0], answer[1:]...)
 	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
 }
 

@@ -1,0 +1,114 @@
+// Package frame says what a message that passes looks like to those who only watch: the journal, and whoever tells events.
+//
+// It holds types and knows nothing else.
+package frame
+
+import "time"
+
+// Direction says where a frame came from and where it goes.
+type Direction uint8
+
+// The directions. "Ours" is acphost itself: what it says in its own name, and the answers to its own questions.
+const (
+	AgentToFront Direction = iota + 1
+	FrontToAgent
+	AgentToHandler
+	HandlerToAgent
+	OursToFront
+	OursToAgent
+	FrontToOurs
+)
+
+var directions = [...]string{
+	AgentToFront:   "agent-to-front",
+	FrontToAgent:   "front-to-agent",
+	AgentToHandler: "agent-to-handler",
+	HandlerToAgent: "handler-to-agent",
+	OursToFront:    "ours-to-front",
+	OursToAgent:    "ours-to-agent",
+	FrontToOurs:    "front-to-ours",
+}
+
+// String is the direction's name: "agent-to-front". Empty for none.
+func (d Direction) String() string {
+	if int(d) < len(directions) {
+		return directions[d]
+	}
+	return ""
+}
+
+// ParseDirection is the direction of a name; 0 for none.
+func ParseDirection(name string) Direction {
+	for d, n := range directions {
+		if n == name && n != "" {
+			return Direction(d)
+		}
+	}
+	return 0
+}
+
+// The ends that have requests of their own: ids of one never meet those of another.
+const (
+	OfAgent byte = 'a'
+	OfFront byte = 'f'
+	Ours    byte = 'o'
+)
+
+// Whose tells whose request a frame is, or answers. 0: it cannot be told.
+func (d Direction) Whose(response bool) byte {
+	switch d {
+	case AgentToHandler, HandlerToAgent, OursToAgent:
+		return OfAgent
+	case FrontToOurs:
+		return Ours
+	case OursToFront:
+		if response {
+			return OfFront
+		}
+		return Ours
+	case AgentToFront:
+		if response {
+			return OfFront
+		}
+		return OfAgent
+	case FrontToAgent:
+		if response {
+			return OfAgent
+		}
+		return OfFront
+	}
+	return 0
+}
+
+// Agent is whose link a frame passes.
+type Agent struct {
+	// ID is its id in this supervisor, Name the one that policies see.
+	ID, Name string
+}
+
+// Frame is one message that passes. Its bytes are lent for the call that hands it over.
+type Frame struct {
+	// Agent is whose link it passes. Nil: the only one's.
+	Agent *Agent
+	// Seq numbers the frames of a supervisor in the order in which they are told; 0: it has no number yet.
+	Seq uint64
+	// Time is when it was taken up; zero: now.
+	Time      time.Time
+	Direction Direction
+	// Handler is whom a request goes to, or an answer comes from, where that is neither the agent nor the front.
+	Handler string
+	// Scanned: Line is known to be JSON, and what follows is what it has of it: Method and SessionID unescaped, ID spelled
+	// as it came. Nil: it has none.
+	Scanned               bool
+	Method, ID, SessionID []byte
+	// Line is the frame, with its line feed or without; Rest are further pieces of it, or whole lines that go with it.
+	Line []byte
+	Rest [][]byte
+}
+
+// Observer sees what passes: every frame once where it is taken up and goes on unchanged, and once for each part of its way
+// where it does not. A frame is seen before it is written, those of one sender in the order in which they came.
+type Observer interface {
+	// Frame is called by whoever passes the frame on, concurrently, so it must not wait for anything.
+	Frame(f Frame)
+}
