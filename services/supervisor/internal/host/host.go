@@ -19,15 +19,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/front"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"github.com/acphost/acphost/services/supervisor/internal/session"
-	"google.golang.org/grpc"
 )
 
 // The ways that a supervisor runs.
@@ -86,14 +83,12 @@ type host struct {
 	protection protection
 	pace       *proc.Pace
 	handlers   *handlers
-	book       *session.Book
 	gate       *gate.Gate
 	roots      roots
 	grants     *grant.Store
 	audit      *audit.Log
 	journal    *journal.Journal // nil: none is kept
-	agent      *agent.Process
-	link       *link.Link
+	joints     joints
 	admin      *admin.Server
 }
 
@@ -124,22 +119,20 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	defer h.closeGate()
 	h.openJournal()
 	defer h.closeJournal()
-	h.book = session.New(session.Options{
-		Agent:      h.agentName(),
-		ExtraRoots: extraRoots(h.config),
-		Opened:     h.handlers.hold,
-		Closed: func(scope string) {
-			h.handlers.drop(scope)
-			h.gate.EndSession(scope)
-		},
-		TurnEnded: h.gate.EndTurn,
+	j, err := h.join(joining{
+		identity:   &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
+		command:    h.opts.Command,
+		env:        h.opts.Env,
+		front:      front.NewStdio(h.opts.Stdin, h.opts.Stdout),
+		stderr:     h.opts.Stderr,
+		attended:   func() bool { return !h.opts.Unattended },
+		unattended: h.unattended(),
 	})
-	if h.agent, err = h.startAgent(); err != nil {
+	if err != nil {
 		h.log.Error("start the agent: " + err.Error())
 		link.Refuse(front.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
 		return exitOf(err), nil
 	}
-	h.link = link.New(h.linkOptions(observe))
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
 		if h.admin, err = h.serveAdmin(); err != nil {
 			h.log.Warn("this supervisor cannot be looked into", "error", err)
@@ -147,18 +140,12 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 			defer h.admin.Stop()
 		}
 	}
-	reason, cause := h.link.Run(ctx)
-	return h.finish(reason, cause)
+	reason, cause := j.run(ctx)
+	return outcome(j.process.Exit(), reason, cause)
 }
 
-// finish stops the agent and says how it all ended.
-func (h *host) finish(reason link.Reason, cause error) (int, error) {
-	stop, cancel := context.WithTimeout(context.Background(), h.agentStopTimeout())
-	defer cancel()
-	if err := h.agent.Stop(stop); err != nil {
-		h.log.Warn("the agent could not be stopped cleanly", "error", err)
-	}
-	exit := h.agent.Exit()
+// outcome says how it all ended.
+func outcome(exit agent.Exit, reason link.Reason, cause error) (int, error) {
 	switch reason {
 	case link.NotReady, link.NoInitialize:
 		return 1, cause
@@ -173,6 +160,11 @@ func (h *host) finish(reason link.Reason, cause error) (int, error) {
 	return exit.Status(), nil
 }
 
+// unattended is how long a question waits where nobody is there to answer it.
+func (h *host) unattended() time.Duration {
+	return time.Duration(h.config.GetPermission().GetTimeoutSeconds()) * time.Second
+}
+
 func (h *host) agentStopTimeout() time.Duration {
 	return 3*h.stopGrace() + stopTimeout
 }
@@ -184,64 +176,6 @@ func (h *host) protect() {
 		return
 	}
 	h.protection.undumpable = true
-}
-
-func (h *host) startAgent() (*agent.Process, error) {
-	cfg := h.config.GetAgent()
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find acphost's own program: %w", err)
-	}
-	return agent.Start(agent.Spec{
-		Name:       h.agentName(),
-		Command:    h.opts.Command,
-		Env:        h.opts.Env,
-		User:       cfg.GetUser(),
-		NoLandlock: cfg.GetNoLandlock(),
-		StopGrace:  h.stopGrace(),
-		Stderr:     h.opts.Stderr,
-		Guard:      []string{self, "guard"},
-		Logger:     h.log,
-	})
-}
-
-func (h *host) linkOptions(observe bool) link.Options {
-	cfg := h.config
-	o := link.Options{
-		Front:             front.NewStdio(h.opts.Stdin, h.opts.Stdout),
-		Agent:             agentEnd{h.agent},
-		Ready:             h.handlers.ready,
-		Conn:              h.handlers.conn,
-		Book:              h.book,
-		Gate:              h.gate,
-		Place:             h.place,
-		RealRoots:         h.realRoots,
-		Attended:          func() bool { return !h.opts.Unattended },
-		Unattended:        time.Duration(cfg.GetPermission().GetTimeoutSeconds()) * time.Second,
-		CancelUnasked:     cfg.GetPermission().GetOnUnasked() == "cancel",
-		Quirk:             h.quirk,
-		AgentName:         h.agentName(),
-		Observe:           observe,
-		RefuseStale:       cfg.GetWorkspace().GetStaleWrites() == "refuse",
-		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
-		Limits: link.Limits{
-			MaxMessage:   int(cfg.GetLimits().GetMaxMessageBytes()),
-			MaxQueued:    int(cfg.GetLimits().GetMaxQueuedRequests()),
-			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
-			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
-		},
-		Observer: h.observer(),
-		Pace:     h.pace,
-		Logger:   h.log,
-	}
-	o.Display = func(sink display.Sink) *display.Display {
-		return display.New(display.Options{
-			Sink:   sink,
-			Conn:   func() (grpc.ClientConnInterface, error) { return h.handlers.conn(route.KindTerminal) },
-			Logger: h.log,
-		})
-	}
-	return o
 }
 
 func (h *host) stopHandlers() {

@@ -44,7 +44,7 @@ func (h *host) closeJournal() {
 }
 
 // observer is the journal as the link knows it; nil if there is none.
-func (h *host) observer() frame.Observer {
+func (h *host) observer(*frame.Agent) frame.Observer {
 	if h.journal == nil {
 		return nil
 	}

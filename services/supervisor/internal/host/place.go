@@ -21,11 +21,12 @@ const resolveTimeout = 5 * time.Second
 // leads is looked at from here, and the child refuses to open it if it finds otherwise. A sidecar is asked, since it may
 // run elsewhere; so is a child about a path that can be read in more ways than one. What nobody can say stays unresolved,
 // and counts as outside the roots.
-func (h *host) place(ctx context.Context, sessionID string) link.PlaceFunc {
+func (j *joint) place(ctx context.Context, sessionID string) link.PlaceFunc {
+	h := j.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
 	local := h.config.GetHandlers()[route.KindFS].GetAddress() == ""
 	return func(path string) intent.Place {
-		cc, err := h.book.Context(sessionID)
+		cc, err := j.book.Context(sessionID)
 		if err == nil && local && filepath.IsAbs(path) && filepath.Clean(path) == path {
 			at := intent.Place{Resolved: paths.Real(path)}
 			at.Inside = h.insideRoots(path, at.Resolved, cc)

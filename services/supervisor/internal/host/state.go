@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -25,46 +26,60 @@ func (h *host) serveAdmin() (*admin.Server, error) {
 
 // Status implements admin.State.
 func (h *host) Status() *supervisorv1.GetStatusResponse {
-	reported := h.link.Reported()
 	out := &supervisorv1.GetStatusResponse{
 		Version:    h.opts.Version,
 		Pid:        int64(os.Getpid()),
 		StartTime:  timestamppb.New(h.started),
 		Mode:       h.opts.Mode,
 		ConfigFile: h.opts.Config.File,
-		Link:       h.link.Counters(),
+		Link:       h.joints.counters(),
 		Gate:       h.gate.Counters(),
-		Agent: &supervisorv1.AgentStatus{
-			Name:            h.agentName(),
-			Command:         h.opts.Command,
-			State:           "starting",
-			Pid:             int64(h.agent.PID()),
-			ReportedName:    reported.Name,
-			ReportedVersion: reported.Version,
-			ProtocolVersion: uint32(max(0, reported.ProtocolVersion)),
-			StderrTail:      h.agent.StderrTail(),
-		},
 		Protection: &supervisorv1.Protection{
-			Undumpable:    h.protection.undumpable,
-			AgentLandlock: h.agent.Landlocked(),
-			AgentUser:     h.config.GetAgent().GetUser(),
-			Notes:         append(append([]string{}, h.protection.notes...), h.agent.Notes()...),
+			Undumpable: h.protection.undumpable,
+			AgentUser:  h.config.GetAgent().GetUser(),
+			Notes:      slices.Clone(h.protection.notes),
 		},
 	}
 	if h.admin != nil {
 		out.AdminSocket = h.admin.Path()
 	}
-	if reported.ProtocolVersion > 0 {
-		out.Agent.State = "running"
-	}
-	select {
-	case <-h.agent.Done():
-		out.Agent.State = "exited"
-		out.Agent.Exit = h.agent.Exit().String()
-		out.Agent.Pid = 0
-	default:
+	for i, j := range h.joints.list() {
+		walled := j.process.Landlocked()
+		out.Protection.AgentLandlock = walled && (i == 0 || out.Protection.AgentLandlock)
+		for _, note := range j.process.Notes() {
+			if !slices.Contains(out.Protection.Notes, note) {
+				out.Protection.Notes = append(out.Protection.Notes, note)
+			}
+		}
+		if out.Agent == nil {
+			out.Agent = j.status()
+		}
 	}
 	return out
+}
+
+// status is what is known of the agent.
+func (j *joint) status() *supervisorv1.AgentStatus {
+	reported := j.link.Reported()
+	st := &supervisorv1.AgentStatus{
+		Name:            j.identity.Name,
+		Command:         j.command,
+		State:           "starting",
+		Pid:             int64(j.process.PID()),
+		ReportedName:    reported.Name,
+		ReportedVersion: reported.Version,
+		ProtocolVersion: uint32(max(0, reported.ProtocolVersion)),
+		StderrTail:      j.process.StderrTail(),
+	}
+	if reported.ProtocolVersion > 0 {
+		st.State = "running"
+	}
+	select {
+	case <-j.process.Done():
+		st.State, st.Exit, st.Pid = "exited", j.process.Exit().String(), 0
+	default:
+	}
+	return st
 }
 
 // Handlers implements admin.State.
@@ -98,7 +113,25 @@ func (h *host) Routes() []*supervisorv1.Route {
 }
 
 // Sessions implements admin.State.
-func (h *host) Sessions() []*supervisorv1.Session { return h.book.Snapshot() }
+func (h *host) Sessions() []*supervisorv1.Session {
+	var all []*supervisorv1.Session
+	for _, j := range h.joints.list() {
+		all = append(all, j.sessions()...)
+	}
+	slices.SortStableFunc(all, func(a, b *supervisorv1.Session) int {
+		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
+	})
+	return all
+}
+
+// sessions are those of one agent, oldest first.
+func (j *joint) sessions() []*supervisorv1.Session {
+	all := j.book.Snapshot()
+	for _, s := range all {
+		s.AgentId = j.identity.ID
+	}
+	return all
+}
 
 // Terminals implements admin.State.
 func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) {
@@ -120,7 +153,7 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 		if t.GetReleased() {
 			continue
 		}
-		session := h.book.SessionOf(t.GetScope())
+		session := h.joints.sessionOf(t.GetScope())
 		if session == "" && h.sharedTerminals() {
 			continue // a sidecar's, of another supervisor
 		}
