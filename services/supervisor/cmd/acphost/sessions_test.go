@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
@@ -29,36 +30,36 @@ func journaled(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	text, _ := json.Marshal(hostile)
-	send := func(d journal.Direction, handler, line string) {
-		j.Frame(journal.Frame{Direction: d, Handler: handler, Line: []byte(line + "\n")})
+	send := func(d frame.Direction, handler, line string) {
+		j.Frame(frame.Frame{Direction: d, Handler: handler, Line: []byte(line + "\n")})
 	}
 	update := func(s, u string) {
-		send(journal.AgentToFront, "", fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, s, u))
+		send(frame.AgentToFront, "", fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, s, u))
 	}
 	for i, s := range []string{"alpha-1", "beta-2"} {
-		send(journal.FrontToAgent, "", fmt.Sprintf(`{"id":%d,"method":"session/new","params":{"cwd":"/work/%s","mcpServers":[]}}`, i, s))
-		send(journal.AgentToFront, "", fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, i, s))
+		send(frame.FrontToAgent, "", fmt.Sprintf(`{"id":%d,"method":"session/new","params":{"cwd":"/work/%s","mcpServers":[]}}`, i, s))
+		send(frame.AgentToFront, "", fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, i, s))
 	}
 	s := "alpha-1"
-	send(journal.FrontToAgent, "", `{"id":5,"method":"session/prompt","params":{"sessionId":"alpha-1","prompt":[{"type":"text","text":"Fix the typo"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}}`)
+	send(frame.FrontToAgent, "", `{"id":5,"method":"session/prompt","params":{"sessionId":"alpha-1","prompt":[{"type":"text","text":"Fix the typo"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}}`)
 	update(s, `{"sessionUpdate":"plan","entries":[{"content":"read","status":"completed"},{"content":"write","status":"pending"}]}`)
 	update(s, `{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Hmm."}}`)
 	update(s, `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"I will "}}`)
 	update(s, `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"fix it.\n"}}`)
 	update(s, fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%s}}`, text))
 	update(s, fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t1","kind":"edit","status":"pending","title":%s}`, text))
-	send(journal.AgentToHandler, "gate", `{"id":1,"method":"session/request_permission","params":{"sessionId":"alpha-1","toolCall":{"toolCallId":"t1","title":"Edit a.txt"},"options":[{"optionId":"o1","kind":"allow_once","name":"Yes"}]}}`)
-	send(journal.AgentToFront, "", `{"id":1,"method":"session/request_permission","params":{"sessionId":"alpha-1","toolCall":{"toolCallId":"t1","title":"Edit a.txt"},"options":[{"optionId":"o1","kind":"allow_once","name":"Yes"}]}}`)
-	send(journal.FrontToAgent, "", `{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"o1"}}}`)
-	send(journal.AgentToHandler, "fs", `{"id":2,"method":"fs/write_text_file","params":{"sessionId":"alpha-1","path":"/work/a.txt","content":"x"}}`)
-	send(journal.HandlerToAgent, "fs", `{"id":2,"result":{}}`)
+	send(frame.AgentToHandler, "gate", `{"id":1,"method":"session/request_permission","params":{"sessionId":"alpha-1","toolCall":{"toolCallId":"t1","title":"Edit a.txt"},"options":[{"optionId":"o1","kind":"allow_once","name":"Yes"}]}}`)
+	send(frame.AgentToFront, "", `{"id":1,"method":"session/request_permission","params":{"sessionId":"alpha-1","toolCall":{"toolCallId":"t1","title":"Edit a.txt"},"options":[{"optionId":"o1","kind":"allow_once","name":"Yes"}]}}`)
+	send(frame.FrontToAgent, "", `{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"o1"}}}`)
+	send(frame.AgentToHandler, "fs", `{"id":2,"method":"fs/write_text_file","params":{"sessionId":"alpha-1","path":"/work/a.txt","content":"x"}}`)
+	send(frame.HandlerToAgent, "fs", `{"id":2,"result":{}}`)
 	update(s, `{"sessionUpdate":"tool_call_update","toolCallId":"t1","title":"Edit a.txt","status":"completed","content":[{"type":"diff","path":"/work/a.txt","oldText":"one\ntow\nthree\n","newText":"one\ntwo\nthree\n"}]}`)
-	send(journal.AgentToHandler, "terminal", `{"id":3,"method":"terminal/create","params":{"sessionId":"alpha-1","command":"go","args":["test","./..."]}}`)
-	send(journal.HandlerToAgent, "terminal", `{"id":3,"result":{"terminalId":"T1"}}`)
-	send(journal.AgentToHandler, "terminal", `{"id":4,"method":"terminal/output","params":{"sessionId":"alpha-1","terminalId":"T1"}}`)
+	send(frame.AgentToHandler, "terminal", `{"id":3,"method":"terminal/create","params":{"sessionId":"alpha-1","command":"go","args":["test","./..."]}}`)
+	send(frame.HandlerToAgent, "terminal", `{"id":3,"result":{"terminalId":"T1"}}`)
+	send(frame.AgentToHandler, "terminal", `{"id":4,"method":"terminal/output","params":{"sessionId":"alpha-1","terminalId":"T1"}}`)
 	output, _ := json.Marshal(strings.Repeat("line\n", 20) + "\x1b[32mok\x1b[0m\n")
-	send(journal.HandlerToAgent, "terminal", fmt.Sprintf(`{"id":4,"result":{"output":%s,"truncated":false,"exitStatus":{"exitCode":0}}}`, output))
-	send(journal.AgentToFront, "", `{"id":5,"result":{"stopReason":"end_turn"}}`)
+	send(frame.HandlerToAgent, "terminal", fmt.Sprintf(`{"id":4,"result":{"output":%s,"truncated":false,"exitStatus":{"exitCode":0}}}`, output))
+	send(frame.AgentToFront, "", `{"id":5,"result":{"stopReason":"end_turn"}}`)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
