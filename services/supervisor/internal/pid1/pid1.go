@@ -1,0 +1,86 @@
+// Package pid1 is what the first process of a container has to do beside its work: reap every process that loses its
+// parent, and pass on the signals that it gets.
+//
+// The work itself is done by a child, the same program executed again: a process that waits for children of its own and
+// reaps strangers could take the one for the other. The package knows processes and signals, and nothing of acphost.
+package pid1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/acphost/acphost/sdk/proc"
+)
+
+// variable tells the child that it is the child.
+const variable = "ACPHOST_UNDER_INIT"
+
+// reapEvery is how often strangers are looked for beside when a signal says so, since signals are merged.
+const reapEvery = 5 * time.Second
+
+// Needed tells whether this process is the first one of its container, and not yet looked after.
+func Needed() bool { return os.Getpid() == 1 && os.Getenv(variable) == "" }
+
+// Run executes the command with the standard streams of this process, passes signals on, reaps what is orphaned, and
+// returns the command's exit status, 128 and the signal's number if one ended it, when it has ended. An error says that it
+// could not be started.
+func Run(command []string) (int, error) {
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals)
+	defer signal.Stop(signals)
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), variable+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return 1, fmt.Errorf("start %s: %w", command[0], err)
+	}
+	var child atomic.Int64
+	child.Store(int64(cmd.Process.Pid))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+
+	tick := time.NewTicker(reapEvery)
+	defer tick.Stop()
+	reap := func() { _, _ = proc.ReapAdopted(func(pid int) bool { return int64(pid) == child.Load() }) }
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGCHLD {
+				reap()
+			} else if !ours(s) {
+				_ = cmd.Process.Signal(s)
+			}
+		case <-tick.C:
+			reap()
+		case err := <-ended:
+			reap()
+			return statusOf(err), nil
+		}
+	}
+}
+
+// ours are signals that mean this process alone: the runtime's own, and those of a pipe or a terminal of ours.
+func ours(s os.Signal) bool {
+	return s == syscall.SIGURG || s == syscall.SIGPIPE
+}
+
+func statusOf(err error) int {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return 1
+		}
+		return 0
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return exit.ExitCode()
+}
