@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
@@ -19,6 +21,9 @@ const (
 	// linkName begins the names of files with what belongs to no session.
 	linkName = "_link"
 
+	// maxHint is how much of a session's id stands in its file's name.
+	maxHint = 40
+
 	// retryAfter is how long a file that could not be written is left alone.
 	retryAfter = time.Second
 
@@ -27,15 +32,15 @@ const (
 
 // file is one session's. One goroutine's.
 type file struct {
+	agent              *frame.Agent
 	session, cwd, path string
 	f                  *os.File
 	size               int64
 	used               uint64
 	over               bool // it is as large as it may be
 
-	buf           []byte // lines to be written
-	frames, bytes uint64 // in them
-	from, to      int64
+	buf   []byte // lines to be written
+	holds gap    // what would be missing without them
 
 	lost    gap // since the last line that was written
 	retryAt time.Time
@@ -43,7 +48,8 @@ type file struct {
 
 // lose gives up what was to be written.
 func (f *file) lose(why string) {
-	f.lost.merge(gap{frames: f.frames, bytes: f.bytes, from: f.from, to: f.to, why: why})
+	f.holds.why = why
+	f.lost.merge(f.holds)
 	f.reset()
 }
 
@@ -51,25 +57,36 @@ func (f *file) reset() {
 	if cap(f.buf) > 2*flushBytes {
 		f.buf = nil
 	}
-	f.buf, f.frames, f.bytes = f.buf[:0], 0, 0
+	f.buf, f.holds = f.buf[:0], gap{}
 }
 
 // filePath is where a session's file stands. The session's id is the agent's to choose, so it is only hinted at in a name.
-func filePath(o Options, instance, session string) string {
+func filePath(o Options, agent *frame.Agent, session string) string {
 	day := o.Now().UTC().Format(time.DateOnly)
-	sum := sha256.Sum256([]byte(session + "\x00" + o.Agent + "\x00" + instance))
+	sum := sha256.Sum256([]byte(session + "\x00" + nameOf(o, agent) + "\x00" + o.Instance + "\x00" + idOf(agent)))
 	name := linkName
 	if session != "" {
-		name = strings.Map(func(c rune) rune {
-			switch {
-			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-':
-				return c
-			}
-			return '_'
-		}, session[:min(len(session), 40)])
-		name = "s-" + name
+		name = "s-" + hintOf(session)
 	}
 	return filepath.Join(o.Dir, day, name+"-"+hex.EncodeToString(sum[:6])+suffix)
+}
+
+// hintOf is what of a session's id stands in its file's name.
+func hintOf(session string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-':
+			return c
+		}
+		return '_'
+	}, session[:min(len(session), maxHint)])
+}
+
+func nameOf(o Options, agent *frame.Agent) string {
+	if agent == nil || agent.Name == "" {
+		return o.Agent
+	}
+	return agent.Name
 }
 
 // open opens a file, mends its end, and writes its header if it has none.
@@ -133,17 +150,20 @@ func (w *writer) closeOldest() {
 
 // header is a file's first line.
 func (w *writer) header(f *file) []byte {
-	b := w.lines.time([]byte(`{"t":`), f.from) // of the first frame
+	b := w.lines.time([]byte(`{"t":`), cmp.Or(f.holds.from, f.lost.from)) // of the first frame
 	b = append(b, `,"journal":{"version":1`...)
 	member := func(name, value string) {
 		b = append(append(append(b, `,"`...), name...), `":`...)
 		b = jsonrpc.AppendString(b, value)
 	}
 	member("session", f.session)
-	member("agent", w.opts.Agent)
+	member("agent", nameOf(w.opts, f.agent))
+	if id := idOf(f.agent); id != "" {
+		member("agent_id", id)
+	}
 	member("cwd", f.cwd)
 	member("acphost", w.opts.Version)
-	member("instance", w.instance)
+	member("instance", w.opts.Instance)
 	b = fmt.Appendf(b, `,"pid":%d,"content":%v}}`+"\n", os.Getpid(), w.opts.Content)
 	return b
 }

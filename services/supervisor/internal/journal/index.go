@@ -204,18 +204,18 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	if info.Size() < from { // it was cut: read it anew
 		s, from = summary{}, 0
 	}
-	at, err := readFrom(f, path, from, func(e *Entry, err error) bool {
+	r := &Reader{f: f, at: from}
+	if !r.all(func(e *Entry, err error) bool {
 		if err == nil {
 			s.fold(e)
 		}
 		return true
-	})
-	if err != nil {
-		return nil //nolint:nilerr // it is no journal: it is not listed
+	}) {
+		return nil // it is no journal: it is not listed
 	}
 	_, err = tx.Exec(`INSERT OR REPLACE INTO sessions (file, session, agent, cwd, title, started, ended, turns, frames, lost, size, text)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		file, s.Session.Session, s.Agent, s.Cwd, s.Title, s.Started.UnixNano(), s.Ended.UnixNano(), s.Turns, s.Frames, s.Lost, at, string(s.text))
+		file, s.Session.Session, s.Agent, s.Cwd, s.Title, s.Started.UnixNano(), s.Ended.UnixNano(), s.Turns, s.Frames, s.Lost, r.at, string(s.text))
 	return err
 }
 

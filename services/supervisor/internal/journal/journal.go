@@ -7,6 +7,7 @@
 package journal
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -48,8 +49,10 @@ const (
 type Options struct {
 	// Dir is an absolute path. Required. Several supervisors share it.
 	Dir string
-	// Agent is the agent's configured name, Version the supervisor's.
+	// Agent is the name of the agent whose frames do not say whose they are, Version the supervisor's.
 	Agent, Version string
+	// Instance tells this supervisor from all others. Empty: it is made up.
+	Instance string
 	// Content: frames are kept whole. Else only what they are about: method, ids, kinds and sizes.
 	Content bool
 	// MaxSessionBytes bounds a session's file. What comes after is counted, not kept.
@@ -73,6 +76,7 @@ type Journal struct {
 	once   sync.Once
 	wg     sync.WaitGroup
 	writer *writer
+	ended  chan struct{} // all is written that will be
 }
 
 // Open makes the folder if it is missing and starts the journal. It is an error if the folder is another user's or
@@ -102,10 +106,13 @@ func Open(o Options) (*Journal, error) {
 	if err := usable(o.Dir); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	var instance [8]byte
-	_, _ = rand.Read(instance[:]) // never fails: see crypto/rand
-	j := &Journal{opts: o, queue: newQueue(o.MaxQueued), stop: make(chan struct{})}
-	j.writer = newWriter(o, hex.EncodeToString(instance[:]))
+	if o.Instance == "" {
+		var instance [8]byte
+		_, _ = rand.Read(instance[:]) // never fails: see crypto/rand
+		o.Instance = hex.EncodeToString(instance[:])
+	}
+	j := &Journal{opts: o, queue: newQueue(o.MaxQueued), stop: make(chan struct{}), ended: make(chan struct{})}
+	j.writer = newWriter(o)
 	j.wg.Go(j.write)
 	j.wg.Go(j.keepHouse)
 	return j, nil
@@ -133,6 +140,22 @@ func (j *Journal) Frame(f frame.Frame) {
 	if j.queue.put(&f, j.opts.Now) {
 		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "queued", j.queue.fill(), "limit", j.opts.MaxQueued)
 	}
+}
+
+// Dir is the folder.
+func (j *Journal) Dir() string { return j.opts.Dir }
+
+// Flush waits until the frames that were taken before it are in their files, or counted there.
+func (j *Journal) Flush(ctx context.Context) error {
+	written := make(chan struct{})
+	j.queue.mark(written)
+	select {
+	case <-written:
+	case <-j.ended:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the journal to be written: %w", ctx.Err())
+	}
+	return nil
 }
 
 // Dropped is how many frames found no room in the queue.
@@ -198,6 +221,7 @@ func (j *Journal) write() {
 		}
 	}
 	j.writer.close()
+	close(j.ended)
 }
 
 // keepHouse removes old files, and mends those that a crash has torn.

@@ -42,6 +42,9 @@ func (m *lineMaker) time(b []byte, at int64) []byte {
 // frame appends a frame's line. answers is the method of the request that it answers.
 func (m *lineMaker) frame(b []byte, r *record, answers string) []byte {
 	b = m.time(append(b, `{"t":`...), r.at)
+	if r.seq != 0 {
+		b = appendUint(append(b, `,"n":`...), r.seq)
+	}
 	b = append(append(append(b, `,"dir":"`...), r.dir.String()...), '"')
 	if r.handler != "" {
 		b = jsonrpc.AppendString(append(b, `,"handler":`...), r.handler)
@@ -102,6 +105,10 @@ func (m *lineMaker) about(b []byte, r *record, line []byte) []byte {
 // lost appends the line that stands for what is missing.
 func (m *lineMaker) lost(b []byte, g *gap, now int64) []byte {
 	b = m.time(append(b, `{"t":`...), now)
+	if g.last != 0 {
+		b = appendUint(append(b, `,"n":`...), g.last)
+		b = appendUint(append(b, `,"n_first":`...), g.first)
+	}
 	b = appendUint(append(b, `,"dropped":`...), g.frames)
 	b = appendUint(append(b, `,"bytes":`...), g.bytes)
 	b = m.time(append(b, `,"from":`...), g.from)

@@ -25,6 +25,8 @@ const (
 
 // record is a queued frame. Its slices stand in chunks.
 type record struct {
+	agent      *frame.Agent
+	seq        uint64
 	at         int64 // nanoseconds since 1970
 	dir        frame.Direction
 	scanned    bool
@@ -32,8 +34,14 @@ type record struct {
 	method, id []byte
 	session    []byte
 	line       []byte
-	queued     int  // what it counts for in the queue
-	gap        *gap // instead of a frame: what was lost here
+	queued     int             // what it counts for in the queue
+	gap        *gap            // instead of a frame: what was lost here
+	mark       chan<- struct{} // instead of a frame: closed when what came before is written
+}
+
+// size is what is missing if the record is.
+func (r *record) size() gap {
+	return gap{frames: 1, bytes: uint64(len(r.line)), first: r.seq, last: r.seq, from: r.at, to: r.at}
 }
 
 // clone is a record that outlives its chunk.
@@ -46,17 +54,13 @@ func (r *record) clone() record {
 // gap is what was lost between two frames of a session.
 type gap struct {
 	frames, bytes uint64
+	first, last   uint64 // their numbers
 	from, to      int64
 	why           string
 }
 
-func (g *gap) add(at int64, size int) {
-	if g.frames == 0 {
-		g.from = at
-	}
-	g.frames++
-	g.bytes += uint64(size)
-	g.to = at
+func (g *gap) add(f *frame.Frame, at int64, size int) {
+	g.merge(gap{frames: 1, bytes: uint64(size), first: f.Seq, last: f.Seq, from: at, to: at, why: g.why})
 }
 
 // merge adds what was lost after.
@@ -65,11 +69,17 @@ func (g *gap) merge(o gap) {
 		return
 	}
 	if g.frames == 0 {
-		g.from = o.from
+		g.from, g.first = o.from, o.first
 	}
 	g.frames += o.frames
 	g.bytes += o.bytes
-	g.to, g.why = o.to, o.why
+	g.to, g.last, g.why = o.to, o.last, o.why
+}
+
+// lossKey says of whom frames are missing.
+type lossKey struct {
+	agent   *frame.Agent
+	session string
 }
 
 // queue holds frames in the order in which they came, up to a number of bytes. What does not fit is counted, by session,
@@ -86,17 +96,17 @@ type queue struct {
 	spare   [][]byte
 	used    [][]byte // full chunks of records
 	last    record   // the last one's method and session; nothing where the chunks were taken since
-	gaps    map[string]*gap
+	gaps    map[lossKey]*gap
 	dropped uint64
 	// The session that lost last, and its gap.
-	lastLost string
+	lastLost lossKey
 	lastGap  *gap
 	told     int64 // when a loss was
 	closed   bool
 }
 
 func newQueue(limit int) *queue {
-	return &queue{max: limit, wake: make(chan struct{}, 1), gaps: map[string]*gap{}}
+	return &queue{max: limit, wake: make(chan struct{}, 1), gaps: map[lossKey]*gap{}}
 }
 
 // tellAgain is how long after a loss was told another one is.
@@ -119,7 +129,7 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 		at = now().UnixNano()
 	}
 	if q.held > 0 && q.held+cost > q.max { // an empty queue takes a frame of any size, as the link does
-		q.lose(f.SessionID, at, size)
+		q.lose(f, at, size)
 		if at-q.told < int64(tellAgain) && q.told != 0 {
 			return false
 		}
@@ -127,9 +137,9 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 		return true
 	}
 	if len(q.gaps) > 0 {
-		q.tell(f.SessionID)
+		q.tell(f.Agent, f.SessionID)
 	}
-	r := record{at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
+	r := record{agent: f.Agent, seq: f.Seq, at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
 	room, shared := q.room(cost - recordCost)
 	room, r.method = q.part(room, f.Method, q.last.method)
 	room, r.id = q.part(room, f.ID, nil)
@@ -201,33 +211,47 @@ func (q *queue) push(r record, cost int) {
 }
 
 // lose counts a frame that does not fit.
-func (q *queue) lose(session []byte, at int64, size int) {
+func (q *queue) lose(f *frame.Frame, at int64, size int) {
 	q.dropped++
-	if q.lastGap != nil && string(session) == q.lastLost {
-		q.lastGap.add(at, size)
+	if q.lastGap != nil && f.Agent == q.lastLost.agent && string(f.SessionID) == q.lastLost.session {
+		q.lastGap.add(f, at, size)
 		return
 	}
-	g := q.gaps[string(session)]
-	if g == nil {
-		if len(q.gaps) >= maxGapSessions {
-			session = nil
-			g = q.gaps[""]
-		}
-		if g == nil {
-			g = &gap{why: "too much was waiting to be written"}
-			q.gaps[string(session)] = g
-		}
+	key := lossKey{f.Agent, string(f.SessionID)}
+	if q.gaps[key] == nil && len(q.gaps) >= maxGapSessions {
+		key = lossKey{}
 	}
-	g.add(at, size)
-	q.lastLost, q.lastGap = string(session), g
+	g := q.gaps[key]
+	if g == nil {
+		g = &gap{why: "too much was waiting to be written"}
+		q.gaps[key] = g
+	}
+	g.add(f, at, size)
+	q.lastLost, q.lastGap = key, g
 }
 
 // tell puts the loss of a session where it happened: before the frame that fits again.
-func (q *queue) tell(session []byte) {
-	if g := q.gaps[string(session)]; g != nil {
-		delete(q.gaps, string(session))
+func (q *queue) tell(agent *frame.Agent, session []byte) {
+	if g := q.gaps[lossKey{agent, string(session)}]; g != nil {
+		delete(q.gaps, lossKey{agent, string(session)})
 		q.lastGap = nil
-		q.push(record{at: g.to, session: slices.Clone(session), gap: g}, recordCost)
+		q.push(record{agent: agent, seq: g.last, at: g.to, session: slices.Clone(session), gap: g}, recordCost)
+	}
+}
+
+// mark has the channel closed when all that was put before is written.
+func (q *queue) mark(written chan<- struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.tellAll()
+		q.push(record{mark: written}, recordCost)
+	}
+}
+
+func (q *queue) tellAll() {
+	for key := range q.gaps {
+		q.tell(key.agent, []byte(key.session))
 	}
 }
 
@@ -241,9 +265,7 @@ type batch struct {
 func (q *queue) take(old batch) batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for session := range q.gaps {
-		q.tell([]byte(session))
-	}
+	q.tellAll()
 	if q.chunk != nil && len(q.blocks) > 0 {
 		q.used = append(q.used, q.chunk)
 		q.chunk = nil

@@ -30,6 +30,7 @@ type Header struct {
 	Version  int    `json:"version"`
 	Session  string `json:"session"`
 	Agent    string `json:"agent"`
+	AgentID  string `json:"agent_id"`
 	Cwd      string `json:"cwd"`
 	Acphost  string `json:"acphost"`
 	Instance string `json:"instance"`
@@ -40,6 +41,7 @@ type Header struct {
 // Entry is a line of a journal: a header, a frame, a loss or a note.
 type Entry struct {
 	Time    time.Time      `json:"t"`
+	N       uint64         `json:"n"` // the number of the frame, or of the last one that is missing; 0: not known
 	Journal *Header        `json:"journal"`
 	Dir     string         `json:"dir"`
 	Handler string         `json:"handler"`
@@ -58,6 +60,7 @@ type Entry struct {
 	Status  string         `json:"status"`
 
 	// A loss.
+	First   uint64    `json:"n_first"` // the number of the first one that is missing
 	Dropped uint64    `json:"dropped"`
 	Bytes   uint64    `json:"bytes"`
 	From    time.Time `json:"from"`
@@ -108,15 +111,13 @@ func (e *LineError) Unwrap() error { return e.Err }
 // line without its end is not there yet.
 func Read(path string) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		f, err := ownfile.Read(path)
+		r, err := OpenReader(path)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		defer f.Close()
-		if _, err := readFrom(f, path, 0, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(nil, err)
-		}
+		defer r.Close()
+		r.all(yield)
 	}
 }
 
@@ -126,22 +127,15 @@ const followEvery = 100 * time.Millisecond
 // Follow is Read that goes on with what is added, until ctx ends.
 func Follow(ctx context.Context, path string) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		f, err := ownfile.Read(path)
+		r, err := OpenReader(path)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		defer f.Close()
+		defer r.Close()
 		ticker := time.NewTicker(followEvery)
 		defer ticker.Stop()
-		var at int64
-		for {
-			if at, err = readFrom(f, path, at, yield); err != nil {
-				if !errors.Is(err, errStopped) {
-					yield(nil, err)
-				}
-				return
-			}
+		for r.all(yield) {
 			select {
 			case <-ctx.Done():
 				return
@@ -151,41 +145,75 @@ func Follow(ctx context.Context, path string) iter.Seq2[*Entry, error] {
 	}
 }
 
-var errStopped = errors.New("nobody reads on")
+// Reader reads a file that may be growing. Not safe for concurrent use.
+type Reader struct {
+	f    *os.File
+	at   int64         // where the next line begins
+	buf  *bufio.Reader // what is there behind at; nil: to be looked at anew
+	long []byte
+}
 
-// readFrom yields the whole lines of a file from an offset on, and returns where the next one begins.
-func readFrom(f *os.File, path string, at int64, yield func(*Entry, error) bool) (int64, error) {
-	r := bufio.NewReaderSize(io.NewSectionReader(f, at, 1<<62-at), 256<<10)
-	var long []byte
+// OpenReader opens a file at its beginning. What it refuses is what ownfile.Read refuses.
+func OpenReader(path string) (*Reader, error) {
+	f, err := ownfile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{f: f}, nil
+}
+
+// Close closes the file.
+func (r *Reader) Close() error { return r.f.Close() }
+
+// Next returns the next entry, which lives until Next is called again. The error is io.EOF where there is none yet: what
+// is written later is found by a later call. It is a *LineError for a line that cannot be read: the next call goes on
+// after it. After any other error the file cannot be read.
+func (r *Reader) Next() (*Entry, error) {
+	if r.buf == nil {
+		r.buf = bufio.NewReaderSize(io.NewSectionReader(r.f, r.at, 1<<62-r.at), 256<<10)
+	}
+	line, err := r.buf.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		r.long = append(r.long[:0], line...)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			if len(r.long) > maxLine {
+				return nil, fmt.Errorf("read %s, at byte %d: the line has no end", r.f.Name(), r.at)
+			}
+			line, err = r.buf.ReadSlice('\n')
+			r.long = append(r.long, line...)
+		}
+		line = r.long
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		r.buf = nil
+		return nil, io.EOF
+	case err != nil:
+		r.buf = nil
+		return nil, fmt.Errorf("read %s: %w", r.f.Name(), err)
+	}
+	here := r.at
+	r.at += int64(len(line))
+	e, err := parse(line)
+	if err != nil {
+		return nil, &LineError{r.f.Name(), here, err}
+	}
+	return e, nil
+}
+
+// all yields what is there. more: it may be asked again for what comes later.
+func (r *Reader) all(yield func(*Entry, error) bool) (more bool) {
 	for {
-		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if long = append(long, line...); len(long) > maxLine {
-				return at, &LineError{path, at, errors.New("the line has no end")}
-			}
-			continue
-		}
+		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return at, nil
+			return true
 		}
-		if err != nil {
-			return at, fmt.Errorf("read %s: %w", path, err)
+		if _, bad := errors.AsType[*LineError](err); err != nil && !bad {
+			yield(nil, err)
+			return false
 		}
-		if long != nil {
-			line = append(long, line...)
-			long = nil
-		}
-		e, err := parse(line)
-		here := at
-		at += int64(len(line))
-		if err != nil {
-			if !yield(nil, &LineError{path, here, err}) {
-				return at, errStopped
-			}
-			continue
-		}
-		if !yield(e, nil) {
-			return at, errStopped
+		if !yield(e, err) {
+			return false
 		}
 	}
 }
@@ -226,4 +254,38 @@ func Files(dir string, link bool) ([]string, error) {
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// Part is a file of a session: what one supervisor saw of it.
+type Part struct {
+	Path    string
+	Started time.Time
+	Header  Header
+}
+
+// Parts returns the files of a session below a folder, the one that was begun first first. Files that cannot be read are
+// left out.
+func Parts(dir, session string) ([]Part, error) {
+	files, err := Files(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	hint := "s-" + hintOf(session) + "-"
+	var parts []Part
+	for _, path := range files {
+		if !strings.HasPrefix(filepath.Base(path), hint) {
+			continue
+		}
+		r, err := OpenReader(path)
+		if err != nil {
+			continue
+		}
+		e, err := r.Next()
+		if err == nil && e.Journal != nil && e.Journal.Session == session {
+			parts = append(parts, Part{Path: path, Started: e.Time, Header: *e.Journal})
+		}
+		_ = r.Close()
+	}
+	slices.SortStableFunc(parts, func(a, b Part) int { return a.Started.Compare(b.Started) })
+	return parts, nil
 }

@@ -24,13 +24,12 @@ const (
 
 // writer sorts frames into the files of their sessions. One goroutine's.
 type writer struct {
-	opts     Options
-	instance string
-	lines    lineMaker
-	scan     jsonrpc.Scanner
-	msg      jsonrpc.Message
+	opts  Options
+	lines lineMaker
+	scan  jsonrpc.Scanner
+	msg   jsonrpc.Message
 
-	files    map[string]*file // by session; "" is what belongs to none
+	files    map[fileKey]*file
 	requests map[requestKey]request
 	openings []*opening
 	dirty    []*file
@@ -40,7 +39,11 @@ type writer struct {
 	failed   error
 }
 
+// fileKey is an agent's id and a session's. No session: what belongs to none.
+type fileKey struct{ agent, session string }
+
 type requestKey struct {
+	agent string
 	whose byte
 	id    string
 }
@@ -59,8 +62,8 @@ type opening struct {
 	session string // once it is known, or was guessed
 }
 
-func newWriter(o Options, instance string) *writer {
-	w := &writer{opts: o, instance: instance, files: map[string]*file{}, requests: map[requestKey]request{}}
+func newWriter(o Options) *writer {
+	w := &writer{opts: o, files: map[fileKey]*file{}, requests: map[requestKey]request{}}
 	w.lines.content = o.Content
 	return w
 }
@@ -70,13 +73,18 @@ func newWriter(o Options, instance string) *writer {
 func (w *writer) batch(records []record, done func(int)) {
 	for i := range records {
 		r := &records[i]
-		if r.gap != nil {
+		switch {
+		case r.gap != nil:
 			w.gap(r)
-		} else {
+		case r.mark != nil:
+		default:
 			w.record(r)
 		}
-		if w.pending += r.queued; w.pending >= flushBytes {
+		if w.pending += r.queued; w.pending >= flushBytes || r.mark != nil {
 			w.settle(done)
+		}
+		if r.mark != nil {
+			close(r.mark)
 		}
 	}
 }
@@ -90,11 +98,11 @@ func (w *writer) settle(done func(int)) {
 
 // gap tells what was lost where it is missing.
 func (w *writer) gap(r *record) {
-	f := w.files[string(r.session)]
+	f := w.files[fileKey{idOf(r.agent), string(r.session)}]
 	if f == nil {
-		f = w.file("", "")
+		f = w.file(r.agent, "", "")
 	}
-	w.append(f, func(b []byte) []byte { return w.lines.lost(b, r.gap, r.at) }, r.gap.frames, r.gap.bytes, r.gap.from, r.gap.to)
+	w.append(f, func(b []byte) []byte { return w.lines.lost(b, r.gap, r.at) }, *r.gap)
 }
 
 // record writes a frame to the file of its session.
@@ -110,7 +118,9 @@ func (w *writer) record(r *record) {
 			return
 		}
 	case r.method != nil:
-		session = string(r.session)
+		if session = string(r.session); session == "" {
+			session = w.cancelled(r)
+		}
 	case r.id != nil:
 		session, answers = w.response(r)
 	}
@@ -134,7 +144,7 @@ func (w *writer) look(r *record) {
 // the answer, which names it.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
-	key := requestKey{r.dir.Whose(false), string(r.id)}
+	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
 	if r.dir == frame.FrontToAgent {
 		switch q.method {
 		case acp.MethodSessionNew, acp.MethodSessionFork:
@@ -149,7 +159,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 			return "", true
 		case acp.MethodSessionLoad, acp.MethodSessionResume:
 			cwd, _ := acp.String(acp.Get(r.line, "params", "cwd"))
-			w.file(q.session, cwd)
+			w.file(r.agent, q.session, cwd)
 		}
 	}
 	if len(w.requests) < maxOpenRequests {
@@ -160,7 +170,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 
 // response returns the session that an answer belongs to, and the method that it answers.
 func (w *writer) response(r *record) (session, method string) {
-	key := requestKey{r.dir.Whose(true), string(r.id)}
+	key := requestKey{idOf(r.agent), r.dir.Whose(true), string(r.id)}
 	q, ok := w.requests[key]
 	if !ok {
 		return string(r.session), ""
@@ -174,12 +184,12 @@ func (w *writer) response(r *record) (session, method string) {
 	id, _ := acp.String(acp.Get(r.line, "result", "sessionId"))
 	if o.session != "" { // its line is written
 		if id != "" && id != o.session {
-			w.file(id, o.cwd)
+			w.file(r.agent, id, o.cwd)
 		}
 		return cmp.Or(id, o.session), q.method
 	}
 	if id != "" {
-		w.file(id, o.cwd)
+		w.file(r.agent, id, o.cwd)
 	}
 	w.put(id, &o.rec, "")
 	return id, q.method
@@ -187,45 +197,84 @@ func (w *writer) response(r *record) (session, method string) {
 
 // put writes a frame to a session's file. Only sessions that a front has opened have one: an agent cannot make files.
 func (w *writer) put(session string, r *record, answers string) {
-	f := w.files[session]
-	if f == nil && session != "" && len(w.openings) == 1 && w.openings[0].session == "" {
+	f := w.files[fileKey{idOf(r.agent), session}]
+	if f == nil && session != "" {
 		// An agent may name a session before it has answered the request that opens it.
-		o := w.openings[0]
-		o.session = session
-		f = w.file(session, o.cwd)
-		w.append(f, func(b []byte) []byte { return w.lines.frame(b, &o.rec, "") }, 1, uint64(len(o.rec.line)), o.rec.at, o.rec.at)
+		if o := w.onlyOpening(r.agent); o != nil {
+			o.session = session
+			f = w.file(r.agent, session, o.cwd)
+			w.append(f, func(b []byte) []byte { return w.lines.frame(b, &o.rec, "") }, o.rec.size())
+		}
 	}
 	if f == nil {
-		f = w.file("", "")
+		f = w.file(r.agent, "", "")
 	}
-	w.append(f, func(b []byte) []byte { return w.lines.frame(b, r, answers) }, 1, uint64(len(r.line)), r.at, r.at)
+	w.append(f, func(b []byte) []byte { return w.lines.frame(b, r, answers) }, r.size())
+}
+
+// onlyOpening is the one request of an agent's front for a session that is not known yet; nil if there is none, or several.
+func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
+	for _, o := range w.openings {
+		if idOf(o.rec.agent) != idOf(agent) || o.session != "" {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = o
+	}
+	return only
+}
+
+// cancelled is the session of the request that a notification takes back.
+func (w *writer) cancelled(r *record) string {
+	if string(r.method) != acp.MethodCancelRequest {
+		return ""
+	}
+	id := string(acp.Get(r.line, "params", "requestId"))
+	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a front may be about a question of the agent's
+		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
+			return q.session
+		}
+	}
+	return ""
 }
 
 // file is a session's file, made if it is missing.
-func (w *writer) file(session, cwd string) *file {
-	f := w.files[session]
-	if f != nil || len(w.files) >= maxFiles && session != "" {
-		return cmp.Or(f, w.files[""])
+func (w *writer) file(agent *frame.Agent, session, cwd string) *file {
+	key := fileKey{idOf(agent), session}
+	f := w.files[key]
+	if f == nil && len(w.files) >= maxFiles && session != "" {
+		key.session, session = "", ""
+		f = w.files[key]
 	}
-	f = &file{session: session, cwd: cwd, path: filePath(w.opts, w.instance, session)}
-	w.files[session] = f
+	if f == nil {
+		f = &file{agent: agent, session: session, cwd: cwd, path: filePath(w.opts, agent, session)}
+		w.files[key] = f
+	}
 	return f
 }
 
+func idOf(agent *frame.Agent) string {
+	if agent == nil {
+		return ""
+	}
+	return agent.ID
+}
+
 // append adds a line to what is to be written to a file.
-func (w *writer) append(f *file, line func([]byte) []byte, frames, size uint64, from, to int64) {
+func (w *writer) append(f *file, line func([]byte) []byte, holds gap) {
+	holds.why = ""
 	if f.over {
-		f.lost.merge(gap{frames: frames, bytes: size, from: from, to: to, why: whyOver})
+		holds.why = whyOver
+		f.lost.merge(holds)
 		return
 	}
 	if len(f.buf) == 0 {
 		w.dirty = append(w.dirty, f)
-		f.from = from
 	}
 	f.buf = line(f.buf)
-	f.to = to
-	f.frames += frames
-	f.bytes += size
+	f.holds.merge(holds)
 	if len(f.buf) >= flushBytes {
 		w.flushFile(f)
 	}
