@@ -2,126 +2,219 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/coder/acp-go-sdk"
 )
 
-// session is what the agent keeps of an ACP session.
-type session struct {
-	id  acp.SessionId
-	cwd string
-}
-
-// agent answers what a client asks. Safe for concurrent use, as the SDK calls it.
+// agent answers what a client asks. Safe for concurrent use, as the library calls it.
 type agent struct {
-	faults faults
-	ready  chan struct{} // closed when conn is set: the connection reads before its maker has it
-	conn   *acp.AgentSideConnection
+	how     behaviour
+	wire    *wire
+	ready   chan struct{} // closed when conn is set: the connection reads before its maker has it
+	conn    caller
+	methods map[string]method
+	kept    store
 
 	mu       sync.Mutex
-	sessions map[acp.SessionId]session
+	client   capabilities
+	loggedIn bool
+	sessions map[acp.SessionId]*session
 }
 
-var _ acp.Agent = (*agent)(nil)
+// capabilities are the client's, as far as the agent heeds them.
+type capabilities struct {
+	Terminal    bool `json:"terminal"`
+	Elicitation struct {
+		Form *struct{} `json:"form"`
+		URL  *struct{} `json:"url"`
+	} `json:"elicitation"`
+	Session struct {
+		Compaction    *struct{} `json:"compaction"`
+		Notices       *struct{} `json:"notices"`
+		ConfigOptions struct {
+			Boolean *struct{} `json:"boolean"`
+		} `json:"configOptions"`
+	} `json:"session"`
+}
 
-// Initialize implements acp.Agent.
-func (a *agent) Initialize(ctx context.Context, _ acp.InitializeRequest) (acp.InitializeResponse, error) {
-	if a.faults.hangInitialize {
+// method answers a request, or takes a notification.
+type method func(ctx context.Context, params json.RawMessage) (any, error)
+
+// typed makes a method of a function that knows its params.
+func typed[P any](f func(context.Context, P) (any, error)) method {
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var p P
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
+		}
+		return f(ctx, p)
+	}
+}
+
+func newAgent(b behaviour) *agent {
+	a := &agent{how: b, wire: newWire(acp.AgentMethodAuthenticate), ready: make(chan struct{}), kept: store(b.state), sessions: map[acp.SessionId]*session{}}
+	a.loggedIn = a.kept.login()
+	a.methods = map[string]method{
+		acp.AgentMethodInitialize:    typed(a.initialize),
+		acp.AgentMethodAuthenticate:  typed(a.authenticate),
+		acp.AgentMethodSessionNew:    typed(a.newSession),
+		acp.AgentMethodSessionPrompt: typed(a.prompt),
+		acp.AgentMethodSessionCancel: typed(a.cancel),
+	}
+	for _, m := range []struct {
+		feature, name string
+		method        method
+	}{
+		{"load", acp.AgentMethodSessionLoad, typed(a.loadSession)},
+		{"resume", acp.AgentMethodSessionResume, typed(a.resumeSession)},
+		{"fork", acp.AgentMethodSessionFork, typed(a.forkSession)},
+		{"list", acp.AgentMethodSessionList, typed(a.listSessions)},
+		{"close", acp.AgentMethodSessionClose, typed(a.closeSession)},
+		{"delete", "session/delete", typed(a.deleteSession)},
+		{"modes", acp.AgentMethodSessionSetMode, typed(a.setMode)},
+		{"config", acp.AgentMethodSessionSetConfigOption, typed(a.setConfigOption)},
+		{"logout", acp.AgentMethodLogout, typed(a.logout)},
+	} {
+		if a.can(m.feature) {
+			a.methods[m.name] = m.method
+		}
+	}
+	if !a.can("config") { // as agents did before there were options
+		a.methods[acp.AgentMethodSessionSetModel] = typed(a.setModel)
+	}
+	return a
+}
+
+// handle is an acp.MethodHandler.
+func (a *agent) handle(ctx context.Context, name string, params json.RawMessage) (any, *acp.RequestError) {
+	<-a.ready
+	m, ok := a.methods[name]
+	if !ok {
+		return nil, acp.NewMethodNotFound(name)
+	}
+	result, err := m(ctx, params)
+	if err == nil {
+		return result, nil
+	}
+	if refused, ok := errors.AsType[*acp.RequestError](err); ok {
+		return nil, refused
+	}
+	return nil, acp.NewInternalError(map[string]any{"error": err.Error()})
+}
+
+// can says whether a feature is on.
+func (a *agent) can(feature string) bool {
+	for _, off := range a.how.without {
+		if off == feature {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *agent) clientCan() capabilities {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
+}
+
+type object = map[string]any
+
+func (a *agent) initialize(ctx context.Context, p struct {
+	ClientCapabilities json.RawMessage `json:"clientCapabilities"`
+}) (any, error) {
+	if a.how.hangInitialize {
 		<-ctx.Done()
-		return acp.InitializeResponse{}, ctx.Err()
+		return nil, ctx.Err()
 	}
-	if a.faults.exitInitialize >= 0 {
+	if a.how.exitInitialize >= 0 {
 		fmt.Fprintln(os.Stderr, "demoagent: exiting, as told")
-		os.Exit(a.faults.exitInitialize)
+		os.Exit(a.how.exitInitialize)
 	}
-	return acp.InitializeResponse{
-		ProtocolVersion: acp.ProtocolVersionNumber,
-		AgentInfo:       &acp.Implementation{Name: "demoagent", Title: acp.Ptr("Demo agent"), Version: "1.0.0"},
-		AuthMethods:     []acp.AuthMethod{},
+	if len(p.ClientCapabilities) > 0 {
+		a.mu.Lock()
+		err := json.Unmarshal(p.ClientCapabilities, &a.client)
+		a.mu.Unlock()
+		if err != nil {
+			return nil, acp.NewInvalidParams(object{"clientCapabilities": err.Error()})
+		}
+	}
+	sessions := object{}
+	for feature, name := range map[string]string{
+		"list": "list", "close": "close", "delete": "delete", "resume": "resume", "fork": "fork", "directories": "additionalDirectories",
+	} {
+		if a.can(feature) {
+			sessions[name] = object{}
+		}
+	}
+	can := object{
+		"loadSession":         a.can("load"),
+		"promptCapabilities":  object{"image": a.can("image"), "audio": a.can("audio"), "embeddedContext": a.can("embedded")},
+		"mcpCapabilities":     object{"http": a.can("mcp"), "sse": a.can("mcp")},
+		"sessionCapabilities": sessions,
+	}
+	if a.can("logout") {
+		can["auth"] = object{"logout": object{}}
+	}
+	if len(p.ClientCapabilities) > 0 { // so that whoever looks at the answer sees what was offered
+		can["_meta"] = object{"clientCapabilities": p.ClientCapabilities}
+	}
+	return object{
+		"protocolVersion":   acp.ProtocolVersionNumber,
+		"agentInfo":         object{"name": "demoagent", "title": "Demo agent", "version": "1.0.0"},
+		"agentCapabilities": can,
+		"authMethods":       a.authMethods(),
 	}, nil
 }
 
-// NewSession implements acp.Agent.
-func (a *agent) NewSession(_ context.Context, p acp.NewSessionRequest) (acp.NewSessionResponse, error) {
-	s := session{id: acp.SessionId("demo-" + rand.Text()), cwd: p.Cwd}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.sessions[s.id] = s
-	return acp.NewSessionResponse{SessionId: s.id}, nil
-}
-
-// Prompt implements acp.Agent: it plays the command that the prompt names, or the demo's turn.
-func (a *agent) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResponse, error) {
-	<-a.ready
-	a.mu.Lock()
-	s, ok := a.sessions[p.SessionId]
-	a.mu.Unlock()
-	if !ok {
-		return acp.PromptResponse{}, acp.NewInvalidParams(map[string]any{"sessionId": p.SessionId})
+// prompt plays the scene or command that the prompt names, or the demo's turn.
+func (a *agent) prompt(ctx context.Context, p struct {
+	SessionID acp.SessionId     `json:"sessionId"`
+	Prompt    []json.RawMessage `json:"prompt"`
+}) (any, error) {
+	s, err := a.session(p.SessionID)
+	if err != nil {
+		return nil, err
 	}
-	t := &turn{conn: a.conn, session: s}
-	err := t.play(ctx, promptText(p.Prompt))
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	text, err := s.asked(p.Prompt)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.kept.save(s); err != nil { // before it is played: it may end with the process
+		return nil, err
+	}
+	t := &turn{agent: a, conn: a.conn, session: s, blocks: p.Prompt, reason: acp.StopReasonEndTurn}
+	err = t.play(ctx, text)
+	if saved := a.kept.save(s); err == nil {
+		err = saved
+	}
 	if ctx.Err() != nil {
-		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil //nolint:nilerr // a cancelled turn is no error
+		return object{"stopReason": acp.StopReasonCancelled}, nil //nolint:nilerr // a cancelled turn is no error
 	}
 	if err != nil {
-		var refused *acp.RequestError
-		if errors.As(err, &refused) {
-			return acp.PromptResponse{}, refused
-		}
-		return acp.PromptResponse{}, acp.NewInternalError(map[string]any{"error": err.Error()})
+		return nil, err
 	}
-	return acp.PromptResponse{StopReason: acp.StopReasonEndTurn}, nil
-}
-
-// Cancel implements acp.Agent. The SDK ends the context of the session's Prompt by itself.
-func (a *agent) Cancel(context.Context, acp.CancelNotification) error { return nil }
-
-// SetSessionMode implements acp.Agent: there are no modes.
-func (a *agent) SetSessionMode(context.Context, acp.SetSessionModeRequest) (acp.SetSessionModeResponse, error) {
-	return acp.SetSessionModeResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetMode)
-}
-
-// SetSessionConfigOption implements acp.Agent: there are no options.
-func (a *agent) SetSessionConfigOption(context.Context, acp.SetSessionConfigOptionRequest) (acp.SetSessionConfigOptionResponse, error) {
-	return acp.SetSessionConfigOptionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetConfigOption)
-}
-
-// Authenticate implements acp.Agent: nobody has to.
-func (a *agent) Authenticate(context.Context, acp.AuthenticateRequest) (acp.AuthenticateResponse, error) {
-	return acp.AuthenticateResponse{}, nil
-}
-
-// ListSessions implements acp.Agent: sessions are not kept.
-func (a *agent) ListSessions(context.Context, acp.ListSessionsRequest) (acp.ListSessionsResponse, error) {
-	return acp.ListSessionsResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionList)
-}
-
-// ResumeSession implements acp.Agent: sessions are not kept.
-func (a *agent) ResumeSession(context.Context, acp.ResumeSessionRequest) (acp.ResumeSessionResponse, error) {
-	return acp.ResumeSessionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionResume)
-}
-
-// CloseSession implements acp.Agent.
-func (a *agent) CloseSession(_ context.Context, p acp.CloseSessionRequest) (acp.CloseSessionResponse, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.sessions, p.SessionId)
-	return acp.CloseSessionResponse{}, nil
-}
-
-func promptText(blocks []acp.ContentBlock) string {
-	var text strings.Builder
-	for _, b := range blocks {
-		if b.Text != nil {
-			text.WriteString(b.Text.Text)
-		}
+	answer := object{"stopReason": t.reason}
+	if t.usage != nil {
+		answer["usage"] = t.usage
 	}
-	return text.String()
+	return answer, nil
+}
+
+// cancel ends the session's turn.
+func (a *agent) cancel(_ context.Context, p sessionParams) (any, error) {
+	if s, err := a.session(p.SessionID); err == nil {
+		s.stop()
+	}
+	return nil, nil
 }

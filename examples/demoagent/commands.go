@@ -37,6 +37,19 @@ func commands() []command {
 	}
 }
 
+// availableCommands are the commands as the client is told of them.
+func availableCommands() []object {
+	var list []object
+	for _, c := range commands() {
+		entry := object{"name": c.name, "description": c.does}
+		if c.args != "" {
+			entry["input"] = object{"hint": c.args}
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
 func commandList() string {
 	var list strings.Builder
 	for _, c := range commands() {
@@ -46,13 +59,13 @@ func commandList() string {
 }
 
 func (t *turn) read(ctx context.Context, path string) error {
-	r, err := t.conn.ReadTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
+	r, err := t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
 	return t.report(ctx, "read", r.Content, err)
 }
 
 func (t *turn) write(ctx context.Context, rest string) error {
 	path, text, _ := strings.Cut(rest, " ")
-	_, err := t.conn.WriteTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: text})
+	_, err := t.conn.writeTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: text})
 	return t.report(ctx, "write", "done", err)
 }
 
@@ -69,7 +82,7 @@ func (t *turn) runLine(ctx context.Context, line string) error {
 	if err := t.update(ctx, acp.StartToolCall(call, line, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
 		return err
 	}
-	created, err := t.conn.CreateTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line})
+	created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line})
 	if err != nil {
 		return t.report(ctx, "run", "", err)
 	}
@@ -87,7 +100,7 @@ func (t *turn) runLine(ctx context.Context, line string) error {
 }
 
 func (t *turn) echo(ctx context.Context, text string) error {
-	raw, err := t.conn.CallExtension(ctx, "_test.acphost/echo", map[string]any{"sessionId": t.session.id, "text": text})
+	raw, err := t.conn.call(ctx, "_test.acphost/echo", map[string]any{"sessionId": t.session.id, "text": text})
 	return t.report(ctx, "echo", string(raw), err)
 }
 
@@ -105,7 +118,7 @@ func (t *turn) flood(ctx context.Context, rest string) error {
 	)
 	for range count {
 		wg.Go(func() {
-			r, err := t.conn.ReadTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
+			r, err := t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
 			mu.Lock()
 			defer mu.Unlock()
 			bytes += len(r.Content)
@@ -135,17 +148,17 @@ func (t *turn) wait(ctx context.Context, _ string) error {
 }
 
 func (t *turn) cancelWait(ctx context.Context, line string) error {
-	created, err := t.conn.CreateTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line})
+	created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line})
 	if err != nil {
 		return t.report(ctx, "cancel", "", err)
 	}
 	waiting, stop := context.WithCancel(ctx)
 	result := make(chan error, 1)
 	go func() {
-		_, err := t.conn.WaitForTerminalExit(waiting, acp.WaitForTerminalExitRequest{SessionId: t.session.id, TerminalId: created.TerminalId})
+		_, err := t.conn.waitForTerminalExit(waiting, acp.WaitForTerminalExitRequest{SessionId: t.session.id, TerminalId: created.TerminalId})
 		result <- err
 	}()
-	before, err := t.conn.TerminalOutput(ctx, acp.TerminalOutputRequest{SessionId: t.session.id, TerminalId: created.TerminalId})
+	before, err := t.conn.terminalOutput(ctx, acp.TerminalOutputRequest{SessionId: t.session.id, TerminalId: created.TerminalId})
 	stop()
 	if waited := <-result; err == nil && waited == nil {
 		err = errors.New("the wait was not withdrawn")
@@ -156,7 +169,7 @@ func (t *turn) cancelWait(ctx context.Context, line string) error {
 	if err != nil {
 		return t.report(ctx, "cancel", "", err)
 	}
-	if _, err := t.conn.KillTerminal(ctx, acp.KillTerminalRequest{SessionId: t.session.id, TerminalId: created.TerminalId}); err != nil {
+	if err := t.conn.killTerminal(ctx, acp.KillTerminalRequest{SessionId: t.session.id, TerminalId: created.TerminalId}); err != nil {
 		return t.report(ctx, "cancel", "", err)
 	}
 	ended, _, err := t.finish(ctx, created.TerminalId)

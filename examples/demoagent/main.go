@@ -1,71 +1,133 @@
 // Command demoagent is a scripted agent: it speaks the Agent Client Protocol on standard input and output, and plays a
-// fixed turn in place of a model. "acphost demo" runs it; tests use its commands, which a prompt names with a slash.
+// fixed turn in place of a model. "acphost demo" runs it; tests use its scenes, which the first word of a prompt names, and
+// its commands, which a prompt names with a slash. "demoagent -help" lists both.
 //
 // It stands on github.com/coder/acp-go-sdk and on nothing of acphost's, so that what it proves is proved from the other
-// side of the wire.
+// side of the wire. Where that library has no type for something, the JSON is written out.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/coder/acp-go-sdk"
 )
 
-// faults are ways to misbehave that begin before the first prompt.
-type faults struct {
+// stateVariable names the folder where sessions and the login are kept, so that another process finds them. Unset: they
+// end with the process.
+const stateVariable = "DEMOAGENT_STATE"
+
+// behaviour is how an agent differs from the plain one.
+type behaviour struct {
 	hangInitialize bool
 	exitInitialize int
 	ignoreEnd      bool
 	complain       string
+	auth           bool
+	without        features
+	state          string // a folder; empty: nothing is kept
+}
+
+// features are names of what an agent can do, so that it can be switched off.
+type features []string
+
+func allFeatures() features {
+	return features{
+		"load", "resume", "list", "close", "delete", "fork", "directories", // sessions
+		"modes", "config", "logout",
+		"image", "audio", "embedded", // in prompts
+		"mcp",
+	}
+}
+
+// String implements flag.Value.
+func (f *features) String() string { return strings.Join(*f, ",") }
+
+// Set implements flag.Value.
+func (f *features) Set(list string) error {
+	*f = strings.Split(list, ",")
+	for _, name := range *f {
+		if !slices.Contains(allFeatures(), name) {
+			return fmt.Errorf("there is no %q, only %s", name, strings.Join(allFeatures(), ", "))
+		}
+	}
+	return nil
 }
 
 func main() {
-	var f faults
-	flag.BoolVar(&f.hangInitialize, "hang-initialize", false, "never answer initialize")
-	flag.IntVar(&f.exitInitialize, "exit-on-initialize", -1, "exit with this status when initialize comes; -1: answer it")
-	flag.BoolVar(&f.ignoreEnd, "ignore-end", false, "live on when standard input ends, and ignore TERM, INT and HUP")
-	flag.StringVar(&f.complain, "complain", "", "write this line to standard error at the start")
+	b := behaviour{state: os.Getenv(stateVariable)}
+	login := flag.Bool("login", false, "log in, as a person does on a terminal, and exit")
+	flag.BoolVar(&b.hangInitialize, "hang-initialize", false, "never answer initialize")
+	flag.IntVar(&b.exitInitialize, "exit-on-initialize", -1, "exit with this status when initialize comes; -1: answer it")
+	flag.BoolVar(&b.ignoreEnd, "ignore-end", false, "live on when standard input ends, and ignore TERM, INT and HUP")
+	flag.StringVar(&b.complain, "complain", "", "write this line to standard error at the start")
+	flag.BoolVar(&b.auth, "auth", false, "open sessions only for somebody who has logged in")
+	flag.Var(&b.without, "without", "do without these, separated by commas: "+strings.Join(allFeatures(), ", "))
 	flag.Usage = usage
 	flag.Parse()
 
+	if *login {
+		if err := logIn(b.state); err != nil {
+			fmt.Fprintln(os.Stderr, "demoagent:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	// Standard output belongs to the protocol alone, so the connection's own log stays off unless something is wrong.
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	ends := make(chan os.Signal, 1)
-	if f.ignoreEnd {
+	if b.ignoreEnd {
 		signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
-	if f.complain != "" {
-		fmt.Fprintln(os.Stderr, f.complain)
+	if b.complain != "" {
+		fmt.Fprintln(os.Stderr, b.complain)
 	}
-	<-serve(os.Stdin, os.Stdout, f, logger).Done()
-	for f.ignoreEnd { // only KILL ends this
+	<-serve(os.Stdin, os.Stdout, b, logger).Done()
+	for b.ignoreEnd { // only KILL ends this
 		<-ends
 	}
 }
 
 // serve speaks ACP as an agent over in and out until in ends.
-func serve(in io.Reader, out io.Writer, f faults, logger *slog.Logger) *acp.AgentSideConnection {
-	a := &agent{faults: f, sessions: map[acp.SessionId]session{}, ready: make(chan struct{})}
-	conn := acp.NewAgentSideConnection(a, out, in)
+func serve(in io.Reader, out io.Writer, b behaviour, logger *slog.Logger) *acp.Connection {
+	a := newAgent(b)
+	a.wire.in, a.wire.out = in, out
+	conn := acp.NewConnection(a.handle, a.wire, a.wire)
 	conn.SetLogger(logger)
-	a.conn = conn
+	a.conn = caller{conn}
 	close(a.ready)
 	return conn
+}
+
+// logIn is what a login on a terminal comes to.
+func logIn(state string) error {
+	if state == "" {
+		return errors.New("a login is kept in the folder that " + stateVariable + " names, and it names none")
+	}
+	fmt.Println("You are logged in.")
+	return store(state).setLogin(true)
 }
 
 func usage() {
 	fmt.Fprint(os.Stderr, `demoagent speaks the Agent Client Protocol on standard input and output.
 
-A prompt that begins with a slash is a command; any other prompt plays the demo's turn, which corrects a spelling in
-the file notes.md. The commands:
+A prompt whose first word is the name of a scene plays that scene. A prompt that begins with a slash is a command. Any
+other prompt plays the demo's turn, which corrects a spelling in the file notes.md. The scenes:
+
+`+sceneList()+`
+The commands, which report in the agent's message:
 
 `+commandList()+`
+Sessions and the login are kept in the folder that `+stateVariable+` names; without one they end with the process.
+
 Flags:
 `)
 	flag.PrintDefaults()

@@ -100,7 +100,7 @@ func (c *client) prompt(t *testing.T, text string) acp.StopReason {
 	toAgent, fromClient := io.Pipe()
 	toClient, fromAgent := io.Pipe()
 	logger := slog.New(slog.DiscardHandler)
-	agent := serve(toAgent, fromAgent, faults{exitInitialize: -1}, logger)
+	agent := serve(toAgent, fromAgent, behaviour{exitInitialize: -1}, logger)
 	conn := acp.NewClientSideConnection(c, fromClient, toClient)
 	conn.SetLogger(logger)
 	t.Cleanup(func() {
@@ -150,6 +150,110 @@ func TestTheDemoLeavesTheFileAloneWhenItIsRefused(t *testing.T) {
 	}
 	if len(c.calls) != 2 {
 		t.Errorf("the agent asked for %q, want it to stop after the answer", c.calls)
+	}
+}
+
+func TestTheTourSendsWhatTheClientOffersToTake(t *testing.T) {
+	for name, c := range map[string]struct {
+		offer     string
+		want, not []string
+	}{
+		"nothing": {`{}`, []string{"hologram", "weather_update", "agentMessageChunk"}, []string{`"notice"`, "compaction", "thorough", "elicitation/create"}},
+		"all": {
+			`{"terminal":true,"elicitation":{"form":{},"url":{}},"session":{"notices":{},"compaction":{},"configOptions":{"boolean":{}}}}`,
+			[]string{`"notice"`, "compaction_summary_chunk", "thorough", `"mode":"form"`, `"mode":"url"`, "elicitation/complete", `"totalTokens":1500`}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, "tour")
+			for _, want := range c.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("the agent does not say %s", want)
+				}
+			}
+			for _, not := range c.not {
+				if strings.Contains(said, not) {
+					t.Errorf("the agent says %s", not)
+				}
+			}
+			if strings.Contains(said, "${") {
+				t.Errorf("a place is not filled: %s", said)
+			}
+		})
+	}
+}
+
+func TestAPromptNamesHowItEnds(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"max_tokens": `"stopReason":"max_tokens"`, "refuse": `"stopReason":"refusal"`, "error -32000 later": `"code":-32000,"message":"later"`,
+		"flood 3": "piece 2", "slow 2 1": "piece 1", "repeat after me": ": after me",
+	} {
+		t.Run(prompt, func(t *testing.T) {
+			if said := rawTurn(t, behaviour{exitInitialize: -1}, `{}`, prompt); !strings.Contains(said, want) {
+				t.Errorf("the agent said %s, want %s in it", said, want)
+			}
+		})
+	}
+}
+
+func TestASessionIsKeptForTheNextProcess(t *testing.T) {
+	b := behaviour{exitInitialize: -1, state: t.TempDir()}
+	first := start(t, b)
+	first.ask("initialize", `{"protocolVersion":1}`)
+	id := first.open("/w")
+	first.ask("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"repeat this"}]}`)
+	first.ask("session/set_mode", `{"sessionId":"`+id+`","modeId":"code"}`)
+
+	second := start(t, b)
+	second.ask("initialize", `{"protocolVersion":1}`)
+	if list := second.ask("session/list", `{}`); !strings.Contains(list, id) || !strings.Contains(list, `"title":"repeat this"`) {
+		t.Errorf("the list is %s", list)
+	}
+	loaded := second.ask("session/load", `{"sessionId":"`+id+`","cwd":"/w","mcpServers":[]}`)
+	for _, want := range []string{`"currentModeId":"code"`, "user_message_chunk", id + ": this"} {
+		if !strings.Contains(loaded, want) {
+			t.Errorf("loading told %s, want %s in it", loaded, want)
+		}
+	}
+	forked := second.ask("session/fork", `{"sessionId":"`+id+`","cwd":"/v","mcpServers":[]}`)
+	if list := second.ask("session/list", `{"cwd":"/v"}`); strings.Contains(list, id) || !strings.Contains(list, "Fork of") {
+		t.Errorf("after %s the list of /v is %s", forked, list)
+	}
+	second.ask("session/delete", `{"sessionId":"`+id+`"}`)
+	if gone := second.ask("session/resume", `{"sessionId":"`+id+`","cwd":"/w"}`); !strings.Contains(gone, "-32002") {
+		t.Errorf("after its deletion the session was resumed with %s", gone)
+	}
+}
+
+func TestASessionIsForThoseWhoHaveLoggedIn(t *testing.T) {
+	b := behaviour{exitInitialize: -1, auth: true, state: t.TempDir()}
+	p := start(t, b)
+	p.ask("initialize", `{"protocolVersion":1,"clientCapabilities":{"elicitation":{"url":{}}}}`)
+	const open = `{"cwd":"/w","mcpServers":[]}`
+	if got := p.ask("session/new", open); !strings.Contains(got, "-32000") {
+		t.Errorf("without a login the session was opened with %s", got)
+	}
+	login := p.ask("authenticate", `{"methodId":"browser"}`)
+	if !strings.Contains(login, `"requestId":3`) || !strings.Contains(login, "elicitation/complete") {
+		t.Errorf("the login told %s, want its question to name its request", login)
+	}
+	p.open("/w")
+	p.ask("logout", `{}`)
+	if got := p.ask("session/new", open); !strings.Contains(got, "-32000") {
+		t.Errorf("after the logout the session was opened with %s", got)
+	}
+}
+
+func TestWhatIsSwitchedOffIsNeitherAdvertisedNorServed(t *testing.T) {
+	p := start(t, behaviour{exitInitialize: -1, without: allFeatures()})
+	said := p.ask("initialize", `{"protocolVersion":1}`)
+	if strings.Contains(said, "true") || strings.Contains(said, "{}") && !strings.Contains(said, `"sessionCapabilities":{}`) {
+		t.Errorf("the agent advertises %s", said)
+	}
+	for _, method := range []string{"session/load", "session/resume", "session/list", "session/close", "session/delete", "session/fork", "session/set_mode", "session/set_config_option", "logout"} {
+		if got := p.ask(method, `{}`); !strings.Contains(got, "-32601") {
+			t.Errorf("%s was answered with %s", method, got)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,16 +13,26 @@ import (
 
 // turn is one prompt being worked on.
 type turn struct {
-	conn    *acp.AgentSideConnection
-	session session
+	agent   *agent
+	conn    caller
+	session *session
+	blocks  []json.RawMessage // the prompt
+	reason  acp.StopReason    // how it ends, if all goes well
+	usage   object            // what it took; nil: nothing is said of it
 }
 
 // play does what the prompt says.
 func (t *turn) play(ctx context.Context, prompt string) error {
+	name, rest, _ := strings.Cut(prompt, " ")
+	for _, s := range scenes() {
+		if s.name == name {
+			return s.play(t, ctx, rest)
+		}
+	}
 	if !strings.HasPrefix(prompt, "/") {
 		return t.demo(ctx)
 	}
-	name, rest, _ := strings.Cut(strings.TrimPrefix(prompt, "/"), " ")
+	name = strings.TrimPrefix(name, "/")
 	for _, c := range commands() {
 		if c.name == name {
 			return c.run(t, ctx, rest)
@@ -72,7 +83,7 @@ func (t *turn) readFile(ctx context.Context, call acp.ToolCallId, path string) (
 	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+filepath.Base(path), path, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
 		return "", err
 	}
-	read, err := t.conn.ReadTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
+	read, err := t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
 	if err != nil {
 		return "", t.fail(ctx, call, err)
 	}
@@ -96,7 +107,7 @@ func (t *turn) edit(ctx context.Context, path, before, after string) (bool, erro
 	if outcome != "allow" && outcome != "always" {
 		return false, errors.Join(t.markFailed(ctx, call, fmt.Errorf("not permitted: %s", outcome)), t.say(ctx, "Then I leave it as it is."))
 	}
-	if _, err := t.conn.WriteTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: after}); err != nil {
+	if _, err := t.conn.writeTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: after}); err != nil {
 		return false, t.fail(ctx, call, err)
 	}
 	return true, t.complete(ctx, call, content...)
@@ -109,7 +120,7 @@ func (t *turn) check(ctx context.Context, line string) error {
 		acp.WithStartRawInput(map[string]any{"command": line}))); err != nil {
 		return err
 	}
-	created, err := t.conn.CreateTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line, OutputByteLimit: acp.Ptr(64 << 10)})
+	created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line, OutputByteLimit: acp.Ptr(64 << 10)})
 	if err != nil {
 		return t.fail(ctx, call, err)
 	}
@@ -127,21 +138,21 @@ func (t *turn) check(ctx context.Context, line string) error {
 
 // finish waits for a terminal's command to end, takes its output and releases it.
 func (t *turn) finish(ctx context.Context, terminal string) (acp.WaitForTerminalExitResponse, string, error) {
-	ended, err := t.conn.WaitForTerminalExit(ctx, acp.WaitForTerminalExitRequest{SessionId: t.session.id, TerminalId: terminal})
+	ended, err := t.conn.waitForTerminalExit(ctx, acp.WaitForTerminalExitRequest{SessionId: t.session.id, TerminalId: terminal})
 	if err != nil {
 		return ended, "", err
 	}
-	output, err := t.conn.TerminalOutput(ctx, acp.TerminalOutputRequest{SessionId: t.session.id, TerminalId: terminal})
+	output, err := t.conn.terminalOutput(ctx, acp.TerminalOutputRequest{SessionId: t.session.id, TerminalId: terminal})
 	if err != nil {
 		return ended, "", err
 	}
-	_, err = t.conn.ReleaseTerminal(ctx, acp.ReleaseTerminalRequest{SessionId: t.session.id, TerminalId: terminal})
+	err = t.conn.releaseTerminal(ctx, acp.ReleaseTerminalRequest{SessionId: t.session.id, TerminalId: terminal})
 	return ended, output.Output, err
 }
 
 // ask returns the id of the option that was chosen, or "cancelled".
 func (t *turn) ask(ctx context.Context, call acp.ToolCallUpdate) (string, error) {
-	answer, err := t.conn.RequestPermission(ctx, acp.RequestPermissionRequest{
+	answer, err := t.conn.requestPermission(ctx, acp.RequestPermissionRequest{
 		SessionId: t.session.id, ToolCall: call,
 		Options: []acp.PermissionOption{
 			{OptionId: "allow", Name: "Allow", Kind: acp.PermissionOptionKindAllowOnce},
@@ -184,6 +195,12 @@ func (t *turn) markFailed(ctx context.Context, call acp.ToolCallId, err error) e
 		acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(words))}), acp.WithUpdateRawOutput(raw)))
 }
 
-func (t *turn) update(ctx context.Context, u acp.SessionUpdate) error {
-	return t.conn.SessionUpdate(ctx, acp.SessionNotification{SessionId: t.session.id, Update: u})
+// update sends an update and keeps it in the session's history.
+func (t *turn) update(ctx context.Context, u any) error {
+	raw, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	t.session.remember(raw)
+	return t.conn.SendNotification(ctx, acp.ClientMethodSessionUpdate, object{"sessionId": t.session.id, "update": json.RawMessage(raw)})
 }

@@ -1,5 +1,6 @@
 // An agent on the TypeScript SDK. The first word of a prompt names what the turn does; what came of it is reported as one
 // JSON object in the last agent_message_chunk of the turn, {"report": ...}, so that the editor's side can check it.
+import { readFile } from "node:fs/promises";
 import { Readable, Writable } from "node:stream";
 import * as path from "node:path";
 import * as acp from "@agentclientprotocol/sdk";
@@ -8,6 +9,7 @@ const { client: ask } = acp.methods;
 const roots = new Map(); // session id to working directory
 const turns = new Map(); // session id to the AbortController of its turn
 let sessions = 0;
+let offered = {}; // the client's capabilities
 
 // outcome of a request, as data: what it was answered with, whatever that was.
 const outcome = (promise) =>
@@ -138,15 +140,93 @@ async function big({ update }, mib) {
   return { characters: unit.length * Math.ceil(size / unit.length) };
 }
 
-const scripts = { everything, concurrent, cancelWait, cancelQuestions, untilCancelled, big };
+// The tour that the demo agent makes, told by another implementation: every update that ACP v1 has, with every field, and
+// everything asked for once. What the client does not offer is left out.
+async function tour({ client, sessionId, cwd, update }) {
+  const steps = JSON.parse(await readFile(new URL("../../examples/demoagent/tour.json", import.meta.url), "utf8"));
+  const file = path.join(cwd, "tour.txt");
+  const has = {
+    form: offered.elicitation?.form,
+    url: offered.elicitation?.url,
+    notices: offered.session?.notices,
+    compaction: offered.session?.compaction,
+    boolean: offered.session?.configOptions?.boolean,
+  };
+  let terminal;
+  const acts = {
+    write: () => client.request(ask.fs.writeTextFile, { sessionId, path: file, content: "one\ntwo\n" }),
+    read: () => client.request(ask.fs.readTextFile, { sessionId, path: file, line: 2, limit: 1 }),
+    ask: () =>
+      client.request(ask.session.requestPermission, {
+        sessionId,
+        toolCall: {
+          toolCallId: "call-edit",
+          title: "Edit tour.txt",
+          kind: "edit",
+          status: "pending",
+          content: [{ type: "diff", path: file, oldText: "one\ntwo\n", newText: "one\nthree\n" }],
+          locations: [{ path: file, line: 2 }],
+          rawInput: { path: file },
+        },
+        options: [
+          { optionId: "yes", name: "Yes", kind: "allow_once" },
+          { optionId: "always", name: "Always", kind: "allow_always" },
+          { optionId: "no", name: "No", kind: "reject_once" },
+          { optionId: "never", name: "Never", kind: "reject_always" },
+        ],
+      }),
+    form: () =>
+      client.request(ask.elicitation.create, {
+        sessionId,
+        toolCallId: "call-form",
+        mode: "form",
+        message: "How should it be built?",
+        requestedSchema: { type: "object", title: "Build", required: ["target"], properties: { target: { type: "string", enum: ["debug", "release"] } } },
+      }),
+    url: async () => {
+      const answer = await client.request(ask.elicitation.create, {
+        sessionId,
+        mode: "url",
+        message: "Please pay for the tokens.",
+        url: "https://example.com/pay?turn=1",
+        elicitationId: "page-1",
+      });
+      await client.notify(ask.elicitation.complete, { elicitationId: "page-1" });
+      return answer;
+    },
+    terminal: async () => {
+      terminal = await client.createTerminal({ sessionId, command: "echo out; exit 3", cwd });
+      return { terminalId: terminal.id };
+    },
+    wait: async () => ({ exit: await terminal.waitForExit(), output: await terminal.currentOutput() }),
+    release: () => terminal.release(),
+  };
+  const fill = (value) => {
+    if (typeof value === "string") return value.replaceAll("${cwd}", cwd).replaceAll("${terminal}", terminal?.id);
+    if (Array.isArray(value)) return value.map(fill);
+    return value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, fill(v)])) : value;
+  };
+  const report = {};
+  for (const step of steps) {
+    if (step.needs && !has[step.needs]) continue;
+    if (step.do) report[step.do] = await outcome(acts[step.do]());
+    else await update(fill(step.update));
+  }
+  return report;
+}
+
+const scripts = { tour, everything, concurrent, cancelWait, cancelQuestions, untilCancelled, big };
 
 const app = acp
   .agent({ name: "ts-agent" })
-  .onRequest(acp.methods.agent.initialize, ({ params }) => ({
-    protocolVersion: acp.PROTOCOL_VERSION,
-    agentInfo: { name: "ts-agent", version: "1.0.0" },
-    agentCapabilities: { promptCapabilities: { embeddedContext: true }, _meta: { clientCapabilities: params.clientCapabilities } },
-  }))
+  .onRequest(acp.methods.agent.initialize, ({ params }) => {
+    offered = params.clientCapabilities ?? {};
+    return {
+      protocolVersion: acp.PROTOCOL_VERSION,
+      agentInfo: { name: "ts-agent", version: "1.0.0" },
+      agentCapabilities: { promptCapabilities: { embeddedContext: true }, _meta: { clientCapabilities: params.clientCapabilities } },
+    };
+  })
   .onRequest(acp.methods.agent.session.new, ({ params }) => {
     const sessionId = `ts-${++sessions}`;
     roots.set(sessionId, params.cwd);
