@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -20,13 +21,39 @@ func (a agentEnd) Stdin() io.WriteCloser { return a.Process.Stdin() }
 func (a agentEnd) Stdout() io.Reader { return a.Process.Stdout() }
 
 // Ended tells how the agent ended, or that it only closed its output.
-func (a agentEnd) Ended(ctx context.Context) string {
+func (a agentEnd) Ended(ctx context.Context) (how string, data []byte) {
 	select {
 	case <-a.Done():
-		return a.Exit().String()
+		exit := a.Exit()
+		return exit.String(), endData(&exit, exit.Tail)
 	case <-ctx.Done():
-		return "it closed its standard output, though it still runs"
+		return "it closed its standard output, though it still runs", endData(nil, a.StderrTail())
 	}
+}
+
+// endData tells programs how an agent ended; exit is nil for one that still runs.
+func endData(exit *agent.Exit, tail []string) []byte {
+	type end struct {
+		Kind       string   `json:"kind"`
+		ExitCode   *int     `json:"exitCode,omitempty"`
+		Signal     string   `json:"signal,omitempty"`
+		StderrTail []string `json:"stderrTail,omitempty"`
+	}
+	e := end{Kind: "crashed", StderrTail: tail}
+	if exit != nil {
+		if exit.Stopped {
+			e.Kind = "stopped"
+		}
+		if exit.Code >= 0 {
+			e.ExitCode = &exit.Code
+		}
+		e.Signal = exit.Signal
+	}
+	data, err := json.Marshal(map[string]end{"acphost": e})
+	if err != nil { // it holds numbers and strings
+		return nil
+	}
+	return data
 }
 
 // stopGrace is how long the agent has after its input is closed, and again after TERM.

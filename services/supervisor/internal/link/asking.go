@@ -23,7 +23,8 @@ const maxFailure = 500
 type ownQuestion struct {
 	id        []byte // quoted
 	sessionID string
-	offered   []string       // kinds of option
+	offered   []string // kinds of option
+	waiting   *waiting
 	answers   chan ownAnswer // room for one: whoever takes the question out of the table sends it
 }
 
@@ -56,39 +57,62 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 		offered:   offered(d),
 		answers:   make(chan ownAnswer, 1),
 	}
+	params := shown.question(d)
+	var alone vigil
+	q.waiting = newWaiting(&Question{
+		ID: q.id, Own: true, Method: acp.MethodRequestPermission, SessionID: q.sessionID, Params: params,
+		Options: kinds(q.offered), Reason: reasonOf(d), Asked: started, Expires: l.beginVigil(&alone, started),
+	})
 	g.waited = true
 	g.call.show(shown)
 	l.own.Add(q.id, q)
 	l.opts.Gate.Waiting(1)
 	defer l.opts.Gate.Waiting(-1)
 	l.postFront(shown.created())
-	l.postFront(shown.question(q.id, d))
+	l.postFront(jsonrpc.AppendRequest(nil, q.id, acp.MethodRequestPermission, params))
+	l.begins(q.waiting)
 
-	var unattended <-chan time.Time
-	if !l.attended() {
-		timer := time.NewTimer(l.opts.Unattended)
-		defer timer.Stop()
-		unattended = timer.C
+	var look <-chan time.Time
+	if l.opts.Attended != nil {
+		ticker := time.NewTicker(l.opts.Unattended)
+		defer ticker.Stop()
+		look = ticker.C
 	}
-	select {
-	case answer := <-q.answers:
-		l.answeredOwn(ctx, g, d, shown, answer, time.Since(started))
-	case <-ctx.Done():
-		l.withdraw(q)
-		l.shownEnds(g.call, true)
-		_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(started)})
-	case <-unattended:
-		if !l.withdraw(q) { // it was answered in the same moment
-			l.answeredOwn(ctx, g, d, shown, <-q.answers, time.Since(started))
+	for {
+		select {
+		case answer := <-q.answers:
+			l.answeredOwn(ctx, g, d, shown, answer, time.Since(started))
 			return
+		case <-ctx.Done():
+			l.withdraw(q, End{Outcome: g.call.givenUp(), By: gate.ByNobody})
+			l.shownEnds(g.call, true)
+			_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(started)})
+			return
+		case <-look:
+			if l.over(&alone, q.waiting) {
+				l.expireOwn(ctx, g, d, shown, q, time.Since(started))
+				return
+			}
 		}
-		d.Reason = strings.TrimSuffix(fmt.Sprintf("nobody answered within %v; %s", l.opts.Unattended, d.Reason), "; ")
-		o := gate.Outcome{Allowed: d.Unattended == gate.Allow, By: gate.ByTimeout, Asked: time.Since(started)}
-		if o.Allowed {
-			l.postFront(shown.updated("in_progress"))
-		}
-		l.settleCall(ctx, g, d, o)
 	}
+}
+
+// expireOwn does what the policy wants where nobody answers.
+func (l *Link) expireOwn(ctx context.Context, g *gated, d *gate.Decision, shown *ownCall, q *ownQuestion, took time.Duration) {
+	kind := gate.RejectOnce
+	if d.Unattended == gate.Allow {
+		kind = gate.AllowOnce
+	}
+	if !l.withdraw(q, End{Outcome: Expired, Option: kind, By: gate.ByNobody}) { // it was answered in the same moment
+		l.answeredOwn(ctx, g, d, shown, <-q.answers, took)
+		return
+	}
+	d.Reason = strings.TrimSuffix(fmt.Sprintf("nobody answered within %v; %s", l.opts.Unattended, d.Reason), "; ")
+	o := gate.Outcome{Allowed: d.Unattended == gate.Allow, By: gate.ByTimeout, Asked: took}
+	if o.Allowed {
+		l.postFront(shown.updated("in_progress"))
+	}
+	l.settleCall(ctx, g, d, o)
 }
 
 // answeredOwn does what a person chose.
@@ -118,12 +142,15 @@ func (l *Link) answeredOwn(ctx context.Context, g *gated, d *gate.Decision, show
 }
 
 // withdraw ends a question of our own that needs no answer any more; false: it has one. A late one is swallowed.
-func (l *Link) withdraw(q *ownQuestion) bool {
+func (l *Link) withdraw(q *ownQuestion, e End) bool {
 	if _, open := l.own.Take(q.id); !open {
 		return false
 	}
-	params := append([]byte(`{"requestId":`), q.id...)
-	l.postFront(jsonrpc.AppendNotification(nil, acp.MethodCancelRequest, append(params, '}')))
+	if e.Outcome == Expired {
+		l.see(frame.FrontToOurs, gate.ByNobody, jsonrpc.AppendResult(nil, q.id, acp.Selected(e.Option)))
+	}
+	l.postFront(cancelLine(q.id))
+	l.ends(q.waiting, e)
 	return true
 }
 
@@ -147,6 +174,12 @@ func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
 			answer.option, answer.failed = "", "it chose an option that was not offered"
 		}
 	}
+	l.seeMessage(frame.FrontToOurs, "", m)
+	e := End{Outcome: outcomeOf(answer.option), Option: answer.option, By: gate.ByFront}
+	if answer.failed != "" {
+		e = End{Outcome: Denied, By: gate.ByPolicy}
+	}
+	l.ends(q.waiting, e)
 	q.answers <- answer
 	return true
 }
@@ -161,33 +194,16 @@ func chosen(result []byte) string {
 	return id
 }
 
-// ErrNotOpen says that a question is not open, or not any more.
-var ErrNotOpen = errors.New("the question is not open: somebody has answered it, or the agent has given it up")
-
-// Answer answers a question that is open at the front, in the front's place: option is a kind of option, by says who
-// answers. The front is told that its answer is not needed any more. An option that was not offered leaves the question
-// open. Safe for concurrent use; one answer counts.
-func (l *Link) Answer(id []byte, option, by string) error {
-	if q, open := l.own.Get(id); open && !slices.Contains(q.offered, option) {
-		return fmt.Errorf("the question does not offer %q: choose one of %s", option, strings.Join(q.offered, ", "))
-	}
-	if q, ok := l.own.Take(id); ok {
-		params := append([]byte(`{"requestId":`), q.id...)
-		l.postFront(jsonrpc.AppendNotification(nil, acp.MethodCancelRequest, append(params, '}')))
-		q.answers <- ownAnswer{option: option, by: by}
-		return nil
-	}
-	return ErrNotOpen
-}
-
-// attended tells whether a person is at the front.
-func (l *Link) attended() bool { return l.opts.Attended == nil || l.opts.Attended() }
-
 // postFront sends a frame of our own to the front, without waiting.
 func (l *Link) postFront(lines []byte) {
 	for line := range bytes.Lines(lines) {
 		l.see(frame.OursToFront, "", line)
 	}
+	l.writeFront(lines)
+}
+
+// writeFront is postFront for what was seen already.
+func (l *Link) writeFront(lines []byte) {
 	if err := l.toFront.Post(lines); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of messages wait for it", maxRefusals>>20))
 	}

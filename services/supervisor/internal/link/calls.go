@@ -33,6 +33,8 @@ type agentCall struct {
 	timer    *time.Timer        // answers for a front that does not
 	hurried  bool               // because the turn was cancelled
 	question *question
+	waiting  *waiting // as long as, and after, it is a question at the front; nil: it is none
+	because  Outcome  // why it was given up
 
 	shown *ownCall // the tool call that we show the front for it, as long as it has not ended
 
@@ -62,13 +64,13 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 
 // giveUp ends the work on the call, or keeps it from beginning. It reports false, and does nothing, if the call is at
 // the front, or on its way there.
-func (c *agentCall) giveUp() bool {
+func (c *agentCall) giveUp(because Outcome) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current() == atFront {
 		return false
 	}
-	c.given = true
+	c.given, c.because = true, because
 	if c.cancel != nil {
 		c.cancel()
 	}
@@ -86,16 +88,29 @@ func (c *agentCall) proceed() bool {
 	return true
 }
 
+// givenUp is why the call was given up; Withdrawn where nobody did, so that it ends with the link.
+func (c *agentCall) givenUp() Outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given {
+		return c.because
+	}
+	return Withdrawn
+}
+
 // send makes the call the front's and sends it there by f, then the cancellation that came meanwhile by after. It
-// reports false, and sends nothing, if the call was given up.
-func (c *agentCall) send(q *question, f func() error, after func([]byte) error) (bool, error) {
+// reports false, and sends nothing, if the call was given up. w is nil for what is no question.
+func (c *agentCall) send(q *question, w *waiting, f func() error, after func(...[]byte) error) (bool, error) {
+	if w != nil {
+		defer w.release()
+	}
 	c.mu.Lock()
 	if c.given {
 		c.mu.Unlock()
 		return false, nil
 	}
 	c.cancel = nil
-	c.question = q
+	c.question, c.waiting = q, w
 	c.forwarding = true
 	c.state.Store(atFront)
 	c.mu.Unlock()
@@ -127,6 +142,15 @@ func (c *agentCall) after(d time.Duration, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timer == nil && !c.taken.Load() {
+		c.timer = time.AfterFunc(d, f)
+	}
+}
+
+// again arranges for f anew, once what was arranged before has come, unless the call is answered or its turn cancelled.
+func (c *agentCall) again(d time.Duration, f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.hurried && !c.taken.Load() {
 		c.timer = time.AfterFunc(d, f)
 	}
 }

@@ -1,7 +1,10 @@
 package link
 
 import (
+	"time"
+
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
@@ -21,14 +24,31 @@ func (p *agentPump) cancelRequest(m *jsonrpc.Message) error {
 	if c.current() == atHandler && !c.safe {
 		return nil // it runs on and answers what happened
 	}
-	if c.giveUp() {
+	if c.giveUp(Withdrawn) {
 		p.answerError(c, cancelled(c))
 		return nil
 	}
+	if w := c.waiting; w != nil {
+		p.whenReady(w, func() { p.withdrawn(c) })
+	}
 	if c.withdraw(m.Raw) {
+		p.seeMessage(frame.AgentToFront, "", m)
 		return nil
 	}
 	return p.out.add(m.Raw)
+}
+
+// withdrawn ends a question at the front that the agent has given up. What the front still answers counts for nothing.
+func (l *Link) withdrawn(c *agentCall) {
+	if !l.takeAway(c) {
+		return
+	}
+	l.shownEnds(c, true)
+	if q := c.question; q != nil {
+		_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(q.asked)})
+	}
+	l.postAgent(jsonrpc.AppendError(nil, c.id, cancelled(c)))
+	l.ends(c.waiting, End{Outcome: Withdrawn, By: gate.ByNobody})
 }
 
 func cancelled(c *agentCall) *jsonrpc.Error {
@@ -37,24 +57,46 @@ func cancelled(c *agentCall) *jsonrpc.Error {
 
 // sessionCancelled ends what a session waits for at the gate when the front cancels its turn. What is decided here, or
 // asked by us, is answered here: questions of the agent's as cancelled, calls with an error. The agent's questions at the
-// front are answered by the front, or here if it does not.
+// front are answered by the front, or here if it does not: at once where it is a program.
 func (l *Link) sessionCancelled(sessionID string) {
 	for _, c := range l.agentCalls.All() {
+		if c.sessionID != sessionID {
+			continue
+		}
+		permission := c.method == acp.MethodRequestPermission
 		switch {
-		case c.sessionID != sessionID:
-		case c.method != acp.MethodRequestPermission:
-			if c.current() == atGate && c.giveUp() {
+		case !permission && c.current() == atHandler:
+		case c.giveUp(Cancelled):
+			if permission {
+				l.answerResult(c, acp.Cancelled())
+			} else {
 				l.answerError(c, cancelled(c))
 			}
-		case c.giveUp():
-			l.answerResult(c, acp.Cancelled())
-		default:
-			c.hurry(cancelGrace, func() {
-				if l.answerResult(c, acp.Cancelled()) {
-					_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
-					l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
-				}
-			})
+		case c.waiting == nil:
+		case l.opts.Headless:
+			c.hurry(0, func() { l.fillIn(c) })
+		case permission:
+			c.hurry(cancelGrace, func() { l.fillIn(c) })
 		}
+	}
+}
+
+// fillIn answers a question of a cancelled turn that the front left open.
+func (l *Link) fillIn(c *agentCall) {
+	<-c.waiting.ready
+	if !l.takeAway(c) {
+		return
+	}
+	l.shownEnds(c, true)
+	l.retract(c)
+	result := acp.Cancelled()
+	if c.question == nil {
+		result = cancelledElicitation()
+	}
+	_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+	l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, result))
+	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByNobody})
+	if !l.opts.Headless {
+		l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
 	}
 }

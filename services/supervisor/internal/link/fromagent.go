@@ -267,7 +267,13 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 // request sends a request of the agent's where it belongs.
 func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
-	if _, taken := p.own.Get(c.id); taken || !p.agentCalls.Add(c.id, c) {
+	_, ours := p.own.Get(c.id)
+	free := !ours && p.agentCalls.Add(c.id, c)
+	if free && p.spent.has(c.id) { // the front has yet to answer what it was used for
+		p.take(c)
+		free = false
+	}
+	if !free {
 		p.counters.refused.Add(1)
 		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest,
 			fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
@@ -291,13 +297,14 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
 			return p.gateFront(c, r, cc, m)
 		}
-		if r == nil {
-			c.state.Store(atFront)
-			return p.out.add(m.Raw)
+		if r != nil {
+			if jerr := p.observeAtFront(ctx, r, c, m.Params); jerr != nil {
+				p.answerError(c, jerr)
+				return nil
+			}
 		}
-		if jerr := p.observeAtFront(ctx, r, c, m.Params); jerr != nil {
-			p.answerError(c, jerr)
-			return nil
+		if c.method == methodElicitation {
+			return p.elicitAtFront(c, m)
 		}
 		c.state.Store(atFront)
 		return p.out.add(m.Raw)

@@ -174,18 +174,29 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 		return p.out.add(m.Raw)
 	}
 	if p.ownAnswered(m) {
-		p.seeMessage(frame.FrontToOurs, "", m)
 		return nil
 	}
 	c, ok := p.takeForwarded(m.ID)
 	if !ok {
+		p.spent.answered(m.ID)
 		p.log.Debug("the front answered a request that is not open at the front; the answer was dropped", "id", string(m.ID))
 		return nil
 	}
 	p.shownEnds(c, m.Error != nil)
-	if c.question != nil && !p.questionAnswered(c, m) {
-		p.rejectUnrecorded(c)
-		return nil
+	switch {
+	case c.question != nil:
+		id := chosen(m.Result)
+		if !p.chose(c, id, gate.ByFront) {
+			p.ends(c.waiting, p.rejectUnrecorded(c))
+			return nil
+		}
+		e := End{Outcome: outcomeOf(c.question.kindOf(id)), By: gate.ByFront}
+		if e.Outcome != Cancelled {
+			e.Option = id
+		}
+		defer p.ends(c.waiting, e)
+	case c.waiting != nil:
+		defer p.ends(c.waiting, elicitationEnd(m.Result, m.Error != nil))
 	}
 	return p.out.add(m.Raw)
 }
@@ -203,6 +214,7 @@ func (l *Link) takeForwarded(id []byte) (*agentCall, bool) {
 func (l *Link) badAnswer(id []byte, why string) {
 	c, ok := l.takeForwarded(id)
 	if !ok {
+		l.spent.answered(id)
 		return
 	}
 	l.shownEnds(c, true)
@@ -210,4 +222,5 @@ func (l *Link) badAnswer(id []byte, why string) {
 		_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByAcphost, Asked: time.Since(c.question.asked)})
 	}
 	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
+	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByFront})
 }

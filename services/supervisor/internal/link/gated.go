@@ -92,7 +92,7 @@ func (l *Link) judge(ctx context.Context, g *gated) {
 // settleCall records what came of a decision, and passes the call or refuses it.
 func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gate.Outcome) {
 	if o.Allowed && !l.stillMeant(g) {
-		_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: o.By, Option: o.Option, Asked: o.Asked})
+		_ = l.conclude(g.call.sessionID, g.cc.GetScope(), d, gate.Outcome{Cancelled: true, By: o.By, Option: o.Option, Asked: o.Asked})
 		l.shownEnds(g.call, true)
 		l.answerError(g.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: g.call.method +
 			": denied: the session ended, or its folders changed, before this was decided: ask again"})
@@ -101,11 +101,11 @@ func (l *Link) settleCall(ctx context.Context, g *gated, d *gate.Decision, o gat
 	if o.Allowed && g.call.safe {
 		// A call that changes nothing is made while its record is written. Its answer waits for both.
 		g.recorded = make(chan error, 1)
-		l.spawn(func() { g.recorded <- l.opts.Gate.Settle(d, o) })
+		l.spawn(func() { g.recorded <- l.conclude(g.call.sessionID, g.cc.GetScope(), d, o) })
 		g.pass(ctx)
 		return
 	}
-	err := l.opts.Gate.Settle(d, o)
+	err := l.conclude(g.call.sessionID, g.cc.GetScope(), d, o)
 	if err != nil || !o.Allowed {
 		l.shownEnds(g.call, true)
 	}
@@ -228,7 +228,15 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
-		sent, err := c.send(nil, func() error { return p.sendFront(line) }, p.sendLine)
+		if c.method == methodElicitation {
+			p.elicit(c, params, func(begins func()) error {
+				p.seeShown([][]byte{line})
+				begins()
+				return p.toFront.Send(line)
+			})
+			return
+		}
+		sent, err := c.send(nil, nil, func() error { return p.sendFront(line) }, p.toFront.Send)
 		if err != nil {
 			p.end(FrontGone, err)
 		}

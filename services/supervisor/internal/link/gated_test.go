@@ -119,10 +119,10 @@ func TestAQuestionOfOursHasOneAnswerWhoeverGivesIt(t *testing.T) {
 	if created.Params.Update.SessionUpdate != "tool_call" || created.Params.Update.ToolCallID != asked.Params.ToolCall.ToolCallID {
 		t.Fatalf("got %+v, then %+v", created, asked)
 	}
-	if err := r.Answer(asked.ID, gate.AllowOnce, "somebody else"); err != nil {
+	if _, err := r.Answer(asked.ID, Answer{Option: gate.AllowOnce}, "somebody else"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Answer(asked.ID, gate.RejectOnce, "a third"); !errors.Is(err, ErrNotOpen) {
+	if _, err := r.Answer(asked.ID, Answer{Option: gate.RejectOnce}, "a third"); !errors.Is(err, ErrNotOpen) {
 		t.Errorf("a second answer: %v, want ErrNotOpen", err)
 	}
 	if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(asked.ID) {

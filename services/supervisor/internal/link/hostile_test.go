@@ -289,7 +289,7 @@ func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 			r.open(`{}`)
 			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 			asked := r.asked()
-			if err := r.Answer(asked.ID, gate.AllowAlways, "somebody"); err == nil || errors.Is(err, ErrNotOpen) {
+			if _, err := r.Answer(asked.ID, Answer{Option: gate.AllowAlways}, "somebody"); err == nil || errors.Is(err, ErrNotOpen) {
 				t.Errorf("an answer that is not offered: %v", err)
 			}
 			r.front.send(`{"id":` + string(asked.ID) + `,` + tt.answer + `}`)

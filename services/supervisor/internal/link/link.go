@@ -62,8 +62,9 @@ type Agent interface {
 	// Stdin takes messages for the agent, Stdout gives the agent's.
 	Stdin() io.WriteCloser
 	Stdout() io.Reader
-	// Ended waits for the agent's end, for as long as ctx says, and tells it in words.
-	Ended(ctx context.Context) string
+	// Ended waits for the agent's end, for as long as ctx says, and tells it in words, and as the data of an error for
+	// programs: one JSON value, or nil.
+	Ended(ctx context.Context) (how string, data []byte)
 }
 
 // Limits bound what is taken. Zero stands for the default.
@@ -95,10 +96,15 @@ type Options struct {
 	AgentName string
 	// Observe: everything passes untouched, nothing is routed, asked or refused.
 	Observe bool
-	// Attended tells whether a person is at the front; nil: one is. Where nobody is, a question waits for as long as
-	// Unattended says; 2 minutes if zero.
+	// Attended tells whether somebody is there to answer; nil: somebody is. Where nobody is, a question waits for as long
+	// as Unattended says; 2 minutes if zero. It must not wait for anything.
 	Attended   func() bool
 	Unattended time.Duration
+	// Headless: the front is a program that answers no questions by itself. Those of a turn that is cancelled are answered
+	// at once, and what nobody attends to is not asked for.
+	Headless bool
+	// Questions, if set, is told of the questions that wait at the front.
+	Questions Questions
 	// CancelUnasked: a turn in which the agent does what the policy denies, without asking, is cancelled.
 	CancelUnasked bool
 	// RefuseStale: a write of a file that changed since it was read is refused.
@@ -143,6 +149,9 @@ type Link struct {
 	agentCalls jsonrpc.InFlight[*agentCall]
 	frontCalls jsonrpc.InFlight[*frontCall]
 	own        jsonrpc.InFlight[*ownQuestion] // at the front
+
+	openQuestions openQuestions // the agent's, at the front
+	spent         spentIDs
 
 	notices atomic.Bool // the front shows them
 	told    lastTold
@@ -247,13 +256,14 @@ func (l *Link) end(r Reason, err error) {
 
 // shutdown answers what the agent left unanswered, ends what is under way and flushes what the front still takes.
 func (l *Link) shutdown() {
-	if l.reason == AgentGone {
+	switch l.reason {
+	case AgentGone:
 		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-		how := l.opts.Agent.Ended(ctx)
+		how, data := l.opts.Agent.Ended(ctx)
 		cancel()
-		for _, c := range l.frontCalls.Drain() {
-			l.refuseFront(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent cannot answer any more: %s", c.method, how))
-		}
+		l.leaveFront("the agent cannot answer any more: "+how, data)
+	case Stopped:
+		l.leaveFront("the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`))
 	}
 	for _, c := range l.frontCalls.Drain() {
 		c.stopTimer()
@@ -282,6 +292,14 @@ func (l *Link) shutdown() {
 	l.opts.Book.CloseAll()
 }
 
+// leaveFront answers the front's open requests with an error.
+func (l *Link) leaveFront(why string, data []byte) {
+	for _, c := range l.frontCalls.Drain() {
+		c.stopTimer()
+		l.failFront(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why, Data: data})
+	}
+}
+
 // abandon ends what is open at the front: nobody waits for it any more.
 func (l *Link) abandon() {
 	for _, c := range l.agentCalls.All() {
@@ -292,6 +310,7 @@ func (l *Link) abandon() {
 		if q := c.question; q != nil {
 			_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(q.asked)})
 		}
+		l.ends(c.waiting, End{Outcome: Withdrawn, By: gate.ByNobody})
 	}
 }
 
@@ -331,8 +350,11 @@ func (l *Link) refuseAgent(id []byte, code int, message string) {
 	l.postAgent(jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message}))
 }
 
-func (l *Link) postAgent(line []byte) {
-	l.see(frame.OursToAgent, "", line)
+func (l *Link) postAgent(line []byte) { l.postAgentBy("", line) }
+
+// postAgentBy is postAgent for what somebody else than acphost itself has answered.
+func (l *Link) postAgentBy(by string, line []byte) {
+	l.see(frame.OursToAgent, by, line)
 	if err := l.toAgent.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(AgentGone, fmt.Errorf("the agent reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
@@ -340,7 +362,11 @@ func (l *Link) postAgent(line []byte) {
 
 // refuseFront answers a request of the front's with an error, without waiting.
 func (l *Link) refuseFront(id []byte, code int, message string) {
-	line := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message})
+	l.failFront(id, &jsonrpc.Error{Code: code, Message: message})
+}
+
+func (l *Link) failFront(id []byte, jerr *jsonrpc.Error) {
+	line := jsonrpc.AppendError(nil, id, jerr)
 	l.see(frame.OursToFront, "", line)
 	if err := l.toFront.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of answers wait for it", maxRefusals>>20))

@@ -151,11 +151,13 @@ type pipes struct {
 	w io.WriteCloser
 }
 
-func (p pipes) In() io.Reader                { return p.r }
-func (p pipes) Out() io.Writer               { return p.w }
-func (p pipes) Stdin() io.WriteCloser        { return p.w }
-func (p pipes) Stdout() io.Reader            { return p.r }
-func (p pipes) Ended(context.Context) string { return "exited with status 3" }
+func (p pipes) In() io.Reader         { return p.r }
+func (p pipes) Out() io.Writer        { return p.w }
+func (p pipes) Stdin() io.WriteCloser { return p.w }
+func (p pipes) Stdout() io.Reader     { return p.r }
+func (p pipes) Ended(context.Context) (string, []byte) {
+	return "exited with status 3", []byte(`{"acphost":{"kind":"crashed","exitCode":3}}`)
+}
 
 func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()

@@ -28,6 +28,15 @@ func offered(d *gate.Decision) []string {
 	return kinds
 }
 
+// kinds are options that are their own ids.
+func kinds(offered []string) []acp.PermissionOption {
+	var options []acp.PermissionOption
+	for _, kind := range offered {
+		options = append(options, acp.PermissionOption{ID: kind, Kind: kind})
+	}
+	return options
+}
+
 const (
 	// maxDiff is how many bytes of either side of a diff are shown.
 	maxDiff = 1 << 20
@@ -82,8 +91,8 @@ func (o *ownCall) updated(status string) []byte {
 	return append(b, `"}}}`+"\n"...)
 }
 
-// question is the session/request_permission about it.
-func (o *ownCall) question(id []byte, d *gate.Decision) []byte {
+// question is the params of the session/request_permission about it.
+func (o *ownCall) question(d *gate.Decision) []byte {
 	b := jsonrpc.AppendString([]byte(`{"sessionId":`), o.sessionID)
 	b = jsonrpc.AppendString(append(b, `,"toolCall":{"toolCallId":`...), o.id)
 	b = o.members(b)
@@ -104,7 +113,7 @@ func (o *ownCall) question(id []byte, d *gate.Decision) []byte {
 			gate.RejectAlways: "Always reject: " + d.Never.Text,
 		}[kind])
 	}
-	return jsonrpc.AppendRequest(nil, id, acp.MethodRequestPermission, append(b, "]}"...))
+	return append(b, "]}"...)
 }
 
 func (o *ownCall) update(kind string) []byte {

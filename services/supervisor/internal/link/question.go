@@ -20,6 +20,8 @@ type question struct {
 	decision *gate.Decision
 	asked    time.Time
 	revision uint64 // of its tool call, as it was judged
+
+	sessionID, scope string
 }
 
 // question takes a permission question of the agent's (door one). It is put together here, in wire order, with what is
@@ -50,7 +52,7 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 	revision := p.opts.Book.Revision(c.sessionID, tc.ID)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
-		p.decide(ctx, c, req, tc, revision, line)
+		p.decide(ctx, c, req, tc, revision, line, params)
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
@@ -59,7 +61,7 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 }
 
 // decide asks the gate about a question and answers it, or sends it on to the front as it came.
-func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionRequest, tc acp.ToolCall, revision uint64, line []byte) {
+func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionRequest, tc acp.ToolCall, revision uint64, line, params []byte) {
 	ctx, cancel, ok := c.begin(ctx, 0)
 	defer cancel()
 	if !ok {
@@ -70,14 +72,16 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 		cc = nil // an unknown session has no roots
 	}
 	action := intent.Question(l.scene(ctx, c.sessionID, cc), tc)
-	d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(c.sessionID, action))
+	about := l.decisionRequest(c.sessionID, action)
+	d, err := l.opts.Gate.Decide(ctx, about)
 	if err != nil {
 		return // cancelled: whoever did it has answered
 	}
+	settle := func(o gate.Outcome) error { return l.conclude(c.sessionID, about.Scope, d, o) }
 	if d.Verdict == gate.Allow {
 		// Never allow_always: what a policy allows now, it may deny later.
 		if id, ok := req.Option(acp.AllowOnce); ok {
-			if err := l.opts.Gate.Settle(d, gate.Outcome{Allowed: true}); err != nil {
+			if err := settle(gate.Outcome{Allowed: true}); err != nil {
 				l.reject(c, req, whyUnrecorded)
 				return
 			}
@@ -87,11 +91,12 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the agent offers no way to allow it once"
 	}
 	if d.Verdict == gate.Deny {
-		_ = l.opts.Gate.Settle(d, gate.Outcome{})
+		_ = settle(gate.Outcome{})
 		l.reject(c, req, d.Denial())
 		return
 	}
-	l.ask(c, &question{request: req, decision: d, asked: time.Now(), revision: revision}, tc, line)
+	q := &question{request: req, decision: d, asked: time.Now(), revision: revision, sessionID: c.sessionID, scope: about.Scope}
+	l.ask(c, q, tc, line, params)
 }
 
 // reject answers a question with no, and tells the person why.
@@ -106,31 +111,48 @@ func (l *Link) reject(c *agentCall, req acp.PermissionRequest, why string) {
 
 // ask sends a question on to the front: the very bytes that came, unless it shows a terminal that the front must be
 // told of first.
-func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line []byte) {
-	sent, err := c.send(q, func() error {
+func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line, params []byte) {
+	w := newWaiting(&Question{
+		ID: c.id, Method: c.method, SessionID: c.sessionID, Params: params,
+		Options: q.request.Options, Reason: reasonOf(q.decision), Asked: q.asked,
+	})
+	w.q.Expires = l.beginVigil(&vigil{}, q.asked)
+	if !l.enters(w) {
+		_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByAcphost})
+		l.answerError(c, tooManyQuestions(c))
+		return
+	}
+	send := func(bufs ...[]byte) error {
+		l.seeShown(bufs)
+		l.begins(w)
+		l.look(c)
+		return l.toFront.Send(bufs...)
+	}
+	sent, err := c.send(q, w, func() error {
 		if l.display != nil && display.Mentions(q.request.ToolCall) {
-			return l.display.Forward(c.sessionID, line, tc, l.sendFront, "params", "toolCall")
+			return l.display.Forward(c.sessionID, line, tc, send, "params", "toolCall")
 		}
-		return l.sendFront(line)
-	}, l.sendLine)
+		return send(line)
+	}, l.toFront.Send)
 	switch {
 	case err != nil:
 		if l.take(c) { // else it was settled by whoever took it
 			_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+			l.ends(w, End{Outcome: Withdrawn, By: gate.ByNobody})
 		}
 		l.end(FrontGone, err)
 	case !sent:
 		_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
-	case !l.attended():
-		c.after(l.opts.Unattended, func() { l.unattended(c) })
+		l.ends(w, End{Outcome: c.givenUp(), By: gate.ByNobody})
 	}
 }
 
 // unattended answers a question that nobody was there to answer as the policy wants it.
 func (l *Link) unattended(c *agentCall) {
-	if !l.take(c) {
+	if !l.takeAway(c) {
 		return
 	}
+	l.retract(c)
 	q := c.question
 	option := []string{acp.RejectOnce, acp.RejectAlways}
 	o := gate.Outcome{By: gate.ByTimeout, Asked: time.Since(q.asked)}
@@ -140,21 +162,23 @@ func (l *Link) unattended(c *agentCall) {
 	if err := l.settleQuestion(q, o); err != nil {
 		option = []string{acp.RejectOnce, acp.RejectAlways}
 	}
-	if id, ok := q.request.Option(option...); ok {
-		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
-		return
+	id, ok := q.request.Option(option...)
+	if ok {
+		l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
+	} else {
+		l.postAgentBy(gate.ByNobody, jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
+			Message: fmt.Sprintf("%s: denied: nobody answered within %v", c.method, l.opts.Unattended)}))
 	}
-	l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
-		Message: fmt.Sprintf("%s: denied: nobody answered within %v", c.method, l.opts.Unattended)}))
+	l.ends(c.waiting, End{Outcome: Expired, Option: id, By: gate.ByNobody})
 }
 
-// questionAnswered records what the front chose, before the agent is told; false: what was allowed must be denied all the
-// same.
-func (l *Link) questionAnswered(c *agentCall, m *jsonrpc.Message) bool {
+// chose records what somebody chose, before the agent is told; id is empty for nothing. False: what was allowed must be
+// denied all the same.
+func (l *Link) chose(c *agentCall, id, by string) bool {
 	q := c.question
-	option := q.kindOf(chosen(m.Result))
-	l.spawn(func() { l.opts.Gate.Answered(context.Background(), q.decision, option, gate.ByFront) })
-	o := gate.Outcome{By: gate.ByFront, Asked: time.Since(q.asked), Doubtful: !l.asShown(c, q)}
+	option := q.kindOf(id)
+	l.spawn(func() { l.opts.Gate.Answered(context.Background(), q.decision, option, by) })
+	o := gate.Outcome{By: by, Asked: time.Since(q.asked), Doubtful: !l.asShown(c, q)}
 	switch option {
 	case acp.AllowOnce, acp.AllowAlways:
 		o.Allowed, o.Option = true, option
@@ -192,15 +216,29 @@ func (l *Link) settleQuestion(q *question, o gate.Outcome) error {
 	if q == nil {
 		return nil
 	}
-	return l.opts.Gate.Settle(q.decision, o)
+	return l.conclude(q.sessionID, q.scope, q.decision, o)
+}
+
+// conclude records what came of a decision. An answer can come after its session has ended: the gate must not remember it
+// for a scope that nobody will ever end again.
+func (l *Link) conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error {
+	err := l.opts.Gate.Settle(d, o)
+	if scope != "" && !o.Cancelled {
+		if now, _ := l.opts.Book.Turn(sessionID); now != scope {
+			l.opts.Gate.EndSession(scope)
+		}
+	}
+	return err
 }
 
 // rejectUnrecorded answers a question that a person allowed, and that could not be recorded. The call was taken already.
-func (l *Link) rejectUnrecorded(c *agentCall) {
-	if id, ok := c.question.request.Option(acp.RejectOnce, acp.RejectAlways); ok {
+func (l *Link) rejectUnrecorded(c *agentCall) End {
+	id, ok := c.question.request.Option(acp.RejectOnce, acp.RejectAlways)
+	if ok {
 		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
 	} else {
 		l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + whyUnrecorded}))
 	}
 	l.tell(c.sessionID, "An action of the agent was denied", whyUnrecorded)
+	return End{Outcome: Denied, Option: id, By: gate.ByPolicy}
 }

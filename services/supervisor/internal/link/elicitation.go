@@ -1,0 +1,72 @@
+package link
+
+import (
+	"slices"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// methodElicitation asks a person to fill in a form, or to open a page.
+const methodElicitation = "elicitation/create"
+
+// elicitAtFront sends an elicitation on to the front, in wire order and as the very bytes that came.
+func (p *agentPump) elicitAtFront(c *agentCall, m *jsonrpc.Message) error {
+	if p.unheard() {
+		p.seeMessage(frame.AgentToHandler, GateName, m)
+	}
+	return p.elicit(c, slices.Clone(m.Params), func(begins func()) error {
+		if err := p.out.add(m.Raw); err != nil {
+			return err
+		}
+		begins()
+		return p.out.flush() // whoever ends it must not overtake it
+	})
+}
+
+// unheard: what the agent wants to know reaches nobody.
+func (l *Link) unheard() bool { return l.opts.Headless && !l.attended() }
+
+// elicit has a person asked what the agent wants to know. send sends the request on, and calls what it is given once that
+// was seen and before it is written. An error means that the front is gone.
+func (l *Link) elicit(c *agentCall, params []byte, send func(begins func()) error) error {
+	if l.unheard() {
+		l.shownEnds(c, true)
+		if l.take(c) {
+			l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, cancelledElicitation()))
+		}
+		return nil
+	}
+	w := newWaiting(&Question{ID: c.id, Method: c.method, SessionID: c.sessionID, Params: params, Asked: time.Now()})
+	if !l.enters(w) {
+		l.shownEnds(c, true)
+		l.answerError(c, tooManyQuestions(c))
+		return nil
+	}
+	sent, err := c.send(nil, w, func() error { return send(func() { l.begins(w); l.look(c) }) }, l.toFront.Send)
+	switch {
+	case err != nil:
+		if l.take(c) {
+			l.ends(w, End{Outcome: Withdrawn, By: gate.ByNobody})
+		}
+		l.shownEnds(c, true)
+		l.end(FrontGone, err)
+	case !sent:
+		l.shownEnds(c, true)
+		l.ends(w, End{Outcome: c.givenUp(), By: gate.ByNobody})
+	}
+	return err
+}
+
+// unanswered ends an elicitation that nobody was there to answer.
+func (l *Link) unanswered(c *agentCall) {
+	if !l.takeAway(c) {
+		return
+	}
+	l.shownEnds(c, true)
+	l.retract(c)
+	l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, cancelledElicitation()))
+	l.ends(c.waiting, End{Outcome: Expired, By: gate.ByNobody})
+}
