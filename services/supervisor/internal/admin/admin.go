@@ -1,13 +1,14 @@
 // Package admin is how people look into a running supervisor and change it: gRPC services on a unix socket of the
-// user's own.
+// user's own, over TCP, and within the process.
 //
-// It knows where such sockets are, who may connect to one, and which calls change something. What there is to see it
-// asks of a State, and what is to be changed of a Control, which the composition of the supervisor implements; it must
-// not know how that is put together.
+// It knows where such sockets are, who may connect to one, and which calls change something. What there is to see and to
+// do it asks of a State, a Control, Agents, Sessions, Events and Approvals, which others implement; it checks requests
+// before they get there, and gives errors the codes that callers know. It must not know how any of it is done.
 //
 // A socket is mode 0600 in a folder of mode 0700 that belongs to the user, and its server asks the kernel who calls
 // where the kernel can tell. An agent of the same user passes both walls: that is why state can be read by anyone who
-// gets this far, and calls that change something need more than that; see access.go.
+// gets this far, and calls that change something need more than that; see access.go. Over TCP every caller shows a
+// certificate, which says what it may do; see package certs.
 package admin
 
 import (
@@ -15,36 +16,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/test/bufconn"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
-
-// State is what there is to see of a supervisor. Its methods are called concurrently, return messages that nobody
-// changes any more, and, but for Terminals, answer at once.
-type State interface {
-	// Status is the supervisor as a whole.
-	Status() *supervisorv1.GetStatusResponse
-	// Handlers are the handlers, by name.
-	Handlers() []*supervisorv1.HandlerStatus
-	// Routes are the routes, by method.
-	Routes() []*supervisorv1.Route
-	// Sessions are the sessions, oldest first.
-	Sessions() []*supervisorv1.Session
-	// Terminals asks the terminal handler for its terminals, oldest first. An error with a gRPC status keeps its code,
-	// any other is UNAVAILABLE.
-	Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error)
-	// Grants are the remembered answers in force, oldest first.
-	Grants() []*supervisorv1.Grant
-}
 
 // Control changes a supervisor. Its methods are called concurrently, with requests that keep to the contract, and for
 // callers that may. An error that wraps ErrNotFound is NOT_FOUND; one with a gRPC status keeps its code; any other is
@@ -67,21 +55,37 @@ var ErrNotFound = errors.New("not there")
 type Options struct {
 	// State is what there is to see. Required.
 	State State
-	// Control changes it. Nil: verbs are UNIMPLEMENTED.
+	// Control changes it. Nil: its verbs are UNIMPLEMENTED.
 	Control Control
+	// Agents, Sessions, Events and Approvals, likewise. Each may be nil: UNIMPLEMENTED.
+	Agents    Agents
+	Sessions  Sessions
+	Events    Events
+	Approvals Approvals
 	// Socket is the socket's absolute path. Default: a name of its own in Dir of the environment.
 	Socket string
+	// NoSocket serves no socket: only this process can call, through Local, and whoever comes over TCP.
+	NoSocket bool
+	// Listen is an address to serve over TCP too, "HOST:PORT"; port 0 is any free one. Default: none.
+	Listen string
+	// TLS are the files of the server's keys and of the authority of its clients. Required for Listen.
+	TLS certs.Files
 	// Env looks up environment variables. Default: os.Getenv.
 	Env func(string) string
 	// Logger gets what is refused. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// Bounds on what one connection may take; an agent can connect too.
+// Bounds on one connection, of those who are trusted and of guests; see door.go. A prompt can hold images. A request is
+// bounded before any of its body is read, and a stream that nobody reads from holds 64 KiB, so that all guests of a door
+// together take about maxGuests × maxGuestStreams × 64 KiB.
 const (
-	handshakeTimeout = 5 * time.Second
-	maxRequestBytes  = 64 << 10
-	maxStreams       = 32
+	maxRequestBytes      = 64 << 20
+	maxGuestRequestBytes = 64 << 10
+	maxHeaderBytes       = 64 << 10
+	// A program that watches many sessions has a stream for each, and more than there may be wait without a word.
+	maxStreams      = 4096
+	maxGuestStreams = 32
 )
 
 // stopGrace is how long Stop waits for calls that are being answered; reading state takes less.
@@ -90,15 +94,25 @@ const stopGrace = 500 * time.Millisecond
 // Server is a running admin server.
 type Server struct {
 	path     string
-	server   *grpc.Server
+	address  string
+	opts     Options
+	doors    []*door
+	trusted  *grpc.Server
+	guests   *grpc.Server
 	health   *health.Server
-	served   chan struct{}
+	end      context.CancelFunc // of streams
+	served   sync.WaitGroup
 	stopOnce sync.Once
+	stopped  chan struct{}
+
+	inside *bufconn.Listener
+	mu     sync.Mutex
+	locals []*grpc.ClientConn // guarded by mu
 }
 
-// Start makes the socket and serves on it until Stop: SupervisorStateService, SupervisorControlService where there is a
-// Control, grpc health, and reflection. On return,
-// calls are answered. Sockets that dead supervisors have left in the default folder are removed.
+// Start makes the socket and serves on it until Stop: SupervisorStateService, the other services where Options have
+// something for them, grpc health, and reflection. On return, calls are answered. Sockets that dead supervisors have
+// left in the default folder are removed. Keys that cannot be used are an error that says why.
 func Start(o Options) (*Server, error) {
 	if o.Env == nil {
 		o.Env = os.Getenv
@@ -106,53 +120,146 @@ func Start(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	listener, path, err := listen(o)
-	if err != nil {
-		return nil, fmt.Errorf("admin socket: %w", err)
+	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: bufconn.Listen(maxInside)}
+	ending, end := context.WithCancel(context.Background())
+	s.end = end
+	trusted, guests := newHall(), newHall()
+	add := func(l net.Listener, introduce func(context.Context, net.Conn) (net.Conn, identity, error)) {
+		s.doors = append(s.doors, &door{listener: l, introduce: introduce, trusted: trusted, guests: guests, logger: o.Logger})
 	}
-	gate := access{logger: o.Logger}
-	s := &Server{
-		path: path,
-		server: grpc.NewServer(
-			grpc.Creds(peerCredentials{logger: o.Logger}),
-			grpc.ConnectionTimeout(handshakeTimeout),
-			grpc.MaxRecvMsgSize(maxRequestBytes),
-			grpc.MaxConcurrentStreams(maxStreams),
-			grpc.ChainUnaryInterceptor(gate.unary),
-			grpc.ChainStreamInterceptor(gate.stream),
-		),
-		health: health.NewServer(),
-		served: make(chan struct{}),
-	}
-	supervisorv1.RegisterSupervisorStateServiceServer(s.server, &stateService{state: o.State})
-	if o.Control != nil {
-		supervisorv1.RegisterSupervisorControlServiceServer(s.server, &controlService{control: o.Control})
-	}
-	healthv1.RegisterHealthServer(s.server, s.health)
-	s.health.SetServingStatus(supervisorv1.SupervisorStateService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
-	reflection.Register(s.server)
-	go func() {
-		defer close(s.served)
-		if err := s.server.Serve(listener); err != nil && !errors.Is(err, net.ErrClosed) {
-			o.Logger.Error("the admin socket is not served any more", "path", path, "error", err)
+	add(s.inside, byBirth)
+	if o.Listen != "" {
+		keys, err := certs.NewServer(o.TLS, o.Logger)
+		if err != nil {
+			return nil, fmt.Errorf("serve on %s: %w", o.Listen, err)
 		}
-	}()
+		listener, err := net.Listen("tcp", o.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("serve over TCP: %w", err)
+		}
+		s.address = listener.Addr().String()
+		add(listener, byCertificate(keys))
+	}
+	if !o.NoSocket {
+		listener, path, err := listen(o)
+		if err != nil {
+			for _, d := range s.doors {
+				_ = d.listener.Close()
+			}
+			return nil, fmt.Errorf("admin socket: %w", err)
+		}
+		s.path = path
+		add(listener, byKernel(o.Logger))
+	}
+	s.trusted = s.server(ending, maxRequestBytes, maxStreams)
+	s.guests = s.server(ending, maxGuestRequestBytes, maxGuestStreams)
+	s.serve(s.trusted, trusted)
+	s.serve(s.guests, guests)
+	for _, d := range s.doors {
+		d.open()
+	}
 	return s, nil
 }
 
-// Path returns the socket's absolute path.
+// server makes one of the two servers, with all services.
+func (s *Server) server(ending context.Context, maxRequest int, streams uint32) *grpc.Server {
+	gate := &access{ending: ending, logger: s.opts.Logger}
+	server := grpc.NewServer(
+		grpc.Creds(introduced{}),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxRecvMsgSize(maxRequest),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(streams),
+		grpc.ChainUnaryInterceptor(gate.unary),
+		grpc.ChainStreamInterceptor(gate.stream),
+		grpc.WaitForHandlers(true),
+		// Clients behind a network that forgets quiet connections ask from time to time whether one is still there.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	)
+	o := s.opts
+	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{state: o.State, events: o.Events})
+	if o.Control != nil {
+		supervisorv1.RegisterSupervisorControlServiceServer(server, &controlService{control: o.Control})
+	}
+	if o.Agents != nil {
+		supervisorv1.RegisterAgentServiceServer(server, &agentService{agents: o.Agents})
+	}
+	if o.Sessions != nil || o.Events != nil {
+		supervisorv1.RegisterSessionServiceServer(server, &sessionService{sessions: o.Sessions, events: o.Events})
+	}
+	if o.Approvals != nil {
+		supervisorv1.RegisterApprovalServiceServer(server, &approvalService{approvals: o.Approvals})
+	}
+	healthv1.RegisterHealthServer(server, s.health)
+	for name := range server.GetServiceInfo() {
+		s.health.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
+	}
+	reflection.Register(server)
+	gate.classes = classesOf(server)
+	return server
+}
+
+func (s *Server) serve(server *grpc.Server, h *hall) {
+	s.served.Go(func() {
+		if err := server.Serve(h); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.opts.Logger.Error("admin calls are not served any more", "path", s.path, "error", err)
+		}
+	})
+}
+
+// Path returns the socket's absolute path; empty: there is none.
 func (s *Server) Path() string { return s.path }
 
-// Stop ends the server and removes the socket. Calls that are being answered have half a second; streams are cut off.
-// It may be called more than once, and returns when nothing of the server runs any more.
+// Address returns the address that is served over TCP, with its port; empty: there is none.
+func (s *Server) Address() string { return s.address }
+
+// maxInside is how many bytes may be on their way each way on a connection within the process.
+const maxInside = 256 << 10
+
+// Local returns a connection for this process itself, which may do everything. It works until Stop, which closes it; so
+// does its owner if it implements io.Closer.
+func (s *Server) Local() (grpc.ClientConnInterface, error) {
+	conn, err := grpc.NewClient("passthrough:///acphost",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.inside.DialContext(ctx) }))
+	if err != nil {
+		return nil, fmt.Errorf("connect within the process: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locals = append(s.locals, conn)
+	return conn, nil
+}
+
+// Stop ends the server and removes the socket. Streams end at once (UNAVAILABLE); calls that are being answered have half
+// a second. It may be called more than once, and returns when nothing of the server runs any more.
 func (s *Server) Stop() {
 	s.stopOnce.Do(func() {
+		defer close(s.stopped)
 		s.health.Shutdown()
-		cut := time.AfterFunc(stopGrace, s.server.Stop)
-		s.server.GracefulStop()
-		cut.Stop()
-		<-s.served
-		_ = os.Remove(s.path) // no new caller finds it; one that died earlier is cleaned up by others
+		s.end()
+		for _, d := range s.doors {
+			d.close()
+		}
+		var stopping sync.WaitGroup
+		for _, server := range []*grpc.Server{s.trusted, s.guests} {
+			stopping.Go(func() {
+				cut := time.AfterFunc(stopGrace, server.Stop)
+				defer cut.Stop()
+				server.GracefulStop()
+			})
+		}
+		stopping.Wait()
+		s.served.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, conn := range s.locals {
+			_ = conn.Close() // again, if its owner did
+		}
+		if s.path != "" {
+			_ = os.Remove(s.path) // no new caller finds it; one that died earlier is cleaned up by others
+		}
 	})
-	<-s.served
+	<-s.stopped
 }

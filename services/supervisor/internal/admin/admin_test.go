@@ -21,6 +21,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
 // This test binary plays every process of these tests, by its first argument.
@@ -62,6 +63,20 @@ func (fake) Sessions() []*supervisorv1.Session {
 
 func (f fake) Terminals(context.Context) ([]*supervisorv1.Terminal, error) {
 	return []*supervisorv1.Terminal{{TerminalId: "t1"}}, f.terminalsErr
+}
+
+func (fake) GetSession(agentID, sessionID string) (*supervisorv1.Session, error) {
+	if sessionID != "s1" {
+		return nil, fault.New(fault.NotFound, "no session %q is open here", sessionID)
+	}
+	return &supervisorv1.Session{SessionId: sessionID, AgentId: agentID}, nil
+}
+
+func (fake) WatchOutput(_ context.Context, id string, send func(*supervisorv1.WatchOutputResponse) error) error {
+	if err := send(&supervisorv1.WatchOutputResponse{Data: []byte(id)}); err != nil {
+		return err
+	}
+	return send(&supervisorv1.WatchOutputResponse{Ended: true, Signal: "SIGKILL"})
 }
 
 func (fake) Grants() []*supervisorv1.Grant {

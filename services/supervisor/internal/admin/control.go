@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -56,22 +55,3 @@ func (s *controlService) RevokeGrants(ctx context.Context, req *supervisorv1.Rev
 }
 
 func errNoName() error { return status.Error(codes.InvalidArgument, "name: which handler?") }
-
-// asStatus is the one table from a Control's errors to gRPC's codes.
-func asStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	code, message := codes.FailedPrecondition, err.Error()
-	switch st, ok := status.FromError(err); {
-	case errors.Is(err, ErrNotFound):
-		code = codes.NotFound
-	case errors.Is(err, context.Canceled):
-		code = codes.Canceled
-	case errors.Is(err, context.DeadlineExceeded):
-		code = codes.DeadlineExceeded
-	case ok:
-		code, message = st.Code(), st.Message()
-	}
-	return status.Error(code, message)
-}

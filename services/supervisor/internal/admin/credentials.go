@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,60 +10,60 @@ import (
 	"os"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// peerCredentials are the server's side of a connection without encryption, on which the kernel says who is at the
-// other end: the same user, or root; anyone else is turned away before a byte is read. For the client it looks like a
-// plain connection.
-type peerCredentials struct{ logger *slog.Logger }
-
-// peerInfo is what the server knows of a connection.
-type peerInfo struct {
-	credentials.CommonAuthInfo
-	caller caller
-}
-
-// AuthType implements credentials.AuthInfo.
-func (peerInfo) AuthType() string { return "peer credentials" }
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (p peerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, err := callerOn(conn)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still stand
-		p.logger.Debug("cannot tell who connects to the admin socket", "error", err)
-	case err != nil:
-		return nil, nil, fmt.Errorf("ask who connects: %w", err)
-	case c.UID != os.Geteuid() && c.UID != 0:
-		if c.process != nil {
-			c.process.close()
+// byKernel asks the kernel who is at the other end of a unix socket: the same user, or root; anyone else is turned away
+// before a byte is read. For the client it looks like a plain connection.
+func byKernel(logger *slog.Logger) func(context.Context, net.Conn) (net.Conn, identity, error) {
+	return func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
+		c, err := callerOn(conn)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still stand
+			logger.Debug("cannot tell who connects to the admin socket", "error", err)
+		case err != nil:
+			return nil, identity{}, fmt.Errorf("ask who connects: %w", err)
+		case c.UID != os.Geteuid() && c.UID != 0:
+			if c.process != nil {
+				c.process.close()
+			}
+			logger.Warn("refused another user on the admin socket", "uid", c.UID, "pid", c.PID)
+			return nil, identity{}, fmt.Errorf("user %d may not connect", c.UID)
 		}
-		p.logger.Warn("refused another user on the admin socket", "uid", c.UID, "pid", c.PID)
-		return nil, nil, fmt.Errorf("user %d may not connect", c.UID)
+		who := identity{caller: c}
+		who.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
+		if c.process != nil {
+			conn = &heldConn{Conn: conn, process: c.process}
+		}
+		return conn, who, nil
 	}
-	info := peerInfo{caller: c}
-	info.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
-	if c.process != nil {
-		conn = &heldConn{Conn: conn, process: c.process}
+}
+
+// byCertificate has the other end show a certificate of the authority, over TLS.
+func byCertificate(server *certs.Server) func(context.Context, net.Conn) (net.Conn, identity, error) {
+	return func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
+		secure := tls.Server(conn, server.Config())
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, identity{}, fmt.Errorf("%s: %w", conn.RemoteAddr(), err)
+		}
+		state := secure.ConnectionState()
+		if state.NegotiatedProtocol != "h2" {
+			return nil, identity{}, fmt.Errorf("%s speaks no HTTP/2", conn.RemoteAddr())
+		}
+		who := identity{certificate: true, name: state.PeerCertificates[0].Subject.CommonName}
+		who.role, who.unfit = certs.RoleOf(state.PeerCertificates[0])
+		who.SecurityLevel = credentials.PrivacyAndIntegrity
+		return secure, who, nil
 	}
-	return conn, info, nil
 }
 
-// ClientHandshake implements credentials.TransportCredentials. These are a server's.
-func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("peer credentials are for servers")
+// byBirth knows that connections within the process come from the process.
+func byBirth(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
+	who := identity{self: true}
+	who.SecurityLevel = credentials.PrivacyAndIntegrity
+	return conn, who, nil
 }
-
-// Info implements credentials.TransportCredentials.
-func (peerCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "peercred"}
-}
-
-// Clone implements credentials.TransportCredentials.
-func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
-
-// OverrideServerName implements credentials.TransportCredentials.
-func (peerCredentials) OverrideServerName(string) error { return nil }
 
 // heldConn lets go of the process at the other end when the connection is closed.
 type heldConn struct {

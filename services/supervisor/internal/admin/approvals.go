@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Approvals are the questions that wait for a person. Its methods are called concurrently, with requests that keep to the
+// contract, and for callers that may. Errors are those of package fault.
+type Approvals interface {
+	// ListApprovals are the questions that wait, oldest first: of one session, or of all if it is empty. It answers at
+	// once.
+	ListApprovals(sessionID string) []*supervisorv1.Approval
+	// WatchApprovals sends what waits and what becomes of it until ctx ends. An error of send is returned as it is.
+	WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error
+	// AnswerApproval answers a question. Who answers stands in the request, and is true as far as that can be told.
+	AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error)
+}
+
+// maxAnswerer is the longest name of who answers, in characters.
+const maxAnswerer = 64
+
+// anyone answers where a caller does not say who it is.
+const anyone = "grpc"
+
+// ownWords are answerers that a caller cannot be: acphost says them of itself and of the front.
+var ownWords = []string{"policy", "acphost", "nobody", "front", "timeout", "grant"}
+
+// approvalService checks requests and hands them to Approvals.
+type approvalService struct {
+	supervisorv1.UnimplementedApprovalServiceServer
+	approvals Approvals
+}
+
+func (s *approvalService) ListApprovals(_ context.Context, req *supervisorv1.ListApprovalsRequest) (*supervisorv1.ListApprovalsResponse, error) {
+	if err := first(short("session_id", req.GetSessionId(), maxSessionID)); err != nil {
+		return nil, err
+	}
+	return &supervisorv1.ListApprovalsResponse{Approvals: s.approvals.ListApprovals(req.GetSessionId())}, nil
+}
+
+func (s *approvalService) WatchApprovals(req *supervisorv1.WatchApprovalsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchApprovalsResponse]) error {
+	if err := first(short("session_id", req.GetSessionId(), maxSessionID)); err != nil {
+		return err
+	}
+	return asStatus(s.approvals.WatchApprovals(stream.Context(), req, stream.Send))
+}
+
+func (s *approvalService) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.AnswerApprovalResponse, error) {
+	who, unnamed := answerer(identityOf(ctx), req.GetAnsweredBy())
+	if err := first(named("id", req.GetId(), maxText), checkAnswer(req), unnamed); err != nil {
+		return nil, err
+	}
+	req = proto.CloneOf(req)
+	req.AnsweredBy = who
+	answer, err := s.approvals.AnswerApproval(ctx, req)
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, nil
+}
+
+func checkAnswer(req *supervisorv1.AnswerApprovalRequest) error {
+	switch a := req.GetAnswer().(type) {
+	case *supervisorv1.AnswerApprovalRequest_OptionId:
+		return named("option_id", a.OptionId, maxID)
+	case *supervisorv1.AnswerApprovalRequest_Accept:
+		if v := jsontext.Value(a.Accept); !v.IsValid() || v.Kind() != '{' {
+			return errors.New("accept: it takes a JSON object, as {} or {\"name\": \"value\"}")
+		}
+		return nil
+	case *supervisorv1.AnswerApprovalRequest_Decline:
+		return onlyTrue("decline", a.Decline)
+	case *supervisorv1.AnswerApprovalRequest_Cancel:
+		return onlyTrue("cancel", a.Cancel)
+	}
+	return errors.New("option_id, accept, decline, cancel: exactly one of them is the answer")
+}
+
+func onlyTrue(field string, value bool) error {
+	if !value {
+		return fmt.Errorf("%s: it is true or not there", field)
+	}
+	return nil
+}
+
+// answerer is who a caller is for those who learn who answered. What a certificate says counts before what the caller
+// says.
+func answerer(who identity, says string) (string, error) {
+	if who.certificate {
+		name := presentable(who.name)
+		switch {
+		case name == "":
+			return anyone, nil
+		case isOwnWord(name):
+			return presentable("certificate of " + name), nil
+		}
+		return name, nil
+	}
+	name := presentable(says)
+	switch {
+	case len([]rune(says)) > maxAnswerer:
+		return "", fmt.Errorf("answered_by: it has more than %d characters", maxAnswerer)
+	case isOwnWord(name):
+		return "", fmt.Errorf("answered_by: %q is acphost's own word; say who you are, or leave it out", name)
+	case name == "":
+		return anyone, nil
+	}
+	return name, nil
+}
+
+func isOwnWord(name string) bool { return slices.Contains(ownWords, strings.ToLower(name)) }
+
+// presentable is a name on one line, of characters that can be seen.
+func presentable(name string) string {
+	name = strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsSpace(c):
+			return ' '
+		case !unicode.IsPrint(c) || c == unicode.ReplacementChar:
+			return -1
+		}
+		return c
+	}, name)
+	name = strings.Join(strings.Fields(name), " ")
+	if r := []rune(name); len(r) > maxAnswerer {
+		name = strings.TrimSpace(string(r[:maxAnswerer]))
+	}
+	return name
+}

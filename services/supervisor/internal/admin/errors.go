@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+// An error travels in the trailers of HTTP/2, and many clients take 8 KiB of these, base64 included.
+const (
+	maxErrorMessage = 1000 // bytes
+	maxErrorDetails = 3500 // bytes
+)
+
+// errStopping ends the streams of a server that stops.
+var errStopping = errors.New("the supervisor is stopping")
+
+// asStatus is the one table from errors to gRPC's codes. What it does not know is FAILED_PRECONDITION: nothing was
+// changed, for a reason that a person can do something about.
+func asStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return detailed(codeOf(f), err.Error(), f)
+	}
+	code, message := codes.FailedPrecondition, err.Error()
+	switch st, ok := status.FromError(err); {
+	case errors.Is(err, ErrNotFound):
+		code = codes.NotFound
+	case errors.Is(err, errStopping):
+		code = codes.Unavailable
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case ok:
+		code, message = st.Code(), st.Message()
+	}
+	return status.Error(code, cut(message, maxErrorMessage))
+}
+
+func codeOf(f *fault.Error) codes.Code {
+	switch f.Class {
+	case fault.Precondition:
+		return codes.FailedPrecondition
+	case fault.NotFound:
+		return codes.NotFound
+	case fault.Invalid:
+		return codes.InvalidArgument
+	case fault.TooOld:
+		return codes.OutOfRange
+	case fault.Exhausted:
+		return codes.ResourceExhausted
+	case fault.Unsupported:
+		return codes.Unimplemented
+	case fault.OfAgent:
+		return codeOfAgent(f.Agent)
+	}
+	return codes.Unknown
+}
+
+// JSON-RPC error codes that have a meaning of their own.
+const (
+	invalidParams    = -32602
+	requestCancelled = -32800
+)
+
+func codeOfAgent(e *supervisorv1.AgentError) codes.Code {
+	switch e.GetKind() {
+	case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
+		return codes.FailedPrecondition
+	case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND, supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
+		return codes.NotFound
+	case supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT:
+		return codes.DeadlineExceeded
+	case supervisorv1.ErrorKind_ERROR_KIND_CRASHED, supervisorv1.ErrorKind_ERROR_KIND_STOPPED:
+		return codes.Aborted
+	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
+		return codes.Unauthenticated
+	case supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED:
+		return codes.Unimplemented
+	case supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR:
+		switch e.GetCode() {
+		case invalidParams:
+			return codes.InvalidArgument
+		case requestCancelled:
+			return codes.Canceled
+		}
+	}
+	return codes.Unknown
+}
+
+// detailed is a status with what a fault knows beside its words.
+func detailed(code codes.Code, message string, f *fault.Error) error {
+	st := status.New(code, cut(message, maxErrorMessage))
+	var details []protoadapt.MessageV1
+	if f.Answer != nil {
+		details = append(details, protoadapt.MessageV1Of(f.Answer))
+	}
+	if f.Agent != nil {
+		details = append(details, protoadapt.MessageV1Of(fitting(f.Agent)))
+	}
+	if len(details) > 0 {
+		if with, err := st.WithDetails(details...); err == nil {
+			st = with
+		}
+	}
+	return st.Err()
+}
+
+// fitting is an error without what would make it too long: the oldest lines of standard error go first, then the data.
+func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
+	e = proto.CloneOf(e)
+	e.Message, e.Signal = cut(e.GetMessage(), maxErrorMessage), cut(e.GetSignal(), maxErrorMessage)
+	e.Data = strings.ToValidUTF8(e.GetData(), "\uFFFD")
+	for i, line := range e.GetStderrTail() {
+		e.StderrTail[i] = cut(line, maxErrorMessage)
+	}
+	for len(e.GetStderrTail()) > 1 && proto.Size(e) > maxErrorDetails {
+		e.StderrTail = e.GetStderrTail()[1:]
+	}
+	if proto.Size(e) > maxErrorDetails {
+		e.Data = ""
+	}
+	return e
+}
+
+// cut is text of at most so many bytes that protobuf takes, "…" where something is missing.
+func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}

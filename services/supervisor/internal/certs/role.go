@@ -1,0 +1,85 @@
+// Package certs is how callers over the network are told apart: by certificates whose authority is the operator's own, and
+// which say what their owner may do.
+//
+// It makes such certificates, says which role one carries, and reads a server's again when its files change. It knows
+// files and TLS; it must not know what a role may call.
+package certs
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Role is what the owner of a certificate may do. A greater one may do all that a lesser one may.
+type Role int
+
+// The roles.
+const (
+	// NoRole is that of a certificate that says none.
+	NoRole Role = iota
+	// Viewer sees everything and changes nothing.
+	Viewer
+	// Approver answers questions too.
+	Approver
+	// Operator does everything.
+	Operator
+)
+
+var roleNames = [...]string{NoRole: "none", Viewer: "viewer", Approver: "approver", Operator: "operator"}
+
+// RoleNames are the roles that a certificate can have, the least first.
+func RoleNames() []string { return append([]string(nil), roleNames[Viewer:]...) }
+
+// String is the role's name: "viewer".
+func (r Role) String() string {
+	if r < 0 || int(r) >= len(roleNames) {
+		return roleNames[NoRole]
+	}
+	return roleNames[r]
+}
+
+// ParseRole is the role of a name.
+func ParseRole(name string) (Role, error) {
+	for r, n := range roleNames {
+		if n == name && Role(r) != NoRole {
+			return Role(r), nil
+		}
+	}
+	return NoRole, fmt.Errorf("%q is no role; there are %s", name, strings.Join(RoleNames(), ", "))
+}
+
+// The URI that says a role, among a certificate's alternative names: "acphost:role:viewer".
+const (
+	roleScheme = "acphost"
+	rolePrefix = "role:"
+)
+
+func (r Role) uri() *url.URL {
+	return &url.URL{Scheme: roleScheme, Opaque: rolePrefix + r.String()}
+}
+
+// RoleOf is the role that a certificate says. One that says several, or one that is not known, has none, and the error
+// says so.
+func RoleOf(cert *x509.Certificate) (Role, error) {
+	role := NoRole
+	for _, u := range cert.URIs {
+		name, ok := strings.CutPrefix(u.Opaque, rolePrefix)
+		if u.Scheme != roleScheme || !ok {
+			continue
+		}
+		if role != NoRole {
+			return NoRole, errors.New("the certificate says more than one role")
+		}
+		var err error
+		if role, err = ParseRole(name); err != nil {
+			return NoRole, fmt.Errorf("the certificate's role: %w", err)
+		}
+	}
+	if role == NoRole {
+		return NoRole, errors.New(`the certificate says no role: it takes a URI such as "acphost:role:viewer" among its alternative names`)
+	}
+	return role, nil
+}
