@@ -1,0 +1,171 @@
+package render
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// highlighter colours code line by line: comments, strings, numbers and the words of the language. It knows languages by
+// how they look, not by their grammar, and takes time in proportion to the text, whatever the text.
+type highlighter struct {
+	o     Options
+	lang  language
+	until string // what ends the comment or string that a line before began
+	style style  // of that
+	diff  bool
+}
+
+// language is what a highlighter needs to know of one.
+type language struct {
+	line   []string // what begins a comment to the end of the line
+	block  [2]string
+	quotes string // what begins and ends a string on one line
+	long   []string
+	words  string // keywords, a space before and after each
+}
+
+const (
+	goWords     = " break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false "
+	cWords      = " abstract async await bool break case catch char class const constexpr continue default delete do double else enum export extends extern final finally float for foreach from function if implements import in instanceof int interface internal let long namespace new null nullptr object of override package private protected public readonly return short signed sizeof static string struct super switch template this throw throws true false try type typedef typeof undefined union unsigned using var virtual void while yield "
+	rustWords   = " as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type unsafe use where while "
+	pythonWords = " and as assert async await break class continue def del elif else except False finally for from global if import in is lambda None nonlocal not or pass raise return True try while with yield "
+	shellWords  = " case do done elif else esac export fi for function if in local return select set then unset until while "
+	rubyWords   = " alias and begin break case class def defined do else elsif end ensure false for if in module next nil not or redo rescue retry return self super then true undef unless until when while yield "
+	sqlWords    = " add all alter and as asc begin between by case commit create delete desc distinct drop else end exists from full group having if in index inner insert into is join key left like limit not null on or order outer primary references right rollback select set table then union unique update values view when where with "
+	dataWords   = " true false null yes no on off "
+)
+
+func languageOf(name string) (language, bool) {
+	name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), " ")
+	slashes := language{line: []string{"//"}, block: [2]string{"/*", "*/"}, quotes: `"'`}
+	with := func(l language, words string) (language, bool) { l.words = words; return l, true }
+	switch name {
+	case "go", "golang":
+		slashes.long = []string{"`"}
+		return with(slashes, goWords)
+	case "rust", "rs":
+		slashes.quotes = `"`
+		return with(slashes, rustWords)
+	case "js", "javascript", "jsx", "ts", "typescript", "tsx", "mjs":
+		slashes.long = []string{"`"}
+		return with(slashes, cWords)
+	case "c", "h", "cpp", "c++", "cc", "hpp", "java", "kotlin", "kt", "cs", "csharp", "c#", "swift", "scala", "dart", "php", "proto", "protobuf", "css", "scss", "zig", "json5", "jsonc":
+		return with(slashes, cWords)
+	case "python", "py":
+		return with(language{line: []string{"#"}, quotes: `"'`, long: []string{`"""`, `'''`}}, pythonWords)
+	case "ruby", "rb":
+		return with(language{line: []string{"#"}, quotes: `"'`}, rubyWords)
+	case "sh", "bash", "zsh", "shell", "console", "fish", "dockerfile", "docker", "make", "makefile":
+		return with(language{line: []string{"#"}, quotes: `"'`}, shellWords)
+	case "yaml", "yml", "toml", "ini", "conf":
+		return with(language{line: []string{"#"}, quotes: `"'`}, dataWords)
+	case "json", "ndjson", "jsonl":
+		return with(language{quotes: `"`}, dataWords)
+	case "sql":
+		return with(language{line: []string{"--"}, block: [2]string{"/*", "*/"}, quotes: `'`}, sqlWords)
+	case "lua", "haskell", "hs":
+		return with(language{line: []string{"--"}, quotes: `"`}, cWords)
+	case "html", "xml", "svg":
+		return language{block: [2]string{"<!--", "-->"}, quotes: `"`}, true
+	}
+	return language{}, false
+}
+
+func newHighlighter(o Options, name string) highlighter {
+	h := highlighter{o: o}
+	h.lang, _ = languageOf(name)
+	word := strings.ToLower(strings.TrimSpace(name))
+	h.diff = word == "diff" || word == "patch"
+	return h
+}
+
+// line is a line, coloured.
+func (h *highlighter) line(text string) string {
+	if !h.o.Color {
+		return text
+	}
+	if h.diff {
+		return h.o.paint(diffStyle(text), text)
+	}
+	var b strings.Builder
+	for text != "" {
+		n, s := h.next(text)
+		b.WriteString(h.o.paint(s, text[:n]))
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// next is how long the next token is, and its style.
+func (h *highlighter) next(text string) (int, style) {
+	if h.until != "" {
+		s := h.style
+		end := strings.Index(text, h.until)
+		if end < 0 {
+			return len(text), s
+		}
+		n := end + len(h.until)
+		h.until = ""
+		return n, s
+	}
+	for _, mark := range h.lang.line {
+		if strings.HasPrefix(text, mark) {
+			return len(text), dim
+		}
+	}
+	if open := h.lang.block[0]; open != "" && strings.HasPrefix(text, open) {
+		h.until, h.style = h.lang.block[1], dim
+		return len(open), dim
+	}
+	for _, quote := range h.lang.long {
+		if strings.HasPrefix(text, quote) {
+			h.until, h.style = quote, green
+			return len(quote), green
+		}
+	}
+	c := text[0]
+	if strings.IndexByte(h.lang.quotes, c) >= 0 {
+		for i := 1; i < len(text); i++ {
+			switch text[i] {
+			case '\\':
+				i++
+			case c:
+				return i + 1, green
+			}
+		}
+		return 1, normal // an apostrophe
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	if !wordy(r) {
+		for size < len(text) && strings.IndexByte(" \t()[]{},;.:=+*&|<>!?", text[size]) >= 0 && strings.IndexByte(" \t()[]{},;.:=+*&|!?", c) >= 0 {
+			size++
+		}
+		return size, normal
+	}
+	n := strings.IndexFunc(text, func(r rune) bool { return !wordy(r) })
+	if n < 0 {
+		n = len(text)
+	}
+	switch word := text[:n]; {
+	case h.lang.words == "":
+		return n, normal
+	case unicode.IsDigit(r):
+		return n, magenta
+	case strings.Contains(h.lang.words, " "+word+" "), strings.Contains(sqlWords, " "+strings.ToLower(word)+" ") && h.lang.words == sqlWords:
+		return n, blue
+	}
+	return n, normal
+}
+
+func diffStyle(line string) style {
+	switch {
+	case strings.HasPrefix(line, "@@"):
+		return cyan
+	case strings.HasPrefix(line, "+"):
+		return green
+	case strings.HasPrefix(line, "-"):
+		return red
+	}
+	return normal
+}

@@ -1,0 +1,129 @@
+package render
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Bounds of a diff that is shown.
+const (
+	maxDiffText  = 1 << 20 // bytes of both texts; a larger one is only counted
+	maxDiffLines = 60      // lines that are shown
+)
+
+// Diff is a change of a file as a unified diff with three lines of context: whole lines, at most 60, and how many are
+// left out. Only counts are shown of texts over 1 MiB.
+func Diff(o Options, d *supervisorv1.Diff) string {
+	path := o.path(d.GetPath())
+	old, text := d.GetOldText(), d.GetNewText()
+	isNew := ""
+	if d.OldText == nil {
+		isNew = " (new)"
+	}
+	if len(old)+len(text) > maxDiffText {
+		return fmt.Sprintf("%s%s %s\n", o.paint(bold, path), isNew,
+			o.paint(dim, fmt.Sprintf("%d lines before, %d after: too much to compare here", lineCount(old), lineCount(text))))
+	}
+	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
+	if err != nil {
+		return fmt.Sprintf("%s%s %s\n", o.paint(bold, path), isNew, o.paint(dim, "cannot be compared"))
+	}
+	var lines []string
+	added, removed := 0, 0
+	for i, hunk := range unified.Hunks {
+		if i > 0 || hunk.FromLine > 1 || len(unified.Hunks) > 1 {
+			lines = append(lines, o.paint(cyan, fmt.Sprintf("@@ line %d @@", max(hunk.ToLine, 1))))
+		}
+		for _, l := range hunk.Lines {
+			s, mark := normal, " "
+			switch l.Kind {
+			case udiff.Insert:
+				s, mark = green, "+"
+				added++
+			case udiff.Delete:
+				s, mark = red, "-"
+				removed++
+			}
+			content, ended := strings.CutSuffix(l.Content, "\n")
+			lines = append(lines, o.paint(s, mark+codeLine(content)))
+			if !ended && s != normal {
+				lines = append(lines, o.paint(dim, `\ no line feed at the end`))
+			}
+		}
+	}
+	head := fmt.Sprintf("%s%s", o.paint(bold, path), isNew)
+	if added+removed == 0 {
+		return head + " " + o.paint(dim, "no change") + "\n"
+	}
+	head += " " + o.paint(green, fmt.Sprintf("+%d", added)) + " " + o.paint(red, fmt.Sprintf("-%d", removed)) + "\n"
+	return head + bounded(o, lines, maxDiffLines)
+}
+
+// codeLine is a line of a file, made harmless and not too long.
+func codeLine(text string) string {
+	text, cut := prefix(text, maxCode)
+	text = strings.ReplaceAll(Clean(text), "\t", "    ")
+	if cut {
+		text += "…"
+	}
+	return text
+}
+
+// bounded is the first of lines, and how many are left out.
+func bounded(o Options, lines []string, most int) string {
+	var b strings.Builder
+	for i, l := range lines {
+		if i == most && len(lines) > most+1 {
+			b.WriteString(o.paint(dim, fmt.Sprintf("… %s more", count(len(lines)-most, "line"))) + "\n")
+			break
+		}
+		b.WriteString(l + "\n")
+	}
+	return b.String()
+}
+
+// count is a number of things: "1 line", "12 lines".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func lineCount(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+// indented is whole lines, each further in. Lines over the width of the screen are left to it.
+func indented(text, by string) string {
+	if text == "" {
+		return ""
+	}
+	var b strings.Builder
+	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		if l != "" {
+			b.WriteString(by + l)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// path is a path for people: relative where it is below the working directory.
+func (o Options) path(path string) string {
+	if o.Cwd != "" && filepath.IsAbs(path) {
+		if rel, err := filepath.Rel(o.Cwd, path); err == nil && filepath.IsLocal(rel) {
+			path = rel
+		}
+	}
+	return CleanLine(path)
+}

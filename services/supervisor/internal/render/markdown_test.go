@@ -1,0 +1,102 @@
+package render
+
+import (
+	"strings"
+	"testing"
+)
+
+const document = "# A heading with `code`\n\nSome **bold words**, *slanted*, ***both***, ~~gone~~ and `a ** b`; 2 * 3 * 4 and snake_case_name stay.\n" +
+	"\n- one\n- two has a text that is so long that it has to be broken into lines\n  - [ ] open\n  - [x] done\n1. first\n2. second\n\n" +
+	"> quoted **text**\n> more\n\n---\n\n" +
+	"A [link](https://example.com/a) and ![a picture](https://example.com/p.png) and [not a link] here.\n\n" +
+	"| name | `size` |\n|------|-----:|\n| a.go | 12 |\n| 日本.go | **3** |\n\n" +
+	"| no table\n\n" +
+	"```go\n// main does it.\nfunc main() {\n\tfmt.Println(\"hello\", 42) /* not\n\tyet */ return\n}\n```\n\nunclosed **bold and `code\n\n" +
+	"   ```\n   indented\n   ```\n\nThe *end* of it\n```python\nprint('open"
+
+func TestMarkdownOnATerminal(t *testing.T) {
+	golden(t, "markdown.ansi", Markdown(Options{Width: 60, Color: true}, document))
+	golden(t, "markdown.txt", Markdown(Options{Width: 60}, document))
+}
+
+func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
+	o := Options{Width: 60, Color: true}
+	want := Markdown(o, document)
+	for _, size := range []int{1, 2, 3, 7, 64} {
+		m := newMarkdown(o)
+		var got strings.Builder
+		for rest := document; rest != ""; {
+			piece, _ := prefix(rest, size)
+			if piece == "" {
+				piece = rest[:utf8RuneLen(rest)]
+			}
+			rest = rest[len(piece):]
+			got.WriteString(m.add(piece))
+		}
+		got.WriteString(m.end())
+		if got.String() != want {
+			t.Errorf("in pieces of %d bytes:\ngot  %q\nwant %q", size, got.String(), want)
+		}
+	}
+}
+
+func TestALineIsShownBeforeItEnds(t *testing.T) {
+	m := newMarkdown(Options{Width: 60, Color: true})
+	if got := m.add("Words come one by o"); got != "Words come one by" {
+		t.Errorf("got %q", got)
+	}
+	if got := m.add("ne, **bold"); got != " one," {
+		t.Errorf("got %q", got)
+	}
+	if got := m.add("** too "); got != " \x1b[1mbold\x1b[0m too" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestASpanThatIsNeverClosedIsNotHeldForLong(t *testing.T) {
+	m := newMarkdown(Options{Width: 60, Color: true})
+	got := m.add("a **" + strings.Repeat("word ", 200))
+	if !strings.Contains(got, "**word") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNoLineIsWiderThanTheScreen(t *testing.T) {
+	const text = "Wörter und 日本語のとても長い文章 and anextremelylongwordthatdoesnotfitanywhereatall_at_all here, 👩‍👩‍👧‍👦 too.\n- " +
+		"a list item 日本語のとても長い文章 with more text than fits\n> and a quote that is longer than the line is wide\n"
+	for _, w := range []int{20, 33, 80} {
+		for line := range strings.Lines(Markdown(Options{Width: w, Color: true}, text)) {
+			line = stripped(strings.TrimSuffix(line, "\n"))
+			if n := width(line); n > w && !strings.Contains(line, "anextremely") {
+				t.Errorf("at %d columns a line has %d: %q", w, n, line)
+			}
+		}
+	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	f.Add(document, 5, 40)
+	f.Add("**a*b_`~~[x](y", 1, 20)
+	f.Add("\x1b]0;title\a \u202eevil\r\n> - # ```", 2, 0)
+	f.Fuzz(func(t *testing.T, text string, size, columns int) {
+		if len(text) > 4<<10 {
+			return
+		}
+		o := Options{Width: max(columns, 0) % 200, Color: true}
+		whole := Markdown(o, text)
+		harmlessText(t, whole)
+		size = max(size, 1)%50 + 1
+		m := newMarkdown(o)
+		var got strings.Builder
+		for rest := strings.ToValidUTF8(text, "\ufffd"); rest != ""; {
+			piece, _ := prefix(rest, size)
+			if piece == "" {
+				piece = rest[:utf8RuneLen(rest)]
+			}
+			rest = rest[len(piece):]
+			got.WriteString(m.add(piece))
+		}
+		got.WriteString(m.end())
+		harmlessText(t, got.String())
+	})
+}

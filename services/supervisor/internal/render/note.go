@@ -1,0 +1,253 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// note is what is shown of an event that takes a line or two; often nothing.
+func (r *Renderer) note(ev *supervisorv1.Event) string {
+	o := r.o
+	faint := func(format string, args ...any) string { return o.paint(dim, fmt.Sprintf(format, args...)) + "\n" }
+	switch e := ev.GetEvent().(type) {
+	case *supervisorv1.Event_AvailableCommands:
+		return r.commands(e.AvailableCommands.GetCommands())
+	case *supervisorv1.Event_CurrentMode:
+		if id := e.CurrentMode.GetModeId(); id != r.mode {
+			r.mode = id
+			return faint("mode: %s", CleanLine(id))
+		}
+		return ""
+	case *supervisorv1.Event_ConfigOptions:
+		return r.configOptions(e.ConfigOptions.GetOptions(), true)
+	case *supervisorv1.Event_SessionInfo:
+		if title := e.SessionInfo.GetTitle(); e.SessionInfo.Title != nil && title != r.title {
+			r.title = title
+			if title != "" {
+				return faint("title: %s", CleanLine(title))
+			}
+		}
+		return ""
+	case *supervisorv1.Event_Usage:
+		r.context = e.Usage
+		return ""
+	case *supervisorv1.Event_Notice:
+		return notice(o, e.Notice)
+	case *supervisorv1.Event_Compaction:
+		return compaction(o, e.Compaction)
+	case *supervisorv1.Event_OtherUpdate:
+		return faint("[update %q, which acphost does not know]", CleanLine(e.OtherUpdate.GetKind()))
+	case *supervisorv1.Event_SessionOpened:
+		return r.opened(ev, e.SessionOpened)
+	case *supervisorv1.Event_SessionClosed:
+		return faint("session closed: %s", CleanLine(e.SessionClosed.GetReason()))
+	case *supervisorv1.Event_Agent:
+		return r.agentState(e.Agent)
+	case *supervisorv1.Event_Handler:
+		return r.handlerState(e.Handler)
+	case *supervisorv1.Event_Gap:
+		missing := "something is"
+		if n := e.Gap.GetFrames(); n > 0 {
+			missing = fmt.Sprintf("at least %s are", count(int(min(n, 1<<40)), "message"))
+		}
+		return o.paint(yellow, fmt.Sprintf("[%s missing here: %s]", missing, CleanLine(e.Gap.GetReason()))) + "\n"
+	case nil:
+		return faint("[an event that this acphost does not know]")
+	}
+	return ""
+}
+
+func (r *Renderer) commands(list []*supervisorv1.AvailableCommand) string {
+	if !r.o.Verbose || len(list) == 0 {
+		return ""
+	}
+	var names []string
+	for _, c := range list[:min(len(list), 30)] {
+		names = append(names, "/"+oneLine(c.GetName(), 40))
+	}
+	text := "commands: " + strings.Join(names, " ")
+	if n := len(list) - len(names); n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return r.o.paint(dim, text) + "\n"
+}
+
+// configOptions shows the options that changed. The first time, all are new, and none is shown.
+func (r *Renderer) configOptions(list []*supervisorv1.ConfigOption, show bool) string {
+	var b strings.Builder
+	first := r.options.len() == 0
+	for _, c := range list[:min(len(list), 100)] {
+		value := c.GetValue()
+		if _, ok := c.GetCurrent().(*supervisorv1.ConfigOption_Enabled); ok {
+			value = map[bool]string{true: "on", false: "off"}[c.GetEnabled()]
+		}
+		for _, choice := range c.GetChoices() {
+			if choice.GetValue() == value && choice.GetName() != "" {
+				value = choice.GetName()
+			}
+		}
+		before, known := r.options.get(c.GetId())
+		r.options.set(c.GetId(), value)
+		if show && !first && (!known || before != value) {
+			b.WriteString(r.o.paint(dim, fmt.Sprintf("%s: %s", cmp.Or(CleanLine(c.GetName()), CleanLine(c.GetId())), CleanLine(value))) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func notice(o Options, n *supervisorv1.Notice) string {
+	s := blue
+	switch n.GetSeverity() {
+	case "warning":
+		s = yellow
+	case "error":
+		s = red
+	}
+	who := "agent"
+	if n.GetFromAcphost() {
+		who = "acphost"
+	}
+	head := fmt.Sprintf("! %s (%s): ", cmp.Or(CleanLine(n.GetSeverity()), "notice"), who)
+	text := o.paint(s, head) + CleanLine(n.GetTitle()) + "\n"
+	return text + indented(excerpt(o, n.GetDescription()), toolIndent)
+}
+
+func compaction(o Options, c *supervisorv1.Compaction) string {
+	switch c.GetStatus() {
+	case "in_progress":
+		return o.paint(dim, "The agent makes its context smaller …") + "\n"
+	case "completed":
+		return o.paint(dim, "The context was made smaller.") + "\n"
+	case "failed":
+		why := "The context could not be made smaller"
+		if c.GetError() != "" {
+			why += ": " + CleanLine(c.GetError())
+		}
+		return o.paint(red, why) + "\n"
+	}
+	return o.paint(dim, "Making the context smaller: "+CleanLine(c.GetStatus())) + "\n"
+}
+
+func (r *Renderer) opened(ev *supervisorv1.Event, e *supervisorv1.SessionOpened) string {
+	r.mode = e.GetModeId()
+	r.configOptions(e.GetOptions(), false)
+	if !r.o.Verbose {
+		return ""
+	}
+	text := "session " + CleanLine(ev.GetSessionId()) + " (" + CleanLine(e.GetMethod()) + ")"
+	if roots := e.GetRoots(); len(roots) > 0 {
+		text += " in " + CleanLine(roots[0])
+	}
+	if e.GetModeId() != "" {
+		text += ", mode " + CleanLine(e.GetModeId())
+	}
+	return r.o.paint(dim, text) + "\n"
+}
+
+func (r *Renderer) agentState(a *supervisorv1.Agent) string {
+	name := cmp.Or(CleanLine(a.GetId()), "the agent")
+	switch a.GetState() {
+	case supervisorv1.AgentState_AGENT_STATE_BACKOFF:
+		return r.o.paint(yellow, "! "+name+" ended and is started again soon"+because(a.GetError())) + "\n"
+	case supervisorv1.AgentState_AGENT_STATE_FAILED:
+		return r.o.paint(red, "! "+name+" does not run"+because(a.GetError())) + "\n"
+	case supervisorv1.AgentState_AGENT_STATE_RUNNING:
+		if a.GetRestarts() > 0 {
+			return r.o.paint(dim, name+" runs again") + "\n"
+		}
+	}
+	return ""
+}
+
+func because(e *supervisorv1.AgentError) string {
+	if e.GetMessage() == "" {
+		return ""
+	}
+	return ": " + CleanLine(e.GetMessage())
+}
+
+func (r *Renderer) handlerState(h *supervisorv1.HandlerChanged) string {
+	before, _ := r.handlers.get(h.GetName())
+	r.handlers.set(h.GetName(), h.GetState())
+	name := "handler " + CleanLine(h.GetName())
+	switch h.GetState() {
+	case "backoff", "failed":
+		text := "! " + name + ": " + h.GetState()
+		if h.GetError() != "" {
+			text += ": " + CleanLine(h.GetError())
+		}
+		return r.o.paint(yellow, text) + "\n"
+	case "ready":
+		if before == "backoff" || before == "failed" {
+			return r.o.paint(dim, name+" is ready again") + "\n"
+		}
+	}
+	return ""
+}
+
+func (r *Renderer) callStarted(ev *supervisorv1.Event, e *supervisorv1.CallStarted) string {
+	about := e.GetMethod()
+	switch {
+	case e.GetPath() != "":
+		about += " " + r.o.path(e.GetPath())
+	case e.GetTerminalId() != "":
+		about += " " + e.GetTerminalId()
+	}
+	about = CleanLine(about)
+	r.calls.set(ev.GetAgentId()+"\x00"+e.GetId(), about)
+	if !r.o.Verbose {
+		return ""
+	}
+	return r.lines(work, r.o.paint(dim, "· "+about+" → "+CleanLine(e.GetTo()))+"\n")
+}
+
+func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) string {
+	key := ev.GetAgentId() + "\x00" + e.GetId()
+	about, _ := r.calls.get(key)
+	r.calls.drop(key)
+	if e.GetError() == "" && e.GetErrorCode() == 0 {
+		return ""
+	}
+	text := "✗ " + cmp.Or(about, CleanLine(e.GetMethod())) + ": " + cmp.Or(CleanLine(e.GetError()), "failed")
+	if code := e.GetErrorCode(); code != 0 {
+		text += fmt.Sprintf(" (%d)", code)
+	}
+	return r.lines(work, r.o.paint(red, text)+"\n")
+}
+
+// StopReason is why a turn ended, for people.
+func StopReason(reason string) string {
+	switch reason {
+	case "end_turn":
+		return "The turn is over."
+	case "max_tokens":
+		return "The turn ended: the most tokens that there can be were reached."
+	case "max_turn_requests":
+		return "The turn ended: the agent asked its model as often as it may in one turn."
+	case "refusal":
+		return "The agent refuses to go on."
+	case "cancelled":
+		return "The turn was cancelled."
+	}
+	return "The turn ended: " + cmp.Or(CleanLine(reason), "the agent does not say why") + "."
+}
+
+// AgentError is what went wrong with an agent, with the end of what it wrote to standard error. Whole lines.
+func AgentError(o Options, e *supervisorv1.AgentError) string {
+	text := oneLine(e.GetMessage(), 4*maxLine)
+	switch {
+	case text == "":
+		text = "the agent failed"
+	case e.GetSignal() != "" && !strings.Contains(text, e.GetSignal()):
+		text += " (" + CleanLine(e.GetSignal()) + ")"
+	}
+	out := o.paint(red, "✗ "+text) + "\n"
+	tail := e.GetStderrTail()
+	for _, l := range tail[max(0, len(tail)-20):] {
+		out += toolIndent + o.paint(dim, oneLine(l, 500)) + "\n"
+	}
+	return out
+}

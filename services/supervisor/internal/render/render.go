@@ -1,0 +1,353 @@
+// Package render turns what happens in a session into text for people: on a terminal with Markdown and colours, else as
+// plain lines.
+//
+// It knows the events of the supervisor's API and nothing of where they come from or where the text goes. It never moves
+// the cursor and never takes back what it has shown, so that its text can be appended to a terminal, a file or a
+// scrolling view alike.
+//
+// All that an agent says is hostile: control characters, escape sequences and what changes the direction of text are
+// written as escapes, one thing cannot fill the screen, and reverse video, which marks questions, is never an agent's.
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Options say how it is shown. The zero value is plain text.
+type Options struct {
+	// Width is how many columns there are. 0: lines are not broken.
+	Width int
+	// Color: bold, dim and the terminal's sixteen colours are used. The caller heeds NO_COLOR and TERM.
+	Color bool
+	// Markdown: agents' messages are shown as Markdown; else as they are.
+	Markdown bool
+	// Cwd is what paths are shown relative to, an absolute path. Empty: they are shown whole.
+	Cwd string
+	// History: events that an agent tells again while it loads a session are shown.
+	History bool
+	// Prompts: what the user said is shown.
+	Prompts bool
+	// Asking: the caller shows questions itself, with Renderer.Question; only their answers are shown.
+	Asking bool
+	// NoUsage: what a turn took is not shown at its end.
+	NoUsage bool
+	// Verbose: what is of no interest as a rule is shown too: calls of the agent's that succeed, commands, new sessions.
+	Verbose bool
+}
+
+// Renderer shows the events of one session in order. It is for one goroutine.
+type Renderer struct {
+	o Options
+
+	kind    kind // of what was shown last
+	stream  stream
+	message string // the id of the message that is streamed
+
+	tools     bounds[*tool]
+	questions bounds[*supervisorv1.Approval]
+	calls     bounds[string] // what a request that is not answered is about
+	terminals bounds[*terminal]
+	handlers  bounds[string]
+	options   bounds[string]
+	plan      string
+	mode      string
+	title     string
+	context   *supervisorv1.ContextUsage
+	told      *supervisorv1.ContextUsage // what was shown of context
+	speaking  string                     // the terminal that wrote last
+}
+
+// kind is a kind of text, by what stands between it and another.
+type kind int
+
+const (
+	nothing kind = iota
+	message      // what the agent says
+	thought      // what it thinks
+	user         // what the user says
+	summary      // of a compaction
+	planned      // the plan
+	work         // tool calls, notes, questions: one a line
+	asking       // a question
+)
+
+// tool is what is known of a tool call.
+type tool struct {
+	call   *supervisorv1.ToolCall
+	shown  string // the status that was shown last
+	places string
+	seen   map[[32]byte]bool // contents that were shown
+}
+
+// New returns a Renderer that has seen nothing.
+func New(o Options) *Renderer {
+	return &Renderer{o: o}
+}
+
+// Flush ends what is being streamed and returns what was held back of it; the next text begins on a line of its own.
+func (r *Renderer) Flush() string {
+	if r.stream == nil {
+		return ""
+	}
+	text := r.stream.end()
+	r.stream, r.message = nil, ""
+	return text
+}
+
+// Event returns what an event adds to the screen; often nothing.
+func (r *Renderer) Event(ev *supervisorv1.Event) string {
+	if ev.GetHistory() && !r.o.History {
+		return ""
+	}
+	switch e := ev.GetEvent().(type) {
+	case *supervisorv1.Event_UserMessage:
+		if r.o.Prompts {
+			return r.chunk(user, e.UserMessage)
+		}
+	case *supervisorv1.Event_AgentMessage:
+		return r.chunk(message, e.AgentMessage)
+	case *supervisorv1.Event_AgentThought:
+		return r.chunk(thought, e.AgentThought)
+	case *supervisorv1.Event_ToolCall:
+		return r.toolCall(e.ToolCall)
+	case *supervisorv1.Event_ToolCallUpdate:
+		return r.toolCall(e.ToolCallUpdate)
+	case *supervisorv1.Event_Plan:
+		return r.planEntries(e.Plan.GetEntries())
+	case *supervisorv1.Event_QuestionAsked:
+		return r.asked(e.QuestionAsked)
+	case *supervisorv1.Event_QuestionAnswered:
+		return r.answered(e.QuestionAnswered)
+	case *supervisorv1.Event_TurnStarted:
+		return r.turnStarted(e.TurnStarted)
+	case *supervisorv1.Event_TurnEnded:
+		return r.turnEnded(e.TurnEnded)
+	case *supervisorv1.Event_CallStarted:
+		return r.callStarted(ev, e.CallStarted)
+	case *supervisorv1.Event_CallEnded:
+		return r.callEnded(ev, e.CallEnded)
+	case *supervisorv1.Event_CompactionSummary:
+		return r.chunk(summary, &supervisorv1.MessageChunk{Content: e.CompactionSummary.GetContent(), MessageId: e.CompactionSummary.GetCompactionId()})
+	}
+	return r.lines(work, r.note(ev))
+}
+
+// Question is a question as a person should see it, without what was shown with its tool call already. The text begins
+// on a line of its own.
+func (r *Renderer) Question(a *supervisorv1.Approval) string {
+	text := question(r.o, a, func(item *supervisorv1.ToolCallContent) bool {
+		t, ok := r.tools.get(a.GetPermission().GetToolCallId())
+		return ok && t.seen[digest(item)]
+	})
+	return r.lines(asking, text)
+}
+
+// Output returns what a piece of a terminal's output adds to the screen: the first lines as they come, the last ones at
+// the end, and the exit code.
+func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputResponse) string {
+	t, ok := r.terminals.get(terminalID)
+	if !ok {
+		t = &terminal{}
+		r.terminals.set(terminalID, t)
+	}
+	lines := t.output(r.o, out)
+	if len(lines) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	bar := toolIndent + r.o.paint(dim, "│") + " "
+	if r.speaking != terminalID && r.terminals.len() > 1 {
+		b.WriteString(bar + r.o.paint(dim, "terminal "+CleanLine(terminalID)) + "\n")
+	}
+	r.speaking = terminalID
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight(bar+l, " ") + "\n")
+	}
+	return r.lines(work, b.String())
+}
+
+// begin ends what came before and leaves a blank line where the kind changes.
+func (r *Renderer) begin(k kind) string {
+	text := r.Flush()
+	if r.kind != nothing && (r.kind != work && r.kind != asking || k != work) {
+		text += "\n"
+	}
+	r.kind = k
+	return text
+}
+
+// lines shows whole lines.
+func (r *Renderer) lines(k kind, text string) string {
+	if text == "" {
+		return ""
+	}
+	return r.begin(k) + text
+}
+
+// chunk shows a piece of a message.
+func (r *Renderer) chunk(k kind, c *supervisorv1.MessageChunk) string {
+	text := contentText(c.GetContent())
+	if text == "" {
+		return ""
+	}
+	_, isText := c.GetContent().GetContent().(*supervisorv1.ContentBlock_Text)
+	before := ""
+	if r.stream == nil || r.kind != k || c.GetMessageId() != r.message && c.GetMessageId() != "" && r.message != "" {
+		if isText && strings.TrimSpace(text) == "" {
+			return "" // nothing to begin a message with
+		}
+		before = r.begin(k)
+		r.stream = r.newStream(k)
+	}
+	r.message = cmp.Or(c.GetMessageId(), r.message)
+	if !isText {
+		return before + r.stream.object(CleanLine(text))
+	}
+	return before + r.stream.add(text)
+}
+
+// toolCall takes a report on a tool call.
+func (r *Renderer) toolCall(report *supervisorv1.ToolCallReport) string {
+	t, ok := r.tools.get(report.GetToolCallId())
+	if !ok {
+		t = &tool{call: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}, shown: "-", seen: map[[32]byte]bool{}}
+		r.tools.set(report.GetToolCallId(), t)
+	}
+	fold(t.call, report)
+	status := cmp.Or(t.call.GetStatus(), "pending")
+	var b strings.Builder
+	if status != t.shown {
+		t.shown = status
+		b.WriteString(toolLine(r.o, t.call) + "\n")
+	}
+	if places := locations(r.o, t.call); places != "" && places != t.places {
+		t.places = places
+		b.WriteString(indented(places, toolIndent))
+	}
+	for _, item := range t.call.GetContent() {
+		d := digest(item)
+		if t.seen[d] || len(t.seen) >= 256 {
+			continue
+		}
+		if text := toolContent(r.o, item, status); text != "" {
+			t.seen[d] = true
+			b.WriteString(indented(text, toolIndent))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	text := b.String()
+	if !strings.HasPrefix(text, toolIndent) {
+		return r.lines(work, text)
+	}
+	// More of a call whose line may be far above.
+	return r.lines(work, toolLine(r.o, t.call)+"\n"+text)
+}
+
+// fold brings a tool call up to date.
+func fold(c *supervisorv1.ToolCall, report *supervisorv1.ToolCallReport) {
+	if report.Title != nil {
+		c.Title = report.GetTitle()
+	}
+	if report.Name != nil {
+		c.Name = report.GetName()
+	}
+	if report.Kind != nil {
+		c.Kind = report.GetKind()
+	}
+	if report.Status != nil {
+		c.Status = report.GetStatus()
+	}
+	if report.GetContentSet() {
+		c.Content = report.GetContent()
+	}
+	if report.GetLocationsSet() {
+		c.Locations = report.GetLocations()
+	}
+}
+
+func (r *Renderer) planEntries(entries []*supervisorv1.PlanEntry) string {
+	key := planKey(entries)
+	if key == r.plan {
+		return ""
+	}
+	r.plan = key
+	if len(entries) == 0 {
+		return r.lines(planned, r.o.paint(dim, "The plan is empty now.")+"\n")
+	}
+	return r.lines(planned, r.o.paint(bold, "Plan")+"\n"+Plan(r.o, entries))
+}
+
+func (r *Renderer) asked(a *supervisorv1.Approval) string {
+	r.questions.set(a.GetId(), a)
+	if r.o.Asking {
+		return ""
+	}
+	return r.Question(a)
+}
+
+func (r *Renderer) answered(a *supervisorv1.ApprovalAnswer) string {
+	asked, ok := r.questions.get(a.GetId())
+	r.questions.drop(a.GetId())
+	mark, s := "✓", green
+	switch a.GetOutcome() {
+	case "allowed", "accepted":
+	case "denied", "declined":
+		mark, s = "✗", red
+	default:
+		mark, s = "-", yellow
+	}
+	text := r.o.paint(s, mark) + " " + Answer(a, asked.GetPermission().GetOptions())
+	if ok {
+		text += ": " + r.o.paint(dim, strings.TrimPrefix(strings.TrimPrefix(QuestionTitle(asked), "The agent asks: "), "May the agent do this? "))
+	}
+	return r.lines(work, text+"\n")
+}
+
+func (r *Renderer) turnStarted(e *supervisorv1.TurnStarted) string {
+	if !r.o.Prompts {
+		return ""
+	}
+	text := ""
+	for i, block := range e.GetPrompt() {
+		chunk := &supervisorv1.MessageChunk{Content: block, MessageId: fmt.Sprint("prompt ", i)}
+		if _, ok := block.GetContent().(*supervisorv1.ContentBlock_Text); !ok || i == 0 {
+			chunk.MessageId = ""
+		}
+		text += r.chunk(user, chunk)
+	}
+	return text + r.Flush()
+}
+
+func (r *Renderer) turnEnded(e *supervisorv1.TurnEnded) string {
+	var b strings.Builder
+	switch {
+	case e.GetError() != nil:
+		b.WriteString(AgentError(r.o, e.GetError()))
+	case e.GetStopReason() != "end_turn":
+		b.WriteString(r.o.paint(yellow, StopReason(e.GetStopReason())) + "\n")
+	}
+	context := r.context
+	if context == r.told {
+		context = nil
+	}
+	r.told = r.context
+	if usage := Usage(e.GetUsage(), context); usage != "" && !r.o.NoUsage {
+		b.WriteString(r.o.paint(dim, usage) + "\n")
+	}
+	text := r.Flush()
+	if b.Len() > 0 {
+		text += r.lines(work, b.String())
+	}
+	// A plan that is told again in the next turn is news.
+	r.plan = ""
+	return text
+}
+
+// Context is how full the agent's context was when it last said so; nil if it has not.
+func (r *Renderer) Context() *supervisorv1.ContextUsage { return r.context }

@@ -1,0 +1,224 @@
+package render
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxThought is how much of a thought is shown, in characters.
+const maxThought = 300
+
+// stream shows a message that comes in pieces.
+type stream interface {
+	// add returns what can be shown of a piece.
+	add(text string) string
+	// object shows something that is not text, on a line of its own.
+	object(text string) string
+	// end returns what was held back; the last line is ended.
+	end() string
+}
+
+func (r *Renderer) newStream(k kind) stream {
+	switch {
+	case k == thought:
+		return newShortStream(r.o, "thinking: ")
+	case k == summary:
+		return newShortStream(r.o, "summary: ")
+	case k == user:
+		return &quoteStream{o: r.o, w: wrapper{o: r.o}}
+	case r.o.Markdown:
+		return &markdownStream{o: r.o, m: newMarkdown(r.o)}
+	}
+	return &plainStream{}
+}
+
+// edges keeps the line feeds at the ends of a message back.
+type edges struct {
+	begun bool
+	feeds int // at the end so far
+}
+
+func (e *edges) cut(text string) string {
+	if !e.begun {
+		text = strings.TrimLeft(text, "\r\n")
+	}
+	body := strings.TrimRight(text, "\n")
+	if body == "" {
+		if e.begun {
+			e.feeds = min(e.feeds+len(text), 64)
+		}
+		return ""
+	}
+	e.begun = true
+	out := strings.Repeat("\n", e.feeds) + body
+	e.feeds = min(len(text)-len(body), 64)
+	return out
+}
+
+// plainStream shows text as it is.
+type plainStream struct {
+	edges edges
+	clean cleaner
+	open  bool // the last line is not ended
+}
+
+func (s *plainStream) add(text string) string {
+	text = s.clean.add(s.edges.cut(text))
+	if text != "" {
+		s.open = !strings.HasSuffix(text, "\n")
+	}
+	return text
+}
+
+func (s *plainStream) object(text string) string {
+	before := s.end()
+	s.edges = edges{begun: true}
+	return before + text + "\n"
+}
+
+func (s *plainStream) end() string {
+	text := s.clean.end()
+	if s.open || text != "" {
+		text += "\n"
+	}
+	s.open = false
+	return text
+}
+
+// markdownStream shows Markdown.
+type markdownStream struct {
+	o     Options
+	edges edges
+	m     *markdown
+}
+
+func (s *markdownStream) add(text string) string { return s.m.add(s.edges.cut(text)) }
+
+func (s *markdownStream) object(text string) string {
+	before := s.end()
+	s.edges = edges{begun: true}
+	return before + s.o.paint(dim, text) + "\n"
+}
+
+func (s *markdownStream) end() string { return s.m.end() }
+
+// shortStream shows the beginning of a text, dimmed, as one paragraph.
+type shortStream struct {
+	clean cleaner
+	w     wrapper
+	left  int
+	space bool // white space was held back
+	begun bool
+	open  bool
+}
+
+func newShortStream(o Options, label string) *shortStream {
+	s := &shortStream{w: wrapper{o: o}, left: maxThought}
+	s.w.prefixed(o.paint(dim, label), "  ")
+	return s
+}
+
+func (s *shortStream) add(text string) string {
+	if s.left == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range s.clean.add(strings.ReplaceAll(text, "**", "")) {
+		if c == ' ' || c == '\n' || c == '\t' {
+			s.space = s.begun
+			continue
+		}
+		if s.space {
+			b.WriteByte(' ')
+			s.space = false
+			s.left--
+		}
+		s.begun = true
+		b.WriteRune(c)
+		if s.left--; s.left <= 0 {
+			s.left = 0
+			b.WriteRune('…')
+			break
+		}
+	}
+	if b.Len() > 0 {
+		s.open = true
+		s.w.text(dim, b.String())
+	}
+	return s.w.taken()
+}
+
+func (s *shortStream) object(text string) string { return s.add(" " + text + " ") }
+
+func (s *shortStream) end() string {
+	if s.open {
+		s.w.newline()
+	}
+	s.open = false
+	return s.w.taken()
+}
+
+// quoteStream shows what the user said, each line behind a bracket.
+type quoteStream struct {
+	o     Options
+	edges edges
+	clean cleaner
+	w     wrapper
+	open  bool
+	count int // characters
+}
+
+// maxUser is how much of what the user said is shown, in bytes.
+const maxUser = 8 << 10
+
+func (s *quoteStream) add(text string) string {
+	text = s.edges.cut(text)
+	if s.count > maxUser {
+		return ""
+	}
+	if cut, over := prefix(text, maxUser-s.count); over {
+		text = cut + " … (cut)"
+		s.count = maxUser + 1
+	}
+	s.count += len(text)
+	bar := s.o.paint(blue, ">") + " "
+	for i, line := range strings.Split(s.clean.add(text), "\n") {
+		if i > 0 {
+			s.endLine(bar)
+		}
+		if line == "" {
+			continue
+		}
+		if !s.open {
+			s.open = true
+			s.w.prefixed(bar, bar)
+		}
+		s.w.text(bold, strings.ReplaceAll(line, "\t", "    "))
+	}
+	return s.w.taken()
+}
+
+func (s *quoteStream) endLine(bar string) {
+	if !s.open {
+		s.w.prefixed(bar, bar)
+	}
+	s.w.newline()
+	s.open = false
+}
+
+func (s *quoteStream) object(text string) string {
+	before := s.end()
+	s.edges = edges{begun: true}
+	if utf8.RuneCountInString(text) == 0 {
+		return before
+	}
+	return before + s.o.paint(blue, ">") + " " + s.o.paint(dim, text) + "\n"
+}
+
+func (s *quoteStream) end() string {
+	if s.open {
+		s.w.newline()
+		s.open = false
+	}
+	return s.w.taken()
+}

@@ -1,0 +1,51 @@
+package render
+
+import "strings"
+
+// style is how a piece of text looks: attributes and a colour of the terminal's own sixteen, so that it fits whatever
+// theme there is.
+type style uint16
+
+const (
+	bold style = 1 << iota
+	dim
+	italic
+	underline
+	reverse
+	strike
+	red
+	green
+	yellow
+	blue
+	magenta
+	cyan
+	normal style = 0
+)
+
+// paint is text in a style. Each line stands for itself, so that lines can be shown apart.
+func (o Options) paint(s style, text string) string {
+	if !o.Color || s == normal || text == "" {
+		return text
+	}
+	on := "\x1b[" + s.codes() + "m"
+	if !strings.Contains(text, "\n") {
+		return on + text + "\x1b[0m"
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if l != "" {
+			lines[i] = on + l + "\x1b[0m"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (s style) codes() string {
+	var codes []string
+	for i, code := range [...]string{"1", "2", "3", "4", "7", "9", "31", "32", "33", "34", "35", "36"} {
+		if s&(1<<i) != 0 {
+			codes = append(codes, code)
+		}
+	}
+	return strings.Join(codes, ";")
+}

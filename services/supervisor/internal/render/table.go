@@ -1,0 +1,123 @@
+package render
+
+import "strings"
+
+// tableRow keeps a row until the table is whole.
+func (m *markdown) tableRow(line string) {
+	m.take(line)
+	if len(m.table) == 1 && !delimiter.MatchString(line) { // no table
+		m.endTable()
+	}
+	m.table = append(m.table, line)
+	if m.tabled += len(line); m.tabled > maxHeldTable {
+		m.endTable()
+	}
+}
+
+// endTable shows the rows that were kept: in columns if they fit, else as they came.
+func (m *markdown) endTable() {
+	rows := m.table
+	m.table, m.tabled = nil, 0
+	if len(rows) == 0 {
+		return
+	}
+	if len(rows) < 2 || !delimiter.MatchString(rows[1]) {
+		for _, row := range rows {
+			m.w.prefixed("", "")
+			m.prev = ' '
+			m.inline(row, true, normal)
+			m.w.newline()
+		}
+		return
+	}
+	cells := make([][]string, 0, len(rows))
+	var widths []int
+	for i, row := range rows {
+		if i == 1 {
+			continue
+		}
+		s := normal
+		if i == 0 {
+			s = bold
+		}
+		list := m.cells(row, s)
+		for c, cell := range list {
+			if c == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[c] = max(widths[c], width(stripped(cell)))
+		}
+		cells = append(cells, list)
+	}
+	total := 0
+	for _, w := range widths {
+		total += w + 3
+	}
+	if m.o.Width > 0 && total-3 > m.o.Width {
+		for _, row := range rows {
+			m.w.line(row)
+		}
+		return
+	}
+	for i, list := range cells {
+		var b strings.Builder
+		for c, w := range widths {
+			cell := ""
+			if c < len(list) {
+				cell = list[c]
+			}
+			if c > 0 {
+				b.WriteString(m.o.paint(dim, " │ "))
+			}
+			b.WriteString(cell)
+			if c < len(widths)-1 {
+				b.WriteString(strings.Repeat(" ", w-width(stripped(cell))))
+			}
+		}
+		m.w.line(strings.TrimRight(b.String(), " "))
+		if i == 0 {
+			var rule []string
+			for _, w := range widths {
+				rule = append(rule, strings.Repeat("─", w))
+			}
+			m.w.line(m.o.paint(dim, strings.Join(rule, "─┼─")))
+		}
+	}
+}
+
+// cells are a row's, shown.
+func (m *markdown) cells(row string, s style) []string {
+	row = strings.TrimSpace(row)
+	row = strings.TrimPrefix(row, "|")
+	row = strings.TrimSuffix(row, "|")
+	o := m.o
+	o.Width = 0
+	var list []string
+	for _, cell := range splitCells(row) {
+		one := newMarkdown(o)
+		one.prev = ' '
+		one.inline(strings.TrimSpace(cell), true, s)
+		list = append(list, one.w.taken())
+	}
+	return list
+}
+
+// splitCells splits at bars that are not escaped and not in code.
+func splitCells(row string) []string {
+	var list []string
+	start, code := 0, false
+	for i := 0; i < len(row) && len(list) < 63; i++ {
+		switch row[i] {
+		case '\\':
+			i++
+		case '`':
+			code = !code
+		case '|':
+			if !code {
+				list = append(list, row[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(list, row[start:])
+}

@@ -1,0 +1,208 @@
+package render
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Bounds of what is shown of a tool call.
+const (
+	maxShownLines = 8 // of its text
+	maxLocations  = 5
+)
+
+// ToolCall is a tool call as it stands: a line with its status, kind and title, then its places and what it shows,
+// further in. Whole lines.
+func ToolCall(o Options, c *supervisorv1.ToolCall) string {
+	var b strings.Builder
+	b.WriteString(toolLine(o, c) + "\n")
+	if places := locations(o, c); places != "" {
+		b.WriteString(indented(places, toolIndent))
+	}
+	for _, item := range c.GetContent() {
+		b.WriteString(indented(toolContent(o, item, c.GetStatus()), toolIndent))
+	}
+	return b.String()
+}
+
+const toolIndent = "    "
+
+// toolLine is the line of a tool call.
+func toolLine(o Options, c *supervisorv1.ToolCall) string {
+	mark, s := statusMark(c.GetStatus())
+	title := cmp.Or(CleanLine(c.GetTitle()), CleanLine(c.GetName()), "tool call")
+	line := o.paint(s, mark) + " " + o.paint(dim, kindIcon(c.GetKind())) + " " + title
+	switch c.GetStatus() {
+	case "pending", "in_progress", "completed", "":
+	default: // failed, and what ACP does not know
+		line += " " + o.paint(s, "("+CleanLine(c.GetStatus())+")")
+	}
+	return line
+}
+
+func statusMark(status string) (string, style) {
+	switch status {
+	case "completed":
+		return "✓", green
+	case "failed":
+		return "✗", red
+	case "in_progress":
+		return "◐", yellow
+	case "cancelled":
+		return "✗", yellow
+	}
+	return "○", dim
+}
+
+func kindIcon(kind string) string {
+	switch kind {
+	case "read":
+		return "←"
+	case "edit":
+		return "✎"
+	case "delete":
+		return "×"
+	case "move":
+		return "⇄"
+	case "search":
+		return "⌕"
+	case "execute":
+		return "$"
+	case "think":
+		return "…"
+	case "fetch":
+		return "↓"
+	case "switch_mode":
+		return "⇒"
+	}
+	return "•"
+}
+
+// locations are the places of a tool call that its title does not name.
+func locations(o Options, c *supervisorv1.ToolCall) string {
+	var places []string
+	more := 0
+	for _, l := range c.GetLocations() {
+		place := o.path(l.GetPath())
+		if l.Line != nil {
+			place += fmt.Sprintf(":%d", l.GetLine())
+		} else if strings.Contains(c.GetTitle(), place) {
+			continue
+		}
+		if len(places) == maxLocations {
+			more++
+			continue
+		}
+		places = append(places, place)
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	text := strings.Join(places, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return o.paint(dim, text) + "\n"
+}
+
+// toolContent is one thing that a tool call shows: whole lines. A terminal's output comes by itself.
+func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) string {
+	switch it := item.GetItem().(type) {
+	case *supervisorv1.ToolCallContent_Diff:
+		return Diff(o, it.Diff)
+	case *supervisorv1.ToolCallContent_Content:
+		if status != "completed" && status != "failed" {
+			return ""
+		}
+		return excerpt(o, contentText(it.Content))
+	case *supervisorv1.ToolCallContent_Other:
+		return o.paint(dim, "[something that acphost does not know]") + "\n"
+	}
+	return ""
+}
+
+// excerpt is the first lines of a text.
+func excerpt(o Options, text string) string {
+	text, cut := prefix(strings.Trim(text, "\n"), maxText)
+	if strings.TrimSpace(text) == "" {
+		return ""
+	}
+	all := strings.Split(text, "\n")
+	lines := make([]string, 0, maxShownLines+2)
+	for i, l := range all {
+		if i > maxShownLines {
+			break
+		}
+		lines = append(lines, o.paint(dim, codeLine(strings.TrimSuffix(l, "\r"))))
+	}
+	if n := len(all) - maxShownLines; n > 1 {
+		more := count(n, "more line")
+		if cut {
+			more = "at least " + more
+		}
+		lines[maxShownLines] = o.paint(dim, "… "+more)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// contentText is a block of content as text for people.
+func contentText(c *supervisorv1.ContentBlock) string {
+	switch it := c.GetContent().(type) {
+	case *supervisorv1.ContentBlock_Text:
+		return it.Text.GetText()
+	case *supervisorv1.ContentBlock_Image:
+		return fmt.Sprintf("[image %s, %s]", cmp.Or(it.Image.GetMimeType(), "of an unknown type"), where(it.Image.GetUri(), len(it.Image.GetData())))
+	case *supervisorv1.ContentBlock_Audio:
+		return fmt.Sprintf("[audio %s, %s]", cmp.Or(it.Audio.GetMimeType(), "of an unknown type"), where("", len(it.Audio.GetData())))
+	case *supervisorv1.ContentBlock_ResourceLink:
+		name := cmp.Or(it.ResourceLink.GetTitle(), it.ResourceLink.GetName())
+		if name == "" || name == it.ResourceLink.GetUri() {
+			return "[link " + it.ResourceLink.GetUri() + "]"
+		}
+		return "[link " + name + ": " + it.ResourceLink.GetUri() + "]"
+	case *supervisorv1.ContentBlock_Resource:
+		n := len(it.Resource.GetText()) + len(it.Resource.GetBlob())
+		return fmt.Sprintf("[resource %s, %s]", it.Resource.GetUri(), where("", n))
+	}
+	return "[content of a type that acphost does not know]"
+}
+
+func where(uri string, size int) string {
+	if size == 0 && uri != "" {
+		return uri
+	}
+	return fmt.Sprintf("%s bytes", grouped(uint64(size)))
+}
+
+// digest tells contents apart.
+func digest(item *supervisorv1.ToolCallContent) [32]byte {
+	h := sha256.New()
+	part := func(s string) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		h.Write([]byte(s))
+	}
+	switch it := item.GetItem().(type) {
+	case *supervisorv1.ToolCallContent_Diff:
+		part("diff")
+		part(it.Diff.GetPath())
+		part(it.Diff.GetOldText())
+		part(it.Diff.GetNewText())
+	case *supervisorv1.ToolCallContent_Content:
+		part("content")
+		part(contentText(it.Content))
+	case *supervisorv1.ToolCallContent_TerminalId:
+		part("terminal")
+		part(it.TerminalId)
+	case *supervisorv1.ToolCallContent_Other:
+		part("other")
+		part(it.Other)
+	}
+	return [32]byte(h.Sum(nil))
+}

@@ -1,0 +1,60 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Usage is what a turn took and how full the context is, on one line without an end: "1,204 tokens (1,000 in, 204 out)
+// · context 12% of 200k · 0.12 USD". Both may be nil; empty if there is nothing to say.
+func Usage(tokens *supervisorv1.TokenUsage, context *supervisorv1.ContextUsage) string {
+	var parts []string
+	if tokens != nil {
+		part := grouped(tokens.GetTotal()) + " tokens (" + grouped(tokens.GetInput()) + " in, " + grouped(tokens.GetOutput()) + " out"
+		if n := tokens.GetThought(); n > 0 {
+			part += ", " + grouped(n) + " thought"
+		}
+		if n := tokens.GetCachedRead(); n > 0 {
+			part += ", " + grouped(n) + " from cache"
+		}
+		parts = append(parts, part+")")
+	}
+	if context.GetSize() > 0 {
+		part := short(context.GetUsed()) + " of " + short(context.GetSize())
+		if context.GetUsed() <= context.GetSize() {
+			part = fmt.Sprintf("%.0f%% of %s", 100*float64(context.GetUsed())/float64(context.GetSize()), short(context.GetSize()))
+		}
+		parts = append(parts, "context "+part)
+	}
+	if context != nil && context.Cost != nil {
+		cost := strconv.FormatFloat(context.GetCost(), 'f', 4, 64)
+		cost = strings.TrimSuffix(strings.TrimSuffix(cost, "0"), "0")
+		parts = append(parts, strings.TrimSpace(cost+" "+oneLine(context.GetCurrency(), 8)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// grouped is a number with commas.
+func grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// short is a number for people who only want to know roughly.
+func short(n uint64) string {
+	switch {
+	case n >= 10_000_000:
+		return fmt.Sprintf("%.0fM", float64(n)/1e6)
+	case n >= 1_000_000:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e6), ".0") + "M"
+	case n >= 1000:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return strconv.FormatUint(n, 10)
+}

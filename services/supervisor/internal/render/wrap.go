@@ -1,0 +1,150 @@
+package render
+
+import (
+	"strings"
+	"unicode"
+)
+
+// wrapper breaks styled text into lines as it comes. The last word is held back until it is known where it ends; a long
+// one is not.
+type wrapper struct {
+	o     Options
+	out   strings.Builder
+	first string // what the next line begins with; "" after it was written
+	hang  string // what lines that follow by wrapping begin with
+
+	column int        // columns taken on this line
+	began  bool       // the line's beginning was written
+	word   []fragment // held back
+	wide   int        // columns of word
+	space  int        // spaces before word
+}
+
+type fragment struct {
+	style style
+	text  string
+}
+
+// prefixed begins a line: what it begins with, and what the lines that it is broken into begin with. Both may hold
+// colours.
+func (w *wrapper) prefixed(first, hang string) { w.first, w.hang = first, hang }
+
+// text adds text of one line.
+func (w *wrapper) text(s style, text string) {
+	if w.o.Width <= 0 {
+		w.begin()
+		w.out.WriteString(w.o.paint(s, text))
+		return
+	}
+	start := 0
+	for i, r := range text {
+		switch {
+		case r == ' ':
+			w.append(s, text[start:i])
+			w.endWord()
+			w.space++
+			start = i + 1
+		case breaksAnywhere(r):
+			w.append(s, text[start:i])
+			w.endWord()
+			start = i
+		case i-start > 64: // no word: a line of something
+			w.append(s, text[start:i])
+			start = i
+		}
+	}
+	w.append(s, text[start:])
+}
+
+// breaksAnywhere tells scripts that have no spaces between words.
+func breaksAnywhere(r rune) bool {
+	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
+func (w *wrapper) append(s style, text string) {
+	if text == "" {
+		return
+	}
+	if n := len(w.word); n > 0 && w.word[n-1].style == s {
+		w.word[n-1].text += text
+	} else {
+		w.word = append(w.word, fragment{s, text})
+	}
+	w.wide += width(text)
+	if w.wide >= w.room() { // it has a line for itself
+		w.endWord()
+	}
+}
+
+// room is how many columns a line has for text.
+func (w *wrapper) room() int { return max(w.o.Width-width(stripped(w.hang)), 16) }
+
+// endWord writes the word that was held back.
+func (w *wrapper) endWord() {
+	if len(w.word) == 0 {
+		return
+	}
+	w.begin()
+	if w.space > 0 && w.column+w.space+w.wide > w.o.Width || w.column+w.wide > w.o.Width && w.column > width(stripped(w.hang)) {
+		w.out.WriteString("\n" + w.hang)
+		w.column, w.space = width(stripped(w.hang)), 0
+	}
+	w.out.WriteString(strings.Repeat(" ", w.space))
+	w.column += w.space
+	w.space = 0
+	for _, f := range w.word {
+		w.out.WriteString(w.o.paint(f.style, f.text))
+	}
+	w.column += w.wide
+	w.word, w.wide = w.word[:0], 0
+}
+
+// begin writes the beginning of a line.
+func (w *wrapper) begin() {
+	if w.began {
+		return
+	}
+	w.began = true
+	w.out.WriteString(w.first)
+	w.column = width(stripped(w.first))
+	w.first = ""
+}
+
+// newline ends the line.
+func (w *wrapper) newline() {
+	w.endWord()
+	if w.first != "" {
+		w.begin()
+	}
+	w.out.WriteByte('\n')
+	w.column, w.space, w.began, w.first, w.hang = 0, 0, false, "", ""
+}
+
+// line writes a whole line as it is.
+func (w *wrapper) line(text string) {
+	w.out.WriteString(text)
+	w.out.WriteByte('\n')
+}
+
+// taken returns what was written since the last call.
+func (w *wrapper) taken() string {
+	s := w.out.String()
+	w.out.Reset()
+	return s
+}
+
+// stripped is text without the colours of our own.
+func stripped(text string) string {
+	if !strings.Contains(text, "\x1b") {
+		return text
+	}
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(text, "\x1b[")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		_, text, _ = strings.Cut(after, "m")
+	}
+}
