@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/sdk/yamlproto"
@@ -64,9 +63,8 @@ func (v *checker) config(c *configv1.Config) {
 	v.journal(c.GetJournal())
 	v.oneOf(path{"log", "level"}, c.GetLog().GetLevel(), "debug", "info", "warn", "error")
 	v.oneOf(path{"log", "format"}, c.GetLog().GetFormat(), "text", "json")
-	if socket := c.GetAdmin().GetSocket(); socket != "" {
-		v.socket(path{"admin", "socket"}, socket)
-	}
+	v.admin(c.GetAdmin())
+	v.serve(c.GetServe())
 }
 
 // routes checks how methods and targets are spelled. Whether a handler declares a method is only known once it runs.
@@ -95,8 +93,10 @@ func (v *checker) routes(c *configv1.Config) {
 
 func (v *checker) agent(a *configv1.Agent) {
 	at := path{"agent"}
-	if name := a.GetName(); utf8.RuneCountInString(name) > 128 || strings.ContainsFunc(name, unicode.IsControl) {
-		v.problem(at.to("name"), "expected 1 to 128 characters without control characters, got %q", name)
+	v.agentName(at.to("name"), a.GetName())
+	v.env(at.to("env"), a.GetEnv())
+	if a.GetMaxRestarts() > 100 {
+		v.problem(at.to("max_restarts"), "expected 0 to 100, got %d", a.GetMaxRestarts())
 	}
 	if strings.ContainsFunc(a.GetUser(), func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) || c == ':' }) {
 		v.problem(at.to("user"), "expected a user's name or numeric id, got %q", a.GetUser())

@@ -85,6 +85,7 @@ func (c *Config) load(path string, env func(string) string) error {
 		return err
 	}
 	expandPermission(doc)
+	expandEnv(doc)
 	c.File, c.Warnings, c.doc = path, warnings, doc
 	if err := doc.Decode(c.Proto); err != nil {
 		return err

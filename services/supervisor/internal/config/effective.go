@@ -61,6 +61,7 @@ func (c *Config) Effective() *configv1.Config {
 	orDefault(&e.Log.Level, "warn")
 	orDefault(&e.Log.Format, "text")
 	e.Admin = orNew(e.Admin)
+	effectiveServe(e)
 	return e
 }
 

@@ -34,6 +34,6 @@ func (p path) String() string {
 }
 
 var (
-	lists = []string{"command", "quirks", "extra_roots", "chain", "gate"} // the fields whose elements have an index
+	lists = []string{"command", "quirks", "extra_roots", "chain", "gate", "agents"} // the fields whose elements have an index
 	plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 )

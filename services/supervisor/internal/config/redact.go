@@ -15,9 +15,9 @@ import (
 // redacted stands in place of a secret.
 const redacted = "(redacted)"
 
-// Redacted returns a copy of a configuration that can be shown: in the handlers' and policies' environment, settings and
-// command lines, the values of names that look like those of secrets are replaced, and so are passwords in URLs. It goes by
-// names, so it hides more than it must, and cannot know a secret that is called something else.
+// Redacted returns a copy of a configuration that can be shown: in the environment, settings and command lines of
+// handlers, policies and agents, the values of names that look like those of secrets are replaced, and so are passwords in
+// URLs. It goes by names, so it hides more than it must, and cannot know a secret that is called something else.
 func Redacted(c *configv1.Config) *configv1.Config {
 	c = proto.CloneOf(c)
 	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
@@ -28,6 +28,11 @@ func Redacted(c *configv1.Config) *configv1.Config {
 		redactStruct(h.GetSettings(), false)
 	}
 	redactArgs(c.GetPermission().GetCommand())
+	redactEnv(c.GetAgent().GetEnv())
+	for _, a := range c.GetServe().GetAgents() {
+		redactArgs(a.GetCommand())
+		redactEnv(a.GetEnv())
+	}
 	return c
 }
 
@@ -36,6 +41,14 @@ func redactText(name, value string) string {
 		return redacted
 	}
 	return urlPassword.ReplaceAllString(value, "${1}"+redacted+"@")
+}
+
+func redactEnv(env map[string]*configv1.EnvValue) {
+	for name, value := range env {
+		if value != nil {
+			value.Value = redactText(name, value.GetValue())
+		}
+	}
 }
 
 // redactArgs redacts "--token=VALUE" and "--token VALUE".

@@ -22,6 +22,7 @@ func (v *checker) resolve(c *configv1.Config) {
 			t.Ca, t.Cert, t.Key = v.absolute(t.GetCa()), v.absolute(t.GetCert()), v.absolute(t.GetKey())
 		}
 	}
+	v.resolveServe(c)
 	for _, root := range c.GetWorkspace().GetExtraRoots() {
 		if dir, err := v.expand(root.GetPath()); err == nil {
 			root.Path = dir
@@ -74,6 +75,7 @@ func (c *Config) CheckFiles(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
 		v.handlerFiles(path{"handlers", name}, c.Proto.GetHandlers()[name], dir)
 	}
+	v.checkServeFiles(c.Proto)
 	p, at := c.Proto.GetPermission(), path{"permission"}
 	v.handlerFiles(at, &configv1.Handler{Command: p.GetCommand()}, dir)
 	for i, h := range p.GetChain() {
@@ -114,8 +116,9 @@ func (v *checker) regular(p path, name string, mode os.FileMode) {
 
 // ProtectedPaths returns the files and folders that no agent may touch, sorted: acphost's configuration folder and its
 // state folder (there or not: a file made in one of them counts from the next start), the configuration file, rule
-// files, the programs that decide, remembered answers, the records of decisions and of sessions, keys, sockets of sidecars and of the
-// supervisor, and whatever more the caller has, such as the folder of the admin socket. Where a path leads through
+// files, the programs that decide, remembered answers, the records of decisions and of sessions, keys, files that hold the
+// values of agents' environment variables, sockets of sidecars and of the supervisor, and whatever more the caller has,
+// such as the folder of the admin socket. Where a path leads through
 // symbolic links, both spellings are among them. The rule files of workspaces are not: which there are, only a session
 // tells.
 func (c *Config) ProtectedPaths(more ...string) []string {
@@ -123,6 +126,7 @@ func (c *Config) ProtectedPaths(more ...string) []string {
 	p := e.GetPermission()
 	own := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetJournal().GetDir(), e.GetAdmin().GetSocket()}, more...)
 	own = append(own, auditFiles(p.GetAudit())...)
+	own = append(own, serveFiles(e, isThere)...)
 	if policy := p.GetPolicy(); !IsReadyPolicy(policy) {
 		own = append(own, policy)
 	}
@@ -169,4 +173,9 @@ func auditFiles(a *configv1.Audit) []string {
 		}
 	}
 	return files
+}
+
+func isThere(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }

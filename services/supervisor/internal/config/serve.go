@@ -1,0 +1,202 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/sdk/yamlproto"
+)
+
+const (
+	defaultMaxRestarts = 5
+	defaultDrainMS     = 10000
+	defaultMaxAgents   = 32
+	defaultMaxSessions = 1000
+
+	maxDrainMS   = 3600000
+	maxAgentName = 128 // characters
+)
+
+// expandEnv gives plain text its meaning where the value of an environment variable stands.
+func expandEnv(doc *yamlproto.Document) {
+	doc.ExpandMap("agent.env", "value")
+	for i := range doc.Len("serve.agents") {
+		doc.ExpandMap(path{"serve", "agents", strconv.Itoa(i), "env"}.String(), "value")
+	}
+}
+
+// admin checks who may look into a supervisor, and from where.
+func (v *checker) admin(a *configv1.Admin) {
+	at := path{"admin"}
+	if a.GetSocket() != "" {
+		v.socket(at.to("socket"), a.GetSocket())
+	}
+	v.tls(at.to("tls"), a.GetTls())
+	if a.GetTls().GetServerName() != "" {
+		v.problem(at.to("tls", "server_name"), "it does not count here: clients check the name, and the server has none to check")
+	}
+	if a.GetListen() == "" {
+		if a.GetTls() != nil {
+			v.problem(at.to("tls"), "it is for listen only, which is not set")
+		}
+		return
+	}
+	host, port, err := net.SplitHostPort(a.GetListen())
+	n, numErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || numErr != nil || n == 0 || strings.ContainsAny(host, "/@?#\x00"):
+		v.problem(at.to("listen"), `expected HOST:PORT, as in "127.0.0.1:7443" or ":7443", got %q`, a.GetListen())
+	case a.GetTls() == nil:
+		v.problem(at.to("listen"), `TCP needs mutual TLS: set admin.tls with ca, cert and key; "acphost certs init" makes them`)
+	}
+}
+
+func (v *checker) serve(s *configv1.Serve) {
+	at := path{"serve"}
+	if s.GetDrainMs() > maxDrainMS {
+		v.problem(at.to("drain_ms"), "expected 0 to %d, got %d", maxDrainMS, s.GetDrainMs())
+	}
+	v.bound(at.to("max_agents"), uint64(s.GetMaxAgents()), 1, 1000)
+	v.bound(at.to("max_sessions"), uint64(s.GetMaxSessions()), 1, 100000)
+	most := int(s.GetMaxAgents())
+	orDefault(&most, defaultMaxAgents)
+	if n := len(s.GetAgents()); n > most {
+		v.problem(at.to("agents"), "these are %d agents, and max_agents is %d", n, most)
+	}
+	for i, a := range s.GetAgents() {
+		v.serveAgent(at.to("agents", strconv.Itoa(i)), a)
+	}
+}
+
+func (v *checker) serveAgent(at path, a *configv1.ServeAgent) {
+	command := a.GetCommand()
+	switch {
+	case (a.GetPreset() == "") == (len(command) == 0):
+		v.problem(at, "expected either preset or command")
+	case len(command) > 0 && command[0] == "":
+		v.problem(at.to("command", "0"), "expected a program, got %q", "")
+	}
+	for i, arg := range command {
+		if strings.ContainsRune(arg, 0) {
+			v.problem(at.to("command", strconv.Itoa(i)), "expected text without a NUL character, got %q", arg)
+		}
+	}
+	v.agentName(at.to("name"), a.GetName())
+	if cwd := a.GetCwd(); cwd != "" && (!filepath.IsAbs(cwd) || strings.ContainsRune(cwd, 0)) {
+		v.problem(at.to("cwd"), "expected an absolute path, got %q", cwd)
+	}
+	v.env(at.to("env"), a.GetEnv())
+}
+
+func (v *checker) agentName(at path, name string) {
+	if utf8.RuneCountInString(name) > maxAgentName || strings.ContainsFunc(name, unicode.IsControl) {
+		v.problem(at, "expected 1 to %d characters without control characters, got %q", maxAgentName, name)
+	}
+}
+
+// env checks environment variables of agents.
+func (v *checker) env(at path, env map[string]*configv1.EnvValue) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			v.problem(at.to(name), `expected a name without "=" and NUL characters, got %q`, name)
+		case strings.ContainsRune(value.GetValue()+value.GetFile(), 0):
+			v.problem(at.to(name), "expected text without NUL characters")
+		case value.GetValue() != "" && value.GetFile() != "":
+			v.problem(at.to(name), "expected either value or file, got both")
+		}
+	}
+}
+
+// resolveServe makes the paths of files absolute that admin, agent and serve name.
+func (v *checker) resolveServe(c *configv1.Config) {
+	if t := c.GetAdmin().GetTls(); t != nil {
+		t.Ca, t.Cert, t.Key = v.absolute(t.GetCa()), v.absolute(t.GetCert()), v.absolute(t.GetKey())
+	}
+	for value := range envValues(c) {
+		if value.GetFile() != "" {
+			value.File = v.absolute(value.GetFile())
+		}
+	}
+	for _, a := range c.GetServe().GetAgents() {
+		v.program(a.GetCommand())
+		clean(&a.Cwd)
+	}
+}
+
+// envValues are the values of all environment variables of agents.
+func envValues(c *configv1.Config) func(yield func(*configv1.EnvValue) bool) {
+	return func(yield func(*configv1.EnvValue) bool) {
+		envs := []map[string]*configv1.EnvValue{c.GetAgent().GetEnv()}
+		for _, a := range c.GetServe().GetAgents() {
+			envs = append(envs, a.GetEnv())
+		}
+		for _, env := range envs {
+			for _, value := range env {
+				if value != nil && !yield(value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// serveFiles are the files with secrets that admin, agent and serve name, and the folder of "acphost certs init" if the
+// keys are in one: its clients' keys and the authority's lie beside the server's.
+func serveFiles(c *configv1.Config, exists func(string) bool) []string {
+	t := c.GetAdmin().GetTls()
+	files := []string{t.GetCa(), t.GetCert(), t.GetKey()}
+	if dir := filepath.Dir(t.GetKey()); t.GetKey() != "" && exists(filepath.Join(dir, "ca.key")) {
+		files = append(files, dir)
+	}
+	for value := range envValues(c) {
+		files = append(files, value.GetFile())
+	}
+	return files
+}
+
+// checkServeFiles looks whether the files that admin, agent and serve name are there.
+func (v *checker) checkServeFiles(c *configv1.Config) {
+	if t := c.GetAdmin().GetTls(); t != nil {
+		at := path{"admin", "tls"}
+		v.regular(at.to("ca"), t.GetCa(), 0)
+		v.regular(at.to("cert"), t.GetCert(), 0)
+		v.regular(at.to("key"), t.GetKey(), 0)
+	}
+	v.envFiles(path{"agent", "env"}, c.GetAgent().GetEnv())
+	for i, a := range c.GetServe().GetAgents() {
+		v.envFiles(path{"serve", "agents", fmt.Sprint(i), "env"}, a.GetEnv())
+	}
+}
+
+func (v *checker) envFiles(at path, env map[string]*configv1.EnvValue) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if file := env[name].GetFile(); file != "" {
+			v.regular(at.to(name, "file"), file, 0)
+		}
+	}
+}
+
+// effectiveServe fills in the defaults of agents without an editor.
+func effectiveServe(e *configv1.Config) {
+	if e.Agent.MaxRestarts == nil {
+		e.Agent.MaxRestarts = proto.Uint32(defaultMaxRestarts)
+	}
+	e.Serve = orNew(e.Serve)
+	if e.Serve.DrainMs == nil {
+		e.Serve.DrainMs = proto.Uint32(defaultDrainMS)
+	}
+	orDefault(&e.Serve.MaxAgents, defaultMaxAgents)
+	orDefault(&e.Serve.MaxSessions, defaultMaxSessions)
+}

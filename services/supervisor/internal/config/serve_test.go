@@ -1,0 +1,118 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+)
+
+const serveText = `
+admin:
+  listen: ":7443"
+  tls: {ca: keys/ca.crt, cert: keys/server.crt, key: keys/server.key}
+agent:
+  max_restarts: 0
+  env: {MODE: acp, EMPTY: "", PORT: "8080", API_KEY: {file: api.key}, OPEN_SECRET: s3cret}
+serve:
+  drain_ms: 0
+  agents:
+  - preset: claude
+  - command: [./agent, --token=abc]
+    cwd: /srv/../srv/work
+    env: {OTHER: {file: /abs/other}}
+`
+
+func TestFilesOfKeysAreBesideTheConfiguration(t *testing.T) {
+	file := write(t, serveText)
+	dir := filepath.Dir(file)
+	c, err := config.Load(file, environment("HOME=/home/me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*configv1.EnvValue{
+		"MODE": {Value: "acp"}, "EMPTY": {}, "PORT": {Value: "8080"}, "API_KEY": {File: dir + "/api.key"}, "OPEN_SECRET": {Value: "s3cret"},
+	}
+	for name, value := range want {
+		if got := c.Proto.GetAgent().GetEnv()[name]; !proto.Equal(got, value) {
+			t.Errorf("%s is %v, want %v", name, got, value)
+		}
+	}
+	tls := c.Proto.GetAdmin().GetTls()
+	if tls.GetCa() != dir+"/keys/ca.crt" || tls.GetCert() != dir+"/keys/server.crt" || tls.GetKey() != dir+"/keys/server.key" {
+		t.Errorf("the keys are %v", tls)
+	}
+	own := c.Proto.GetServe().GetAgents()[1]
+	if own.GetCommand()[0] != dir+"/agent" || own.GetCwd() != "/srv/work" {
+		t.Errorf("the agent is %v", own)
+	}
+}
+
+func TestWhatServeDoesNotSayIsDefault(t *testing.T) {
+	e := load(t, "{}").Effective()
+	if s := e.GetServe(); s.GetDrainMs() != 10000 || s.GetMaxAgents() != 32 || s.GetMaxSessions() != 1000 || e.GetAgent().GetMaxRestarts() != 5 {
+		t.Errorf("serve is %v, agent is %v", s, e.GetAgent())
+	}
+	if e := load(t, serveText).Effective(); e.GetServe().GetDrainMs() != 0 || e.GetAgent().GetMaxRestarts() != 0 {
+		t.Errorf("a zero that was set is %v, %v", e.GetServe(), e.GetAgent())
+	}
+}
+
+func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
+	file := write(t, serveText)
+	dir := filepath.Dir(file)
+	protected := func() []string {
+		c, err := config.Load(file, environment("HOME=/home/me"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.ProtectedPaths()
+	}
+	got := protected()
+	for _, want := range []string{dir + "/keys/ca.crt", dir + "/keys/server.key", dir + "/api.key", "/abs/other"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not protected; these are: %v", want, got)
+		}
+	}
+	if slices.Contains(got, dir+"/keys") {
+		t.Error("a folder is protected that may hold anything")
+	}
+	// The authority's key lies there: so do those of its clients.
+	if err := os.Mkdir(dir+"/keys", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/keys/ca.key", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(protected(), dir+"/keys") {
+		t.Error("the folder of an authority is not protected")
+	}
+}
+
+func TestSecretsOfAgentsAreNotShown(t *testing.T) {
+	c := config.Redacted(load(t, serveText).Proto)
+	if env := c.GetAgent().GetEnv(); env["OPEN_SECRET"].GetValue() != "(redacted)" || env["MODE"].GetValue() != "acp" || env["API_KEY"].GetFile() == "" {
+		t.Errorf("the environment is shown as %v", env)
+	}
+	if got := c.GetServe().GetAgents()[1].GetCommand()[1]; got != "--token=(redacted)" {
+		t.Errorf("an argument is shown as %q", got)
+	}
+}
+
+func TestFilesOfKeysMustBeThere(t *testing.T) {
+	err := load(t, serveText).CheckFiles(t.TempDir())
+	if err == nil {
+		t.Fatal("nothing is missing")
+	}
+	for _, want := range []string{"admin.tls.ca", "admin.tls.key", "agent.env.API_KEY", "serve.agents[1].env.OTHER"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not missed: %v", want, err)
+		}
+	}
+}
