@@ -1,0 +1,79 @@
+package event
+
+import (
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// methodElicitation is the agent's question for something other than a permission.
+const methodElicitation = "elicitation/create"
+
+// toFront is whom a call goes to that no handler gets.
+const toFront = "front"
+
+// fromAgent takes a request of the agent's to its client.
+func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
+	toPerson := f.Direction == frame.AgentToFront
+	switch r.method {
+	case acp.MethodRequestPermission, methodElicitation:
+		if toPerson { // else it is being decided, and may never be a question for anybody
+			d.asked(r, m.Params, false)
+			return
+		}
+		if r.method == acp.MethodRequestPermission || f.Handler == gateName {
+			return
+		}
+	case acp.MethodSessionUpdate: // with an id, which it should not have
+		if toPerson {
+			d.update(r.session, updateIn(m.Raw))
+		}
+	}
+	r.to = f.Handler
+	if toPerson || r.to == "" {
+		r.to = toFront
+	}
+	if old := d.calls.get(r.key); old != nil && old.to == gateName && old.method == r.method && toPerson {
+		old.to = r.to // it was allowed, and goes on
+		return
+	}
+	for _, old := range d.calls.add(r) {
+		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
+	}
+	call := &supervisorv1.CallStarted{Id: r.id, Method: r.method, To: r.to}
+	members(m.Params, func(name, v []byte) {
+		switch string(name) {
+		case "path":
+			call.Path = textOf(v)
+		case "terminalId":
+			call.TerminalId = textOf(v)
+		}
+	})
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
+}
+
+// gateName stands for a handler where a call is decided before it goes on.
+const gateName = "gate"
+
+// agentAnswered takes the answer to a request of the agent's.
+func (d *Decoder) agentAnswered(r *request, a *answer) {
+	if r.question != "" {
+		d.questionAnswered(r, a)
+		return
+	}
+	end := &supervisorv1.CallEnded{Id: r.id, Method: r.method}
+	if a.fault != nil {
+		var code int32
+		code, end.Error = errorWords(a.fault)
+		end.ErrorCode = code
+		if end.Error == "" {
+			end.Error = "an error without words"
+		}
+	} else if strings.HasPrefix(r.method, "terminal/") {
+		end.TerminalId = textOf(get(a.result, "terminalId"))
+	}
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
+}

@@ -1,0 +1,209 @@
+package event
+
+import (
+	"encoding/base64"
+	"slices"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// noLimit: content is read whole, whatever its size.
+const noLimit = int(^uint(0) >> 1)
+
+// block reads a content block. What is no block of ACP v1 is kept as it came. Of a block of more than limit bytes only
+// what it is is read, not what is in it.
+func block(v []byte, limit int) *supervisorv1.ContentBlock {
+	var kind, annotations, meta []byte
+	var m contentMembers
+	if members(v, func(name, v []byte) {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "annotations":
+			annotations = v
+		case "_meta":
+			meta = v
+		default:
+			m.member(name, v)
+		}
+	}) < 0 {
+		return otherBlock(v)
+	}
+	m.drop = len(v) > limit
+	b := &supervisorv1.ContentBlock{}
+	if !m.into(b, kind) {
+		return otherBlock(v)
+	}
+	if annotations != nil {
+		b.Annotations = annotationsOf(annotations)
+	}
+	b.Meta = rawObject(meta)
+	return b
+}
+
+func otherBlock(v []byte) *supervisorv1.ContentBlock {
+	if v == nil {
+		v = []byte("null")
+	}
+	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Other{Other: raw(v)}}
+}
+
+// contentMembers are the raw members of a content block, whatever its type.
+type contentMembers struct {
+	text, data, mimeType, uri, name, title, description, size, resource []byte
+
+	drop bool // what is in it is not wanted
+}
+
+func (m *contentMembers) member(name, v []byte) {
+	switch string(name) {
+	case "text":
+		m.text = v
+	case "data":
+		m.data = v
+	case "mimeType":
+		m.mimeType = v
+	case "uri":
+		m.uri = v
+	case "name":
+		m.name = v
+	case "title":
+		m.title = v
+	case "description":
+		m.description = v
+	case "size":
+		m.size = v
+	case "resource":
+		m.resource = v
+	}
+}
+
+// into sets b's content; false: it lacks something, or is of a type that ACP v1 does not have.
+func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) bool {
+	switch string(kind) {
+	case `"text"`:
+		s, ok := m.content(m.text)
+		if !ok {
+			return false
+		}
+		b.Content = &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}
+	case `"image"`:
+		data, ok := m.decoded(m.data)
+		mimeType, typed := text(m.mimeType)
+		if !ok || !typed {
+			return false
+		}
+		b.Content = &supervisorv1.ContentBlock_Image{Image: &supervisorv1.ImageContent{Data: data, MimeType: mimeType, Uri: textOf(m.uri)}}
+	case `"audio"`:
+		data, ok := m.decoded(m.data)
+		mimeType, typed := text(m.mimeType)
+		if !ok || !typed {
+			return false
+		}
+		b.Content = &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: data, MimeType: mimeType}}
+	case `"resource_link"`, `"resourceLink"`:
+		uri, ok := text(m.uri)
+		name, named := text(m.name)
+		if !ok || !named {
+			return false
+		}
+		link := &supervisorv1.ResourceLink{Uri: uri, Name: name, Title: textOf(m.title), Description: textOf(m.description), MimeType: textOf(m.mimeType)}
+		if n, ok := signed(m.size, 64); ok {
+			link.Size = &n
+		}
+		b.Content = &supervisorv1.ContentBlock_ResourceLink{ResourceLink: link}
+	case `"resource"`:
+		r, ok := m.embedded()
+		if !ok {
+			return false
+		}
+		b.Content = &supervisorv1.ContentBlock_Resource{Resource: r}
+	default:
+		return false
+	}
+	return true
+}
+
+// embedded reads a resource that is given whole.
+func (m *contentMembers) embedded() (*supervisorv1.EmbeddedResource, bool) {
+	var uri, mimeType, txt, blob []byte
+	members(m.resource, func(name, v []byte) {
+		switch string(name) {
+		case "uri":
+			uri = v
+		case "mimeType":
+			mimeType = v
+		case "text":
+			txt = v
+		case "blob":
+			blob = v
+		}
+	})
+	at, ok := text(uri)
+	if !ok {
+		return nil, false
+	}
+	r := &supervisorv1.EmbeddedResource{Uri: at, MimeType: textOf(mimeType)}
+	if s, ok := m.content(txt); ok {
+		r.Contents = &supervisorv1.EmbeddedResource_Text{Text: s}
+		return r, true
+	}
+	data, ok := m.decoded(blob)
+	if !ok {
+		return nil, false
+	}
+	r.Contents = &supervisorv1.EmbeddedResource_Blob{Blob: data}
+	return r, true
+}
+
+// content is a string that a block carries.
+func (m *contentMembers) content(v []byte) (string, bool) {
+	if m.drop && len(v) > 0 && v[0] == '"' {
+		return "", true
+	}
+	return text(v)
+}
+
+// decoded is the bytes that a base64 string stands for. Padding may be missing.
+func (m *contentMembers) decoded(v []byte) ([]byte, bool) {
+	if m.drop && len(v) > 0 && v[0] == '"' {
+		return nil, true
+	}
+	s, ok := text(v)
+	if !ok {
+		return nil, false
+	}
+	data, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		data, err = base64.RawStdEncoding.DecodeString(s)
+	}
+	return slices.Clip(data), err == nil
+}
+
+func annotationsOf(v []byte) *supervisorv1.Annotations {
+	if !isObject(v) {
+		return nil
+	}
+	a := &supervisorv1.Annotations{}
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "audience":
+			a.Audience = texts(v)
+		case "lastModified":
+			a.LastModified = textOf(v)
+		case "priority":
+			a.Priority = nil
+			if n, ok := number(v); ok {
+				a.Priority = &n
+			}
+		}
+	})
+	return a
+}
+
+// blocks reads an array of content blocks.
+func blocks(v []byte, limit int) []*supervisorv1.ContentBlock {
+	var out []*supervisorv1.ContentBlock
+	elements(v, func(v []byte) { out = append(out, block(v, limit)) })
+	return out
+}

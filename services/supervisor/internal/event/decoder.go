@@ -1,0 +1,185 @@
+// Package event turns what passes between an agent and its front into events that programs and people can follow, and
+// folds events into what is known of each session.
+//
+// It knows ACP's messages, whole and leniently: what cannot be read counts as absent, and an update that is not known is
+// told as it came. It is pure: it reads no clock but for what has no time, writes nothing, and knows neither who watches
+// nor where frames come from; live and from a record they give the same events.
+package event
+
+import (
+	"strconv"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Decoder turns the frames of one agent into events. It remembers which requests are open, at most 4096 of each end, so
+// that it can tell what an answer means. Not safe for concurrent use.
+type Decoder struct {
+	agent  frame.Agent
+	cursor func(seq uint64) string
+
+	scan jsonrpc.Scanner
+	msg  jsonrpc.Message
+
+	front, calls, own table
+	loading           map[string]int // sessions to the number of requests that load them
+	reports           reports
+
+	// Of the frame at hand.
+	at      time.Time
+	out     []*supervisorv1.Event
+	session string // the last one's id: most frames in a row are of the same
+}
+
+// NewDecoder returns a decoder for the frames of an agent. cursor names the place of a frame by its number; nil: events
+// have no cursors.
+func NewDecoder(agent frame.Agent, cursor func(seq uint64) string) *Decoder {
+	return &Decoder{agent: agent, cursor: cursor, loading: map[string]int{}}
+}
+
+// Frame returns what happens by a frame, in order; most frames make one event or none. Frames must come in the order of
+// their numbers. f's bytes are not kept; the events are the caller's, and share nothing that changes later, so that many
+// may read them at once, but none may change them.
+func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
+	d.at, d.out = f.Time, nil
+	if d.at.IsZero() {
+		d.at = time.Now()
+	}
+	if f.Scanned && f.Direction == frame.AgentToFront && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 {
+		d.update(d.sessionOf(f.SessionID), updateIn(f.Line))
+	} else {
+		d.message(&f)
+	}
+	d.finish(f.Seq)
+	return d.out
+}
+
+// message takes a frame that is no plain update.
+func (d *Decoder) message(f *frame.Frame) {
+	m := &d.msg
+	if d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
+		return
+	}
+	session := d.sessionOf(m.SessionID)
+	switch m.Kind {
+	case jsonrpc.KindNotification:
+		d.notification(f, m, session)
+	case jsonrpc.KindRequest:
+		d.request(f, m, session)
+	case jsonrpc.KindResponse:
+		d.response(f, m)
+	}
+	*m = jsonrpc.Message{}
+}
+
+func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session string) {
+	switch string(m.Method) {
+	case acp.MethodSessionUpdate:
+		switch f.Direction {
+		case frame.AgentToFront:
+			d.update(session, updateIn(m.Raw))
+		case frame.OursToFront:
+			d.ownUpdate(session, updateIn(m.Raw))
+		}
+	case acp.MethodCancelRequest:
+		if id := requestID(m.Params); id != nil {
+			d.withdrawn(f.Direction, jsonrpc.CanonicalID(id))
+		}
+	}
+}
+
+// requestID is the id that a $/cancel_request, or an elicitation, names; nil: it names none.
+func requestID(params []byte) []byte {
+	id := get(params, "requestId")
+	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
+		return nil
+	}
+	return id
+}
+
+func (d *Decoder) request(f *frame.Frame, m *jsonrpc.Message, session string) {
+	r := &request{key: jsonrpc.CanonicalID(m.ID), id: raw(m.ID), method: raw(m.Method), session: session}
+	if len(r.key) > maxKept || len(r.method) > maxKept {
+		return // no peer of good will names its requests like that, and all of them are kept
+	}
+	switch f.Direction.Whose(false) {
+	case frame.OfFront:
+		d.fromFront(r, m)
+	case frame.OfAgent:
+		if f.Direction == frame.OursToAgent || f.Direction == frame.HandlerToAgent {
+			return // nobody here asks the agent anything in its own name
+		}
+		d.fromAgent(f, r, m)
+	case frame.Ours:
+		if r.method == acp.MethodRequestPermission {
+			d.asked(r, m.Params, true)
+		}
+	}
+}
+
+func (d *Decoder) response(f *frame.Frame, m *jsonrpc.Message) {
+	if m.ID == nil || len(m.ID) > maxKept {
+		return
+	}
+	key := jsonrpc.CanonicalID(m.ID)
+	a := answer{result: m.Result, fault: m.Error, handler: f.Handler, direction: f.Direction}
+	if a.fault != nil && a.repeated() {
+		return
+	}
+	switch f.Direction.Whose(true) {
+	case frame.OfFront:
+		if r := d.front.take(key); r != nil {
+			d.frontAnswered(r, &a)
+		}
+	case frame.OfAgent:
+		if r := d.calls.take(key); r != nil {
+			d.agentAnswered(r, &a)
+		}
+	case frame.Ours:
+		if r := d.own.take(key); r != nil {
+			d.questionAnswered(r, &a)
+		}
+	}
+}
+
+// tell adds an event.
+func (d *Decoder) tell(e *supervisorv1.Event) {
+	e.AgentId = d.agent.ID
+	e.Time = timestamppb.New(d.at)
+	d.out = append(d.out, e)
+}
+
+// finish gives the events of a frame their cursors.
+func (d *Decoder) finish(seq uint64) {
+	if d.cursor == nil || len(d.out) == 0 {
+		return
+	}
+	at := d.cursor(seq)
+	if len(d.out) == 1 {
+		d.out[0].Cursor = at
+		return
+	}
+	for i, e := range d.out {
+		e.Cursor = at + "." + strconv.Itoa(i+1)
+	}
+}
+
+// sessionOf is a session's id as a string.
+func (d *Decoder) sessionOf(id []byte) string {
+	if len(id) == 0 {
+		return ""
+	}
+	if string(id) != d.session {
+		s := raw(id)
+		if len(id) > maxKept {
+			return s
+		}
+		d.session = s
+	}
+	return d.session
+}

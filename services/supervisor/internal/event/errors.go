@@ -1,0 +1,120 @@
+package event
+
+import (
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// codeAuthRequired is ACP's answer to whoever has to log in first.
+const codeAuthRequired = -32000
+
+// Bounds on what is told of an error.
+const (
+	maxWords    = 2 << 10  // bytes of an agent's words
+	maxData     = 64 << 10 // bytes of an error's data
+	maxTail     = 20       // lines of standard error
+	maxTailLine = 500      // bytes of such a line
+)
+
+// Error is ErrorOf for an error that an agent answers a session/* request with.
+func Error(jsonError []byte) *supervisorv1.AgentError {
+	return ErrorOf("", jsonError, false)
+}
+
+// ErrorOf says what a JSON-RPC error object means that answers a request of the given method; "": some session/* one.
+// ours: it is acphost that answers, for an agent that is gone; how that ended is believed of nobody else.
+func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentError {
+	code, words := errorWords(jsonError)
+	e := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, Code: code}
+	data := get(jsonError, "data")
+	if ours {
+		if e.Kind = goneKind(jsonError); e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED {
+			e.Code = 0 // no agent has answered
+			ended(e, get(data, "acphost"))
+			e.Message = said(method, "", words)
+			return e
+		}
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR
+	}
+	if len(data) > 0 && len(data) <= maxData {
+		e.Data = rawValue(data)
+	}
+	who := "the agent answered with an error"
+	switch {
+	case code == codeAuthRequired:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED
+		who = "the agent wants somebody to log in first"
+	case code == jsonrpc.CodeResourceNotFound && (method == "" || strings.HasPrefix(method, "session/")):
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
+		who = "the agent does not know the session"
+	case code == jsonrpc.CodeMethodNotFound:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED
+		who = "the agent does not offer it"
+	}
+	if ours {
+		who = ""
+	}
+	e.Message = said(method, who, words)
+	return e
+}
+
+// said puts together what was tried, how it failed, and the words of whoever said so.
+func said(method, who, words string) string {
+	var parts []string
+	for _, p := range []string{method, who, words} {
+		if p != "" && !(p == method && strings.HasPrefix(words, method)) {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// errorWords is an error's code, and its message cut to what can be shown. Agents put what matters into data as often as
+// into the message: a string there, or one named "details" or "message", is added.
+func errorWords(fault []byte) (code int32, words string) {
+	n, _ := signed(get(fault, "code"), 32)
+	words = strings.TrimSpace(textOf(get(fault, "message")))
+	data := get(fault, "data")
+	for _, v := range [][]byte{data, get(data, "details"), get(data, "message")} {
+		if more, ok := text(v); ok {
+			if more = strings.TrimSpace(more); more != "" && !strings.Contains(words, more) {
+				words = strings.TrimPrefix(words+": "+more, ": ")
+			}
+			break
+		}
+	}
+	return int32(n), shortened(words, maxWords)
+}
+
+// goneKind is how an agent ended by acphost's words; unspecified: the error says nothing of that.
+func goneKind(fault []byte) supervisorv1.ErrorKind {
+	switch textOf(get(fault, "data", "acphost", "kind")) {
+	case "crashed":
+		return supervisorv1.ErrorKind_ERROR_KIND_CRASHED
+	case "stopped":
+		return supervisorv1.ErrorKind_ERROR_KIND_STOPPED
+	}
+	return supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED
+}
+
+// ended reads how an agent ended.
+func ended(e *supervisorv1.AgentError, v []byte) {
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "exitCode":
+			if n, ok := signed(v, 32); ok {
+				code := int32(n)
+				e.ExitCode = &code
+			}
+		case "signal":
+			e.Signal = shortened(textOf(v), maxTailLine)
+		case "stderrTail":
+			tail := texts(v)
+			for _, line := range tail[max(0, len(tail)-maxTail):] {
+				e.StderrTail = append(e.StderrTail, shortened(line, maxTailLine))
+			}
+		}
+	})
+}

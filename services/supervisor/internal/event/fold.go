@@ -1,0 +1,291 @@
+package event
+
+import (
+	"container/list"
+	"sync"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Bounds on what is kept, so that no agent can make a Fold grow without end.
+const (
+	maxSessions  = 100_000
+	maxFoldBytes = 256 << 20 // of all sessions, roughly
+	maxTitle     = 4 << 10   // bytes of a title, a name, an id
+	maxItems     = 1000      // of a list
+	maxItemBytes = 256 << 10 // of a list
+	maxNames     = 256       // names that are counted
+)
+
+// Fold is what is known of each session of each agent, put together from events: what Show fills in. It keeps at most
+// 100,000 sessions and about 256 MiB; whatever had no event for the longest time is forgotten first. Safe for concurrent
+// use; events of an agent are expected in their order.
+//
+// What an event holds is kept, and shown, without being copied: nobody may change it.
+type Fold struct {
+	mu       sync.Mutex
+	sessions map[sessionKey]*known
+	recent   list.List // of *known, the latest in front
+	size     int
+}
+
+type sessionKey struct{ agent, session string }
+
+// known is what is known of a session.
+type known struct {
+	key  sessionKey
+	at   *list.Element
+	size int // as counted in the Fold's
+
+	cursor     string
+	incomplete bool
+	title      string
+	mode       string
+	model      string // as the agent has it apart from its options
+	modes      []*supervisorv1.SessionMode
+	options    []*supervisorv1.ConfigOption
+	models     []*supervisorv1.ConfigChoice
+	plan       []*supervisorv1.PlanEntry
+	commands   []*supervisorv1.AvailableCommand
+	usage      *supervisorv1.ContextUsage
+	tokens     *supervisorv1.TokenUsage
+	pending    pending
+	files      files
+	tools      tools
+	listBytes  int // of what is replaced as a whole: modes, options, models, plan, commands
+	sizes      [5]int
+}
+
+// The lists that are replaced as a whole.
+const (
+	listModes = iota
+	listOptions
+	listModels
+	listPlan
+	listCommands
+)
+
+// NewFold returns a Fold that knows nothing.
+func NewFold() *Fold {
+	return &Fold{sessions: map[sessionKey]*known{}}
+}
+
+// Apply folds an event. One that is about no session changes nothing, but for the loss of events and the end of an agent.
+func (f *Fold) Apply(e *supervisorv1.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch v := e.GetEvent().(type) {
+	case *supervisorv1.Event_Gap:
+		f.gap(e)
+		return
+	case *supervisorv1.Event_Agent:
+		f.agent(v.Agent)
+		return
+	case *supervisorv1.Event_SessionClosed:
+		if v.SessionClosed.GetReason() == "session/delete" {
+			f.forget(f.sessions[sessionKey{e.GetAgentId(), e.GetSessionId()}])
+			return
+		}
+	}
+	if e.GetSessionId() == "" || len(e.GetSessionId()) > maxKept {
+		return
+	}
+	k := f.get(sessionKey{e.GetAgentId(), e.GetSessionId()})
+	if e.GetCursor() != "" {
+		k.cursor = e.GetCursor()
+	}
+	k.apply(e)
+	f.grown(k)
+}
+
+// Forget forgets all sessions of an agent.
+func (f *Fold) Forget(agentID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, k := range f.sessions {
+		if key.agent == agentID {
+			f.forget(k)
+		}
+	}
+}
+
+// get returns what is known of a session, the latest that something happened in.
+func (f *Fold) get(key sessionKey) *known {
+	if k := f.sessions[key]; k != nil {
+		f.recent.MoveToFront(k.at)
+		return k
+	}
+	k := &known{key: key}
+	k.at = f.recent.PushFront(k)
+	f.sessions[key] = k
+	return k
+}
+
+// grown counts what a session takes, and forgets others if there is too much.
+func (f *Fold) grown(k *known) {
+	size := k.weight()
+	f.size += size - k.size
+	k.size = size
+	for len(f.sessions) > maxSessions || f.size > maxFoldBytes && len(f.sessions) > 1 {
+		f.forget(f.recent.Back().Value.(*known))
+	}
+}
+
+func (f *Fold) forget(k *known) {
+	if k == nil {
+		return
+	}
+	f.size -= k.size
+	f.recent.Remove(k.at)
+	delete(f.sessions, k.key)
+}
+
+// gap marks what may be out of date: a session, or all of an agent, or all.
+func (f *Fold) gap(e *supervisorv1.Event) {
+	if e.GetSessionId() != "" {
+		if k := f.sessions[sessionKey{e.GetAgentId(), e.GetSessionId()}]; k != nil {
+			k.incomplete = true
+		}
+		return
+	}
+	for key, k := range f.sessions {
+		if e.GetAgentId() == "" || key.agent == e.GetAgentId() {
+			k.incomplete = true
+		}
+	}
+}
+
+// agent ends what waits for an agent that does not run any more.
+func (f *Fold) agent(a *supervisorv1.Agent) {
+	switch a.GetState() {
+	case supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED, supervisorv1.AgentState_AGENT_STATE_STOPPED:
+	default:
+		return
+	}
+	for key, k := range f.sessions {
+		if key.agent == a.GetId() {
+			k.pending.clear()
+		}
+	}
+}
+
+// apply folds an event of the session.
+func (k *known) apply(e *supervisorv1.Event) {
+	switch v := e.GetEvent().(type) {
+	case *supervisorv1.Event_ToolCall:
+		k.tools.report(v.ToolCall, true, e.GetHistory(), &k.files)
+	case *supervisorv1.Event_ToolCallUpdate:
+		k.tools.report(v.ToolCallUpdate, false, e.GetHistory(), &k.files)
+	case *supervisorv1.Event_Plan:
+		k.plan = keep(k, listPlan, v.Plan.GetEntries())
+	case *supervisorv1.Event_AvailableCommands:
+		k.commands = keep(k, listCommands, v.AvailableCommands.GetCommands())
+	case *supervisorv1.Event_CurrentMode:
+		k.mode = shortened(v.CurrentMode.GetModeId(), maxTitle)
+	case *supervisorv1.Event_ConfigOptions:
+		k.options = keep(k, listOptions, v.ConfigOptions.GetOptions())
+	case *supervisorv1.Event_SessionInfo:
+		if v.SessionInfo.Title != nil {
+			k.title = shortened(v.SessionInfo.GetTitle(), maxTitle)
+		}
+	case *supervisorv1.Event_Usage:
+		k.usage = v.Usage
+	case *supervisorv1.Event_OtherUpdate:
+		k.other(v.OtherUpdate, e.GetRaw())
+	case *supervisorv1.Event_TurnStarted:
+		k.tools.turn()
+	case *supervisorv1.Event_TurnEnded:
+		k.took(v.TurnEnded.GetUsage())
+	case *supervisorv1.Event_SessionOpened:
+		k.opened(v.SessionOpened)
+	case *supervisorv1.Event_SessionClosed:
+		k.pending.clear()
+	case *supervisorv1.Event_QuestionAsked:
+		k.pending.asked(v.QuestionAsked)
+	case *supervisorv1.Event_QuestionAnswered:
+		k.pending.take(v.QuestionAnswered.GetId())
+	case *supervisorv1.Event_CallStarted:
+		k.pending.called(e, v.CallStarted)
+	case *supervisorv1.Event_CallEnded:
+		if r := k.pending.take(callKey(v.CallEnded.GetId())); r != nil && v.CallEnded.GetError() == "" {
+			k.files.called(r.shown.GetMethod(), r.path)
+		}
+	}
+}
+
+// opened folds that a session is there: what the agent says of it then is how it is.
+func (k *known) opened(o *supervisorv1.SessionOpened) {
+	k.incomplete = false
+	if o.GetModeId() != "" || len(o.GetModes()) > 0 {
+		k.mode = shortened(o.GetModeId(), maxTitle)
+		k.modes = keep(k, listModes, o.GetModes())
+	}
+	if len(o.GetOptions()) > 0 {
+		k.options = keep(k, listOptions, o.GetOptions())
+	}
+	if o.GetModelId() != "" || len(o.GetModels()) > 0 {
+		k.model = shortened(o.GetModelId(), maxTitle)
+		k.models = keep(k, listModels, o.GetModels())
+	}
+}
+
+// other folds an update that ACP v1 does not have, if it tells the model: agents differ in how they say it.
+func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
+	if len(update) > maxMerged || snake(u.GetKind()) != kindCurrentModel {
+		return
+	}
+	v := []byte(update)
+	for _, path := range [][]string{{"currentModelId"}, {"modelId"}, {"model", "modelId"}} {
+		if id, ok := text(get(v, path...)); ok {
+			k.model = shortened(id, maxTitle)
+			return
+		}
+	}
+}
+
+// took adds what a turn took.
+func (k *known) took(u *supervisorv1.TokenUsage) {
+	if u == nil {
+		return
+	}
+	t := k.tokens
+	k.tokens = &supervisorv1.TokenUsage{
+		Total:       sum(t.GetTotal(), u.GetTotal()),
+		Input:       sum(t.GetInput(), u.GetInput()),
+		Output:      sum(t.GetOutput(), u.GetOutput()),
+		Thought:     sum(t.GetThought(), u.GetThought()),
+		CachedRead:  sum(t.GetCachedRead(), u.GetCachedRead()),
+		CachedWrite: sum(t.GetCachedWrite(), u.GetCachedWrite()),
+	}
+}
+
+// sum adds without wrapping around.
+func sum(a, b uint64) uint64 {
+	if a+b < a {
+		return ^uint64(0)
+	}
+	return a + b
+}
+
+// keep returns what is kept of a list, its first items, and counts it as list of the session.
+func keep[M proto.Message](k *known, which int, items []M) []M {
+	size, n := 0, 0
+	for n < len(items) && n < maxItems {
+		more := proto.Size(items[n]) + 64
+		if size+more > maxItemBytes {
+			break
+		}
+		size += more
+		n++
+	}
+	k.listBytes += size - k.sizes[which]
+	k.sizes[which] = size
+	return items[:n:n]
+}
+
+// weight is roughly what the session takes, in bytes.
+func (k *known) weight() int {
+	return 1024 + 2*len(k.key.session) + len(k.title) + len(k.mode) + len(k.model) + len(k.usage.GetCurrency()) +
+		k.listBytes + k.pending.size + k.files.size + k.tools.size
+}

@@ -1,0 +1,165 @@
+package event
+
+import (
+	"container/list"
+	"encoding/json"
+	"strconv"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+// maxPending is how many open requests of an agent are kept of a session, maxFiles how many files.
+const (
+	maxPending = 1000
+	maxFiles   = 1000
+)
+
+// pending are the requests of an agent that are not answered, oldest first.
+type pending struct {
+	open  map[string]*list.Element // of *pendingRequest
+	order list.List
+	size  int
+}
+
+type pendingRequest struct {
+	key   string
+	path  string
+	shown *supervisorv1.PendingRequest
+}
+
+func (r *pendingRequest) size() int {
+	return 256 + 2*len(r.key) + len(r.path) + len(r.shown.GetMethod())
+}
+
+// callKey is the key of a call, which no question's id equals.
+func callKey(id string) string { return "\x00" + id }
+
+// asked adds a question of the agent's. Acphost's own is no request of an agent.
+func (p *pending) asked(q *supervisorv1.Approval) {
+	if q.GetPermission().GetFromAcphost() {
+		return
+	}
+	method := methodElicitation
+	if q.GetPermission() != nil {
+		method = acp.MethodRequestPermission
+	}
+	id := q.GetId()[min(len(q.GetAgentId())+1, len(q.GetId())):]
+	if _, err := strconv.ParseInt(id, 10, 64); err != nil && !json.Valid([]byte(id)) {
+		id = string(acp.Quote(id))
+	}
+	p.add(&pendingRequest{key: q.GetId(), shown: &supervisorv1.PendingRequest{Id: id, Method: method, At: toFront, Time: q.GetTime()}})
+}
+
+// called adds a call.
+func (p *pending) called(e *supervisorv1.Event, c *supervisorv1.CallStarted) {
+	r := &pendingRequest{key: callKey(c.GetId()), shown: &supervisorv1.PendingRequest{
+		Id: c.GetId(), Method: c.GetMethod(), At: c.GetTo(), Time: e.GetTime(),
+	}}
+	if len(c.GetPath()) <= maxKept {
+		r.path = c.GetPath()
+	}
+	p.add(r)
+}
+
+func (p *pending) add(r *pendingRequest) {
+	if p.open == nil {
+		p.open = map[string]*list.Element{}
+	}
+	p.take(r.key)
+	if len(p.open) >= maxPending {
+		p.take(p.order.Front().Value.(*pendingRequest).key)
+	}
+	p.open[r.key] = p.order.PushBack(r)
+	p.size += r.size()
+}
+
+// take returns a request and forgets it; nil: it is not open.
+func (p *pending) take(key string) *pendingRequest {
+	at := p.open[key]
+	if at == nil {
+		return nil
+	}
+	r := p.order.Remove(at).(*pendingRequest)
+	delete(p.open, key)
+	p.size -= r.size()
+	return r
+}
+
+func (p *pending) clear() {
+	p.open, p.size = nil, 0
+	p.order.Init()
+}
+
+func (p *pending) list() []*supervisorv1.PendingRequest {
+	var out []*supervisorv1.PendingRequest
+	for e := p.order.Front(); e != nil; e = e.Next() {
+		out = append(out, e.Value.(*pendingRequest).shown)
+	}
+	return out
+}
+
+// files are those that an agent had to do with, the latest last.
+type files struct {
+	known map[string]*list.Element // of *file
+	order list.List
+	size  int
+}
+
+type file struct {
+	path                    string
+	reads, writes, reported uint32
+}
+
+// called counts a call that succeeded, if it was about a file's content.
+func (f *files) called(method, path string) {
+	switch method {
+	case "fs/read_text_file":
+		if at := f.touch(path); at != nil {
+			at.reads++
+		}
+	case "fs/write_text_file":
+		if at := f.touch(path); at != nil {
+			at.writes++
+		}
+	}
+}
+
+// reported counts a tool call that names a file.
+func (f *files) reported(path string) {
+	if at := f.touch(path); at != nil {
+		at.reported++
+	}
+}
+
+// touch returns a file, made the latest; nil: its path is empty, or too long to be kept.
+func (f *files) touch(path string) *file {
+	if path == "" || len(path) > maxKept {
+		return nil
+	}
+	if at := f.known[path]; at != nil {
+		f.order.MoveToBack(at)
+		return at.Value.(*file)
+	}
+	if f.known == nil {
+		f.known = map[string]*list.Element{}
+	}
+	if len(f.known) >= maxFiles {
+		old := f.order.Remove(f.order.Front()).(*file)
+		delete(f.known, old.path)
+		f.size -= len(old.path) + 128
+	}
+	made := &file{path: path}
+	f.known[path] = f.order.PushBack(made)
+	f.size += len(path) + 128
+	return made
+}
+
+func (f *files) list() []*supervisorv1.TouchedFile {
+	var out []*supervisorv1.TouchedFile
+	for e := f.order.Front(); e != nil; e = e.Next() {
+		at := e.Value.(*file)
+		out = append(out, &supervisorv1.TouchedFile{Path: at.path, Reads: at.reads, Writes: at.writes, Reported: at.reported})
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package event
+
+import (
+	"container/list"
+	"maps"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Bounds on what is kept of tool calls.
+const (
+	maxTools     = 1000     // tool calls of a session
+	maxToolBytes = 64 << 10 // of a tool call's content, of its input, of its output
+	maxToolsSize = 32 << 20 // of all tool calls of a session, roughly
+	defaultKind  = "other"  // what ACP has a tool call be that does not say its kind
+)
+
+// tools are the tool calls of the current turn and the last one, oldest first, and the count of all.
+type tools struct {
+	turns int
+	known map[string]*list.Element // of *tool
+	order list.List
+	size  int
+
+	kinds, names map[string]uint64
+}
+
+// tool is a tool call. What it holds is shared with the events that it came from.
+type tool struct {
+	turn      int
+	size      int
+	shown     *supervisorv1.ToolCall
+	kind      string // it is counted as; "": it is not counted
+	name      string // likewise
+	reported  map[string]bool
+	announced bool
+}
+
+func (t *tool) done() bool {
+	return t.shown.GetStatus() == "completed" || t.shown.GetStatus() == "failed"
+}
+
+// turn begins a turn: what ended before the last one is forgotten.
+func (t *tools) turn() {
+	t.turns++
+	for e := t.order.Front(); e != nil; {
+		next := e.Next()
+		if c := e.Value.(*tool); c.turn < t.turns-1 && c.done() {
+			t.drop(e)
+		}
+		e = next
+	}
+}
+
+func (t *tools) drop(e *list.Element) {
+	c := t.order.Remove(e).(*tool)
+	delete(t.known, c.shown.GetToolCallId())
+	t.size -= c.size
+}
+
+// report folds a report of a tool call. Those of history are kept and not counted.
+func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *files) {
+	id := r.GetToolCallId()
+	if id == "" || len(id) > maxTitle {
+		return
+	}
+	at := t.known[id]
+	if at != nil && announced {
+		// Some agents number their tool calls anew in each turn.
+		if c := at.Value.(*tool); c.turn < t.turns && c.done() {
+			t.drop(at)
+			at = nil
+		}
+	}
+	if at == nil {
+		if t.known == nil {
+			t.known, t.kinds, t.names = map[string]*list.Element{}, map[string]uint64{}, map[string]uint64{}
+		}
+		if len(t.known) >= maxTools {
+			t.drop(t.order.Front())
+		}
+		at = t.order.PushBack(&tool{turn: t.turns, shown: &supervisorv1.ToolCall{ToolCallId: id}})
+		t.known[id] = at
+	}
+	c := at.Value.(*tool)
+	c.merge(r)
+	if !history {
+		t.count(c)
+		c.touch(touched)
+	}
+	t.size += c.weight() - c.size
+	c.size = c.weight()
+	for t.size > maxToolsSize && t.order.Len() > 1 && t.order.Front() != at {
+		t.drop(t.order.Front())
+	}
+}
+
+// merge makes what is shown of the tool call anew: the old may be on its way to somebody.
+func (t *tool) merge(r *supervisorv1.ToolCallReport) {
+	old := t.shown
+	c := &supervisorv1.ToolCall{
+		ToolCallId: old.GetToolCallId(), Title: old.GetTitle(), Kind: old.GetKind(), Status: old.GetStatus(), Name: old.GetName(),
+		TerminalIds: old.GetTerminalIds(), Paths: old.GetPaths(), Content: old.GetContent(), Locations: old.GetLocations(),
+		RawInput: old.GetRawInput(), RawOutput: old.GetRawOutput(),
+	}
+	if r.Title != nil {
+		c.Title = shortened(r.GetTitle(), maxTitle)
+	}
+	if r.Name != nil {
+		c.Name = shortened(r.GetName(), maxTitle)
+	}
+	if r.Kind != nil {
+		c.Kind = shortened(r.GetKind(), maxTitle)
+	}
+	if r.Status != nil {
+		c.Status = shortened(r.GetStatus(), maxTitle)
+	}
+	if r.GetContentSet() {
+		c.Content, c.TerminalIds = fitting(r.GetContent(), maxToolBytes), nil
+		for _, item := range c.GetContent() {
+			if id := item.GetTerminalId(); id != "" {
+				c.TerminalIds = append(c.TerminalIds, id)
+			}
+		}
+	}
+	if r.GetLocationsSet() {
+		c.Locations = fitting(r.GetLocations(), maxToolBytes)
+	}
+	if r.GetContentSet() || r.GetLocationsSet() {
+		c.Paths = nil
+		for _, item := range c.GetContent() {
+			if p := item.GetDiff().GetPath(); p != "" {
+				c.Paths = append(c.Paths, p)
+			}
+		}
+		for _, l := range c.GetLocations() {
+			c.Paths = append(c.Paths, l.GetPath())
+		}
+	}
+	if in := r.GetRawInput(); in != "" {
+		c.RawInput = in
+		if len(in) > maxToolBytes {
+			c.RawInput = ""
+		}
+	}
+	if out := r.GetRawOutput(); out != "" {
+		c.RawOutput = out
+		if len(out) > maxToolBytes {
+			c.RawOutput = ""
+		}
+	}
+	t.shown = c
+}
+
+// fitting are the first items that have room in so many bytes; what has none is left out, and what comes after it not.
+func fitting[M proto.Message](items []M, limit int) []M {
+	var out []M
+	for _, item := range items {
+		size := proto.Size(item) + 8
+		if size > limit || len(out) >= maxItems {
+			continue
+		}
+		limit -= size
+		out = append(out, item)
+	}
+	return out
+}
+
+// count counts a tool call once, by what it says that it is at last.
+func (t *tools) count(c *tool) {
+	kind := c.shown.GetKind()
+	if kind == "" {
+		kind = defaultKind
+	}
+	recount(t.kinds, &c.kind, kind)
+	if name := c.shown.GetName(); name != "" {
+		recount(t.names, &c.name, name)
+	}
+}
+
+// recount moves a tool call's count from one name to another; from "", it is counted now. Of names past the bound
+// nothing is counted.
+func recount(counts map[string]uint64, from *string, to string) {
+	if *from == to {
+		return
+	}
+	if _, ok := counts[to]; !ok && len(counts) >= maxNames {
+		return
+	}
+	if *from != "" {
+		if counts[*from]--; counts[*from] == 0 {
+			delete(counts, *from)
+		}
+	}
+	counts[to]++
+	*from = to
+}
+
+// touch counts the files that the tool call names, each once.
+func (t *tool) touch(touched *files) {
+	for _, p := range t.shown.GetPaths() {
+		if t.reported[p] || len(t.reported) >= maxItems {
+			continue
+		}
+		if t.reported == nil {
+			t.reported = map[string]bool{}
+		}
+		t.reported[p] = true
+		touched.reported(p)
+	}
+}
+
+// weight is roughly what the tool call takes, in bytes.
+func (t *tool) weight() int {
+	size := 512 + 2*proto.Size(t.shown)
+	for p := range t.reported {
+		size += len(p) + 64
+	}
+	return size
+}
+
+func copied(counts map[string]uint64) map[string]uint64 {
+	if len(counts) == 0 {
+		return nil
+	}
+	return maps.Clone(counts)
+}

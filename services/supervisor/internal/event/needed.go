@@ -1,0 +1,48 @@
+package event
+
+import (
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// Needed tells whether a frame has to be decoded and folded though nobody watches: it changes what is known of a session,
+// or what later frames mean. It is quick, since most frames are pieces of messages, and those are not needed; in doubt it
+// says yes. Safe for concurrent use.
+func Needed(f *frame.Frame) bool {
+	if !f.Scanned || f.ID != nil || f.Method == nil {
+		return true // an answer, a request, or what has to be looked at
+	}
+	switch string(f.Method) {
+	case acp.MethodSessionUpdate:
+		return f.Direction != frame.AgentToFront || len(f.Rest) > 0 || neededUpdate(f.Line)
+	case acp.MethodCancelRequest:
+		return true
+	}
+	return false
+}
+
+// neededUpdate looks at an update as far as its kind, which comes first as a rule.
+func neededUpdate(line []byte) bool {
+	params := enter(line, lex.SkipSpace(line, 0), "params")
+	if params < 0 {
+		return false
+	}
+	update := enter(line, params, "update")
+	if update < 0 {
+		return true
+	}
+	kind := enter(line, update, "sessionUpdate")
+	if kind < 0 || lex.At(line, kind) != '"' {
+		return false // it can only be told as it came
+	}
+	end, escaped, _ := lex.StringEnd(line, kind+1)
+	if end < 0 || escaped {
+		return true
+	}
+	switch updateKind(line[kind:end]) {
+	case "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "notice", "compaction_update", "compaction_summary_chunk":
+		return false
+	}
+	return true
+}

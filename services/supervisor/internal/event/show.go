@@ -1,0 +1,95 @@
+package event
+
+import (
+	"cmp"
+	"slices"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// categoryModel is the category of the option that says which model works.
+const categoryModel = "model"
+
+// Show fills in what is known of the session that s names: its fields from agent_id on, and tool_calls, where those that s
+// has get what they lack, and those of this turn that it has not are added. Other fields stay, but for a mode that is
+// empty. A session that is not known gets its agent_id alone. What is filled in is shared: it must not be changed.
+func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.AgentId = agentID
+	k := f.sessions[sessionKey{agentID, s.GetSessionId()}]
+	if k == nil {
+		return
+	}
+	s.Mode = cmp.Or(s.GetMode(), k.mode)
+	s.Title = k.title
+	s.Model = k.currentModel()
+	s.Modes = k.modes
+	s.Options = k.options
+	s.Models = k.models
+	s.Plan = k.plan
+	s.Commands = k.commands
+	s.Usage = k.usage
+	s.Tokens = k.tokens
+	s.PendingRequests = k.pending.list()
+	s.Files = k.files.list()
+	s.ToolKinds = copied(k.tools.kinds)
+	s.Tools = copied(k.tools.names)
+	s.Cursor = k.cursor
+	s.Incomplete = k.incomplete
+	k.tools.show(s)
+}
+
+// currentModel is the model that works: agents that have an option for it say it there.
+func (k *known) currentModel() string {
+	for _, o := range k.options {
+		if o.GetCategory() == categoryModel && o.GetValue() != "" {
+			return o.GetValue()
+		}
+	}
+	return k.model
+}
+
+// show merges the tool calls into those that s has.
+func (t *tools) show(s *supervisorv1.Session) {
+	has := make(map[string]bool, len(s.GetToolCalls()))
+	for i, c := range s.GetToolCalls() {
+		has[c.GetToolCallId()] = true
+		if at := t.known[c.GetToolCallId()]; at != nil {
+			s.ToolCalls[i] = merged(c, at.Value.(*tool).shown)
+		}
+	}
+	for e := t.order.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*tool)
+		if !has[c.shown.GetToolCallId()] && (c.turn == t.turns || !c.done()) {
+			s.ToolCalls = append(s.ToolCalls, c.shown)
+		}
+	}
+	if over := len(s.GetToolCalls()) - maxTools; over > 0 {
+		s.ToolCalls = slices.Clip(s.ToolCalls[over:])
+	}
+}
+
+// merged is a tool call with what more is known of it. What c says counts: it was folded on the path itself.
+func merged(c, more *supervisorv1.ToolCall) *supervisorv1.ToolCall {
+	out := &supervisorv1.ToolCall{
+		ToolCallId:  c.GetToolCallId(),
+		Title:       cmp.Or(c.GetTitle(), more.GetTitle()),
+		Kind:        cmp.Or(c.GetKind(), more.GetKind()),
+		Status:      cmp.Or(c.GetStatus(), more.GetStatus()),
+		TerminalIds: c.GetTerminalIds(),
+		Paths:       c.GetPaths(),
+		Name:        cmp.Or(c.GetName(), more.GetName()),
+		Content:     more.GetContent(),
+		Locations:   more.GetLocations(),
+		RawInput:    more.GetRawInput(),
+		RawOutput:   more.GetRawOutput(),
+	}
+	if len(out.GetTerminalIds()) == 0 {
+		out.TerminalIds = more.GetTerminalIds()
+	}
+	if len(out.GetPaths()) == 0 {
+		out.Paths = more.GetPaths()
+	}
+	return out
+}

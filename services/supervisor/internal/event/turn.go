@@ -1,0 +1,189 @@
+package event
+
+import (
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// maxPromptBlock is how large a block of a prompt may be to be told with what is in it, in bytes.
+const maxPromptBlock = 64 << 10
+
+// methodSetModel and methodSetConfigOption are requests of the front's that change what is known of a session.
+const (
+	methodSetModel        = "session/set_model"
+	methodSetConfigOption = "session/set_config_option"
+)
+
+// kindCurrentModel is the update by which some agents tell their model. It never was part of ACP v1.
+const kindCurrentModel = "current_model_update"
+
+// fromFront takes a request that the front sends the agent.
+func (d *Decoder) fromFront(r *request, m *jsonrpc.Message) {
+	switch r.method {
+	case acp.MethodInitialize:
+		d.begin()
+		return
+	case acp.MethodSessionPrompt:
+		delete(d.loading, r.session) // nobody prompts a session that is still loaded: that was lost
+	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
+		if cwd := textOf(get(m.Params, "cwd")); cwd != "" {
+			r.roots = append(r.roots, cwd)
+		}
+		r.roots = append(r.roots, texts(get(m.Params, "additionalDirectories"))...)
+		r.loads = r.method == acp.MethodSessionLoad || r.method == acp.MethodSessionResume && isObject(get(m.Params, "replayFrom"))
+	case acp.MethodSessionSetMode:
+		r.value = textOf(get(m.Params, "modeId"))
+	case methodSetModel:
+		r.value = textOf(get(m.Params, "modelId"))
+	case acp.MethodSessionClose, acp.MethodSessionDelete, methodSetConfigOption:
+	default:
+		if old := d.front.take(r.key); old != nil {
+			d.lost(old, "its id was used again")
+		}
+		return
+	}
+	for _, old := range d.front.add(r) {
+		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
+	}
+	if r.loads {
+		d.loading[r.session]++
+	}
+	if r.method == acp.MethodSessionPrompt {
+		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Event: &supervisorv1.Event_TurnStarted{
+			TurnStarted: &supervisorv1.TurnStarted{Prompt: blocks(get(m.Params, "prompt"), maxPromptBlock)},
+		}})
+	}
+}
+
+// frontAnswered takes the answer to such a request.
+func (d *Decoder) frontAnswered(r *request, a *answer) {
+	d.loaded(r)
+	if r.method == acp.MethodSessionPrompt {
+		d.turnEnded(r, a)
+	}
+	if a.fault != nil {
+		d.ifGone(r.session, a)
+	}
+	if r.method == acp.MethodSessionPrompt || a.fault != nil {
+		return
+	}
+	e := &supervisorv1.Event{SessionId: r.session, Raw: a.raw()}
+	switch r.method {
+	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
+		o := &supervisorv1.SessionOpened{Method: r.method, Roots: r.roots}
+		members(a.result, func(name, v []byte) {
+			switch string(name) {
+			case "sessionId":
+				if id, ok := text(v); ok && (r.method == acp.MethodSessionNew || r.method == acp.MethodSessionFork) {
+					e.SessionId = id
+				}
+			case "modes":
+				o.ModeId, o.Modes = modes(v)
+			case "configOptions":
+				o.Options = configOptions(v)
+			case "models":
+				o.ModelId, o.Models = models(v)
+			}
+		})
+		e.Event = &supervisorv1.Event_SessionOpened{SessionOpened: o}
+	case acp.MethodSessionClose, acp.MethodSessionDelete:
+		e.Event = &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: r.method}}
+	case acp.MethodSessionSetMode:
+		if r.value == "" {
+			return
+		}
+		e.Event = &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: r.value}}
+	case methodSetModel:
+		if r.value == "" {
+			return
+		}
+		// As an update that says so would be told.
+		e.Raw = `{"sessionUpdate":"` + kindCurrentModel + `","currentModelId":` + string(acp.Quote(r.value)) + `}`
+		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: kindCurrentModel}}
+	case methodSetConfigOption:
+		all := get(a.result, "configOptions")
+		if !isArray(all) {
+			return
+		}
+		e.Event = &supervisorv1.Event_ConfigOptions{ConfigOptions: &supervisorv1.ConfigOptions{Options: configOptions(all)}}
+	}
+	d.tell(e)
+}
+
+func (d *Decoder) turnEnded(r *request, a *answer) {
+	t := &supervisorv1.TurnEnded{}
+	if a.fault != nil {
+		t.Error = ErrorOf(r.method, a.fault, a.ours())
+	} else {
+		members(a.result, func(name, v []byte) {
+			switch string(name) {
+			case "stopReason":
+				t.StopReason = textOf(v)
+			case "usage":
+				t.Usage = tokenUsage(v)
+			}
+		})
+	}
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
+}
+
+// loaded ends the history of a session.
+func (d *Decoder) loaded(r *request) {
+	if !r.loads {
+		return
+	}
+	if d.loading[r.session]--; d.loading[r.session] <= 0 {
+		delete(d.loading, r.session)
+	}
+}
+
+// ifGone ends what is open of a session where acphost answers for an agent that is gone. An agent cannot say so of itself.
+func (d *Decoder) ifGone(session string, a *answer) {
+	if a.ours() && goneKind(a.fault) != supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED {
+		d.endCalls("the agent is gone", func(r *request) bool { return r.session == session || r.session == "" })
+	}
+}
+
+// begin forgets what was open: initialize begins a connection.
+func (d *Decoder) begin() {
+	const why = "the connection to the agent has ended"
+	d.endAll(&d.front, why, anyRequest)
+	d.endCalls(why, anyRequest)
+	clear(d.loading)
+	d.reports = reports{}
+}
+
+func anyRequest(*request) bool { return true }
+
+// endCalls ends the requests that nobody will answer any more.
+func (d *Decoder) endCalls(why string, which func(*request) bool) {
+	d.endAll(&d.calls, why, which)
+	d.endAll(&d.own, why, which)
+}
+
+func (d *Decoder) endAll(t *table, why string, which func(*request) bool) {
+	for _, r := range t.all() {
+		if which(r) {
+			t.take(r.key)
+			d.lost(r, why)
+		}
+	}
+}
+
+// lost tells the end of a request whose answer will not be seen.
+func (d *Decoder) lost(r *request, why string) {
+	d.loaded(r)
+	switch {
+	case r.question != "":
+		d.questionEnded(r, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: byNobody}, "")
+	case r.to != "":
+		d.tell(&supervisorv1.Event{SessionId: r.session, Event: &supervisorv1.Event_CallEnded{
+			CallEnded: &supervisorv1.CallEnded{Id: r.id, Method: r.method, Error: why},
+		}})
+	case r.method == acp.MethodSessionPrompt:
+		d.tell(&supervisorv1.Event{SessionId: r.session, Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
+			Error: &supervisorv1.AgentError{Message: r.method + ": " + why},
+		}}})
+	}
+}

@@ -1,0 +1,303 @@
+package event
+
+import (
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// maxMerged is how large an update may be for its tool call to be remembered for questions about it, in bytes.
+const maxMerged = 64 << 10
+
+// rawUpdate is the update of a session/update, as bytes.
+type rawUpdate struct {
+	whole []byte
+	kind  []byte // raw; nil: there is none
+	// The members of chunks, which are most of all updates.
+	content, messageID []byte
+}
+
+// updateIn finds the update in a session/update, which is known to be JSON. Some agents write what belongs into
+// params.update into params itself.
+func updateIn(line []byte) rawUpdate {
+	var u rawUpdate
+	params := enter(line, lex.SkipSpace(line, 0), "params")
+	if params < 0 {
+		return u
+	}
+	if at := enter(line, params, "update"); at >= 0 {
+		if u.read(line[at:]) {
+			return u
+		}
+		var n lex.Nesting
+		if end := n.ValueEnd(line, at, 0); end > 0 {
+			u.whole = line[at:end]
+		}
+		return u
+	}
+	u.read(line[params:])
+	return u
+}
+
+// read reads the object that b begins with; false: it begins with none.
+func (u *rawUpdate) read(b []byte) bool {
+	n := members(b, func(name, v []byte) {
+		switch string(name) {
+		case "sessionUpdate":
+			if v[0] == '"' {
+				u.kind = v
+			}
+		case "content":
+			u.content = v
+		case "messageId":
+			u.messageID = v
+		}
+	})
+	if n < 0 {
+		*u = rawUpdate{}
+		return false
+	}
+	u.whole = b[:n]
+	return true
+}
+
+// update tells an agent's session/update: one event, whatever it is.
+func (d *Decoder) update(session string, u rawUpdate) {
+	e := &supervisorv1.Event{SessionId: session, Raw: raw(u.whole)}
+	e.History = len(d.loading) > 0 && d.loading[session] > 0
+	d.fill(e, &u)
+	d.tell(e)
+}
+
+// fill sets what happened.
+func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
+	kind := updateKind(u.kind)
+	switch kind {
+	case "agent_message_chunk":
+		e.Event = &supervisorv1.Event_AgentMessage{AgentMessage: u.chunk()}
+	case "agent_thought_chunk":
+		e.Event = &supervisorv1.Event_AgentThought{AgentThought: u.chunk()}
+	case "user_message_chunk":
+		e.Event = &supervisorv1.Event_UserMessage{UserMessage: u.chunk()}
+	case "tool_call", "tool_call_update":
+		r := toolCall(u.whole)
+		if r == nil {
+			break
+		}
+		d.reports.note(e.GetSessionId(), r, len(u.whole))
+		if kind == "tool_call" {
+			e.Event = &supervisorv1.Event_ToolCall{ToolCall: r}
+		} else {
+			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
+		}
+	default:
+		state(e, kind, u.whole)
+	}
+	if e.GetEvent() == nil {
+		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: textOf(u.kind)}}
+	}
+}
+
+func (u *rawUpdate) chunk() *supervisorv1.MessageChunk {
+	return &supervisorv1.MessageChunk{Content: block(u.content, noLimit), MessageId: textOf(u.messageID)}
+}
+
+// state sets e's event to an update that says how something of the session is now. It stays unset where the kind is not
+// known, or where the update lacks what it is about: that would be told as gone.
+func state(e *supervisorv1.Event, kind string, v []byte) {
+	switch kind {
+	case "plan":
+		if entries := get(v, "entries"); isArray(entries) {
+			e.Event = &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: planEntries(entries)}}
+		}
+	case "available_commands_update":
+		if all := get(v, "availableCommands"); isArray(all) {
+			e.Event = &supervisorv1.Event_AvailableCommands{AvailableCommands: &supervisorv1.AvailableCommands{Commands: commands(all)}}
+		}
+	case "current_mode_update":
+		mode, ok := text(get(v, "currentModeId"))
+		if !ok {
+			mode, ok = text(get(v, "modeId"))
+		}
+		if ok {
+			e.Event = &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: mode}}
+		}
+	case "config_option_update", "config_options_update":
+		if all := get(v, "configOptions"); isArray(all) {
+			e.Event = &supervisorv1.Event_ConfigOptions{ConfigOptions: &supervisorv1.ConfigOptions{Options: configOptions(all)}}
+		}
+	case "session_info_update":
+		e.Event = &supervisorv1.Event_SessionInfo{SessionInfo: sessionInfo(v)}
+	case "usage_update":
+		if u := contextUsage(v); u != nil {
+			e.Event = &supervisorv1.Event_Usage{Usage: u}
+		}
+	case "notice":
+		if n := notice(v); n != nil {
+			e.Event = &supervisorv1.Event_Notice{Notice: n}
+		}
+	case "compaction_update":
+		if c := compaction(v); c != nil {
+			e.Event = &supervisorv1.Event_Compaction{Compaction: c}
+		}
+	case "compaction_summary_chunk":
+		if id, ok := text(get(v, "compactionId")); ok {
+			e.Event = &supervisorv1.Event_CompactionSummary{CompactionSummary: &supervisorv1.CompactionSummaryChunk{
+				CompactionId: id, Content: block(get(v, "content"), noLimit),
+			}}
+		}
+	}
+}
+
+func sessionInfo(v []byte) *supervisorv1.SessionInfo {
+	i := &supervisorv1.SessionInfo{}
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "title":
+			i.Title = erasable(v)
+		case "updatedAt":
+			i.UpdatedAt = erasable(v)
+		}
+	})
+	return i
+}
+
+// erasable is optionalText for a member that null erases.
+func erasable(v []byte) *string {
+	if isNull(v) {
+		return new(string)
+	}
+	return optionalText(v)
+}
+
+// contextUsage reads how full a context is; nil: the update does not say.
+func contextUsage(v []byte) *supervisorv1.ContextUsage {
+	u := &supervisorv1.ContextUsage{}
+	said := false
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "used":
+			n, ok := unsigned(v, 64)
+			u.Used, said = n, said || ok
+		case "size":
+			n, ok := unsigned(v, 64)
+			u.Size, said = n, said || ok
+		case "cost":
+			u.Cost, u.Currency = nil, ""
+			if n, ok := number(get(v, "amount")); ok {
+				u.Cost, u.Currency = &n, textOf(get(v, "currency"))
+			}
+		}
+	})
+	if !said {
+		return nil
+	}
+	return u
+}
+
+// notice reads a notice; nil: it says nothing.
+func notice(v []byte) *supervisorv1.Notice {
+	n := &supervisorv1.Notice{}
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "severity":
+			n.Severity = textOf(v)
+		case "title":
+			n.Title = textOf(v)
+		case "description":
+			n.Description = textOf(v)
+		}
+	})
+	if n.Title == "" && n.Description == "" {
+		return nil
+	}
+	return n
+}
+
+// compaction reads the state of a compaction; nil: it does not say of which.
+func compaction(v []byte) *supervisorv1.Compaction {
+	c := &supervisorv1.Compaction{}
+	named := false
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "compactionId":
+			c.CompactionId, named = text(v)
+		case "status":
+			c.Status = textOf(v)
+		case "summary":
+			c.Summary = blocks(v, noLimit)
+		case "error":
+			c.Error = textOf(v)
+		}
+	})
+	if !named {
+		return nil
+	}
+	return c
+}
+
+// ownUpdate tells what acphost itself says to the person at the front. What else it shows there stands for events that
+// are told otherwise: questions, calls, the output of terminals.
+func (d *Decoder) ownUpdate(session string, u rawUpdate) {
+	e := &supervisorv1.Event{SessionId: session, Raw: raw(u.whole)}
+	switch updateKind(u.kind) {
+	case "notice":
+		n := notice(u.whole)
+		if n == nil {
+			return
+		}
+		n.FromAcphost = true
+		e.Event = &supervisorv1.Event_Notice{Notice: n}
+	case "agent_message_chunk": // for a front that shows no notices: a quotation, "> title: description"
+		said := strings.TrimPrefix(strings.TrimSpace(u.chunk().GetContent().GetText().GetText()), "> ")
+		if said == "" {
+			return
+		}
+		title, description, _ := strings.Cut(said, ": ")
+		e.Event = &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{
+			Severity: "warning", Title: title, Description: description, FromAcphost: true,
+		}}
+	case "tool_call_update":
+		d.ownCallGoesOn(textOf(get(u.whole, "toolCallId")))
+		return
+	default:
+		return
+	}
+	d.tell(e)
+}
+
+// updateKind is the raw name of an update in today's spelling.
+func updateKind(v []byte) string {
+	switch string(v) { // most of what comes
+	case `"agent_message_chunk"`:
+		return "agent_message_chunk"
+	case `"agent_thought_chunk"`:
+		return "agent_thought_chunk"
+	case `"tool_call"`:
+		return "tool_call"
+	case `"tool_call_update"`:
+		return "tool_call_update"
+	}
+	return snake(textOf(v))
+}
+
+// snake turns the camel case of older agents into today's spelling: "agentMessageChunk" into "agent_message_chunk".
+func snake(s string) string {
+	if strings.IndexFunc(s, isUpper) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		if isUpper(r) {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func isUpper(r rune) bool { return 'A' <= r && r <= 'Z' }

@@ -1,0 +1,225 @@
+package event
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	textBlock = `{"type":"text","text":"Hello","annotations":{"audience":["user","assistant"],"lastModified":"2026-01-01T00:00:00Z","priority":0.5},"_meta":{"k":[1]}}`
+	textWant  = `{"text":{"text":"Hello"},"annotations":{"audience":["user","assistant"],"lastModified":"2026-01-01T00:00:00Z","priority":0.5},"meta":"{\"k\":[1]}"}`
+)
+
+var updates = []struct{ name, update, want string }{
+	{"a piece of the agent's message",
+		`{"sessionUpdate":"agent_message_chunk","content":` + textBlock + `,"messageId":"m1"}`,
+		`{"agentMessage":{"content":` + textWant + `,"messageId":"m1"}}`},
+	{"a piece of a thought",
+		`{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"}}`,
+		`{"agentThought":{"content":{"text":{"text":"hm"}}}}`},
+	{"a piece of the user's message, its kind last",
+		`{"content":{"type":"text","text":"a\nb\u00e4\ud83d\ude00"},"messageId":null,"sessionUpdate":"user_message_chunk"}`,
+		`{"userMessage":{"content":{"text":{"text":"a\nbä😀"}}}}`},
+	{"an image",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"AQID","mimeType":"image/png","uri":"file:///a.png"}}`,
+		`{"agentMessage":{"content":{"image":{"data":"AQID","mimeType":"image/png","uri":"file:///a.png"}}}}`},
+	{"an image whose base64 has no padding",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"AQ","mimeType":"image/png","uri":null}}`,
+		`{"agentMessage":{"content":{"image":{"data":"AQ==","mimeType":"image/png"}}}}`},
+	{"an image that is no base64",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"*","mimeType":"image/png"}}`,
+		`{"agentMessage":{"content":{"other":"{\"type\":\"image\",\"data\":\"*\",\"mimeType\":\"image/png\"}"}}}`},
+	{"a sound",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"audio","data":"AQID","mimeType":"audio/wav"}}`,
+		`{"agentMessage":{"content":{"audio":{"data":"AQID","mimeType":"audio/wav"}}}}`},
+	{"a reference",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"resource_link","uri":"file:///n","name":"n","title":"N","description":"d","mimeType":"text/plain","size":7}}`,
+		`{"agentMessage":{"content":{"resourceLink":{"uri":"file:///n","name":"n","title":"N","description":"d","mimeType":"text/plain","size":"7"}}}}`},
+	{"a resource of text",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"resource","resource":{"uri":"file:///n","mimeType":"text/plain","text":""}}}`,
+		`{"agentMessage":{"content":{"resource":{"uri":"file:///n","mimeType":"text/plain","text":""}}}}`},
+	{"a resource of bytes",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"resource","resource":{"uri":"file:///n","blob":"AQID"}}}`,
+		`{"agentMessage":{"content":{"resource":{"uri":"file:///n","blob":"AQID"}}}}`},
+	{"content of a type to come",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"video","x":1}}`,
+		`{"agentMessage":{"content":{"other":"{\"type\":\"video\",\"x\":1}"}}}`},
+	{"text without text",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":7}}`,
+		`{"agentMessage":{"content":{"other":"{\"type\":\"text\",\"text\":7}"}}}`},
+	{"a message without content",
+		`{"sessionUpdate":"agent_message_chunk"}`,
+		`{"agentMessage":{"content":{"other":"null"}}}`},
+	{"annotations of wrong types",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x","annotations":{"audience":[1,"user"],"lastModified":3,"priority":"high"},"_meta":[]}}`,
+		`{"agentMessage":{"content":{"text":{"text":"x"},"annotations":{"audience":["user"]}}}}`},
+	{"half of a surrogate pair",
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\ud83d"}}`,
+		`{"agentMessage":{"content":{"text":{"text":"a�"}}}}`},
+	{"a tool call, whole",
+		`{"sessionUpdate":"tool_call","toolCallId":"t1","title":"Edit","name":"edit_file","kind":"edit","status":"pending","content":[` +
+			`{"type":"content","content":` + textBlock + `},{"type":"diff","path":"/a","oldText":"x","newText":"y"},{"type":"diff","path":"/b","oldText":null,"newText":""},` +
+			`{"type":"terminal","terminalId":"T"},{"type":"chart","x":1},7],"locations":[{"path":"/a","line":3},{"line":4},{"path":"/b","line":-1},{"path":"/c","line":null}],` +
+			`"rawInput":{"p": 1.0},"rawOutput":[null],"_meta":{"a":{}}}`,
+		`{"toolCall":{"toolCallId":"t1","title":"Edit","name":"edit_file","kind":"edit","status":"pending","contentSet":true,"content":[` +
+			`{"content":` + textWant + `},{"diff":{"path":"/a","oldText":"x","newText":"y"}},{"diff":{"path":"/b","newText":""}},` +
+			`{"terminalId":"T"},{"other":"{\"type\":\"chart\",\"x\":1}"},{"other":"7"}],"locationsSet":true,"locations":[{"path":"/a","line":3},{"path":"/b"},{"path":"/c"}],` +
+			`"rawInput":"{\"p\": 1.0}","rawOutput":"[null]","meta":"{\"a\":{}}"}}`},
+	{"a report that says little",
+		`{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"completed","title":null,"content":null,"locations":"no","rawOutput":null}`,
+		`{"toolCallUpdate":{"toolCallId":"t1","status":"completed"}}`},
+	{"a report that takes away what was shown",
+		`{"sessionUpdate":"tool_call_update","toolCallId":"t1","content":[],"locations":[]}`,
+		`{"toolCallUpdate":{"toolCallId":"t1","contentSet":true,"locationsSet":true}}`},
+	{"a tool call without an id",
+		`{"sessionUpdate":"tool_call","title":"x"}`,
+		`{"otherUpdate":{"kind":"tool_call"}}`},
+	{"a plan",
+		`{"sessionUpdate":"plan","entries":[{"content":"one","priority":"high","status":"completed"},{"content":"two"},{"priority":"low"},"x"]}`,
+		`{"plan":{"entries":[{"content":"one","priority":"high","status":"completed"},{"content":"two"}]}}`},
+	{"an empty plan", `{"sessionUpdate":"plan","entries":[]}`, `{"plan":{}}`},
+	{"a plan that is none", `{"sessionUpdate":"plan","entries":{}}`, `{"otherUpdate":{"kind":"plan"}}`},
+	{"commands",
+		`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"web","description":"Search","input":{"hint":"query"}},{"name":"x","description":"y","input":null},{"name":"z","input":{}},{"description":"no name"}]}`,
+		`{"availableCommands":{"commands":[{"name":"web","description":"Search","inputHint":"query"},{"name":"x","description":"y"},{"name":"z","inputHint":""}]}}`},
+	{"a mode", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`, `{"currentMode":{"modeId":"plan"}}`},
+	{"a mode under an older name", `{"sessionUpdate":"current_mode_update","modeId":"plan"}`, `{"currentMode":{"modeId":"plan"}}`},
+	{"a mode that is none", `{"sessionUpdate":"current_mode_update","currentModeId":null}`, `{"otherUpdate":{"kind":"current_mode_update"}}`},
+	{"options, flat, grouped, on or off",
+		`{"sessionUpdate":"config_option_update","configOptions":[` +
+			`{"id":"model","name":"Model","description":"which","category":"model","type":"select","currentValue":"big","options":[{"value":"big","name":"Big","description":"slow"},{"value":"small","name":"Small"},{"name":"none"}]},` +
+			`{"id":"g","name":"G","type":"select","currentValue":"a","options":[{"group":"one","name":"One","options":[{"value":"a","name":"A"}]},{"group":"two","options":[{"value":"b","name":"B"}]}]},` +
+			`{"id":"b","name":"B","type":"boolean","currentValue":false},{"id":"c","name":"C","type":"boolean","currentValue":true},` +
+			`{"id":"n","name":"N","type":"number","currentValue":3},{"name":"no id","currentValue":true}]}`,
+		`{"configOptions":{"options":[` +
+			`{"id":"model","name":"Model","description":"which","category":"model","value":"big","choices":[{"value":"big","name":"Big","description":"slow"},{"value":"small","name":"Small"}]},` +
+			`{"id":"g","name":"G","value":"a","choices":[{"value":"a","name":"A","group":"One"},{"value":"b","name":"B","group":"two"}]},` +
+			`{"id":"b","name":"B","enabled":false},{"id":"c","name":"C","enabled":true}]}}`},
+	{"a session's title",
+		`{"sessionUpdate":"session_info_update","title":"Fix it","updatedAt":"2026-01-02T00:00:00Z"}`,
+		`{"sessionInfo":{"title":"Fix it","updatedAt":"2026-01-02T00:00:00Z"}}`},
+	{"a title that is taken away", `{"sessionUpdate":"session_info_update","title":null}`, `{"sessionInfo":{"title":""}}`},
+	{"nothing new of a session", `{"sessionUpdate":"session_info_update","title":7,"_meta":{}}`, `{"sessionInfo":{}}`},
+	{"usage with a cost",
+		`{"sessionUpdate":"usage_update","used":53000,"size":2e5,"cost":{"amount":0.045,"currency":"USD"}}`,
+		`{"usage":{"used":"53000","size":"200000","cost":0.045,"currency":"USD"}}`},
+	{"usage without a cost", `{"sessionUpdate":"usage_update","used":1,"size":2,"cost":null}`, `{"usage":{"used":"1","size":"2"}}`},
+	{"usage that says nothing", `{"sessionUpdate":"usage_update","used":-1,"size":"2"}`, `{"otherUpdate":{"kind":"usage_update"}}`},
+	{"a notice",
+		`{"sessionUpdate":"notice","severity":"warning","title":"Slow","description":"the network"}`,
+		`{"notice":{"severity":"warning","title":"Slow","description":"the network"}}`},
+	{"a notice that says nothing", `{"sessionUpdate":"notice","severity":"info"}`, `{"otherUpdate":{"kind":"notice"}}`},
+	{"a compaction",
+		`{"sessionUpdate":"compaction_update","compactionId":"c","status":"completed","summary":[{"type":"text","text":"x"},{"type":"new"}],"error":null}`,
+		`{"compaction":{"compactionId":"c","status":"completed","summary":[{"text":{"text":"x"}},{"other":"{\"type\":\"new\"}"}]}}`},
+	{"a compaction that failed",
+		`{"sessionUpdate":"compaction_update","compactionId":"c","status":"failed","error":"no room"}`,
+		`{"compaction":{"compactionId":"c","status":"failed","error":"no room"}}`},
+	{"a piece of a summary",
+		`{"sessionUpdate":"compaction_summary_chunk","compactionId":"c","content":{"type":"text","text":"x"}}`,
+		`{"compactionSummary":{"compactionId":"c","content":{"text":{"text":"x"}}}}`},
+	{"the unstable plan", `{"sessionUpdate":"plan_update","plan":{"type":"items"}}`, `{"otherUpdate":{"kind":"plan_update"}}`},
+	{"a subagent", `{"sessionUpdate":"subagent_update","x":1}`, `{"otherUpdate":{"kind":"subagent_update"}}`},
+	{"a kind that is no string", `{"sessionUpdate":7}`, `{"otherUpdate":{}}`},
+	{"no kind at all", `{}`, `{"otherUpdate":{}}`},
+	{"an update that is no object", `[1]`, `{"otherUpdate":{}}`},
+	{"escaped names and kinds",
+		`{"session\u0055pdate":"agent_message\u005fchunk","conten\u0074":{"type":"text","text":"x"}}`,
+		`{"agentMessage":{"content":{"text":{"text":"x"}}}}`},
+}
+
+func TestEveryUpdateArrivesTypedWithItsRawJSON(t *testing.T) {
+	for _, tt := range updates {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWire(t)
+			got := w.pass(frame.AgentToFront, "", updateLine(tt.update))
+			if len(got) != 1 {
+				t.Fatalf("made %s\nwant one event", shownAll(got))
+			}
+			if got[0].GetRaw() != tt.update || got[0].GetSessionId() != "s" || got[0].GetCursor() != "i-1" {
+				t.Errorf("raw %s, session %q, cursor %q", got[0].GetRaw(), got[0].GetSessionId(), got[0].GetCursor())
+			}
+			compare(t, got[0], `{"sessionId":"s",`+tt.want[1:])
+		})
+	}
+}
+
+func TestKindsOfOlderAgentsCountLikeTodays(t *testing.T) {
+	for _, tt := range updates {
+		w := newWire(t)
+		today := w.pass(frame.AgentToFront, "", updateLine(tt.update))[0]
+		_, rest, ok := strings.Cut(tt.update, `"sessionUpdate":"`)
+		if !ok || today.GetOtherUpdate() != nil {
+			continue
+		}
+		kind, _, _ := strings.Cut(rest, `"`)
+		for _, spelled := range []string{camel(kind), strings.ToUpper(kind[:1]) + camel(kind)[1:]} {
+			line := strings.Replace(updateLine(tt.update), `"`+kind+`"`, `"`+spelled+`"`, 1)
+			older := w.pass(frame.AgentToFront, "", line)[0]
+			older.Raw, older.Cursor = today.GetRaw(), today.GetCursor()
+			if !proto.Equal(older, today) {
+				t.Errorf("%s: %s\ngot  %s\nwant %s", tt.name, spelled, shown(older), shown(today))
+			}
+		}
+	}
+}
+
+func camel(s string) string {
+	parts := strings.Split(s, "_")
+	for i, p := range parts[1:] {
+		parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
+	}
+	return strings.Join(parts, "")
+}
+
+func TestAnUpdateThatStandsInTheParamsItselfIsRead(t *testing.T) {
+	w := newWire(t)
+	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","sessionUpdate":"agentMessageChunk","content":{"type":"text","text":"x"}}}`
+	w.expect(frame.AgentToFront, "", line, `{"sessionId":"s","agentMessage":{"content":{"text":{"text":"x"}}}}`)
+	w.expect(frame.AgentToFront, "", `{"jsonrpc":"2.0","method":"session/update"}`, `{"otherUpdate":{}}`)
+	w.expect(frame.AgentToFront, "", `{"jsonrpc":"2.0","method":"session/update","params":[]}`, `{"otherUpdate":{}}`)
+}
+
+func TestAnUpdateWithAnIDIsAnUpdateAndACall(t *testing.T) {
+	w := newWire(t)
+	w.expect(frame.AgentToFront, "", `{"jsonrpc":"2.0","id":1,"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"current_mode_update","currentModeId":"m"}}}`,
+		`{"cursor":"i-1.1","sessionId":"s","currentMode":{"modeId":"m"}}`,
+		`{"cursor":"i-1.2","sessionId":"s","callStarted":{"id":"1","method":"session/update","to":"front"}}`)
+}
+
+func TestWhatIsNotUTF8IsReplaced(t *testing.T) {
+	w := newWire(t)
+	e := w.pass(frame.AgentToFront, "", updateLine("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"a\xffb\"}}"))[0]
+	if got := e.GetAgentMessage().GetContent().GetText().GetText(); got != "a\uFFFDb" {
+		t.Errorf("text %q", got)
+	}
+	if !strings.Contains(e.GetRaw(), "a\uFFFDb") {
+		t.Errorf("raw %q", e.GetRaw())
+	}
+	if _, err := proto.Marshal(e); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatAcphostSaysIsANoticeOfItsOwnAndWhatItShowsIsNotTold(t *testing.T) {
+	w := newWire(t)
+	w.expect(frame.OursToFront, "", updateLine(`{"sessionUpdate":"notice","severity":"warning","title":"Denied","description":"why"}`),
+		`{"sessionId":"s","notice":{"severity":"warning","title":"Denied","description":"why","fromAcphost":true}}`)
+	w.expect(frame.OursToFront, "", updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n> Denied: why\n\n"}}`),
+		`{"sessionId":"s","notice":{"severity":"warning","title":"Denied","description":"why","fromAcphost":true}}`)
+	w.quiet(frame.OursToFront, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"acphost-1","title":"x"}`))
+	w.quiet(frame.OursToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"data":"x"}}}`))
+}
+
+func TestWhatIsNoMessageMakesNothing(t *testing.T) {
+	w := newWire(t)
+	for _, line := range []string{``, `{`, `[]`, `[{"jsonrpc":"2.0","method":"session/update","params":{}}]`, `7`, `{"jsonrpc":"2.0"}`, "\xff"} {
+		w.quiet(frame.AgentToFront, "", line)
+		w.quiet(frame.FrontToAgent, "", line)
+	}
+	w.quiet(frame.FrontToAgent, "", updateLine(`{}`))
+	w.quiet(frame.AgentToFront, "", `{"jsonrpc":"2.0","method":"_x/y","params":{}}`)
+}
