@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -114,7 +115,7 @@ func (f Files) server(now time.Time) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if usages := pair.Leaf.ExtKeyUsage; len(usages) > 0 && !has(usages, x509.ExtKeyUsageServerAuth) && !has(usages, x509.ExtKeyUsageAny) {
+	if usages := pair.Leaf.ExtKeyUsage; len(usages) > 0 && !slices.Contains(usages, x509.ExtKeyUsageServerAuth) && !slices.Contains(usages, x509.ExtKeyUsageAny) {
 		return nil, fmt.Errorf("%s is not a certificate for servers", f.Cert)
 	}
 	return &tls.Config{
@@ -193,8 +194,8 @@ func readPrivate(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("the key %s can be read by others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, mode, name)
+	if forOthers(info) {
+		return nil, fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
 	}
 	return data, nil
 }
@@ -212,13 +213,4 @@ func readFile(name string) ([]byte, fs.FileInfo, error) {
 	}
 	data, err := os.ReadFile(name)
 	return data, info, err
-}
-
-func has(usages []x509.ExtKeyUsage, want x509.ExtKeyUsage) bool {
-	for _, u := range usages {
-		if u == want {
-			return true
-		}
-	}
-	return false
 }
