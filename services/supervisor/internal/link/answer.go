@@ -64,7 +64,7 @@ func (l *Link) answerOwn(q *ownQuestion, a Answer, by string) (End, error) {
 	}
 	l.see(frame.FrontToOurs, by, jsonrpc.AppendResult(nil, q.id, selected(option)))
 	l.postFront(cancelLine(q.id))
-	e := End{Outcome: outcomeOf(option.Kind), Option: option.ID, By: by}
+	e := choice(option.ID, option.Kind, by)
 	l.ends(q.waiting, e)
 	q.answers <- ownAnswer{option: option.Kind, by: by}
 	return e, nil
@@ -80,7 +80,7 @@ func (l *Link) answerQuestion(c *agentCall, a Answer, by string) (End, error) {
 	}
 	l.shownEnds(c, false)
 	l.retract(c)
-	e := End{Outcome: outcomeOf(option.Kind), Option: option.ID, By: by}
+	e := choice(option.ID, option.Kind, by)
 	if l.chose(c, option.ID, by) {
 		l.postAgentBy(by, jsonrpc.AppendResult(nil, c.id, selected(option)))
 	} else {
@@ -121,13 +121,13 @@ func cancelLine(id []byte) []byte {
 
 // selected is the result that tells an agent of a choice.
 func selected(o acp.PermissionOption) []byte {
-	if o.Kind == "" {
+	if o.ID == "" {
 		return acp.Cancelled()
 	}
 	return acp.Selected(o.ID)
 }
 
-// option finds the option that an answer means; one without a kind: the question is cancelled.
+// option finds the option that an answer means; one without an id: the question is cancelled.
 func (a Answer) option(offered []acp.PermissionOption) (acp.PermissionOption, error) {
 	none := acp.PermissionOption{}
 	if a.Cancel && a.Option == "" && !a.Decline && a.Accept == nil {
@@ -147,7 +147,7 @@ func (a Answer) option(offered []acp.PermissionOption) (acp.PermissionOption, er
 	switch {
 	case len(meant) == 0:
 		return none, fmt.Errorf("%w: the question does not offer %q: choose one of %s", ErrNotOffered, a.Option, offers(offered))
-	case len(meant) > 1 || ids[meant[0].ID] > 1 || meant[0].Kind == "":
+	case len(meant) > 1 || ids[meant[0].ID] > 1 || meant[0].ID == "":
 		return none, fmt.Errorf("%w: %q could mean several of what the question offers: choose one of %s", ErrNotOffered, a.Option, offers(offered))
 	}
 	return meant[0], nil

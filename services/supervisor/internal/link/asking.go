@@ -84,7 +84,7 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 			l.answeredOwn(ctx, g, d, shown, answer, time.Since(started))
 			return
 		case <-ctx.Done():
-			l.withdraw(q, End{Outcome: g.call.givenUp(), By: gate.ByNobody})
+			l.withdraw(q, End{Outcome: Withdrawn, By: gate.ByNobody})
 			l.shownEnds(g.call, true)
 			_ = l.opts.Gate.Settle(d, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(started)})
 			return
@@ -161,6 +161,7 @@ func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
 		return false
 	}
 	answer := ownAnswer{by: gate.ByFront}
+	e := choice("", "", gate.ByFront)
 	switch {
 	case m.Error != nil:
 		text, _ := acp.String(acp.Get(m.Error, "message"))
@@ -170,15 +171,13 @@ func (l *Link) ownAnswered(m *jsonrpc.Message) bool {
 		}
 	default:
 		answer.option = chosen(m.Result)
+		e = choice(answer.option, answer.option, gate.ByFront)
 		if answer.option != "" && !slices.Contains(q.offered, answer.option) {
 			answer.option, answer.failed = "", "it chose an option that was not offered"
+			e.Outcome = Denied
 		}
 	}
 	l.seeMessage(frame.FrontToOurs, "", m)
-	e := End{Outcome: outcomeOf(answer.option), Option: answer.option, By: gate.ByFront}
-	if answer.failed != "" {
-		e = End{Outcome: Denied, By: gate.ByPolicy}
-	}
 	l.ends(q.waiting, e)
 	q.answers <- answer
 	return true

@@ -34,7 +34,6 @@ type agentCall struct {
 	hurried  bool               // because the turn was cancelled
 	question *question
 	waiting  *waiting // as long as, and after, it is a question at the front; nil: it is none
-	because  Outcome  // why it was given up
 
 	shown *ownCall // the tool call that we show the front for it, as long as it has not ended
 
@@ -64,13 +63,13 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 
 // giveUp ends the work on the call, or keeps it from beginning. It reports false, and does nothing, if the call is at
 // the front, or on its way there.
-func (c *agentCall) giveUp(because Outcome) bool {
+func (c *agentCall) giveUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current() == atFront {
 		return false
 	}
-	c.given, c.because = true, because
+	c.given = true
 	if c.cancel != nil {
 		c.cancel()
 	}
@@ -86,16 +85,6 @@ func (c *agentCall) proceed() bool {
 	}
 	c.state.Store(atHandler)
 	return true
-}
-
-// givenUp is why the call was given up; Withdrawn where nobody did, so that it ends with the link.
-func (c *agentCall) givenUp() Outcome {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.given {
-		return c.because
-	}
-	return Withdrawn
 }
 
 // send makes the call the front's and sends it there by f, then the cancellation that came meanwhile by after. It

@@ -24,18 +24,20 @@ func (p *agentPump) cancelRequest(m *jsonrpc.Message) error {
 	if c.current() == atHandler && !c.safe {
 		return nil // it runs on and answers what happened
 	}
-	if c.giveUp(Withdrawn) {
+	if c.giveUp() {
 		p.answerError(c, cancelled(c))
 		return nil
+	}
+	var err error
+	if c.withdraw(m.Raw) {
+		p.seeMessage(frame.AgentToFront, "", m)
+	} else {
+		err = p.out.add(m.Raw)
 	}
 	if w := c.waiting; w != nil {
 		p.whenReady(w, func() { p.withdrawn(c) })
 	}
-	if c.withdraw(m.Raw) {
-		p.seeMessage(frame.AgentToFront, "", m)
-		return nil
-	}
-	return p.out.add(m.Raw)
+	return err
 }
 
 // withdrawn ends a question at the front that the agent has given up. What the front still answers counts for nothing.
@@ -66,7 +68,7 @@ func (l *Link) sessionCancelled(sessionID string) {
 		permission := c.method == acp.MethodRequestPermission
 		switch {
 		case !permission && c.current() == atHandler:
-		case c.giveUp(Cancelled):
+		case c.giveUp():
 			if permission {
 				l.answerResult(c, acp.Cancelled())
 			} else {
@@ -94,7 +96,7 @@ func (l *Link) fillIn(c *agentCall) {
 		result = cancelledElicitation()
 	}
 	_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
-	l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, result))
+	l.postAgent(jsonrpc.AppendResult(nil, c.id, result))
 	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByNobody})
 	if !l.opts.Headless {
 		l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -24,6 +25,18 @@ func (p *agentPump) elicitAtFront(c *agentCall, m *jsonrpc.Message) error {
 		begins()
 		return p.out.flush() // whoever ends it must not overtake it
 	})
+}
+
+// askedIn is the session of the front's request that an elicitation belongs to; empty: it names none that is open.
+func (l *Link) askedIn(params []byte) string {
+	id := acp.Get(params, "requestId")
+	if len(id) == 0 || id[0] == '{' || id[0] == '[' {
+		return ""
+	}
+	if c, ok := l.frontCalls.Get(id); ok {
+		return c.sessionID
+	}
+	return ""
 }
 
 // unheard: what the agent wants to know reaches nobody.
@@ -55,7 +68,7 @@ func (l *Link) elicit(c *agentCall, params []byte, send func(begins func()) erro
 		l.end(FrontGone, err)
 	case !sent:
 		l.shownEnds(c, true)
-		l.ends(w, End{Outcome: c.givenUp(), By: gate.ByNobody})
+		l.ends(w, End{Outcome: Withdrawn, By: gate.ByNobody})
 	}
 	return err
 }

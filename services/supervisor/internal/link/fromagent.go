@@ -267,6 +267,9 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 // request sends a request of the agent's where it belongs.
 func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
+	if c.method == methodElicitation && c.sessionID == "" {
+		c.sessionID = p.askedIn(m.Params)
+	}
 	_, ours := p.own.Get(c.id)
 	free := !ours && p.agentCalls.Add(c.id, c)
 	if free && p.spent.has(c.id) { // the front has yet to answer what it was used for

@@ -190,11 +190,7 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 			p.ends(c.waiting, p.rejectUnrecorded(c))
 			return nil
 		}
-		e := End{Outcome: outcomeOf(c.question.kindOf(id)), By: gate.ByFront}
-		if e.Outcome != Cancelled {
-			e.Option = id
-		}
-		defer p.ends(c.waiting, e)
+		defer p.ends(c.waiting, choice(id, c.question.kindOf(id), gate.ByFront))
 	case c.waiting != nil:
 		defer p.ends(c.waiting, elicitationEnd(m.Result, m.Error != nil))
 	}
@@ -222,5 +218,5 @@ func (l *Link) badAnswer(id []byte, why string) {
 		_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByAcphost, Asked: time.Since(c.question.asked)})
 	}
 	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
-	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByFront})
+	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByNobody})
 }

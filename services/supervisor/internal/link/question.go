@@ -114,7 +114,7 @@ func (l *Link) reject(c *agentCall, req acp.PermissionRequest, why string) {
 func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line, params []byte) {
 	w := newWaiting(&Question{
 		ID: c.id, Method: c.method, SessionID: c.sessionID, Params: params,
-		Options: q.request.Options, Reason: reasonOf(q.decision), Asked: q.asked,
+		ToolCall: &tc, Options: q.request.Options, Reason: reasonOf(q.decision), Asked: q.asked,
 	})
 	w.q.Expires = l.beginVigil(&vigil{}, q.asked)
 	if !l.enters(w) {
@@ -143,7 +143,7 @@ func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line, params []by
 		l.end(FrontGone, err)
 	case !sent:
 		_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody})
-		l.ends(w, End{Outcome: c.givenUp(), By: gate.ByNobody})
+		l.ends(w, End{Outcome: Withdrawn, By: gate.ByNobody})
 	}
 }
 

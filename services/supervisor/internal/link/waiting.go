@@ -27,6 +27,9 @@ type Question struct {
 	SessionID string
 	// Params are the request's, raw JSON.
 	Params []byte
+	// ToolCall is all that is known of the tool call that a permission question of the agent's is about: its params may
+	// say no more than the id. Nil for every other question.
+	ToolCall *acp.ToolCall
 	// Options are what a permission question offers.
 	Options []acp.PermissionOption
 	// Reason says why a person is asked, in the policy's words; empty: no policy said so.
@@ -170,15 +173,16 @@ func (o *openQuestions) leave(q *Question) {
 	o.mu.Unlock()
 }
 
-// outcomeOf is what choosing an option of a kind comes to.
-func outcomeOf(kind string) Outcome {
-	switch kind {
-	case acp.AllowOnce, acp.AllowAlways:
-		return Allowed
-	case acp.RejectOnce, acp.RejectAlways:
-		return Denied
+// choice is how a question ends by an option of a kind; without an id nothing was chosen. Only what is known to allow does.
+func choice(id, kind, by string) End {
+	e := End{Outcome: Denied, Option: id, By: by}
+	switch {
+	case id == "":
+		e.Outcome = Cancelled
+	case kind == acp.AllowOnce || kind == acp.AllowAlways:
+		e.Outcome = Allowed
 	}
-	return Cancelled
+	return e
 }
 
 // reasonOf says why a person is asked; empty: no policy wants it.

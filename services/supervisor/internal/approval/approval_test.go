@@ -1,0 +1,576 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// agent is an agent's link as a test plays it: a table of questions, each answered once.
+type agent struct {
+	desk *Desk
+
+	mu   sync.Mutex
+	open map[string]*link.Question
+	got  []link.Answer
+	err  error
+}
+
+func newAgent(r *Registry, id string) *agent {
+	a := &agent{desk: r.Desk(&frame.Agent{ID: id}), open: map[string]*link.Question{}}
+	a.desk.Bind(a)
+	return a
+}
+
+const params = `{"sessionId":"s","toolCall":{"toolCallId":"t","title":"Run make","kind":"execute","rawInput":{"command":"make"}},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"}]}`
+
+// ask has a permission question wait.
+func (a *agent) ask(id, session string) *link.Question {
+	q := &link.Question{ID: []byte(id), Method: acp.MethodRequestPermission, SessionID: session, Params: []byte(params), Asked: time.Now()}
+	a.put(q)
+	return q
+}
+
+func (a *agent) put(q *link.Question) {
+	a.mu.Lock()
+	a.open[string(q.ID)] = q
+	a.mu.Unlock()
+	a.desk.Asked(q)
+}
+
+// end ends a question as the link would; false: somebody else has.
+func (a *agent) end(id string, e link.End) bool {
+	a.mu.Lock()
+	q := a.open[id]
+	delete(a.open, id)
+	a.mu.Unlock()
+	if q == nil {
+		return false
+	}
+	a.desk.Ended(q, e)
+	return true
+}
+
+func (a *agent) Answer(id []byte, answer link.Answer, by string) (link.End, error) {
+	a.mu.Lock()
+	a.got = append(a.got, answer)
+	err := a.err
+	a.mu.Unlock()
+	if err != nil {
+		return link.End{}, err
+	}
+	e := link.End{Outcome: link.Allowed, Option: answer.Option, By: by}
+	if !a.end(string(id), e) {
+		return link.End{}, link.ErrNotOpen
+	}
+	return e, nil
+}
+
+func option(id, option, by string) *supervisorv1.AnswerApprovalRequest {
+	return &supervisorv1.AnswerApprovalRequest{Id: id, AnsweredBy: by, Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option}}
+}
+
+func ids(approvals []*supervisorv1.Approval) []string {
+	var all []string
+	for _, a := range approvals {
+		all = append(all, a.GetId())
+	}
+	return all
+}
+
+func classOf(t *testing.T, err error) *fault.Error {
+	t.Helper()
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		t.Fatalf("got %v, want a fault", err)
+	}
+	return f
+}
+
+func TestQuestionsAreListedOldestFirstAndBySession(t *testing.T) {
+	r := New()
+	one, two := newAgent(r, "one"), newAgent(r, "two")
+	one.ask("1", "s")
+	two.ask("1", "u")
+	one.ask(`"x"`, "s")
+	if got := ids(r.ListApprovals("")); !slices.Equal(got, []string{"one/1", "two/1", "one/x"}) {
+		t.Errorf("all: %q", got)
+	}
+	if got := ids(r.ListApprovals("s")); !slices.Equal(got, []string{"one/1", "one/x"}) {
+		t.Errorf("of s: %q", got)
+	}
+	one.end("1", link.End{Outcome: link.Denied, By: "front"})
+	if got := ids(r.ListApprovals("")); !slices.Equal(got, []string{"two/1", "one/x"}) {
+		t.Errorf("after one was answered: %q", got)
+	}
+}
+
+func TestAPermissionQuestionIsShownWithAllThatIsKnownOfItsToolCall(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	raw := `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}],"_meta":{"n":1.50}}`
+	a.put(&link.Question{
+		ID: []byte("7"), Method: acp.MethodRequestPermission, SessionID: "s", Params: []byte(raw), Reason: "because (rule r)", Asked: time.Unix(5, 0),
+		ToolCall: &acp.ToolCall{
+			ID: "t", Title: "Edit a \"file\"", Kind: "edit",
+			Content:   []byte(`[{"type":"diff","path":"/w/f","oldText":"a","newText":"b"},{"type":"terminal","terminalId":"acphost-1"}]`),
+			Locations: []byte(`[{"path":"/w/f","line":3}]`), RawInput: []byte(`{"x":1.0}`),
+		},
+	})
+	got := r.ListApprovals("")[0]
+	p := got.GetPermission()
+	if got.GetRaw() != raw || got.GetAgentId() != "a" || got.GetSessionId() != "s" || got.GetTime().AsTime().Unix() != 5 || got.GetElicitation() != nil {
+		t.Errorf("got %v", got)
+	}
+	if p.GetToolCallId() != "t" || p.GetTitle() != `Edit a "file"` || p.GetKind() != "edit" || p.GetRawInput() != `{"x":1.0}` ||
+		p.GetReason() != "because (rule r)" || p.GetFromAcphost() ||
+		len(p.GetContent()) != 2 || p.GetContent()[0].GetDiff().GetNewText() != "b" || p.GetContent()[1].GetTerminalId() != "acphost-1" ||
+		len(p.GetLocations()) != 1 || p.GetLocations()[0].GetLine() != 3 ||
+		len(p.GetOptions()) != 1 || p.GetOptions()[0].GetName() != "Yes" {
+		t.Errorf("got %v", p)
+	}
+}
+
+func TestOurOwnQuestionSaysThatItIs(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	a.put(&link.Question{ID: []byte(`"RANDOM"`), Own: true, Method: acp.MethodRequestPermission, SessionID: "s", Params: []byte(params), Reason: "a rule wants it"})
+	got := r.ListApprovals("")[0]
+	if got.GetId() != "a/RANDOM" || !got.GetPermission().GetFromAcphost() || got.GetPermission().GetReason() != "a rule wants it" || got.GetPermission().GetTitle() != "Run make" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestElicitationsAreShownByTheirMode(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	for i, raw := range []string{
+		`{"sessionId":"s","toolCallId":"t","mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{}}}`,
+		`{"requestId":4,"mode":"url","message":"Log in","url":"https://x.example/","elicitationId":"e"}`,
+		`{"mode":"_odd","message":5}`,
+		`null`,
+	} {
+		a.put(&link.Question{ID: []byte(fmt.Sprint(i)), Method: "elicitation/create", Params: []byte(raw)})
+	}
+	got := r.ListApprovals("")
+	form, page := got[0].GetElicitation(), got[1].GetElicitation()
+	if form.GetMode() != "form" || form.GetMessage() != "Who?" || form.GetToolCallId() != "t" || form.GetRequestedSchema() != `{"type":"object","properties":{}}` {
+		t.Errorf("form: %v", form)
+	}
+	if page.GetMode() != "url" || page.GetUrl() != "https://x.example/" || page.GetElicitationId() != "e" || got[1].GetPermission() != nil {
+		t.Errorf("page: %v", got[1])
+	}
+	if got[2].GetElicitation().GetMode() != "_odd" || got[3].GetElicitation() == nil || got[3].GetRaw() != "null" {
+		t.Errorf("others: %v", got[2:])
+	}
+}
+
+func TestTheFirstAnswerCountsAndTheNextOneLearnsOfIt(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	a.ask("1", "s")
+	first, err := r.AnswerApproval(t.Context(), option("a/1", "y", "ann"))
+	if err != nil || first.GetOutcome() != "allowed" || first.GetOptionId() != "y" || first.GetAnsweredBy() != "ann" || first.GetId() != "a/1" || first.GetTime() == nil {
+		t.Fatalf("got %v, %v", first, err)
+	}
+	_, err = r.AnswerApproval(t.Context(), option("a/1", "n", "bob"))
+	if f := classOf(t, err); f.Class != fault.Precondition || f.Answer != first || !strings.Contains(f.Message, "allowed by ann") {
+		t.Errorf("got %+v", f)
+	}
+	if len(a.got) != 1 {
+		t.Errorf("the link was asked %d times", len(a.got))
+	}
+}
+
+func TestWhoLosesTheRaceLearnsWhoWonThoughItIsBeingRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New()
+		a := newAgent(r, "a")
+		q := a.ask("1", "s")
+		a.err = link.ErrNotOpen // the editor's answer is being recorded
+		go func() {
+			time.Sleep(time.Second)
+			a.desk.Ended(q, link.End{Outcome: link.Denied, Option: "n", By: "front"})
+		}()
+		_, err := r.AnswerApproval(t.Context(), option("a/1", "y", ""))
+		if f := classOf(t, err); f.Class != fault.Precondition || f.Answer.GetAnsweredBy() != "front" || f.Answer.GetOutcome() != "denied" {
+			t.Errorf("got %+v", f)
+		}
+		a.ask("2", "s")
+		started := time.Now()
+		_, err = r.AnswerApproval(t.Context(), option("a/2", "y", ""))
+		if f := classOf(t, err); f.Class != fault.Precondition || f.Answer != nil || time.Since(started) != settleTimeout {
+			t.Errorf("got %+v after %v", f, time.Since(started))
+		}
+	})
+}
+
+func TestAnAnswerReachesTheLinkAsItWasGiven(t *testing.T) {
+	for name, tt := range map[string]struct {
+		req  *supervisorv1.AnswerApprovalRequest
+		want link.Answer
+	}{
+		"an option": {option("a/1", "y", ""), link.Answer{Option: "y"}},
+		"a form":    {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: `{"a":1}`}}, link.Answer{Accept: []byte(`{"a":1}`)}},
+		"no":        {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}}, link.Answer{Decline: true}},
+		"nothing":   {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}}, link.Answer{Cancel: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New()
+			a := newAgent(r, "a")
+			a.ask("1", "s")
+			tt.req.Id = "a/1"
+			got, err := r.AnswerApproval(t.Context(), tt.req)
+			if err != nil || got.GetAnsweredBy() != "grpc" {
+				t.Fatalf("got %v, %v", got, err)
+			}
+			if a.got[0].Option != tt.want.Option || string(a.got[0].Accept) != string(tt.want.Accept) || a.got[0].Decline != tt.want.Decline || a.got[0].Cancel != tt.want.Cancel {
+				t.Errorf("the link got %+v, want %+v", a.got[0], tt.want)
+			}
+		})
+	}
+	r := New()
+	newAgent(r, "a").ask("1", "s")
+	for _, req := range []*supervisorv1.AnswerApprovalRequest{
+		{Id: "a/1"}, option("a/1", "", ""),
+		{Id: "a/1", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}},
+		{Id: "a/1", Answer: &supervisorv1.AnswerApprovalRequest_Cancel{}},
+	} {
+		if _, err := r.AnswerApproval(t.Context(), req); classOf(t, err).Class != fault.Invalid {
+			t.Errorf("%v: %v", req, err)
+		}
+	}
+}
+
+func TestAnAnswerThatIsNotOfferedLeavesTheQuestionOpen(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	a.ask("1", "s")
+	a.err = fmt.Errorf("%w: choose y", link.ErrNotOffered)
+	_, err := r.AnswerApproval(t.Context(), option("a/1", "z", ""))
+	if f := classOf(t, err); f.Class != fault.Invalid || !strings.Contains(f.Message, "choose y") {
+		t.Errorf("got %+v", f)
+	}
+	if len(r.ListApprovals("")) != 1 {
+		t.Error("the question is gone")
+	}
+}
+
+func TestAQuestionIsFoundByAPrefixThatIsItsAlone(t *testing.T) {
+	r := New()
+	one, two := newAgent(r, "one"), newAgent(r, "two")
+	one.ask(`"abc"`, "s")
+	one.ask(`"abd"`, "s")
+	two.ask(`12`, "s")
+	for id, want := range map[string]string{"one/abc": "one/abc", "one/abd": "one/abd", "tw": "two/12", "two/": "two/12", "two/12": "two/12"} {
+		if e, err := r.find(id); err != nil || e.approval.GetId() != want {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	for id, want := range map[string]fault.Class{
+		"one/ab": fault.Invalid, "o": fault.Invalid, "": fault.NotFound, "three": fault.NotFound,
+		"two/1": fault.NotFound, // a number is not cut short
+	} {
+		if _, err := r.find(id); classOf(t, err).Class != want {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	two.end("12", link.End{Outcome: link.Allowed, By: "x"})
+	two.ask(`123`, "s")
+	if _, err := r.find("two/12"); classOf(t, err).Answer.GetId() != "two/12" {
+		t.Errorf("the id of a question that is gone: %v", err)
+	}
+}
+
+func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	for i := range maxRecent + 10 {
+		a.ask(fmt.Sprint(i), "s")
+		a.end(fmt.Sprint(i), link.End{Outcome: link.Denied, By: "front"})
+	}
+	if len(r.recent) != maxRecent || len(r.order) != maxRecent || len(a.desk.entries) != 0 {
+		t.Errorf("%d, %d, %d are kept", len(r.recent), len(r.order), len(a.desk.entries))
+	}
+	if _, err := r.find("a/9"); classOf(t, err).Class != fault.NotFound {
+		t.Errorf("an old one: %v", err)
+	}
+	if _, err := r.find("a/10"); classOf(t, err).Answer == nil {
+		t.Errorf("a late one: %v", err)
+	}
+	for range 3 { // one id again and again takes one place
+		a.ask("10", "s")
+		a.end("10", link.End{Outcome: link.Allowed, By: "front"})
+	}
+	if _, err := r.find("a/11"); classOf(t, err).Answer == nil {
+		t.Errorf("another one was forgotten: %v", err)
+	}
+}
+
+func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	q := a.ask("1", "s")
+	a.desk.Ended(q, link.End{Outcome: link.Allowed, By: "x"})
+	a.desk.Ended(q, link.End{Outcome: link.Denied, By: "y"})
+	a.desk.Ended(&link.Question{ID: []byte("1")}, link.End{Outcome: link.Denied, By: "z"})
+	a.desk.Expires(q, time.Now())
+	if got := r.recent["a/1"]; got.GetAnsweredBy() != "x" {
+		t.Errorf("got %v", got)
+	}
+	again := a.ask("1", "s")
+	if b := newAgent(r, "a"); b.ask("1", "s") == again { // a new link of an agent whose last one has not said that it is over
+		t.Fatal("the same question")
+	}
+	a.desk.Ended(again, link.End{Outcome: link.Allowed, By: "late"})
+	if got := r.recent["a/1"]; got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAnEndIsShownOnlyWhileNobodyAttends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New()
+		a := newAgent(r, "a")
+		at := time.Now().Add(time.Minute)
+		q := &link.Question{ID: []byte("1"), Method: acp.MethodRequestPermission, Params: []byte(params), Asked: time.Now(), Expires: at}
+		a.put(q)
+		if got := r.ListApprovals("")[0].GetExpireTime(); !got.AsTime().Equal(at) {
+			t.Errorf("it ends at %v, want %v", got.AsTime(), at)
+		}
+		look := watch(t, r, &supervisorv1.WatchApprovalsRequest{OnlyLook: true})
+		synctest.Wait()
+		if r.Attended() || r.ListApprovals("")[0].GetExpireTime() == nil || look.take(t).GetAsked().GetExpireTime() == nil {
+			t.Error("who only looks attends")
+		}
+		answers := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
+		synctest.Wait()
+		if !r.Attended() || r.ListApprovals("")[0].GetExpireTime() != nil || answers.take(t).GetAsked().GetExpireTime() != nil {
+			t.Error("who will answer does not attend")
+		}
+		answers.leave()
+		a.desk.Expires(q, at.Add(time.Hour))
+		if got := r.ListApprovals("")[0].GetExpireTime(); r.Attended() || !got.AsTime().Equal(at.Add(time.Hour)) {
+			t.Errorf("it ends at %v", got.AsTime())
+		}
+		a.desk.Expires(q, time.Time{})
+		if r.ListApprovals("")[0].GetExpireTime() != nil {
+			t.Error("it still ends")
+		}
+		look.leave()
+	})
+}
+
+// watching is a call of WatchApprovals.
+type watching struct {
+	got    chan *supervisorv1.WatchApprovalsResponse
+	cancel context.CancelFunc
+	err    chan error
+}
+
+func watch(t *testing.T, r *Registry, req *supervisorv1.WatchApprovalsRequest) *watching {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watching{got: make(chan *supervisorv1.WatchApprovalsResponse), cancel: cancel, err: make(chan error, 1)}
+	go func() {
+		w.err <- r.WatchApprovals(ctx, req, func(m *supervisorv1.WatchApprovalsResponse) error {
+			select {
+			case w.got <- m:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	return w
+}
+
+func (w *watching) take(t *testing.T) *supervisorv1.WatchApprovalsResponse {
+	t.Helper()
+	select {
+	case m := <-w.got:
+		return m
+	case err := <-w.err:
+		t.Fatalf("watching ended: %v", err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came")
+	}
+	return nil
+}
+
+func (w *watching) leave() error {
+	w.cancel()
+	return <-w.err
+}
+
+func TestAWatcherIsToldWhatWaitsThenWhatBecomesOfIt(t *testing.T) {
+	r := New()
+	a := newAgent(r, "a")
+	a.ask("1", "s")
+	a.ask("2", "other")
+	all, some := watch(t, r, &supervisorv1.WatchApprovalsRequest{}), watch(t, r, &supervisorv1.WatchApprovalsRequest{SessionId: "s"})
+	for _, want := range []string{"a/1", "a/2"} {
+		if got := all.take(t).GetAsked(); got.GetId() != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+	if got := some.take(t).GetAsked(); got.GetId() != "a/1" {
+		t.Errorf("got %v", got)
+	}
+	for _, w := range []*watching{all, some} {
+		if got := w.take(t); got.GetCaughtUp() == nil {
+			t.Errorf("got %v, want that nothing was missed", got)
+		}
+	}
+	a.end("2", link.End{Outcome: link.Denied, Option: "n", By: "front"})
+	a.ask("3", "s")
+	a.end("1", link.End{Outcome: link.Expired, By: nobody})
+	if got := all.take(t).GetAnswered(); got.GetId() != "a/2" || got.GetOutcome() != "denied" || got.GetOptionId() != "n" || got.GetAnsweredBy() != "front" {
+		t.Errorf("got %v", got)
+	}
+	for _, w := range []*watching{all, some} {
+		if got := w.take(t).GetAsked(); got.GetId() != "a/3" {
+			t.Errorf("got %v", got)
+		}
+		if got := w.take(t).GetAnswered(); got.GetId() != "a/1" || got.GetOutcome() != "expired" || got.GetAnsweredBy() != "nobody" {
+			t.Errorf("got %v", got)
+		}
+		if err := w.leave(); !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+	if len(r.watchers) != 0 || r.Attended() {
+		t.Error("somebody still watches")
+	}
+}
+
+func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
+	for name, flood := range map[string]func(a *agent){
+		"by number": func(a *agent) {
+			for i := range 2 * maxWaiting {
+				a.ask(fmt.Sprint(i), "s")
+				a.end(fmt.Sprint(i), link.End{Outcome: link.Withdrawn, By: nobody})
+			}
+		},
+		"by size": func(a *agent) {
+			big := &supervisorv1.Approval{Raw: strings.Repeat("x", maxWaitingBytes/4)}
+			r := a.desk.registry
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for range 6 {
+				r.tell(&entry{question: &link.Question{}}, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: big}})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New()
+			a := newAgent(r, "a")
+			w := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
+			if w.take(t).GetCaughtUp() == nil {
+				t.Fatal("something waited")
+			}
+			flood(a)
+			for {
+				select {
+				case <-w.got:
+					continue
+				case err := <-w.err:
+					if classOf(t, err).Class != fault.Exhausted {
+						t.Errorf("it ended with %v", err)
+					}
+				}
+				break
+			}
+			if len(r.watchers) != 0 {
+				t.Error("it is still told")
+			}
+		})
+	}
+}
+
+func TestClosingEndsWatching(t *testing.T) {
+	r := New()
+	w := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
+	w.take(t)
+	r.Close()
+	if err := <-w.err; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := r.WatchApprovals(t.Context(), &supervisorv1.WatchApprovalsRequest{}, nil); err != nil {
+		t.Errorf("a later one ended with %v", err)
+	}
+}
+
+func TestWatchersSeeTheSameWhoeverAnswersMeanwhile(t *testing.T) {
+	const questions = 200
+	r := New()
+	a := newAgent(r, "a")
+	var all sync.WaitGroup
+	for range 3 {
+		w := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
+		all.Go(func() {
+			asked, ended := map[string]bool{}, map[string]bool{}
+			for len(ended) < questions {
+				m := w.take(t)
+				switch {
+				case m.GetAsked() != nil:
+					if asked[m.GetAsked().GetId()] {
+						t.Errorf("%s was told twice", m.GetAsked().GetId())
+					}
+					asked[m.GetAsked().GetId()] = true
+				case m.GetAnswered() != nil:
+					if id := m.GetAnswered().GetId(); !asked[id] || ended[id] {
+						t.Errorf("the end of %s: asked %v, ended before %v", id, asked[id], ended[id])
+					}
+					ended[m.GetAnswered().GetId()] = true
+				}
+			}
+			_ = w.leave()
+		})
+		if w := w; w.take(t).GetCaughtUp() == nil {
+			t.Fatal("something waited")
+		}
+	}
+	for i := range questions {
+		id := fmt.Sprint(i)
+		a.ask(id, "s")
+		var wins sync.Map
+		var race sync.WaitGroup
+		for _, who := range []string{"ann", "bob"} {
+			race.Go(func() {
+				if got, err := r.AnswerApproval(t.Context(), option("a/"+id, "y", who)); err == nil {
+					wins.Store(who, got)
+				} else if classOf(t, err).Answer == nil {
+					t.Errorf("%s does not learn who was first: %v", who, err)
+				}
+			})
+		}
+		race.Wait()
+		n := 0
+		wins.Range(func(who, got any) bool {
+			n++
+			if got.(*supervisorv1.ApprovalAnswer).GetAnsweredBy() != who {
+				t.Errorf("%s won, and was told %v", who, got)
+			}
+			return true
+		})
+		if n != 1 {
+			t.Errorf("question %s was answered by %d", id, n)
+		}
+	}
+	all.Wait()
+}
