@@ -46,11 +46,24 @@ type file struct {
 	retryAt time.Time
 }
 
-// lose gives up what was to be written.
-func (f *file) lose(why string) {
+// lose gives up what was to be written to a file.
+func (w *writer) lose(f *file, why string) {
 	f.holds.why = why
 	f.lost.merge(f.holds)
 	f.reset()
+	w.lacks(f)
+}
+
+// lacks lets others know what a file lacks and does not say.
+func (w *writer) lacks(f *file) {
+	key := fileKey{idOf(f.agent), f.session}
+	w.unsaidMu.Lock()
+	defer w.unsaidMu.Unlock()
+	if f.lost.frames == 0 {
+		delete(w.unsaid, key)
+	} else {
+		w.unsaid[key] = f.lost
+	}
 }
 
 func (f *file) reset() {
@@ -175,14 +188,14 @@ func (w *writer) flushFile(f *file) {
 	}
 	now := time.Now()
 	if now.Before(f.retryAt) {
-		f.lose(f.lost.why)
+		w.lose(f, f.lost.why)
 		return
 	}
 	w.tick++
 	f.used = w.tick
 	if err := w.flushOpen(f); err != nil {
 		f.retryAt = now.Add(retryAfter)
-		f.lose("it could not be written: " + plainError(err))
+		w.lose(f, "it could not be written: "+plainError(err))
 		if !w.full {
 			w.full = true
 			w.opts.Logger.Warn("the journal cannot be written; sessions go on without, and what is missing is counted", "file", f.path, "error", err)
@@ -207,7 +220,7 @@ func (w *writer) flushOpen(f *file) error {
 	}
 	if f.size+int64(len(f.buf)) > w.opts.MaxSessionBytes {
 		f.over = true
-		f.lose(whyOver)
+		w.lose(f, whyOver)
 		w.opts.Logger.Warn("a session's journal is as large as it may be; what follows is counted only", "file", f.path, "limit", w.opts.MaxSessionBytes)
 		return nil
 	}
@@ -225,6 +238,7 @@ func (w *writer) writeLost(f *file) error {
 	}
 	f.size += int64(len(line))
 	f.lost = gap{}
+	w.lacks(f)
 	return nil
 }
 

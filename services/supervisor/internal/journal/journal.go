@@ -136,14 +136,29 @@ func usable(dir string) error {
 }
 
 // Frame takes a frame. It copies the bytes, waits for nothing and cannot fail: what does not fit is counted.
-func (j *Journal) Frame(f frame.Frame) {
-	if j.queue.put(&f, j.opts.Now) {
+func (j *Journal) Frame(f frame.Frame) { j.Take(&f) }
+
+// Take is Frame for one who has the frame at hand.
+func (j *Journal) Take(f *frame.Frame) {
+	if j.queue.put(f, j.opts.Now) {
 		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "queued", j.queue.fill(), "limit", j.opts.MaxQueued)
 	}
 }
 
 // Dir is the folder.
 func (j *Journal) Dir() string { return j.opts.Dir }
+
+// Content tells whether frames are kept whole.
+func (j *Journal) Content() bool { return j.opts.Content }
+
+// Unwritten is how many frames of a session could not be written and are not told in its file yet, and the number of the
+// last of them.
+func (j *Journal) Unwritten(agentID, session string) (frames, last uint64) {
+	j.writer.unsaidMu.Lock()
+	defer j.writer.unsaidMu.Unlock()
+	lacks := j.writer.unsaid[fileKey{agentID, session}]
+	return lacks.frames, lacks.last
+}
 
 // Flush waits until the frames that were taken before it are in their files, or counted there.
 func (j *Journal) Flush(ctx context.Context) error {

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -37,6 +38,9 @@ type writer struct {
 	tick     uint64
 	full     bool // it was said that nothing can be written
 	failed   error
+
+	unsaidMu sync.Mutex
+	unsaid   map[fileKey]gap // what is missing in files that do not say so yet
 }
 
 // fileKey is an agent's id and a session's. No session: what belongs to none.
@@ -63,7 +67,7 @@ type opening struct {
 }
 
 func newWriter(o Options) *writer {
-	w := &writer{opts: o, files: map[fileKey]*file{}, requests: map[requestKey]request{}}
+	w := &writer{opts: o, files: map[fileKey]*file{}, requests: map[requestKey]request{}, unsaid: map[fileKey]gap{}}
 	w.lines.content = o.Content
 	return w
 }
@@ -125,6 +129,49 @@ func (w *writer) record(r *record) {
 		session, answers = w.response(r)
 	}
 	w.put(session, r, answers)
+	if ends, all := w.endsOthers(r); ends {
+		w.endOthers(r, session, all)
+	}
+}
+
+// endsOthers tells whether a frame says that requests in other sessions will not be answered: a connection begins anew,
+// which ends all, or the agent is gone, which ends its own.
+func (w *writer) endsOthers(r *record) (ends, all bool) {
+	switch {
+	case r.dir == frame.FrontToAgent && string(r.method) == acp.MethodInitialize:
+		return true, true
+	case r.dir == frame.OursToFront && r.method == nil && r.id != nil:
+		return acp.Get(r.line, "error", "data", "acphost", "kind") != nil, false
+	}
+	return false, false
+}
+
+// endOthers writes such a frame to the files of all sessions that have such requests, so that each tells its end.
+func (w *writer) endOthers(r *record, session string, all bool) {
+	told := map[string]bool{session: true, "": true}
+	for key, q := range w.requests {
+		ofFront := key.whose == frame.OfFront
+		if key.agent != idOf(r.agent) || ofFront && (!all || key.id == string(r.id)) {
+			continue
+		}
+		delete(w.requests, key)
+		if w.files[fileKey{key.agent, q.session}] != nil && !told[q.session] {
+			told[q.session] = true
+			w.put(q.session, r, "")
+		}
+	}
+	if !all {
+		return
+	}
+	w.openings = slices.DeleteFunc(w.openings, func(o *opening) bool {
+		if idOf(o.rec.agent) != idOf(r.agent) {
+			return false
+		}
+		if o.session == "" {
+			w.put("", &o.rec, "")
+		}
+		return true
+	})
 }
 
 // look finds in a frame what the sender did not say of it.
@@ -268,6 +315,7 @@ func (w *writer) append(f *file, line func([]byte) []byte, holds gap) {
 	if f.over {
 		holds.why = whyOver
 		f.lost.merge(holds)
+		w.lacks(f)
 		return
 	}
 	if len(f.buf) == 0 {

@@ -1,0 +1,274 @@
+// Package activity tells what happens in a supervisor: to those who watch all of it, to those who watch one session, from
+// the record as well as live, and to the callers whose turns it is about.
+//
+// It stands beside the path of messages. Under one lock each frame gets its number, its time and its place in the
+// journal; what is needed of it is copied into a bounded queue, and one goroutine makes events of it, folds them, and
+// tells them. Nobody who watches can slow an agent down, but for a subscription: that loses nothing, and whoever writes to
+// the agent's front waits for it. The package knows frames, events and the journal. It decides nothing and writes to nobody.
+package activity
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+)
+
+const (
+	// DefaultMaxQueued bounds the bytes of frames that wait to become events.
+	DefaultMaxQueued = 16 << 20
+	// DefaultMaxRecent bounds the bytes of events that are kept for those who come back.
+	DefaultMaxRecent = 4 << 20
+	// DefaultPatience is how long a subscription may stay full and unread.
+	DefaultPatience = 30 * time.Second
+
+	// maxRecentEvents bounds their number.
+	maxRecentEvents = 4096
+	// maxSessions bounds the sessions whose names are known.
+	maxSessions = 1 << 16
+)
+
+// Options say what a Hub stands on. Zero stands for the default.
+type Options struct {
+	// Instance tells this supervisor from all others; cursors begin with it. Required; the journal has the same.
+	Instance string
+	// Journal keeps the frames. Nil: none is kept, and what is replayed comes from memory.
+	Journal *journal.Journal
+	// MaxQueued, MaxRecent and Patience: see the defaults.
+	MaxQueued, MaxRecent int
+	Patience             time.Duration
+	// Logger is told when events are lost, once each time it begins. Nil: nobody is.
+	Logger *slog.Logger
+	// Now is the clock. Nil: the system's.
+	Now func() time.Time
+}
+
+// Hub takes frames and tells events. Safe for concurrent use.
+type Hub struct {
+	opts    Options
+	journal *journal.Journal // nil: none, or one without content
+	wake    chan struct{}    // has room for one
+	ended   chan struct{}    // the goroutine is
+
+	// mu is on the path of every frame.
+	mu      sync.Mutex
+	seq     uint64
+	queue   []item
+	spare   []item
+	held    int // bytes that are queued or worked on
+	losses  []loss
+	told    time.Time // when a loss was
+	skips   uint64    // frames that nobody needed, so far
+	all     int       // who watch everything
+	ports   map[string]*port
+	room    chan struct{} // closed when there may be some, if somebody waits for it
+	waiting int
+	closed  bool
+
+	// tell guards what is known and who is told. It is taken before mu.
+	tell     sync.Mutex
+	fold     *event.Fold
+	recent   ring
+	watchers map[*watcher]struct{}
+	sessions map[sessionKey]struct{} // that were opened here
+}
+
+type sessionKey struct{ agent, session string }
+
+// New starts a Hub. Close it before the journal.
+func New(o Options) *Hub {
+	if o.MaxQueued <= 0 {
+		o.MaxQueued = DefaultMaxQueued
+	}
+	if o.MaxRecent <= 0 {
+		o.MaxRecent = DefaultMaxRecent
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := &Hub{
+		opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), ports: map[string]*port{},
+		fold: event.NewFold(), recent: ring{max: o.MaxRecent},
+		watchers: map[*watcher]struct{}{}, sessions: map[sessionKey]struct{}{},
+	}
+	if o.Journal != nil && o.Journal.Content() {
+		h.journal = o.Journal
+	}
+	go h.run()
+	return h
+}
+
+// Close tells what is queued, ends all watching and waits for the goroutine. Frames that come later go to the journal
+// alone.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.freed()
+	h.mu.Unlock()
+	h.awake()
+	<-h.ended
+}
+
+// Observer numbers what passes an agent's link, which may be a new one: what is known of the agent stays.
+func (h *Hub) Observer(agent *frame.Agent) frame.Observer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.port(agent.ID)
+	p.agent = agent
+	return p
+}
+
+// Publish tells an event that no frame says: an agent's state, a handler's. It gets its cursor, and the time if it has
+// none; the event is the Hub's from then on.
+func (h *Hub) Publish(ev *supervisorv1.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.seq++
+	ev.Cursor = h.cursor(h.seq)
+	if ev.GetTime() == nil {
+		ev.Time = timestamppb.New(h.opts.Now())
+	}
+	h.put(item{event: ev, seq: h.seq, cost: eventCost + proto.Size(ev)})
+}
+
+// Show fills in what the events say of a session. See event.Fold.
+func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.fold.Show(agentID, s)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.ports[agentID]; p != nil && p.incomplete {
+		s.Incomplete = true
+	}
+}
+
+// Settle waits until what passed before it is known to Show, and was handed to those who watch.
+func (h *Hub) Settle(ctx context.Context) error {
+	done := make(chan struct{})
+	h.mu.Lock()
+	if !h.closed {
+		h.put(item{mark: done, cost: eventCost})
+	}
+	h.mu.Unlock()
+	select {
+	case <-done:
+	case <-h.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Forget drops what is known of an agent that is gone for good.
+func (h *Hub) Forget(agentID string) {
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.fold.Forget(agentID)
+	for key := range h.sessions {
+		if key.agent == agentID {
+			delete(h.sessions, key)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.ports[agentID]; p != nil && p.watched == 0 && len(p.sessions) == 0 {
+		delete(h.ports, agentID)
+	}
+}
+
+// run is the goroutine that makes events and tells them.
+func (h *Hub) run() {
+	defer close(h.ended)
+	defer h.end()
+	for range h.wake {
+		for {
+			batch, closed := h.take()
+			if len(batch) == 0 {
+				if closed {
+					return
+				}
+				break
+			}
+			done := 0
+			for i := range batch {
+				h.handle(&batch[i])
+				if done += batch[i].cost; done > releaseAt {
+					h.release(done)
+					done = 0
+				}
+			}
+			h.release(done)
+			h.giveBack(batch)
+		}
+	}
+}
+
+// end ends all watching.
+func (h *Hub) end() {
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	for w := range h.watchers {
+		w.out.end()
+	}
+}
+
+// handle makes events of an item, and tells them.
+func (h *Hub) handle(it *item) {
+	var events []*supervisorv1.Event
+	switch {
+	case it.mark != nil:
+		close(it.mark)
+		return
+	case it.event != nil:
+		events = []*supervisorv1.Event{it.event}
+	case it.lost > 0:
+		h.lose(it)
+		return
+	default:
+		events = it.port.decode(h, &it.frame)
+	}
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	for _, ev := range events {
+		h.fold.Apply(ev)
+		if ev.GetSessionOpened() != nil && len(h.sessions) < maxSessions {
+			h.sessions[sessionKey{ev.GetAgentId(), ev.GetSessionId()}] = struct{}{}
+		}
+		// What a frame says is there twice as a rule, typed and raw.
+		e := entry{event: ev, seq: it.seq, skips: it.skips, cost: eventCost + 2*it.cost/len(events)}
+		h.recent.add(e)
+		for w := range h.watchers {
+			w.take(e)
+		}
+	}
+}
+
+// lose says that frames found no room.
+func (h *Hub) lose(it *item) {
+	e := entry{event: gapEvent(it.port.agent.ID, "", it.lost, whyBusy, h.opts.Now()), seq: it.seq, skips: it.skips, cost: eventCost}
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.fold.Apply(e.event)
+	h.recent.add(e)
+	for w := range h.watchers {
+		w.miss(it.port, e)
+	}
+}

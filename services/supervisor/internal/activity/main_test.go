@@ -1,0 +1,157 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// place is a hub, and a journal if it has a folder.
+type place struct {
+	*Hub
+	journal *journal.Journal
+	once    sync.Once
+}
+
+func open(t *testing.T, dir, instance string, o Options) *place {
+	t.Helper()
+	p := &place{}
+	o.Instance = instance
+	if dir != "" {
+		j, err := journal.Open(journal.Options{Dir: dir, Instance: instance, Content: true, MaxQueued: 256 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.journal, o.Journal = j, j
+	}
+	p.Hub = New(o)
+	t.Cleanup(func() { p.shut(t) })
+	return p
+}
+
+func (p *place) shut(t *testing.T) {
+	t.Helper()
+	p.once.Do(func() {
+		p.Close()
+		if p.journal == nil {
+			return
+		}
+		if err := p.journal.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func recordDir(t *testing.T) string { return filepath.Join(t.TempDir(), "journal") }
+
+// link is an agent's link.
+type link struct {
+	frame.Observer
+	id int
+}
+
+func (p *place) link(id string) *link {
+	return &link{Observer: p.Observer(&frame.Agent{ID: id, Name: strings.TrimRight(id, "-0123456789")})}
+}
+
+func (l *link) say(d frame.Direction, line string) {
+	l.Frame(frame.Frame{Direction: d, Line: []byte(line + "\n")})
+}
+
+// open opens a session.
+func (l *link) open(session string) {
+	l.id++
+	l.say(frame.FrontToAgent, fmt.Sprintf(`{"id":%d,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, l.id))
+	l.say(frame.AgentToFront, fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, l.id, session))
+}
+
+// chunk is what most frames are: a scanned piece of a message.
+func (l *link) chunk(session, text string) { l.Frame(chunk(session, text)) }
+
+func chunk(session, text string) frame.Frame {
+	return frame.Frame{
+		Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte(session),
+		Line: fmt.Appendf(nil, `{"method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}`+"\n", session, text),
+	}
+}
+
+// turn plays a turn with a call, a question and a chunk.
+func (l *link) turn(session, text string) {
+	l.id++
+	prompt := l.id
+	l.say(frame.FrontToAgent, fmt.Sprintf(`{"id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%q}]}}`, prompt, session, text))
+	l.chunk(session, "I will "+text)
+	l.say(frame.AgentToFront, fmt.Sprintf(`{"method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"tool_call","toolCallId":"t%d","kind":"edit","status":"pending","title":%q}}}`, session, prompt, text))
+	l.say(frame.AgentToHandler, fmt.Sprintf(`{"id":%d,"method":"fs/read_text_file","params":{"sessionId":%q,"path":"/w/a"}}`, prompt, session))
+	l.say(frame.HandlerToAgent, fmt.Sprintf(`{"id":%d,"result":{"content":"x"}}`, prompt))
+	l.say(frame.AgentToFront, fmt.Sprintf(`{"id":"q%d","method":"session/request_permission","params":{"sessionId":%q,"toolCall":{"toolCallId":"t%d"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}]}}`, prompt, session, prompt))
+	l.say(frame.FrontToAgent, fmt.Sprintf(`{"id":"q%d","result":{"outcome":{"outcome":"selected","optionId":"y"}}}`, prompt))
+	l.say(frame.AgentToFront, fmt.Sprintf(`{"id":%d,"result":{"stopReason":"end_turn"}}`, prompt))
+}
+
+// all are the events of a session that are there.
+func (p *place) all(t *testing.T, session, cursor string) []*supervisorv1.Event {
+	t.Helper()
+	events, err := p.collect(session, cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func (p *place) collect(session, cursor string) (events []*supervisorv1.Event, err error) {
+	err = p.WatchSession(context.Background(), &supervisorv1.WatchSessionRequest{SessionId: session, Cursor: cursor, NoFollow: true},
+		func(ev *supervisorv1.Event) error {
+			events = append(events, ev)
+			return nil
+		})
+	return events, err
+}
+
+func text(ev *supervisorv1.Event) string {
+	return ev.GetAgentMessage().GetContent().GetText().GetText()
+}
+
+var errEnough = errors.New("enough")
+
+func wantClass(t *testing.T, err error, class fault.Class) {
+	t.Helper()
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Class != class {
+		t.Errorf("got %v, want an error of class %d", err, class)
+	}
+}
+
+// watching starts a call of WatchEvents and returns once it is told what comes.
+func (p *place) watching(ctx context.Context, wg *sync.WaitGroup, result *error, send func(*supervisorv1.Event) error) {
+	p.tell.Lock()
+	before := len(p.watchers)
+	p.tell.Unlock()
+	wg.Go(func() { *result = p.WatchEvents(ctx, "", send) })
+	p.joined(before + 1)
+}
+
+// joined waits until so many watch.
+func (p *place) joined(n int) {
+	for {
+		p.tell.Lock()
+		have := len(p.watchers)
+		p.tell.Unlock()
+		if have >= n {
+			return
+		}
+	}
+}

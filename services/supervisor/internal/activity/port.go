@@ -1,0 +1,229 @@
+package activity
+
+import (
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+)
+
+const (
+	// itemCost and eventCost are what a queued frame and an event count for beside their bytes.
+	itemCost  = 320
+	eventCost = 512
+	// releaseAt is how many bytes are worked on before they are given free.
+	releaseAt = 256 << 10
+	// pacedFactor is how much more than others may be queued of agents whose front waits for room: what they have under
+	// way when there is none any more finds its place.
+	pacedFactor = 4
+	// tellAgain is how long after a loss was logged another one is.
+	tellAgain = time.Minute
+)
+
+// port is where the frames of one agent come in.
+type port struct {
+	hub *Hub
+
+	// Guarded by Hub.mu.
+	agent      *frame.Agent
+	watched    int            // who watch the whole agent
+	sessions   map[string]int // who watch a session of its
+	full       int            // subscriptions that are
+	paced      bool           // its front waits for room
+	incomplete bool           // frames of it were lost
+
+	// The goroutine's.
+	decoder *event.Decoder
+}
+
+// item is what waits for the goroutine: a frame, an event, a loss or a mark.
+type item struct {
+	port  *port
+	frame frame.Frame
+	event *supervisorv1.Event
+	lost  uint64 // frames of the port
+	mark  chan<- struct{}
+	seq   uint64
+	skips uint64 // Hub.skips
+	cost  int
+}
+
+// loss counts the frames of an agent that found no room.
+type loss struct {
+	port   *port
+	frames uint64
+	seq    uint64 // of the last
+}
+
+// Frame implements frame.Observer. It waits for nothing but the Hub's lock.
+func (p *port) Frame(f frame.Frame) {
+	h := p.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seq++
+	f.Agent, f.Seq = p.agent, h.seq
+	if f.Time.IsZero() { // under the lock, so that times are in order
+		f.Time = h.opts.Now()
+	}
+	if h.opts.Journal != nil {
+		h.opts.Journal.Take(&f)
+	}
+	switch {
+	case h.closed:
+	case p.wanted(&f):
+		p.put(&f)
+	default:
+		h.skips++
+	}
+}
+
+// wanted tells whether anybody needs a frame. What nobody watches is most of what passes, and is not even copied.
+func (p *port) wanted(f *frame.Frame) bool {
+	if p.hub.all > 0 || p.watched > 0 {
+		return true
+	}
+	if len(p.sessions) > 0 && (!f.Scanned || len(f.SessionID) == 0 || p.sessions[string(f.SessionID)] > 0) {
+		return true
+	}
+	return event.Needed(f)
+}
+
+// put queues a copy of a frame, or counts it as lost.
+func (p *port) put(f *frame.Frame) {
+	h := p.hub
+	size := len(f.Line) + len(f.Method) + len(f.ID) + len(f.SessionID)
+	for _, b := range f.Rest {
+		size += len(b)
+	}
+	limit := h.opts.MaxQueued
+	if p.paced {
+		limit *= pacedFactor
+	}
+	if h.held > 0 && h.held+itemCost+size > limit { // an empty queue takes a frame of any size, as the link does
+		p.lose(f.Seq)
+		return
+	}
+	c := *f
+	room := make([]byte, 0, size)
+	part := func(parts ...[]byte) []byte {
+		from := len(room)
+		for _, b := range parts {
+			room = append(room, b...)
+		}
+		return room[from:len(room):len(room)]
+	}
+	c.Line = part(f.Line)
+	if len(f.Rest) > 0 {
+		c.Line = part(append([][]byte{c.Line}, f.Rest...)...)
+	}
+	c.Rest = nil
+	if f.Method != nil {
+		c.Method = part(f.Method)
+	}
+	if f.ID != nil {
+		c.ID = part(f.ID)
+	}
+	if f.SessionID != nil {
+		c.SessionID = part(f.SessionID)
+	}
+	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size})
+}
+
+// lose counts a frame.
+func (p *port) lose(seq uint64) {
+	h := p.hub
+	p.incomplete = true
+	for i := range h.losses {
+		if l := &h.losses[i]; l.port == p {
+			l.frames++
+			l.seq = seq
+			return
+		}
+	}
+	h.losses = append(h.losses, loss{port: p, frames: 1, seq: seq})
+	if now := h.opts.Now(); h.told.IsZero() || now.Sub(h.told) >= tellAgain {
+		h.told = now
+		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", p.agent.Name, "queued", h.held)
+	}
+}
+
+// decode makes events of a frame. The goroutine calls it.
+func (p *port) decode(h *Hub, f *frame.Frame) []*supervisorv1.Event {
+	if p.decoder == nil {
+		p.decoder = event.NewDecoder(*f.Agent, h.cursor)
+	}
+	return p.decoder.Frame(*f)
+}
+
+// port is an agent's, made if it is missing. mu is held.
+func (h *Hub) port(agentID string) *port {
+	p := h.ports[agentID]
+	if p == nil {
+		p = &port{hub: h, agent: &frame.Agent{ID: agentID}, sessions: map[string]int{}}
+		h.ports[agentID] = p
+	}
+	return p
+}
+
+// put queues an item behind what was lost before it. mu is held.
+func (h *Hub) put(it item) {
+	h.tellLosses()
+	it.skips = h.skips
+	h.held += it.cost
+	h.queue = append(h.queue, it)
+	if len(h.queue) == 1 {
+		h.awake()
+	}
+}
+
+func (h *Hub) tellLosses() {
+	for _, l := range h.losses {
+		h.held += eventCost
+		h.queue = append(h.queue, item{port: l.port, lost: l.frames, seq: l.seq, skips: h.skips, cost: eventCost})
+	}
+	h.losses = h.losses[:0]
+}
+
+func (h *Hub) awake() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what is queued.
+func (h *Hub) take() (batch []item, closed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tellLosses()
+	batch, h.queue, h.spare = h.queue, h.spare[:0], nil
+	return batch, h.closed
+}
+
+// giveBack takes back what a batch stood in.
+func (h *Hub) giveBack(batch []item) {
+	clear(batch)
+	if cap(batch) > 4096 { // it was a flood
+		return
+	}
+	h.mu.Lock()
+	h.spare = batch[:0]
+	h.mu.Unlock()
+}
+
+// release makes room: so many bytes are not held any more.
+func (h *Hub) release(bytes int) {
+	h.mu.Lock()
+	h.held -= bytes
+	h.freed()
+	h.mu.Unlock()
+}
+
+// freed wakes those who wait for room. mu is held.
+func (h *Hub) freed() {
+	if h.waiting > 0 {
+		close(h.room)
+		h.room, h.waiting = nil, 0
+	}
+}

@@ -1,0 +1,251 @@
+package activity
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+)
+
+const (
+	// catchUpRounds is how often the record is read on before one who watches is told live; catchUpEnough is so little that
+	// they need not be.
+	catchUpRounds = 8
+	catchUpEnough = 1024
+)
+
+// WatchSession tells the events of a session: those behind the cursor from the record, then live, without a hole and none
+// twice, until ctx ends or send fails. Of a session of supervisors that ended it tells what is recorded, and returns nil.
+// Where there is no record it tells what is in memory. A Gap stands where events are missing. A cursor that is not known
+// is fault.Invalid, a session fault.NotFound; one who does not keep up is cut off with fault.Exhausted. Events are
+// shared: send must not change them.
+func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
+	var at position
+	if c := req.GetCursor(); c != "" && c != now {
+		var ok bool
+		if at, ok = parseCursor(c); !ok {
+			return fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, \"now\", or none", c)
+		}
+	}
+	if req.GetSessionId() == "" {
+		return fault.New(fault.Invalid, "the request names no session")
+	}
+	if h.journal != nil {
+		if err := h.journal.Flush(ctx); err != nil { // what is there is in its file
+			return err
+		}
+	}
+	if err := h.Settle(ctx); err != nil { // and which sessions there are is known
+		return err
+	}
+	s, err := h.find(req.GetAgentId(), req.GetSessionId())
+	if err != nil {
+		return err
+	}
+	s.hub, s.send = h, send
+	switch {
+	case req.GetCursor() == now && s.port == nil, req.GetCursor() == now && req.GetNoFollow():
+		return nil
+	case req.GetCursor() == now:
+		w := s.joinLive()
+		defer h.leave(w)
+		return w.run(ctx, send)
+	case s.port != nil && h.journal == nil:
+		return s.fromMemory(ctx, at, req.GetNoFollow())
+	}
+	return s.fromRecord(ctx, at, req.GetNoFollow())
+}
+
+// watched is a session that is watched.
+type watched struct {
+	hub     *Hub
+	port    *port // nil: it is not one of this supervisor's
+	session string
+	parts   []journal.Part
+	send    func(*supervisorv1.Event) error
+}
+
+// find looks for a session among those of this supervisor and in the record.
+func (h *Hub) find(agent, session string) (*watched, error) {
+	s := &watched{session: session}
+	var parts []journal.Part
+	if h.opts.Journal != nil {
+		var err error
+		if parts, err = journal.Parts(h.opts.Journal.Dir(), session); err != nil {
+			return nil, fmt.Errorf("look for session %q in the record: %w", session, err)
+		}
+	}
+	ports := h.portsOf(session, parts)
+	if agent != "" {
+		ports = slices.DeleteFunc(ports, func(p *port) bool { return p.agent.ID != agent && p.agent.Name != agent })
+	}
+	names := map[string]bool{}
+	for _, p := range ports {
+		names[p.agent.ID] = true
+	}
+	if len(ports) > 1 {
+		return nil, ambiguous(session, names)
+	}
+	if len(ports) == 1 {
+		s.port = ports[0]
+		agent = cmp.Or(s.port.agent.Name, s.port.agent.ID)
+	}
+	for _, part := range parts {
+		own := s.port != nil && part.Header.Instance == h.opts.Instance
+		switch {
+		case own && part.Header.AgentID != s.port.agent.ID,
+			!own && agent != "" && part.Header.Agent != agent && part.Header.AgentID != agent:
+			continue
+		}
+		names[part.Header.Agent] = true
+		s.parts = append(s.parts, part)
+	}
+	slices.SortStableFunc(s.parts, func(a, b journal.Part) int { // the one that may grow is the last
+		return cmp.Compare(h.grows(s, a), h.grows(s, b))
+	})
+	switch {
+	case s.port == nil && len(s.parts) == 0:
+		return nil, fault.New(fault.NotFound, "there is no session %q here, and none in the record", session)
+	case s.port == nil && len(names) > 1:
+		return nil, ambiguous(session, names)
+	}
+	return s, nil
+}
+
+// grows is 1 for a part that this supervisor writes.
+func (h *Hub) grows(s *watched, part journal.Part) int {
+	if s.port != nil && part.Header.Instance == h.opts.Instance {
+		return 1
+	}
+	return 0
+}
+
+func ambiguous(session string, agents map[string]bool) error {
+	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s", session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
+}
+
+// portsOf are the agents of this supervisor that have, or had, a session of that id.
+func (h *Hub) portsOf(session string, parts []journal.Part) []*port {
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := map[string]bool{}
+	for key := range h.sessions {
+		if key.session == session {
+			ids[key.agent] = true
+		}
+	}
+	for _, part := range parts {
+		if part.Header.Instance == h.opts.Instance {
+			ids[part.Header.AgentID] = true
+		}
+	}
+	var ports []*port
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if p := h.ports[id]; p != nil {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// joinLive has a watcher told what happens next, and in after the number of the last frame before it.
+func (s *watched) joinLive() *watcher {
+	h := s.hub
+	w := &watcher{hub: h, port: s.port, session: s.session, out: newOutbox()}
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.after = h.seq
+	w.missed, w.missable = h.skips, h.skips
+	h.join(w)
+	return w
+}
+
+// fromMemory tells what is in memory, then live.
+func (s *watched) fromMemory(ctx context.Context, at position, noFollow bool) error {
+	h := s.hub
+	w := &watcher{hub: h, port: s.port, session: s.session, out: newOutbox()}
+	h.tell.Lock()
+	h.mu.Lock()
+	if at.seq != 0 && (at.instance != h.opts.Instance || at.seq > h.seq) {
+		h.mu.Unlock()
+		h.tell.Unlock()
+		return fault.New(fault.Invalid, "the cursor %q is not known here, where sessions are not recorded", at.text)
+	}
+	w.missable = h.skips
+	kept, skips, whole := h.recent.behind(at)
+	w.missed = skips
+	if at.seq == 0 {
+		whole = h.recent.goneSeq == 0
+	}
+	if !whole {
+		w.missed = h.skips // it is said once
+		w.push(entry{event: gapEvent(s.port.agent.ID, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
+	}
+	for _, e := range kept {
+		w.take(e)
+	}
+	if noFollow {
+		w.out.end()
+	} else {
+		h.join(w)
+	}
+	h.mu.Unlock()
+	h.tell.Unlock()
+	defer h.leave(w)
+	return w.run(ctx, s.send)
+}
+
+// fromRecord tells what is recorded, then live.
+func (s *watched) fromRecord(ctx context.Context, at position, noFollow bool) error {
+	h := s.hub
+	r := &replay{watched: s}
+	defer r.close()
+	if err := r.seek(at); err != nil {
+		return err
+	}
+	if s.port == nil {
+		return r.tell(ctx, ^uint64(0))
+	}
+	// A long record is told without having live events wait meanwhile.
+	upTo := h.last()
+	for range catchUpRounds {
+		if err := r.flushed(ctx, upTo); err != nil {
+			return err
+		}
+		if noFollow {
+			return r.missing(upTo)
+		}
+		last := h.last()
+		if last-upTo < catchUpEnough {
+			break
+		}
+		upTo = last
+	}
+	w := s.joinLive()
+	defer h.leave(w)
+	if err := r.flushed(ctx, w.after); err != nil {
+		return err
+	}
+	if err := r.missing(w.after); err != nil {
+		return err
+	}
+	r.close()
+	return w.run(ctx, s.send)
+}
+
+// last is the number of the last frame that passed.
+func (h *Hub) last() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seq
+}

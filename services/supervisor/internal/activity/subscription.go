@@ -1,0 +1,160 @@
+package activity
+
+import (
+	"context"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+const (
+	// A subscription is full when it holds so many events, or so much of what may be queued, and has room again when it
+	// holds half of that.
+	subscribedEvents = 2048
+	subscribedShare  = 4
+	// subscribedFactor is how much more it holds at most: an agent may do much that does not pass its front's writer.
+	subscribedFactor = 16
+)
+
+// Subscription gets each event of a session once and in order, and loses none: while it is full, WaitRoom has the agent's
+// front wait. One that stays full and unread for the Hub's patience is cut off. Safe for concurrent use.
+type Subscription struct {
+	hub     *Hub
+	watcher *watcher
+
+	// While it is full; guarded by the outbox's lock.
+	timer *time.Timer
+	read  time.Time // when it was last, or became full
+}
+
+// Subscribe returns a subscription to what happens next in a session, or, where none is named, with an agent. Close it.
+func (h *Hub) Subscribe(agentID, sessionID string) *Subscription {
+	s := &Subscription{hub: h, watcher: &watcher{hub: h, session: sessionID, out: newOutbox()}}
+	s.watcher.sub = s
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.watcher.port = h.port(agentID)
+	s.watcher.after = h.seq
+	s.watcher.missed, s.watcher.missable = h.skips, h.skips
+	h.join(s.watcher)
+	return s
+}
+
+// Next waits for the next event. The error is that of ctx, fault.Exhausted where the subscription was cut off, or io.EOF
+// where it or the Hub was closed and all was read. Events are shared: do not change them.
+func (s *Subscription) Next(ctx context.Context) (*supervisorv1.Event, error) {
+	e, err := s.watcher.out.next(ctx, s.taken)
+	return e.event, err
+}
+
+// Close ends the subscription. Whoever waits for room goes on.
+func (s *Subscription) Close() {
+	s.hub.leave(s.watcher)
+	out := &s.watcher.out
+	out.end()
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	s.hasRoom()
+}
+
+func (s *Subscription) bytes() int { return s.hub.opts.MaxQueued / subscribedShare }
+
+// push holds an event.
+func (s *Subscription) push(e entry) {
+	out := &s.watcher.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if !out.fits(e, subscribedFactor*subscribedEvents, subscribedFactor*s.bytes()) {
+		s.fail(fault.New(fault.Exhausted, "more happened than can be held for one who does not read; the turn goes on"))
+		return
+	}
+	out.add(e)
+	if s.timer == nil && out.err == nil && !out.fits(entry{}, subscribedEvents, s.bytes()) {
+		s.read = time.Now()
+		s.timer = time.AfterFunc(s.hub.opts.Patience, s.lookAgain)
+		s.hub.full(s.watcher.port, 1)
+	}
+}
+
+// taken says that an event was. The outbox's lock is held.
+func (s *Subscription) taken() {
+	switch {
+	case s.timer == nil:
+	case s.watcher.out.fits(entry{}, subscribedEvents/2, s.bytes()/2):
+		s.hasRoom()
+	default:
+		s.read = time.Now()
+	}
+}
+
+// lookAgain cuts the subscription off if it was not read meanwhile.
+func (s *Subscription) lookAgain() {
+	s.watcher.out.mu.Lock()
+	defer s.watcher.out.mu.Unlock()
+	switch left := s.hub.opts.Patience - time.Since(s.read); {
+	case s.timer == nil:
+	case left > 0:
+		s.timer.Reset(left)
+	default:
+		s.fail(fault.New(fault.Exhausted, "nothing was read for %v while much was waiting; the turn goes on", s.hub.opts.Patience))
+	}
+}
+
+// cut ends the subscription for a reason.
+func (s *Subscription) cut(err error) {
+	s.watcher.out.mu.Lock()
+	defer s.watcher.out.mu.Unlock()
+	s.fail(err)
+}
+
+func (s *Subscription) fail(err error) {
+	s.watcher.out.fail(err)
+	s.hasRoom()
+}
+
+// hasRoom says that the subscription is not full. The outbox's lock is held.
+func (s *Subscription) hasRoom() {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+		s.hub.full(s.watcher.port, -1)
+	}
+}
+
+// full counts the subscriptions of an agent that are.
+func (h *Hub) full(p *port, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p.full += n; p.full == 0 {
+		h.freed()
+	}
+}
+
+// WaitRoom waits until there is room for what an agent does: in the queue and in each subscription to it. Whoever writes
+// to the agent's front calls it before each message. From the first call on, frames of the agent are not left out until
+// four times as much is queued as of others.
+func (h *Hub) WaitRoom(ctx context.Context, agentID string) error {
+	for {
+		h.mu.Lock()
+		p := h.port(agentID)
+		p.paced = true
+		if h.closed || p.full == 0 && h.held < h.opts.MaxQueued/2 {
+			h.mu.Unlock()
+			return nil
+		}
+		if h.room == nil {
+			h.room = make(chan struct{})
+		}
+		h.waiting++
+		room := h.room
+		h.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

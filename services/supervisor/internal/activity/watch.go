@@ -1,0 +1,171 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+const (
+	// maxBehind and maxBehindBytes are how far one who watches may be behind before they are cut off.
+	maxBehind      = 8192
+	maxBehindBytes = 8 << 20
+)
+
+// watcher is one who watches.
+type watcher struct {
+	hub     *Hub
+	port    *port  // whose agent is watched; nil: all
+	session string // empty: all
+	after   uint64 // events of frames up to this one are told in another way
+	// Of the frames that nobody needed, those up to missable may be missing here; missed were told.
+	missed, missable uint64
+	sub              *Subscription // if it is one
+	out              outbox
+}
+
+// WatchEvents tells the events of all agents, sessions and handlers: those behind the cursor that are still in memory,
+// then live, until ctx ends or send fails. An empty cursor, or "now": what happens next. A cursor that is too old is
+// fault.TooOld; one who does not keep up is cut off with fault.Exhausted. Events are shared: send must not change them.
+// Nil: the Hub was closed.
+func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error {
+	var at position
+	if cursor != "" && cursor != now {
+		var ok bool
+		if at, ok = parseCursor(cursor); !ok {
+			return fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, or none", cursor)
+		}
+		if at.instance != h.opts.Instance {
+			return fault.New(fault.TooOld, "the cursor %q is of another supervisor; watch a session, or begin without a cursor", cursor)
+		}
+	}
+	w, err := h.joinAll(at)
+	if err != nil {
+		return err
+	}
+	defer h.leave(w)
+	return w.run(ctx, send)
+}
+
+// joinAll has a watcher of everything told what comes, and what is in memory behind a position if there is one.
+func (h *Hub) joinAll(at position) (*watcher, error) {
+	w := &watcher{hub: h, out: newOutbox()}
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.missed, w.missable = h.skips, h.skips
+	if at.seq == 0 {
+		w.after = h.seq
+	} else {
+		if at.seq > h.seq {
+			return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.text)
+		}
+		kept, skips, whole := h.recent.behind(at)
+		if !whole {
+			return nil, fault.New(fault.TooOld, "what happened behind the cursor %q is not in memory any more; watch a session, or begin without a cursor", at.text)
+		}
+		w.missed = skips
+		for _, e := range kept {
+			w.take(e)
+		}
+	}
+	h.join(w)
+	return w, nil
+}
+
+// join has a watcher told what comes. Both locks are held.
+func (h *Hub) join(w *watcher) {
+	h.watchers[w] = struct{}{}
+	h.count(w, 1)
+	if h.closed {
+		w.out.end()
+	}
+}
+
+func (h *Hub) leave(w *watcher) {
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.watchers[w]; ok {
+		delete(h.watchers, w)
+		h.count(w, -1)
+	}
+}
+
+// count says on the path whose frames are needed. mu is held.
+func (h *Hub) count(w *watcher, n int) {
+	switch {
+	case w.port == nil:
+		h.all += n
+	case w.session == "":
+		w.port.watched += n
+	default:
+		if w.port.sessions[w.session] += n; w.port.sessions[w.session] == 0 {
+			delete(w.port.sessions, w.session)
+		}
+	}
+}
+
+// take holds an event for the watcher, if it is one of theirs.
+func (w *watcher) take(e entry) {
+	switch {
+	case e.seq <= w.after, w.port != nil && e.event.GetAgentId() != w.port.agent.ID,
+		w.session != "" && e.event.GetSessionId() != w.session:
+		return
+	}
+	if skipped := min(e.skips, w.missable); skipped > w.missed {
+		frames := skipped - w.missed
+		if w.port != nil {
+			frames = 0 // they may be of others
+		}
+		w.missed = skipped
+		w.push(entry{event: gapEvent(e.event.GetAgentId(), w.session, frames, whyUnwatched, e.event.GetTime().AsTime()), cost: eventCost})
+	}
+	w.push(e)
+}
+
+// miss tells the watcher that frames of an agent are lost.
+func (w *watcher) miss(p *port, e entry) {
+	switch {
+	case e.seq <= w.after, w.port != nil && w.port != p:
+	case w.sub != nil:
+		w.sub.cut(fault.New(fault.Exhausted, "what agent %q does cannot be followed as fast as it happens, and something is missing; what it does goes on", e.event.GetAgentId()))
+	default:
+		w.push(e)
+	}
+}
+
+func (w *watcher) push(e entry) {
+	if w.sub != nil {
+		w.sub.push(e)
+		return
+	}
+	w.out.mu.Lock()
+	defer w.out.mu.Unlock()
+	if !w.out.fits(e, maxBehind, maxBehindBytes) {
+		w.out.fail(fault.New(fault.Exhausted, "the watcher did not keep up; call again with the last cursor"))
+		return
+	}
+	w.out.add(e)
+}
+
+// run sends what is told until ctx ends, send fails, or the watcher is cut off.
+func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error) error {
+	for {
+		e, err := w.out.next(ctx, nil)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := send(e.event); err != nil {
+			return err
+		}
+	}
+}

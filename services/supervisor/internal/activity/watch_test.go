@@ -1,0 +1,309 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+func TestEventsAreToldInTheOrderOfTheirNumbersWhoeverSends(t *testing.T) {
+	p := open(t, recordDir(t), "here", Options{})
+	const agents, each = 4, 1000
+	next := map[string]int{}
+	var last uint64
+	var wg sync.WaitGroup
+	var result error
+	got := 0
+	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
+		at, ok := parseCursor(ev.GetCursor())
+		if !ok || at.seq <= last || at.instance != "here" {
+			t.Errorf("the cursor %q came after number %d", ev.GetCursor(), last)
+		}
+		last = at.seq
+		if want := fmt.Sprint(next[ev.GetAgentId()]); text(ev) != want {
+			t.Errorf("%s: got %q, want %q", ev.GetAgentId(), text(ev), want)
+		}
+		next[ev.GetAgentId()]++
+		if got++; got == agents*each {
+			return errEnough
+		}
+		return nil
+	})
+	var senders sync.WaitGroup
+	for a := range agents {
+		l := p.link(fmt.Sprint("agent-", a))
+		senders.Go(func() {
+			for i := range each {
+				l.chunk("s", fmt.Sprint(i))
+			}
+		})
+	}
+	senders.Wait()
+	wg.Wait()
+	if !errors.Is(result, errEnough) {
+		t.Errorf("got %d events, then %v", got, result)
+	}
+}
+
+func TestAWatcherWhoDoesNotKeepUpIsCutOffAndTheOthersGoOn(t *testing.T) {
+	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
+	l := p.link("agent-1")
+	stuck := make(chan struct{})
+	var wg sync.WaitGroup
+	var slow, quick error
+	p.watching(t.Context(), &wg, &slow, func(*supervisorv1.Event) error {
+		<-stuck
+		return nil
+	})
+	next := 0
+	sent := make(chan int)
+	p.watching(t.Context(), &wg, &quick, func(ev *supervisorv1.Event) error {
+		if text(ev) != fmt.Sprint(next) {
+			t.Errorf("got %q, want %d", text(ev), next)
+		}
+		next++
+		if next%1000 == 0 {
+			sent <- next
+		}
+		if next == 2*maxBehind {
+			return errEnough
+		}
+		return nil
+	})
+	for i := range 2 * maxBehind {
+		l.chunk("s", fmt.Sprint(i))
+		if (i+1)%1000 == 0 {
+			<-sent // so that the quick one keeps up
+		}
+	}
+	close(stuck)
+	wg.Wait()
+	wantClass(t, slow, fault.Exhausted)
+	if !errors.Is(quick, errEnough) {
+		t.Errorf("the quick one: %v", quick)
+	}
+}
+
+func TestWhoComesBackIsToldWhatIsInMemory(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	var cursors []string
+	var wg sync.WaitGroup
+	var result error
+	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
+		if cursors = append(cursors, ev.GetCursor()); ev.GetTurnEnded() != nil {
+			return errEnough
+		}
+		return nil
+	})
+	l.open("s")
+	l.turn("s", "work")
+	wg.Wait()
+	for i, cursor := range cursors[:len(cursors)-1] {
+		var got []string
+		err := p.WatchEvents(t.Context(), cursor, func(ev *supervisorv1.Event) error {
+			if got = append(got, ev.GetCursor()); ev.GetTurnEnded() != nil {
+				return errEnough
+			}
+			return nil
+		})
+		if want := cursors[i+1:]; !errors.Is(err, errEnough) || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("behind %s: got %v, %v, want %v", cursor, got, err, want)
+		}
+	}
+}
+
+func TestPiecesThatNobodyWatchedAreAGapForWhoComesBack(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	cursor := p.all(t, "s", "")[0].GetCursor()
+	l.chunk("s", "nobody sees this")
+	l.chunk("s", "nor this")
+	l.turn("s", "work") // with one more
+	if err := p.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var gaps []uint64
+	err := p.WatchEvents(t.Context(), cursor, func(ev *supervisorv1.Event) error {
+		if g := ev.GetGap(); g != nil {
+			gaps = append(gaps, g.GetFrames())
+		}
+		if ev.GetTurnEnded() != nil {
+			return errEnough
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) || fmt.Sprint(gaps) != "[2 1]" {
+		t.Errorf("gaps of %v frames, %v", gaps, err)
+	}
+}
+
+func TestACursorThatCannotBeFollowedIsSaid(t *testing.T) {
+	p := open(t, "", "here", Options{MaxRecent: 8 << 10})
+	l := p.link("agent-1")
+	l.open("s")
+	first := p.all(t, "s", "")[0].GetCursor()
+	for i := range 100 {
+		l.turn("s", fmt.Sprint(i))
+	}
+	if err := p.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for cursor, class := range map[string]fault.Class{
+		first: fault.TooOld, "there-1": fault.TooOld, "here-999999": fault.Invalid, "here": fault.Invalid, "here-x": fault.Invalid,
+		"here-1.x": fault.Invalid, "-1": fault.Invalid, "here-0": fault.Invalid,
+	} {
+		wantClass(t, p.WatchEvents(t.Context(), cursor, func(*supervisorv1.Event) error { return errEnough }), class)
+	}
+}
+
+func TestWhatFindsNoRoomIsAGapForAllWhoWatch(t *testing.T) {
+	p := open(t, "", "here", Options{MaxQueued: 16 << 10})
+	l, other := p.link("agent-1"), p.link("other-1")
+	l.open("s")
+	other.open("o")
+	if err := p.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var result error
+	var got []string
+	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
+		if g := ev.GetGap(); g != nil {
+			got = append(got, fmt.Sprintf("%s lacks %d", ev.GetAgentId(), g.GetFrames()))
+		}
+		if text(ev) == "the end" {
+			return errEnough
+		}
+		return nil
+	})
+	p.tell.Lock() // the goroutine gets no further
+	lost := 0
+	for p.lossOf("agent-1") < 5 {
+		l.chunk("s", "more")
+		lost++
+		if lost > 1000 {
+			t.Fatal("the queue has no bound")
+		}
+	}
+	p.tell.Unlock()
+	if err := p.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.chunk("s", "the end")
+	wg.Wait()
+	if !errors.Is(result, errEnough) || fmt.Sprint(got) != "[agent-1 lacks 5]" {
+		t.Errorf("got %v, %v", got, result)
+	}
+	for id, session := range map[string]string{"agent-1": "s", "other-1": "o"} {
+		s := &supervisorv1.Session{SessionId: session}
+		p.Show(id, s)
+		if s.GetIncomplete() != (id == "agent-1") {
+			t.Errorf("%s is incomplete: %v", id, s.GetIncomplete())
+		}
+	}
+}
+
+func (p *place) lossOf(agent string) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.losses {
+		if l.port.agent.ID == agent {
+			return l.frames
+		}
+	}
+	return 0
+}
+
+func TestAFrameOfAnySizeFindsRoomInAnEmptyQueue(t *testing.T) {
+	p := open(t, "", "here", Options{MaxQueued: 1 << 10})
+	l := p.link("agent-1")
+	var wg sync.WaitGroup
+	var result error
+	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
+		if len(text(ev)) != 1<<20 {
+			t.Errorf("got %v", ev)
+		}
+		return errEnough
+	})
+	l.chunk("s", strings.Repeat("x", 1<<20))
+	wg.Wait()
+	if !errors.Is(result, errEnough) {
+		t.Error(result)
+	}
+}
+
+func TestWhereNobodyWatchesAPieceOfAMessageIsNotCopied(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	f := chunk("s", "piece")
+	if n := testing.AllocsPerRun(100, func() { l.Frame(f) }); n != 0 {
+		t.Errorf("%v allocations a piece", n)
+	}
+	// Nor where another session is watched.
+	w := (&watched{hub: p.Hub, port: p.ports["agent-1"], session: "another"}).joinLive()
+	defer p.leave(w)
+	if n := testing.AllocsPerRun(100, func() { l.Frame(f) }); n != 0 {
+		t.Errorf("%v allocations a piece of a session that is not watched", n)
+	}
+}
+
+func TestPublishedEventsHaveTheirPlaceAmongTheOthers(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	var wg sync.WaitGroup
+	var result error
+	var got []string
+	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
+		if got = append(got, ev.GetCursor()); ev.GetTime() == nil {
+			t.Error("an event has no time")
+		}
+		if len(got) == 3 {
+			return errEnough
+		}
+		return nil
+	})
+	l.chunk("s", "before")
+	p.Publish(&supervisorv1.Event{AgentId: "agent-1", Event: &supervisorv1.Event_Agent{Agent: &supervisorv1.Agent{Id: "agent-1"}}})
+	l.chunk("s", "behind")
+	wg.Wait()
+	if fmt.Sprint(got) != "[here-1 here-2 here-3]" {
+		t.Errorf("got %v, %v", got, result)
+	}
+}
+
+func TestClosingEndsAllWatching(t *testing.T) {
+	p := open(t, recordDir(t), "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	var wg sync.WaitGroup
+	results := make([]error, 3)
+	p.watching(context.Background(), &wg, &results[0], func(*supervisorv1.Event) error { return nil })
+	wg.Go(func() {
+		results[1] = p.WatchSession(context.Background(), &supervisorv1.WatchSessionRequest{SessionId: "s"}, func(*supervisorv1.Event) error { return nil })
+	})
+	p.joined(2)
+	sub := p.Subscribe("agent-1", "s")
+	defer sub.Close()
+	p.shut(t)
+	wg.Wait()
+	if err := errors.Join(results...); err != nil {
+		t.Error(err)
+	}
+	if _, err := sub.Next(context.Background()); err == nil {
+		t.Error("a subscription goes on")
+	}
+	if err := p.WatchEvents(context.Background(), "", func(*supervisorv1.Event) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	l.chunk("s", "too late")
+	p.Publish(&supervisorv1.Event{})
+}
