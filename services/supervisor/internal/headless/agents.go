@@ -1,0 +1,266 @@
+package headless
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// StartAgent starts an agent and waits for its answer to initialize, or finds the one that was started alike.
+func (h *Headless) StartAgent(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
+	conf, err := h.configure(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	a, reused, err := h.find(conf, r.GetSeparate())
+	if err != nil {
+		return nil, err
+	}
+	if reused && a.inState(failed) {
+		reused = false
+		if err := a.again(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.settled(ctx); err != nil {
+		return nil, err
+	}
+	return &supervisorv1.StartAgentResponse{Agent: a.show(), Reused: reused}, nil
+}
+
+// StopAgent ends an agent, its turns and its sessions, and takes it off the list.
+func (h *Headless) StopAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
+	a, err := h.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	a.stop()
+	select {
+	case <-a.over:
+		return a.show(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// RestartAgent starts an agent again, at once if it waits for that, and resumes its sessions where it can.
+func (h *Headless) RestartAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
+	a, err := h.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	err = h.open()
+	h.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.again(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.settled(ctx); err != nil {
+		return nil, err
+	}
+	return a.show(), nil
+}
+
+// ListAgents lists the agents, oldest first.
+func (h *Headless) ListAgents() []*supervisorv1.Agent {
+	h.mu.Lock()
+	all := slices.Clone(h.agents)
+	h.mu.Unlock()
+	out := make([]*supervisorv1.Agent, len(all))
+	for i, a := range all {
+		out[i] = a.show()
+	}
+	return out
+}
+
+// GetAgent shows an agent.
+func (h *Headless) GetAgent(agentID string) (*supervisorv1.Agent, error) {
+	a, err := h.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	return a.show(), nil
+}
+
+// find returns the agent that was started alike, or a new one that is being started.
+func (h *Headless) find(conf *configuration, separate bool) (a *instance, reused bool, err error) {
+	key := conf.key()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.open(); err != nil {
+		return nil, false, err
+	}
+	if !separate {
+		for _, a := range h.agents {
+			if a.key == key && !a.separate && a.ctx.Err() == nil {
+				return a, true, nil
+			}
+		}
+	}
+	if len(h.agents) >= h.opts.MaxAgents && !h.evict() {
+		return nil, false, fault.New(fault.Exhausted, "start agent %q: %d agents are there already (serve.max_agents); stop one", conf.Name, len(h.agents))
+	}
+	h.counts[conf.Name]++
+	a = &instance{
+		h: h, identity: &frame.Agent{ID: fmt.Sprintf("%s-%d", conf.Name, h.counts[conf.Name]), Name: conf.Name},
+		conf: conf, key: key, separate: separate, since: time.Now(),
+		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
+		state: starting, sessions: map[string]*session{}, opening: map[string]bool{},
+	}
+	a.ctx, a.stop = context.WithCancel(h.ctx)
+	h.agents = append(h.agents, a)
+	h.spawn(a.live) // it is not too late, since open says so
+	return a, false, nil
+}
+
+// evict takes the oldest agent that has failed off the list; mu is held.
+func (h *Headless) evict() bool {
+	for _, a := range h.agents {
+		if a.state == failed {
+			a.stop()
+			h.remove(a)
+			return true
+		}
+	}
+	return false
+}
+
+// agent finds an agent by its id, or by its name where only one has it.
+func (h *Headless) agent(id string) (*instance, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var named []*instance
+	var ids []string
+	for _, a := range h.agents {
+		if a.identity.ID == id {
+			return a, nil
+		}
+		if a.identity.Name == id {
+			named = append(named, a)
+		}
+	}
+	if len(named) == 1 {
+		return named[0], nil
+	}
+	if len(named) > 1 {
+		for _, a := range named {
+			ids = append(ids, a.identity.ID)
+		}
+		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, listed(ids))
+	}
+	for _, a := range h.agents {
+		ids = append(ids, a.identity.ID)
+	}
+	switch {
+	case id == "" && len(ids) == 0:
+		return nil, fault.New(fault.Invalid, "no agent is named, and none runs: start one")
+	case id == "":
+		return nil, fault.New(fault.Invalid, "no agent is named; there are %s", listed(ids))
+	case len(ids) == 0:
+		return nil, fault.New(fault.NotFound, "there is no agent %q, and no other one", id)
+	}
+	return nil, fault.New(fault.NotFound, "there is no agent %q; there are %s", id, listed(ids))
+}
+
+// listed shows some of many.
+func listed(all []string) string {
+	const most = 20
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (a *instance) inState(s supervisorv1.AgentState) bool {
+	a.h.mu.Lock()
+	defer a.h.mu.Unlock()
+	return a.state == s
+}
+
+// again has the agent started again, and returns when its state says so. One that is being started is left alone.
+func (a *instance) again(ctx context.Context) error {
+	for {
+		a.h.mu.Lock()
+		state, changed := a.state, a.changed
+		a.h.mu.Unlock()
+		if state == starting {
+			return nil
+		}
+		o := order{taken: make(chan struct{})}
+		select {
+		case a.orders <- o:
+			<-o.taken
+			return a.begins(ctx)
+		case <-changed:
+		case <-a.over:
+			return fault.New(fault.Precondition, "agent %q is being stopped", a.identity.ID)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// begins waits until a process that is to be replaced is gone.
+func (a *instance) begins(ctx context.Context) error {
+	for {
+		a.h.mu.Lock()
+		state, changed := a.state, a.changed
+		a.h.mu.Unlock()
+		if state != stopping || a.ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// show says what is known of an agent.
+func (a *instance) show() *supervisorv1.Agent {
+	a.h.mu.Lock()
+	out := &supervisorv1.Agent{
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.Preset, Command: slices.Clone(a.conf.Command),
+		EnvNames: a.conf.envNames(), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
+		Attended: a.conf.Attended,
+	}
+	if a.info != nil {
+		out.Info = proto.CloneOf(a.info)
+	}
+	if a.failure != nil {
+		out.Error = proto.CloneOf(a.failure)
+	}
+	for _, s := range a.openSessions() {
+		out.SessionIds = append(out.SessionIds, s.id)
+	}
+	r := a.process
+	a.h.mu.Unlock()
+	out.Cwd = a.conf.dir()
+	if r != nil {
+		out.StderrTail = tail(r.joint.StderrTail())
+		select {
+		case <-r.joint.Ended():
+		default:
+			out.Pid = int64(r.joint.PID())
+		}
+	}
+	return out
+}
+
+// publish tells of something that no frame shows.
+func (h *Headless) publish(e *supervisorv1.Event) {
+	e.Time = timestamppb.Now()
+	h.opts.Hub.Publish(e)
+}

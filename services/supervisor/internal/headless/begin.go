@@ -1,0 +1,162 @@
+package headless
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/front"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+const (
+	// protocolVersion is ACP's version that is spoken here.
+	protocolVersion = 1
+	// loadOnRestart is how long an agent that was started again may take to load a session.
+	loadOnRestart = 5 * time.Minute
+	// maxResuming bounds the sessions of one agent that are resumed at once.
+	maxResuming = 8
+)
+
+// begin starts a process, waits for its answer to initialize, and resumes the sessions that were open. A nil failure means
+// that it answers.
+func (a *instance) begin() (*run, *supervisorv1.AgentError) {
+	h := a.h
+	again := false
+	a.set(starting, func() {
+		if again = a.process != nil || a.failure != nil; again {
+			a.restarts++
+		}
+	})
+	env, err := a.conf.environ(h.opts.Env)
+	if err != nil {
+		return nil, a.spawnError(err)
+	}
+	r := &run{agent: a, prog: front.NewProgram(front.ProgramOptions{
+		Wait:   func(ctx context.Context) error { return h.opts.Hub.WaitRoom(ctx, a.identity.ID) },
+		Logger: h.log.With("agent", a.identity.ID),
+	})}
+	r.joint, err = h.opts.Starter.Start(a.ctx, Spec{
+		Identity: a.identity, Command: slices.Clone(a.conf.Command), Env: env, Dir: a.conf.Cwd, Front: r.prog, Attended: h.opts.Attended,
+	})
+	if err != nil {
+		r.prog.Close()
+		return nil, a.spawnError(err)
+	}
+	var ended context.CancelFunc
+	r.ctx, ended = context.WithCancel(context.Background())
+	h.wg.Go(func() { // life, which Close waits for too, is at work: it is not too late
+		<-r.joint.Ended()
+		ended()
+		r.prog.Close()
+	})
+	h.mu.Lock()
+	a.process = r
+	h.mu.Unlock()
+	failure := r.initialize()
+	if failure == nil {
+		r.resumeAll()
+		select {
+		case <-r.joint.Ended():
+			failure = r.ending()
+		default:
+			return r, nil
+		}
+	}
+	r.onPurpose.Store(true)
+	r.stop()
+	return nil, failure
+}
+
+// initialize makes the agent's acquaintance.
+func (r *run) initialize() *supervisorv1.AgentError {
+	a := r.agent
+	timeout := a.h.opts.InitializeTimeout
+	ctx, cancel := context.WithTimeout(a.ctx, timeout+time.Second) // the link has the same timeout, and says more
+	defer cancel()
+	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
+	var jerr *jsonrpc.Error
+	switch {
+	case err == nil:
+	case a.ctx.Err() != nil:
+		return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: "it was stopped while it started"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return a.handshakeTimeout(r)
+	case errors.As(err, &jerr):
+		return r.notInitialized(jerr)
+	default:
+		return r.ending()
+	}
+	info := event.ParseInfo(result)
+	if v := info.GetProtocolVersion(); v > protocolVersion {
+		return &supervisorv1.AgentError{
+			Kind:    supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
+			Message: a.started("it speaks version %d of ACP, and was asked for version %d: use another version of the agent", v, protocolVersion),
+		}
+	}
+	r.info = info
+	return nil
+}
+
+// hello are the params of initialize. What concerns files and terminals is added by the link, which knows who answers.
+func (a *instance) hello() []byte {
+	b := append([]byte(nil), `{"protocolVersion":1,"clientCapabilities":{`...)
+	if a.conf.Attended {
+		b = append(b, `"elicitation":{"form":{},"url":{}},`...)
+	}
+	b = append(b, `"session":{"notices":{},"compaction":{}`...)
+	if a.conf.Attended {
+		b = append(b, `,"configOptions":{"boolean":{}}`...)
+	}
+	b = append(b, `}},"clientInfo":{"name":"acphost","title":"acphost","version":`...)
+	return append(jsonrpc.AppendString(b, a.h.opts.Version), `}}`...)
+}
+
+// resumeAll opens the sessions again that were open when the process before ended, where the agent can. The others are
+// closed.
+func (r *run) resumeAll() {
+	a, h := r.agent, r.agent.h
+	h.mu.Lock()
+	all := a.openSessions()
+	h.mu.Unlock()
+	turn := make(chan struct{}, maxResuming)
+	var wg sync.WaitGroup
+	for _, s := range all {
+		turn <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turn }()
+			if err := r.resume(s); err != nil && r.ctx.Err() == nil && a.ctx.Err() == nil {
+				h.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
+				h.lose(s, goneReason)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// resume opens one session again.
+func (r *run) resume(s *session) error {
+	ctx, cancel := context.WithCancel(r.agent.ctx)
+	defer cancel()
+	method, limit := acp.MethodSessionResume, callTimeout
+	switch can := r.info.GetCapabilities(); {
+	case can.GetResumeSession():
+	case can.GetLoadSession():
+		method, limit = acp.MethodSessionLoad, loadOnRestart
+	default:
+		return errors.New("the agent cannot resume sessions")
+	}
+	r.agent.h.mu.Lock()
+	o := s.opening
+	r.agent.h.mu.Unlock()
+	if err := r.accepts(o); err != nil {
+		return err
+	}
+	_, err := r.call(ctx, method, o.params(s.id), limit)
+	return err
+}

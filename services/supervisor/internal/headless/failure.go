@@ -1,0 +1,255 @@
+package headless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/front"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+)
+
+// Bounds of what is shown of an agent's standard error.
+const (
+	maxTail     = 20
+	maxTailLine = 500
+)
+
+// started says of what kind of attempt an error is.
+func (a *instance) started(format string, args ...any) string {
+	return fmt.Sprintf("start agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
+}
+
+// spawnError is why a process could not be started.
+func (a *instance) spawnError(err error) *supervisorv1.AgentError {
+	var exit agent.Exit
+	if errors.As(err, &exit) {
+		e := a.exitError(exit, a.started)
+		e.StderrTail = tail(exit.Tail)
+		return e
+	}
+	return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, Message: a.started("%v", err)}
+}
+
+// exitError is an end of a process in words.
+func (a *instance) exitError(exit agent.Exit, say func(format string, args ...any) string) *supervisorv1.AgentError {
+	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: tail(exit.Tail)}
+	if exit.Reason == agent.Exited || exit.Reason == agent.NotFound {
+		code := int32(exit.Code)
+		e.ExitCode = &code
+	}
+	detail := ""
+	if exit.Detail != "" {
+		detail = ": " + exit.Detail
+	}
+	switch exit.Reason {
+	case agent.NotFound:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
+		e.Message = say("the command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)", a.conf.Command[0], detail)
+	case agent.StartFailed:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
+		e.Message = say("the command %q could not be started%s", a.conf.Command[0], detail)
+	default:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
+		e.Message = say("it %s", exit.String())
+	}
+	return e
+}
+
+// handshakeTimeout says that the agent did not answer initialize.
+func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
+	return &supervisorv1.AgentError{
+		Kind: supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
+		Message: a.started("it did not answer initialize within %s: is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)",
+			a.h.opts.InitializeTimeout, strings.Join(a.conf.Command, " ")),
+		StderrTail: tail(r.joint.StderrTail()),
+	}
+}
+
+// notInitialized says what an error to initialize means: the agent's own, or the link's since there will be no answer.
+func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
+	a := r.agent
+	r.stop() // it is of no use, whoever said so
+	switch reason, cause := r.joint.Reason(); {
+	case reason == link.NoInitialize:
+		return a.handshakeTimeout(r)
+	case reason == link.NotReady:
+		return &supervisorv1.AgentError{Message: a.started("a handler is not ready: %v", cause)}
+	case reason == link.Stopped || !saysGone(jerr):
+		e := event.ErrorOf(acp.MethodInitialize, encodeError(jerr), false)
+		e.Message = a.started("%s", e.GetMessage())
+		e.StderrTail = tail(r.joint.StderrTail())
+		return e
+	}
+	return a.exitError(r.joint.Exit(), func(format string, args ...any) string {
+		return a.started("before it answered initialize, "+format, args...)
+	})
+}
+
+// ending is why a process ended.
+func (r *run) ending() *supervisorv1.AgentError {
+	r.awaitEnd()
+	a := r.agent
+	e := a.exitError(r.joint.Exit(), func(format string, args ...any) string {
+		return fmt.Sprintf("agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
+	})
+	if exit := r.joint.Exit(); exit.Stopped && !r.onPurpose.Load() {
+		e.Message = fmt.Sprintf("agent %q: it was stopped, since the link to it ended", a.identity.Name)
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
+	}
+	if _, cause := r.joint.Reason(); cause != nil {
+		e.Message += fmt.Sprintf(" (%v)", cause)
+	}
+	if r.onPurpose.Load() {
+		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", a.identity.Name)
+	}
+	return e
+}
+
+// awaitEnd waits for the end of a process whose link is over.
+func (r *run) awaitEnd() {
+	select {
+	case <-r.joint.Ended():
+		return
+	default:
+	}
+	r.stop()
+}
+
+func tooOften(last *supervisorv1.AgentError, n int) *supervisorv1.AgentError {
+	last.Message = fmt.Sprintf("%s; it ended %d times within %s and is not started again by itself: restart it when the cause is gone", last.GetMessage(), n, endWindow)
+	return last
+}
+
+// stoppedError says that an agent was stopped; r is its process, nil where it had none.
+func stoppedError(a *instance, r *run) *supervisorv1.AgentError {
+	e := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: fmt.Sprintf("agent %q was stopped", a.identity.Name)}
+	if r != nil {
+		exit := r.joint.Exit()
+		e.Signal, e.StderrTail = exit.Signal, tail(exit.Tail)
+		if exit.Reason == agent.Exited {
+			code := int32(exit.Code)
+			e.ExitCode = &code
+		}
+	}
+	return e
+}
+
+// notRunning says why an agent cannot be asked for anything.
+func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisorv1.AgentError) error {
+	word := strings.ToLower(strings.TrimPrefix(state.String(), "AGENT_STATE_"))
+	switch {
+	case state == failed && failure != nil:
+		return fault.Agent(failure)
+	case failure != nil:
+		return &fault.Error{Class: fault.Precondition, Agent: failure,
+			Message: fmt.Sprintf("agent %q is not running (%s): %s", a.identity.ID, word, failure.GetMessage())}
+	}
+	return fault.New(fault.Precondition, "agent %q is not running (%s)", a.identity.ID, word)
+}
+
+// callTimeout is how long an agent may take for a call that waits for nobody.
+const callTimeout = time.Minute
+
+// call makes a call with a deadline; a limit of 0 is none. The error is a fault, or ctx's.
+func (r *run) call(ctx context.Context, method string, params []byte, limit time.Duration) ([]byte, error) {
+	limited := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	result, err := r.prog.Call(limited, method, params)
+	return result, r.explain(ctx, method, limit, err)
+}
+
+// explain makes a fault of what a call ended with.
+func (r *run) explain(ctx context.Context, method string, limit time.Duration, err error) error {
+	var jerr *jsonrpc.Error
+	name := r.agent.identity.Name
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &jerr) && !r.gone(jerr):
+		return fault.Agent(r.answerError(method, jerr))
+	case jerr != nil, errors.Is(err, front.ErrClosed):
+		e := r.ending()
+		e.Message = method + ": " + e.GetMessage()
+		return fault.Agent(e)
+	case errors.Is(err, front.ErrUnanswered):
+		return fault.New(fault.Exhausted, "%s: agent %q: %w; restart it", method, name, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Agent(&supervisorv1.AgentError{
+			Message: fmt.Sprintf("%s: agent %q did not answer within %s: try again, or restart it", method, name, limit),
+		})
+	}
+	return fault.Agent(&supervisorv1.AgentError{Message: fmt.Sprintf("%s: agent %q: %v", method, name, err)})
+}
+
+// gone tells whether an error says that the agent will not answer any more. The link says so, but an agent could too.
+func (r *run) gone(jerr *jsonrpc.Error) bool {
+	if !saysGone(jerr) {
+		return false
+	}
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-r.joint.Ended():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// saysGone tells whether an error has the link's mark of an agent that is gone.
+func saysGone(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "kind") != nil }
+
+// answerError is what an agent's error means.
+func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.AgentError {
+	e := event.ErrorOf(method, encodeError(jerr), false)
+	e.Message = fmt.Sprintf("agent %q: %s", r.agent.identity.Name, e.GetMessage())
+	if e.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+		e.Message += fmt.Sprintf(" (log in with \"acphost agents login %s\", or by Authenticate)", r.agent.loginName())
+	}
+	return e
+}
+
+// loginName is what "acphost agents login" knows the agent by.
+func (a *instance) loginName() string {
+	if a.conf.Preset != "" {
+		return a.conf.Preset
+	}
+	return a.identity.Name
+}
+
+// encodeError is the JSON of an error.
+func encodeError(e *jsonrpc.Error) []byte {
+	b := append([]byte(`{"code":`), strconv.Itoa(e.Code)...)
+	b = jsonrpc.AppendString(append(b, `,"message":`...), e.Message)
+	if len(e.Data) > 0 {
+		b = append(append(b, `,"data":`...), e.Data...)
+	}
+	return append(b, '}')
+}
+
+// tail bounds the last lines of an agent's standard error.
+func tail(lines []string) []string {
+	lines = lines[max(0, len(lines)-maxTail):]
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		r := []rune(strings.ToValidUTF8(l, "\uFFFD"))
+		out[i] = string(r[:min(len(r), maxTailLine)])
+	}
+	return out
+}

@@ -1,0 +1,267 @@
+package headless
+
+import (
+	"context"
+	"crypto/sha256"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/front"
+)
+
+// The states, by shorter names.
+const (
+	starting = supervisorv1.AgentState_AGENT_STATE_STARTING
+	running  = supervisorv1.AgentState_AGENT_STATE_RUNNING
+	waiting  = supervisorv1.AgentState_AGENT_STATE_BACKOFF
+	failed   = supervisorv1.AgentState_AGENT_STATE_FAILED
+	stopping = supervisorv1.AgentState_AGENT_STATE_STOPPING
+	stopped  = supervisorv1.AgentState_AGENT_STATE_STOPPED
+)
+
+const (
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 30 * time.Second
+	// endWindow is how long an unasked end counts.
+	endWindow = 10 * time.Minute
+	// stopTimeout is how long an agent may take to end gently.
+	stopTimeout = 10 * time.Second
+)
+
+// instance is an agent: its processes, one after the other, and its sessions. One goroutine lives its life and alone
+// changes its state.
+type instance struct {
+	h        *Headless
+	identity *frame.Agent
+	conf     *configuration
+	key      [sha256.Size]byte
+	separate bool
+	since    time.Time
+
+	ctx    context.Context // ends when the agent is to stop
+	stop   context.CancelFunc
+	orders chan order
+	over   chan struct{} // closed when its life is
+
+	// Guarded by h.mu.
+	state    supervisorv1.AgentState
+	changed  chan struct{} // closed when the state changes
+	run      *run          // the process that answers; nil: none does
+	process  *run          // the latest process, whatever it does; nil: there was none
+	info     *supervisorv1.AgentInfo
+	failure  *supervisorv1.AgentError
+	restarts uint32
+	sessions map[string]*session
+	opening  map[string]bool // the ids of sessions that are being loaded or resumed
+	login    bool            // one is under way
+}
+
+// order has an agent started again. Taken is closed when its state says so.
+type order struct{ taken chan struct{} }
+
+// run is one process of an agent with its front.
+type run struct {
+	agent *instance
+	joint Joint
+	prog  *front.Program
+	info  *supervisorv1.AgentInfo // set before it runs
+	ctx   context.Context         // ends when it has ended
+	// unasked is false once the process is being stopped on purpose.
+	onPurpose atomic.Bool
+}
+
+// live is an agent's life.
+func (a *instance) live() {
+	defer close(a.over)
+	var ends ends
+	failures := 0
+	asked := true // somebody asked for this start, and is told if it fails
+	for {
+		r, failure := a.begin()
+		var next func() (again, byOrder bool)
+		switch {
+		case a.ctx.Err() != nil:
+			a.end(r)
+			return
+		case failure != nil && asked:
+			next = func() (bool, bool) { return a.giveUp(failure), true }
+		default:
+			if failure == nil {
+				a.answers(r)
+				ordered := a.stay(r)
+				if a.ctx.Err() != nil {
+					a.end(r)
+					return
+				}
+				if ordered {
+					asked, failures, ends = true, 0, nil
+					continue
+				}
+				failure = r.ending()
+			}
+			if ends.add(time.Now()) > a.h.opts.MaxRestarts {
+				next = func() (bool, bool) { return a.giveUp(tooOften(failure, len(ends))), true }
+				break
+			}
+			if len(ends) == 1 {
+				failures = 0
+			}
+			delay := backoff(failures)
+			failures++
+			next = func() (bool, bool) { return a.pause(delay, failure) }
+		}
+		again, byOrder := next()
+		if !again {
+			a.end(nil)
+			return
+		}
+		if asked = byOrder; asked {
+			failures, ends = 0, nil
+		}
+	}
+}
+
+// answers says that the agent runs.
+func (a *instance) answers(r *run) {
+	a.set(running, func() { a.run, a.info, a.failure = r, r.info, nil })
+	a.h.log.Info("agent runs", "agent", a.identity.ID, "name", r.info.GetName(), "version", r.info.GetVersion(), "pid", r.joint.PID())
+}
+
+// stay watches a process until it has ended. True: somebody ordered it to be started again; it was stopped then.
+func (a *instance) stay(r *run) (ordered bool) {
+	select {
+	case <-r.joint.Ended():
+		return false
+	case <-a.ctx.Done():
+		return false
+	case o := <-a.orders:
+		r.onPurpose.Store(true)
+		a.set(stopping, func() { a.run = nil })
+		close(o.taken)
+		r.stop()
+		return true
+	}
+}
+
+// giveUp is the state of an agent that is not started again by itself; true: somebody ordered it.
+func (a *instance) giveUp(failure *supervisorv1.AgentError) bool {
+	a.h.log.Error("agent has failed and is not started again", "agent", a.identity.ID, "error", failure.GetMessage())
+	a.loseSessions()
+	a.set(failed, func() { a.run, a.failure = nil, failure })
+	select {
+	case <-a.ctx.Done():
+		return false
+	case o := <-a.orders:
+		a.set(starting, nil)
+		close(o.taken)
+		return true
+	}
+}
+
+// pause waits before the agent is started again; byOrder: somebody did not want to wait.
+func (a *instance) pause(delay time.Duration, failure *supervisorv1.AgentError) (again, byOrder bool) {
+	a.h.log.Warn("agent ended: starting it again", "agent", a.identity.ID, "error", failure.GetMessage(), "in", delay)
+	a.set(waiting, func() { a.run, a.failure = nil, failure })
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-a.ctx.Done():
+		return false, false
+	case <-timer.C:
+		return true, false
+	case o := <-a.orders:
+		a.set(starting, nil)
+		close(o.taken)
+		return true, true
+	}
+}
+
+// end is the end that StopAgent or Close asked for.
+func (a *instance) end(r *run) {
+	a.set(stopping, func() { a.run = nil })
+	if r != nil {
+		r.onPurpose.Store(true)
+		r.stop()
+	}
+	a.loseSessions()
+	a.set(stopped, func() {
+		a.failure = stoppedError(a, r)
+		a.h.remove(a)
+	})
+	a.h.settle(context.Background())
+	a.h.opts.Hub.Forget(a.identity.ID)
+	a.h.log.Info("agent was stopped", "agent", a.identity.ID)
+}
+
+// set changes the state, and tells it. Only the agent's own goroutine calls it.
+func (a *instance) set(state supervisorv1.AgentState, also func()) {
+	h := a.h
+	h.mu.Lock()
+	a.state = state
+	if also != nil {
+		also()
+	}
+	close(a.changed)
+	a.changed = make(chan struct{})
+	h.mu.Unlock()
+	h.publish(&supervisorv1.Event{AgentId: a.identity.ID, Event: &supervisorv1.Event_Agent{Agent: a.show()}})
+}
+
+// settled waits until it is known how a start ended.
+func (a *instance) settled(ctx context.Context) error {
+	for {
+		a.h.mu.Lock()
+		state, failure, changed := a.state, a.failure, a.changed
+		a.h.mu.Unlock()
+		switch state {
+		case running:
+			return nil
+		case failed, stopping, stopped:
+			return a.notRunning(state, failure)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// stop ends a process that is still there, and waits for it.
+func (r *run) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := r.joint.Stop(ctx); err != nil {
+		r.agent.h.log.Warn("agent could not be stopped cleanly", "agent", r.agent.identity.ID, "error", err)
+	}
+	r.prog.Close()
+	select {
+	case <-r.joint.Ended():
+	case <-ctx.Done():
+	}
+}
+
+// ends are the times of the latest unasked ends, the oldest first.
+type ends []time.Time
+
+// add enters an end and returns how many count.
+func (e *ends) add(now time.Time) int {
+	*e = append(*e, now)
+	for now.Sub((*e)[0]) > endWindow {
+		*e = (*e)[1:]
+	}
+	return len(*e)
+}
+
+// backoff is how long to wait after so many failures in a row: doubling, and up to half as much again at random, so that
+// what ended together does not start together.
+func backoff(failures int) time.Duration {
+	d := maxBackoff
+	if failures < 8 { // 200 ms << 8 is more than 30 s
+		d = minBackoff << failures
+	}
+	return min(d+rand.N(d/2), maxBackoff)
+}

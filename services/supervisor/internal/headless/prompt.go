@@ -1,0 +1,284 @@
+package headless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/front"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// cancelPatience is how long an agent may go on with a turn that was cancelled before that is told.
+const cancelPatience = 30 * time.Second
+
+// turn is a prompt under way.
+type turn struct {
+	run  *run
+	over chan struct{} // closed when it is answered, or never will be
+
+	// Set before over is closed.
+	result []byte
+	err    error
+
+	// Guarded by the Headless's mu.
+	sent      bool // the agent has been sent the prompt, or will be before all else
+	cancelled bool
+}
+
+// Prompt begins a turn and tells its events up to its end. Its end is told even if no event says it.
+func (h *Headless) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error {
+	s, err := h.session(r.GetAgentId(), r.GetSessionId())
+	if err != nil {
+		return err
+	}
+	run, err := s.agent.runs()
+	if err != nil {
+		return err
+	}
+	params, err := run.prompt(s.id, r.GetPrompt())
+	if err != nil {
+		return err
+	}
+	sub := h.opts.Hub.Subscribe(s.agent.identity.ID, s.id)
+	defer sub.Close()
+	t, err := h.beginTurn(ctx, s, run, params)
+	if err != nil {
+		return err
+	}
+	p := &prompting{h: h, session: s, turn: t, sub: sub, send: send}
+	err = p.tell(ctx, event.Large(r.GetPrompt()))
+	if err != nil && r.GetCancelOnDisconnect() {
+		h.cancelTurnOf(s, t)
+	}
+	return err
+}
+
+// prompt checks a prompt and makes the params of it.
+func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock) ([]byte, error) {
+	if len(blocks) == 0 {
+		return nil, fault.New(fault.Invalid, "prompt: it has no content")
+	}
+	if err := event.Missing(r.info.GetCapabilities(), blocks); err != nil {
+		return nil, err
+	}
+	params, err := event.AppendPrompt(append(sessionParams(sessionID)[:len(sessionParams(sessionID))-1], `,"prompt":`...), blocks)
+	if err != nil {
+		return nil, err
+	}
+	return append(params, '}'), nil
+}
+
+// beginTurn sends a prompt, and has a goroutine wait for its answer.
+func (h *Headless) beginTurn(ctx context.Context, s *session, r *run, params []byte) (*turn, error) {
+	t := &turn{run: r, over: make(chan struct{})}
+	h.mu.Lock()
+	err := h.open()
+	switch {
+	case err != nil:
+	case s.agent.sessions[s.id] != s || s.closing:
+		err = fault.New(fault.Precondition, "session %q is closed, or about to be", s.id)
+	case s.turn != nil:
+		err = fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", s.id)
+	case s.agent.run != r:
+		err = fault.New(fault.Precondition, "agent %q ended a moment ago: try again", s.agent.identity.ID)
+	default:
+		s.turn = t
+		h.turns++
+	}
+	h.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	call, err := r.prog.Send(ctx, acp.MethodSessionPrompt, params)
+	if err != nil {
+		err = r.explain(ctx, acp.MethodSessionPrompt, 0, err)
+		h.endTurn(s, t)
+		return nil, err
+	}
+	h.mu.Lock()
+	t.sent = true
+	cancelled := t.cancelled
+	if !h.spawn(func() { h.awaitTurn(s, t, call) }) {
+		h.mu.Unlock()
+		h.endTurn(s, t)
+		return nil, fault.New(fault.Precondition, "the supervisor is about to end")
+	}
+	h.mu.Unlock()
+	if cancelled {
+		h.sendCancel(s, t)
+	}
+	return t, nil
+}
+
+// awaitTurn waits for the answer to a prompt. The process's end ends it.
+func (h *Headless) awaitTurn(s *session, t *turn, call *front.Pending) {
+	t.result, t.err = call.Wait(context.Background())
+	if t.err != nil {
+		t.err = t.run.explain(context.Background(), acp.MethodSessionPrompt, 0, t.err)
+	}
+	h.endTurn(s, t)
+}
+
+func (h *Headless) endTurn(s *session, t *turn) {
+	h.mu.Lock()
+	if s.turn == t {
+		s.turn = nil
+	}
+	if h.turns--; h.turns == 0 && h.idle != nil {
+		close(h.idle)
+		h.idle = nil
+	}
+	h.mu.Unlock()
+	close(t.over)
+}
+
+// prompting tells the events of a turn.
+type prompting struct {
+	h       *Headless
+	session *session
+	turn    *turn
+	sub     Subscription
+	send    func(*supervisorv1.Event) error
+}
+
+// tell tells the events of the turn up to its end.
+func (p *prompting) tell(ctx context.Context, first []*supervisorv1.Event) error {
+	for _, e := range first {
+		p.own(e)
+		if err := p.send(e); err != nil {
+			return err
+		}
+	}
+	told := make(chan struct{})
+	defer close(told)
+	closed := make(chan struct{})
+	defer func() { <-closed }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // once the answer is there, nothing more is waited for than what passed before it
+		defer close(closed)
+		select {
+		case <-p.turn.over:
+			p.h.settle(ctx)
+			p.sub.Close()
+		case <-ctx.Done():
+		}
+	}()
+	for begun := false; ; {
+		e, err := p.sub.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return p.end()
+		case err != nil:
+			return err
+		}
+		// What comes before is of the turn before.
+		if begun = begun || e.GetTurnStarted() != nil; !begun {
+			continue
+		}
+		if err := p.send(e); err != nil {
+			return err
+		}
+		if e.GetTurnEnded() != nil {
+			return nil
+		}
+	}
+}
+
+// own says whom an event of ours is about.
+func (p *prompting) own(e *supervisorv1.Event) {
+	e.AgentId, e.SessionId = p.session.agent.identity.ID, p.session.id
+	if e.GetTime() == nil {
+		e.Time = timestamppb.Now()
+	}
+}
+
+// end tells the end of a turn that no event told.
+func (p *prompting) end() error {
+	select {
+	case <-p.turn.over:
+	default: // the Hub has ended
+		return fault.New(fault.Precondition, "the supervisor is about to end")
+	}
+	ended := &supervisorv1.TurnEnded{}
+	var f *fault.Error
+	switch {
+	case p.turn.err == nil:
+		ended.StopReason, _ = acp.String(acp.Get(p.turn.result, "stopReason"))
+	case errors.As(p.turn.err, &f) && f.Agent != nil:
+		ended.Error = f.Agent
+	default:
+		ended.Error = &supervisorv1.AgentError{Message: p.turn.err.Error()}
+	}
+	e := &supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}}
+	p.own(e)
+	return p.send(e)
+}
+
+// CancelPrompt has the agent end a session's turn; active: there is one.
+func (h *Headless) CancelPrompt(_ context.Context, r *supervisorv1.CancelPromptRequest) (active bool, err error) {
+	s, err := h.session(r.GetAgentId(), r.GetSessionId())
+	if err != nil {
+		return false, err
+	}
+	return h.cancelTurn(s), nil
+}
+
+// cancelTurn cancels the turn that is under way; false: there is none.
+func (h *Headless) cancelTurn(s *session) bool {
+	h.mu.Lock()
+	t := s.turn
+	h.mu.Unlock()
+	return t != nil && h.cancelTurnOf(s, t)
+}
+
+// cancelTurnOf cancels a turn; false: it is over.
+func (h *Headless) cancelTurnOf(s *session, t *turn) bool {
+	h.mu.Lock()
+	if s.turn != t {
+		h.mu.Unlock()
+		return false
+	}
+	first, sent := !t.cancelled, t.sent
+	t.cancelled = true
+	if first {
+		h.spawn(func() { h.watchCancelled(s, t) })
+	}
+	h.mu.Unlock()
+	if sent { // else whoever sends the prompt sends this after it
+		h.sendCancel(s, t)
+	}
+	return true
+}
+
+func (h *Headless) sendCancel(s *session, t *turn) {
+	if err := t.run.prog.Notify(acp.MethodSessionCancel, sessionParams(s.id)); err != nil {
+		h.log.Warn("a turn could not be cancelled", "agent", s.agent.identity.ID, "session", s.id, "error", err)
+	}
+}
+
+// watchCancelled tells of a turn that does not end though it was cancelled.
+func (h *Headless) watchCancelled(s *session, t *turn) {
+	timer := time.NewTimer(cancelPatience)
+	defer timer.Stop()
+	select {
+	case <-t.over:
+	case <-h.ctx.Done():
+	case <-timer.C:
+		h.log.Warn("an agent does not end a turn that was cancelled", "agent", s.agent.identity.ID, "session", s.id)
+		h.publish(&supervisorv1.Event{AgentId: s.agent.identity.ID, SessionId: s.id, Event: &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{
+			Severity: "warning",
+			Title:    "The agent goes on though its turn was cancelled",
+			Description: fmt.Sprintf("The turn has not ended within %s of that. Wait for it, or restart the agent %q, which ends the turns of all its sessions.",
+				cancelPatience, s.agent.identity.ID),
+			FromAcphost: true,
+		}}})
+	}
+}

@@ -1,0 +1,387 @@
+package headless
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/front"
+)
+
+const (
+	// maxSessionID bounds an id that an agent chooses, in bytes.
+	maxSessionID = 1 << 10
+	// settleTimeout is how long what passed may take to be known.
+	settleTimeout = 10 * time.Second
+	// goneReason says why a session ended that nobody closed.
+	goneReason = "the agent is gone"
+)
+
+// session is an open session.
+type session struct {
+	agent  *instance
+	id     string
+	number uint64 // in the order of their opening
+
+	// Guarded by the Headless's mu.
+	opening *opening
+	turn    *turn // under way; nil: none is
+	closing bool
+}
+
+// NewSession opens a session.
+func (h *Headless) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
+	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers())
+	if err != nil {
+		return nil, err
+	}
+	a, run, err := h.running(r.GetAgentId())
+	if err != nil {
+		return nil, err
+	}
+	return h.openSession(ctx, a, run, acp.MethodSessionNew, "", o)
+}
+
+// LoadSession opens a session that the agent has stored, with its history.
+func (h *Headless) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.Session, error) {
+	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers())
+	if err != nil {
+		return nil, err
+	}
+	a, run, err := h.running(r.GetAgentId())
+	switch {
+	case err != nil:
+		return nil, err
+	case !run.info.GetCapabilities().GetLoadSession():
+		return nil, run.unsupported("to load sessions (loadSession)")
+	}
+	return h.openSession(ctx, a, run, acp.MethodSessionLoad, r.GetSessionId(), o)
+}
+
+// ResumeSession opens a session that the agent has stored, without its history. One that is open, and was opened alike, is
+// returned as it is.
+func (h *Headless) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.Session, error) {
+	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers())
+	if err != nil {
+		return nil, err
+	}
+	a, run, err := h.running(r.GetAgentId())
+	switch {
+	case err != nil:
+		return nil, err
+	case !run.info.GetCapabilities().GetResumeSession():
+		return nil, run.unsupported("to resume sessions (sessionCapabilities.resume)")
+	}
+	h.mu.Lock()
+	s := a.sessions[r.GetSessionId()]
+	alike := s != nil && s.opening.like(o)
+	h.mu.Unlock()
+	if alike {
+		return h.show(ctx, s), nil
+	}
+	return h.openSession(ctx, a, run, acp.MethodSessionResume, r.GetSessionId(), o)
+}
+
+// ForkSession opens a session that begins where another one is.
+func (h *Headless) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.Session, error) {
+	if r.GetSessionId() == "" {
+		return nil, fault.New(fault.Invalid, "the request names no session")
+	}
+	cwd, agentID := r.GetCwd(), r.GetAgentId()
+	s, err := h.session(agentID, r.GetSessionId())
+	switch {
+	case err == nil:
+		h.mu.Lock()
+		agentID, cwd = s.agent.identity.ID, cmp.Or(cwd, s.opening.cwd)
+		h.mu.Unlock()
+	case agentID == "" || cwd == "": // one that is stored can be forked too, if it is known where
+		return nil, err
+	}
+	o, err := newOpening(cwd, r.GetAdditionalDirectories(), r.GetMcpServers())
+	if err != nil {
+		return nil, err
+	}
+	a, run, err := h.running(agentID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !run.info.GetCapabilities().GetForkSession():
+		return nil, run.unsupported("to fork sessions (sessionCapabilities.fork)")
+	}
+	return h.openSession(ctx, a, run, acp.MethodSessionFork, r.GetSessionId(), o)
+}
+
+// openSession sends a request that opens a session, and holds the session from its answer on. The id is that of the session
+// that is loaded, resumed or forked.
+func (h *Headless) openSession(ctx context.Context, a *instance, r *run, method, id string, o *opening) (*supervisorv1.Session, error) {
+	if err := r.accepts(o); err != nil {
+		return nil, err
+	}
+	known := "" // the id of the session that will be open
+	if method == acp.MethodSessionLoad || method == acp.MethodSessionResume {
+		if known = id; id == "" {
+			return nil, fault.New(fault.Invalid, "the request names no session")
+		}
+	}
+	if err := h.reserve(a, known); err != nil {
+		return nil, err
+	}
+	opened := &opened{agent: a, run: r, method: method, known: known, opening: o}
+	limit := callTimeout
+	if method == acp.MethodSessionLoad {
+		limit = 0
+	}
+	call, err := r.prog.Send(ctx, method, o.params(id))
+	if err != nil {
+		h.release(a, known)
+		return nil, r.explain(ctx, method, limit, err)
+	}
+	limited := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	result, err := call.Wait(limited)
+	if err != nil && limited.Err() != nil {
+		h.abandon(opened, call)
+		return nil, r.explain(ctx, method, limit, err)
+	}
+	var s *session
+	if err == nil {
+		s, err = h.opened(opened, result)
+	} else {
+		err = r.explain(ctx, method, limit, err)
+	}
+	h.release(a, known)
+	if err != nil {
+		return nil, err
+	}
+	return h.show(ctx, s), nil
+}
+
+// opened is what is known of a session that is being opened.
+type opened struct {
+	agent   *instance
+	run     *run
+	method  string
+	known   string // its id; empty: the agent will say it
+	opening *opening
+}
+
+// reserve makes sure of a place for a session, and that it is not opened twice.
+func (h *Headless) reserve(a *instance, known string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.draining:
+		return h.open()
+	case h.sessions >= h.opts.MaxSessions:
+		return fault.New(fault.Exhausted, "%d sessions are open already (serve.max_sessions); close one", h.sessions)
+	case known != "" && a.opening[known]:
+		return fault.New(fault.Precondition, "session %q is being opened already", known)
+	case known != "" && a.sessions[known] != nil:
+		return fault.New(fault.Precondition, "session %q is open already; go on with it, or close it first", known)
+	}
+	h.sessions++
+	if known != "" {
+		a.opening[known] = true
+	}
+	return nil
+}
+
+// release gives the place back: the session is open now and counts as that, or it never will be.
+func (h *Headless) release(a *instance, known string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions--
+	delete(a.opening, known)
+}
+
+// opened holds a session that the agent has opened.
+func (h *Headless) opened(o *opened, result []byte) (*session, error) {
+	id := o.known
+	if id == "" {
+		var ok bool
+		if id, ok = acp.String(acp.Get(result, "sessionId")); !ok || id == "" || len(id) > maxSessionID {
+			return nil, o.run.misbehaved("%s: it answered without a session id that can be used", o.method)
+		}
+	}
+	a := o.agent
+	h.mu.Lock()
+	if a.run != o.run {
+		h.mu.Unlock()
+		return nil, fault.Agent(o.run.ending())
+	}
+	if twin := a.sessions[id]; twin != nil || a.opening[id] && o.known == "" {
+		h.mu.Unlock()
+		if twin != nil { // its roots are the other's now, and nobody can tell whose updates are told
+			h.lose(twin, "the agent gave its id to another session")
+		}
+		o.run.forget(id)
+		return nil, o.run.misbehaved("%s: it answered with the id of another session, %q; both are closed", o.method, id)
+	}
+	h.numbered++
+	s := &session{agent: a, id: id, number: h.numbered, opening: o.opening}
+	a.sessions[id] = s
+	h.sessions++
+	h.mu.Unlock()
+	return s, nil
+}
+
+// abandon waits, for a while and in the caller's stead, for the answer to a request that opens a session, and closes the
+// session if there is one.
+func (h *Headless) abandon(o *opened, call *front.Pending) {
+	if err := call.GiveUp(); err != nil {
+		h.log.Debug("a call could not be given up", "method", o.method, "error", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	late := func() {
+		defer h.release(o.agent, o.known)
+		ctx, cancel := context.WithTimeout(o.run.ctx, callTimeout)
+		defer cancel()
+		result, err := call.Wait(ctx)
+		if err != nil {
+			call.Leave()
+			return
+		}
+		s, err := h.opened(o, result)
+		if err == nil {
+			_, err = h.closeSession(ctx, s)
+		}
+		if err != nil {
+			h.log.Warn("a session that nobody waited for could not be closed", "agent", o.agent.identity.ID, "error", err)
+		}
+	}
+	if !h.spawn(late) {
+		h.sessions--
+		delete(o.agent.opening, o.known)
+	}
+}
+
+// running finds an agent that answers.
+func (h *Headless) running(agentID string) (*instance, *run, error) {
+	a, err := h.agent(agentID)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := a.runs()
+	return a, r, err
+}
+
+// runs returns the process that answers.
+func (a *instance) runs() (*run, error) {
+	a.h.mu.Lock()
+	r, state, failure := a.run, a.state, a.failure
+	a.h.mu.Unlock()
+	if r == nil {
+		return nil, a.notRunning(state, failure)
+	}
+	return r, nil
+}
+
+// session finds an open session, over all agents where none is named.
+func (h *Headless) session(agentID, id string) (*session, error) {
+	if id == "" {
+		return nil, fault.New(fault.Invalid, "the request names no session")
+	}
+	var only *instance
+	if agentID != "" {
+		var err error
+		if only, err = h.agent(agentID); err != nil {
+			return nil, err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found []*session
+	var agents []string
+	for _, a := range h.agents {
+		if s := a.sessions[id]; s != nil && (only == nil || only == a) {
+			found, agents = append(found, s), append(agents, a.identity.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		e := fault.New(fault.NotFound, "no session %q is open here; open it with LoadSession or ResumeSession if the agent has stored it", excerpt(id))
+		e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: e.Message}
+		return nil, e
+	}
+	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
+}
+
+// openSessions are an agent's sessions, oldest first; the Headless's mu is held.
+func (a *instance) openSessions() []*session {
+	all := make([]*session, 0, len(a.sessions))
+	for _, s := range a.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(s, t *session) int { return cmp.Compare(s.number, t.number) })
+	return all
+}
+
+// show says what is known of a session, once all that passed before is known.
+func (h *Headless) show(ctx context.Context, s *session) *supervisorv1.Session {
+	h.settle(ctx)
+	h.mu.Lock()
+	out := &supervisorv1.Session{SessionId: s.id, Roots: append([]string{s.opening.cwd}, s.opening.dirs...)}
+	r := s.agent.run
+	h.mu.Unlock()
+	if r != nil {
+		for _, known := range r.joint.Sessions() {
+			if known.GetSessionId() == s.id {
+				out = known
+			}
+		}
+	}
+	out.AgentId = s.agent.identity.ID
+	h.opts.Hub.Show(out.GetAgentId(), out)
+	return out
+}
+
+// settle waits until what passed is known.
+func (h *Headless) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if err := h.opts.Hub.Settle(ctx); err != nil {
+		h.log.Debug("what passed is not known yet", "error", err)
+	}
+}
+
+// lose ends a session that nobody closed, and tells of it.
+func (h *Headless) lose(s *session, reason string) {
+	if h.drop(s) {
+		h.publish(&supervisorv1.Event{AgentId: s.agent.identity.ID, SessionId: s.id, Event: &supervisorv1.Event_SessionClosed{
+			SessionClosed: &supervisorv1.SessionClosed{Reason: reason},
+		}})
+	}
+}
+
+// drop takes a session off the list; false: it was not there any more.
+func (h *Headless) drop(s *session) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.agent.sessions[s.id] != s {
+		return false
+	}
+	delete(s.agent.sessions, s.id)
+	h.sessions--
+	return true
+}
+
+// loseSessions ends all sessions of an agent that is gone.
+func (a *instance) loseSessions() {
+	a.h.mu.Lock()
+	all := a.openSessions()
+	a.h.mu.Unlock()
+	for _, s := range all {
+		a.h.lose(s, goneReason)
+	}
+}
