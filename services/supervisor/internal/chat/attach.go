@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Bounds of what is attached to a message; what is over is a link, which the agent may follow by itself.
+const (
+	maxAttached = 32
+	maxEmbedded = 256 << 10 // a text
+	maxImage    = 5 << 20
+)
+
+var mentions = regexp.MustCompile(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
+
+// blocks is a message: the text as it was written, then the files that it mentions. What is no file is text alone.
+func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*supervisorv1.ContentBlock, error) {
+	all := []*supervisorv1.ContentBlock{{
+		Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}},
+	}}
+	seen := map[string]bool{}
+	for _, found := range mentions.FindAllStringSubmatch(text, -1) {
+		path, info := attached(cwd, found[1]+found[2])
+		if info == nil || seen[path] {
+			continue
+		}
+		if seen[path] = true; len(seen) > maxAttached {
+			return nil, fmt.Errorf("more than %d files are attached; name the folder instead", maxAttached)
+		}
+		b, err := attachment(path, info, can)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// attached finds what is meant: the path, or the path without the punctuation behind it.
+func attached(cwd, name string) (string, os.FileInfo) {
+	for _, n := range []string{name, strings.TrimRight(name, ".,;:!?)]}'")} {
+		path := n
+		if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(n, "~/") {
+			path = filepath.Join(home, n[2:])
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		if info, err := os.Stat(path); err == nil && (info.Mode().IsRegular() || info.IsDir()) {
+			return filepath.Clean(path), info
+		}
+	}
+	return "", nil
+}
+
+// attachment is a file's content where the agent takes it and it is not too long, else a link.
+func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabilities) (*supervisorv1.ContentBlock, error) {
+	uri := (&url.URL{Scheme: "file", Path: path}).String()
+	kind := mediaType(path)
+	link := &supervisorv1.ResourceLink{Uri: uri, Name: filepath.Base(path), MimeType: kind}
+	linked := &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: link}}
+	if info.IsDir() {
+		link.MimeType = "inode/directory"
+		return linked, nil
+	}
+	size := info.Size()
+	link.Size = &size
+	if size > maxImage || !can.GetPromptEmbeddedContext() && !can.GetPromptImage() {
+		return linked, nil
+	}
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("attach %s: %w", path, err)
+	}
+	sniffed, _, _ := strings.Cut(http.DetectContentType(data), ";")
+	switch sniffed {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		if can.GetPromptImage() {
+			return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Image{
+				Image: &supervisorv1.ImageContent{Data: data, MimeType: sniffed, Uri: uri},
+			}}, nil
+		}
+		return linked, nil
+	}
+	if !can.GetPromptEmbeddedContext() || len(data) > maxEmbedded || !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0 {
+		return linked, nil
+	}
+	if !strings.HasPrefix(kind, "text/") && !strings.HasPrefix(kind, "application/") {
+		kind = "text/plain" // ".ts" is a video to some tables
+	}
+	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
+		Uri: uri, MimeType: kind, Contents: &supervisorv1.EmbeddedResource_Text{Text: string(data)},
+	}}}, nil
+}
+
+// readFile reads a file, and does not wait for a pipe that has come to stand in its place.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("it is no longer a regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxImage+1))
+}
+
+func mediaType(path string) string {
+	kind, _, _ := strings.Cut(mime.TypeByExtension(filepath.Ext(path)), ";")
+	return kind
+}

@@ -1,0 +1,136 @@
+// Package chat is a session with an agent, held by a person at a terminal: what is said and done scrolls by in the
+// terminal's own scrollback; below it are what is under way, the questions that wait, the input, and a line of status.
+//
+// It knows a supervisor's gRPC services, and terminals through Bubble Tea. It must not know how the supervisor runs, which
+// agents there are, or how ACP is spoken. How events look once they scroll by is render's; what is under way is shown here.
+// Nothing that an agent says reaches the terminal as it came.
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/term"
+	"google.golang.org/grpc"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Options say what a chat is with.
+type Options struct {
+	// Conn is the supervisor.
+	Conn grpc.ClientConnInterface
+	// Agent is what to start.
+	Agent *supervisorv1.StartAgentRequest
+	// Session is the id of a stored session to go on with. Default: a new one.
+	Session string
+	// Cwd is the session's working directory, an absolute path.
+	Cwd string
+	// Mode and Model are chosen once the session is open. Default: the agent's.
+	Mode, Model string
+	// StateDir is the folder for what was typed. Default: it is not kept.
+	StateDir string
+	// Input and Output are the terminal.
+	Input, Output *os.File
+	// Env is the environment, "NAME=value".
+	Env []string
+	// Color allows colours.
+	Color bool
+	// Export writes a session to a file. Default: /export says that it cannot.
+	Export func(ctx context.Context, session, file string) error
+}
+
+// Result is how a chat ended.
+type Result struct {
+	// AgentID is the agent's id in the supervisor. Empty: it did not start.
+	AgentID string
+	// Session is the session that was open last. Empty: none was.
+	Session string
+	// Reopens: the agent can go on with the session another time.
+	Reopens bool
+}
+
+// closeGrace is how long a terminal that takes nothing can hold up the end.
+const closeGrace = 3 * time.Second
+
+// Run holds the chat until the person leaves, the context ends, or the terminal is gone. The terminal is as it was when it
+// returns. The agent is not stopped: whoever runs the supervisor does that. An error is an agent that did not start, a
+// session that did not open, or a terminal that does not work; the person was told of the first two.
+//
+// A terminal that takes no output when the context ends is given up after 3 s, with the goroutine that writes to it.
+func Run(ctx context.Context, o Options) (Result, error) {
+	state, err := term.GetState(o.Output.Fd())
+	if err != nil {
+		return Result{}, fmt.Errorf("read the terminal's settings: %w", err)
+	}
+	sup := newSupervisor(context.WithoutCancel(ctx), o.Conn)
+	m := newModel(o, sup)
+
+	gone := make(chan struct{})
+	p := tea.NewProgram(m,
+		tea.WithInput(&input{File: o.Input, gone: sync.OnceFunc(func() { close(gone) })}),
+		tea.WithOutput(o.Output), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30))
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Run()
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = quit(p, done)
+	case <-gone:
+		if err = quit(p, done); err == nil {
+			err = errors.New("the terminal is gone")
+		}
+	}
+	sup.close()
+	// Bubble Tea does this too, but not where it was given up on.
+	if e := term.Restore(o.Output.Fd(), state); e != nil && err == nil {
+		err = fmt.Errorf("restore the terminal: %w", e)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return m.result()
+}
+
+// quit ends the program from outside, and gives up on it if it does not end.
+func quit(p *tea.Program, done <-chan error) error {
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		p.Send(tea.QuitMsg{})
+	}()
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		<-sent
+		return err
+	case <-timer.C:
+		return errors.New("the terminal takes no output")
+	}
+}
+
+// input is the terminal's input, which tells when there will be no more. Bubble Tea would wait for ever.
+type input struct {
+	*os.File
+	gone func()
+}
+
+// Read implements io.Reader.
+func (i *input) Read(p []byte) (int, error) {
+	n, err := i.File.Read(p)
+	if n == 0 && err != nil {
+		i.gone()
+		err = io.EOF
+	}
+	return n, err
+}

@@ -1,0 +1,463 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// command is one of acphost's slash commands.
+type command struct {
+	name, args, help string
+	// session: there has to be one.
+	session bool
+	run     func(m *model, arg string) tea.Cmd
+	// values completes what follows the name; nil: nothing is known of it.
+	values func(m *model, arg string) []item
+	words  bool // values are for the last word
+}
+
+// commands are all of them, in the order of the help. A function, so that /help can list them.
+func commandList() []command {
+	return []command{
+		{name: "help", help: "show this", run: (*model).help},
+		{name: "new", help: "begin a new session", run: (*model).newSession},
+		{name: "sessions", help: "go on with a session that the agent has stored", run: (*model).listSessions},
+		{name: "mode", args: "[NAME]", help: "choose the mode; shift+tab takes the next", session: true, run: (*model).modeCommand, values: modeItems},
+		{name: "model", args: "[NAME]", help: "choose the model", session: true, run: (*model).modelCommand, values: modelItems},
+		{name: "set", args: "[OPTION [VALUE]]", help: "set one of the agent's options", session: true, run: (*model).setCommand, values: optionItems, words: true},
+		{name: "cancel", help: "end the turn; esc does too", run: func(m *model, _ string) tea.Cmd { return m.cancel() }},
+		{name: "files", help: "list the files that were touched", session: true, run: inquiry("files")},
+		{name: "tools", help: "count the tool calls", session: true, run: inquiry("tools")},
+		{name: "usage", help: "show what the session took", session: true, run: inquiry("usage")},
+		{name: "export", args: "FILE", help: "write the session to a file: .md, .html or .ndjson", session: true, run: (*model).export},
+		{name: "quit", help: "leave; ctrl+d does too", run: func(m *model, _ string) tea.Cmd { return m.leave() }},
+	}
+}
+
+// command does what a text says if it is a command of acphost's; false: it is for the agent. A name that the agent has too
+// is the agent's; with another slash in front it is ours.
+func (m *model) command(text string) (tea.Cmd, bool) {
+	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
+		return nil, false
+	}
+	name, arg, _ := strings.Cut(text, " ")
+	c, known := m.ownCommand(name)
+	switch {
+	case c == nil && (known || strings.Contains(name[1:], "/")): // the agent's, or a path
+		return nil, false
+	case c == nil:
+		m.warn("there is no command " + name + "; /help lists them. To say this to the agent, begin with a space")
+		return nil, true
+	case c.session && m.phase != ready:
+		m.warn("there is no session for " + name)
+		return nil, true
+	}
+	return c.run(m, strings.TrimSpace(arg)), true
+}
+
+// ownCommand is the command of acphost's that a name with its slashes means; known: it is the agent's.
+func (m *model) ownCommand(name string) (c *command, known bool) {
+	bare, ours := strings.CutPrefix(name, "//")
+	if !ours {
+		bare = strings.TrimPrefix(name, "/")
+		if m.agentHas(bare) {
+			return nil, true
+		}
+	}
+	for _, c := range commandList() {
+		if c.name == bare {
+			return &c, false
+		}
+	}
+	return nil, false
+}
+
+func (m *model) help(string) tea.Cmd {
+	var b strings.Builder
+	for _, c := range commandList() {
+		slash := "/"
+		if m.agentHas(c.name) {
+			slash = "//" // the agent has one of that name
+		}
+		fmt.Fprintf(&b, "  %-24s %s\n", slash+strings.TrimSpace(c.name+" "+c.args), c.help)
+	}
+	if all := m.session.GetCommands(); len(all) > 0 {
+		b.WriteString("\nThe agent's:\n")
+		for _, c := range all[:min(len(all), 100)] {
+			hint := ""
+			if c.InputHint != nil {
+				hint = " " + short(c.GetInputHint())
+			}
+			fmt.Fprintf(&b, "  %-24s %s\n", "/"+short(c.GetName())+hint, short(c.GetDescription()))
+		}
+	}
+	b.WriteString(`
+  @PATH                    attach a file; tab completes
+  enter                    send; while a turn runs, for after it
+  alt+enter, ctrl+j        a new line
+  up, down                 what was typed before; take back what is queued
+  shift+tab                the next mode
+  esc                      cancel the turn
+  ctrl+d                   leave, where nothing is written; ctrl+c twice too
+
+A command that the agent has too is the agent's; with two slashes it is acphost's: //help.`)
+	m.print(m.own(b.String()))
+	return nil
+}
+
+// newSession begins a new session; an agent that ended is started again first.
+func (m *model) newSession(string) tea.Cmd {
+	if m.turn != nil {
+		m.warn("a turn runs; esc cancels it")
+		return nil
+	}
+	if m.phase == starting || m.phase == opening {
+		m.warn("wait for the session that is being opened")
+		return nil
+	}
+	if m.agent == nil {
+		m.phase = starting
+		return m.sup.start(m.o.Agent)
+	}
+	if m.agent.GetState() != supervisorv1.AgentState_AGENT_STATE_RUNNING {
+		m.phase, m.session = starting, nil
+		m.o.Session = ""
+		return m.sup.restart(m.agent.GetId())
+	}
+	return m.openSession("", m.o.Cwd)
+}
+
+func (m *model) listSessions(string) tea.Cmd {
+	can := m.agent.GetInfo().GetCapabilities()
+	switch {
+	case m.turn != nil:
+		m.warn("a turn runs; esc cancels it")
+	case m.agent == nil || m.phase == starting || m.phase == opening:
+		m.warn("wait for the agent")
+	case !can.GetListSessions():
+		m.warn("this agent does not list its sessions")
+	case !can.GetLoadSession() && !can.GetResumeSession():
+		m.warn("this agent can neither load nor resume a session")
+	default:
+		return m.sup.stored(m.agent.GetId(), m.o.Cwd)
+	}
+	return nil
+}
+
+func (m *model) storedCame(msg storedMsg) {
+	if msg.err != nil {
+		m.fail("list the agent's sessions: " + problem(msg.err))
+		return
+	}
+	p := &picker{title: "Sessions in " + line(m.o.Cwd), done: func(id string) tea.Cmd {
+		if id == m.session.GetSessionId() && m.phase == ready {
+			return nil
+		}
+		return m.openSession(id, m.o.Cwd)
+	}}
+	for _, s := range msg.sessions {
+		p.items = append(p.items, choice{
+			value: s.GetSessionId(), label: cmp.Or(short(s.GetTitle()), short(s.GetSessionId())), detail: short(s.GetUpdatedAt()),
+			current: s.GetSessionId() == m.session.GetSessionId(),
+		})
+	}
+	if len(p.items) == 0 {
+		m.note("the agent has stored no session in " + m.o.Cwd)
+		return
+	}
+	if msg.more {
+		p.title += fmt.Sprintf(", the first %d", len(p.items))
+	}
+	m.pick(p)
+}
+
+// modeChoices are the modes that there are, from where the supervisor takes them.
+func modeChoices(s *supervisorv1.Session) []choice {
+	if o := option(s, "mode"); o != nil {
+		return optionChoices(o)
+	}
+	var all []choice
+	for _, mode := range s.GetModes() {
+		all = append(all, choice{
+			value: mode.GetId(), label: cmp.Or(mode.GetName(), mode.GetId()), detail: mode.GetDescription(), current: mode.GetId() == s.GetMode(),
+		})
+	}
+	return all
+}
+
+func modelChoices(s *supervisorv1.Session) []choice {
+	if o := option(s, "model"); o != nil {
+		return optionChoices(o)
+	}
+	return choices(s.GetModels(), s.GetModel())
+}
+
+func optionChoices(o *supervisorv1.ConfigOption) []choice {
+	if _, ok := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); ok {
+		return []choice{
+			{value: "on", label: "on", current: o.GetEnabled()},
+			{value: "off", label: "off", current: !o.GetEnabled()},
+		}
+	}
+	return choices(o.GetChoices(), o.GetValue())
+}
+
+func choices(all []*supervisorv1.ConfigChoice, current string) []choice {
+	var out []choice
+	for _, c := range all {
+		out = append(out, choice{
+			value: c.GetValue(), label: cmp.Or(c.GetName(), c.GetValue()), detail: c.GetDescription(), current: c.GetValue() == current,
+		})
+	}
+	return out
+}
+
+func (m *model) modeCommand(arg string) tea.Cmd {
+	return m.chooseOr(arg, "mode", modeChoices(m.session), m.chooseMode)
+}
+
+func (m *model) modelCommand(arg string) tea.Cmd {
+	return m.chooseOr(arg, "model", modelChoices(m.session), m.chooseModel)
+}
+
+// chooseOr chooses by a word, or has the person pick.
+func (m *model) chooseOr(arg, what string, all []choice, choose func(string) tea.Cmd) tea.Cmd {
+	switch {
+	case arg != "":
+		return choose(arg)
+	case len(all) == 0:
+		m.warn("this agent has no " + what + " to choose")
+	default:
+		m.pick(&picker{title: "Choose the " + what, items: all, done: choose})
+	}
+	return nil
+}
+
+func (m *model) chooseMode(word string) tea.Cmd {
+	return m.choose(word, "mode", modeChoices(m.session), m.sup.setMode)
+}
+
+func (m *model) chooseModel(word string) tea.Cmd {
+	return m.choose(word, "model", modelChoices(m.session), m.sup.setModel)
+}
+
+func (m *model) choose(word, what string, all []choice, set func(agent, session, id string) tea.Cmd) tea.Cmd {
+	id, ok := find(all, word)
+	switch {
+	case len(all) == 0:
+		m.warn("this agent has no " + what + " to choose")
+		return nil
+	case !ok:
+		m.warn(fmt.Sprintf("there is no %s %q; there are: %s", what, word, names(all)))
+		return nil
+	}
+	m.setting++
+	return set(m.session.GetAgentId(), m.session.GetSessionId(), id)
+}
+
+// nextMode takes the mode behind the current one.
+func (m *model) nextMode() tea.Cmd {
+	if m.phase != ready {
+		return nil
+	}
+	all := modeChoices(m.session)
+	if len(all) < 2 {
+		return nil
+	}
+	at := slices.IndexFunc(all, func(c choice) bool { return c.current })
+	m.setting++
+	return m.sup.setMode(m.session.GetAgentId(), m.session.GetSessionId(), all[(at+1)%len(all)].value)
+}
+
+func (m *model) setCommand(arg string) tea.Cmd {
+	name, value, _ := strings.Cut(arg, " ")
+	value = strings.TrimSpace(value)
+	var all []choice
+	for _, o := range m.session.GetOptions() {
+		all = append(all, choice{value: o.GetId(), label: cmp.Or(o.GetName(), o.GetId()), detail: optionValue(o)})
+	}
+	if len(all) == 0 {
+		m.warn("this agent has no options")
+		return nil
+	}
+	if name == "" {
+		m.pick(&picker{title: "Options", items: all, done: func(id string) tea.Cmd { return m.setCommand(id) }})
+		return nil
+	}
+	id, ok := find(all, name)
+	if !ok {
+		m.warn(fmt.Sprintf("there is no option %q; there are: %s", name, names(all)))
+		return nil
+	}
+	o := m.session.GetOptions()[slices.IndexFunc(m.session.GetOptions(), func(o *supervisorv1.ConfigOption) bool { return o.GetId() == id })]
+	if value == "" {
+		if values := optionChoices(o); len(values) > 0 {
+			m.pick(&picker{title: "Choose: " + line(cmp.Or(o.GetName(), id)), items: values, done: func(v string) tea.Cmd { return m.setOption(o, v) }})
+		}
+		return nil
+	}
+	return m.setOption(o, value)
+}
+
+func (m *model) setOption(o *supervisorv1.ConfigOption, word string) tea.Cmd {
+	r := &supervisorv1.SetConfigOptionRequest{AgentId: m.session.GetAgentId(), SessionId: m.session.GetSessionId(), ConfigId: o.GetId()}
+	value, ok := find(optionChoices(o), word)
+	if !ok {
+		m.warn(fmt.Sprintf("%s has no value %q; there are: %s", line(o.GetId()), word, names(optionChoices(o))))
+		return nil
+	}
+	if _, is := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); is {
+		r.To = &supervisorv1.SetConfigOptionRequest_Enabled{Enabled: value == "on"}
+	} else {
+		r.To = &supervisorv1.SetConfigOptionRequest_Value{Value: value}
+	}
+	m.setting++
+	return m.sup.setOption(r)
+}
+
+func modeItems(m *model, _ string) []item  { return items(modeChoices(m.session)) }
+func modelItems(m *model, _ string) []item { return items(modelChoices(m.session)) }
+
+// optionItems are the options' names, and behind a name its values.
+func optionItems(m *model, arg string) []item {
+	name, _, behind := strings.Cut(arg, " ")
+	var all []choice
+	for _, o := range m.session.GetOptions() {
+		if behind && o.GetId() == name {
+			return items(optionChoices(o))
+		}
+		all = append(all, choice{value: o.GetId(), label: o.GetName(), detail: optionValue(o)})
+	}
+	if behind {
+		return nil
+	}
+	return items(all)
+}
+
+func items(all []choice) []item {
+	var out []item
+	for _, c := range all {
+		if c.value != short(c.value) || c.value == "" {
+			continue // nothing that could be typed
+		}
+		detail := short(c.label)
+		if c.detail != "" {
+			detail += ": " + short(c.detail)
+		}
+		out = append(out, item{text: c.value, label: c.value, detail: detail})
+	}
+	return out
+}
+
+// inquiry asks the supervisor for the session as it is.
+func inquiry(what string) func(*model, string) tea.Cmd {
+	return func(m *model, _ string) tea.Cmd {
+		return m.sup.session(m.session.GetAgentId(), m.session.GetSessionId(), what)
+	}
+}
+
+// sessionCame takes the session as it is, after a change or for an inquiry.
+func (m *model) sessionCame(msg sessionMsg) {
+	changed := msg.what == "mode" || msg.what == "model" || strings.HasPrefix(msg.what, "option ")
+	if changed {
+		m.setting = max(m.setting-1, 0)
+	}
+	if msg.err != nil {
+		m.fail(msg.what + ": " + problem(msg.err))
+		return
+	}
+	s := msg.session
+	if m.session == nil || s.GetSessionId() != m.session.GetSessionId() {
+		return
+	}
+	switch msg.what {
+	case "files":
+		m.printFiles(s)
+	case "tools":
+		m.printTools(s)
+	case "usage":
+		m.printUsage(s)
+	default:
+		m.session.Mode, m.session.Model, m.session.Options = s.GetMode(), s.GetModel(), s.GetOptions()
+	}
+}
+
+func (m *model) printFiles(s *supervisorv1.Session) {
+	if len(s.GetFiles()) == 0 {
+		m.note("no file was touched")
+		return
+	}
+	for _, f := range s.GetFiles() {
+		var did []string
+		for _, c := range []struct {
+			n         uint32
+			one, many string
+		}{{f.GetReads(), "read", "reads"}, {f.GetWrites(), "write", "writes"}, {f.GetReported(), "report", "reports"}} {
+			if c.n > 0 {
+				did = append(did, plural(uint64(c.n), c.one, c.many))
+			}
+		}
+		path := f.GetPath()
+		if rel, err := filepath.Rel(m.o.Cwd, path); err == nil && filepath.IsLocal(rel) {
+			path = rel
+		}
+		m.print("  " + line(path) + m.sty.dim("  "+strings.Join(did, ", ")))
+	}
+}
+
+func (m *model) printTools(s *supervisorv1.Session) {
+	if len(s.GetToolKinds()) == 0 && len(s.GetTools()) == 0 {
+		m.note("no tool was called")
+		return
+	}
+	for _, all := range []map[string]uint64{s.GetTools(), s.GetToolKinds()} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			m.print("  " + line(cmp.Or(name, "other")) + m.sty.dim("  "+plural(all[name], "call", "calls")))
+		}
+		if len(all) > 0 && len(s.GetTools()) > 0 {
+			m.print(" ")
+		}
+	}
+}
+
+func (m *model) printUsage(s *supervisorv1.Session) {
+	text := plural(s.GetTurns(), "turn", "turns")
+	if u := render.Usage(s.GetTokens(), s.GetUsage()); u != "" {
+		text += " · " + u
+	} else {
+		text += " · the agent does not say what they took"
+	}
+	m.print("  " + text)
+}
+
+// export writes the session to a file.
+func (m *model) export(file string) tea.Cmd {
+	switch {
+	case m.o.Export == nil:
+		m.warn("sessions cannot be exported here")
+		return nil
+	case file == "":
+		m.warn("/export takes a file's name: .md, .html or .ndjson")
+		return nil
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(m.o.Cwd, file)
+	}
+	id := m.session.GetSessionId()
+	return m.sup.do(func(ctx context.Context) tea.Msg {
+		if err := m.o.Export(ctx, id, file); err != nil {
+			return noticeMsg{text: "export: " + err.Error(), bad: true}
+		}
+		return noticeMsg{text: "written to " + file}
+	})
+}

@@ -1,0 +1,242 @@
+package chat
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// quitTime is how long after ctrl+c another one leaves.
+const quitTime = 2 * time.Second
+
+// maxQueue is how many messages wait for the end of a turn.
+const maxQueue = 32
+
+// key takes a key that was pressed.
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
+	defer func() { m.keyTime = m.now() }()
+	name := k.Keystroke()
+	if name == "ctrl+c" {
+		return m.interrupted()
+	}
+	m.quitBy = time.Time{}
+	if q := m.question(); q != nil {
+		if name == "tab" && (q.writing || !m.menu.open()) {
+			q.writing, q.ready = !m.questionWaits(), true
+			return nil
+		}
+		if !m.questionWaits() {
+			q.ready = true
+			return q.key(m, k)
+		}
+		q.writing = q.writing || !m.edit.Empty() || k.Text != ""
+	} else if m.picker != nil {
+		return m.picker.key(m, name)
+	}
+	return m.typeKey(k, name)
+}
+
+// typeKey takes a key for the input.
+func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
+	switch name {
+	case "enter":
+		return m.submit()
+	case "alt+enter", "ctrl+j", "shift+enter":
+		return m.typed("\n")
+	case "tab":
+		return m.menuTake()
+	case "shift+tab":
+		return m.nextMode()
+	case "esc":
+		return m.escape()
+	case "up", "down", "ctrl+p", "ctrl+n":
+		return m.upOrDown(name == "up" || name == "ctrl+p")
+	case "ctrl+d":
+		if m.edit.Empty() {
+			return m.leave()
+		}
+		m.edit.Delete()
+	case "ctrl+l":
+		return tea.ClearScreen
+	case "ctrl+z":
+		if m.turn != nil {
+			m.note("not while a turn runs; esc cancels it")
+			return nil
+		}
+		return tea.Suspend
+	default:
+		if !m.edit.key(name) {
+			if k.Text == "" {
+				return nil
+			}
+			return m.typed(k.Text)
+		}
+	}
+	return m.completion()
+}
+
+// key moves or deletes, if that is what a key is for.
+func (e *editor) key(name string) bool {
+	switch name {
+	case "backspace", "ctrl+h", "shift+backspace":
+		e.Backspace()
+	case "delete":
+		e.Delete()
+	case "left", "ctrl+b":
+		e.Left()
+	case "right", "ctrl+f":
+		e.Right()
+	case "home", "ctrl+a":
+		e.Home()
+	case "end", "ctrl+e":
+		e.End()
+	case "alt+left", "ctrl+left", "alt+b":
+		e.WordLeft()
+	case "alt+right", "ctrl+right", "alt+f":
+		e.WordRight()
+	case "ctrl+w", "alt+backspace":
+		e.DeleteWord()
+	case "ctrl+u":
+		e.DeleteToStart()
+	case "ctrl+k":
+		e.DeleteToEnd()
+	default:
+		return false
+	}
+	return true
+}
+
+// typed writes text into the input.
+func (m *model) typed(text string) tea.Cmd {
+	if !m.edit.Insert(text) {
+		m.warn("that is too much for the input; attach a file with @PATH")
+	}
+	return m.completion()
+}
+
+// paste takes text from the clipboard. It is never a key, and never answers a question.
+func (m *model) paste(text string) tea.Cmd {
+	m.keyTime = m.now()
+	if q := m.question(); q != nil {
+		if !m.questionWaits() && q.form != nil {
+			q.form.paste(text)
+			return nil
+		}
+		q.writing = true
+	}
+	return m.typed(text)
+}
+
+// interrupted is ctrl+c: it cancels the turn, or clears the input; a second one leaves.
+func (m *model) interrupted() tea.Cmd {
+	if m.now().Before(m.quitBy) {
+		return m.leave()
+	}
+	m.quitBy = m.now().Add(quitTime)
+	switch {
+	case m.turn != nil:
+		return m.cancel()
+	case m.picker != nil:
+		m.picker = nil
+	case !m.edit.Empty():
+		m.edit = editor{}
+		m.menu = menu{}
+	}
+	return nil
+}
+
+// escape closes what is open, else cancels the turn.
+func (m *model) escape() tea.Cmd {
+	if m.menu.open() {
+		m.menu = menu{hidden: true}
+		return nil
+	}
+	return m.cancel()
+}
+
+// cancel asks the agent to end its turn.
+func (m *model) cancel() tea.Cmd {
+	if m.turn == nil {
+		return nil
+	}
+	m.turn.cancelled = true
+	return m.sup.cancelTurn(m.session.GetAgentId(), m.session.GetSessionId())
+}
+
+// leave ends the chat once all is printed.
+func (m *model) leave() tea.Cmd {
+	if m.leaving {
+		return nil
+	}
+	m.flush()
+	m.leaving = true
+	return nil
+}
+
+// upOrDown moves in the menu, in the input, takes back what is queued, or shows what was typed before.
+func (m *model) upOrDown(up bool) tea.Cmd {
+	if m.menu.open() {
+		m.menu.move(up)
+		return nil
+	}
+	if !up {
+		if m.edit.Down(m.width - 2) {
+			return nil
+		}
+		if text, ok := m.past.Forward(); ok {
+			m.edit.Set(text)
+		}
+		return nil
+	}
+	if m.edit.Up(m.width - 2) {
+		return nil
+	}
+	if n := len(m.queue); n > 0 && m.edit.Empty() {
+		m.edit.Set(m.queue[n-1])
+		m.queue = m.queue[:n-1]
+		return nil
+	}
+	if text, ok := m.past.Back(m.edit.Text()); ok {
+		m.edit.Set(text)
+	}
+	return nil
+}
+
+// submit does what the input says.
+func (m *model) submit() tea.Cmd {
+	text := strings.TrimRight(m.edit.Text(), " \n\t")
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if len(m.queue) >= maxQueue {
+		m.warn("enough is queued; wait for the turn, or take one back with up")
+		return nil
+	}
+	cmd, done := m.command(text)
+	if !done && m.phase == broken {
+		m.warn("there is no session; /new begins one, /quit leaves")
+		return nil
+	}
+	keep := m.past.Add(text)
+	m.edit, m.menu = editor{}, menu{}
+	if !done {
+		m.queue = append(m.queue, text)
+		cmd = m.sendQueued()
+	}
+	if keep == nil {
+		return cmd
+	}
+	return tea.Batch(cmd, m.keep(keep))
+}
+
+// keep writes what was typed to the history; if that fails it is said once, and not tried again.
+func (m *model) keep(write func() error) tea.Cmd {
+	return m.sup.do(func(context.Context) tea.Msg {
+		if err := write(); err != nil {
+			return historyMsg{err: err}
+		}
+		return nil
+	})
+}

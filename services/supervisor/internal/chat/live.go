@@ -1,0 +1,314 @@
+package chat
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// live is what is under way.
+type live struct {
+	tools []*tool // oldest first
+	plan  []*supervisorv1.PlanEntry
+	// planShown: the plan as it is now was printed already.
+	planShown bool
+	// thinking: what was said last is a thought.
+	thinking bool
+	// outputs are the terminals whose output is, or was, shown.
+	outputs []string
+}
+
+// Bounds of what is kept of what is under way.
+const (
+	maxTools   = 64
+	maxOutputs = 256
+)
+
+// tool is a tool call that has not ended.
+type tool struct {
+	report *supervisorv1.ToolCallReport // all that was said of it
+}
+
+func (l *live) endTurn() {
+	l.tools, l.outputs = nil, nil
+	l.planShown, l.thinking = true, false
+}
+
+// report takes what an agent says of a tool call, and returns all that it said of it.
+func (l *live) report(r *supervisorv1.ToolCallReport) *tool {
+	i := slices.IndexFunc(l.tools, func(t *tool) bool { return t.report.GetToolCallId() == r.GetToolCallId() })
+	if i < 0 {
+		l.tools = append(l.tools, &tool{report: &supervisorv1.ToolCallReport{ToolCallId: r.GetToolCallId()}})
+		l.tools = l.tools[max(0, len(l.tools)-maxTools):]
+		i = len(l.tools) - 1
+	}
+	whole := l.tools[i]
+	t := whole.report
+	if r.Title != nil {
+		t.Title = r.Title
+	}
+	if r.Name != nil {
+		t.Name = r.Name
+	}
+	if r.Kind != nil {
+		t.Kind = r.Kind
+	}
+	if r.Status != nil {
+		t.Status = r.Status
+	}
+	if r.GetContentSet() {
+		t.Content, t.ContentSet = r.GetContent(), true
+	}
+	if r.GetLocationsSet() {
+		t.Locations, t.LocationsSet = r.GetLocations(), true
+	}
+	if done(t.GetStatus()) {
+		l.tools = slices.Delete(l.tools, i, i+1)
+	}
+	return whole
+}
+
+// text is a tool call on a line.
+func (t *tool) text() string {
+	text := cmp.Or(short(t.report.GetTitle()), short(t.report.GetName()), short(t.report.GetToolCallId()))
+	if k := short(t.report.GetKind()); k != "" && k != "other" {
+		return k + ": " + text
+	}
+	return text
+}
+
+// done reports whether a tool call's status is the last that it can have.
+func done(status string) bool {
+	return status == "completed" || status == "failed" || status == "cancelled"
+}
+
+// short is a line of an agent's that is kept.
+func short(text string) string {
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "")
+	}
+	return line(text)
+}
+
+// show takes an event of the session: what it changes, and what of it scrolls by.
+func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
+	s := m.session
+	if s == nil { // a history, while it is told
+		s = &supervisorv1.Session{}
+	}
+	switch e := ev.GetEvent().(type) {
+	case *supervisorv1.Event_AvailableCommands:
+		s.Commands = e.AvailableCommands.GetCommands()
+		return nil
+	case *supervisorv1.Event_CurrentMode:
+		before := currentMode(s)
+		s.Mode = e.CurrentMode.GetModeId()
+		if now := currentMode(s); now != before && m.setting == 0 {
+			m.note("mode: " + line(now))
+		}
+		return nil
+	case *supervisorv1.Event_ConfigOptions:
+		m.optionsChanged(s, e.ConfigOptions.GetOptions())
+		return nil
+	case *supervisorv1.Event_SessionInfo:
+		if e.SessionInfo.Title != nil {
+			s.Title = e.SessionInfo.GetTitle()
+		}
+		return nil
+	case *supervisorv1.Event_Usage:
+		s.Usage = e.Usage
+		return nil
+	case *supervisorv1.Event_SessionOpened:
+		m.sessionReopened(e.SessionOpened)
+		return nil
+	case *supervisorv1.Event_SessionClosed:
+		m.sessionClosed(e.SessionClosed)
+		return nil
+	case *supervisorv1.Event_QuestionAsked, *supervisorv1.Event_QuestionAnswered:
+		return nil // the stream of questions tells them
+	case *supervisorv1.Event_TurnStarted:
+		if m.turn != nil {
+			return nil // our own: it was printed when it was sent
+		}
+	case *supervisorv1.Event_UserMessage:
+		if m.turn != nil && !ev.GetHistory() {
+			return nil // likewise
+		}
+	case *supervisorv1.Event_TurnEnded:
+		m.tail = e.TurnEnded.GetError().GetStderrTail()
+	case *supervisorv1.Event_Plan:
+		m.live.plan, m.live.planShown = e.Plan.GetEntries(), false
+		s.Plan = m.live.plan
+		return nil // printed when the turn ends
+	case *supervisorv1.Event_ToolCall:
+		if !ev.GetHistory() {
+			return m.reported(e.ToolCall)
+		}
+	case *supervisorv1.Event_ToolCallUpdate:
+		if !ev.GetHistory() {
+			return m.reported(e.ToolCallUpdate)
+		}
+	}
+	_, m.live.thinking = ev.GetEvent().(*supervisorv1.Event_AgentThought)
+	m.drawn(m.draw.Event(ev))
+	return nil
+}
+
+// reported takes a report on a tool call, and watches the terminals that it shows. A tool call scrolls by when it has
+// ended; until then it is under way.
+func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
+	m.live.thinking = false
+	m.flush() // what was said before it has ended
+	t := m.live.report(r)
+	var cmds []tea.Cmd
+	for _, c := range r.GetContent() {
+		id := c.GetTerminalId()
+		if id == "" || slices.Contains(m.live.outputs, id) || len(m.live.outputs) >= maxOutputs {
+			continue
+		}
+		m.live.outputs = append(m.live.outputs, id)
+		cmds = append(cmds, m.sup.output(id))
+	}
+	if len(cmds) > 0 || done(t.report.GetStatus()) {
+		m.drawTool(t) // output stands below its tool call
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *model) drawTool(t *tool) {
+	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: t.report}}))
+}
+
+// outputCame takes a terminal's output.
+func (m *model) outputCame(msg outputMsg) tea.Cmd {
+	for _, out := range msg.pieces {
+		m.drawn(m.draw.Output(msg.terminal, out))
+	}
+	if msg.err != nil {
+		return nil // it is over, or the terminal is one of the agent's own
+	}
+	return m.unhurried(m.sup.outputs(msg.terminal, msg.feed))
+}
+
+func (m *model) optionsChanged(s *supervisorv1.Session, now []*supervisorv1.ConfigOption) {
+	before := map[string]string{}
+	for _, o := range s.GetOptions() {
+		before[o.GetId()] = optionValue(o)
+	}
+	s.Options = now
+	for _, o := range now {
+		if v, ok := before[o.GetId()]; ok && v != optionValue(o) && m.setting == 0 {
+			m.note(line(cmp.Or(o.GetName(), o.GetId())) + ": " + line(optionValue(o)))
+		}
+	}
+}
+
+// optionValue is an option's value for people.
+func optionValue(o *supervisorv1.ConfigOption) string {
+	if _, ok := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); ok {
+		return map[bool]string{true: "on", false: "off"}[o.GetEnabled()]
+	}
+	return choiceName(o.GetChoices(), o.GetValue())
+}
+
+// sessionReopened goes on with a session that the supervisor resumed after its agent ended.
+func (m *model) sessionReopened(o *supervisorv1.SessionOpened) {
+	s := m.session
+	if s == nil {
+		return
+	}
+	if o.GetModeId() != "" {
+		s.Mode = o.GetModeId()
+	}
+	if len(o.GetModes()) > 0 {
+		s.Modes = o.GetModes()
+	}
+	if len(o.GetOptions()) > 0 {
+		s.Options = o.GetOptions()
+	}
+	if len(o.GetModels()) > 0 {
+		s.Models, s.Model = o.GetModels(), o.GetModelId()
+	}
+	if m.phase == broken {
+		m.phase = ready
+		m.note("the session goes on")
+	}
+}
+
+func (m *model) sessionClosed(c *supervisorv1.SessionClosed) {
+	if m.phase != ready {
+		return
+	}
+	m.phase = broken
+	m.warn("the session is closed: " + line(c.GetReason()))
+	if m.agent.GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING {
+		m.note("/new begins a new one, /quit leaves")
+	}
+}
+
+// printPlan prints the plan as it is at a turn's end, if it changed in it.
+func (m *model) printPlan() {
+	if m.live.planShown || len(m.live.plan) == 0 {
+		return
+	}
+	m.live.planShown = true
+	m.print(render.Plan(m.drawing(), m.live.plan))
+}
+
+// planRows is the plan as a checklist; where there is little room, without the first steps that are done.
+func (m *model) planRows(rows int) []string {
+	plan := m.live.plan
+	for len(plan) > rows && plan[0].GetStatus() == "completed" {
+		plan = plan[1:]
+	}
+	plan = plan[:min(len(plan), max(rows, 0))]
+	if len(plan) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(render.Plan(m.drawing(), plan), "\n"), "\n")
+}
+
+// currentModel is the session's model: the option of that category, else what the agent says apart from options.
+func currentModel(s *supervisorv1.Session) string {
+	if o := option(s, "model"); o != nil {
+		return choiceName(o.GetChoices(), o.GetValue())
+	}
+	return choiceName(s.GetModels(), s.GetModel())
+}
+
+// currentMode is the session's mode, likewise.
+func currentMode(s *supervisorv1.Session) string {
+	if o := option(s, "mode"); o != nil {
+		return choiceName(o.GetChoices(), o.GetValue())
+	}
+	for _, m := range s.GetModes() {
+		if m.GetId() == s.GetMode() {
+			return cmp.Or(m.GetName(), m.GetId())
+		}
+	}
+	return s.GetMode()
+}
+
+// option is the option of a category.
+func option(s *supervisorv1.Session, category string) *supervisorv1.ConfigOption {
+	for _, o := range s.GetOptions() {
+		if o.GetCategory() == category && len(o.GetChoices()) > 0 {
+			return o
+		}
+	}
+	return nil
+}
+
+func choiceName(all []*supervisorv1.ConfigChoice, value string) string {
+	for _, c := range all {
+		if c.GetValue() == value {
+			return cmp.Or(c.GetName(), c.GetValue())
+		}
+	}
+	return value
+}

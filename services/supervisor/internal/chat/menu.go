@@ -1,0 +1,226 @@
+package chat
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// maxMenu is how many rows a menu has, and maxEntries how many names of a folder are looked at.
+const (
+	maxMenu    = 6
+	maxEntries = 5000
+)
+
+// menu is what the input can be completed to. The zero value is closed.
+type menu struct {
+	items  []item
+	at     int
+	typed  int  // bytes before the cursor that an item replaces
+	hidden bool // until the next key
+	asked  int  // the last listing of a folder that was asked for
+}
+
+// item is a completion.
+type item struct {
+	text   string // what is written
+	label  string // what is shown of it
+	detail string
+	more   bool // it goes on: no space behind it
+}
+
+// filesMsg are the names in a folder.
+type filesMsg struct {
+	asked int
+	typed int
+	items []item
+}
+
+func (n *menu) open() bool { return len(n.items) > 0 && !n.hidden }
+
+func (n *menu) move(up bool) {
+	if up {
+		n.at = (n.at + len(n.items) - 1) % len(n.items)
+	} else {
+		n.at = (n.at + 1) % len(n.items)
+	}
+}
+
+func (n *menu) rows(m *model, most int) []string {
+	if !n.open() || most < 1 {
+		return nil
+	}
+	from := min(max(0, n.at-most+1), max(0, len(n.items)-most))
+	part := n.items[from:min(len(n.items), from+most)]
+	wide := 0
+	for _, it := range part {
+		wide = max(wide, min(ansi.StringWidth(it.label), m.width/2))
+	}
+	var rows []string
+	for i, it := range part {
+		label := fit(it.label, wide)
+		label += strings.Repeat(" ", max(0, wide-ansi.StringWidth(label)))
+		mark := "  "
+		if from+i == n.at {
+			mark, label = "▸ ", m.sty.bold(label)
+		}
+		rows = append(rows, fit(mark+label+"  "+m.sty.dim(it.detail), m.width))
+	}
+	return rows
+}
+
+// menuTake writes the chosen completion.
+func (m *model) menuTake() tea.Cmd {
+	if !m.menu.open() {
+		return nil
+	}
+	it := m.menu.items[m.menu.at]
+	text := it.text
+	if !it.more {
+		text += " "
+	}
+	m.edit.ReplaceBefore(m.menu.typed, text)
+	return m.completion()
+}
+
+// completion finds what the input can be completed to.
+func (m *model) completion() tea.Cmd {
+	asked := m.menu.asked + 1
+	m.menu = menu{asked: asked}
+	before := m.edit.Before()
+	if m.edit.row == 0 && strings.HasPrefix(before, "/") {
+		m.menu.items, m.menu.typed = m.completeCommand(before)
+		return nil
+	}
+	path, typed, ok := mention(before)
+	if !ok {
+		return nil
+	}
+	cwd := m.o.Cwd
+	return m.sup.do(func(context.Context) tea.Msg {
+		return filesMsg{asked: asked, typed: typed, items: completePath(cwd, path)}
+	})
+}
+
+func (m *model) filesCame(msg filesMsg) {
+	if msg.asked == m.menu.asked {
+		m.menu.items, m.menu.typed = msg.items, msg.typed
+	}
+}
+
+// completeCommand completes a slash command's name, or what follows it.
+func (m *model) completeCommand(before string) (items []item, typed int) {
+	name, arg, hasArg := strings.Cut(before, " ")
+	if !hasArg {
+		return m.completeName(name), len(name)
+	}
+	c, _ := m.ownCommand(name)
+	if c == nil || c.values == nil {
+		return nil, 0
+	}
+	typed = len(arg)
+	if c.words { // only the last word
+		typed = len(arg) - strings.LastIndexByte(arg, ' ') - 1
+	}
+	for _, it := range c.values(m, arg) {
+		if matches(it.text, arg[len(arg)-typed:]) && it.text != arg[len(arg)-typed:] {
+			items = append(items, it)
+		}
+	}
+	return items, typed
+}
+
+func (m *model) completeName(name string) (items []item) {
+	if !strings.HasPrefix(name, "//") {
+		for _, c := range m.session.GetCommands() {
+			text := "/" + short(c.GetName())
+			if strings.HasPrefix(text, name) && c.GetName() == short(c.GetName()) {
+				items = append(items, item{text: text, label: text, detail: short(c.GetDescription())})
+			}
+		}
+	}
+	for _, c := range commandList() {
+		for _, text := range []string{"/" + c.name, "//" + c.name} {
+			if strings.HasPrefix(text, name) && (text[1] == '/') == (m.agentHas(c.name) || strings.HasPrefix(name, "//")) {
+				items = append(items, item{text: text, label: text, detail: c.help})
+			}
+		}
+	}
+	if len(items) == 1 && items[0].text == name {
+		return nil
+	}
+	return items
+}
+
+func (m *model) agentHas(name string) bool {
+	return slices.ContainsFunc(m.session.GetCommands(), func(c *supervisorv1.AvailableCommand) bool { return c.GetName() == name })
+}
+
+// matches compares without regard to case.
+func matches(text, prefix string) bool {
+	return len(prefix) <= len(text) && strings.EqualFold(text[:len(prefix)], prefix)
+}
+
+// mention is the path behind an @ that the text ends with.
+func mention(before string) (path string, typed int, ok bool) {
+	i := strings.LastIndexFunc(before, unicode.IsSpace) + 1
+	if q := strings.LastIndex(before, `@"`); q >= 0 && (q == 0 || before[q-1] == ' ') && !strings.Contains(before[q+2:], `"`) {
+		i = q
+	}
+	word := before[i:]
+	if !strings.HasPrefix(word, "@") {
+		return "", 0, false
+	}
+	return strings.TrimPrefix(word[1:], `"`), len(word), true
+}
+
+// completePath lists what a path under a folder may go on to. Names with characters that cannot be typed are left out.
+func completePath(cwd, path string) (items []item) {
+	dir, prefix := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		dir, prefix = path[:i+1], path[i+1:]
+	}
+	if !filepath.IsLocal(filepath.Join(".", dir)) || filepath.IsAbs(dir) {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(cwd, dir))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(maxEntries) // what could be read will do
+	for _, e := range entries {
+		name := e.Name()
+		if !matches(name, prefix) || strings.HasPrefix(name, ".") && !strings.HasPrefix(prefix, ".") ||
+			harmless(name) != name || strings.ContainsAny(name, "\"\n\t") {
+			continue
+		}
+		it := item{text: dir + name, label: name}
+		if e.IsDir() {
+			it.text, it.label, it.more = it.text+"/", name+"/", true
+		}
+		it.text = mentioned(it.text, it.more)
+		items = append(items, it)
+	}
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.label, b.label) })
+	return items
+}
+
+// mentioned is a path as it is written into the text.
+func mentioned(path string, more bool) string {
+	switch {
+	case !strings.ContainsFunc(path, unicode.IsSpace):
+		return "@" + path
+	case more:
+		return `@"` + path
+	}
+	return `@"` + path + `"`
+}

@@ -1,0 +1,111 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// picker is a list to choose from, in the place of the menu.
+type picker struct {
+	title string
+	items []choice
+	at    int
+	done  func(value string) tea.Cmd
+}
+
+// choice is one of a picker's.
+type choice struct {
+	value, label, detail string
+	current              bool
+}
+
+// pick lets the person choose.
+func (m *model) pick(p *picker) {
+	for i, c := range p.items {
+		if c.current {
+			p.at = i
+		}
+	}
+	m.picker = p
+}
+
+func (p *picker) key(m *model, name string) tea.Cmd {
+	switch name {
+	case "up", "ctrl+p", "k", "shift+tab":
+		p.at = (p.at + len(p.items) - 1) % len(p.items)
+	case "down", "ctrl+n", "j", "tab":
+		p.at = (p.at + 1) % len(p.items)
+	case "home":
+		p.at = 0
+	case "end":
+		p.at = len(p.items) - 1
+	case "pgup":
+		p.at = max(p.at-10, 0)
+	case "pgdown":
+		p.at = min(p.at+10, len(p.items)-1)
+	case "esc", "q", "ctrl+d":
+		m.picker = nil
+	case "enter":
+		m.picker = nil
+		return p.done(p.items[p.at].value)
+	}
+	return nil
+}
+
+func (p *picker) rows(m *model, room int) []string {
+	room = max(min(room, 14)-2, 1)
+	from := min(max(0, p.at-room/2), max(0, len(p.items)-room))
+	rows := []string{m.sty.bold(fit(p.title, m.width))}
+	for i, c := range p.items[from:min(len(p.items), from+room)] {
+		mark, label := "  ", line(c.label)
+		if c.current {
+			label += " (current)"
+		}
+		if from+i == p.at {
+			mark, label = "▸ ", m.sty.bold(label)
+		}
+		text := mark + label
+		if c.detail != "" {
+			text += "  " + m.sty.dim(line(c.detail))
+		}
+		rows = append(rows, fit(text, m.width))
+	}
+	hint := "↑↓ choose · enter takes it · esc leaves"
+	if len(p.items) > room {
+		hint = fmt.Sprintf("%d of %d · ", p.at+1, len(p.items)) + hint
+	}
+	return append(rows, m.sty.dim(fit(hint, m.width)))
+}
+
+// find is the choice that a word means: a value, a name, or how only one of them begins.
+func find(items []choice, word string) (string, bool) {
+	for _, c := range items {
+		if c.value == word {
+			return c.value, true
+		}
+	}
+	var found []string
+	for _, c := range items {
+		if strings.EqualFold(c.label, word) || strings.EqualFold(c.value, word) {
+			return c.value, true
+		}
+		if matches(c.label, word) || matches(c.value, word) {
+			found = append(found, c.value)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], true
+	}
+	return "", false
+}
+
+// names lists choices in a sentence.
+func names(items []choice) string {
+	var all []string
+	for _, c := range items {
+		all = append(all, line(c.value))
+	}
+	return strings.Join(all, ", ")
+}

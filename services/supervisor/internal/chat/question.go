@@ -1,0 +1,279 @@
+package chat
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// settleTime is how long no key must have been pressed before a key answers a question: a question that comes while a
+// person types is not answered by what they type. Agents choose when they ask.
+const settleTime = 600 * time.Millisecond
+
+// question is a question that waits.
+type question struct {
+	approval *supervisorv1.Approval
+	since    time.Time
+	ready    bool // keys are for it
+	writing  bool // keys are for the input
+	sent     bool // an answer is on its way
+	printed  bool // it was too long for its place, and stands above
+	form     *form
+}
+
+// question is the one that is shown: the oldest.
+func (m *model) question() *question {
+	if len(m.asked) == 0 {
+		return nil
+	}
+	return m.asked[0]
+}
+
+// questionWaits reports whether keys are for the input though a question is there.
+func (m *model) questionWaits() bool {
+	q := m.question()
+	switch {
+	case q == nil:
+		return false
+	case q.writing:
+		return true
+	case q.ready:
+		return false
+	}
+	last := m.keyTime
+	if q.since.After(last) {
+		last = q.since
+	}
+	return !m.edit.Empty() || m.now().Sub(last) < settleTime
+}
+
+// questionsWent takes what was told of questions.
+func (m *model) questionsWent(msg questionsMsg) tea.Cmd {
+	for _, c := range msg.changes {
+		switch c := c.GetChange().(type) {
+		case *supervisorv1.WatchApprovalsResponse_Asked:
+			m.questionAsked(c.Asked)
+		case *supervisorv1.WatchApprovalsResponse_Answered:
+			m.questionEnded(c.Answered)
+		}
+	}
+	if msg.err == nil {
+		return m.sup.questioned(msg.feed)
+	}
+	if m.leaving {
+		return nil
+	}
+	m.asked = nil // all that wait are told again
+	return m.again(m.sup.questions(), msg.err)
+}
+
+func asEvent(a *supervisorv1.Approval) *supervisorv1.Event {
+	return &supervisorv1.Event{SessionId: a.GetSessionId(), Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: a}}
+}
+
+func (m *model) questionAsked(a *supervisorv1.Approval) {
+	if slices.ContainsFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
+		return
+	}
+	q := &question{approval: a, since: m.now()}
+	if e := a.GetElicitation(); e != nil && e.GetMode() == "form" {
+		q.form = newForm(e.GetRequestedSchema())
+	}
+	m.asked = append(m.asked, q)
+	m.drawn(m.draw.Event(asEvent(a)))
+	m.face()
+}
+
+// questionEnded takes a question away, and says who answered.
+func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
+	i := slices.IndexFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() })
+	if i < 0 {
+		return
+	}
+	m.asked = slices.Delete(m.asked, i, i+1)
+	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: a}}))
+	if i == 0 && len(m.asked) > 0 {
+		m.asked[0].since = m.now() // a key that was meant for the one before
+		m.face()
+	}
+}
+
+// face prints the first question whole if there is no room to show it whole.
+func (m *model) face() {
+	q := m.question()
+	if q == nil || q.printed {
+		return
+	}
+	// A row for the input, the status, and one for what is under way.
+	if len(m.questionText(q))+len(q.answers(m)) <= m.viewRows()-3 {
+		return
+	}
+	q.printed = true
+	m.flush()
+	m.print(render.Question(m.drawing(), q.approval))
+}
+
+func (m *model) answerWent(msg answeredMsg) tea.Cmd {
+	if msg.err == nil {
+		if msg.answer != nil {
+			m.questionEnded(msg.answer)
+		}
+		return nil
+	}
+	for _, q := range m.asked {
+		if q.approval.GetId() == msg.id {
+			q.sent = false
+		}
+	}
+	for _, d := range status.Convert(msg.err).Details() {
+		if a, ok := d.(*supervisorv1.ApprovalAnswer); ok { // somebody was faster
+			m.questionEnded(a)
+			return nil
+		}
+	}
+	if c := status.Code(msg.err); c == codes.NotFound || c == codes.FailedPrecondition {
+		m.questionEnded(&supervisorv1.ApprovalAnswer{Id: msg.id, Outcome: "withdrawn", AnsweredBy: "nobody"})
+		return nil
+	}
+	m.fail("answer: " + problem(msg.err))
+	return nil
+}
+
+// key takes a key for the question.
+func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
+	if q.sent {
+		return nil
+	}
+	r := &supervisorv1.AnswerApprovalRequest{Id: q.approval.GetId()}
+	name := k.Keystroke()
+	switch {
+	case q.form != nil:
+		done, cmd := q.form.key(k, r)
+		if !done {
+			return cmd
+		}
+	case q.approval.GetElicitation() != nil:
+		switch k.Text {
+		case "y":
+			r.Answer = &supervisorv1.AnswerApprovalRequest_Accept{Accept: "{}"}
+		case "n":
+			r.Answer = &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}
+		default:
+			if name != "esc" {
+				return nil
+			}
+			r.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
+		}
+	case name == "esc" && m.turn != nil:
+		return m.cancel()
+	case name == "esc":
+		r.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
+	default:
+		i := slices.Index(optionKeys(q.approval.GetPermission().GetOptions()), k.Text)
+		if n, err := strconv.Atoi(k.Text); err == nil {
+			i = n - 1
+		}
+		options := q.approval.GetPermission().GetOptions()
+		if k.Text == "" || i < 0 || i >= len(options) {
+			return nil
+		}
+		r.Answer = &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: options[i].GetOptionId()}
+	}
+	q.sent = true
+	return m.sup.answer(r)
+}
+
+// optionKeys are the letters of options, by what they mean; the first of a kind has it.
+func optionKeys(options []*supervisorv1.PermissionOption) []string {
+	letters := map[string]string{"allow_once": "a", "allow_always": "A", "reject_once": "r", "reject_always": "R"}
+	keys := make([]string, len(options))
+	for i, o := range options {
+		keys[i] = letters[o.GetKind()]
+		delete(letters, o.GetKind())
+	}
+	return keys
+}
+
+// questionText is what is asked, in rows.
+func (m *model) questionText(q *question) []string {
+	text := strings.TrimRight(render.Question(m.drawing(), q.approval), "\n")
+	return wrap(text, m.width, 1<<20)
+}
+
+// answers are the rows that say what can be pressed.
+func (q *question) answers(m *model) []string {
+	var rows []string
+	switch {
+	case q.form != nil:
+		return q.form.rows(m)
+	case q.approval.GetElicitation() != nil:
+		if q.approval.GetElicitation().GetMode() == "url" {
+			rows = append(rows, "  "+m.sty.bold("y")+" I opened it, go on")
+		} else {
+			rows = append(rows, "  "+m.sty.bold("y")+" yes")
+		}
+		rows = append(rows, "  "+m.sty.bold("n")+" I do not want to")
+	default:
+		options := q.approval.GetPermission().GetOptions()
+		keys := optionKeys(options)
+		for i, o := range options[:min(len(options), 9)] {
+			key := fmt.Sprint(i + 1)
+			if keys[i] != "" {
+				key = keys[i] + " " + key
+			} else {
+				key = "  " + key
+			}
+			rows = append(rows, fit("  "+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
+		}
+	}
+	return append(rows, m.sty.dim(fit(q.hint(m), m.width)))
+}
+
+// kindNote says what an answer means where its name does not: the name is the agent's word, the kind is what counts.
+func kindNote(o *supervisorv1.PermissionOption) string {
+	words := map[string]string{
+		"allow_once": "allows this once", "allow_always": "allows this from now on",
+		"reject_once": "rejects this once", "reject_always": "rejects this from now on",
+	}
+	if w, ok := words[o.GetKind()]; ok {
+		return "  " + w
+	}
+	return "  " + short(o.GetKind())
+}
+
+func (q *question) hint(m *model) string {
+	switch n := len(m.asked); {
+	case q.sent:
+		return "…"
+	case q.writing || !m.edit.Empty() && !q.ready:
+		return "tab goes to the question"
+	case m.questionWaits():
+		return "a moment…"
+	case n > 1:
+		return fmt.Sprintf("1 of %d questions · tab goes to the input", n)
+	}
+	if m.turn != nil && q.approval.GetElicitation() == nil {
+		return "tab goes to the input · esc cancels the turn"
+	}
+	return "tab goes to the input · esc gives no answer"
+}
+
+// rows is the question above its answers.
+func (q *question) rows(m *model, room int) []string {
+	answers := q.answers(m)
+	text := m.questionText(q)
+	left := max(room-len(answers), 1)
+	if len(text) > left {
+		text = append(slices.Clone(text[:left-1]), m.sty.yellow("  … all of it stands above"))
+	}
+	return append(text, answers...)
+}

@@ -1,0 +1,100 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// style writes text in colours, or not.
+type style struct{ color bool }
+
+func (s style) with(code, text string) string {
+	if !s.color || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[m"
+}
+
+func (s style) dim(text string) string    { return s.with("2", text) }
+func (s style) bold(text string) string   { return s.with("1", text) }
+func (s style) red(text string) string    { return s.with("31", text) }
+func (s style) green(text string) string  { return s.with("32", text) }
+func (s style) yellow(text string) string { return s.with("33", text) }
+func (s style) cyan(text string) string   { return s.with("36", text) }
+func (s style) chosen(text string) string { return s.with("7", text) }
+
+// harmless is text without anything that a terminal would obey. All that agents, files and errors say passes through it
+// before it is shown.
+func harmless(text string) string { return render.Clean(text) }
+
+// line is harmless text on one line, cut where it is very long.
+func line(text string) string { return render.CleanLine(text) }
+
+// fit is one line, cut to a width.
+func fit(text string, width int) string {
+	return ansi.Truncate(text, max(width, 1), "…")
+}
+
+// wrap breaks lines at a width, at most rows of them: more says so in the last one. Tabs become spaces.
+func wrap(text string, width, rows int) []string {
+	text = strings.ReplaceAll(text, "\t", "    ")
+	all := strings.Split(ansi.Wrap(text, max(width, 1), ""), "\n")
+	return shorten(all, rows)
+}
+
+// shorten keeps the first rows.
+func shorten(all []string, rows int) []string {
+	if rows < 1 {
+		return nil
+	}
+	if len(all) <= rows {
+		return all
+	}
+	kept := append([]string(nil), all[:rows-1]...)
+	return append(kept, fmt.Sprintf("… %d more lines", len(all)-rows+1))
+}
+
+// lastRows keeps the last rows.
+func lastRows(all []string, rows int) []string {
+	if rows < 1 {
+		return nil
+	}
+	return all[max(0, len(all)-rows):]
+}
+
+// count is a number for a person: 1234 is "1.2k".
+func count(n uint64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 10_000:
+		return fmt.Sprintf("%.1fk", float64(n/100)/10)
+	case n < 1_000_000:
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprintf("%.1fM", float64(n/100_000)/10)
+}
+
+// duration is a time for a person: "3s", "1m05s", "2h03m".
+func duration(d time.Duration) string {
+	s := int(d / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	}
+	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+}
+
+func plural(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

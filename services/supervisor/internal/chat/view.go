@@ -1,0 +1,238 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+
+// View implements tea.Model: what is under way, questions, input, status. What has to be there comes first when there is
+// little room: status, the input around its cursor, the question.
+func (m *model) View() tea.View {
+	if m.leaving {
+		return tea.NewView("")
+	}
+	room := m.viewRows() - 1 // the status
+	typing, x, y := m.inputRows(max(min(room-1, m.height/3), 1))
+	room -= len(typing)
+
+	var lower []string // between what is under way and the input
+	if q := m.question(); q != nil {
+		lower = q.rows(m, room)
+	} else if m.picker != nil {
+		lower = m.picker.rows(m, room)
+	} else {
+		lower = m.menu.rows(m, min(room, maxMenu))
+	}
+	lower = lastRows(lower, room)
+	room -= len(lower)
+
+	queued := m.queueRows(min(room, 3))
+	room -= len(queued)
+	upper := m.liveRows(room)
+
+	var rows []string
+	rows = append(rows, upper...)
+	rows = append(rows, queued...)
+	rows = append(rows, lower...)
+	top := len(rows)
+	rows = append(rows, typing...)
+	rows = append(rows, m.statusRow())
+	for i, r := range rows {
+		rows[i] = ansi.Truncate(r, m.width, "…")
+	}
+	v := tea.NewView(strings.Join(rows, "\n"))
+	if m.question() == nil && m.picker == nil || m.questionWaits() {
+		v.Cursor = tea.NewCursor(x, top+y)
+		v.Cursor.Shape = tea.CursorBar
+	}
+	return v
+}
+
+const prompt = "❯ "
+
+// inputRows is the input, or the rows around its cursor, and where in them the cursor stands.
+func (m *model) inputRows(most int) (rows []string, x, y int) {
+	all, x, y := m.edit.Show(m.width - 2)
+	from := 0
+	if len(all) > most {
+		from = min(max(0, y-most+1), len(all)-most)
+		all = all[from : from+most]
+	}
+	for i, r := range all {
+		mark := "  "
+		if i == 0 && from == 0 {
+			mark = m.sty.cyan(prompt)
+		}
+		rows = append(rows, mark+r)
+	}
+	if m.edit.Empty() {
+		rows[0] += m.sty.dim(m.placeholder())
+	}
+	return rows, x + 2, y - from
+}
+
+func (m *model) placeholder() string {
+	switch {
+	case m.phase == starting || m.phase == opening:
+		return "you can write already"
+	case m.turn != nil:
+		return "a message for after this turn"
+	}
+	return ""
+}
+
+func (m *model) queueRows(most int) []string {
+	if most < 1 || len(m.queue) == 0 {
+		return nil
+	}
+	var rows []string
+	for i, text := range m.queue {
+		if i == most-1 && len(m.queue) > most {
+			rows = append(rows, m.sty.dim(fmt.Sprintf("  … %d more queued", len(m.queue)-i)))
+			break
+		}
+		rows = append(rows, m.sty.dim(fit("  queued: "+line(text), m.width)))
+	}
+	return rows
+}
+
+// liveRows is what is under way: the plan, tool calls, the end of what is being said.
+func (m *model) liveRows(room int) []string {
+	if room < 1 {
+		return nil
+	}
+	spin := m.sty.cyan(spinner[m.frame%len(spinner)])
+	switch m.phase {
+	case starting:
+		return []string{spin + " starting " + m.agentName() + "…"}
+	case opening:
+		return []string{spin + " opening a session with " + m.agentTitle() + "…"}
+	}
+	if m.turn == nil {
+		return nil
+	}
+	var rows []string
+	for _, t := range m.live.tools {
+		rows = append(rows, spin+" "+fit(t.text(), m.width-2))
+	}
+	if len(rows) > 4 {
+		rows = append(rows[:3:3], m.sty.dim(fmt.Sprintf("  … %d more", len(rows)-3)))
+	}
+	if len(rows) == 0 {
+		word := "working"
+		switch {
+		case m.turn.cancelled:
+			word = "stopping"
+		case m.live.thinking:
+			word = "thinking"
+		}
+		rows = append(rows, spin+" "+m.sty.dim(word+"…"))
+	}
+	rows = lastRows(rows, room)
+	room -= len(rows)
+	if !m.live.planShown && room > 1 {
+		plan := m.planRows(min(room/2, 8))
+		rows = append(rows, plan...)
+		room -= len(plan)
+	}
+	return append(m.partialRows(min(room, 6)), rows...)
+}
+
+// partialRows is the line that is being said.
+func (m *model) partialRows(room int) []string {
+	if room < 1 || m.partial == "" {
+		return nil
+	}
+	return lastRows(strings.Split(ansi.Hardwrap(m.partial, m.width, true), "\n"), room)
+}
+
+// statusRow says how things are; where it is too long, what matters least is left out.
+func (m *model) statusRow() string {
+	s := m.session
+	type part struct {
+		text string
+		rank int // the higher, the sooner it is left out
+	}
+	parts := []part{{m.agentName(), 0}}
+	add := func(text string, rank int) {
+		if text != "" {
+			parts = append(parts, part{text, rank})
+		}
+	}
+	add(short(currentMode(s)), 1)
+	add(short(currentModel(s)), 4)
+	if u := s.GetUsage(); u.GetSize() > 0 {
+		add(fmt.Sprintf("%s/%s", count(u.GetUsed()), count(u.GetSize())), 3)
+	} else if u.GetUsed() > 0 {
+		add(count(u.GetUsed())+" tokens", 3)
+	}
+	if u := s.GetUsage(); u != nil && u.Cost != nil {
+		add(money(u.GetCost(), u.GetCurrency()), 5)
+	}
+	if m.turn != nil {
+		add(duration(m.now().Sub(m.turn.since)), 2)
+	}
+	add(m.keys(), 6)
+	for {
+		var texts []string
+		worst := 0
+		for i, p := range parts {
+			texts = append(texts, p.text)
+			if p.rank > parts[worst].rank {
+				worst = i
+			}
+		}
+		text := strings.Join(texts, " · ")
+		if ansi.StringWidth(text) <= m.width || len(parts) == 1 {
+			return m.sty.dim(fit(text, m.width))
+		}
+		parts = append(parts[:worst:worst], parts[worst+1:]...)
+	}
+}
+
+// keys says which keys matter now.
+func (m *model) keys() string {
+	switch {
+	case m.now().Before(m.quitBy):
+		return "ctrl+c again leaves"
+	case m.turn != nil:
+		return "esc cancels"
+	case m.phase == broken:
+		return "/new · /quit"
+	}
+	return "/help"
+}
+
+// money is an amount; the currency is the agent's word.
+func money(amount float64, currency string) string {
+	text := fmt.Sprintf("%.2f", amount)
+	if amount > 0 && amount < 0.01 {
+		text = fmt.Sprintf("%.4f", amount)
+	}
+	switch currency = short(currency); currency {
+	case "USD", "":
+		return "$" + text
+	case "EUR":
+		return "€" + text
+	}
+	return text + " " + currency
+}
+
+// markCursor shows where the cursor stands in a row, at a column.
+func markCursor(m *model, row string, x int) string {
+	before, after := ansi.Cut(row, 0, x), ansi.Cut(row, x, m.width)
+	at := " "
+	if after != "" {
+		at = ansi.Cut(after, 0, max(1, ansi.StringWidth(clusters(after)[0])))
+		after = after[len(at):]
+	}
+	if !m.sty.color {
+		return before + "▏" + strings.TrimPrefix(at, " ") + after
+	}
+	return before + m.sty.chosen(at) + after
+}
