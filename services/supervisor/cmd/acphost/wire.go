@@ -14,9 +14,11 @@ import (
 
 // programs are what the commands set in motion; tests put others in their place.
 type programs struct {
-	host  func(context.Context, host.Options) int
-	demo  func(context.Context, demo.Options) int
-	guard func(args []string) int
+	host func(context.Context, host.Options) int
+	// headless starts a supervisor without an editor.
+	headless func(context.Context, host.Options) (*host.Supervisor, error)
+	demo     func(context.Context, demo.Options) int
+	guard    func(args []string) int
 	// permd starts acphost's own permd for a command of its tools.
 	permd func(context.Context, *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error)
 	// fromAgent reports whether a process does what an agent or a handler says.
@@ -29,7 +31,7 @@ type programs struct {
 
 func realPrograms() programs {
 	return programs{
-		host: host.Run, demo: demo.Run, guard: agent.Guard, permd: startPermd, fromAgent: admin.FromAgent, exec: execInPlace,
+		host: host.Run, headless: host.Start, demo: demo.Run, guard: agent.Guard, permd: startPermd, fromAgent: admin.FromAgent, exec: execInPlace,
 		terminal: isTerminal,
 	}
 }

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -64,11 +65,13 @@ type Initialized struct {
 	ProtocolVersion int
 	// Name and Version are what the agent says of itself.
 	Name, Version string
+	// Raw is the whole result.
+	Raw []byte
 }
 
 // ParseInitialized reads the result of initialize.
 func ParseInitialized(result []byte) Initialized {
-	var out Initialized
+	out := Initialized{Raw: bytes.Clone(result)}
 	out.ProtocolVersion, _ = Int(Get(result, "protocolVersion"))
 	out.Name, _ = String(Get(result, "agentInfo", "name"))
 	out.Version, _ = String(Get(result, "agentInfo", "version"))

@@ -21,7 +21,7 @@ type Checked struct {
 // HandlerDir and Logger; env looks up environment variables.
 func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []Checked, routes error) {
 	h := &host{opts: o, config: o.Config.Effective(), log: o.Logger}
-	h.handlers = newHandlers(o, h.config, newInstance(), o.Config.ProtectedPaths(admin.Dir(env)))
+	h.handlers = newHandlers(o, h.config, newInstance(), o.Config.ProtectedPaths(admin.Dir(env)), nil)
 	h.handlers.start(ctx)
 	defer h.stopHandlers()
 	started := true

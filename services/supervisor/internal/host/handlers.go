@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -33,7 +34,7 @@ type handlers struct {
 }
 
 // newHandlers makes the handlers that the configuration in effect names. Nothing is started.
-func newHandlers(o Options, cfg *configv1.Config, instance string, protected []string) *handlers {
+func newHandlers(o Options, cfg *configv1.Config, instance string, protected []string, changed func(*supervisorv1.HandlerStatus)) *handlers {
 	hs := &handlers{
 		byName: map[string]*supervise.Handler{},
 		routes: route.Override(cfg.GetRoutes(), o.Routes),
@@ -52,6 +53,7 @@ func newHandlers(o Options, cfg *configv1.Config, instance string, protected []s
 			Kind:      config.Kind(name),
 			Spec:      specOf(name, entry, o),
 			Configure: conf,
+			OnChange:  changed,
 			Logger:    o.Logger,
 		})
 	}

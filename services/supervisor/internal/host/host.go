@@ -11,12 +11,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/approval"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -31,6 +35,7 @@ import (
 const (
 	ModeRun     = "run"
 	ModeObserve = "observe"
+	ModeServe   = "serve"
 )
 
 // stopTimeout bounds how long the handlers may take to stop; the agent has its own grace.
@@ -58,15 +63,23 @@ type Options struct {
 	// HandlerDir is the folder where acphost's own handlers stand.
 	HandlerDir string
 	// Admin: serve the admin socket.
-	Admin  bool
-	Logger *slog.Logger
+	Admin bool
+	// Private, for Start: only this process drives agents, so that others over TCP do not, and a socket that cannot be made
+	// stops nothing.
+	Private bool
+	// Presets, for Start, says what is to be run for the agent of a name: its command, further environment variables, and
+	// its id. Nil: no names are known.
+	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
+	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
+	UnattendedFor time.Duration
+	Logger        *slog.Logger
 }
 
 // Run runs an agent for the front on standard input and output until one of them is gone or ctx ends, and returns the
 // exit status: the agent's own, 128 and the signal's number if one ended it, 127 if its command is not there, 1 if
 // something of acphost's own did not start.
 func Run(ctx context.Context, o Options) int {
-	h := &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now()}
+	h := newHost(o)
 	status, err := h.run(ctx)
 	if err != nil {
 		h.log.Error(err.Error())
@@ -80,6 +93,7 @@ type host struct {
 	config     *configv1.Config // in effect: every default filled in
 	log        *slog.Logger
 	started    time.Time
+	instance   string // tells this supervisor from all others
 	protection protection
 	pace       *proc.Pace
 	handlers   *handlers
@@ -88,6 +102,8 @@ type host struct {
 	grants     *grant.Store
 	audit      *audit.Log
 	journal    *journal.Journal // nil: none is kept
+	hub        *activity.Hub
+	approvals  *approval.Registry
 	joints     joints
 	admin      *admin.Server
 }
@@ -98,34 +114,71 @@ type protection struct {
 	notes      []string
 }
 
+func newHost(o Options) *host {
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: newInstance()}
+}
+
+// open puts together what all agents have in common. Close it, even after an error.
+func (h *host) open(ctx context.Context) error {
+	h.protect()
+	h.pace = proc.NewPace()
+	h.approvals = approval.New()
+	protected := h.opts.Config.ProtectedPaths(admin.Dir(os.Getenv))
+	h.handlers = newHandlers(h.opts, h.config, h.instance, protected, h.handlerChanged)
+	if h.opts.Mode != ModeObserve {
+		defer h.handlers.start(ctx) // when there is somebody to tell
+	}
+	if err := h.openGate(protected); err != nil {
+		return err
+	}
+	h.openJournal()
+	h.hub = activity.New(activity.Options{Instance: h.instance, Journal: h.journal, Logger: h.log})
+	return nil
+}
+
+// close ends all that open began.
+func (h *host) close() {
+	if h.handlers != nil && h.opts.Mode != ModeObserve {
+		h.stopHandlers()
+	}
+	if h.approvals != nil {
+		h.approvals.Close()
+	}
+	if h.hub != nil {
+		h.hub.Close()
+	}
+	h.closeJournal()
+	h.closeGate()
+	if h.pace != nil {
+		h.pace.Close()
+	}
+}
+
+// handlerChanged tells those who watch of a handler's state.
+func (h *host) handlerChanged(st *supervisorv1.HandlerStatus) {
+	if h.hub == nil {
+		return
+	}
+	state := strings.ToLower(strings.TrimPrefix(st.GetState().String(), "HANDLER_STATE_"))
+	h.hub.Publish(&supervisorv1.Event{Event: &supervisorv1.Event_Handler{Handler: &supervisorv1.HandlerChanged{
+		Name: st.GetName(), State: state, Error: st.GetError(), Restarts: st.GetRestarts(),
+	}}})
+}
+
 func (h *host) run(ctx context.Context) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h.protect()
-	h.pace = proc.NewPace()
-	defer h.pace.Close()
-	observe := h.opts.Mode == ModeObserve
-	instance := newInstance()
-
-	protected := h.opts.Config.ProtectedPaths(admin.Dir(os.Getenv))
-	h.handlers = newHandlers(h.opts, h.config, instance, protected)
-	if !observe {
-		h.handlers.start(ctx)
-		defer h.stopHandlers()
-	}
-	if err := h.openGate(protected); err != nil {
+	defer h.close()
+	if err := h.open(ctx); err != nil {
 		return 1, err
 	}
-	defer h.closeGate()
-	h.openJournal()
-	defer h.closeJournal()
 	j, err := h.join(joining{
 		identity:   &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
 		command:    h.opts.Command,
 		env:        h.opts.Env,
 		front:      front.NewStdio(h.opts.Stdin, h.opts.Stdout),
 		stderr:     h.opts.Stderr,
-		attended:   func() bool { return !h.opts.Unattended },
+		attended:   func() bool { return !h.opts.Unattended || h.approvals.Attended() },
 		unattended: h.unattended(),
 	})
 	if err != nil {
@@ -162,6 +215,9 @@ func outcome(exit agent.Exit, reason link.Reason, cause error) (int, error) {
 
 // unattended is how long a question waits where nobody is there to answer it.
 func (h *host) unattended() time.Duration {
+	if h.opts.UnattendedFor > 0 {
+		return h.opts.UnattendedFor
+	}
 	return time.Duration(h.config.GetPermission().GetTimeoutSeconds()) * time.Second
 }
 
@@ -184,13 +240,16 @@ func (h *host) stopHandlers() {
 	h.handlers.stop(ctx)
 }
 
-// agentName is the configured name, or the program's own.
+// agentName is the configured name, or the program's own; empty where there is no one agent.
 func (h *host) agentName() string {
 	if h.opts.AgentName != "" {
 		return h.opts.AgentName
 	}
 	if name := h.config.GetAgent().GetName(); name != "" {
 		return name
+	}
+	if len(h.opts.Command) == 0 {
+		return ""
 	}
 	return filepath.Base(h.opts.Command[0])
 }

@@ -23,6 +23,7 @@ type joint struct {
 	host     *host
 	identity *frame.Agent
 	command  []string
+	dir      string // of the process
 	book     *session.Book
 	process  *agent.Process
 	link     *link.Link
@@ -46,7 +47,10 @@ type joining struct {
 // join starts an agent and makes its link, which does not run yet. Where the agent cannot be started, errors.As finds an
 // agent.Exit.
 func (h *host) join(ing joining) (*joint, error) {
-	j := &joint{host: h, identity: ing.identity, command: ing.command}
+	j := &joint{host: h, identity: ing.identity, command: ing.command, dir: ing.dir}
+	if j.dir == "" {
+		j.dir, _ = os.Getwd()
+	}
 	j.book = session.New(session.Options{
 		Agent:      ing.identity.Name,
 		ExtraRoots: extraRoots(h.config),
@@ -77,7 +81,11 @@ func (h *host) join(ing joining) (*joint, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.link = link.New(j.linkOptions(ing))
+	desk := h.approvals.Desk(ing.identity)
+	o := j.linkOptions(ing)
+	o.Questions, o.Headless = desk, ing.program
+	j.link = link.New(o)
+	desk.Bind(j.link)
 	h.joints.add(j)
 	return j, nil
 }
@@ -126,13 +134,21 @@ func (j *joint) linkOptions(ing joining) link.Options {
 // run joins the two until one is gone or ctx ends, and ends the agent with all that it started.
 func (j *joint) run(ctx context.Context) (link.Reason, error) {
 	reason, cause := j.link.Run(ctx)
-	stop, cancel := context.WithTimeout(context.Background(), j.host.agentStopTimeout())
+	j.end(context.Background())
+	return reason, cause
+}
+
+// end ends the agent with all that it started, gently until ctx ends, if it is there.
+func (j *joint) end(ctx context.Context) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.host.agentStopTimeout())
 	defer cancel()
-	if err := j.process.Stop(stop); err != nil {
+	if err := j.process.Stop(ctx); err != nil {
 		j.host.log.Warn("the agent could not be stopped cleanly", "agent", j.identity.Name, "error", err)
 	}
 	_ = j.process.Stdout().Close()
-	return reason, cause
 }
 
 // knownQuirks are the workarounds that agents are known to need, by what the agent, or its program, calls itself.

@@ -21,6 +21,7 @@ func (h *host) openJournal() {
 		Dir:             cfg.GetDir(),
 		Agent:           h.agentName(),
 		Version:         h.opts.Version,
+		Instance:        h.instance,
 		Content:         cfg.GetContent(),
 		MaxSessionBytes: int64(cfg.GetMaxSessionBytes()),
 		MaxAge:          time.Duration(cfg.GetMaxAgeDays()) * 24 * time.Hour,
@@ -43,10 +44,5 @@ func (h *host) closeJournal() {
 	}
 }
 
-// observer is the journal as the link knows it; nil if there is none.
-func (h *host) observer(*frame.Agent) frame.Observer {
-	if h.journal == nil {
-		return nil
-	}
-	return h.journal
-}
+// observer is who sees what passes an agent's link.
+func (h *host) observer(a *frame.Agent) frame.Observer { return h.hub.Observer(a) }

@@ -17,10 +17,14 @@ import (
 // serveAdmin opens the admin socket. It comes last, since it shows the rest.
 func (h *host) serveAdmin() (*admin.Server, error) {
 	return admin.Start(admin.Options{
-		Socket:  h.config.GetAdmin().GetSocket(),
-		State:   h,
-		Control: h,
-		Logger:  h.log,
+		Socket:    h.config.GetAdmin().GetSocket(),
+		State:     h,
+		Control:   h,
+		Agents:    editorsAgent{h},
+		Sessions:  editorsSessions{},
+		Events:    h.hub,
+		Approvals: h.approvals,
+		Logger:    h.log,
 	})
 }
 
@@ -129,6 +133,7 @@ func (j *joint) sessions() []*supervisorv1.Session {
 	all := j.book.Snapshot()
 	for _, s := range all {
 		s.AgentId = j.identity.ID
+		j.host.hub.Show(j.identity.ID, s)
 	}
 	return all
 }

@@ -1,0 +1,100 @@
+package host
+
+import (
+	"context"
+	"sync"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/headless"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+)
+
+// starter starts agents whose front is a program.
+type starter struct {
+	host *host
+	ctx  context.Context // of every link; it ends when the supervisor is closed
+}
+
+// Start implements headless.Starter.
+func (s starter) Start(ctx context.Context, spec headless.Spec) (headless.Joint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	j, err := s.host.join(joining{
+		identity:   spec.Identity,
+		command:    spec.Command,
+		env:        spec.Env,
+		dir:        spec.Dir,
+		front:      spec.Front,
+		program:    true,
+		attended:   spec.Attended,
+		unattended: s.host.unattended(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	r := &running{joint: j, cancel: cancel, ended: make(chan struct{})}
+	go r.run(ctx)
+	return r, nil
+}
+
+// running is a joint that runs.
+type running struct {
+	*joint
+	cancel context.CancelFunc
+	ended  chan struct{}
+	reason link.Reason // set before ended is closed, as is cause
+	cause  error
+
+	mu      sync.Mutex
+	stopCtx context.Context // of the first Stop; nil: none
+}
+
+func (r *running) run(ctx context.Context) {
+	defer close(r.ended)
+	defer r.cancel()
+	r.reason, r.cause = r.joint.link.Run(ctx)
+	r.mu.Lock()
+	stop := r.stopCtx
+	r.mu.Unlock()
+	r.joint.end(stop)
+	r.host.joints.remove(r.joint)
+}
+
+// PID implements headless.Joint, as do the methods that follow.
+func (r *running) PID() int { return r.process.PID() }
+
+// StderrTail are the agent's last words.
+func (r *running) StderrTail() []string { return r.process.StderrTail() }
+
+// Ended is closed when link and process are over.
+func (r *running) Ended() <-chan struct{} { return r.ended }
+
+// Exit says how the process ended.
+func (r *running) Exit() agent.Exit { return r.process.Exit() }
+
+// Reason says why the link ended.
+func (r *running) Reason() (link.Reason, error) {
+	<-r.ended
+	return r.reason, r.cause
+}
+
+// Sessions are what the path knows of them.
+func (r *running) Sessions() []*supervisorv1.Session { return r.sessions() }
+
+// Forget drops a session that the agent cannot close: its scope ends, and its terminals with it.
+func (r *running) Forget(sessionID string) { r.book.Closed(sessionID) }
+
+// Stop ends the link, and then the process with all that it started: gently until ctx ends.
+func (r *running) Stop(ctx context.Context) error {
+	r.mu.Lock()
+	if r.stopCtx == nil {
+		r.stopCtx = ctx
+	}
+	r.mu.Unlock()
+	r.cancel()
+	<-r.ended // bounded: see agent.Process.Stop
+	return nil
+}

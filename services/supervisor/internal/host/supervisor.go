@@ -1,0 +1,158 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/headless"
+)
+
+// Supervisor is a running supervisor without an editor: agents are started, and sessions held, through its services. Safe
+// for concurrent use.
+type Supervisor struct {
+	host     *host
+	headless *headless.Headless
+	conn     grpc.ClientConnInterface
+	cancel   context.CancelFunc // of links and handlers
+}
+
+// Start starts a supervisor without an editor. Of o it takes all but Command, AgentName, Stdin and Stdout; of the mode it
+// knows ModeServe alone. On return the services answer and the handlers are being started; see Ready. It runs until
+// Close: ctx lends its values only.
+func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
+	o.Mode = ModeServe
+	h := newHost(o)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Supervisor{host: h, cancel: cancel}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if err := h.open(ctx); err != nil {
+		return nil, err
+	}
+	cfg := h.config
+	s.headless = headless.New(headless.Options{
+		Starter:           starter{host: h, ctx: ctx},
+		Hub:               headless.HubOf(h.hub),
+		Attended:          h.approvals.Attended,
+		Presets:           o.Presets,
+		Env:               o.Env,
+		ConfigEnv:         envValues(cfg.GetAgent().GetEnv()),
+		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
+		MaxRestarts:       int(cfg.GetAgent().GetMaxRestarts()),
+		MaxAgents:         int(cfg.GetServe().GetMaxAgents()),
+		MaxSessions:       int(cfg.GetServe().GetMaxSessions()),
+		Version:           o.Version,
+		Logger:            h.log,
+	})
+	if err := s.serveAdmin(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// serveAdmin opens the services: within this process, on the admin socket and over TCP. A supervisor of a command that
+// only this process talks to goes on without the socket.
+func (s *Supervisor) serveAdmin() error {
+	h := s.host
+	o := admin.Options{
+		State:     h,
+		Control:   h,
+		Agents:    s.headless,
+		Sessions:  s.headless,
+		Events:    h.hub,
+		Approvals: h.approvals,
+		Socket:    h.config.GetAdmin().GetSocket(),
+		NoSocket:  !h.opts.Admin || h.config.GetAdmin().GetDisabled(),
+		Logger:    h.log,
+	}
+	if !h.opts.Private {
+		t := h.config.GetAdmin().GetTls()
+		o.Listen = h.config.GetAdmin().GetListen()
+		o.TLS = certs.Files{CA: t.GetCa(), Cert: t.GetCert(), Key: t.GetKey()}
+	}
+	server, err := admin.Start(o)
+	if err != nil && h.opts.Private && !o.NoSocket {
+		h.log.Warn("others cannot look into this supervisor", "error", err)
+		o.NoSocket = true
+		server, err = admin.Start(o)
+	}
+	if err != nil {
+		return err
+	}
+	h.admin = server
+	s.conn, err = server.Local()
+	return err
+}
+
+// Ready waits until every handler answers, or says which one does not and why.
+func (s *Supervisor) Ready(ctx context.Context) error {
+	_, err := s.host.handlers.ready(ctx)
+	return err
+}
+
+// Conn is a connection to the services that may do everything. It works until Close.
+func (s *Supervisor) Conn() grpc.ClientConnInterface { return s.conn }
+
+// Addresses are where others reach the services: the socket, the address over TCP.
+func (s *Supervisor) Addresses() []string {
+	var at []string
+	if path := s.host.admin.Path(); path != "" {
+		at = append(at, "unix://"+path)
+	}
+	if address := s.host.admin.Address(); address != "" {
+		at = append(at, address+" (mutual TLS)")
+	}
+	return at
+}
+
+// Drain lets nothing new begin and waits for the turns under way until ctx ends; then they are cancelled. The error says
+// that some have not ended even so.
+func (s *Supervisor) Drain(ctx context.Context) error {
+	if err := s.headless.Drain(ctx); err != nil {
+		return fmt.Errorf("turns were under way and had to be cut off: %w", err)
+	}
+	return nil
+}
+
+// Close ends everything: agents with all that they started, then handlers. It returns when nothing is left, and may be
+// called again.
+func (s *Supervisor) Close() {
+	if s.headless != nil {
+		s.headless.Close()
+	}
+	if s.host.admin != nil {
+		s.host.admin.Stop()
+	}
+	s.cancel()
+	s.host.close()
+}
+
+var (
+	_ admin.Agents       = (*headless.Headless)(nil)
+	_ admin.Sessions     = (*headless.Headless)(nil)
+	_ headless.Joint     = (*running)(nil)
+	_ headless.Forgetter = (*running)(nil)
+)
+
+// envValues are the configuration's variables as the services have them.
+func envValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
+	out := map[string]*supervisorv1.EnvValue{}
+	for name, v := range env {
+		if v.GetFile() != "" {
+			out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: v.GetFile()}}
+			continue
+		}
+		out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}
+	}
+	return out
+}
