@@ -61,6 +61,7 @@ type state struct {
 	// replaying counts the requests that load the session and are not answered: until then all updates are history.
 	replaying int
 	isNew     bool // it is being made: its request is not answered yet
+	unproved  bool // it is being loaded: whether the agent has it is not known yet
 	turns     uint64
 	prompting int
 	stop      string
@@ -111,6 +112,7 @@ func (b *Book) Opening(reqID, method string, o acp.Opening) {
 		st := b.sessions[o.SessionID]
 		if st == nil {
 			st = b.newState(o.SessionID)
+			st.unproved = true
 			b.adopt(st, o.SessionID)
 		}
 		st.roots = b.rootsOf(o)
@@ -134,11 +136,12 @@ func (b *Book) Opened(reqID string, o acp.Opened, failed bool) {
 		st.replaying--
 	}
 	if failed {
-		if made {
+		if made || st.unproved && st.replaying == 0 {
 			b.close(st)
 		}
 		return
 	}
+	st.unproved = false
 	if made && o.SessionID != "" && st.id != o.SessionID {
 		// A call may have come before this answer and named the session already. A new session that takes the id of
 		// one that lives replaces it: the old scope ends, so that nothing of it can be reached under the new one.

@@ -198,3 +198,25 @@ func TestATurnBeginsWithItsPromptAndEndsWithItsAnswer(t *testing.T) {
 		t.Errorf("after the turn: %v", st)
 	}
 }
+
+func TestASessionThatCannotBeLoadedIsNotThere(t *testing.T) {
+	closed := 0
+	b := New(Options{Closed: func(string) { closed++ }})
+	b.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	b.Opening("2", acp.MethodSessionResume, acp.Opening{SessionID: "s", Cwd: "/w"})
+	b.Opened("1", acp.Opened{}, true)
+	if len(b.Snapshot()) != 1 {
+		t.Error("it ended while another request for it was under way")
+	}
+	b.Opened("2", acp.Opened{}, true)
+	if n := len(b.Snapshot()); n != 0 || closed != 1 {
+		t.Errorf("%d sessions, %d ends; want none, and one end", n, closed)
+	}
+	b.Opening("3", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	b.Opened("3", acp.Opened{}, false)
+	b.Opening("4", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	b.Opened("4", acp.Opened{}, true)
+	if len(b.Snapshot()) != 1 {
+		t.Error("a session that was there ended because loading it again failed")
+	}
+}
