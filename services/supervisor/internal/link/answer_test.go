@@ -1,0 +1,743 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// desk is told of questions, and checks that each begins and ends once.
+type desk struct {
+	t       *testing.T
+	asked   chan *Question
+	ended   chan End
+	expires chan time.Time
+
+	mu    sync.Mutex
+	state map[*Question]string
+}
+
+func newDesk(t *testing.T) *desk {
+	d := &desk{t: t, asked: make(chan *Question, 4096), ended: make(chan End, 4096), expires: make(chan time.Time, 16), state: map[*Question]string{}}
+	t.Cleanup(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for q, s := range d.state {
+			if s != "ended" {
+				t.Errorf("question %s is %s at the end", q.ID, s)
+			}
+		}
+	})
+	return d
+}
+
+func (d *desk) Asked(q *Question) {
+	d.mu.Lock()
+	if s := d.state[q]; s != "" {
+		d.t.Errorf("question %s is asked, and was %s", q.ID, s)
+	}
+	d.state[q] = "asked"
+	d.mu.Unlock()
+	d.asked <- q
+}
+
+func (d *desk) Expires(_ *Question, at time.Time) { d.expires <- at }
+
+func (d *desk) Ended(q *Question, e End) {
+	d.mu.Lock()
+	if s := d.state[q]; s != "asked" {
+		d.t.Errorf("question %s ended (%+v), and was %q", q.ID, e, s)
+	}
+	d.state[q] = "ended"
+	d.mu.Unlock()
+	d.ended <- e
+}
+
+func (d *desk) question() *Question {
+	d.t.Helper()
+	select {
+	case q := <-d.asked:
+		return q
+	case <-time.After(patience):
+		d.t.Fatal("no question was told")
+		return nil
+	}
+}
+
+func (d *desk) want(want End) {
+	d.t.Helper()
+	select {
+	case got := <-d.ended:
+		if got != want {
+			d.t.Errorf("it ended as %+v, want %+v", got, want)
+		}
+	case <-time.After(patience):
+		d.t.Error("no end was told")
+	}
+}
+
+// watchedRig is a gated rig whose questions are told to a desk, and whose elicitations go to the front.
+func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *desk) {
+	t.Helper()
+	d := newDesk(t)
+	r := gatedRig(t, append([]func(*Options){func(o *Options) {
+		o.Questions = d
+		o.Ready = func(context.Context) (*route.Table, error) {
+			return route.Build([]route.Claim{
+				{Handler: "fs", Kind: route.KindFS, Services: []protoreflect.ServiceDescriptor{fsv1.File_acphost_fs_v1_fs_proto.Services().Get(0)}},
+				{Handler: "terminal", Kind: route.KindTerminal, Services: []protoreflect.ServiceDescriptor{terminalv1.File_acphost_terminal_v1_terminal_proto.Services().Get(0)}},
+			}, nil)
+		}
+	}}, change...)...)
+	t.Cleanup(func() { // before the desk is looked at
+		_ = r.agent.in.Close()
+		_ = r.front.in.Close()
+		r.end()
+	})
+	return r, d
+}
+
+// Elicitations, spelled oddly.
+const (
+	askedForm = `{"jsonrpc":"2.0", "id":"\u0071" ,"method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"é","requestedSchema":{"properties":{},"type":"object"},"_meta":{"n":1.50}}}`
+	askedPage = `{"id":9007199254740993,"method":"elicitation\/create","params":{"requestId":"i2","mode":"url","url":"https://x.example","elicitationId":"e","message":""}}`
+	answerYes = `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`
+	answerOff = `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"cancelled"}}}`
+	cancel7   = `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":7}}`
+)
+
+func TestAQuestionOfTheAgentsIsAnsweredByWhoeverComesFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer  Answer
+		agent   string
+		end     End
+		decided string // what the policy is told
+	}{
+		"an option's id":   {Answer{Option: "a"}, answerYes, End{Allowed, "a", "cli"}, "allow_once"},
+		"an option's kind": {Answer{Option: "reject_always"}, strings.Replace(answerYes, `"a"`, `"rr"`, 1), End{Denied, "rr", "cli"}, "reject_always"},
+		"no decision":      {Answer{Cancel: true}, answerOff, End{Cancelled, "", "cli"}, "cancelled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &witness{}
+			r, d := watchedRig(t, func(o *Options) { o.Observer = w })
+			r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
+			r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				return &permissionv1.DecideResponse{Verdict: gate.Ask, Rule: "the-rule", Reason: "because"}, nil
+			}
+			r.open(`{}`)
+			r.agent.send(toolEdit, askedEdit)
+			r.front.want(toolEdit)
+			q := d.question()
+			if string(q.ID) != "7" || q.Own || q.SessionID != "s" || q.Method != acp.MethodRequestPermission || len(q.Options) != 4 ||
+				q.Reason != "because (rule the-rule)" || q.ToolCall.Title != "Edit" || !strings.Contains(askedEdit, string(q.Params)) || !q.Expires.IsZero() {
+				t.Errorf("it was told as %+v", q)
+			}
+			r.front.want(askedEdit)
+			end, err := r.Answer(q.ID, tt.answer, "cli")
+			if err != nil || end != tt.end {
+				t.Fatalf("got %+v, %v", end, err)
+			}
+			d.want(tt.end)
+			r.agent.want(tt.agent)
+			r.front.want(cancel7)
+			if _, err := r.Answer(q.ID, Answer{Option: "r"}, "grpc"); !errors.Is(err, ErrNotOpen) {
+				t.Errorf("a second answer: %v", err)
+			}
+			r.front.send(strings.Replace(answerYes, `"a"`, `"aa"`, 1), `{"method":"_marker"}`) // too late
+			r.agent.want(`{"method":"_marker"}`)
+			if got := <-r.handler.answered; got.GetOutcome() != tt.decided || got.GetAnsweredBy() != "cli" {
+				t.Errorf("the policy was told %v", got)
+			}
+			if got := w.by(frame.OursToAgent, "cli"); len(got) != 1 || got[0] != tt.agent {
+				t.Errorf("frames to the agent: %q", got)
+			}
+			if got := w.of(frame.OursToFront); len(got) != 1 || got[0] != cancel7 {
+				t.Errorf("frames to the front: %q", got)
+			}
+		})
+	}
+}
+
+// by returns the lines of a direction that bear a handler's name.
+func (w *witness) by(d frame.Direction, handler string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, s := range w.seen {
+		if _, line, ok := strings.Cut(s, "{"); ok && strings.HasPrefix(s, fmt.Sprintf("%d %s ", d, handler)) {
+			all = append(all, "{"+line)
+		}
+	}
+	return all
+}
+
+func TestAnElicitationIsAnsweredByWhoeverComesFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		line   string
+		answer Answer
+		result string
+		end    End
+	}{
+		"a form is filled in": {askedForm, Answer{Accept: []byte("{ \"b\" : 1.50,\n\"a\":[\"\u2028\"]}")}, `{"action":"accept","content":{"b":1.50,"a":["\u2028"]}}`, End{Accepted, "", "grpc"}},
+		"an empty form":       {askedForm, Answer{Accept: []byte(" {} ")}, `{"action":"accept","content":{}}`, End{Accepted, "", "grpc"}},
+		"a form is declined":  {askedForm, Answer{Decline: true}, `{"action":"decline"}`, End{Declined, "", "grpc"}},
+		"a page was opened":   {askedPage, Answer{Accept: []byte(`{}`)}, `{"action":"accept"}`, End{Accepted, "", "grpc"}},
+		"a page was not":      {askedPage, Answer{Cancel: true}, `{"action":"cancel"}`, End{Cancelled, "", "grpc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &witness{}
+			r, d := watchedRig(t, func(o *Options) { o.Observer = w })
+			r.open(`{}`)
+			r.front.send(`{"id":"i2","method":"authenticate","params":{"methodId":"m"}}`)
+			r.agent.next()
+			before := `{"method":"_before"}`
+			r.agent.send(before, tt.line, `{"method":"_after"}`)
+			r.front.want(before)
+			r.front.want(tt.line)
+			q := d.question()
+			_, id, _ := strings.Cut(tt.line, `"id":`)
+			id = strings.TrimSpace(id[:strings.IndexByte(id, ',')])
+			if string(q.ID) != id || q.Method != "elicitation/create" || !strings.Contains(tt.line, string(q.Params)) || q.Own {
+				t.Errorf("it was told as %+v", q)
+			}
+			r.front.want(`{"method":"_after"}`)
+			for _, bad := range []Answer{
+				{}, {Option: "a"}, {Accept: []byte(`[]`)}, {Accept: []byte(`{`)}, {Accept: []byte(`{} {}`)}, {Accept: []byte(`{"a":1,"a":2}`)}, {Accept: []byte(`null`)},
+				{Accept: []byte(`{}`), Decline: true}, {Accept: []byte(`{"a":"` + strings.Repeat("x", maxContent) + `"}`)},
+			} {
+				if _, err := r.Answer(q.ID, bad, "grpc"); !errors.Is(err, ErrNotOffered) {
+					t.Errorf("%.40q: %v", bad.Accept, err)
+				}
+			}
+			if end, err := r.Answer(q.ID, tt.answer, "grpc"); err != nil || end != tt.end {
+				t.Fatalf("got %+v, %v", end, err)
+			}
+			d.want(tt.end)
+			line := `{"jsonrpc":"2.0","id":` + id + `,"result":` + tt.result + `}`
+			r.agent.want(line)
+			r.front.want(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + id + `}}`)
+			r.front.send(`{"id":`+id+`,"result":{"action":"accept"}}`, `{"method":"_marker"}`)
+			r.agent.want(`{"method":"_marker"}`)
+			if got := w.by(frame.OursToAgent, "grpc"); len(got) != 1 || got[0] != line {
+				t.Errorf("frames to the agent: %q", got)
+			}
+		})
+	}
+}
+
+func TestAQuestionOfOursIsAnsweredByWhoeverComesFirst(t *testing.T) {
+	w := &witness{}
+	r, d := watchedRig(t, func(o *Options) { o.Observer = w })
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	asked, q := r.asked(), d.question()
+	if string(q.ID) != string(asked.ID) || !q.Own || q.SessionID != "s" || len(q.Options) != 2 || q.Options[0].ID != gate.AllowOnce || acp.Get(q.Params, "toolCall") == nil {
+		t.Errorf("it was told as %+v", q)
+	}
+	if _, err := r.Answer(q.ID, Answer{Accept: []byte(`{}`)}, "grpc"); !errors.Is(err, ErrNotOffered) {
+		t.Errorf("a form: %v", err)
+	}
+	want := End{Allowed, gate.AllowOnce, "cli"}
+	if end, err := r.Answer(q.ID, Answer{Option: gate.AllowOnce}, "cli"); err != nil || end != want {
+		t.Fatalf("got %+v, %v", end, err)
+	}
+	d.want(want)
+	if m := parse(t, r.agent.next()); string(m.ID) != "1" || m.Error != nil {
+		t.Errorf("the agent was answered %+v", m)
+	}
+	if got := w.by(frame.FrontToOurs, "cli"); len(got) != 1 || got[0] != choose(asked.ID, gate.AllowOnce) {
+		t.Errorf("frames: %q", got)
+	}
+	r.agent.send(fmt.Sprintf(writeCall, 2, 2))
+	if _, err := r.Answer(d.question().ID, Answer{Cancel: true}, "cli"); err != nil {
+		t.Fatal(err)
+	}
+	d.want(End{Cancelled, "", "cli"})
+	r.agent.wantError("2", -32800, "")
+}
+
+func TestTheFrontsAnswerEndsAQuestion(t *testing.T) {
+	own := fmt.Sprintf(writeCall, 7, 1)
+	for name, tt := range map[string]struct {
+		line, answer string // the answer without its id
+		end          End
+	}{
+		"an option":                    {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"rr"}}`, End{Denied, "rr", "front"}},
+		"a cancellation":               {askedEdit, `"result":{"outcome":{"outcome":"cancelled"}}`, End{Cancelled, "", "front"}},
+		"an option that is not there":  {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"zz"}}`, End{Denied, "zz", "front"}},
+		"an error":                     {askedEdit, `"error":{"code":-32601,"message":"no"}`, End{Cancelled, "", "front"}},
+		"a form":                       {askedForm, `"result":{"action":"accept","content":{"a":1}}`, End{Accepted, "", "front"}},
+		"a form declined":              {askedForm, `"result":{"action":"decline"}`, End{Declined, "", "front"}},
+		"an unheard of action":         {askedForm, `"result":{"action":"_later"}`, End{Cancelled, "", "front"}},
+		"a form that it does not know": {askedForm, `"error":{"code":-32601,"message":"no"}`, End{Cancelled, "", "front"}},
+		"an answer in two ways":        {askedForm, `"result":{"action":"accept"},"result":{}`, End{Cancelled, "", "nobody"}},
+		"a yes to ours":                {own, `"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}`, End{Allowed, "allow_once", "front"}},
+		"a no to ours":                 {own, `"result":{"outcome":{"outcome":"selected","optionId":"reject_once"}}`, End{Denied, "reject_once", "front"}},
+		"an error to ours":             {own, `"error":{"code":-32601,"message":"no"}`, End{Cancelled, "", "front"}},
+		"what ours does not offer":     {own, `"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, End{Denied, "allow_always", "front"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, d := watchedRig(t)
+			r.open(`{}`)
+			r.agent.send(tt.line)
+			q := d.question()
+			if q.Own {
+				r.front.next()
+			}
+			r.front.next()
+			r.front.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,` + tt.answer + `}`)
+			d.want(tt.end)
+			r.agent.next()
+			if _, err := r.Answer(q.ID, Answer{Cancel: true}, "late"); !errors.Is(err, ErrNotOpen) {
+				t.Errorf("a later answer: %v", err)
+			}
+		})
+	}
+}
+
+func TestAQuestionThatTheAgentWithdrawsEndsAtOnce(t *testing.T) {
+	own := fmt.Sprintf(writeCall, 7, 1)
+	for name, line := range map[string]string{"a permission question": askedEdit, "a form": askedForm, "one of ours": own} {
+		t.Run(name, func(t *testing.T) {
+			r, d := watchedRig(t)
+			r.open(`{}`)
+			r.agent.send(line)
+			q := d.question()
+			r.front.next()
+			id := string(q.ID)
+			if q.Own {
+				r.front.next()
+				id = "7"
+			}
+			cancel := `{"method":"$/cancel_request","params":{"requestId":` + id + `}}`
+			r.agent.send(cancel)
+			d.want(End{Withdrawn, "", "nobody"})
+			r.agent.wantError(id, -32800, "cancelled")
+			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
+				t.Errorf("the front was told %+v", m)
+			}
+			// What a person still clicks on counts for nothing.
+			r.front.send(`{"id":`+string(q.ID)+`,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
+			r.agent.want(`{"method":"_marker"}`)
+		})
+	}
+}
+
+func TestAnIDIsNotFreeBeforeTheFrontHasAnsweredWhatItStoodFor(t *testing.T) {
+	r, d := watchedRig(t)
+	r.open(`{}`)
+	r.agent.send(askedEdit)
+	d.question()
+	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":7}}`)
+	d.want(End{Withdrawn, "", "nobody"})
+	r.agent.wantError("7", -32800, "")
+	r.front.next()
+	r.front.next()
+	worse := strings.Replace(askedEdit, `"id":7`, `"id":7.0`, 1)
+	r.agent.send(worse)
+	r.agent.wantError("7.0", -32600, "in flight")
+	r.front.send(answerYes, `{"method":"_marker"}`) // to the question that is gone
+	r.agent.want(`{"method":"_marker"}`)
+	r.agent.send(worse)
+	d.question()
+	r.front.want(worse)
+	r.front.send(`{"id":7.0,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
+	d.want(End{Denied, "r", "front"})
+	r.agent.next()
+}
+
+func TestAFrontThatLeavesTooManyQuestionsOpenGetsNoMore(t *testing.T) {
+	r, _ := watchedRig(t)
+	r.open(`{}`)
+	for i := range maxOpenQuestions {
+		r.agent.send(fmt.Sprintf(`{"id":%d,"method":"elicitation/create","params":{"sessionId":"s"}}`, 100+i))
+		r.front.next()
+	}
+	r.agent.send(askedEdit)
+	r.agent.wantError("7", -32603, "too many questions")
+}
+
+func TestACancelledTurnEndsItsQuestions(t *testing.T) {
+	cancel := `{"method":"session/cancel","params":{"sessionId":"s"}}`
+	for name, tt := range map[string]struct{ line, result string }{
+		"a permission question": {askedEdit, answerOff},
+		"a form":                {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, d := watchedRig(t, func(o *Options) { o.Headless = true })
+			r.open(`{}`)
+			r.agent.send(tt.line)
+			q := d.question()
+			r.front.want(tt.line)
+			started := time.Now()
+			r.front.send(`{"method":"session/cancel","params":{"sessionId":"other"}}`, cancel)
+			d.want(End{Cancelled, "", "nobody"})
+			got := map[string]bool{}
+			for range 3 {
+				got[r.agent.next()] = true
+			}
+			if !got[tt.result] || !got[cancel] {
+				t.Errorf("the agent got %v", got)
+			}
+			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
+				t.Errorf("the front was told %+v", m)
+			}
+			if took := time.Since(started); took > cancelGrace-time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if _, err := r.Answer(q.ID, Answer{Cancel: true}, "late"); !errors.Is(err, ErrNotOpen) {
+				t.Errorf("a later answer: %v", err)
+			}
+		})
+	}
+	t.Run("one of ours", func(t *testing.T) {
+		r, d := watchedRig(t)
+		r.open(`{}`)
+		r.agent.send(fmt.Sprintf(writeCall, 7, 1))
+		d.question()
+		r.front.send(cancel)
+		d.want(End{Withdrawn, "", "nobody"})
+	})
+}
+
+func TestTheEndOfTheLinkEndsItsQuestions(t *testing.T) {
+	r, d := watchedRig(t)
+	r.open(`{}`)
+	r.agent.send(askedEdit, askedForm, fmt.Sprintf(writeCall, 8, 1))
+	var last *Question
+	for range 3 {
+		last = d.question()
+	}
+	_ = r.agent.in.Close()
+	for range 3 {
+		d.want(End{Withdrawn, "", "nobody"})
+	}
+	if reason := r.end(); reason != AgentGone {
+		t.Errorf("it ended for %v", reason)
+	}
+	r.ended <- AgentGone // for the clean-up
+	if _, err := r.Answer(last.ID, Answer{Cancel: true}, "late"); !errors.Is(err, ErrNotOpen) {
+		t.Errorf("a later answer: %v", err)
+	}
+}
+
+func TestNobodyAnswersInTime(t *testing.T) {
+	reject := strings.Replace(answerYes, `"a"`, `"r"`, 1)
+	for name, tt := range map[string]struct {
+		line, answer string
+		headless     bool
+		decide       permissionv1.Verdict
+		end          End
+	}{
+		"no":               {askedEdit, reject, false, gate.Deny, End{Expired, "r", "nobody"}},
+		"yes, by a policy": {askedEdit, answerYes, true, gate.Allow, End{Expired, "a", "nobody"}},
+		"a form":           {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`, true, gate.Deny, End{Expired, "", "nobody"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &witness{}
+			var there atomic.Bool
+			there.Store(true)
+			r, d := watchedRig(t, func(o *Options) {
+				o.Observer, o.Headless = w, tt.headless
+				o.Attended, o.Unattended = there.Load, 50*time.Millisecond
+			})
+			r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				return &permissionv1.DecideResponse{Verdict: gate.Ask, Unattended: tt.decide}, nil
+			}
+			r.open(`{}`)
+			r.agent.send(tt.line)
+			q := d.question()
+			if !q.Expires.IsZero() {
+				t.Errorf("it ends at %v, though somebody is there", q.Expires)
+			}
+			r.front.want(tt.line)
+			there.Store(false)
+			if at := <-d.expires; time.Until(at) > 50*time.Millisecond {
+				t.Errorf("it ends in %v", time.Until(at))
+			}
+			d.want(tt.end)
+			r.agent.want(tt.answer)
+			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" {
+				t.Errorf("the front was told %+v", m)
+			}
+			if got := w.by(frame.OursToAgent, "nobody"); len(got) != 1 || got[0] != tt.answer {
+				t.Errorf("frames: %q", got)
+			}
+		})
+	}
+	t.Run("one of ours", func(t *testing.T) {
+		w := &witness{}
+		r, d := watchedRig(t, func(o *Options) {
+			o.Observer = w
+			o.Attended, o.Unattended = func() bool { return false }, 20*time.Millisecond
+		})
+		r.open(`{}`)
+		r.agent.send(fmt.Sprintf(writeCall, 7, 1))
+		q := d.question()
+		if q.Expires.Sub(q.Asked) != 20*time.Millisecond {
+			t.Errorf("it ends after %v", q.Expires.Sub(q.Asked))
+		}
+		d.want(End{Expired, gate.RejectOnce, "nobody"})
+		r.agent.wantError("7", -32603, "nobody answered within 20ms")
+		if got := w.by(frame.FrontToOurs, "nobody"); len(got) != 1 || got[0] != choose(q.ID, gate.RejectOnce) {
+			t.Errorf("frames: %q", got)
+		}
+	})
+}
+
+func TestWhoComesBeforeTheEndIsWaitedFor(t *testing.T) {
+	for name, line := range map[string]string{"a permission question": askedEdit, "one of ours": fmt.Sprintf(writeCall, 7, 1)} {
+		t.Run(name, func(t *testing.T) {
+			var there atomic.Bool
+			r, d := watchedRig(t, func(o *Options) { o.Attended, o.Unattended = there.Load, 20*time.Millisecond })
+			r.open(`{}`)
+			r.agent.send(line)
+			q := d.question()
+			there.Store(true)
+			if q.Expires.IsZero() {
+				t.Error("it waits without an end, though nobody is there")
+			}
+			if at := <-d.expires; !at.IsZero() {
+				t.Errorf("it ends at %v", at)
+			}
+			if _, err := r.Answer(q.ID, Answer{Cancel: true}, "cli"); err != nil {
+				t.Error(err)
+			}
+			d.want(End{Cancelled, "", "cli"})
+		})
+	}
+}
+
+func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
+	w := &witness{}
+	r, _ := watchedRig(t, func(o *Options) {
+		o.Observer, o.Headless, o.Attended = w, true, func() bool { return false }
+	})
+	r.open(`{}`)
+	r.agent.send(askedForm, `{"method":"_marker"}`)
+	want := `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`
+	r.agent.want(want)
+	r.front.want(`{"method":"_marker"}`)
+	if got := w.by(frame.OursToAgent, "nobody"); len(got) != 1 || got[0] != want {
+		t.Errorf("frames: %q", got)
+	}
+	if got := w.by(frame.AgentToHandler, GateName); len(got) != 1 || got[0] != askedForm {
+		t.Errorf("frames: %q", got)
+	}
+}
+
+func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
+	r, d := watchedRig(t, func(o *Options) {
+		conn := o.Conn
+		o.Gate = gate.New(gate.Options{
+			Chain:    []gate.Policy{{Name: "permission", Conn: func() (c connection, err error) { return conn("permission") }}},
+			Enforced: true, Methods: []string{"elicitation/*"}, Logger: o.Logger,
+		})
+	})
+	r.open(`{}`)
+	r.agent.send(askedForm)
+	own := d.question()
+	if !own.Own {
+		t.Fatalf("got %+v", own)
+	}
+	if _, err := r.Answer(own.ID, Answer{Option: gate.AllowOnce}, "cli"); err != nil {
+		t.Fatal(err)
+	}
+	d.want(End{Allowed, gate.AllowOnce, "cli"})
+	q := d.question()
+	for r.front.next() != askedForm {
+	}
+	if _, err := r.Answer(q.ID, Answer{Decline: true}, "cli"); err != nil {
+		t.Fatal(err)
+	}
+	d.want(End{Declined, "", "cli"})
+	r.agent.want(`{"jsonrpc":"2.0","id":"\u0071","result":{"action":"decline"}}`)
+	r.shows("completed")
+}
+
+func TestAnElicitationBelongsToTheSessionOfItsRequest(t *testing.T) {
+	r, d := watchedRig(t)
+	r.open(`{}`)
+	r.front.send(`{"id":"i2","method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+	r.agent.next()
+	r.agent.send(askedPage)
+	if q := d.question(); q.SessionID != "s" {
+		t.Errorf("got %+v", q)
+	}
+	r.agent.send(strings.NewReplacer("i2", "unknown", "993", "994").Replace(askedPage), `{"id":5,"method":"elicitation/create","params":{"requestId":{}}}`)
+	for range 2 {
+		if q := d.question(); q.SessionID != "" {
+			t.Errorf("got %+v", q)
+		}
+	}
+}
+
+func TestAnOptionThatCouldBeAnotherIsRefused(t *testing.T) {
+	offered := []acp.PermissionOption{
+		{ID: "y", Kind: acp.AllowOnce}, {ID: "z", Kind: acp.AllowOnce}, {ID: "n", Kind: acp.RejectOnce},
+		{ID: "reject_once", Kind: acp.AllowAlways}, {ID: "x", Kind: acp.RejectAlways}, {ID: "x", Kind: acp.RejectAlways}, {ID: "", Kind: "_odd"}, {ID: "w", Kind: "_new"},
+	}
+	for option, want := range map[string]string{
+		"y": "y", "n": "n", acp.AllowAlways: "reject_once", "w": "w", "_new": "w",
+		acp.AllowOnce: "", acp.RejectOnce: "", "x": "", acp.RejectAlways: "", "_odd": "", "": "", "Y": "",
+	} {
+		got, err := Answer{Option: option}.option(offered)
+		if got.ID != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, ErrNotOffered) {
+			t.Errorf("%q: got %+v, %v", option, got, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), `"n" (reject_once)`) {
+			t.Errorf("%q: it does not say what there is: %v", option, err)
+		}
+	}
+	for _, a := range []Answer{{}, {Decline: true}, {Option: "y", Cancel: true}, {Accept: []byte("{}")}} {
+		if _, err := a.option(offered); !errors.Is(err, ErrNotOffered) {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
+func TestTheRecordSaysWhoAnswered(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	log, err := audit.Open(audit.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, d := watchedRig(t, func(o *Options) {
+		conn := o.Conn
+		o.Gate = gate.New(gate.Options{
+			Chain:    []gate.Policy{{Name: "permission", Conn: func() (c connection, err error) { return conn("permission") }}},
+			Enforced: true, Methods: []string{"fs/*"}, Audit: log, Logger: o.Logger,
+		})
+	})
+	r.open(`{}`)
+	r.agent.send(askedEdit)
+	if _, err := r.Answer(d.question().ID, Answer{Option: "a"}, "ann's laptop"); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.want(answerYes)
+	r.agent.send(fmt.Sprintf(writeCall, 8, 8))
+	if _, err := r.Answer(d.question().ID, Answer{Option: gate.RejectOnce}, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.wantError("8", -32603, "a person refused it")
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	records := readRecords(t, file)
+	if len(records) != 2 || records[0].GetAnsweredBy() != "ann's laptop" || records[0].GetOutcome() != "allowed" || records[0].GetOption() != acp.AllowOnce ||
+		records[1].GetAnsweredBy() != "bob" || records[1].GetOutcome() != "denied" {
+		t.Errorf("recorded: %v", records)
+	}
+	// What cannot be recorded is not allowed, whoever allows it.
+	r.agent.send(strings.Replace(askedEdit, `"id":7`, `"id":9`, 1))
+	end, err := r.Answer(d.question().ID, Answer{Option: "a"}, "ann")
+	if want := (End{Denied, "r", gate.ByPolicy}); err != nil || end != want {
+		t.Errorf("got %+v, %v, want %+v", end, err, want)
+	}
+	r.agent.want(`{"jsonrpc":"2.0","id":9,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
+}
+
+func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
+	const rounds = 1000
+	r, d := watchedRig(t)
+	r.open(`{}`)
+	for i := range rounds {
+		line, kind := askedEdit, i%3
+		switch kind {
+		case 1:
+			line = `{"id":7,"method":"elicitation/create","params":{"sessionId":"s","mode":"form"}}`
+		case 2:
+			line = fmt.Sprintf(`{"id":7,"method":"_x/y","params":{"sessionId":"s","n":%d}}`, i)
+		}
+		r.agent.send(strings.Replace(line, `"id":7`, fmt.Sprintf(`"id":%d`, i), 1))
+		q := d.question()
+		for parse(t, r.front.next()).Method == "session/update" {
+		}
+		fromFront, answer := choose(q.ID, "a"), Answer{Option: acp.RejectOnce}
+		switch kind {
+		case 1:
+			fromFront, answer = `{"id":`+string(q.ID)+`,"result":{"action":"accept"}}`, Answer{Decline: true}
+		case 2:
+			fromFront = choose(q.ID, gate.AllowOnce)
+		}
+		var wins atomic.Int32
+		var race sync.WaitGroup
+		for _, by := range []string{"ann", "bob"} {
+			race.Go(func() {
+				switch _, err := r.Answer(q.ID, answer, by); {
+				case err == nil:
+					wins.Add(1)
+				case !errors.Is(err, ErrNotOpen):
+					t.Error(err)
+				}
+			})
+		}
+		race.Go(func() { r.front.send(fromFront, `{"method":"_round"}`) })
+		race.Wait()
+		var end End
+		select {
+		case end = <-d.ended:
+		case <-time.After(patience):
+			t.Fatalf("round %d: no end", i)
+		}
+		if wins.Load() != 0 != (end.By != gate.ByFront) || wins.Load() > 1 {
+			t.Fatalf("round %d: %d answers counted, and it ended as %+v", i, wins.Load(), end)
+		}
+		if kind == 2 && end.By == gate.ByFront { // it was allowed, so that the front answers the call itself
+			for !strings.Contains(r.front.next(), `"_x/y"`) {
+			}
+			r.front.send(fmt.Sprintf(`{"id":%d,"result":{}}`, i))
+		}
+		var answers, rounds int
+		for answers == 0 || rounds == 0 {
+			m := parse(t, r.agent.next())
+			switch {
+			case m.Method == "_round":
+				rounds++
+			case string(m.ID) == fmt.Sprint(i):
+				answers++
+				if allowed := m.Error == nil && !strings.Contains(string(m.Result), `"r"`) && !strings.Contains(string(m.Result), "decline"); allowed != (end.By == gate.ByFront) {
+					t.Fatalf("round %d: it ended as %+v, and the agent got %+v", i, end, m)
+				}
+			default:
+				t.Fatalf("round %d: the agent got %+v", i, m)
+			}
+		}
+		// All that the front is shown of this round.
+		r.agent.send(`{"method":"_end"}`)
+		for r.front.next() != `{"method":"_end"}` {
+		}
+	}
+}
+
+type connection = grpc.ClientConnInterface
+
+func readRecords(t *testing.T, file string) []*supervisorv1.AuditRecord {
+	t.Helper()
+	var all []*supervisorv1.AuditRecord
+	for rec, err := range audit.Read(file, audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rec)
+	}
+	return all
+}
