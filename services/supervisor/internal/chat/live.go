@@ -156,6 +156,9 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 	}
 	_, m.live.thinking = ev.GetEvent().(*supervisorv1.Event_AgentThought)
 	m.drawn(m.draw.Event(ev))
+	if m.turn == nil {
+		m.loose, m.shownAt = true, m.now()
+	}
 	return nil
 }
 
@@ -163,7 +166,9 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 // ended; until then it is under way.
 func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
 	m.live.thinking = false
-	m.flush() // what was said before it has ended
+	if !slices.ContainsFunc(m.live.tools, func(t *tool) bool { return t.report.GetToolCallId() == r.GetToolCallId() }) {
+		m.flush() // what was said before it has ended
+	}
 	t := m.live.report(r)
 	var cmds []tea.Cmd
 	for _, c := range r.GetContent() {

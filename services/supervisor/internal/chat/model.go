@@ -58,6 +58,9 @@ type model struct {
 	keyTime time.Time // of the last key
 	quitBy  time.Time // until then ctrl+c quits
 
+	loose    bool // something was said outside of a turn, and may go on
+	shownAt  time.Time
+	greeting string    // for when a history was told
 	partial  string    // a line of what is being said, that has not ended
 	out      []string  // rows that wait to be printed
 	held     []tea.Cmd // until fewer wait
@@ -99,7 +102,11 @@ const (
 	maxOut   = 2000 // rows
 )
 
-const tick = 100 * time.Millisecond
+const (
+	tick = 100 * time.Millisecond
+	// looseTime is how long nothing is said until what was said outside of a turn counts as said.
+	looseTime = 300 * time.Millisecond
+)
 
 func newModel(o Options, sup *supervisor) *model {
 	m := &model{o: o, sup: sup, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
@@ -159,7 +166,7 @@ func (m *model) settle() tea.Cmd {
 
 // moves reports whether something that is shown changes by itself.
 func (m *model) moves() bool {
-	return m.phase == starting || m.phase == opening || m.turn != nil || len(m.live.tools) > 0 || len(m.asked) > 0 || m.now().Before(m.quitBy)
+	return m.phase == starting || m.phase == opening || m.turn != nil || m.loose || len(m.live.tools) > 0 || len(m.asked) > 0 || m.now().Before(m.quitBy)
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -169,6 +176,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tickMsg:
 		m.ticking = false
 		m.frame++
+		if m.loose && m.turn == nil && m.now().Sub(m.shownAt) >= looseTime {
+			m.tighten()
+		}
 	case printedMsg:
 		m.printing = false
 		if len(m.out) < maxOut/2 {
@@ -272,6 +282,16 @@ func (m *model) drawn(text string) {
 	m.print(text[:end])
 }
 
+// tighten ends what was said outside of a turn: nothing tells that it is over but that no more comes.
+func (m *model) tighten() {
+	m.loose = false
+	m.flush()
+	if m.greeting != "" {
+		m.note(m.greeting)
+		m.greeting = ""
+	}
+}
+
 // flush ends what is being said.
 func (m *model) flush() {
 	m.drawn(m.draw.Flush())
@@ -339,7 +359,6 @@ func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
 			cmds = append(cmds, m.show(ev))
 		}
 	}
-	m.flush()
 	m.greet(msg.how)
 	if !m.opened {
 		m.opened = true
@@ -362,7 +381,11 @@ func (m *model) greet(how string) {
 	if t := m.session.GetTitle(); t != "" {
 		text += ": " + line(t)
 	}
-	m.note(text)
+	m.greeting = text
+	m.loose, m.shownAt = true, m.now()
+	if how != "load" { // of a history there may be more
+		m.tighten()
+	}
 }
 
 // broke says why there is no session.
@@ -470,6 +493,7 @@ func (m *model) sendQueued() tea.Cmd {
 
 // send begins a turn with a text.
 func (m *model) send(text string) tea.Cmd {
+	m.tighten()
 	m.turns++
 	m.turn = &turn{number: m.turns, since: m.now()}
 	m.live.endTurn()

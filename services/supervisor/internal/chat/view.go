@@ -114,7 +114,7 @@ func (m *model) liveRows(room int) []string {
 		return []string{spin + " opening a session with " + m.agentTitle() + "…"}
 	}
 	if m.turn == nil {
-		return nil
+		return m.partialRows(min(room, 6))
 	}
 	var rows []string
 	for _, t := range m.live.tools {
