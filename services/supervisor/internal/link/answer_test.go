@@ -573,6 +573,89 @@ func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
 	r.shows("completed")
 }
 
+func TestAQuestionIsAnsweredThoughTheFrontDoesNotRead(t *testing.T) {
+	long := `"_meta":{"x":"` + strings.Repeat("x", 1<<20) + `"},`
+	for name, tt := range map[string]struct{ line, agent string }{
+		"a permission question": {askedEdit, answerYes},
+		"a form":                {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &witness{}
+			r, d := watchedRig(t, func(o *Options) { o.Observer = w })
+			r.open(`{}`)
+			line := strings.Replace(tt.line, `"params":{`, `"params":{`+long, 1)
+			sent := make(chan error, 1)
+			go func() {
+				_, err := r.agent.in.WriteString(line + "\n")
+				sent <- err
+			}()
+			q := d.question()
+			answer := Answer{Cancel: true}
+			if q.Options != nil {
+				answer = Answer{Option: "a"}
+			}
+			if _, err := r.Answer(q.ID, answer, "cli"); err != nil {
+				t.Fatal(err)
+			}
+			<-d.ended
+			r.agent.want(tt.agent)
+			r.front.want(line)
+			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
+				t.Errorf("the front was told %+v", m)
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			var shown, answered int
+			for i, s := range w.seen {
+				if strings.HasPrefix(s, fmt.Sprint(int(frame.AgentToFront))) && strings.Contains(s, long) {
+					shown = i
+				}
+				if strings.HasPrefix(s, fmt.Sprint(int(frame.OursToAgent))) {
+					answered = i
+				}
+			}
+			if shown == 0 || answered < shown {
+				t.Errorf("the question was frame %d, its answer frame %d", shown, answered)
+			}
+		})
+	}
+}
+
+func TestAQuestionOfASessionThatNobodyKnowsIsAnsweredToo(t *testing.T) {
+	r, d := watchedRig(t)
+	r.open(`{}`)
+	r.agent.send(strings.Replace(askedEdit, `"sessionId":"s"`, `"sessionId":"unheard of"`, 1))
+	q := d.question()
+	if q.SessionID != "unheard of" {
+		t.Errorf("got %+v", q)
+	}
+	if _, err := r.Answer(q.ID, Answer{Option: "a"}, "cli"); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.want(answerYes)
+	d.want(End{Allowed, "a", "cli"})
+	for _, id := range []string{`8`, `"7"`, `null`, `"\u0000"`} {
+		if _, err := r.Answer([]byte(id), Answer{Cancel: true}, "cli"); !errors.Is(err, ErrNotOpen) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+func TestACallThatIsNoQuestionCannotBeAnswered(t *testing.T) {
+	r, _ := watchedRig(t)
+	r.open(`{}`)
+	r.agent.send(`{"id":5,"method":"_z/ask","params":{"sessionId":"s"}}`)
+	r.front.next()
+	if _, err := r.Answer([]byte("5"), Answer{Cancel: true}, "cli"); !errors.Is(err, ErrNotOpen) {
+		t.Errorf("got %v", err)
+	}
+	r.front.send(`{"id":5,"result":{}}`)
+	r.agent.want(`{"id":5,"result":{}}`)
+}
+
 func TestAnElicitationBelongsToTheSessionOfItsRequest(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)

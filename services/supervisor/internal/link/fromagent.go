@@ -107,6 +107,7 @@ func (p *agentPump) line(ctx context.Context, line []byte) error {
 		return p.request(ctx, m)
 	case jsonrpc.KindBatch:
 		p.counters.refused.Add(1)
+		p.see(frame.AgentToFront, RefusedName, line)
 		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, "batches are not part of ACP: send each message on a line of its own")
 		return nil
 	}
@@ -119,6 +120,7 @@ func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 		return nil // blank lines are common and mean nothing
 	}
 	p.counters.refused.Add(1)
+	p.see(frame.AgentToFront, RefusedName, line)
 	p.log.Warn("the agent sent a line that is no message; it was dropped",
 		"error", jerr.Message, "bytes", len(line), "begins", excerpt(line))
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindRequest {

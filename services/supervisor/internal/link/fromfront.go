@@ -101,6 +101,7 @@ func (p *frontPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 		return nil
 	}
 	p.counters.refused.Add(1)
+	p.see(frame.FrontToAgent, RefusedName, line)
 	if jerr.Code == jsonrpc.CodeInvalidRequest {
 		switch m.Kind {
 		case jsonrpc.KindResponse: // never answer an answer; but the agent must not wait for it for ever

@@ -19,6 +19,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
@@ -566,6 +567,33 @@ func TestWhenTheAgentEndsItsOpenRequestsAreAnswered(t *testing.T) {
 	r.front.wantError("1", -32603, "exited with status 3")
 	if reason := r.end(); reason != AgentGone {
 		t.Errorf("reason = %v, want AgentGone", reason)
+	}
+}
+
+func TestWhatTheFrontWaitsForEndsWithTheAgentAndSaysHow(t *testing.T) {
+	for name, tt := range map[string]struct{ stop, data string }{
+		"it ended":       {"", `{"acphost":{"kind":"crashed","exitCode":3}}`},
+		"it was stopped": {"stop", `{"acphost":{"kind":"stopped"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &witness{}
+			r := newRig(t, func(o *Options) { o.Observer = w })
+			r.open(`{}`)
+			r.front.send(`{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+			r.agent.next()
+			if tt.stop == "" {
+				_ = r.agent.in.Close()
+			} else {
+				r.Link.end(Stopped, nil)
+			}
+			line := r.front.next()
+			if !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":4,"error":{"code":-32603,"message":"session/prompt: the agent `) || !strings.HasSuffix(line, `,"data":`+tt.data+`}}`) {
+				t.Errorf("got %s", line)
+			}
+			if got := w.of(frame.OursToFront); len(got) != 1 || got[0] != line {
+				t.Errorf("frames: %q", got)
+			}
+		})
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // GateName stands for a handler where the gate has a call of the agent's: it is decided there, and may go on to the front.
 const GateName = "gate"
 
+// RefusedName stands for a handler where a line reaches nobody, since it is no message or can be read in two ways.
+const RefusedName = "refused"
+
 // see tells the observer of a frame of which nothing is known yet.
 func (l *Link) see(d frame.Direction, handler string, line []byte, rest ...[]byte) {
 	if l.opts.Observer != nil {

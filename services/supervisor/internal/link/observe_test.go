@@ -123,3 +123,22 @@ func TestTheObserverSeesQuestionsOfOurOwnAndTheirAnswers(t *testing.T) {
 		t.Errorf("answers: %q", got)
 	}
 }
+
+func TestTheObserverSeesWhatIsRefused(t *testing.T) {
+	w := &witness{}
+	r := newRig(t, func(o *Options) { o.Observer = w })
+	r.open("{}")
+	twice := `{"id":1,"method":"fs/read_text_file","method":"x"}`
+	r.agent.send(`{not json`, twice, `[{"method":"x"}]`, `{"method":"_marker"}`)
+	r.front.want(`{"method":"_marker"}`)
+	r.front.send(`{nor this`, `{"method":"_marker"}`)
+	r.agent.next()
+	r.agent.next()
+	r.agent.want(`{"method":"_marker"}`)
+	if got := w.by(frame.AgentToFront, RefusedName); len(got) != 3 || got[0] != "{not json" || got[1] != twice {
+		t.Errorf("the agent's: %q", got)
+	}
+	if got := w.by(frame.FrontToAgent, RefusedName); len(got) != 1 || got[0] != "{nor this" {
+		t.Errorf("the front's: %q", got)
+	}
+}

@@ -11,7 +11,7 @@ import (
 // Bounds on the questions of the agent's that are open at the front at once. One more is refused.
 const (
 	maxOpenQuestions = 1024
-	maxOpenBytes     = 64 << 20 // of their params; one question alone may be larger
+	maxOpenBytes     = 64 << 20 // of what they show; one question alone may be larger
 )
 
 // Question is a question that waits at the front: one of the agent's that was passed on, or one of our own. It is not
@@ -158,18 +158,18 @@ type openQuestions struct {
 func (o *openQuestions) enter(q *Question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.n >= maxOpenQuestions || o.n > 0 && o.bytes+int64(len(q.Params)) > maxOpenBytes {
+	if o.n >= maxOpenQuestions || o.n > 0 && o.bytes+q.size() > maxOpenBytes {
 		return false
 	}
 	o.n++
-	o.bytes += int64(len(q.Params))
+	o.bytes += q.size()
 	return true
 }
 
 func (o *openQuestions) leave(q *Question) {
 	o.mu.Lock()
 	o.n--
-	o.bytes -= int64(len(q.Params))
+	o.bytes -= q.size()
 	o.mu.Unlock()
 }
 
@@ -183,6 +183,15 @@ func choice(id, kind, by string) End {
 		e.Outcome = Allowed
 	}
 	return e
+}
+
+// size is roughly what a question keeps, in bytes.
+func (q *Question) size() int64 {
+	n := len(q.Params)
+	if q.ToolCall != nil {
+		n += q.ToolCall.Size()
+	}
+	return int64(n)
 }
 
 // reasonOf says why a person is asked; empty: no policy wants it.
