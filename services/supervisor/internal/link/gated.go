@@ -229,11 +229,11 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
 		if c.method == methodElicitation {
-			p.elicit(c, params, func(begins func()) error {
+			_ = p.elicit(c, params, func(begins func()) error {
 				p.seeShown([][]byte{line})
 				begins()
 				return p.toFront.Send(line)
-			})
+			}) // which has ended the link, if the front is gone
 			return
 		}
 		sent, err := c.send(nil, nil, func() error { return p.sendFront(line) }, p.toFront.Send)

@@ -57,9 +57,6 @@ func (l *Link) sendFront(bufs ...[]byte) error {
 	return l.toFront.Send(bufs...)
 }
 
-// sendLine sends the front a line of the agent's.
-func (l *Link) sendLine(line []byte) error { return l.sendFront(line) }
-
 // seeShown tells the observer of what sendFront sends.
 func (l *Link) seeShown(bufs [][]byte) {
 	for i, b := range bufs {
