@@ -7,6 +7,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxPending is how many open requests of an agent are kept of a session, maxFiles how many files.
@@ -54,7 +55,7 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 // called adds a call.
 func (p *pending) called(e *supervisorv1.Event, c *supervisorv1.CallStarted) {
 	r := &pendingRequest{key: callKey(c.GetId()), shown: &supervisorv1.PendingRequest{
-		Id: c.GetId(), Method: c.GetMethod(), At: c.GetTo(), Time: e.GetTime(),
+		Id: c.GetId(), Method: c.GetMethod(), At: c.GetTo(), Time: proto.CloneOf(e.GetTime()), // the event's holds the event
 	}}
 	if len(c.GetPath()) <= maxKept {
 		r.path = c.GetPath()

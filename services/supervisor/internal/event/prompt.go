@@ -185,7 +185,7 @@ func (w *writer) meta(s string) {
 		return
 	}
 	v := jsontext.Value(s)
-	if err := v.Compact(); err != nil || v.Kind() != '{' {
+	if err := v.Compact(); err != nil || v.Kind() != '{' || !utf8.Valid(v) {
 		w.fail("meta: it is not a JSON object")
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // maxMerged is how large an update may be for its tool call to be remembered for questions about it, in bytes.
@@ -64,10 +65,32 @@ func (u *rawUpdate) read(b []byte) bool {
 
 // update tells an agent's session/update: one event, whatever it is.
 func (d *Decoder) update(session string, u rawUpdate) {
-	e := &supervisorv1.Event{SessionId: session, Raw: raw(u.whole)}
+	t := &told{}
+	e := &t.event
+	e.SessionId, e.Raw = session, raw(u.whole)
 	e.History = len(d.loading) > 0 && d.loading[session] > 0
 	d.fill(e, &u)
-	d.tell(e)
+	e.AgentId, e.Time = d.agent.ID, &t.time
+	t.time.Seconds, t.time.Nanos = d.at.Unix(), int32(d.at.Nanosecond())
+	if d.out == nil {
+		d.out = t.alone[:0]
+	}
+	d.out = append(d.out, e)
+}
+
+// told is an event with what every event has, in one piece of memory: updates come by the hundred thousand.
+type told struct {
+	event supervisorv1.Event
+	time  timestamppb.Timestamp
+	alone [1]*supervisorv1.Event
+}
+
+// textChunk is a piece of text, likewise.
+type textChunk struct {
+	chunk   supervisorv1.MessageChunk
+	block   supervisorv1.ContentBlock
+	content supervisorv1.ContentBlock_Text
+	text    supervisorv1.TextContent
 }
 
 // fill sets what happened.
@@ -100,7 +123,37 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 }
 
 func (u *rawUpdate) chunk() *supervisorv1.MessageChunk {
+	if c := plainText(u.content); c != nil {
+		c.chunk.MessageId = textOf(u.messageID)
+		return &c.chunk
+	}
 	return &supervisorv1.MessageChunk{Content: block(u.content, noLimit), MessageId: textOf(u.messageID)}
+}
+
+// plainText reads a block of text that has nothing beside it; nil: it is another one.
+func plainText(v []byte) *textChunk {
+	var said []byte
+	typed, plain := false, true
+	n := members(v, func(name, v []byte) {
+		switch string(name) {
+		case "type":
+			typed = string(v) == `"text"`
+		case "text":
+			said = v
+		default:
+			plain = false
+		}
+	})
+	s, ok := text(said)
+	if n < 0 || !typed || !plain || !ok {
+		return nil
+	}
+	c := &textChunk{}
+	c.text.Text = s
+	c.content.Text = &c.text
+	c.block.Content = &c.content
+	c.chunk.Content = &c.block
+	return c
 }
 
 // state sets e's event to an update that says how something of the session is now. It stays unset where the kind is not

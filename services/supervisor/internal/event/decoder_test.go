@@ -1,0 +1,355 @@
+package event
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+)
+
+func asks(id, method, params string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`
+}
+
+func answers(id, result string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"result":` + result + `}`
+}
+
+func fails(id, fault string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"error":` + fault + `}`
+}
+
+func cancel(id string) string {
+	return `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + id + `}}`
+}
+
+func TestATurnIsTold(t *testing.T) {
+	w := newWire(t)
+	w.expect(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}`),
+		`{"sessionId":"s","turnStarted":{"prompt":[{"text":{"text":"hi"}}]},"raw":"{\"sessionId\":\"s\",\"prompt\":[{\"type\":\"text\",\"text\":\"hi\"}]}"}`)
+	w.expect(frame.AgentToFront, "", answers("1", `{"stopReason":"end_turn","usage":{"totalTokens":6,"inputTokens":1,"outputTokens":2,"thoughtTokens":3,"cachedReadTokens":null,"cachedWriteTokens":4}}`),
+		`{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"6","input":"1","output":"2","thought":"3","cachedWrite":"4"}}}`)
+	w.quiet(frame.AgentToFront, "", answers("1", `{"stopReason":"end_turn"}`)) // once is enough
+}
+
+func TestATurnThatFailsSaysWhy(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.FrontToAgent, "", asks(`"x"`, "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.expect(frame.AgentToFront, "", fails(`"\u0078"`, `{"code":-32000,"message":"Authentication required"}`),
+		`{"sessionId":"s","raw":"{\"code\":-32000,\"message\":\"Authentication required\"}","turnEnded":{"error":{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/prompt: the agent wants somebody to log in first: Authentication required"}}}`)
+}
+
+func TestLargeContentIsLeftOutOfATurnsStart(t *testing.T) {
+	w := newWire(t)
+	long := strings.Repeat("x", 70<<10)
+	e := w.pass(frame.FrontToAgent, "", asks("1", "session/prompt",
+		`{"sessionId":"s","prompt":[{"type":"text","text":"`+long+`"},{"type":"image","data":"`+strings.Repeat("A", 80<<10)+`","mimeType":"image/png"},{"type":"resource","resource":{"uri":"file:///a","text":"`+long+`"}},{"type":"text","text":"short"}]}`))[0]
+	prompt := e.GetTurnStarted().GetPrompt()
+	if len(prompt) != 4 || prompt[0].GetText() == nil || prompt[0].GetText().GetText() != "" || prompt[1].GetImage().GetMimeType() != "image/png" ||
+		len(prompt[1].GetImage().GetData()) != 0 || prompt[2].GetResource().GetUri() != "file:///a" || prompt[2].GetResource().GetText() != "" ||
+		prompt[3].GetText().GetText() != "short" {
+		t.Errorf("got %.2000s", shown(e.GetTurnStarted()))
+	}
+	if len(e.GetRaw()) < 200<<10 {
+		t.Errorf("raw has %d bytes", len(e.GetRaw()))
+	}
+}
+
+func TestSessionsOpenAndClose(t *testing.T) {
+	w := newWire(t)
+	w.quiet(frame.FrontToAgent, "", asks("0", "session/new", `{"cwd":"/w","additionalDirectories":["/x",7],"mcpServers":[]}`))
+	w.expect(frame.AgentToFront, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask","description":"d"},{"name":"no id"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M","description":"big"}]}}`),
+		`{"sessionId":"s","sessionOpened":{"method":"session/new","roots":["/w","/x"],"modeId":"ask","modes":[{"id":"ask","name":"Ask","description":"d"}],"options":[{"id":"b","name":"B","enabled":true}],"modelId":"m","models":[{"value":"m","name":"M","description":"big"}]}}`)
+	w.quiet(frame.FrontToAgent, "", asks("1", "session/fork", `{"sessionId":"s","cwd":"/w"}`))
+	w.expect(frame.AgentToFront, "", answers("1", `{"sessionId":"s2"}`), `{"sessionId":"s2","sessionOpened":{"method":"session/fork","roots":["/w"]}}`)
+	w.quiet(frame.FrontToAgent, "", asks("2", "session/resume", `{"sessionId":"s","cwd":"/v"}`))
+	w.expect(frame.AgentToFront, "", answers("2", `{"sessionId":"evil"}`), `{"sessionId":"s","sessionOpened":{"method":"session/resume","roots":["/v"]}}`)
+	w.quiet(frame.FrontToAgent, "", asks("3", "session/new", `{"cwd":"/w"}`))
+	w.quiet(frame.AgentToFront, "", fails("3", `{"code":-32000,"message":"log in"}`))
+	for _, method := range []string{"session/close", "session/delete"} {
+		w.quiet(frame.FrontToAgent, "", asks("4", method, `{"sessionId":"s"}`))
+		w.expect(frame.AgentToFront, "", answers("4", `{}`), `{"sessionId":"s","sessionClosed":{"reason":"`+method+`"}}`)
+		w.quiet(frame.FrontToAgent, "", asks("5", method, `{"sessionId":"s"}`))
+		w.quiet(frame.AgentToFront, "", fails("5", `{"code":-32002,"message":"?"}`))
+	}
+}
+
+func TestWhatTheFrontSetsIsTold(t *testing.T) {
+	w := newWire(t)
+	w.quiet(frame.FrontToAgent, "", asks("1", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
+	w.expect(frame.AgentToFront, "", answers("1", `{}`), `{"sessionId":"s","currentMode":{"modeId":"code"}}`)
+	w.quiet(frame.FrontToAgent, "", asks("2", "session/set_model", `{"sessionId":"s","modelId":"big"}`))
+	w.expect(frame.AgentToFront, "", answers("2", `{}`), `{"sessionId":"s","raw":"{\"sessionUpdate\":\"current_model_update\",\"currentModelId\":\"big\"}","otherUpdate":{"kind":"current_model_update"}}`)
+	w.quiet(frame.FrontToAgent, "", asks("3", "session/set_config_option", `{"sessionId":"s","configId":"b","type":"boolean","value":true}`))
+	w.expect(frame.AgentToFront, "", answers("3", `{"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}]}`), `{"sessionId":"s","configOptions":{"options":[{"id":"b","name":"B","enabled":true}]}}`)
+	w.quiet(frame.FrontToAgent, "", asks("4", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
+	w.quiet(frame.AgentToFront, "", fails("4", `{"code":-32602,"message":"no"}`))
+}
+
+func TestWhatComesWhileASessionIsLoadedIsHistory(t *testing.T) {
+	chunk := updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`)
+	history := func(w *wire, want bool) {
+		t.Helper()
+		if got := w.pass(frame.AgentToFront, "", chunk)[0].GetHistory(); got != want {
+			t.Errorf("history %v, want %v", got, want)
+		}
+	}
+	w := newWire(t)
+	history(w, false)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/w"}`))
+	history(w, true)
+	if other := strings.Replace(chunk, `"s"`, `"other"`, 1); w.pass(frame.AgentToFront, "", other)[0].GetHistory() {
+		t.Error("another session's update is history")
+	}
+	w.pass(frame.AgentToFront, "", answers("1", `null`))
+	history(w, false)
+	w.pass(frame.FrontToAgent, "", asks("2", "session/load", `{"sessionId":"s","cwd":"/w"}`))
+	w.pass(frame.AgentToFront, "", fails("2", `{"code":1,"message":"no"}`))
+	history(w, false)
+	w.pass(frame.FrontToAgent, "", asks("3", "session/resume", `{"sessionId":"s","cwd":"/w"}`))
+	history(w, false)
+	w.pass(frame.FrontToAgent, "", asks("4", "session/resume", `{"sessionId":"s","cwd":"/w","replayFrom":{"x":1}}`))
+	history(w, true)
+	w.pass(frame.FrontToAgent, "", asks("5", "session/prompt", `{"sessionId":"s","prompt":[]}`)) // its answer was lost
+	history(w, false)
+	w.pass(frame.AgentToFront, "", answers("4", `null`))
+	history(w, false)
+}
+
+func TestCallsAreTold(t *testing.T) {
+	w := newWire(t)
+	w.expect(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`),
+		`{"sessionId":"s","raw":"{\"sessionId\":\"s\",\"path\":\"/a\"}","callStarted":{"id":"1","method":"fs/read_text_file","to":"fs","path":"/a"}}`)
+	w.expect(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`), `{"sessionId":"s","raw":"{\"content\":\"x\"}","callEnded":{"id":"1","method":"fs/read_text_file"}}`)
+	w.expect(frame.AgentToHandler, "terminal", asks(`"c"`, "terminal/create", `{"sessionId":"s","command":"ls"}`),
+		`{"sessionId":"s","callStarted":{"id":"\"c\"","method":"terminal/create","to":"terminal"}}`)
+	w.expect(frame.HandlerToAgent, "terminal", answers(`"c"`, `{"terminalId":"T"}`), `{"sessionId":"s","callEnded":{"id":"\"c\"","method":"terminal/create","terminalId":"T"}}`)
+	w.expect(frame.AgentToHandler, "terminal", asks("2", "terminal/output", `{"sessionId":"s","terminalId":"T"}`),
+		`{"sessionId":"s","callStarted":{"id":"2","method":"terminal/output","to":"terminal","terminalId":"T"}}`)
+	w.expect(frame.OursToAgent, "", fails("2", `{"code":-32603,"message":"terminal/output: denied"}`),
+		`{"sessionId":"s","callEnded":{"id":"2","method":"terminal/output","error":"terminal/output: denied","errorCode":-32603}}`)
+	w.expect(frame.AgentToFront, "", asks("3", "_acme/x", `{}`), `{"callStarted":{"id":"3","method":"_acme/x","to":"front"}}`)
+	w.expect(frame.FrontToAgent, "", answers("3", `{"terminalId":"T"}`), `{"callEnded":{"id":"3","method":"_acme/x"}}`)
+}
+
+func TestACallThatGoesFromTheGateToTheFrontStartsOnce(t *testing.T) {
+	w := newWire(t)
+	line := asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/a"}`)
+	w.expect(frame.AgentToHandler, "gate", line, `{"sessionId":"s","callStarted":{"id":"1","method":"fs/write_text_file","to":"gate","path":"/a"}}`)
+	w.quiet(frame.AgentToFront, "", line)
+	w.expect(frame.FrontToAgent, "", answers("1", `null`), `{"sessionId":"s","callEnded":{"id":"1","method":"fs/write_text_file"}}`)
+}
+
+func TestARefusalForAnIDThatIsInFlightEndsNothing(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
+	w.quiet(frame.OursToAgent, "", fails("1", `{"code":-32600,"message":"_y: a request with id 1 is in flight already"}`))
+	w.expect(frame.FrontToAgent, "", answers("1", `{}`), `{"callEnded":{"id":"1","method":"_x"}}`)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.quiet(frame.OursToFront, "", fails("1", `{"code":-32600,"message":"session/prompt: a request with id 1 is in flight already"}`))
+	w.expect(frame.AgentToFront, "", answers("1", `{"stopReason":"refusal"}`), `{"sessionId":"s","turnEnded":{"stopReason":"refusal"}}`)
+}
+
+func TestTheEndsNumberTheirRequestsEachForItself(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"s"}`))
+	w.expect(frame.FrontToAgent, "", answers("1", `{}`), `{"sessionId":"s","callEnded":{"id":"1","method":"_x"}}`)
+	w.expect(frame.AgentToFront, "", answers("1.0", `{"stopReason":"end_turn"}`), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn"}}`)
+}
+
+const askParams = `{"sessionId":"s","toolCall":{"toolCallId":"t","title":"Run","kind":"execute","content":[{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/a"}],"rawInput":{"c":1}},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"},{"kind":"reject_always"}]}`
+
+const askedWant = `{"toolCallId":"t","title":"Run","kind":"execute","content":[{"terminalId":"T"}],"locations":[{"path":"/a"}],"rawInput":"{\"c\":1}","options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"}]`
+
+func answeredWith(outcome, option, by string) string {
+	o := ""
+	if option != "" {
+		o = `"optionId":"` + option + `",`
+	}
+	return `{"sessionId":"s","questionAnswered":{"id":"a-1/7","outcome":"` + outcome + `",` + o + `"answeredBy":"` + by + `"}}`
+}
+
+func TestAPermissionQuestionAndWhoAnswersIt(t *testing.T) {
+	selected := func(id string) string { return answers("7", `{"outcome":{"outcome":"selected","optionId":"`+id+`"}}`) }
+	cancelled := answers("7", `{"outcome":{"outcome":"cancelled"}}`)
+	tests := []struct {
+		name, handler, line, want string
+		direction                 frame.Direction
+	}{
+		{"the front allows", "", selected("y"), answeredWith("allowed", "y", "front"), frame.FrontToAgent},
+		{"the front denies", "", selected("n"), answeredWith("denied", "n", "front"), frame.FrontToAgent},
+		{"the front chooses what is not offered", "", selected("z"), answeredWith("denied", "z", "front"), frame.FrontToAgent},
+		{"the front cancels", "", cancelled, answeredWith("cancelled", "", "front"), frame.FrontToAgent},
+		{"the front fails", "", fails("7", `{"code":-32603,"message":"x"}`), answeredWith("cancelled", "", "front"), frame.FrontToAgent},
+		{"a program answers", "cli", selected("y"), answeredWith("allowed", "y", "cli"), frame.OursToAgent},
+		{"nobody answers", "nobody", selected("n"), answeredWith("expired", "n", "nobody"), frame.OursToAgent},
+		{"a policy answers after all", "", selected("n"), answeredWith("denied", "n", "policy"), frame.OursToAgent},
+		{"the turn is cancelled", "", cancelled, answeredWith("cancelled", "", "nobody"), frame.OursToAgent},
+		{"the agent gives it up", "", cancel("7"), answeredWith("withdrawn", "", "nobody"), frame.AgentToFront},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWire(t)
+			w.quiet(frame.AgentToHandler, "gate", asks("7", "session/request_permission", askParams))
+			w.expect(frame.AgentToFront, "", asks("7", "session/request_permission", askParams),
+				`{"sessionId":"s","questionAsked":{"id":"a-1/7","agentId":"a-1","sessionId":"s","permission":`+askedWant+`}}}`)
+			w.quiet(frame.OursToFront, "", cancel("7")) // the front's answer is not needed any more
+			w.expect(tt.direction, tt.handler, tt.line, tt.want)
+			w.quiet(frame.FrontToAgent, "", selected("y"))
+		})
+	}
+}
+
+func TestAQuestionThatAPolicyAnswersIsNone(t *testing.T) {
+	w := newWire(t)
+	w.quiet(frame.AgentToHandler, "gate", asks("7", "session/request_permission", askParams))
+	w.quiet(frame.OursToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"y"}}`))
+}
+
+func TestAQuestionKnowsWhatWasReportedOfItsToolCall(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a","newText":"x"}],"locations":[{"path":"/a"}],"rawInput":{"p":1}}`))
+	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"Edit a"}`))
+	e := w.pass(frame.AgentToFront, "", asks("1", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t","rawInput":{}},"options":[]}`))[0]
+	want := `{"toolCallId":"t","title":"Edit a","kind":"edit","content":[{"diff":{"path":"/a","newText":"x"}}],"locations":[{"path":"/a"}],"rawInput":"{\"p\":1}"}`
+	e.GetQuestionAsked().Id = ""
+	compare(t, e, `{"sessionId":"s","questionAsked":{"agentId":"a-1","sessionId":"s","permission":`+want+`}}`)
+	e = w.pass(frame.AgentToFront, "", asks("2", "session/request_permission", `{"sessionId":"other","toolCall":{"toolCallId":"t"},"options":[]}`))[0]
+	if got := e.GetQuestionAsked().GetPermission().GetTitle(); got != "" {
+		t.Errorf("another session's tool call is called %q", got)
+	}
+}
+
+func TestAnIDThatIsGivenTwiceMeansTheOptionThatRefuses(t *testing.T) {
+	for _, options := range []string{
+		`[{"optionId":"x","kind":"allow_once","name":"Yes"},{"optionId":"x","kind":"reject_once","name":"No"}]`,
+		`[{"optionId":"x","kind":"reject_once","name":"No"},{"optionId":"x","kind":"allow_once","name":"Yes"}]`,
+	} {
+		w := newWire(t)
+		w.pass(frame.AgentToFront, "", asks("7", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":`+options+`}`))
+		w.expect(frame.FrontToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"x"}}`), answeredWith("denied", "x", "front"))
+	}
+}
+
+func TestAcphostsOwnQuestion(t *testing.T) {
+	params := `{"sessionId":"s","toolCall":{"toolCallId":"acphost-1","title":"Write /a","kind":"edit","content":[{"type":"content","content":{"type":"text","text":"Asked because: it is new"}}],"locations":[]},"options":[{"optionId":"allow_once","kind":"allow_once","name":"Allow"}]}`
+	asked := `{"sessionId":"s","questionAsked":{"id":"a-1/OWN","agentId":"a-1","sessionId":"s","permission":{"toolCallId":"acphost-1","title":"Write /a","kind":"edit","content":[{"content":{"text":{"text":"Asked because: it is new"}}}],"options":[{"optionId":"allow_once","kind":"allow_once","name":"Allow"}],"fromAcphost":true,"reason":"it is new"}}}`
+	answered := func(outcome, option, by string) string {
+		return strings.Replace(answeredWith(outcome, option, by), "a-1/7", "a-1/OWN", 1)
+	}
+	goesOn := updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"acphost-1","status":"failed"}`)
+	yes := answers(`"OWN"`, `{"outcome":{"outcome":"selected","optionId":"allow_once"}}`)
+	t.Run("the front answers", func(t *testing.T) {
+		w := newWire(t)
+		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
+		w.expect(frame.FrontToOurs, "", yes, answered("allowed", "allow_once", "front"))
+		w.quiet(frame.OursToFront, "", goesOn)
+	})
+	t.Run("a program answers", func(t *testing.T) {
+		w := newWire(t)
+		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
+		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
+		w.expect(frame.FrontToOurs, "grpc", yes, answered("allowed", "allow_once", "grpc"))
+		w.quiet(frame.OursToFront, "", goesOn)
+	})
+	t.Run("it is not needed any more", func(t *testing.T) {
+		w := newWire(t)
+		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
+		w.quiet(frame.OursToFront, "", goesOn) // before it is withdrawn, this means nothing
+		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
+		w.expect(frame.OursToFront, "", goesOn, answered("withdrawn", "", "nobody"))
+		w.quiet(frame.FrontToOurs, "", yes)
+	})
+}
+
+func TestElicitations(t *testing.T) {
+	w := newWire(t)
+	answer := func(outcome string) string {
+		return `{"sessionId":"s","questionAnswered":{"id":"a-1/1","outcome":"` + outcome + `","answeredBy":"front"}}`
+	}
+	w.expect(frame.AgentToFront, "", asks("1", "elicitation/create", `{"sessionId":"s","toolCallId":"t","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}`),
+		`{"sessionId":"s","questionAsked":{"id":"a-1/1","agentId":"a-1","sessionId":"s","elicitation":{"mode":"form","message":"Who?","requestedSchema":"{\"type\":\"object\"}","toolCallId":"t"}}}`)
+	w.expect(frame.FrontToAgent, "", answers("1", `{"action":"accept","content":{}}`), answer("accepted"))
+	for action, outcome := range map[string]string{"decline": "declined", "cancel": "cancelled", "what": "cancelled"} {
+		w.pass(frame.AgentToFront, "", asks("1", "elicitation/create", `{"sessionId":"s","message":"?"}`))
+		w.expect(frame.FrontToAgent, "", answers("1", `{"action":"`+action+`"}`), answer(outcome))
+	}
+	w.pass(frame.FrontToAgent, "", asks("9", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.expect(frame.AgentToFront, "", asks("2", "elicitation/create", `{"requestId":9,"mode":"url","message":"Open","url":"https://x","elicitationId":"e"}`),
+		`{"sessionId":"s","questionAsked":{"id":"a-1/2","agentId":"a-1","sessionId":"s","elicitation":{"mode":"url","message":"Open","url":"https://x","elicitationId":"e"}}}`)
+}
+
+const crash = `{"code":-32603,"message":"the agent crashed","data":{"acphost":{"kind":"crashed","exitCode":3,"signal":"SIGKILL","stderrTail":["one","two"]}}}`
+
+func TestAnAgentThatIsGoneEndsWhatItsSessionsWaitFor(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.FrontToAgent, "", asks("2", "session/prompt", `{"sessionId":"other"}`))
+	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
+	w.pass(frame.AgentToFront, "", asks("7", "session/request_permission", askParams))
+	w.pass(frame.AgentToFront, "", asks("8", "_x", `{"sessionId":"other"}`))
+	w.expect(frame.OursToFront, "", fails("1", crash),
+		`{"cursor":"i-6.1","sessionId":"s","turnEnded":{"error":{"kind":"ERROR_KIND_CRASHED","message":"session/prompt: the agent crashed","exitCode":3,"signal":"SIGKILL","stderrTail":["one","two"]}}}`,
+		`{"cursor":"i-6.2","sessionId":"s","callEnded":{"id":"1","method":"fs/read_text_file","error":"the agent is gone"}}`,
+		`{"cursor":"i-6.3","sessionId":"s","questionAnswered":{"id":"a-1/7","outcome":"withdrawn","answeredBy":"nobody"}}`)
+	w.expect(frame.OursToFront, "", fails("2", strings.Replace(crash, "crashed\",\"exit", "stopped\",\"exit", 1)),
+		`{"sessionId":"other","turnEnded":{"error":{"kind":"ERROR_KIND_STOPPED","message":"session/prompt: the agent crashed","exitCode":3,"signal":"SIGKILL","stderrTail":["one","two"]}}}`,
+		`{"sessionId":"other","callEnded":{"id":"8","method":"_x","error":"the agent is gone"}}`)
+}
+
+func TestAnAgentCannotSayThatItIsGone(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToFront, "", asks("8", "_x", `{"sessionId":"s"}`))
+	got := w.pass(frame.AgentToFront, "", fails("1", crash))
+	if len(got) != 1 || got[0].GetTurnEnded().GetError().GetKind().String() != "ERROR_KIND_AGENT_ERROR" || got[0].GetTurnEnded().GetError().GetSignal() != "" {
+		t.Errorf("made %s", shownAll(got))
+	}
+}
+
+func TestANewConnectionEndsWhatTheOldOneLeftOpen(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToFront, "", asks("7", "session/request_permission", askParams))
+	w.pass(frame.FrontToAgent, "", asks("2", "session/load", `{"sessionId":"s2","cwd":"/"}`))
+	w.expect(frame.FrontToAgent, "", asks("0", "initialize", `{"protocolVersion":1}`),
+		`{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: the connection to the agent has ended"}}}`,
+		`{"sessionId":"s","questionAnswered":{"id":"a-1/7","outcome":"withdrawn","answeredBy":"nobody"}}`)
+	w.quiet(frame.AgentToFront, "", answers("0", `{"protocolVersion":1}`))
+	w.quiet(frame.AgentToFront, "", answers("1", `{"stopReason":"end_turn"}`))
+}
+
+func TestRequestsThatAreNeverAnsweredAreForgottenTheOldestFirst(t *testing.T) {
+	w := newWire(t)
+	for i := range maxRequests {
+		if got := w.pass(frame.AgentToFront, "", asks(fmt.Sprint(i), "_x", `{}`)); len(got) != 1 {
+			t.Fatalf("request %d made %s", i, shownAll(got))
+		}
+	}
+	got := w.pass(frame.AgentToFront, "", asks("9999", "_x", `{}`))
+	if len(got) != 2 || got[0].GetCallEnded().GetId() != "0" || got[0].GetCallEnded().GetError() == "" || got[1].GetCallStarted().GetId() != "9999" {
+		t.Errorf("made %s", shownAll(got))
+	}
+	if n := len(w.d.calls.open); n != maxRequests || w.d.calls.order.Len() != n {
+		t.Errorf("%d requests are remembered", n)
+	}
+	w.quiet(frame.FrontToAgent, "", answers("0", `{}`))
+	for i := range 2 * maxReported {
+		w.pass(frame.AgentToFront, "", updateLine(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t%d"}`, i)))
+	}
+	if n := len(w.d.reports.known); n != maxReported || len(w.d.reports.order) != n {
+		t.Errorf("%d tool calls are remembered", n)
+	}
+}
+
+func TestAFramesPiecesAreOneMessage(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s"}`))
+	got := w.d.Frame(frame.Frame{Seq: 9, Time: noon, Direction: frame.HandlerToAgent, Handler: "fs",
+		Line: []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":`), Rest: [][]byte{[]byte(`"x"`), []byte("}}\n")}})
+	if len(got) != 1 || got[0].GetCallEnded() == nil || got[0].GetRaw() != `{"content":"x"}` {
+		t.Errorf("made %s", shownAll(got))
+	}
+}

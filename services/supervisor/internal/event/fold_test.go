@@ -1,0 +1,340 @@
+package event
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// folded is a wire whose events are folded.
+type folded struct {
+	*wire
+	f *Fold
+}
+
+func newFolded(t testing.TB) *folded { return &folded{newWire(t), NewFold()} }
+
+func (w *folded) pass(d frame.Direction, handler, line string) {
+	w.t.Helper()
+	for _, e := range w.wire.pass(d, handler, line) {
+		w.f.Apply(e)
+	}
+}
+
+func (w *folded) update(update string) {
+	w.t.Helper()
+	w.pass(frame.AgentToFront, "", updateLine(update))
+}
+
+func (w *folded) prompt() {
+	w.pass(frame.FrontToAgent, "", asks("100", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+}
+
+func (w *folded) show() *supervisorv1.Session {
+	s := &supervisorv1.Session{SessionId: "s"}
+	w.f.Show("a-1", s)
+	return s
+}
+
+// expect compares what is known with JSON; fields that are not named there must be empty, but for the cursor.
+func (w *folded) expect(want string) {
+	w.t.Helper()
+	s := &supervisorv1.Session{}
+	if err := protojson.Unmarshal([]byte(want), s); err != nil {
+		w.t.Fatal(err)
+	}
+	got := w.show()
+	if got.GetCursor() == "" {
+		w.t.Error("there is no cursor")
+	}
+	s.SessionId, s.AgentId, s.Cursor = "s", "a-1", got.GetCursor()
+	if !proto.Equal(got, s) {
+		w.t.Errorf("got  %s\nwant %s", shown(got), shown(s))
+	}
+}
+
+func TestASessionIsWhatItsEventsSay(t *testing.T) {
+	w := newFolded(t)
+	w.pass(frame.FrontToAgent, "", asks("0", "session/new", `{"cwd":"/w"}`))
+	w.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"old"}]}`)
+	w.pass(frame.AgentToFront, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M"}]}}`))
+	w.expect(`{"mode":"ask","modes":[{"id":"ask","name":"Ask"}],"options":[{"id":"b","name":"B","enabled":true}],"models":[{"value":"m","name":"M"}],"model":"m","commands":[{"name":"old"}]}`)
+
+	w.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"new"}]}`)
+	w.update(`{"sessionUpdate":"current_mode_update","currentModeId":"code"}`)
+	w.update(`{"sessionUpdate":"session_info_update","title":"One"}`)
+	w.update(`{"sessionUpdate":"session_info_update","updatedAt":"2026"}`)
+	w.update(`{"sessionUpdate":"plan","entries":[{"content":"x","priority":"low","status":"pending"}]}`)
+	w.update(`{"sessionUpdate":"usage_update","used":1,"size":2}`)
+	w.update(`{"sessionUpdate":"current_model_update","currentModelId":"n"}`)
+	w.prompt()
+	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":3,"inputTokens":1,"outputTokens":2}}`))
+	w.prompt()
+	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":18446744073709551615,"inputTokens":1,"outputTokens":2,"thoughtTokens":5}}`))
+	w.expect(`{"mode":"code","modes":[{"id":"ask","name":"Ask"}],"options":[{"id":"b","name":"B","enabled":true}],"models":[{"value":"m","name":"M"}],"model":"n","commands":[{"name":"new"}],
+		"title":"One","plan":[{"content":"x","priority":"low","status":"pending"}],"usage":{"used":"1","size":"2"},"tokens":{"total":"18446744073709551615","input":"2","output":"4","thought":"5"}}`)
+
+	w.update(`{"sessionUpdate":"session_info_update","title":null}`)
+	w.update(`{"sessionUpdate":"plan","entries":[]}`)
+	w.update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"M","category":"model","type":"select","currentValue":"big","options":[]}]}`)
+	s := w.show()
+	if s.GetTitle() != "" || len(s.GetPlan()) != 0 || s.GetModel() != "big" {
+		t.Errorf("title %q, plan %v, model %q", s.GetTitle(), s.GetPlan(), s.GetModel())
+	}
+	w.pass(frame.FrontToAgent, "", asks("9", "session/delete", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToFront, "", answers("9", `{}`))
+	if s := w.show(); s.GetModel() != "" || s.GetCursor() != "" || s.GetAgentId() != "a-1" {
+		t.Errorf("a deleted session is %s", shown(s))
+	}
+}
+
+func TestModelsAreToldInMoreThanOneWay(t *testing.T) {
+	for _, update := range []string{
+		`{"sessionUpdate":"current_model_update","currentModelId":"big"}`,
+		`{"sessionUpdate":"currentModelUpdate","modelId":"big"}`,
+		`{"sessionUpdate":"current_model_update","model":{"modelId":"big"}}`,
+	} {
+		w := newFolded(t)
+		w.update(update)
+		if got := w.show().GetModel(); got != "big" {
+			t.Errorf("%s: model %q", update, got)
+		}
+	}
+	w := newFolded(t)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/set_model", `{"sessionId":"s","modelId":"big"}`))
+	w.pass(frame.AgentToFront, "", answers("1", `{}`))
+	if got := w.show().GetModel(); got != "big" {
+		t.Errorf("session/set_model: model %q", got)
+	}
+}
+
+func TestToolCallsAreMergedAndCounted(t *testing.T) {
+	w := newFolded(t)
+	w.prompt()
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","name":"edit_file","status":"pending","content":[{"type":"diff","path":"/a","newText":"x"},{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":{"x":1}}`)
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit"}`) // some agents say it twice
+	w.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","rawOutput":"ok"}`)
+	w.update(`{"sessionUpdate":"tool_call_update","toolCallId":"u","kind":"execute"}`)
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"v","title":"?"}`)
+	w.expect(`{"toolCalls":[` +
+		`{"toolCallId":"t","title":"Edit","name":"edit_file","kind":"edit","status":"completed","content":[{"diff":{"path":"/a","newText":"x"}},{"terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":"{\"x\":1}","rawOutput":"\"ok\"","terminalIds":["T"],"paths":["/a","/a","/b"]},` +
+		`{"toolCallId":"u","kind":"execute"},{"toolCallId":"v","title":"?"}],` +
+		`"files":[{"path":"/a","reported":1},{"path":"/b","reported":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
+
+	s := &supervisorv1.Session{SessionId: "s", Mode: "plan", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t", Status: "failed", Paths: []string{"/z"}}, {ToolCallId: "w"}}}
+	w.f.Show("a-1", s)
+	if n := len(s.GetToolCalls()); n != 4 {
+		t.Fatalf("%d tool calls: %s", n, shown(s))
+	}
+	first := s.GetToolCalls()[0]
+	if first.GetStatus() != "failed" || first.GetTitle() != "Edit" || first.GetRawOutput() != `"ok"` || len(first.GetContent()) != 2 || first.GetPaths()[0] != "/z" || first.GetTerminalIds()[0] != "T" {
+		t.Errorf("merged: %s", shown(first))
+	}
+
+	// The next turn: what ended is not of it. An id that comes again is another call.
+	w.prompt()
+	ids := func() (out []string) {
+		for _, c := range w.show().GetToolCalls() {
+			out = append(out, c.GetToolCallId()+c.GetStatus())
+		}
+		return out
+	}
+	if got := fmt.Sprint(ids()); got != "[u v]" {
+		t.Errorf("tool calls %s", got)
+	}
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending"}`)
+	if got := fmt.Sprint(ids()); got != "[u v tpending]" || w.show().GetToolKinds()["edit"] != 2 {
+		t.Errorf("tool calls %s, kinds %v", got, w.show().GetToolKinds())
+	}
+}
+
+func TestHistoryIsKeptAndNotCounted(t *testing.T) {
+	w := newFolded(t)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","name":"e","locations":[{"path":"/a"}]}`)
+	w.update(`{"sessionUpdate":"session_info_update","title":"Old"}`)
+	w.pass(frame.AgentToFront, "", answers("1", `null`))
+	w.expect(`{"title":"Old","toolCalls":[{"toolCallId":"t","title":"Edit","kind":"edit","name":"e","locations":[{"path":"/a"}],"paths":["/a"]}]}`)
+}
+
+func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testing.T) {
+	w := newFolded(t)
+	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
+	w.pass(frame.AgentToFront, "", asks(`"q"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
+	w.pass(frame.AgentToFront, "", asks("2", "elicitation/create", `{"sessionId":"s","message":"?"}`))
+	w.pass(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"acphost-1"},"options":[]}`))
+	w.expect(`{"pendingRequests":[{"id":"1","method":"fs/read_text_file","at":"fs","time":"2026-01-02T12:00:00Z"},` +
+		`{"id":"\"q\"","method":"session/request_permission","at":"front","time":"2026-01-02T12:00:00Z"},{"id":"2","method":"elicitation/create","at":"front","time":"2026-01-02T12:00:00Z"}]}`)
+	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
+	w.pass(frame.FrontToAgent, "", answers(`"q"`, `{"outcome":{"outcome":"cancelled"}}`))
+	w.pass(frame.FrontToAgent, "", answers("2", `{"action":"cancel"}`))
+	w.expect(`{"files":[{"path":"/a","reads":1}]}`)
+	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/b"}`))
+	w.pass(frame.HandlerToAgent, "fs", answers("1", `null`))
+	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/c"}`))
+	w.pass(frame.HandlerToAgent, "fs", fails("1", `{"code":-32603,"message":"no"}`))
+	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
+	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
+	w.expect(`{"files":[{"path":"/b","writes":1},{"path":"/a","reads":2}]}`)
+}
+
+func TestAnAgentThatStopsWaitsForNothing(t *testing.T) {
+	for _, state := range []supervisorv1.AgentState{supervisorv1.AgentState_AGENT_STATE_STOPPED, supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED} {
+		w := newFolded(t)
+		w.pass(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"s"}`))
+		tell := func(id string, state supervisorv1.AgentState) int {
+			w.f.Apply(&supervisorv1.Event{AgentId: id, Event: &supervisorv1.Event_Agent{Agent: &supervisorv1.Agent{Id: id, State: state}}})
+			return len(w.show().GetPendingRequests())
+		}
+		if tell("b-1", state) != 1 || tell("a-1", supervisorv1.AgentState_AGENT_STATE_RUNNING) != 1 || tell("a-1", state) != 0 {
+			t.Errorf("%v: pending %v", state, w.show().GetPendingRequests())
+		}
+	}
+}
+
+func TestAGapMakesASessionIncompleteUntilItIsOpenedAgain(t *testing.T) {
+	gap := func(agent, session string) *supervisorv1.Event {
+		return &supervisorv1.Event{AgentId: agent, SessionId: session, Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{}}}
+	}
+	for _, tt := range []struct {
+		agent, session string
+		want           bool
+	}{{"a-1", "s", true}, {"a-1", "", true}, {"", "", true}, {"b-1", "", false}, {"a-1", "other", false}} {
+		w := newFolded(t)
+		w.update(`{"sessionUpdate":"plan","entries":[]}`)
+		w.f.Apply(gap(tt.agent, tt.session))
+		if got := w.show().GetIncomplete(); got != tt.want {
+			t.Errorf("a gap of agent %q, session %q: incomplete %v", tt.agent, tt.session, got)
+		}
+		w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
+		w.pass(frame.AgentToFront, "", answers("1", `{}`))
+		if w.show().GetIncomplete() {
+			t.Error("it is still incomplete after it was loaded")
+		}
+	}
+}
+
+func TestForgetForgetsAnAgentsSessionsAndNoOthers(t *testing.T) {
+	f := NewFold()
+	for _, agent := range []string{"a", "b"} {
+		f.Apply(&supervisorv1.Event{AgentId: agent, SessionId: "s", Event: &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: "m"}}})
+	}
+	f.Forget("a")
+	a, b := &supervisorv1.Session{SessionId: "s"}, &supervisorv1.Session{SessionId: "s"}
+	f.Show("a", a)
+	f.Show("b", b)
+	if a.GetMode() != "" || b.GetMode() != "m" || len(f.sessions) != 1 || f.recent.Len() != 1 || f.size <= 0 {
+		t.Errorf("a %s, b %s, %d sessions of %d bytes", shown(a), shown(b), len(f.sessions), f.size)
+	}
+	f.Forget("b")
+	if f.size != 0 {
+		t.Errorf("nothing takes %d bytes", f.size)
+	}
+}
+
+func TestNoAgentMakesAFoldGrowWithoutEnd(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	w := newFolded(t)
+	for i := range 1100 {
+		long := long
+		if i%100 != 99 {
+			long = "short"
+		}
+		w.update(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t%d","kind":"k%d","name":"n%d","locations":[{"path":"/%d"},{"path":"/%s"}],"rawInput":"%s","content":[{"type":"diff","path":"/a","newText":"%[5]s"},{"type":"diff","path":"/b","newText":"y"}]}`, i, i, i, i, long, long))
+		w.pass(frame.AgentToFront, "", asks(fmt.Sprint(i), "_x", `{"sessionId":"s"}`))
+	}
+	w.update(`{"sessionUpdate":"session_info_update","title":"` + long + `"}`)
+	plan := `{"sessionUpdate":"plan","entries":[` + strings.Repeat(`{"content":"`+long+`"},`, 9) + `{"content":"x"}]}`
+	w.update(plan)
+	s := w.show()
+	if n := len(s.GetToolCalls()); n > maxTools || n < 100 {
+		t.Errorf("%d tool calls", n)
+	}
+	last := s.GetToolCalls()[len(s.GetToolCalls())-1]
+	if last.GetToolCallId() != "t1099" || last.GetRawInput() != "" || len(last.GetContent()) != 1 || last.GetContent()[0].GetDiff().GetPath() != "/b" {
+		t.Errorf("the last is %.300s", shown(last))
+	}
+	if len(s.GetPendingRequests()) != maxPending || s.GetPendingRequests()[0].GetId() != "100" || len(s.GetFiles()) != maxFiles {
+		t.Errorf("%d requests, %d files", len(s.GetPendingRequests()), len(s.GetFiles()))
+	}
+	if len(s.GetToolKinds()) != maxNames || len(s.GetTools()) != maxNames {
+		t.Errorf("%d kinds, %d names", len(s.GetToolKinds()), len(s.GetTools()))
+	}
+	if len(s.GetTitle()) > maxTitle || len(s.GetPlan()) != 2 {
+		t.Errorf("a title of %d bytes, %d steps", len(s.GetTitle()), len(s.GetPlan()))
+	}
+	if proto.Size(s) > 8<<20 {
+		t.Errorf("a session takes %d bytes", proto.Size(s))
+	}
+}
+
+func TestTheSessionThatWasQuietForTheLongestTimeIsForgotten(t *testing.T) {
+	f := NewFold()
+	mode := func(session string) {
+		f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: session, Event: &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: "m"}}})
+	}
+	mode("first")
+	mode("second")
+	for i := range maxSessions - 2 {
+		mode(fmt.Sprint(i))
+	}
+	mode("first")
+	mode("one more")
+	known := func(session string) bool { return f.sessions[sessionKey{"a", session}] != nil }
+	if len(f.sessions) != maxSessions || !known("first") || known("second") || !known("one more") {
+		t.Errorf("%d sessions, first %v, second %v, last %v", len(f.sessions), known("first"), known("second"), known("one more"))
+	}
+}
+
+func TestSessionsThatTakeTooMuchTogetherMakeRoom(t *testing.T) {
+	f := NewFold()
+	entry := &supervisorv1.PlanEntry{Content: strings.Repeat("x", 200<<10)}
+	for i := range 2000 {
+		f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: fmt.Sprint(i), Event: &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: []*supervisorv1.PlanEntry{entry}}}})
+	}
+	if f.size > maxFoldBytes || len(f.sessions) < 1000 || f.sessions[sessionKey{"a", "1999"}] == nil {
+		t.Errorf("%d sessions of %d bytes", len(f.sessions), f.size)
+	}
+}
+
+func TestAFoldIsShownWhileItChanges(t *testing.T) {
+	w := newFolded(t)
+	var events []*supervisorv1.Event
+	for i := range 200 {
+		events = append(events, w.wire.pass(frame.AgentToFront, "", updateLine(fmt.Sprintf(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"s%d","content":[{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/%d"}]}`, i, i)))...)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range 200 {
+				if _, err := proto.Marshal(w.show()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, e := range events {
+		w.f.Apply(e)
+	}
+	wg.Wait()
+	if got := w.show().GetToolCalls()[0].GetStatus(); got != "s199" {
+		t.Errorf("status %q", got)
+	}
+}
+
+func TestEventsOfNoSessionChangeNothing(t *testing.T) {
+	f := NewFold()
+	f.Apply(&supervisorv1.Event{AgentId: "a", Time: timestamppb.Now()})
+	f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: strings.Repeat("s", maxKept+1), Event: &supervisorv1.Event_Plan{}})
+	f.Apply(nil)
+	if len(f.sessions) != 0 {
+		t.Errorf("%d sessions", len(f.sessions))
+	}
+}
