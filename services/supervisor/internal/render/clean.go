@@ -123,18 +123,16 @@ func harmless(r rune) bool {
 	return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r)
 }
 
-// width is how many columns text takes.
-func width(text string) int {
-	return columns.StringWidth(text)
-}
-
-// columns counts as terminals outside East Asia do, whatever the environment says.
-var columns = &runewidth.Condition{StrictEmojiNeutral: true}
-
-// fit cuts text to so many columns; 0: as it is.
-func fit(text string, most int) string {
-	if most <= 0 || width(text) <= most {
+// Fit is one line cut to so many columns; text should be clean and without colours.
+func Fit(text string, most int) string {
+	if width(text) <= most {
 		return text
 	}
 	return columns.Truncate(text, most, "…")
 }
+
+// width is how many columns text takes.
+func width(text string) int { return columns.StringWidth(text) }
+
+// columns counts as terminals outside East Asia do, whatever the environment says.
+var columns = &runewidth.Condition{StrictEmojiNeutral: true}

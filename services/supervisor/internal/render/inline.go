@@ -192,11 +192,11 @@ func closing(text string, c byte, n int) int {
 			i++
 			continue
 		}
-		if r := run(text[i:], c); r == n {
+		r := run(text[i:], c)
+		if r == n {
 			return i
-		} else {
-			i += r
 		}
+		i += r
 	}
 	return -1
 }

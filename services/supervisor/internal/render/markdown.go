@@ -30,8 +30,7 @@ type markdown struct {
 	prev   rune  // the last character of that line
 	fence  *fence
 	table  []string
-	tabled int  // bytes in table
-	blank  bool // the last line was blank
+	tabled int // bytes in table
 }
 
 // fence is a block of code that is open.

@@ -146,6 +146,9 @@ func commandOf(raw string) string {
 // Answer is how a question ended, on one line: "allowed (Allow once) by cli". options may be nil.
 func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOption) string {
 	text := CleanLine(a.GetOutcome())
+	if a.GetOutcome() == "expired" {
+		text = "nobody answered"
+	}
 	for _, op := range options {
 		if op.GetOptionId() == a.GetOptionId() && a.GetOptionId() != "" {
 			text += " (" + CleanLine(op.GetName()) + ")"

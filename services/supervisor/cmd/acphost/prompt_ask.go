@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// answeredBy is who answers here, as others see it.
+const answeredBy = "cli"
+
+// asker puts questions to whoever sits at the terminal, one at a time. It is for run's goroutine.
+type asker struct {
+	waiting []*supervisorv1.Approval
+	current *supervisorv1.Approval // nil: nothing is asked
+	dialog  dialog
+	sending bool // its answer is on its way
+	board   keyboard
+	keys    <-chan key // nil: nothing is asked
+}
+
+// dialog is a question with what was typed so far.
+type dialog interface {
+	// intro is what is printed below the question: the answers that there are. Whole lines.
+	intro() string
+	// line is the line below all, which says what to press and shows what was typed.
+	line() string
+	// key takes a key. It returns text to print, whole lines, and the answer once it is known.
+	key(k key) (say string, answer *supervisorv1.AnswerApprovalRequest)
+}
+
+// watchQuestions follows the questions of all sessions, and returns when those that wait already were told.
+func (p *promptRun) watchQuestions(ctx context.Context, conn grpc.ClientConnInterface) error {
+	stream, err := supervisorv1.NewApprovalServiceClient(conn).WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
+	if err != nil {
+		return err
+	}
+	caughtUp := make(chan error, 1)
+	p.wg.Go(func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				select {
+				case caughtUp <- err:
+				default:
+				}
+				if ctx.Err() == nil && !errors.Is(err, io.EOF) {
+					p.post(ctx, func() { p.say("questions can no longer be answered here: %s", reasonOf(err)) })
+				}
+				return
+			}
+			switch c := m.GetChange().(type) {
+			case *supervisorv1.WatchApprovalsResponse_Asked:
+				p.post(ctx, func() { p.asked(c.Asked) })
+			case *supervisorv1.WatchApprovalsResponse_Answered:
+				p.post(ctx, func() { p.answered(c.Answered) })
+			case *supervisorv1.WatchApprovalsResponse_CaughtUp:
+				select {
+				case caughtUp <- nil:
+				default:
+				}
+			}
+		}
+	})
+	return <-caughtUp
+}
+
+func (p *promptRun) asked(a *supervisorv1.Approval) {
+	if p.caught != nil {
+		return // the turn is being cancelled, and the question with it
+	}
+	p.asker.waiting = append(p.asker.waiting, a)
+	p.next()
+}
+
+// answered takes a question back that was answered, here or elsewhere. Who it was is told by the turn's events.
+func (p *promptRun) answered(a *supervisorv1.ApprovalAnswer) {
+	k := &p.asker
+	for i, w := range k.waiting {
+		if w.GetId() == a.GetId() {
+			k.waiting = append(k.waiting[:i], k.waiting[i+1:]...)
+			break
+		}
+	}
+	if k.current.GetId() != a.GetId() || k.current == nil {
+		return
+	}
+	if a.GetAnsweredBy() != answeredBy && p.turn == nil {
+		p.screen.print(render.Answer(a, k.current.GetPermission().GetOptions()) + "\n")
+	}
+	k.done(p)
+	p.next()
+}
+
+// next asks the next question, if none is being asked.
+func (p *promptRun) next() {
+	k := &p.asker
+	if k.current != nil || len(k.waiting) == 0 {
+		return
+	}
+	a := k.waiting[0]
+	k.waiting = k.waiting[1:]
+	k.current, k.sending = a, false
+	k.dialog = newDialog(a, p.look)
+	p.screen.print(p.r.Question(a) + k.dialog.intro())
+	board, err := p.keyboard()
+	if err != nil {
+		p.say("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
+		return
+	}
+	k.board, k.keys = board, board.Keys()
+	p.screen.ask(k.dialog.line())
+}
+
+// done takes the question away and gives the terminal back.
+func (k *asker) done(p *promptRun) {
+	p.screen.ask("")
+	if k.board != nil {
+		k.board.Close()
+	}
+	k.current, k.dialog, k.board, k.keys = nil, nil, nil, nil
+}
+
+// close asks nothing any more.
+func (k *asker) close(p *promptRun) {
+	k.waiting = nil
+	if k.current != nil {
+		k.done(p)
+	}
+}
+
+// key takes a key; ok: there was one.
+func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
+	k := &p.asker
+	if !ok { // the terminal is gone
+		k.keys = nil
+		p.interrupted(ctx, syscall.SIGHUP)
+		return
+	}
+	if pressed.name == keyInterrupt {
+		p.interrupted(ctx, syscall.SIGINT)
+		return
+	}
+	if k.sending {
+		return
+	}
+	say, answer := k.dialog.key(pressed)
+	if say != "" || answer != nil {
+		p.screen.ask("")
+	}
+	p.screen.print(say)
+	if answer == nil {
+		p.screen.ask(k.dialog.line())
+		return
+	}
+	k.sending = true
+	id := k.current.GetId()
+	answer.Id, answer.AnsweredBy = id, answeredBy
+	approvals := supervisorv1.NewApprovalServiceClient(p.sup.Conn())
+	p.wg.Go(func() {
+		_, err := approvals.AnswerApproval(ctx, answer)
+		p.post(ctx, func() { p.sent(id, err) })
+	})
+}
+
+// sent takes what became of an answer.
+func (p *promptRun) sent(id string, err error) {
+	k := &p.asker
+	if k.current == nil || k.current.GetId() != id {
+		return // it was told already
+	}
+	switch status.Code(err) {
+	case codes.OK, codes.FailedPrecondition, codes.NotFound: // somebody was faster: the events say who
+	case codes.InvalidArgument:
+		p.say("%s", reasonOf(err))
+		k.sending = false
+		k.dialog = newDialog(k.current, p.look)
+		p.screen.print(k.dialog.intro())
+		p.screen.ask(k.dialog.line())
+		return
+	default:
+		p.say("the answer did not get there: %s", reasonOf(err))
+	}
+	k.done(p)
+	p.next()
+}
+
+func newDialog(a *supervisorv1.Approval, o render.Options) dialog {
+	e := a.GetElicitation()
+	switch {
+	case e == nil:
+		return newPermissionDialog(a.GetPermission())
+	case e.GetMode() == "form":
+		return newFormDialog(e)
+	}
+	return &pageDialog{opened: e.GetMode() == "url"}
+}
+
+// permissionDialog is whether the agent may.
+type permissionDialog struct {
+	choices []choice
+}
+
+// choice is an answer with its key.
+type choice struct {
+	key    rune
+	option *supervisorv1.PermissionOption
+}
+
+// newPermissionDialog gives each option a key: by its kind, or a digit if that is taken.
+func newPermissionDialog(q *supervisorv1.PermissionQuestion) *permissionDialog {
+	byKind := map[string]rune{"allow_once": 'a', "allow_always": 'A', "reject_once": 'r', "reject_always": 'R'}
+	d := &permissionDialog{}
+	digit := '1'
+	for _, op := range q.GetOptions() {
+		k, ok := byKind[op.GetKind()]
+		if ok {
+			delete(byKind, op.GetKind())
+		} else if digit <= '9' {
+			k = digit
+			digit++
+		} else {
+			continue // nobody looks at so many
+		}
+		d.choices = append(d.choices, choice{k, op})
+	}
+	return d
+}
+
+func (d *permissionDialog) intro() string {
+	text := ""
+	for _, c := range d.choices {
+		text += fmt.Sprintf("    [%c] %s%s\n", c.key, render.CleanLine(c.option.GetName()), meaning(c.option))
+	}
+	return text
+}
+
+// meaning says what an option does where its name may not: the name is the agent's.
+func meaning(op *supervisorv1.PermissionOption) string {
+	switch op.GetKind() {
+	case "allow_once":
+		return " (allow once)"
+	case "allow_always":
+		return " (allow from now on)"
+	case "reject_once":
+		return " (reject once)"
+	case "reject_always":
+		return " (reject from now on)"
+	}
+	return ""
+}
+
+func (d *permissionDialog) line() string {
+	keys := ""
+	for _, c := range d.choices {
+		keys += fmt.Sprintf(" %c", c.key)
+	}
+	if keys == "" {
+		return "There is no answer to choose: Ctrl-C cancels the turn "
+	}
+	return "Press" + keys + ", or Ctrl-C to cancel the turn: "
+}
+
+func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
+	for _, c := range d.choices {
+		if k.name == keyRune && k.r == c.key {
+			return "", &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: c.option.GetOptionId()}}
+		}
+	}
+	return "", nil
+}
+
+// pageDialog is a page to open, or something that acphost does not know, which can only be declined.
+type pageDialog struct{ opened bool }
+
+func (d *pageDialog) intro() string { return "" }
+
+func (d *pageDialog) line() string {
+	if !d.opened {
+		return "acphost cannot show this: press d to decline "
+	}
+	return "Press Enter when done, d to decline: "
+}
+
+func (d *pageDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
+	switch {
+	case k.name == keyEnter && d.opened:
+		return "", accept("{}")
+	case k.name == keyRune && k.r == 'd':
+		return "", decline()
+	}
+	return "", nil
+}
+
+func accept(content string) *supervisorv1.AnswerApprovalRequest {
+	return &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: content}}
+}
+
+func decline() *supervisorv1.AnswerApprovalRequest {
+	return &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}}
+}

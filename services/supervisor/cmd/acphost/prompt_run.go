@@ -1,0 +1,451 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// How long the end of a prompt may take.
+const (
+	outputGrace    = 500 * time.Millisecond // what terminals still have to say when the turn is over
+	terminateGrace = 5 * time.Second        // the turn's own end after SIGTERM
+	closeGrace     = 15 * time.Second       // the supervisor's; after a second signal less
+	quitGrace      = 3 * time.Second
+)
+
+// headless is a supervisor without an editor in this process. Close ends all that it runs and waits.
+type headless interface {
+	Conn() grpc.ClientConnInterface
+	Close()
+}
+
+// promptRun is one prompt from the start of the agent to its end. One goroutine, run's, owns what is shown and asked; all
+// others hand it functions to call.
+type promptRun struct {
+	text                      string
+	attachments               []*attachment
+	cwd, session, mode, model string
+	json, attended            bool
+	login                     string // what "agents login" takes
+	agent                     *supervisorv1.StartAgentRequest
+	start                     func(context.Context) (headless, error)
+	keyboard                  func() (keyboard, error) // nil: nobody is asked
+	signals                   <-chan os.Signal
+	stderr                    io.Writer
+	screen                    *screen
+	look                      render.Options
+
+	inbox chan func()
+	wg    sync.WaitGroup
+	sup   headless // set before anything is called on it, by the goroutine that drives
+
+	// Of run's goroutine.
+	r        *render.Renderer
+	turn     *turnID // under way
+	ended    *supervisorv1.Event
+	outputs  map[string]bool // terminals that are watched; true: until their end
+	open     int             // terminals that are watched still
+	caught   os.Signal       // the first signal
+	told     *supervisorv1.AgentInfo
+	sessID   string
+	asker    asker
+	deadline <-chan time.Time
+}
+
+// turnID names a turn for CancelPrompt.
+type turnID struct{ agent, session string }
+
+// run does it all and returns the exit status. When it returns, nothing of it is left, unless a second signal made it
+// hurry: then handlers and agent end by themselves, since they see that their supervisor is gone.
+func (p *promptRun) run(ctx context.Context) int {
+	ctx, cancel := context.WithCancel(ctx)
+	p.inbox = make(chan func())
+	p.r = render.New(p.look)
+	p.outputs = map[string]bool{}
+	over := make(chan error, 1)
+	p.wg.Go(func() { over <- p.drive(ctx) })
+	code := p.loop(ctx, over)
+	p.asker.close(p)
+	p.screen.print(p.r.Flush())
+	cancel()
+	p.shutDown()
+	return code
+}
+
+// loop shows and asks until the turn is over or somebody has had enough.
+func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
+	var drained <-chan time.Time
+	for {
+		select {
+		case f := <-p.inbox:
+			f()
+		case k, ok := <-p.asker.keys:
+			p.key(ctx, k, ok)
+		case s := <-p.signals:
+			if p.interrupted(ctx, s) {
+				return 128 + int(signalNumber(s))
+			}
+		case <-p.deadline:
+			p.say("the turn did not end: acphost goes all the same")
+			return 128 + int(signalNumber(p.caught))
+		case err := <-over:
+			over = nil
+			if err != nil {
+				return p.failed(err)
+			}
+			drained = time.After(outputGrace)
+		case <-drained:
+			return p.finished()
+		}
+		if p.screen.err != nil { // nobody reads any more
+			if !errors.Is(p.screen.err, syscall.EPIPE) {
+				p.say("print: %v", p.screen.err)
+			}
+			return statusFailed
+		}
+		if over == nil && p.open == 0 {
+			return p.finished()
+		}
+	}
+}
+
+// drive takes the steps of a prompt in order. Its error is why the turn could not be held.
+func (p *promptRun) drive(ctx context.Context) error {
+	sup, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	p.sup = sup
+	conn := sup.Conn()
+	if p.attended {
+		if err := p.watchQuestions(ctx, conn); err != nil {
+			return fmt.Errorf("watch the agent's questions: %w", err)
+		}
+	}
+	started, err := supervisorv1.NewAgentServiceClient(conn).StartAgent(ctx, p.agent)
+	if err != nil {
+		return err
+	}
+	agent := started.GetAgent()
+	can := agent.GetInfo().GetCapabilities()
+	blocks, notes, err := promptBlocks(p.text, p.attachments, can)
+	if err != nil {
+		return err
+	}
+	sessions := supervisorv1.NewSessionServiceClient(conn)
+	session, err := p.openSession(ctx, sessions, agent)
+	if err != nil {
+		return err
+	}
+	id := &turnID{agent: agent.GetId(), session: session.GetSessionId()}
+	if p.mode != "" {
+		if _, err := sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: id.agent, SessionId: id.session, ModeId: p.mode}); err != nil {
+			return fmt.Errorf("--mode: %w", err)
+		}
+	}
+	if p.model != "" {
+		if _, err := sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: id.agent, SessionId: id.session, ModelId: p.model}); err != nil {
+			return fmt.Errorf("--model: %w", err)
+		}
+	}
+	if !p.post(ctx, func() {
+		p.turn, p.told, p.sessID = id, agent.GetInfo(), id.session
+		for _, n := range notes {
+			p.say("%s", n)
+		}
+	}) {
+		return ctx.Err()
+	}
+	stream, err := sessions.Prompt(ctx, &supervisorv1.PromptRequest{
+		AgentId: id.agent, SessionId: id.session, Prompt: blocks, CancelOnDisconnect: true,
+	})
+	if err != nil {
+		return err
+	}
+	ended := false
+	for {
+		m, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) && ended:
+			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("the turn broke off without an end")
+		case err != nil:
+			return err
+		}
+		ended = m.GetEvent().GetTurnEnded() != nil
+		if !p.post(ctx, func() { p.event(ctx, m.GetEvent()) }) {
+			return ctx.Err()
+		}
+	}
+}
+
+// openSession opens the session that was asked for: a new one, or one that the agent has stored.
+func (p *promptRun) openSession(ctx context.Context, sessions supervisorv1.SessionServiceClient, agent *supervisorv1.Agent) (*supervisorv1.Session, error) {
+	can := agent.GetInfo().GetCapabilities()
+	switch {
+	case p.session == "":
+		m, err := sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: p.cwd})
+		return m.GetSession(), err
+	case can.GetResumeSession():
+		m, err := sessions.ResumeSession(ctx, &supervisorv1.ResumeSessionRequest{AgentId: agent.GetId(), SessionId: p.session, Cwd: p.cwd})
+		return m.GetSession(), err
+	case can.GetLoadSession():
+		m, err := sessions.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: agent.GetId(), SessionId: p.session, Cwd: p.cwd})
+		return m.GetSession(), err
+	}
+	return nil, fmt.Errorf("agent %q cannot go on with a session that it has stored: leave --session out", agent.GetName())
+}
+
+// post has run's goroutine call f. It returns false if that has ended.
+func (p *promptRun) post(ctx context.Context, f func()) bool {
+	select {
+	case p.inbox <- f:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// event shows an event.
+func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
+	if end := ev.GetTurnEnded(); end != nil {
+		p.turn, p.ended = nil, ev
+	}
+	if ev.GetTurnStarted() != nil && p.caught != nil && p.turn != nil {
+		p.cancelTurn(ctx) // the first time it was not there yet
+	}
+	if ev.GetQuestionAsked() != nil && !p.attended {
+		defer p.say("nobody is here to answer: the policy's word counts")
+	}
+	if p.json {
+		p.screen.print(eventLine(ev))
+		return
+	}
+	if p.ended != nil {
+		return // it is shown when the terminals have ended
+	}
+	p.screen.print(p.r.Event(ev))
+	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
+		for _, item := range report.GetContent() {
+			if id := item.GetTerminalId(); id != "" && !ev.GetHistory() {
+				p.watchOutput(ctx, id)
+			}
+		}
+	}
+}
+
+// maxWatched bounds the terminals of a turn that are shown.
+const maxWatched = 256
+
+// watchOutput shows what a terminal writes, from its beginning.
+func (p *promptRun) watchOutput(ctx context.Context, id string) {
+	if p.outputs[id] || len(p.outputs) >= maxWatched {
+		return
+	}
+	p.outputs[id] = true
+	p.open++
+	state := supervisorv1.NewSupervisorStateServiceClient(p.sup.Conn())
+	p.wg.Go(func() {
+		defer p.post(ctx, func() { p.open-- })
+		stream, err := state.WatchOutput(ctx, &supervisorv1.WatchOutputRequest{TerminalId: id})
+		for err == nil {
+			var m *supervisorv1.WatchOutputResponse
+			if m, err = stream.Recv(); err == nil && !p.post(ctx, func() { p.screen.print(p.r.Output(id, m)) }) {
+				return
+			}
+		}
+	})
+}
+
+// interrupted takes a signal and reports whether to go at once.
+func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
+	if p.caught != nil && (s == syscall.SIGINT || p.caught != syscall.SIGINT) {
+		return true
+	}
+	first := p.caught == nil
+	p.caught = s
+	if s != syscall.SIGINT {
+		p.deadline = time.After(terminateGrace)
+	}
+	if p.ended != nil {
+		return false
+	}
+	if p.turn == nil {
+		return true
+	}
+	if first {
+		p.asker.close(p)
+		if s == syscall.SIGINT {
+			p.say("the turn is being cancelled; Ctrl-C again quits at once")
+		}
+		p.cancelTurn(ctx)
+	}
+	return false
+}
+
+func (p *promptRun) cancelTurn(ctx context.Context) {
+	turn := *p.turn
+	sessions := supervisorv1.NewSessionServiceClient(p.sup.Conn())
+	p.wg.Go(func() {
+		_, err := sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: turn.agent, SessionId: turn.session})
+		if err != nil && ctx.Err() == nil {
+			p.post(ctx, func() { p.say("cancel the turn: %s", reasonOf(err)) })
+		}
+	})
+}
+
+// signalNumber is a signal's number, SIGINT's where there is none.
+func signalNumber(s os.Signal) syscall.Signal {
+	if n, ok := s.(syscall.Signal); ok {
+		return n
+	}
+	return syscall.SIGINT
+}
+
+// finished shows the end of the turn and returns its exit status.
+func (p *promptRun) finished() int {
+	p.asker.close(p)
+	end := p.ended.GetTurnEnded()
+	if end.GetError() != nil {
+		if !p.json {
+			p.screen.print(p.r.Flush())
+		}
+		return p.agentFailed(end.GetError(), "")
+	}
+	if !p.json {
+		p.screen.print(p.r.Event(p.ended))
+		if usage := render.Usage(end.GetUsage(), p.r.Context()); usage != "" && p.look.NoUsage {
+			fmt.Fprintln(p.stderr, usage)
+		}
+		if can := p.told.GetCapabilities(); can.GetLoadSession() || can.GetResumeSession() {
+			fmt.Fprintf(p.stderr, "session %s\n", render.CleanLine(p.sessID))
+		}
+	}
+	switch end.GetStopReason() {
+	case "end_turn":
+		return 0
+	case "refusal":
+		return statusRefusal
+	case "max_tokens":
+		return statusMaxTokens
+	case "max_turn_requests":
+		return statusMaxRequests
+	case "cancelled":
+		return statusCancelled
+	}
+	return statusFailed
+}
+
+// failed says why there was no turn, or no end of it.
+func (p *promptRun) failed(err error) int {
+	p.asker.close(p)
+	if !p.json {
+		p.screen.print(p.r.Flush())
+	}
+	if e := agentErrorOf(err); e != nil {
+		return p.agentFailed(e, reasonOf(err))
+	}
+	p.say("%s", reasonOf(err))
+	return statusFailed
+}
+
+// agentFailed says what is wrong with the agent and what to do.
+func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int {
+	if message == "" {
+		message = e.GetMessage()
+	}
+	p.say("%s", message)
+	for _, l := range e.GetStderrTail() {
+		fmt.Fprintf(p.stderr, "    %s\n", render.CleanLine(l))
+	}
+	switch e.GetKind() {
+	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
+		switch {
+		case p.login == "":
+			p.say("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
+		case !strings.Contains(message, "agents login"):
+			p.say("run \"acphost agents login %s\" and try again", p.login)
+		}
+		return statusLogin
+	case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
+		return statusNotFound
+	case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
+		return statusNotExecutable
+	}
+	return statusFailed
+}
+
+// say prints a line of acphost's own on standard error.
+func (p *promptRun) say(format string, args ...any) {
+	line := p.screen.line
+	p.screen.ask("")
+	if !p.json {
+		p.screen.print(p.r.Flush())
+	}
+	fmt.Fprintf(p.stderr, "acphost: %s\n", render.Clean(fmt.Sprintf(format, args...)))
+	p.screen.ask(line)
+}
+
+// shutDown stops the supervisor and waits for all goroutines; a signal cuts that short.
+func (p *promptRun) shutDown() {
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	if p.caught != nil && p.ended == nil {
+		grace.Reset(quitGrace)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.wg.Wait() // its calls have ended with their context
+		if p.sup != nil {
+			p.sup.Close()
+		}
+	}()
+	select {
+	case <-done:
+	case <-p.signals:
+	case <-grace.C:
+	}
+}
+
+// agentErrorOf is what an error of a call says of the agent; nil: nothing.
+func agentErrorOf(err error) *supervisorv1.AgentError {
+	for _, d := range status.Convert(err).Details() {
+		if e, ok := d.(*supervisorv1.AgentError); ok {
+			return e
+		}
+	}
+	return nil
+}
+
+// reasonOf is an error without gRPC's own words.
+func reasonOf(err error) string {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err.Error()
+	}
+	if bare, _ := err.(interface{ GRPCStatus() *status.Status }); bare != nil {
+		return s.Message()
+	}
+	// An error around a status: what stands before it is ours.
+	before, _, _ := strings.Cut(err.Error(), "rpc error: code = ")
+	var inner interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &inner) {
+		return before + inner.GRPCStatus().Message()
+	}
+	return err.Error()
+}
