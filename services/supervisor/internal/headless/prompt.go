@@ -156,8 +156,6 @@ func (p *prompting) tell(ctx context.Context, first []*supervisorv1.Event) error
 			return err
 		}
 	}
-	told := make(chan struct{})
-	defer close(told)
 	closed := make(chan struct{})
 	defer func() { <-closed }()
 	ctx, cancel := context.WithCancel(ctx)
@@ -183,12 +181,24 @@ func (p *prompting) tell(ctx context.Context, first []*supervisorv1.Event) error
 		if begun = begun || e.GetTurnStarted() != nil; !begun {
 			continue
 		}
+		if e.GetTurnEnded() != nil {
+			p.awaitAnswer(ctx)
+			return p.send(e)
+		}
 		if err := p.send(e); err != nil {
 			return err
 		}
-		if e.GetTurnEnded() != nil {
-			return nil
-		}
+	}
+}
+
+// awaitAnswer waits until the session can take another prompt: an answer is seen a moment before it arrives.
+func (p *prompting) awaitAnswer(ctx context.Context) {
+	timer := time.NewTimer(settleTimeout)
+	defer timer.Stop()
+	select {
+	case <-p.turn.over:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

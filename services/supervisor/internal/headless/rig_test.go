@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test for what must come.
-const patience = 20 * time.Second
+const patience = 10 * time.Minute
 
 // everything is an answer to initialize that offers all there is.
 const everything = `{"protocolVersion":1,"agentInfo":{"name":"scripted","version":"1"},"agentCapabilities":{"loadSession":true,` +
@@ -407,8 +407,8 @@ func words(e *supervisorv1.Event) string {
 	return "something"
 }
 
-// until waits for an agent to be in a state.
-func (r *rig) until(agentID string, state supervisorv1.AgentState) *supervisorv1.Agent {
+// until waits for an agent to be in a state after it was started again so often.
+func (r *rig) until(agentID string, state supervisorv1.AgentState, restarts uint32) *supervisorv1.Agent {
 	r.t.Helper()
 	h := r.Headless
 	timer := time.NewTimer(patience)
@@ -419,15 +419,15 @@ func (r *rig) until(agentID string, state supervisorv1.AgentState) *supervisorv1
 			r.t.Fatal(err)
 		}
 		h.mu.Lock()
-		is, changed := a.state, a.changed
+		is, n, changed := a.state, a.restarts, a.changed
 		h.mu.Unlock()
-		if is == state {
+		if is == state && n == restarts {
 			return a.show()
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			r.t.Fatalf("agent %s is %v, want %v", agentID, is, state)
+			r.t.Fatalf("agent %s is %v after %d restarts, want %v after %d", agentID, is, n, state, restarts)
 		}
 	}
 }
