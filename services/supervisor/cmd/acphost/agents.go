@@ -32,6 +32,7 @@ same id, agents.json counts before registry.json, and that before what is built 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.agentsListCommand(), a.agentsLoginCommand())
+	cmd.AddCommand(a.agentsRunningCommand(), a.agentsStartCommand(), a.agentsStopCommand(), a.agentsRestartCommand())
 	return cmd
 }
 

@@ -82,6 +82,7 @@ In an editor's settings, put "acphost run --" in front of the agent's command:
 	root.AddCommand(a.runCommand(), a.demoCommand(), a.configCommand(), a.psCommand(), a.handlerCommand(), a.policyCommand(), a.versionCommand(), a.guardCommand())
 	root.AddCommand(a.grantsCommand(), a.auditCommand(), a.sessionsCommand(), a.serveCommand())
 	root.AddCommand(a.agentsCommand(), a.doctorCommand(), a.manCommand())
+	root.AddCommand(a.approvalsCommand(), a.terminalsCommand(), a.healthCommand(), a.certsCommand())
 	return root
 }
 

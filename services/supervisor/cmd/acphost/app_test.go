@@ -63,6 +63,7 @@ func (c *call) run(t *testing.T, args ...string) (status int, stdout, stderr str
 			guard:    func(args []string) int { c.guarded = args; return c.status },
 			exec:     func(command, _ []string) (int, error) { c.executed = command; return c.status, os.ErrNotExist },
 			terminal: func(*os.File) bool { return c.terminal },
+			sockets:  testSockets,
 		},
 	}
 	status = a.run(t.Context(), args)
@@ -74,6 +75,14 @@ func (c *call) run(t *testing.T, args ...string) (status int, stdout, stderr str
 		return string(data)
 	}
 	return status, read(a.stdout), read(a.stderr)
+}
+
+// testSockets leaves out the supervisors that really run here.
+func testSockets(env func(string) string) []string {
+	if env("XDG_RUNTIME_DIR") == "" {
+		return nil
+	}
+	return []string{admin.Dir(env)}
 }
 
 func configFile(t *testing.T, text string) string {

@@ -174,7 +174,7 @@ func (a *app) remembered(ctx context.Context, configFile string) (*remembered, e
 		further = []string{socket}
 	}
 	r := &remembered{store: store}
-	for _, s := range admin.Running(ctx, admin.Dirs(a.env), further...) {
+	for _, s := range admin.Running(ctx, a.programs.sockets(a.env), further...) {
 		grants, err := grantsOf(ctx, s)
 		if err != nil {
 			a.complain(fmt.Errorf("the grants of supervisor %d are not known: %w", s.PID, err))

@@ -242,7 +242,7 @@ func (a *app) supervisors(ctx context.Context, f *supervisorFlags) ([]admin.Supe
 	} else if socket := c.Proto.GetAdmin().GetSocket(); socket != "" {
 		further = []string{socket}
 	}
-	found := admin.Running(ctx, admin.Dirs(a.env), further...)
+	found := admin.Running(ctx, a.programs.sockets(a.env), further...)
 	if f.pid == 0 {
 		return found, nil
 	}

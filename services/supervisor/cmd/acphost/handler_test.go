@@ -163,7 +163,10 @@ func TestOneSupervisorIsMeant(t *testing.T) {
 
 func TestPolicyReloadSaysWhatIsInEffect(t *testing.T) {
 	env := supervisors(t, &control{}, 4711)
-	a := &app{stdout: tempFile(t), stderr: tempFile(t), env: func(name string) string { return env[name] }}
+	a := &app{
+		stdout: tempFile(t), stderr: tempFile(t), env: func(name string) string { return env[name] },
+		programs: programs{sockets: testSockets},
+	}
 	cmd := a.policyReloadCommand()
 	cmd.SetArgs([]string{"--pid", "4711"})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {

@@ -103,6 +103,7 @@ func (c *policyCall) run(t *testing.T, args ...string) (status int, stdout, stde
 		stdin: open("stdin", c.stdin), stdout: open("stdout", ""), stderr: open("stderr", ""),
 		env: func(name string) string { return map[string]string{"HOME": c.home}[name] },
 		programs: programs{
+			sockets: testSockets,
 			permd: func(context.Context, *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
 				return &c.rules, func(context.Context) error { c.stopped++; return nil }, c.failing
 			},

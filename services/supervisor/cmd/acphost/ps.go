@@ -47,7 +47,7 @@ The other calls are ListHandlers, ListRoutes, ListSessions and ListTerminals.`,
 				further = []string{socket}
 			}
 			list := []listed{}
-			for _, s := range admin.Running(cmd.Context(), admin.Dirs(a.env), further...) {
+			for _, s := range admin.Running(cmd.Context(), a.programs.sockets(a.env), further...) {
 				list = append(list, newListed(s))
 			}
 			if asJSON {

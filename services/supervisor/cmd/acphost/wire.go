@@ -27,11 +27,13 @@ type programs struct {
 	exec func(command, env []string) (status int, err error)
 	// terminal reports whether a file is a terminal.
 	terminal func(*os.File) bool
+	// sockets are the folders in which supervisors of this user may have their sockets, by an environment.
+	sockets func(env func(string) string) []string
 }
 
 func realPrograms() programs {
 	return programs{
 		host: host.Run, headless: host.Start, demo: demo.Run, guard: agent.Guard, permd: startPermd, fromAgent: admin.FromAgent, exec: execInPlace,
-		terminal: isTerminal,
+		terminal: isTerminal, sockets: admin.Dirs,
 	}
 }

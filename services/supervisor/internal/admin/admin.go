@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"os"
 	"sync"
@@ -221,7 +220,7 @@ const maxInside = 256 << 10
 func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	conn, err := grpc.NewClient("passthrough:///acphost",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.inside.DialContext(ctx) }))
 	if err != nil {
 		return nil, fmt.Errorf("connect within the process: %w", err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"path/filepath"
 	"slices"
@@ -13,15 +14,22 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 const (
 	dialTimeout   = 500 * time.Millisecond
 	statusTimeout = time.Second
+
+	remoteDialTimeout = 10 * time.Second
 )
+
+// maxAnswerBytes is what a client takes of a supervisor, which it trusts: an event holds what an agent said, whole.
+const maxAnswerBytes = math.MaxInt32
 
 // Supervisor is a supervisor that was found by its socket.
 type Supervisor struct {
@@ -92,12 +100,36 @@ func ask(ctx context.Context, path string) Supervisor {
 	return s
 }
 
+// DialTLS returns a connection to a supervisor at HOST:PORT, over TLS with a client's keys. It connects with the first
+// call.
+func DialTLS(address string, keys certs.Files) (*grpc.ClientConn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("the supervisor's address: expected HOST:PORT, got %q", address)
+	}
+	config, err := keys.Client(host)
+	if err != nil {
+		return nil, fmt.Errorf("the keys for %s: %w", address, err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: remoteDialTimeout}).DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	return conn, nil
+}
+
 // Dial returns a connection to the admin socket at path. It connects with the first call.
 func Dial(path string) (*grpc.ClientConn, error) {
 	// A dialler instead of the address "unix:PATH", so that no character of the path means anything, and no proxy of
 	// the environment is asked.
 	conn, err := grpc.NewClient("passthrough:///acphost",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
 		}))

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+)
+
+func (a *app) certsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "Make the certificates for callers over the network",
+		Long: `Make the certificates for callers over the network.
+
+Over TCP, a supervisor and its callers show each other certificates of an authority
+that is yours alone (mutual TLS). The role in a caller's certificate says what it
+may do:
+
+  viewer     sees everything
+  approver   answers questions too
+  operator   does everything`,
+		Args: commandNeeded,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.certsInitCommand(), a.certsClientCommand())
+	return cmd
+}
+
+func (a *app) certsInitCommand() *cobra.Command {
+	var hosts, clients []string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "init DIR",
+		Short: "Make an authority, a server's certificate and those of clients",
+		Long: `Make an authority, a server's certificate and those of clients in a new folder:
+
+  ca.crt ca.key           the authority; put ca.key away if you can
+  server.crt server.key   the supervisor's
+  NAME/                   one for each client, with ca.crt, client.crt and client.key;
+                          take it to where the client is
+
+The server's certificate is good for localhost, 127.0.0.1, ::1 and the hosts that you
+name. Nothing that is there is overwritten.`,
+		Example: `  acphost certs init ~/.config/acphost/tls --host build.example.org
+  acphost certs init tls --client ci:viewer --client me:operator --days 90`,
+		Args: oneArgument("the folder to make"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := certs.Options{Hosts: hosts, Days: days}
+			for _, text := range clients {
+				c, err := certs.ParseClient(text)
+				if err != nil {
+					return wrongUse(cmd, "--client: %v", err)
+				}
+				o.Clients = append(o.Clients, c)
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if err := certs.Init(dir, o); err != nil {
+				return err
+			}
+			if o.Clients == nil {
+				o.Clients = certs.DefaultClients()
+			}
+			return a.printAuthority(dir, o.Clients)
+		},
+	}
+	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which callers reach the supervisor; may be repeated")
+	cmd.Flags().StringArrayVar(&clients, "client", nil, "a caller, as `NAME:ROLE`; may be repeated (default: one of each role)")
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "how many days the certificates are valid; the authority's own is for ten years")
+	complete(cmd, "client", completeClient)
+	complete(cmd, "host", words())
+	return cmd
+}
+
+func (a *app) certsClientCommand() *cobra.Command {
+	var days int
+	cmd := &cobra.Command{
+		Use:     "client DIR NAME:ROLE",
+		Short:   "Make a certificate for one more client",
+		Long:    `Make a certificate for one more client, of the authority that "certs init" has made in DIR.`,
+		Example: `  acphost certs client ~/.config/acphost/tls dashboard:viewer --days 30`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return wrongUse(cmd, "expected an authority's folder and NAME:ROLE, got %d arguments", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return completeClient(cmd, args, text)
+			}
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := certs.ParseClient(args[1])
+			if err != nil {
+				return wrongUse(cmd, "%v", err)
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if err := certs.AddClient(dir, c, certs.Options{Days: days}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s\n\n%s", madeLine(dir, c), clientRecipe(filepath.Join(dir, c.Name)))
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "how many days the certificate is valid")
+	return cmd
+}
+
+// oneArgument is for a command that takes one thing.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return wrongUse(cmd, "expected %s, got %d arguments", what, len(args))
+		}
+		return nil
+	}
+}
+
+// completeClient completes the role behind a name.
+func completeClient(_ *cobra.Command, _ []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	name, _, named := strings.Cut(text, ":")
+	if !named || name == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	var list []cobra.Completion
+	for _, role := range certs.RoleNames() {
+		list = append(list, name+":"+role)
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// printAuthority says what was made, and what to do with it.
+func (a *app) printAuthority(dir string, clients []certs.Client) error {
+	files := certs.ServerFiles(dir)
+	var b strings.Builder
+	fmt.Fprintf(&b, "made %s\n", dir)
+	for _, c := range clients {
+		fmt.Fprintln(&b, madeLine(dir, c))
+	}
+	fmt.Fprintf(&b, `
+In the configuration:
+
+    admin:
+      listen: 127.0.0.1:7443
+      tls:
+        ca: %q
+        cert: %q
+        key: %q
+
+`, files.CA, files.Cert, files.Key)
+	b.WriteString(clientRecipe(filepath.Join(dir, clients[len(clients)-1].Name)))
+	fmt.Fprintf(&b, "\nWhoever has %s can make any caller: put it away.\n", filepath.Join(dir, certs.CAKeyFile))
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+func madeLine(dir string, c certs.Client) string {
+	return fmt.Sprintf("made %s for %s, %s", filepath.Join(dir, c.Name), c.Name, c.Role)
+}
+
+// clientRecipe says how a client calls.
+func clientRecipe(dir string) string {
+	f := certs.ClientFiles(dir)
+	return fmt.Sprintf(`Then, as this client:
+
+    acphost agents running --address 127.0.0.1:7443 --tls-dir %s
+    grpcurl -cacert %s -cert %s -key %s 127.0.0.1:7443 \
+        acphost.supervisor.v1.SupervisorStateService/GetStatus
+`, shellWord(dir), shellWord(f.CA), shellWord(f.Cert), shellWord(f.Key))
+}
+
+// shellWord is a word for a shell.
+func shellWord(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%,", c)
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
