@@ -84,7 +84,7 @@ func (l *link) chunk(session, text string) { l.Frame(chunk(session, text)) }
 func chunk(session, text string) frame.Frame {
 	return frame.Frame{
 		Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte(session),
-		Line: fmt.Appendf(nil, `{"method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}`+"\n", session, text),
+		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}`+"\n", session, text),
 	}
 }
 

@@ -86,7 +86,24 @@ func (p *port) wanted(f *frame.Frame) bool {
 	if len(p.sessions) > 0 && (!f.Scanned || len(f.SessionID) == 0 || p.sessions[string(f.SessionID)] > 0) {
 		return true
 	}
-	return event.Needed(f)
+	return !plainChunk(f) && event.Needed(f)
+}
+
+// plainChunk tells whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it.
+// event.Needed says no to each of these, and takes longer.
+func plainChunk(f *frame.Frame) bool {
+	const begin, middle = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`, `","update":{"sessionUpdate":"agent_`
+	const message, thought = `message_chunk"`, `thought_chunk"`
+	if !f.Scanned || f.ID != nil || f.Direction != frame.AgentToFront || len(f.Rest) > 0 {
+		return false
+	}
+	at := len(begin) + len(f.SessionID)
+	if len(f.Line) < at+len(middle)+len(message) || string(f.Line[:len(begin)]) != begin ||
+		string(f.Line[len(begin):at]) != string(f.SessionID) || string(f.Line[at:at+len(middle)]) != middle {
+		return false
+	}
+	kind := string(f.Line[at+len(middle) : at+len(middle)+len(message)])
+	return kind == message || kind == thought
 }
 
 // put queues a copy of a frame, or counts it as lost.

@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 func TestEventsAreToldInTheOrderOfTheirNumbersWhoeverSends(t *testing.T) {
@@ -306,4 +309,28 @@ func TestClosingEndsAllWatching(t *testing.T) {
 	}
 	l.chunk("s", "too late")
 	p.Publish(&supervisorv1.Event{})
+}
+
+func TestNothingThatIsNeededPassesForAPlainPiece(t *testing.T) {
+	const plain = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}}}`
+	scan := func(line string) (f frame.Frame, ok bool) {
+		var s jsonrpc.Scanner
+		var m jsonrpc.Message
+		if s.Scan([]byte(line), &m) != nil || m.Kind == jsonrpc.KindBatch {
+			return f, false
+		}
+		return frame.Frame{Direction: frame.AgentToFront, Scanned: true, Method: m.Method, ID: m.ID, SessionID: m.SessionID, Line: []byte(line)}, true
+	}
+	if f, ok := scan(plain); !ok || !plainChunk(&f) {
+		t.Error("what most agents write is not seen to be plain")
+	}
+	for i := range plain {
+		for _, with := range []string{"", "x", `,"id":1`, `"`, `\\`, "}", `,"update":{},`, `plan`, " "} {
+			for _, line := range []string{plain[:i] + with + plain[i+1:], plain[:i] + with + plain[i:]} {
+				if f, ok := scan(line); ok && plainChunk(&f) && event.Needed(&f) {
+					t.Errorf("it is needed: %s", line)
+				}
+			}
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +28,41 @@ func BenchmarkFrame(b *testing.B) {
 			for b.Loop() {
 				j.Frame(f)
 			}
+			b.ReportMetric(float64(j.Dropped())/float64(b.N), "lost/op")
+			_ = j.Close()
+		})
+	}
+}
+
+// BenchmarkKept hands over as many frames as can be kept, and says what each costs the processors: in whoever passes it on,
+// in the writer and in the system.
+func BenchmarkKept(b *testing.B) {
+	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
+	line := []byte(head + strings.Repeat("x", 150) + `"}}}}` + "\n")
+	for _, content := range []bool{true, false} {
+		b.Run(fmt.Sprintf("content %v", content), func(b *testing.B) {
+			j, err := Open(Options{Dir: b.TempDir() + "/j", Content: content, MaxSessionBytes: 1 << 40})
+			if err != nil {
+				b.Fatal(err)
+			}
+			openSession(j, "1", "s")
+			var seq uint64
+			var before, after syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			for b.Loop() {
+				seq++
+				j.Frame(frame.Frame{
+					Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line,
+					Seq: seq, Time: time.Now(),
+				})
+				if seq%16384 == 0 {
+					_ = j.Flush(context.Background())
+				}
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			spent := func(a, b syscall.Timeval) float64 { return float64(b.Nano() - a.Nano()) }
+			b.ReportMetric(spent(before.Utime, after.Utime)/float64(b.N), "user-ns/op")
+			b.ReportMetric(spent(before.Stime, after.Stime)/float64(b.N), "system-ns/op")
 			b.ReportMetric(float64(j.Dropped())/float64(b.N), "lost/op")
 			_ = j.Close()
 		})

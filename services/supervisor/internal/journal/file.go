@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -47,10 +46,9 @@ type file struct {
 }
 
 // lose gives up what was to be written to a file.
-func (w *writer) lose(f *file, why string) {
-	f.holds.why = why
-	f.lost.merge(f.holds)
-	f.reset()
+func (w *writer) lose(f *file, holds gap, why string) {
+	holds.why = why
+	f.lost.merge(holds)
 	w.lacks(f)
 }
 
@@ -102,8 +100,8 @@ func nameOf(o Options, agent *frame.Agent) string {
 	return agent.Name
 }
 
-// open opens a file, mends its end, and writes its header if it has none.
-func (w *writer) open(f *file) error {
+// open opens a file, mends its end, and writes its header if it has none: from is the time of its first frame.
+func (w *writer) open(f *file, from int64) error {
 	if f.f != nil {
 		if ownfile.Current(f.f) {
 			return nil
@@ -132,7 +130,7 @@ func (w *writer) open(f *file) error {
 	}
 	f.f, f.size = opened, info.Size()
 	if f.size == 0 {
-		header := w.header(f)
+		header := w.header(f, from)
 		if err := ownfile.AppendAll(f.f, header); err != nil {
 			_ = f.f.Close()
 			f.f = nil
@@ -162,8 +160,8 @@ func (w *writer) closeOldest() {
 }
 
 // header is a file's first line.
-func (w *writer) header(f *file) []byte {
-	b := w.lines.time([]byte(`{"t":`), cmp.Or(f.holds.from, f.lost.from)) // of the first frame
+func (w *writer) header(f *file, from int64) []byte {
+	b := w.lines.time([]byte(`{"t":`), from)
 	b = append(b, `,"journal":{"version":1`...)
 	member := func(name, value string) {
 		b = append(append(append(b, `,"`...), name...), `":`...)
@@ -183,19 +181,24 @@ func (w *writer) header(f *file) []byte {
 
 // flushFile writes what has gathered for a file, or counts it as lost.
 func (w *writer) flushFile(f *file) {
-	if len(f.buf) == 0 {
-		return
+	if len(f.buf) > 0 {
+		w.write(f, f.buf, f.holds)
+		f.reset()
 	}
+}
+
+// write writes lines to a file, or counts them as lost.
+func (w *writer) write(f *file, lines []byte, holds gap) {
 	now := time.Now()
 	if now.Before(f.retryAt) {
-		w.lose(f, f.lost.why)
+		w.lose(f, holds, f.lost.why)
 		return
 	}
 	w.tick++
 	f.used = w.tick
-	if err := w.flushOpen(f); err != nil {
+	if err := w.writeOpen(f, lines, holds); err != nil {
 		f.retryAt = now.Add(retryAfter)
-		w.lose(f, "it could not be written: "+plainError(err))
+		w.lose(f, holds, "it could not be written: "+plainError(err))
 		if !w.full {
 			w.full = true
 			w.opts.Logger.Warn("the journal cannot be written; sessions go on without, and what is missing is counted", "file", f.path, "error", err)
@@ -206,11 +209,10 @@ func (w *writer) flushFile(f *file) {
 		w.full = false
 		w.opts.Logger.Info("the journal is written again", "file", f.path)
 	}
-	f.reset()
 }
 
-func (w *writer) flushOpen(f *file) error {
-	if err := w.open(f); err != nil {
+func (w *writer) writeOpen(f *file, lines []byte, holds gap) error {
+	if err := w.open(f, holds.from); err != nil {
 		return err
 	}
 	if f.lost.frames > 0 {
@@ -218,16 +220,16 @@ func (w *writer) flushOpen(f *file) error {
 			return err
 		}
 	}
-	if f.size+int64(len(f.buf)) > w.opts.MaxSessionBytes {
+	if f.size+int64(len(lines)) > w.opts.MaxSessionBytes {
 		f.over = true
-		w.lose(f, whyOver)
+		w.lose(f, holds, whyOver)
 		w.opts.Logger.Warn("a session's journal is as large as it may be; what follows is counted only", "file", f.path, "limit", w.opts.MaxSessionBytes)
 		return nil
 	}
-	if err := ownfile.AppendAll(f.f, f.buf); err != nil {
+	if err := ownfile.AppendAll(f.f, lines); err != nil {
 		return err
 	}
-	f.size += int64(len(f.buf))
+	f.size += int64(len(lines))
 	return nil
 }
 
@@ -245,7 +247,7 @@ func (w *writer) writeLost(f *file) error {
 // finish closes a file after a last attempt to say what it lacks.
 func (w *writer) finish(f *file) {
 	if f.lost.frames > 0 {
-		err := w.open(f)
+		err := w.open(f, f.lost.from)
 		if err == nil {
 			err = w.writeLost(f)
 		}

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -33,12 +34,16 @@ const (
 
 	// linger is how long the writer lets frames gather: a process that is killed loses no more than that.
 	linger = 5 * time.Millisecond
-	// The writer rests after it has worked for atATime, restFactor times as long as it worked, restMost at most: what it
-	// waited for the disk is no work. Where the queue has overflowed meanwhile, it cannot keep up anyhow, and rests longer.
-	atATime    = 2 * time.Millisecond
-	restFactor = 3
-	restMost   = 20 * time.Millisecond
-	floodRest  = 5 // times as long, and as long at most
+	// The writer takes share of what all processors have, and never more than most of one: after it has worked for atATime
+	// it rests, restMost at most, since what it waited for the disk is no work. Where the queue has overflowed meanwhile, it
+	// cannot keep up anyhow, and rests longer.
+	share     = 0.15
+	most      = 0.9
+	atATime   = 2 * time.Millisecond
+	restMost  = 20 * time.Millisecond
+	floodRest = 5 // times as long, and as long at most
+	// idle is how long nothing must happen until memory is given back.
+	idle = time.Second
 	// retainEvery is how often old files are looked for.
 	retainEvery = time.Hour
 	// retainFirst is when they are looked for at first: not while an agent starts.
@@ -60,7 +65,7 @@ type Options struct {
 	// MaxAge and MaxTotal say which files go, the oldest first; those of sessions that are still written stay.
 	MaxAge   time.Duration
 	MaxTotal int64
-	// MaxQueued bounds the bytes that wait to be written.
+	// MaxQueued bounds the bytes that wait to be written; requests and answers may use a quarter more.
 	MaxQueued int
 	// Logger is told what is lost, once each time it begins. Nil: nobody is.
 	Logger *slog.Logger
@@ -111,7 +116,7 @@ func Open(o Options) (*Journal, error) {
 		_, _ = rand.Read(instance[:]) // never fails: see crypto/rand
 		o.Instance = hex.EncodeToString(instance[:])
 	}
-	j := &Journal{opts: o, queue: newQueue(o.MaxQueued), stop: make(chan struct{}), ended: make(chan struct{})}
+	j := &Journal{opts: o, queue: newQueue(o.MaxQueued, o.Content), stop: make(chan struct{}), ended: make(chan struct{})}
 	j.writer = newWriter(o)
 	j.wg.Go(j.write)
 	j.wg.Go(j.keepHouse)
@@ -205,30 +210,35 @@ func (j *Journal) write() {
 	var b batch
 	var dropped uint64
 	for open := true; open; {
+		timer.Reset(idle)
 		select {
 		case <-j.queue.wake:
 			pause(linger)
+		case <-timer.C:
+			j.queue.rest()
+			continue
 		case <-j.stop:
 			open = false
 		}
 		for {
 			b = j.queue.take(b)
 			if len(b.blocks) == 0 {
-				j.queue.rest()
 				break
 			}
 			began := time.Now()
 			for _, records := range b.blocks {
-				j.writer.batch(records, j.queue.written)
-				if worked := time.Since(began); worked > atATime {
-					j.writer.settle(j.queue.written)
-					rest := min(restFactor*worked, restMost)
-					if n := j.Dropped(); n != dropped {
-						dropped = n
-						rest *= floodRest
+				for len(records) > 0 {
+					records = records[j.writer.batch(records, j.queue.written):]
+					if worked := time.Since(began); worked > atATime {
+						j.writer.settle(j.queue.written)
+						rest := restAfter(worked)
+						if n := j.Dropped(); n != dropped {
+							dropped = n
+							rest *= floodRest
+						}
+						pause(rest)
+						began = time.Now()
 					}
-					pause(rest)
-					began = time.Now()
 				}
 			}
 			j.writer.settle(j.queue.written)
@@ -237,6 +247,12 @@ func (j *Journal) write() {
 	}
 	j.writer.close()
 	close(j.ended)
+}
+
+// restAfter is how long the writer rests after it has worked.
+func restAfter(worked time.Duration) time.Duration {
+	duty := min(most, share*float64(runtime.GOMAXPROCS(0)))
+	return min(restMost, time.Duration(float64(worked)*(1/duty-1)))
 }
 
 // keepHouse removes old files, and mends those that a crash has torn.

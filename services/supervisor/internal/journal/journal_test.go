@@ -217,7 +217,7 @@ func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
 }
 
 func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
-	q := newQueue(4 * (recordCost + 10))
+	q := newQueue(4*(recordCost+10), true)
 	frame := func(session string) *frame.Frame {
 		return &frame.Frame{Direction: frame.AgentToFront, Scanned: true, SessionID: []byte(session), Line: []byte("0123456")}
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -18,6 +19,61 @@ type lineMaker struct {
 	stamp   []byte // that second, up to its fraction
 	scan    jsonrpc.Scanner
 	msg     jsonrpc.Message
+}
+
+// updateHead is what an update's line has beside the update, at most.
+const updateHead = len(`{"t":"2006-01-02T15:04:05.999999999Z","n":18446744073709551615`+updateMiddle) + len("}\n")
+
+const updateMiddle = `,"dir":"agent-to-front","method":"session/update","frame":`
+
+// updateMaker writes updates as lines. Whoever has the queue's lock uses it.
+type updateMaker struct {
+	lines lineMaker
+	at    int64  // of head
+	head  []byte // a line's begin with that time: lines that were read at once have the same
+}
+
+// line appends the line of an update: what lineMaker.frame makes of it.
+func (m *updateMaker) line(b []byte, f *frame.Frame, at int64) []byte {
+	if m.head == nil || at != m.at {
+		m.at = at
+		m.head = m.lines.time(append(m.head[:0], `{"t":`...), at)
+	}
+	b = append(b, m.head...)
+	if f.Seq != 0 {
+		b = appendUint(append(b, `,"n":`...), f.Seq)
+	}
+	b = append(b, updateMiddle...)
+	b = append(b, f.Line...)
+	for _, rest := range f.Rest {
+		b = append(b, rest...)
+	}
+	for {
+		switch b[len(b)-1] {
+		case '\n', '\r', ' ', '\t':
+			b = b[:len(b)-1]
+			continue
+		}
+		return append(b, '}', '\n')
+	}
+}
+
+// valid is a run of such lines as JSON, whatever bytes they have: those that are no text are in base64.
+func valid(text []byte) []byte {
+	if utf8.Valid(text) {
+		return text
+	}
+	const middle = `,"frame":`
+	var out []byte
+	for line := range bytes.Lines(text) {
+		if i := bytes.Index(line, []byte(middle)); !utf8.Valid(line) && i >= 0 {
+			out = append(append(out, line[:i]...), `,"base64":"`...)
+			out = base64.StdEncoding.AppendEncode(out, line[i+len(middle):len(line)-len("}\n")])
+			line = []byte("\"}\n")
+		}
+		out = append(out, line...)
+	}
+	return out
 }
 
 // time appends a time as RFC 3339 has it, with nanoseconds, in UTC.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -17,14 +18,18 @@ const (
 	// blockSize is how many records stand together, and spareBlocks how many empty blocks are kept.
 	blockSize   = 512
 	spareBlocks = 64
+	// reserveShare is the share of the queue that is kept for requests and answers, so that a flood of pieces of messages does
+	// not keep them out: a session that lacks a piece can be read, one that lacks an answer cannot.
+	reserveShare = 4
 	// recordCost is what a queued frame counts for beside its bytes.
 	recordCost = 160
 	// maxGapSessions bounds the sessions whose losses are counted apart; the losses of further ones are counted together.
 	maxGapSessions = 1024
 )
 
-// record is a queued frame. Its slices stand in chunks.
+// record is a queued frame, or a run of them. Its slices stand in chunks.
 type record struct {
+	run        *runOf // the lines that it has, whole, instead of a frame
 	agent      *frame.Agent
 	seq        uint64
 	at         int64 // nanoseconds since 1970
@@ -41,7 +46,19 @@ type record struct {
 
 // size is what is missing if the record is.
 func (r *record) size() gap {
-	return gap{frames: 1, bytes: uint64(len(r.line)), first: r.seq, last: r.seq, from: r.at, to: r.at}
+	return size1(r.seq, r.at, len(r.line))
+}
+
+// size1 is what is missing if a frame is.
+func size1(seq uint64, at int64, size int) gap {
+	return gap{frames: 1, bytes: uint64(size), first: seq, last: seq, from: at, to: at}
+}
+
+// runOf is a run of updates of a session: what a journal has most of. Their lines are made where they are queued, so that the
+// writer has only to hand them to the system.
+type runOf struct {
+	text  []byte
+	holds gap // what is missing if it is
 }
 
 // clone is a record that outlives its chunk.
@@ -96,6 +113,9 @@ type queue struct {
 	spare   [][]byte
 	used    [][]byte // full chunks of records
 	last    record   // the last one's method and session; nothing where the chunks were taken since
+	run     *record  // the last record, where it is a run that stands at the end of the open chunk
+	updates updateMaker
+	content bool
 	gaps    map[lossKey]*gap
 	dropped uint64
 	// The session that lost last, and its gap.
@@ -105,8 +125,8 @@ type queue struct {
 	closed   bool
 }
 
-func newQueue(limit int) *queue {
-	return &queue{max: limit, wake: make(chan struct{}, 1), gaps: map[lossKey]*gap{}}
+func newQueue(limit int, content bool) *queue {
+	return &queue{max: limit, content: content, wake: make(chan struct{}, 1), gaps: map[lossKey]*gap{}}
 }
 
 // tellAgain is how long after a loss was told another one is.
@@ -119,6 +139,11 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 		size += len(b)
 	}
 	cost := recordCost + size + len(f.Method) + len(f.ID) + len(f.SessionID)
+	limit := q.max
+	update := f.Scanned && f.ID == nil
+	if !update {
+		limit += q.max / reserveShare
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -128,7 +153,7 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 	if f.Time.IsZero() { // under the lock, so that times are in order
 		at = now().UnixNano()
 	}
-	if q.held > 0 && q.held+cost > q.max { // an empty queue takes a frame of any size, as the link does
+	if q.held > 0 && q.held+cost > limit { // an empty queue takes a frame of any size, as the link does
 		q.lose(f, at, size)
 		if at-q.told < int64(tellAgain) && q.told != 0 {
 			return false
@@ -138,6 +163,10 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 	}
 	if len(q.gaps) > 0 {
 		q.tell(f.Agent, f.SessionID)
+	}
+	if update && q.content && len(f.SessionID) > 0 && f.Direction == frame.AgentToFront && string(f.Method) == acp.MethodSessionUpdate {
+		q.update(f, at, size)
+		return false
 	}
 	r := record{agent: f.Agent, seq: f.Seq, at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
 	room, shared := q.room(cost - recordCost)
@@ -156,6 +185,35 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 	}
 	q.push(r, cost)
 	return false
+}
+
+// update queues an update: it goes on with the run of its session, or begins one.
+func (q *queue) update(f *frame.Frame, at int64, size int) {
+	need := size + updateHead
+	r := q.run
+	if r == nil || r.agent != f.Agent || cap(q.chunk)-len(q.chunk) < need || string(r.session) != string(f.SessionID) {
+		room, shared := q.room(need + len(f.SessionID))
+		rec := record{agent: f.Agent, run: &runOf{}}
+		room, rec.session = q.part(room, f.SessionID, q.last.session)
+		q.last.session = rec.session
+		rec.run.text = room[len(room):]
+		if !shared {
+			rec.run.text = q.updates.line(rec.run.text, f, at)
+			rec.run.holds = size1(f.Seq, at, size)
+			q.push(rec, recordCost+len(rec.run.text))
+			return
+		}
+		q.chunk = room
+		r = q.push(rec, recordCost)
+		q.run = r
+	}
+	from := len(q.chunk) - len(r.run.text)
+	before := len(q.chunk)
+	q.chunk = q.updates.line(q.chunk, f, at)
+	r.run.text = q.chunk[from:len(q.chunk):len(q.chunk)]
+	r.run.holds.merge(size1(f.Seq, at, size))
+	r.queued += len(q.chunk) - before
+	q.held += len(q.chunk) - before
 }
 
 // part copies a part of a frame, unless it is that of the frame before. Nil stays apart from empty.
@@ -189,7 +247,7 @@ func (q *queue) room(n int) (room []byte, shared bool) {
 	return q.chunk, true
 }
 
-func (q *queue) push(r record, cost int) {
+func (q *queue) push(r record, cost int) *record {
 	n := len(q.blocks)
 	if n == 0 {
 		select {
@@ -207,7 +265,9 @@ func (q *queue) push(r record, cost int) {
 	}
 	r.queued = cost
 	q.held += cost
+	q.run = nil
 	q.blocks[n-1] = append(q.blocks[n-1], r)
+	return &q.blocks[n-1][len(q.blocks[n-1])-1]
 }
 
 // lose counts a frame that does not fit.
@@ -271,7 +331,7 @@ func (q *queue) take(old batch) batch {
 		q.chunk = nil
 	}
 	b := batch{blocks: q.blocks, chunks: q.used}
-	q.last = record{}
+	q.last, q.run = record{}, nil
 	q.blocks, q.used = old.blocks[:0], old.chunks[:0]
 	return b
 }

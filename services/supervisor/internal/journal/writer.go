@@ -19,6 +19,8 @@ const (
 	maxFiles = 1 << 16
 	// maxOpenFiles bounds those that are open at once.
 	maxOpenFiles = 128
+	// directBytes is how long a run is that is written as it stands in the queue.
+	directBytes = 32 << 10
 	// flushBytes is how much gathers for a file before it is written.
 	flushBytes = 1 << 20
 )
@@ -72,25 +74,31 @@ func newWriter(o Options) *writer {
 	return w
 }
 
-// batch sorts records into files, and writes what has gathered whenever it is much; done is told of bytes that are not
-// held any more. settle writes the rest.
-func (w *writer) batch(records []record, done func(int)) {
+// batch sorts records into files until much has gathered and was written, and returns how many it has taken; done is told
+// of bytes that are not held any more. settle writes the rest.
+func (w *writer) batch(records []record, done func(int)) int {
 	for i := range records {
 		r := &records[i]
 		switch {
 		case r.gap != nil:
 			w.gap(r)
 		case r.mark != nil:
+		case r.run != nil:
+			w.run(r)
 		default:
 			w.record(r)
 		}
-		if w.pending += r.queued; w.pending >= flushBytes || r.mark != nil {
-			w.settle(done)
+		w.pending += r.queued
+		if w.pending < flushBytes && r.mark == nil {
+			continue
 		}
+		w.settle(done)
 		if r.mark != nil {
 			close(r.mark)
 		}
+		return i + 1
 	}
+	return len(records)
 }
 
 // settle writes what has gathered.
@@ -107,6 +115,18 @@ func (w *writer) gap(r *record) {
 		f = w.file(r.agent, "", "")
 	}
 	w.append(f, func(b []byte) []byte { return w.lines.lost(b, r.gap, r.at) }, *r.gap)
+}
+
+// run writes a run of updates to the file of their session. Much is not copied for that.
+func (w *writer) run(r *record) {
+	f := w.fileOf(r.agent, string(r.session))
+	text := valid(r.run.text)
+	if len(text) < directBytes || f.over {
+		w.append(f, func(b []byte) []byte { return append(b, text...) }, r.run.holds)
+		return
+	}
+	w.flushFile(f)
+	w.write(f, text, r.run.holds)
 }
 
 // record writes a frame to the file of its session.
@@ -244,19 +264,25 @@ func (w *writer) response(r *record) (session, method string) {
 
 // put writes a frame to a session's file. Only sessions that a front has opened have one: an agent cannot make files.
 func (w *writer) put(session string, r *record, answers string) {
-	f := w.files[fileKey{idOf(r.agent), session}]
-	if f == nil && session != "" {
+	f := w.fileOf(r.agent, session)
+	w.append(f, func(b []byte) []byte { return w.lines.frame(b, r, answers) }, r.size())
+}
+
+// fileOf is the file that a frame of a session belongs to.
+func (w *writer) fileOf(agent *frame.Agent, session string) *file {
+	if f := w.files[fileKey{idOf(agent), session}]; f != nil {
+		return f
+	}
+	if session != "" {
 		// An agent may name a session before it has answered the request that opens it.
-		if o := w.onlyOpening(r.agent); o != nil {
+		if o := w.onlyOpening(agent); o != nil {
 			o.session = session
-			f = w.file(r.agent, session, o.cwd)
+			f := w.file(agent, session, o.cwd)
 			w.append(f, func(b []byte) []byte { return w.lines.frame(b, &o.rec, "") }, o.rec.size())
+			return f
 		}
 	}
-	if f == nil {
-		f = w.file(r.agent, "", "")
-	}
-	w.append(f, func(b []byte) []byte { return w.lines.frame(b, r, answers) }, r.size())
+	return w.file(agent, "", "")
 }
 
 // onlyOpening is the one request of an agent's front for a session that is not known yet; nil if there is none, or several.

@@ -1,0 +1,51 @@
+package activity
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+)
+
+// BenchmarkFrame hands over pieces of messages of 300 bytes: what they cost whoever passes them on.
+func BenchmarkFrame(b *testing.B) {
+	f := chunk("s", strings.Repeat("x", 150))
+	f.Time = time.Now()
+	run := func(b *testing.B, o Options, prepare func(*Hub)) {
+		o.Instance = "here"
+		h := New(o)
+		defer h.Close()
+		l := (&place{Hub: h}).link("agent-1")
+		l.open("s")
+		if prepare != nil {
+			prepare(h)
+		}
+		b.SetBytes(int64(len(f.Line)))
+		b.ReportAllocs()
+		for b.Loop() {
+			l.Frame(f)
+		}
+	}
+	b.Run("nobody watches", func(b *testing.B) { run(b, Options{}, nil) })
+	b.Run("journal", func(b *testing.B) {
+		j, err := journal.Open(journal.Options{Dir: b.TempDir() + "/j", Content: true, MaxSessionBytes: 1 << 40})
+		if err != nil {
+			b.Fatal(err)
+		}
+		run(b, Options{Journal: j}, nil)
+		b.ReportMetric(float64(j.Dropped())/float64(b.N), "lost/op")
+		_ = j.Close()
+	})
+	b.Run("one watches", func(b *testing.B) {
+		run(b, Options{}, func(h *Hub) {
+			w, err := h.joinAll(position{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { h.leave(w) })
+			go func() { _ = w.run(b.Context(), func(*supervisorv1.Event) error { return nil }) }()
+		})
+	})
+}
