@@ -50,7 +50,7 @@ func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
 	if d.at.IsZero() {
 		d.at = time.Now()
 	}
-	if f.Scanned && f.Direction == frame.AgentToFront && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 {
+	if f.Scanned && f.Direction == frame.AgentToFront && f.Handler == "" && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 {
 		d.update(d.sessionOf(f.SessionID), updateIn(f.Line))
 	} else {
 		d.message(&f)
@@ -62,7 +62,7 @@ func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
 // message takes a frame that is no plain update.
 func (d *Decoder) message(f *frame.Frame) {
 	m := &d.msg
-	if d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
+	if refused(f) || d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
 		return
 	}
 	session := d.sessionOf(m.SessionID)
@@ -75,6 +75,14 @@ func (d *Decoder) message(f *frame.Frame) {
 		d.response(f, m)
 	}
 	*m = jsonrpc.Message{}
+}
+
+// refusedName stands for a handler where a line reached nobody.
+const refusedName = "refused"
+
+// refused tells whether a frame was seen and dropped: nothing happens by it.
+func refused(f *frame.Frame) bool {
+	return f.Handler == refusedName && (f.Direction == frame.AgentToFront || f.Direction == frame.FrontToAgent)
 }
 
 func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session string) {
@@ -104,8 +112,8 @@ func requestID(params []byte) []byte {
 
 func (d *Decoder) request(f *frame.Frame, m *jsonrpc.Message, session string) {
 	r := &request{key: jsonrpc.CanonicalID(m.ID), id: raw(m.ID), method: raw(m.Method), session: session}
-	if len(r.key) > maxKept || len(r.method) > maxKept {
-		return // no peer of good will names its requests like that, and all of them are kept
+	if len(r.key) > maxKept || len(r.method) > maxKept || len(session) > maxKept {
+		return // no peer of good will names things like that, and all of this is kept
 	}
 	switch f.Direction.Whose(false) {
 	case frame.OfFront:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -244,22 +245,21 @@ func TestAcphostsOwnQuestion(t *testing.T) {
 	t.Run("the front answers", func(t *testing.T) {
 		w := newWire(t)
 		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
-		w.expect(frame.FrontToOurs, "", yes, answered("allowed", "allow_once", "front"))
 		w.quiet(frame.OursToFront, "", goesOn)
+		w.expect(frame.FrontToOurs, "", yes, answered("allowed", "allow_once", "front"))
+		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
 	})
 	t.Run("a program answers", func(t *testing.T) {
 		w := newWire(t)
 		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
-		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
 		w.expect(frame.FrontToOurs, "grpc", yes, answered("allowed", "allow_once", "grpc"))
-		w.quiet(frame.OursToFront, "", goesOn)
+		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
 	})
 	t.Run("it is not needed any more", func(t *testing.T) {
 		w := newWire(t)
 		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
-		w.quiet(frame.OursToFront, "", goesOn) // before it is withdrawn, this means nothing
-		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
-		w.expect(frame.OursToFront, "", goesOn, answered("withdrawn", "", "nobody"))
+		w.quiet(frame.AgentToFront, "", cancel(`"OWN"`)) // it is not the agent's to withdraw
+		w.expect(frame.OursToFront, "", cancel(`"OWN"`), answered("withdrawn", "", "nobody"))
 		w.quiet(frame.FrontToOurs, "", yes)
 	})
 }
@@ -341,6 +341,55 @@ func TestRequestsThatAreNeverAnsweredAreForgottenTheOldestFirst(t *testing.T) {
 	}
 	if n := len(w.d.reports.known); n != maxReported || len(w.d.reports.order) != n {
 		t.Errorf("%d tool calls are remembered", n)
+	}
+}
+
+func TestAnAgentsCancellationEndsNoCall(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
+	w.quiet(frame.AgentToFront, "", cancel("1"))
+	w.quiet(frame.AgentToFront, "", cancel("null"))
+	w.quiet(frame.FrontToAgent, "", cancel("1"))
+	w.expect(frame.FrontToAgent, "", fails("1", `{"code":-32800,"message":"cancelled"}`), `{"callEnded":{"id":"1","method":"_x","error":"cancelled","errorCode":-32800}}`)
+}
+
+func TestWhatIsRefusedMakesNothing(t *testing.T) {
+	w := newWire(t)
+	for _, line := range []string{`{`, updateLine(`{"sessionUpdate":"plan","entries":[]}`), asks("1", "session/prompt", `{"sessionId":"s"}`), asks("1", "_x", `{}`)} {
+		for _, d := range []frame.Direction{frame.AgentToFront, frame.FrontToAgent} {
+			w.quiet(d, "refused", line)
+			if Needed(&frame.Frame{Direction: d, Handler: "refused", Line: []byte(line)}) {
+				t.Errorf("%s is needed", line)
+			}
+		}
+	}
+	w.quiet(frame.FrontToAgent, "", answers("1", `{}`))
+}
+
+func TestAFewBytesOfAnAgentsNeverBecomeManyOfMemory(t *testing.T) {
+	many := func(item string) string { return "[" + strings.Repeat(item+",", 3*maxElements) + item + "]" }
+	w := newWire(t)
+	update := func(u string) *supervisorv1.Event { return w.pass(frame.AgentToFront, "", updateLine(u))[0] }
+	e := update(`{"sessionUpdate":"tool_call","toolCallId":"t","content":` + many("0") + `,"locations":` + many(`{"path":""}`) + `}`)
+	if n, m := len(e.GetToolCall().GetContent()), len(e.GetToolCall().GetLocations()); n != maxElements || m != maxElements {
+		t.Errorf("%d items, %d locations", n, m)
+	}
+	option := `{"id":"o","currentValue":"a","options":[{"name":"g","options":` + many(`{"value":"a"}`) + `},{"value":"b"}]}`
+	e = update(`{"sessionUpdate":"config_option_update","configOptions":[` + option + `,` + option + `]}`)
+	options := e.GetConfigOptions().GetOptions()
+	if len(options) != 2 || len(options[0].GetChoices()) != maxElements || len(options[1].GetChoices()) != 0 {
+		t.Errorf("%d options, the first of %d choices", len(options), len(options[0].GetChoices()))
+	}
+	long := strings.Repeat("x", maxKept+1)
+	w.quiet(frame.AgentToFront, "", asks(`"`+long+`"`, "_x", `{}`))
+	w.quiet(frame.AgentToFront, "", asks("1", "_"+long, `{}`))
+	w.quiet(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"`+long+`"}`))
+	w.quiet(frame.FrontToAgent, "", answers(`"`+long+`"`, `{}`))
+	if n := len(w.d.calls.open); n != 0 {
+		t.Errorf("%d requests are kept", n)
+	}
+	if e := w.pass(frame.AgentToFront, "", strings.Replace(updateLine(`{"sessionUpdate":"plan","entries":[]}`), `"s"`, `"`+long+`"`, 1)); len(e) != 1 || e[0].GetSessionId() != long {
+		t.Error("an update is lost")
 	}
 }
 

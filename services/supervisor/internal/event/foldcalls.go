@@ -2,11 +2,11 @@ package event
 
 import (
 	"container/list"
-	"encoding/json"
-	"strconv"
+	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -45,11 +45,18 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 	if q.GetPermission() != nil {
 		method = acp.MethodRequestPermission
 	}
-	id := q.GetId()[min(len(q.GetAgentId())+1, len(q.GetId())):]
-	if _, err := strconv.ParseInt(id, 10, 64); err != nil && !json.Valid([]byte(id)) {
-		id = string(acp.Quote(id))
+	p.add(&pendingRequest{key: q.GetId(), shown: &supervisorv1.PendingRequest{
+		Id: requestIDOf(q), Method: method, At: toFront, Time: q.GetTime(),
+	}})
+}
+
+// requestIDOf is the id of a question's request as JSON, taken from the question's own: see ApprovalID.
+func requestIDOf(q *supervisorv1.Approval) string {
+	id := strings.TrimPrefix(q.GetId(), q.GetAgentId()+"/")
+	if v := jsontext.Value(id); v.IsValid() && strings.IndexByte(`"0n`, byte(v.Kind())) >= 0 {
+		return id
 	}
-	p.add(&pendingRequest{key: q.GetId(), shown: &supervisorv1.PendingRequest{Id: id, Method: method, At: toFront, Time: q.GetTime()}})
+	return string(acp.Quote(id))
 }
 
 // called adds a call.

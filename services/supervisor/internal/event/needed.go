@@ -10,6 +10,9 @@ import (
 // or what later frames mean. It is quick, since most frames are pieces of messages, and those are not needed; in doubt it
 // says yes. Safe for concurrent use.
 func Needed(f *frame.Frame) bool {
+	if refused(f) {
+		return false
+	}
 	if !f.Scanned || f.ID != nil || f.Method == nil {
 		return true // an answer, a request, or what has to be looked at
 	}

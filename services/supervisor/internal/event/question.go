@@ -23,7 +23,7 @@ const askedBecause = "Asked because: "
 // asked takes a question that waits for a person: the agent's, or acphost's own.
 func (d *Decoder) asked(r *request, params []byte, ours bool) {
 	q := &supervisorv1.Approval{
-		Id:        ApprovalID(d.agent.ID, []byte(r.id)),
+		Id:        approvalID(d.agent.ID, r.key),
 		AgentId:   d.agent.ID,
 		SessionId: r.session,
 		Time:      timestamppb.New(d.at),
@@ -36,7 +36,6 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 	}
 	if r.method == methodElicitation {
 		q.Elicitation = elicitation(params)
-		r.toolCall = q.GetElicitation().GetToolCallId()
 		if id := requestID(params); r.session == "" && id != nil {
 			if about := d.front.get(jsonrpc.CanonicalID(id)); about != nil {
 				r.session, q.SessionId = about.session, about.session
@@ -44,22 +43,13 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 		}
 	} else {
 		q.Permission = permission(params, ours)
-		r.toolCall = q.GetPermission().GetToolCallId()
 		d.complete(r.session, q.GetPermission())
-		r.options = kinds(q.GetPermission().GetOptions())
+		r.allowing = allowing(q.GetPermission().GetOptions())
 	}
 	for _, old := range t.add(r) {
 		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
 	}
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: q.GetRaw(), Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: q}})
-}
-
-// ApprovalID is a question's id in this supervisor: its agent's, and the id of its JSON-RPC request, without quotes.
-func ApprovalID(agentID string, id []byte) string {
-	if s, ok := text(id); ok {
-		return agentID + "/" + s
-	}
-	return agentID + "/" + raw(id)
 }
 
 // permission reads a session/request_permission.
@@ -128,19 +118,19 @@ func (d *Decoder) complete(session string, q *supervisorv1.PermissionQuestion) {
 	}
 }
 
-// kinds maps the ids of options to their kinds. Where one id is given to several, nobody knows which is meant: the one
+// allowing are the ids of the options that allow. Where one id is given to several, nobody knows which is meant: the one
 // that refuses counts.
-func kinds(options []*supervisorv1.PermissionOption) map[string]string {
-	m := make(map[string]string, len(options))
+func allowing(options []*supervisorv1.PermissionOption) map[string]bool {
+	m := map[string]bool{}
 	for _, o := range options {
-		if k, twice := m[o.GetOptionId()]; !twice || allows(k) {
-			m[o.GetOptionId()] = o.GetKind()
+		if len(o.GetOptionId()) > maxOptionID || len(m) >= maxOptions {
+			continue
 		}
+		before, twice := m[o.GetOptionId()]
+		m[o.GetOptionId()] = (before || !twice) && (o.GetKind() == acp.AllowOnce || o.GetKind() == acp.AllowAlways)
 	}
 	return m
 }
-
-func allows(kind string) bool { return kind == acp.AllowOnce || kind == acp.AllowAlways }
 
 // elicitation reads an elicitation/create.
 func elicitation(params []byte) *supervisorv1.Elicitation {
@@ -174,7 +164,7 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 	if a.fault == nil && r.method == acp.MethodRequestPermission {
 		if id, ok := text(get(outcome, "optionId")); ok && textOf(get(outcome, "outcome")) == "selected" {
 			end.OptionId, end.Outcome = id, "denied"
-			if allows(r.options[id]) {
+			if r.allowing[id] {
 				end.Outcome = "allowed"
 			}
 		}
@@ -205,30 +195,20 @@ func (d *Decoder) questionEnded(r *request, end *supervisorv1.ApprovalAnswer, fr
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: from, Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: end}})
 }
 
-// withdrawn takes a $/cancel_request. The agent's ends its question at once. Acphost sends the front one in two cases:
-// somebody else has answered, which is seen as an answer before or after it, or the question of its own is not needed any
-// more, which is known when the call that it was about goes on.
+// withdrawn takes a $/cancel_request. The agent's ends its question. Acphost's ends its own, if that has no answer yet; of
+// a question of the agent's, it says to the front that somebody else has answered, and that answer is seen by itself.
 func (d *Decoder) withdrawn(direction frame.Direction, key string) {
+	var t *table
 	switch direction {
 	case frame.AgentToFront:
-		if r := d.calls.get(key); r != nil && r.question != "" {
-			d.calls.take(key)
-			d.questionEnded(r, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: byNobody}, "")
-		}
+		t = &d.calls
 	case frame.OursToFront:
-		if r := d.own.get(key); r != nil {
-			r.withdrew = true
-		}
+		t = &d.own
+	default:
+		return
 	}
-}
-
-// ownCallGoesOn takes that acphost shows the front how a call goes on that it had a question about.
-func (d *Decoder) ownCallGoesOn(toolCall string) {
-	for _, r := range d.own.open {
-		if r.withdrew && r.toolCall == toolCall {
-			d.own.take(r.key)
-			d.questionEnded(r, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: byNobody}, "")
-			return
-		}
+	if r := t.get(key); r != nil && r.question != "" {
+		t.take(key)
+		d.questionEnded(r, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: byNobody}, "")
 	}
 }

@@ -10,6 +10,8 @@ import (
 const (
 	maxRequests = 4096 // open requests of each end
 	maxKept     = 4096 // bytes of a path, an id, a method that are remembered of a request
+	maxOptions  = 256  // of a question
+	maxOptionID = 256  // bytes of an option's id; a longer one allows nothing
 	maxReported = 256  // tool calls that questions may be about
 )
 
@@ -26,10 +28,8 @@ type request struct {
 	loads bool   // what comes until the answer is history
 
 	// Of the agent's, and acphost's own: a question.
-	question string            // the approval's id; "": it is a call
-	options  map[string]string // ids of options to their kinds
-	toolCall string
-	withdrew bool // acphost has told the front that its question needs no answer
+	question string          // the approval's id; "": it is a call
+	allowing map[string]bool // the ids of options that allow
 
 	to string // who has a call
 

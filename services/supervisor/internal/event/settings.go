@@ -67,6 +67,7 @@ func models(v []byte) (current string, all []*supervisorv1.ConfigChoice) {
 // configOptions reads a session's options. One without an id, or without a value that can be read, is left out.
 func configOptions(v []byte) []*supervisorv1.ConfigOption {
 	var out []*supervisorv1.ConfigOption
+	room := maxElements // for choices, of all options together
 	elements(v, func(v []byte) {
 		o := &supervisorv1.ConfigOption{}
 		members(v, func(name, v []byte) {
@@ -89,7 +90,7 @@ func configOptions(v []byte) []*supervisorv1.ConfigOption {
 					o.Current = nil
 				}
 			case "options":
-				o.Choices = choices(v)
+				o.Choices = choices(v, &room)
 			}
 		})
 		if o.Id != "" && o.Current != nil {
@@ -99,20 +100,26 @@ func configOptions(v []byte) []*supervisorv1.ConfigOption {
 	return out
 }
 
-// choices reads what an option can be; those in groups know their group's name. Groups have no groups in them.
-func choices(v []byte) []*supervisorv1.ConfigChoice {
+// choices reads what an option can be, as long as there is room; those in groups know their group's name. Groups have no
+// groups in them.
+func choices(v []byte, room *int) []*supervisorv1.ConfigChoice {
 	var out []*supervisorv1.ConfigChoice
-	elements(v, func(v []byte) {
-		c, name, inside := choice(v)
-		if c != nil {
+	add := func(c *supervisorv1.ConfigChoice, group string) {
+		if c != nil && *room > 0 {
+			*room--
+			c.Group = group
 			out = append(out, c)
 		}
-		elements(inside, func(v []byte) {
-			if c, _, _ := choice(v); c != nil {
-				c.Group = cmp.Or(c.Group, name)
-				out = append(out, c)
-			}
-		})
+	}
+	elements(v, func(v []byte) {
+		c, name, inside := choice(v)
+		add(c, "")
+		if *room > 0 {
+			elements(inside, func(v []byte) {
+				c, _, _ := choice(v)
+				add(c, name)
+			})
+		}
 	})
 	return out
 }

@@ -311,9 +311,6 @@ func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 		e.Event = &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{
 			Severity: "warning", Title: title, Description: description, FromAcphost: true,
 		}}
-	case "tool_call_update":
-		d.ownCallGoesOn(textOf(get(u.whole, "toolCallId")))
-		return
 	default:
 		return
 	}

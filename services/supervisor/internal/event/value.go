@@ -48,7 +48,11 @@ func members(b []byte, f func(name, v []byte)) int {
 	}
 }
 
-// elements calls f with each raw element of an array, and tells whether b is one.
+// maxElements is how many elements of an array are read: two bytes of an agent's must not become two hundred of memory
+// fifty million times. An event's raw has them all.
+const maxElements = 10_000
+
+// elements calls f with the raw elements of an array, the first 10,000, and tells whether b is one.
 func elements(b []byte, f func(v []byte)) bool {
 	if lex.At(b, 0) != '[' {
 		return false
@@ -58,6 +62,7 @@ func elements(b []byte, f func(v []byte)) bool {
 	if lex.At(b, i) == ']' {
 		return true
 	}
+	read := 0
 	for {
 		i = lex.SkipSpace(b, i)
 		end := n.ValueEnd(b, i, 0)
@@ -65,6 +70,9 @@ func elements(b []byte, f func(v []byte)) bool {
 			return false
 		}
 		f(b[i:end:end])
+		if read++; read == maxElements {
+			return true
+		}
 		i = lex.SkipSpace(b, end)
 		switch lex.At(b, i) {
 		case ']':

@@ -1,0 +1,77 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// maxApprovalID is how many bytes an agent may add to a question's id; of a longer one the rest is a digest.
+	maxApprovalID = 64
+	digestBytes   = 12
+)
+
+// ApprovalID is the id of a question in a supervisor: the agent's id, a slash, and the id of the question's JSON-RPC
+// request, which is given raw. Ids that mean the same give the same, others never do. What an agent adds is short and
+// printable ASCII: a string stands without its quotes where it cannot be taken for a number, for null or for a digest.
+func ApprovalID(agentID string, id []byte) string {
+	return approvalID(agentID, jsonrpc.CanonicalID(id))
+}
+
+func approvalID(agentID, key string) string {
+	shown := key
+	if s, ok := strings.CutPrefix(key, `"`); ok {
+		if shown = s; !standsAlone(s) {
+			shown = asciiQuoted(s)
+		}
+	}
+	if len(shown) > maxApprovalID {
+		sum := sha256.Sum256([]byte(key))
+		shown = shown[:maxApprovalID-2*digestBytes-1] + "~" + hex.EncodeToString(sum[:digestBytes])
+	}
+	return agentID + "/" + shown
+}
+
+// standsAlone tells whether a string needs no quotes.
+func standsAlone(s string) bool {
+	if s == "" || s == "null" {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '~' {
+			return false
+		}
+	}
+	v := jsontext.Value(s)
+	return v.Kind() != '0' || !v.IsValid()
+}
+
+// asciiQuoted is a string in quotes, with everything escaped that is not printable ASCII. A long one is cut: its digest
+// tells it from others.
+func asciiQuoted(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for len(s) > 0 && b.Len() <= maxApprovalID {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r >= ' ' && r < 0x7f && r != '~':
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+		s = s[n:]
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,46 @@
+package event
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+)
+
+func TestAQuestionsIDMeansOneRequest(t *testing.T) {
+	seen := map[string]string{}
+	for id, want := range map[string]string{
+		`7`: "a/7", `"7"`: `a/"7"`, `"7e1"`: `a/"7e1"`, `-1`: "a/-1", `null`: "a/null", `"null"`: `a/"null"`, `"true"`: "a/true", `""`: `a/""`,
+		`"3f2504e0-4f89"`: "a/3f2504e0-4f89", `"a/b"`: "a/a/b", `"a b"`: `a/"a b"`, `"\"7\""`: `a/"\"7\""`, `"a\nb"`: `a/"a\u{a}b"`,
+		`"\u202e"`: `a/"\u{202e}"`, "\"\xff\"": `a/"\xff"`, `"~"`: `a/"\u{7e}"`,
+	} {
+		got := ApprovalID("a", []byte(id))
+		if got != want {
+			t.Errorf("%s: got %s, want %s", id, got, want)
+		}
+		if other, twice := seen[got]; twice {
+			t.Errorf("%s and %s are both %s", id, other, got)
+		}
+		seen[got] = id
+	}
+	for a, b := range map[string]string{`7`: `7.0`, `"ab"`: `"\u0061b"`, `100`: `1e2`} {
+		if ApprovalID("a", []byte(a)) != ApprovalID("a", []byte(b)) {
+			t.Errorf("%s and %s mean the same", a, b)
+		}
+	}
+	long := strings.Repeat("x", 1000)
+	one, two := ApprovalID("a", []byte(`"`+long+`1"`)), ApprovalID("a", []byte(`"`+long+`2"`))
+	if one == two || len(one) != len("a/")+maxApprovalID {
+		t.Errorf("long ids: %s, %s", one, two)
+	}
+}
+
+func TestTheIDOfAQuestionsRequestIsShownAsJSON(t *testing.T) {
+	for id, want := range map[string]string{`7`: `7`, `"7"`: `"7"`, `"true"`: `"true"`, `"q"`: `"q"`, `null`: `null`} {
+		w := newFolded(t)
+		w.pass(frame.AgentToFront, "", asks(id, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
+		if got := w.show().GetPendingRequests(); len(got) != 1 || got[0].GetId() != want {
+			t.Errorf("%s is shown as %v", id, got)
+		}
+	}
+}
