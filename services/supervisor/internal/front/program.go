@@ -58,6 +58,7 @@ type Program struct {
 	opts ProgramOptions
 	log  *slog.Logger
 	out  *outbox
+	max  int // bytes of a line
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -75,7 +76,7 @@ type Program struct {
 
 // NewProgram returns a Program. It must be closed.
 func NewProgram(o ProgramOptions) *Program {
-	p := &Program{opts: o, log: o.Logger, out: newOutbox(maxOutbox), open: map[string]*Pending{}}
+	p := &Program{opts: o, log: o.Logger, out: newOutbox(maxOutbox), max: maxLine, open: map[string]*Pending{}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -242,8 +243,8 @@ func (p *Program) split(b []byte) error {
 		}
 		switch {
 		case p.skip:
-		case len(p.partial)+len(piece) > maxLine:
-			p.log.Warn("a message for a program was too long; it was dropped", "limit", maxLine)
+		case len(p.partial)+len(piece) > p.max:
+			p.log.Warn("a message for a program was too long; it was dropped", "limit", p.max)
 			p.skip, p.partial = true, nil
 		case i < 0:
 			p.partial = append(p.partial, piece...)

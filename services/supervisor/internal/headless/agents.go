@@ -217,11 +217,13 @@ func (a *instance) begins(ctx context.Context) error {
 		a.h.mu.Lock()
 		state, changed := a.state, a.changed
 		a.h.mu.Unlock()
-		if state != stopping || a.ctx.Err() != nil {
+		if state != stopping {
 			return nil
 		}
 		select {
 		case <-changed:
+		case <-a.ctx.Done(): // it is to stop instead
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}

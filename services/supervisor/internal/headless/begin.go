@@ -19,6 +19,8 @@ const (
 	protocolVersion = 1
 	// loadOnRestart is how long an agent that was started again may take to load a session.
 	loadOnRestart = 5 * time.Minute
+	// maxInfo bounds what an agent says of itself, in bytes: it is told with each change of its state.
+	maxInfo = 1 << 20
 	// maxResuming bounds the sessions of one agent that are resumed at once.
 	maxResuming = 8
 )
@@ -91,6 +93,12 @@ func (r *run) initialize() *supervisorv1.AgentError {
 		return r.notInitialized(jerr)
 	default:
 		return r.ending()
+	}
+	if len(result) > maxInfo {
+		return &supervisorv1.AgentError{
+			Kind:    supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
+			Message: a.started("it answered initialize with %d bytes, more than the %d that are taken", len(result), maxInfo),
+		}
 	}
 	info := event.ParseInfo(result)
 	if v := info.GetProtocolVersion(); v > protocolVersion {

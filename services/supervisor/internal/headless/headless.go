@@ -13,6 +13,7 @@ package headless
 import (
 	"context"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -108,7 +109,7 @@ type Options struct {
 	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to
 	// its id. Nil: there are none.
 	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
-	// Env is the environment that agents get, whole.
+	// Env is the environment that agents get, whole; nil: the supervisor's own.
 	Env []string
 	// ConfigEnv are further variables for all agents, with files' absolute paths.
 	ConfigEnv map[string]*supervisorv1.EnvValue
@@ -154,6 +155,9 @@ func New(o Options) *Headless {
 	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = DefaultMaxSessions
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
 	}
 	if o.Attended == nil {
 		o.Attended = func() bool { return false }

@@ -69,60 +69,60 @@ type run struct {
 	prog  *front.Program
 	info  *supervisorv1.AgentInfo // set before it runs
 	ctx   context.Context         // ends when it has ended
-	// unasked is false once the process is being stopped on purpose.
+	// onPurpose: it is being stopped.
 	onPurpose atomic.Bool
 }
 
 // live is an agent's life.
 func (a *instance) live() {
 	defer close(a.over)
-	var ends ends
-	failures := 0
-	asked := true // somebody asked for this start, and is told if it fails
-	for {
-		r, failure := a.begin()
-		var next func() (again, byOrder bool)
-		switch {
-		case a.ctx.Err() != nil:
-			a.end(r)
-			return
-		case failure != nil && asked:
-			next = func() (bool, bool) { return a.giveUp(failure), true }
-		default:
-			if failure == nil {
-				a.answers(r)
-				ordered := a.stay(r)
-				if a.ctx.Err() != nil {
-					a.end(r)
-					return
-				}
-				if ordered {
-					asked, failures, ends = true, 0, nil
-					continue
-				}
-				failure = r.ending()
-			}
-			if ends.add(time.Now()) > a.h.opts.MaxRestarts {
-				next = func() (bool, bool) { return a.giveUp(tooOften(failure, len(ends))), true }
-				break
-			}
-			if len(ends) == 1 {
-				failures = 0
-			}
-			delay := backoff(failures)
-			failures++
-			next = func() (bool, bool) { return a.pause(delay, failure) }
-		}
-		again, byOrder := next()
-		if !again {
-			a.end(nil)
-			return
-		}
-		if asked = byOrder; asked {
-			failures, ends = 0, nil
-		}
+	l := life{instance: a, asked: true}
+	for l.once() {
 	}
 }
+
+// life is what an agent's life remembers from one process to the next.
+type life struct {
+	*instance
+	asked    bool // somebody asked for the next start, and is told if it fails
+	ends     ends
+	failures int // in a row, without a run of some length between them
+}
+
+// once has a process run to its end, and what has to come after that happen; false: life is over.
+func (l *life) once() bool {
+	r, failure := l.begin()
+	if failure == nil && l.ctx.Err() == nil {
+		l.answers(r)
+		if l.stay(r) {
+			l.afresh()
+			return true
+		}
+	}
+	if l.ctx.Err() != nil {
+		l.end(r)
+		return false
+	}
+	if failure != nil && l.asked {
+		return l.giveUp(failure)
+	}
+	if failure == nil {
+		failure = r.ending()
+	}
+	n := l.ends.add(time.Now())
+	if n > l.h.opts.MaxRestarts {
+		return l.giveUp(tooOften(failure, n))
+	}
+	if n == 1 {
+		l.failures = 0
+	}
+	l.failures++
+	l.asked = false
+	return l.pause(backoff(l.failures-1), failure)
+}
+
+// afresh has what was before not count: somebody has ordered the next start.
+func (l *life) afresh() { l.asked, l.ends, l.failures = true, nil, 0 }
 
 // answers says that the agent runs.
 func (a *instance) answers(r *run) {
@@ -147,35 +147,37 @@ func (a *instance) stay(r *run) (ordered bool) {
 }
 
 // giveUp is the state of an agent that is not started again by itself; true: somebody ordered it.
-func (a *instance) giveUp(failure *supervisorv1.AgentError) bool {
-	a.h.log.Error("agent has failed and is not started again", "agent", a.identity.ID, "error", failure.GetMessage())
-	a.loseSessions()
-	a.set(failed, func() { a.run, a.failure = nil, failure })
-	select {
-	case <-a.ctx.Done():
-		return false
-	case o := <-a.orders:
-		a.set(starting, nil)
-		close(o.taken)
-		return true
-	}
+func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
+	l.h.log.Error("agent has failed and is not started again", "agent", l.identity.ID, "error", failure.GetMessage())
+	l.loseSessions()
+	l.set(failed, func() { l.run, l.failure = nil, failure })
+	return l.wait(nil)
 }
 
-// pause waits before the agent is started again; byOrder: somebody did not want to wait.
-func (a *instance) pause(delay time.Duration, failure *supervisorv1.AgentError) (again, byOrder bool) {
-	a.h.log.Warn("agent ended: starting it again", "agent", a.identity.ID, "error", failure.GetMessage(), "in", delay)
-	a.set(waiting, func() { a.run, a.failure = nil, failure })
+// pause waits before the agent is started again, unless somebody does not want to wait; false: it is to stop.
+func (l *life) pause(delay time.Duration, failure *supervisorv1.AgentError) bool {
+	l.h.log.Warn("agent ended: starting it again", "agent", l.identity.ID, "error", failure.GetMessage(), "in", delay)
+	l.set(waiting, func() { l.run, l.failure = nil, failure })
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
+	return l.wait(timer.C)
+}
+
+// wait waits for the time, or for an order; false: the agent is to stop, and has.
+func (l *life) wait(until <-chan time.Time) bool {
 	select {
-	case <-a.ctx.Done():
-		return false, false
-	case <-timer.C:
-		return true, false
-	case o := <-a.orders:
-		a.set(starting, nil)
+	case <-l.ctx.Done():
+		l.end(nil)
+		return false
+	case <-until:
+		return true
+	case o := <-l.orders:
+		l.h.mu.Lock()
+		l.state = starting // begin tells it
+		l.h.mu.Unlock()
 		close(o.taken)
-		return true, true
+		l.afresh()
+		return true
 	}
 }
 

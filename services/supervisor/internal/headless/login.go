@@ -40,20 +40,23 @@ func (h *Headless) Authenticate(ctx context.Context, r *supervisorv1.Authenticat
 	sub := h.opts.Hub.Subscribe(a.identity.ID, "")
 	defer sub.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	answered := make(chan error, 1)
-	defer func() { cancel(); <-answered }()
+	var failure error
+	answered := make(chan struct{})
+	defer func() {
+		cancel()
+		<-answered
+	}()
 	go func() {
 		defer close(answered)
 		defer sub.Close()
-		_, err := run.call(ctx, methodAuthenticate, []byte(`{`+member("methodId", method)[1:]+`}`), 0)
-		answered <- err
+		_, failure = run.call(ctx, methodAuthenticate, []byte(`{`+member("methodId", method)[1:]+`}`), 0)
 	}()
 	for {
 		e, err := sub.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			if err := <-answered; err != nil {
-				return err
+			if <-answered; failure != nil {
+				return failure
 			}
 			return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: method}}})
 		case err != nil:

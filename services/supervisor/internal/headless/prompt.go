@@ -12,6 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/front"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -68,7 +69,7 @@ func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock) ([]b
 	if err := event.Missing(r.info.GetCapabilities(), blocks); err != nil {
 		return nil, err
 	}
-	params, err := event.AppendPrompt(append(sessionParams(sessionID)[:len(sessionParams(sessionID))-1], `,"prompt":`...), blocks)
+	params, err := event.AppendPrompt(append(jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID), `,"prompt":`...), blocks)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,6 @@ type scripted struct {
 	cause  error
 	saying sync.Mutex
 	forgot []string
-	turns  []string // the sessions that it has taken prompts of and not answered
 	opened int
 }
 
