@@ -30,6 +30,8 @@ const (
 	settleTimeout = 5 * time.Second
 	// unnamed answers where nobody says who it is.
 	unnamed = "grpc"
+	// maxOption is how many bytes of an option's id are remembered: it is the agent's to choose.
+	maxOption = 4096
 )
 
 // Answerer answers questions at a front: a link.
@@ -235,7 +237,7 @@ func (e *entry) ended(end link.End) *supervisorv1.ApprovalAnswer {
 	return &supervisorv1.ApprovalAnswer{
 		Id:         e.approval.GetId(),
 		Outcome:    string(end.Outcome),
-		OptionId:   text(end.Option),
+		OptionId:   text(end.Option[:min(len(end.Option), maxOption)]),
 		AnsweredBy: text(end.By),
 		Time:       timestamppb.Now(),
 	}

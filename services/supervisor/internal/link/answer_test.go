@@ -544,6 +544,21 @@ func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
 	}
 }
 
+func TestWhatAProgramSaysThatItTakesWaits(t *testing.T) {
+	r, d := watchedRig(t, func(o *Options) {
+		o.Headless, o.Attended, o.Unattended = true, func() bool { return false }, time.Millisecond
+	})
+	r.open(`{"elicitation":{"form":{}}}`)
+	r.agent.send(askedForm, askedEdit)
+	q := d.question()
+	d.question()
+	d.want(End{Expired, "r", "nobody"}) // a permission is another matter
+	if _, err := r.Answer(q.ID, Answer{Decline: true}, "cli"); err != nil {
+		t.Fatal(err)
+	}
+	d.want(End{Declined, "", "cli"})
+}
+
 func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
 	r, d := watchedRig(t, func(o *Options) {
 		conn := o.Conn

@@ -40,7 +40,7 @@ func (l *Link) askedIn(params []byte) string {
 }
 
 // unheard: what the agent wants to know reaches nobody.
-func (l *Link) unheard() bool { return l.opts.Headless && !l.attended() }
+func (l *Link) unheard() bool { return l.opts.Headless && !l.elicits.Load() && !l.attended() }
 
 // elicit has a person asked what the agent wants to know. send sends the request on, and calls what it is given once that
 // was seen and before it is written. An error means that the front is gone.

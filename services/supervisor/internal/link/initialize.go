@@ -30,6 +30,8 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 		p.routesOn.Store(true)
 		init := acp.ParseInitialize(m.Params)
 		p.notices.Store(init.Notices)
+		elicitation := acp.Get(m.Params, "clientCapabilities", "elicitation")
+		p.elicits.Store(len(elicitation) > 0 && elicitation[0] == '{')
 		if p.display != nil {
 			p.display.Front(init.TerminalOutput)
 		}

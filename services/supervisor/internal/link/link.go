@@ -101,7 +101,8 @@ type Options struct {
 	Attended   func() bool
 	Unattended time.Duration
 	// Headless: the front is a program that answers no questions by itself. Those of a turn that is cancelled are answered
-	// at once, and what nobody attends to is not asked for.
+	// at once. An elicitation is cancelled at once where nobody attends, unless the front has said at initialize that it
+	// takes them: then somebody will come, and it waits.
 	Headless bool
 	// Questions, if set, is told of the questions that wait at the front.
 	Questions Questions
@@ -154,6 +155,7 @@ type Link struct {
 	spent         spentIDs
 
 	notices atomic.Bool // the front shows them
+	elicits atomic.Bool // the front has said that it takes elicitations
 	told    lastTold
 
 	table    atomic.Pointer[route.Table]
