@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -83,6 +84,9 @@ func TestTheDocumentedRecipesWork(t *testing.T) {
 	ran := 0
 	for _, page := range []string{"README.md", "docs/operations.md"} {
 		for _, block := range documented(t, page, "sh") {
+			if isScript(block) {
+				continue
+			}
 			for line := range strings.Lines(block) {
 				if !strings.HasPrefix(line, "grpcurl ") {
 					continue
@@ -96,6 +100,48 @@ func TestTheDocumentedRecipesWork(t *testing.T) {
 	}
 	if ran == 0 {
 		t.Error("no recipe was found")
+	}
+	s.finish()
+}
+
+// isScript tells whether a block is run whole.
+func isScript(block string) bool {
+	return strings.Contains(block, "call()") || strings.Contains(block, "acphost prompt") || strings.Contains(block, "acphost certs init")
+}
+
+// The recipes for driving agents without an editor work as they stand, one after another.
+func TestTheDocumentedScriptsWork(t *testing.T) {
+	t.Parallel()
+	tools, err := filepath.Abs(filepath.Join("..", ".tools", "bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(tools, "grpcurl")); err != nil {
+		t.Skipf("grpcurl is not installed (make test installs it): %v", err)
+	}
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skipf("the recipes need jq: %v", err)
+	}
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	_, listed, _ := p.cli(t, "ps", "--json")
+	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
+	if socket == nil {
+		t.Fatalf("acphost ps --json says %s", listed)
+	}
+	path := tools + string(os.PathListSeparator) + filepath.Dir(program("acphost"))
+	ran := 0
+	for _, block := range documented(t, "docs/operations.md", "sh") {
+		if !isScript(block) {
+			continue
+		}
+		ran++
+		if out, err := p.shell(path, "S="+socket[1], "set -e\n"+block); err != nil {
+			t.Errorf("%s\n%v\n%s", block, err, out)
+		}
+	}
+	if ran < 3 {
+		t.Errorf("%d scripts were found, want three", ran)
 	}
 	s.finish()
 }

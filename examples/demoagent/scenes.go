@@ -106,7 +106,7 @@ func (t *turn) sleep(ctx context.Context, rest string) error {
 }
 
 func (t *turn) hang(ctx context.Context, _ string) error {
-	if err := t.say(ctx, "hanging"); err != nil {
+	if err := t.say(ctx, "hanging\n\n"); err != nil {
 		return err
 	}
 	select {}

@@ -1,0 +1,50 @@
+package e2e_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var renew = flag.Bool("update", false, "write the golden files anew")
+
+// varying are parts of what acphost prints that differ from run to run, and what stands for them in golden files.
+var varying = []struct {
+	re *regexp.Regexp
+	by string
+}{
+	{regexp.MustCompile(`acphost-[0-9a-f]{32}`), "TERMINAL"},
+	{regexp.MustCompile(`demo-[A-Z2-7]{26}`), "SESSION"},
+	{regexp.MustCompile(`"cursor":"[^"]*"`), `"cursor":"CURSOR"`},
+	{regexp.MustCompile(`"(time|expireTime|startTime|updatedAt)":"20[^"]*Z"`), `"$1":"TIME"`},
+	{regexp.MustCompile(`"pid":"?[0-9]+"?`), `"pid":PID`},
+	{regexp.MustCompile(`[0-9]+(\.[0-9]+)? ?(ms|µs|s)\b`), "DURATION"},
+}
+
+// golden compares with a file below testdata, in which the place is HOME.
+func (p *place) golden(t testing.TB, name, got string) {
+	t.Helper()
+	got = strings.ReplaceAll(got, p.home, "HOME")
+	for _, v := range varying {
+		got = v.re.ReplaceAllString(got, v.by)
+	}
+	file := filepath.Join("testdata", name)
+	if *renew {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", file, got)
+	}
+}

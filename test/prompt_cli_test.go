@@ -1,0 +1,344 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// demoCommand is "acphost prompt" with the demo agent.
+func demoCommand(words string, flags ...string) []string {
+	return append(append([]string{"prompt"}, flags...), words, "--", program("demoagent"))
+}
+
+// allowing lets the demo agent do what it does in the workspace.
+const allowing = `
+version: 1
+rules:
+  - {id: files, effect: allow, on: [fs.read, fs.write, tool.edit], path: ["${root}/**"]}
+  - {id: commands, effect: allow, command: [echo, exit, grep]}
+`
+
+const misspelt = "# Notes\n\nWe will recieve the parts on Monday.\n"
+
+func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
+	t.Parallel()
+	for name, words := range map[string]string{"tour": "tour", "demo": "Please fix the spelling."} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.file(t, "notes.md", misspelt)
+			flags := p.policy(t, allowing, "")
+			status, out, errs := p.cli(t, demoCommand(words, flags...)...)
+			if status != 0 {
+				t.Errorf("the exit status is %d, want 0", status)
+			}
+			if strings.ContainsAny(out+errs, "\x1b\r") {
+				t.Errorf("what goes to no terminal moves the cursor or has colours: %q", out+errs)
+			}
+			p.golden(t, "prompt_"+name+".out", out)
+			p.golden(t, "prompt_"+name+".err", errs)
+		})
+	}
+}
+
+func TestAPromptPrintsEventsAsJSON(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "notes.md", misspelt)
+	status, out, errs := p.cli(t, demoCommand("Please fix the spelling.", "--json")...)
+	if status != 0 || errs != "" && !strings.Contains(errs, "nobody is here") {
+		t.Errorf("the exit status is %d, and standard error\n%s", status, errs)
+	}
+	var (
+		last *supervisorv1.Event
+		kept strings.Builder
+	)
+	for line := range strings.Lines(out) {
+		last = &supervisorv1.Event{}
+		if err := protojson.Unmarshal([]byte(line), last); err != nil {
+			t.Fatalf("a line is no event: %v\n%s", err, line)
+		}
+		if !json.Valid([]byte(last.GetRaw())) && last.GetRaw() != "" {
+			t.Errorf("the raw JSON is none: %s", line)
+		}
+		if last.GetAvailableCommands() == nil { // told when the session is opened: before the turn, or in it
+			kept.WriteString(line)
+		}
+	}
+	if last.GetTurnEnded().GetStopReason() != "end_turn" {
+		t.Errorf("the last line is %v", last)
+	}
+	p.golden(t, "prompt_demo.json", kept.String())
+}
+
+func TestAPromptsExitStatusTellsHowTheTurnEnded(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]int{
+		"repeat": 0, "refuse": 3, "max_tokens": 4, "max_turn_requests": 5, "error -32000 please log in": 7, "error -32603 it broke": 1, "crash": 1,
+	} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			status, _, errs := p.cli(t, demoCommand(words)...)
+			if status != want {
+				t.Errorf("the exit status is %d, want %d\n%s", status, want, errs)
+			}
+			switch words {
+			case "crash":
+				expectContains(t, "standard error", errs, "status 3", "these are the last words")
+			case "error -32603 it broke":
+				expectContains(t, "standard error", errs, "it broke")
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want int
+		says string
+	}{
+		"no agent":               {[]string{"prompt", "hello"}, 2, "--agent"},
+		"no text":                {[]string{"prompt", "--", "agent"}, 2, "text"},
+		"no such command":        {[]string{"prompt", "hello", "--", "no-such-agent"}, 127, "no-such-agent"},
+		"a command that is none": {[]string{"prompt", "hello", "--", "/etc/passwd"}, 126, "/etc/passwd"},
+		"no such file":           {[]string{"prompt", "--file", "missing", "hello", "--", program("demoagent")}, 1, "missing"},
+		"no such session":        {[]string{"prompt", "--session", "demo-NONE", "hello", "--", program("demoagent")}, 1, "demo-NONE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status, out, errs := newPlace(t).cli(t, c.args...)
+			if status != c.want || out != "" {
+				t.Errorf("the exit status is %d, want %d, and the output %q", status, c.want, out)
+			}
+			expectContains(t, "standard error", errs, c.says)
+		})
+	}
+}
+
+func TestAPromptTakesFilesImagesAndStandardInput(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "a.txt", "a file\n")
+	p.file(t, "dot.png", "\x89PNG\r\n\x1a\n and more")
+	caller := wire.Start(t, wire.Options{
+		Name:    "caller",
+		Command: append([]string{program("acphost")}, demoCommand("-", "--json", "--file", "a.txt", "--image", "dot.png")...),
+		Dir:     p.work, Env: p.env(),
+	})
+	caller.Write("repeat from standard input")
+	caller.Close()
+	var prompt []*supervisorv1.ContentBlock
+	said := ""
+	for {
+		m := caller.Next()
+		e := &supervisorv1.Event{}
+		if err := protojson.Unmarshal(m.Raw, e); err != nil {
+			t.Fatal(err)
+		}
+		if b := e.GetTurnStarted().GetPrompt(); b != nil {
+			prompt = b
+		}
+		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		if e.GetTurnEnded() != nil {
+			break
+		}
+	}
+	if status := caller.ExpectExit(); status != 0 {
+		t.Errorf("the exit status is %d, want 0", status)
+	}
+	if len(prompt) != 3 || prompt[0].GetText().GetText() != "repeat from standard input\n" || prompt[1].GetResource().GetText() != "a file\n" ||
+		!bytes.HasPrefix(prompt[2].GetImage().GetData(), []byte("\x89PNG")) || prompt[2].GetImage().GetMimeType() != "image/png" || !strings.HasPrefix(prompt[1].GetResource().GetUri(), "file://"+p.work) {
+		t.Errorf("the prompt is %v", prompt)
+	}
+	expectContains(t, "the agent's message", said, "from standard input")
+}
+
+func TestAPromptGoesOnWithAStoredSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	kept := "DEMOAGENT_STATE=" + filepath.Join(p.home, "kept")
+	run := func(args ...string) (string, string) {
+		t.Helper()
+		command := append([]string{program("acphost")}, args...)
+		proc := wire.Start(t, wire.Options{Name: "caller", Command: command, Dir: p.work, Env: p.env(kept)})
+		proc.ExpectEnd()
+		var said strings.Builder
+		for _, m := range proc.Waiting() {
+			said.Write(m.Raw)
+			said.WriteByte('\n')
+		}
+		if status := proc.ExpectExit(); status != 0 {
+			t.Fatalf("the exit status is %d", status)
+		}
+		return said.String(), proc.Stderr()
+	}
+	_, errs := run(demoCommand("repeat one", "--mode", "code", "--model", "mini")...)
+	_, id, found := strings.Cut(errs, "session ")
+	if !found {
+		t.Fatalf("the session is not named: %s", errs)
+	}
+	id = strings.TrimSpace(strings.SplitN(id, "\n", 2)[0])
+	out, _ := run(demoCommand("repeat two", "--session", id)...)
+	expectContains(t, "the output", out, id+": two")
+	if strings.Contains(out, "one") {
+		t.Errorf("history is printed: %s", out)
+	}
+	data, err := os.ReadFile(filepath.Join(p.home, "kept", id+".json"))
+	if err != nil || !strings.Contains(string(data), `"mode":"code","model":"mini"`) {
+		t.Errorf("the agent keeps %s (%v)", data, err)
+	}
+}
+
+// prompting starts "acphost prompt" and waits until the agent has said something.
+func (p *place) prompting(t *testing.T, words, says string) (*wire.Process, []int) {
+	t.Helper()
+	proc := wire.Start(t, wire.Options{Name: "caller", Command: append([]string{program("acphost")}, demoCommand(words, "--json")...), Dir: p.work, Env: p.env()})
+	proc.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), says) })
+	return proc, familyOf(t, proc.PID())
+}
+
+func familyOf(t *testing.T, pid int) []int {
+	t.Helper()
+	pids, err := proc.Descendants(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pids
+}
+
+func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		words, says string
+		play        func(t *testing.T, p *wire.Process)
+		want        int
+	}{
+		"once, the turn is cancelled": {"sleep", "waiting", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGINT) }, 6},
+		"twice, it ends whatever the agent does": {"hang", "hanging", func(t *testing.T, p *wire.Process) {
+			send(t, p, syscall.SIGINT)
+			if !eventually(func() bool { return strings.Contains(p.Stderr(), "being cancelled") }) {
+				t.Error("it does not say that the turn is being cancelled")
+			}
+			send(t, p, syscall.SIGINT)
+		}, 130},
+		"by SIGTERM":                   {"sleep", "waiting", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGTERM) }, 6},
+		"with a command in a terminal": {"/run echo begun; sleep 600", `"terminalId"`, func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGINT) }, 6},
+		"by SIGKILL":                   {"/run echo begun; sleep 600", `"terminalId"`, func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGKILL) }, 128 + 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			proc, pids := p.prompting(t, c.words, c.says)
+			if len(pids) < 3 {
+				t.Fatalf("the family of the prompt is %d processes", len(pids))
+			}
+			c.play(t, proc)
+			if got := proc.ExpectExit(); got != c.want {
+				t.Errorf("the exit status is %d, want %d", got, c.want)
+			}
+			p.expectNobody(t, pids)
+		})
+	}
+}
+
+func TestAPromptWhoseReaderLeavesEnds(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	out, err := p.shell(filepath.Dir(program("acphost")), "X=", `acphost prompt "flood 1000000" -- demoagent | head -n 3`)
+	if err != nil || !strings.Contains(out, "piece 2") {
+		t.Errorf("the first lines are %q (%v)", out, err)
+	}
+	p.expectNobody(t, nil)
+}
+
+func send(t *testing.T, p *wire.Process, sig syscall.Signal) {
+	t.Helper()
+	if err := p.Cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPersonAnswersAPromptsQuestion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ key, says string }{
+		"allowing": {"a", "ask ok: allow"}, "rejecting": {"r", "ask ok: reject"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			x := p.terminal(t, append([]string{program("acphost")}, demoCommand("ask")...))
+			// What would be changed, and the keys.
+			x.shows("notes.md", "old", "new", "[a] Allow", "[A] Always allow", "[r] Reject", "Press a A r")
+			x.keys(c.key)
+			x.shows(c.says)
+			if status := x.exits(); status != 0 {
+				t.Errorf("the exit status is %d, want 0", status)
+			}
+		})
+	}
+}
+
+func TestAPersonSeesATurnAndCancelsIt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "notes.md", misspelt)
+	x := p.terminal(t, append([]string{program("acphost")}, demoCommand("Please fix the spelling.")...))
+	x.shows("Edit notes.md", "recieve", "receive", "Press a A r")
+	x.keys("a")
+	// What the command in the terminal says is to be seen, and what was refused.
+	x.exits()
+	expectContains(t, "the terminal", x.all(), "I will look at notes.md first.", "Read notes.md", "grep -n receive notes.md", "3:We will receive the parts on Monday.", "diary.md", "The spelling is right now.")
+	if got, err := os.ReadFile(p.path("notes.md")); err != nil || !strings.Contains(string(got), "receive") {
+		t.Errorf("notes.md holds %q (%v)", got, err)
+	}
+
+	q := newPlace(t)
+	x = q.terminal(t, append([]string{program("acphost")}, demoCommand("ask")...))
+	x.shows("Press a A r")
+	x.keys("C-c")
+	if status := x.exits(); status != 6 {
+		t.Errorf("after Ctrl-C the exit status is %d, want 6", status)
+	}
+	q.expectNobodyBut(t, "tmux")
+
+	r := newPlace(t)
+	x = r.terminal(t, append([]string{program("acphost")}, demoCommand("hang")...))
+	x.shows("hanging")
+	x.keys("C-c")
+	x.shows("again")
+	x.keys("C-c")
+	if status := x.exits(); status != 130 {
+		t.Errorf("after the second Ctrl-C the exit status is %d, want 130", status)
+	}
+	r.expectNobodyBut(t, "tmux")
+}
+
+func TestAPersonFillsInAForm(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	x := p.terminal(t, append([]string{program("acphost")}, demoCommand("elicit")...))
+	x.shows("How should it be built?", "A form of 3 fields")
+	x.keys("Enter")
+	x.shows("Clean first (y or n")
+	x.keys("y", "Enter")
+	x.shows("Jobs (integer")
+	x.keys("Enter") // what is proposed
+	x.shows("[2] release", "Target (a number")
+	x.keys("2", "Enter")
+	x.shows("Press Enter to send the form")
+	x.keys("Enter")
+	x.shows(`elicit ok: accept {"clean":true,"jobs":2,"target":"release"}`)
+	if status := x.exits(); status != 0 {
+		t.Errorf("the exit status is %d, want 0", status)
+	}
+}

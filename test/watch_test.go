@@ -1,0 +1,345 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func TestAWatcherThatDoesNotReadIsCutOffAndHarmsNobody(t *testing.T) {
+	t.Parallel()
+	const pieces = 20000
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	agent := s.start(p.demo()).GetId()
+	id := s.open(agent).GetSessionId()
+	req := &supervisorv1.WatchSessionRequest{SessionId: id}
+
+	// A connection of its own, with little room on the way.
+	lazy := p.dial(t, s.PID(), grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
+	slow, err := lazy.sessions.WatchSession(s.ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := s.watch(req), s.watch(req)
+	// All three have come to what is live when they have seen a turn that began behind them.
+	s.prompt(id, "repeat").stopped("end_turn")
+	ends := func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil }
+	lazily := &stream{t: t, next: func() (*supervisorv1.Event, error) {
+		m, err := slow.Recv()
+		return m.GetEvent(), err
+	}}
+	for _, watching := range []*stream{one, two, lazily} {
+		watching.until("a turn", ends)
+	}
+
+	turn := s.prompt(id, fmt.Sprintf("flood %d", pieces))
+	var wg sync.WaitGroup
+	for _, watching := range []*stream{one, two, turn} {
+		wg.Go(func() {
+			for n := 0; ; {
+				e, err := watching.next()
+				if err != nil {
+					t.Errorf("one that reads got %v after %d pieces", err, n)
+					return
+				}
+				if said := e.GetAgentMessage().GetContent().GetText().GetText(); said != "" {
+					if want := fmt.Sprintf("piece %d\n", n); said != want {
+						t.Errorf("%q came where %q should", said, want)
+						return
+					}
+					n++
+				}
+				if ends(e) {
+					if n != pieces {
+						t.Errorf("%d pieces came, want %d", n, pieces)
+					}
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for err == nil {
+		_, err = lazily.next()
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("the slow watcher was cut off with %v, want RESOURCE_EXHAUSTED", err)
+	}
+	s.finish()
+}
+
+func TestWhatIsToldLaterIsWhatWasToldLive(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	first := p.serve(t, nil)
+	req := p.demo()
+	req.Attended = true
+	agent := first.start(req).GetId()
+	id := first.open(agent).GetSessionId()
+	live := first.watch(&supervisorv1.WatchSessionRequest{SessionId: id})
+	answered := first.answerAll(first.ctx)
+	first.prompt(id, "tour").stopped("end_turn")
+	first.prompt(id, "repeat the last").stopped("end_turn")
+	for range 2 {
+		live.until("a turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
+	}
+	if k := kinds(live.seen); k["session_opened"] != 1 || k["turn_ended"] != 2 || k["question_asked"] != 3 || k["tool_call"] < 4 || k["gap"] != 0 {
+		t.Errorf("live there were %v", k)
+	}
+	same := func(when string, s *server, cursor string, want []*supervisorv1.Event) {
+		t.Helper()
+		replay := s.watch(&supervisorv1.WatchSessionRequest{SessionId: id, Cursor: cursor, NoFollow: true})
+		var got []*supervisorv1.Event
+		for {
+			e, err := replay.next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", when, explain(err))
+			}
+			got = append(got, e)
+		}
+		for i := range min(len(got), len(want)) {
+			if !proto.Equal(got[i], want[i]) {
+				t.Fatalf("%s, event %d of %d is\n%v, want\n%v", when, i, len(want), got[i], want[i])
+			}
+		}
+		if len(got) < len(want) {
+			t.Errorf("%s there are %d events, want %d; the first that is missing is %v", when, len(got), len(want), want[len(got)])
+		}
+		for _, e := range got[min(len(got), len(want)):] { // what came after the last turn's end
+			if e.GetSessionClosed() == nil && e.GetHandler() == nil && e.GetAgent() == nil {
+				t.Errorf("%s there is %v, too", when, e)
+			}
+		}
+	}
+	same("afterwards", first, "", live.seen)
+	for _, at := range []int{0, len(live.seen) / 2, len(live.seen) - 1} {
+		same("behind a cursor", first, live.seen[at].GetCursor(), live.seen[at+1:])
+	}
+	first.finish()
+	<-answered
+
+	second := p.serve(t, nil)
+	same("in the next supervisor", second, "", live.seen)
+	same("behind a cursor in the next supervisor", second, live.seen[10].GetCursor(), live.seen[11:])
+	strange, err := second.sessions.WatchSession(second.ctx, &supervisorv1.WatchSessionRequest{SessionId: id, Cursor: "no such cursor", NoFollow: true})
+	if err == nil {
+		_, err = strange.Recv()
+	}
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a cursor that there is not was refused with %v, want INVALID_ARGUMENT", err)
+	}
+	none, err := second.sessions.WatchSession(second.ctx, &supervisorv1.WatchSessionRequest{SessionId: "no-such-session", NoFollow: true})
+	if err == nil {
+		_, err = none.Recv()
+	}
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("a session that there is not was refused with %v, want NOT_FOUND", err)
+	}
+	second.finish()
+}
+
+func TestEverythingThatHappensIsToldToWhoWatchesEvents(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	events, err := s.state.WatchEvents(s.ctx, &supervisorv1.WatchEventsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching := &stream{t: t, next: func() (*supervisorv1.Event, error) {
+		m, err := events.Recv()
+		return m.GetEvent(), err
+	}}
+	// It watches once it has told of something: a session of another agent's.
+	other := p.demo()
+	other.Name = "other"
+	begun, opener := make(chan error, 1), s.start(other).GetId()
+	go func() {
+		_, err := watching.next()
+		begun <- err
+	}()
+	if !eventually(func() bool {
+		s.open(opener)
+		select {
+		case err := <-begun:
+			return err == nil
+		default:
+			return false
+		}
+	}) {
+		t.Fatal("no event was told")
+	}
+	agent := s.start(p.demo()).GetId()
+	watching.until("the agent runs", func(e *supervisorv1.Event) bool {
+		return e.GetAgentId() == agent && e.GetAgent().GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING
+	})
+	id := s.open(agent).GetSessionId()
+	opened := watching.until("the session is open", func(e *supervisorv1.Event) bool { return e.GetAgentId() == agent && e.GetSessionOpened() != nil })
+	if o := opened.GetSessionOpened(); opened.GetSessionId() != id || o.GetMethod() != "session/new" || o.GetModeId() != "ask" || len(o.GetModes()) != 2 || len(o.GetOptions()) != 3 || o.GetRoots()[0] != p.work {
+		t.Errorf("the session was opened with %v", opened)
+	}
+	s.prompt(id, "repeat").stopped("end_turn")
+	watching.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetSessionId() == id && e.GetTurnEnded() != nil })
+	if _, err := s.sessions.CloseSession(s.ctx, &supervisorv1.CloseSessionRequest{SessionId: id}); err != nil {
+		t.Fatal(explain(err))
+	}
+	if closed := watching.until("the session is closed", func(e *supervisorv1.Event) bool { return e.GetSessionClosed() != nil }).GetSessionClosed(); closed.GetReason() != "session/close" {
+		t.Errorf("the session was closed with %v", closed)
+	}
+	if _, err := s.agents.StopAgent(s.ctx, &supervisorv1.StopAgentRequest{AgentId: agent}); err != nil {
+		t.Fatal(explain(err))
+	}
+	watching.until("the agent ended", func(e *supervisorv1.Event) bool {
+		return e.GetAgentId() == agent && e.GetAgent().GetState() == supervisorv1.AgentState_AGENT_STATE_STOPPED
+	})
+	// From a cursor everything behind it is told again.
+	again, err := s.state.WatchEvents(s.ctx, &supervisorv1.WatchEventsRequest{Cursor: opened.GetCursor()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for i < len(watching.seen) && watching.seen[i] != opened {
+		i++
+	}
+	for _, want := range watching.seen[i+1:] {
+		m, err := again.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(m.GetEvent(), want) {
+			t.Fatalf("again there is\n%v, want\n%v", m.GetEvent(), want)
+		}
+	}
+	s.finish()
+}
+
+func TestATerminalIsWatchedLiveAndAfterItsRelease(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	id := s.open(s.start(p.demo()).GetId()).GetSessionId()
+	fifo := p.path("go")
+	turn := s.prompt(id, `/run printf '\033[31mred\033[0m\n'; until [ -e `+fifo+` ]; do sleep 0.01; done; printf 'done\n'; exit 4`)
+	shown := turn.until("the terminal", func(e *supervisorv1.Event) bool { return len(e.GetToolCallUpdate().GetContent()) > 0 })
+	terminal := shown.GetToolCallUpdate().GetContent()[0].GetTerminalId()
+
+	output, err := s.state.WatchOutput(s.ctx, &supervisorv1.WatchOutputRequest{TerminalId: terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data bytes.Buffer
+	for !strings.Contains(data.String(), "red") {
+		m, err := output.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data.Write(m.GetData())
+	}
+	p.file(t, "go", "")
+	whole := func(output grpc.ServerStreamingClient[supervisorv1.WatchOutputResponse], data *bytes.Buffer) {
+		t.Helper()
+		for {
+			m, err := output.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			data.Write(m.GetData())
+			if m.GetMissed() != 0 {
+				t.Errorf("%d bytes were missed", m.GetMissed())
+			}
+			if !m.GetEnded() {
+				continue
+			}
+			if m.ExitCode == nil || m.GetExitCode() != 4 {
+				t.Errorf("the terminal ended with %v, want status 4", m)
+			}
+			if _, err := output.Recv(); !errors.Is(err, io.EOF) {
+				t.Errorf("behind the end came %v", err)
+			}
+			return
+		}
+	}
+	whole(output, &data)
+	turn.stopped("end_turn")
+	expectContains(t, "the agent's message", turn.said(), "run ok: exit 4", "red")
+	// The agent has released it.
+	after, err := s.state.WatchOutput(s.ctx, &supervisorv1.WatchOutputRequest{TerminalId: terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var later bytes.Buffer
+	whole(after, &later)
+	if want := "\x1b[31mred\x1b[0m\r\ndone\r\n"; data.String() != want || later.String() != want {
+		t.Errorf("the raw output was %q live and %q later, want %q", data.String(), later.String(), want)
+	}
+	s.finish()
+}
+
+func TestWhatAnEditorDrivesCanBeWatchedAndNotDriven(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	sc := p.scene(t, nil)
+	calls := p.dial(t, sc.PID())
+	ctx := t.Context()
+	sessions, err := calls.state.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
+	if err != nil || len(sessions.GetSessions()) != 1 || sessions.GetSessions()[0].GetAgentId() == "" {
+		t.Fatalf("the sessions are %v (%v)", sessions, err)
+	}
+	agents, err := calls.agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
+	if err != nil || len(agents.GetAgents()) != 1 || agents.GetAgents()[0].GetId() != sessions.GetSessions()[0].GetAgentId() || agents.GetAgents()[0].GetInfo().GetName() != "puppet" {
+		t.Errorf("the agents are %v (%v)", agents, err)
+	}
+	events, err := calls.sessions.WatchSession(ctx, &supervisorv1.WatchSessionRequest{SessionId: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := sc.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{map[string]any{"type": "text", "text": "hello"}}})
+	asked := sc.agent.Expect("session/prompt")
+	sc.agent.Write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hi"}}}}`)
+	sc.agent.Reply(asked, map[string]any{"stopReason": "end_turn"})
+	prompt.Result(nil)
+	watching := &stream{t: t, next: func() (*supervisorv1.Event, error) {
+		m, err := events.Recv()
+		return m.GetEvent(), err
+	}}
+	watching.says("hi")
+	watching.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded().GetStopReason() == "end_turn" })
+	for name, call := range map[string]func() error{
+		"start": func() error { _, err := calls.agents.StartAgent(ctx, p.demo()); return err },
+		"open": func() error {
+			_, err := calls.sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: agents.GetAgents()[0].GetId(), Cwd: p.work})
+			return err
+		},
+		"cancel": func() error {
+			_, err := calls.sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{SessionId: "s1"})
+			return err
+		},
+		"prompt": func() error {
+			events, err := calls.sessions.Prompt(ctx, &supervisorv1.PromptRequest{SessionId: "s1", Prompt: []*supervisorv1.ContentBlock{text("x")}})
+			if err == nil {
+				_, err = events.Recv()
+			}
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("%s was refused with %v, want FAILED_PRECONDITION", name, err)
+		}
+	}
+	sc.finish()
+}
