@@ -136,10 +136,13 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags, command []string) error {
 	ready, cancel := context.WithTimeout(cmd.Context(), readyTimeout)
 	err = s.Ready(ready)
 	cancel()
-	if err != nil {
-		return err
+	if err == nil {
+		err = startAgents(cmd.Context(), s, starts(c.Effective().GetServe().GetAgents(), f.agents, command))
 	}
-	if err := startAgents(cmd.Context(), s, starts(c.Effective().GetServe().GetAgents(), f.agents, command)); err != nil {
+	if cmd.Context().Err() != nil {
+		return nil // it was told to end, which may have cut the start short
+	}
+	if err != nil {
 		return err
 	}
 	for _, at := range s.Addresses() {
