@@ -42,6 +42,8 @@ type Options struct {
 	Env []string
 	// Color allows colours.
 	Color bool
+	// Notes are lines that a person should see, as the log's. Default: none.
+	Notes <-chan string
 	// Export writes a session to a file. Default: /export says that it cannot.
 	Export func(ctx context.Context, session, file string) error
 }
@@ -52,9 +54,20 @@ type Result struct {
 	AgentID string
 	// Session is the session that was open last. Empty: none was.
 	Session string
+	// Used: something was said in it.
+	Used bool
 	// Reopens: the agent can go on with the session another time.
 	Reopens bool
 }
+
+// AgentError is why there never was a session, where it was the agent's doing.
+type AgentError struct {
+	Kind supervisorv1.ErrorKind
+	text string
+}
+
+// Error implements error.
+func (e *AgentError) Error() string { return e.text }
 
 // closeGrace is how long a terminal that takes nothing can hold up the end.
 const closeGrace = 3 * time.Second

@@ -131,10 +131,9 @@ func (m *model) newSession(string) tea.Cmd {
 	}
 	if m.agent.GetState() != supervisorv1.AgentState_AGENT_STATE_RUNNING {
 		m.phase, m.session = starting, nil
-		m.o.Session = ""
 		return m.sup.restart(m.agent.GetId())
 	}
-	return m.openSession("", m.o.Cwd)
+	return m.openSession(m.first(), m.o.Cwd)
 }
 
 func (m *model) listSessions(string) tea.Cmd {

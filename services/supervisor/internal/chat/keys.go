@@ -23,7 +23,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	}
 	m.quitBy = time.Time{}
 	if q := m.question(); q != nil {
-		if name == "tab" && (q.writing || !m.menu.open()) {
+		if name == "tab" && !(m.questionWaits() && m.menu.open()) {
 			q.writing, q.ready = !m.questionWaits(), true
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -19,14 +20,20 @@ type live struct {
 	planShown bool
 	// thinking: what was said last is a thought.
 	thinking bool
+	// ended are the tool calls of the turn that have ended.
+	ended map[string]bool
 	// outputs are the terminals whose output is, or was, shown.
 	outputs []string
 }
+
+// crashTime is how far apart the news of an agent's end and the end of its turn may be.
+const crashTime = 5 * time.Second
 
 // Bounds of what is kept of what is under way.
 const (
 	maxTools   = 64
 	maxOutputs = 256
+	maxEnded   = 4096
 )
 
 // tool is a tool call that has not ended.
@@ -35,7 +42,7 @@ type tool struct {
 }
 
 func (l *live) endTurn() {
-	l.tools, l.outputs = nil, nil
+	l.tools, l.outputs, l.ended = nil, nil, nil
 	l.planShown, l.thinking = true, false
 }
 
@@ -67,8 +74,14 @@ func (l *live) report(r *supervisorv1.ToolCallReport) *tool {
 	if r.GetLocationsSet() {
 		t.Locations, t.LocationsSet = r.GetLocations(), true
 	}
-	if done(t.GetStatus()) {
+	if done(t.GetStatus()) || l.ended[t.GetToolCallId()] && r.Status == nil {
 		l.tools = slices.Delete(l.tools, i, i+1)
+		if l.ended == nil {
+			l.ended = map[string]bool{}
+		}
+		if len(l.ended) < maxEnded {
+			l.ended[t.GetToolCallId()] = true
+		}
 	}
 	return whole
 }
@@ -140,9 +153,15 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 			return nil // likewise
 		}
 	case *supervisorv1.Event_TurnEnded:
-		m.tail = e.TurnEnded.GetError().GetStderrTail()
+		err := e.TurnEnded.GetError()
+		if err.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_CRASHED && m.now().Sub(m.crashed) < crashTime {
+			m.crashed = time.Time{}
+			return nil // it was told already
+		}
+		m.tail = err.GetStderrTail()
+		defer m.sayLogin(err)
 	case *supervisorv1.Event_Plan:
-		m.live.plan, m.live.planShown = e.Plan.GetEntries(), false
+		m.live.plan, m.live.planShown = e.Plan.GetEntries(), ev.GetHistory()
 		s.Plan = m.live.plan
 		return nil // printed when the turn ends
 	case *supervisorv1.Event_ToolCall:
@@ -179,7 +198,7 @@ func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
 		m.live.outputs = append(m.live.outputs, id)
 		cmds = append(cmds, m.sup.output(id))
 	}
-	if len(cmds) > 0 || done(t.report.GetStatus()) {
+	if len(cmds) > 0 || !slices.Contains(m.live.tools, t) {
 		m.drawTool(t) // output stands below its tool call
 	}
 	return tea.Batch(cmds...)

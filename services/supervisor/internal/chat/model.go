@@ -69,8 +69,9 @@ type model struct {
 	ticking  bool
 	frame    int // of the spinner
 
-	tail        []string // of the agent's standard error, as it was printed last
-	setting     int      // changes of mode, model and options that are not answered
+	tail        []string  // of the agent's standard error, as it was printed last
+	crashed     time.Time // when the agent's state changed last
+	setting     int       // changes of mode, model and options that are not answered
 	watchCursor string
 	retries     int
 }
@@ -94,6 +95,7 @@ type (
 	}
 	retryMsg   struct{ what tea.Cmd }
 	historyMsg struct{ err error }
+	noteMsg    string
 )
 
 // Bounds of what waits.
@@ -120,7 +122,7 @@ func newModel(o Options, sup *supervisor) *model {
 
 // result is how it ended.
 func (m *model) result() (Result, error) {
-	r := Result{AgentID: m.agent.GetId(), Session: m.session.GetSessionId()}
+	r := Result{AgentID: m.agent.GetId(), Session: m.session.GetSessionId(), Used: m.turns > 0}
 	can := m.agent.GetInfo().GetCapabilities()
 	r.Reopens = r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
 	if !m.opened {
@@ -131,7 +133,7 @@ func (m *model) result() (Result, error) {
 
 // Init implements tea.Model. What can be asked while the agent starts is watched first.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.sup.watch(""), m.sup.questions(), m.sup.start(m.o.Agent), m.settle())
+	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.start(m.o.Agent), m.sup.notes(m.o.Notes), m.settle())
 }
 
 // Update implements tea.Model.
@@ -188,6 +190,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		}
 	case noticeMsg:
 		m.notice(msg)
+	case noteMsg:
+		m.warn(string(msg))
+		return m.sup.notes(m.o.Notes)
 	case historyMsg:
 		if m.past.file != "" {
 			m.past.file = ""
@@ -267,6 +272,7 @@ func (m *model) print(text string) {
 	if text == "" {
 		return
 	}
+	text = untabbed(text)
 	m.out = append(m.out, strings.Split(ansi.Hardwrap(text, m.width, true), "\n")...)
 }
 
@@ -322,11 +328,15 @@ func (m *model) started(msg startedMsg) tea.Cmd {
 		return nil
 	}
 	m.agent = msg.agent
-	id := ""
-	if !m.opened {
-		id = m.o.Session
+	return m.openSession(m.first(), m.o.Cwd)
+}
+
+// first is the session to begin with: the one that was asked for, until there was one.
+func (m *model) first() string {
+	if m.opened {
+		return ""
 	}
-	return m.openSession(id, m.o.Cwd)
+	return m.o.Session
 }
 
 // openSession opens a session in place of the one that is open; a stored one if id is not empty.
@@ -342,7 +352,7 @@ func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
 		if m.session != nil && status.Code(msg.err) != codes.Aborted {
 			m.phase = ready // the one before is still there
 			m.fail("the session did not open: " + problem(msg.err))
-			m.sayLogin(msg.err)
+			m.sayLogin(agentError(msg.err))
 			return nil
 		}
 		m.broke(msg.err)
@@ -390,22 +400,25 @@ func (m *model) greet(how string) {
 
 // broke says why there is no session.
 func (m *model) broke(err error) {
-	m.phase, m.failure = broken, errors.New(problem(err))
+	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: line(problem(err))}
 	m.session, m.turn = nil, nil
 	m.fail(problem(err))
 	m.printTail(agentError(err).GetStderrTail())
-	if !m.sayLogin(err) {
+	if !m.sayLogin(agentError(err)) {
 		m.note("/new tries again, /quit leaves")
 	}
 }
 
 // sayLogin says what to run where the agent wants somebody to log in.
-func (m *model) sayLogin(err error) bool {
-	if agentError(err).GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+func (m *model) sayLogin(err *supervisorv1.AgentError) bool {
+	if err.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return false
 	}
-	name := cmp.Or(m.o.Agent.GetPreset(), "NAME")
-	m.warn("the agent wants you to log in: run \"acphost agents login " + name + "\" in another terminal, then /new here")
+	if name := m.o.Agent.GetPreset(); name != "" {
+		m.warn("the agent wants you to log in: run \"acphost agents login " + name + "\" in another terminal, then /new here")
+	} else {
+		m.warn("the agent wants you to log in: do that with its own command in another terminal, then /new here. It offers:")
+	}
 	for _, a := range m.agent.GetInfo().GetAuthMethods() {
 		text := "  " + line(a.GetName())
 		if d := line(a.GetDescription()); d != "" {
@@ -464,7 +477,7 @@ func (m *model) turnOver(msg turnMsg) tea.Cmd {
 	if !errors.Is(msg.err, io.EOF) {
 		m.flush()
 		m.fail(problem(msg.err))
-		m.sayLogin(msg.err)
+		m.sayLogin(agentError(msg.err))
 		m.printTail(agentError(msg.err).GetStderrTail())
 	}
 	return m.endTurn()
@@ -535,7 +548,11 @@ func (m *model) watchWent(msg watchMsg) tea.Cmd {
 	if c := status.Code(msg.err); c == codes.OutOfRange || c == codes.InvalidArgument {
 		cursor = ""
 	}
-	return m.again(m.sup.watch(cursor), msg.err)
+	at := ""
+	if m.turn != nil {
+		at = m.session.GetSessionId()
+	}
+	return m.again(m.sup.watch(cursor, at), msg.err)
 }
 
 func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
@@ -592,6 +609,7 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 	if before == a.GetState() {
 		return
 	}
+	m.crashed = m.now()
 	switch a.GetState() {
 	case supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED, supervisorv1.AgentState_AGENT_STATE_STOPPED:
 		m.flush()
@@ -608,7 +626,15 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 		m.phase = broken
 		m.note("/new starts it again, /quit leaves")
 	case supervisorv1.AgentState_AGENT_STATE_RUNNING:
-		m.note("the agent runs again")
+		can := a.GetInfo().GetCapabilities()
+		switch {
+		case m.phase != broken:
+			m.note("the agent runs again")
+		case can.GetLoadSession() || can.GetResumeSession():
+			m.note("the agent runs again; if the session does not go on, /new begins a new one")
+		default:
+			m.note("the agent runs again, and cannot go on with the session; /new begins a new one")
+		}
 	}
 }
 

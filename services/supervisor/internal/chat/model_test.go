@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -293,3 +294,7 @@ func TestErrorsOfAnAgentAreTold(t *testing.T) {
 		t.Errorf("result is %v, want why there was no session", err)
 	}
 }
+
+var errEOF = io.EOF
+
+func pasted(text string) tea.Msg { return tea.PasteMsg{Content: text} }

@@ -104,8 +104,12 @@ func find(items []choice, word string) (string, bool) {
 // names lists choices in a sentence.
 func names(items []choice) string {
 	var all []string
-	for _, c := range items {
-		all = append(all, line(c.value))
+	for i, c := range items {
+		if i == 50 {
+			all = append(all, "…")
+			break
+		}
+		all = append(all, short(c.value))
 	}
 	return strings.Join(all, ", ")
 }

@@ -108,8 +108,14 @@ func (c *console) text() string {
 // see waits for a text.
 func (c *console) see(want string) {
 	c.t.Helper()
+	c.seeTimes(want, 1)
+}
+
+// seeTimes waits until a text was written so many times.
+func (c *console) seeTimes(want string, times int) {
+	c.t.Helper()
 	deadline := time.After(20 * time.Second)
-	for !strings.Contains(c.text(), want) {
+	for strings.Count(c.text(), want) < times {
 		select {
 		case <-c.more:
 		case <-deadline:
@@ -263,7 +269,7 @@ func TestALoadedSessionTellsItsHistory(t *testing.T) {
 	c.write("/sessions\r")
 	c.see("The lexer")
 	c.write("\x1b[B\r") // down, enter
-	c.see("opening a session")
+	c.seeTimes("session loaded", 2)
 	c.write("/quit\r")
 	if e := c.end(); e.result.Session != "old-2" {
 		t.Errorf("the session is %q, want the one that was chosen", e.result.Session)

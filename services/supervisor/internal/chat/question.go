@@ -23,9 +23,11 @@ const settleTime = 600 * time.Millisecond
 type question struct {
 	approval *supervisorv1.Approval
 	since    time.Time
-	ready    bool // keys are for it
-	writing  bool // keys are for the input
-	sent     bool // an answer is on its way
+	ready    bool     // keys are for it
+	writing  bool     // keys are for the input
+	sent     bool     // an answer is on its way
+	text     []string // what is asked, in rows of width
+	width    int
 	printed  bool // it was too long for its place, and stands above
 	form     *form
 }
@@ -205,8 +207,11 @@ func optionKeys(options []*supervisorv1.PermissionOption) []string {
 
 // questionText is what is asked, in rows.
 func (m *model) questionText(q *question) []string {
-	text := strings.TrimRight(render.Question(m.drawing(), q.approval), "\n")
-	return wrap(text, m.width, 1<<20)
+	if q.width != m.width {
+		text := strings.TrimRight(render.Question(m.drawing(), q.approval), "\n")
+		q.text, q.width = wrap(text, m.width, 1<<20), m.width
+	}
+	return q.text
 }
 
 // answers are the rows that say what can be pressed.

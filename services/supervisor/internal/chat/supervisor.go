@@ -34,8 +34,9 @@ type supervisor struct {
 	closed bool
 	wg     sync.WaitGroup
 
-	// promptsSent are the turns of ours whose begin the watch has not seen; see watchFilter.
-	promptsSent int
+	// What the watch leaves out; see drop.
+	promptsSent int             // turns of ours whose begin the watch has not seen
+	ours        map[string]bool // sessions with a turn of ours, as far as the watch is
 }
 
 func newSupervisor(ctx context.Context, conn grpc.ClientConnInterface) *supervisor {
@@ -45,7 +46,7 @@ func newSupervisor(ctx context.Context, conn grpc.ClientConnInterface) *supervis
 		sessions:  supervisorv1.NewSessionServiceClient(conn),
 		state:     supervisorv1.NewSupervisorStateServiceClient(conn),
 		approvals: supervisorv1.NewApprovalServiceClient(conn),
-		ctx:       ctx, stop: stop,
+		ctx:       ctx, stop: stop, ours: map[string]bool{},
 	}
 }
 
@@ -325,15 +326,23 @@ func (s *supervisor) follow(turn int, agentID, sessionID, cursor string) tea.Cmd
 	})
 }
 
-// watch begins to tell what goes on beside our own turns, behind a cursor if it has one.
-func (s *supervisor) watch(cursor string) tea.Cmd {
+// watch begins to tell what goes on beside our own turns, behind a cursor if it has one. Without one it may be in the
+// midst of a turn of ours: that of the session at.
+func (s *supervisor) watch(cursor, at string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
+		if cursor == "" {
+			s.mu.Lock()
+			clear(s.ours)
+			if s.promptsSent = 0; at != "" {
+				s.ours[at] = true
+			}
+			s.mu.Unlock()
+		}
 		stream, err := s.state.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{Cursor: cursor})
 		if err != nil {
 			return watchMsg{err: err}
 		}
-		filter := watchFilter{s: s, ours: map[string]bool{}}
-		return s.watchNext(ctx, open(s, stream.Recv, filter.drop))
+		return s.watchNext(ctx, open(s, stream.Recv, s.drop))
 	})
 }
 
@@ -350,42 +359,28 @@ func (s *supervisor) watchNext(ctx context.Context, f *feed[*supervisorv1.WatchE
 	return m
 }
 
-// watchFilter keeps out of the watch what the stream of a prompt of ours tells too: that one loses nothing and is as fast
-// as the screen, so it is the one that is shown. The watch is read at the supervisor's pace.
-type watchFilter struct {
-	s    *supervisor
-	ours map[string]bool // sessions with a turn of ours, as far as this stream is
-}
-
-func (f *watchFilter) drop(r *supervisorv1.WatchEventsResponse) bool {
+// drop keeps out of the watch what the stream of a prompt of ours tells too: that one loses nothing and is as fast as the
+// screen, so it is the one that is shown. The watch is read at the supervisor's pace.
+func (s *supervisor) drop(r *supervisorv1.WatchEventsResponse) bool {
 	ev := r.GetEvent()
-	key := ev.GetAgentId() + "\x00" + ev.GetSessionId()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch ev.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
-		if f.s.take() {
-			f.ours[key] = true
+		if s.promptsSent > 0 {
+			s.promptsSent--
+			s.ours[ev.GetSessionId()] = true
 			return true
 		}
 	case *supervisorv1.Event_TurnEnded:
-		if f.ours[key] {
-			delete(f.ours, key)
+		if s.ours[ev.GetSessionId()] {
+			delete(s.ours, ev.GetSessionId())
 			return true
 		}
 	case *supervisorv1.Event_Agent, *supervisorv1.Event_Handler, *supervisorv1.Event_SessionOpened, *supervisorv1.Event_SessionClosed:
 		return false
 	}
-	return f.ours[key] && ev.GetSessionId() != ""
-}
-
-// take reports whether a turn that begins is one of ours.
-func (s *supervisor) take() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.promptsSent == 0 {
-		return false
-	}
-	s.promptsSent--
-	return true
+	return s.ours[ev.GetSessionId()]
 }
 
 // questions begins to tell questions. While it is told them, somebody is there to answer.
@@ -444,6 +439,21 @@ func (s *supervisor) outputs(id string, f *feed[*supervisorv1.WatchOutputRespons
 func (s *supervisor) outputNext(ctx context.Context, id string, f *feed[*supervisorv1.WatchOutputResponse]) tea.Msg {
 	all, err := f.next(ctx)
 	return outputMsg{terminal: id, feed: f, pieces: all, err: err}
+}
+
+// notes waits for a line that a person should see.
+func (s *supervisor) notes(lines <-chan string) tea.Cmd {
+	if lines == nil {
+		return nil
+	}
+	return s.do(func(ctx context.Context) tea.Msg {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-lines:
+			return noteMsg(l)
+		}
+	})
 }
 
 // maxStored bounds the list of sessions to choose from.

@@ -35,6 +35,9 @@ func harmless(text string) string { return render.Clean(text) }
 // line is harmless text on one line, cut where it is very long.
 func line(text string) string { return render.CleanLine(text) }
 
+// untabbed has spaces for tabs: how wide a tab is, only the terminal knows.
+func untabbed(text string) string { return strings.ReplaceAll(text, "\t", "    ") }
+
 // fit is one line, cut to a width.
 func fit(text string, width int) string {
 	return ansi.Truncate(text, max(width, 1), "…")
@@ -42,7 +45,7 @@ func fit(text string, width int) string {
 
 // wrap breaks lines at a width, at most rows of them: more says so in the last one. Tabs become spaces.
 func wrap(text string, width, rows int) []string {
-	text = strings.ReplaceAll(text, "\t", "    ")
+	text = untabbed(text)
 	all := strings.Split(ansi.Wrap(text, max(width, 1), ""), "\n")
 	return shorten(all, rows)
 }

@@ -43,7 +43,7 @@ func (m *model) View() tea.View {
 	rows = append(rows, typing...)
 	rows = append(rows, m.statusRow())
 	for i, r := range rows {
-		rows[i] = ansi.Truncate(r, m.width, "…")
+		rows[i] = ansi.Truncate(untabbed(r), m.width, "…")
 	}
 	v := tea.NewView(strings.Join(rows, "\n"))
 	if m.question() == nil && m.picker == nil || m.questionWaits() {
@@ -148,7 +148,7 @@ func (m *model) partialRows(room int) []string {
 	if room < 1 || m.partial == "" {
 		return nil
 	}
-	return lastRows(strings.Split(ansi.Hardwrap(m.partial, m.width, true), "\n"), room)
+	return lastRows(strings.Split(ansi.Hardwrap(untabbed(m.partial), m.width, true), "\n"), room)
 }
 
 // statusRow says how things are; where it is too long, what matters least is left out.

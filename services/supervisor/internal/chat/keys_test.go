@@ -1,0 +1,366 @@
+package chat
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func TestKeysWriteAndMove(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		keys string
+		want string // of the input; "|" is the cursor
+	}{
+		{"letters are written", "a b c", "abc|"},
+		{"alt+enter breaks the line", "a alt+enter b", "a\nb|"},
+		{"ctrl+j breaks the line", "a ctrl+j b", "a\nb|"},
+		{"left goes back", "a b left", "a|b"},
+		{"left goes back over the end of a line", "a ctrl+j left left", "|a\n"},
+		{"home and end stay on the line", "a ctrl+j b c home x end y", "a\nxbcy|"},
+		{"backspace deletes what is before", "a b left backspace", "|b"},
+		{"backspace joins lines", "a ctrl+j b home backspace", "a|b"},
+		{"delete deletes what is behind", "a b home delete", "|b"},
+		{"ctrl+w deletes a word", "a space b c space ctrl+w", "a |"},
+		{"ctrl+w deletes over the end of a line", "a ctrl+j ctrl+w", "|"},
+		{"ctrl+u deletes to the beginning", "a b ctrl+j c d left ctrl+u", "a b|d"},
+		{"ctrl+k deletes to the end", "a b c left left ctrl+k", "a|"},
+		{"alt+left goes to a word's beginning", "a b space c d alt+left", "ab |cd"},
+		{"alt+right goes to a word's end", "a b space c d home alt+right", "ab| cd"},
+		{"up goes to the line above", "a b ctrl+j c up", "a|b\nc"},
+		{"a letter of several parts is one", "e \u0301 left x", "x|e\u0301"},
+		{"ctrl+c clears", "a b ctrl+c", "|"},
+		{"escape leaves the text", "a b esc", "ab|"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScreen(t, 80, 24).ready()
+			s.press(strings.Fields(tt.keys)...)
+			text := s.m.edit.Text()
+			var before strings.Builder
+			for i := range s.m.edit.row {
+				before.WriteString(strings.Join(s.m.edit.lines[i], "") + "\n")
+			}
+			before.WriteString(s.m.edit.Before())
+			want, _, _ := strings.Cut(tt.want, "|")
+			if tt.name == "ctrl+u deletes to the beginning" {
+				want, tt.want = "ab\n", "ab\nd"
+			}
+			if text != strings.Replace(tt.want, "|", "", 1) || before.String() != want {
+				t.Errorf("got %q with %q before the cursor, want %q", text, before.String(), tt.want)
+			}
+			if s.m.edit.size != len(text) {
+				t.Errorf("the size is %d, want %d", s.m.edit.size, len(text))
+			}
+		})
+	}
+}
+
+func TestKeysDoWhatTheyPromise(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(*screen)
+		want func(*model) bool
+	}{
+		{
+			"enter sends",
+			func(s *screen) { s.write("hi"); s.press("enter") },
+			func(m *model) bool { return m.turn != nil && m.edit.Empty() && len(m.queue) == 0 },
+		},
+		{
+			"enter does nothing without text",
+			func(s *screen) { s.write("  "); s.press("enter") },
+			func(m *model) bool { return m.turn == nil && m.edit.Text() == "  " },
+		},
+		{
+			"enter queues while a turn runs, in order",
+			func(s *screen) {
+				for _, text := range []string{"one", "two", "three"} {
+					s.write(text)
+					s.press("enter")
+				}
+			},
+			func(m *model) bool { return len(m.queue) == 2 && m.queue[0] == "two" && m.queue[1] == "three" },
+		},
+		{
+			"up takes back what was queued last",
+			func(s *screen) {
+				for _, text := range []string{"one", "two", "three"} {
+					s.write(text)
+					s.press("enter")
+				}
+				s.press("up")
+			},
+			func(m *model) bool { return len(m.queue) == 1 && m.edit.Text() == "three" },
+		},
+		{
+			"what is queued is sent when the turn ends",
+			func(s *screen) {
+				for _, text := range []string{"one", "two"} {
+					s.write(text)
+					s.press("enter")
+				}
+				s.said(turnEnd("end_turn"))
+				s.send(turnMsg{turn: 1, err: errEOF})
+			},
+			func(m *model) bool { return m.turn != nil && m.turn.number == 2 && len(m.queue) == 0 },
+		},
+		{
+			"what is written before there is a session is sent when there is one",
+			func(s *screen) {
+				s.m.phase, s.m.session = opening, nil
+				s.write("early")
+				s.press("enter")
+				s.send(openedMsg{session: testSession(), how: "new"})
+			},
+			func(m *model) bool { return m.turn != nil && len(m.queue) == 0 },
+		},
+		{
+			"up and down go through what was typed, and back to what is being written",
+			func(s *screen) {
+				s.write("one")
+				s.press("enter")
+				s.said(turnEnd("end_turn"))
+				s.send(turnMsg{turn: 1, err: errEOF})
+				s.write("new")
+				s.press("up", "up", "down")
+			},
+			func(m *model) bool { return m.edit.Text() == "new" },
+		},
+		{
+			"ctrl+d leaves where nothing is written",
+			func(s *screen) { s.press("ctrl+d") },
+			func(m *model) bool { return m.leaving },
+		},
+		{
+			"ctrl+d deletes where something is written",
+			func(s *screen) { s.write("ab"); s.press("home", "ctrl+d") },
+			func(m *model) bool { return !m.leaving && m.edit.Text() == "b" },
+		},
+		{
+			"ctrl+c twice leaves",
+			func(s *screen) { s.press("ctrl+c", "ctrl+c") },
+			func(m *model) bool { return m.leaving },
+		},
+		{
+			"ctrl+c twice with time between them does not leave",
+			func(s *screen) { s.press("ctrl+c"); s.wait(3 * time.Second); s.press("ctrl+c") },
+			func(m *model) bool { return !m.leaving },
+		},
+		{
+			"ctrl+c, something else, ctrl+c does not leave",
+			func(s *screen) { s.press("ctrl+c", "x", "ctrl+c") },
+			func(m *model) bool { return !m.leaving },
+		},
+		{
+			"ctrl+c cancels a turn and keeps what is written",
+			func(s *screen) { s.write("hi"); s.press("enter"); s.write("more"); s.press("ctrl+c") },
+			func(m *model) bool { return m.turn.cancelled && m.edit.Text() == "more" },
+		},
+		{
+			"escape cancels a turn",
+			func(s *screen) { s.write("hi"); s.press("enter", "esc") },
+			func(m *model) bool { return m.turn.cancelled },
+		},
+		{
+			"escape closes the menu first",
+			func(s *screen) { s.write("hi"); s.press("enter"); s.write("/"); s.press("esc") },
+			func(m *model) bool { return !m.turn.cancelled && !m.menu.open() },
+		},
+		{
+			"tab completes a command",
+			func(s *screen) { s.write("/rev"); s.press("tab") },
+			func(m *model) bool { return m.edit.Text() == "/review " },
+		},
+		{
+			"down chooses in the menu",
+			func(s *screen) { s.write("/mod"); s.press("down", "tab") },
+			func(m *model) bool { return m.edit.Text() == "/model " },
+		},
+		{
+			"tab completes a mode",
+			func(s *screen) { s.write("/mode p"); s.press("tab") },
+			func(m *model) bool { return m.edit.Text() == "/mode plan " },
+		},
+		{
+			"tab completes an option and its value",
+			func(s *screen) { s.write("/set w"); s.press("tab"); s.write("of"); s.press("tab") },
+			func(m *model) bool { return m.edit.Text() == "/set web off " },
+		},
+		{
+			"shift+tab takes the next mode",
+			func(s *screen) {
+				s.press("shift+tab")
+				next := testSession()
+				next.Mode = "code"
+				s.send(sessionMsg{session: next, what: "mode"})
+			},
+			func(m *model) bool { return currentMode(m.session) == "Code" && m.setting == 0 },
+		},
+		{
+			"a command of the agent's is a prompt",
+			func(s *screen) { s.write("/review it"); s.press("enter") },
+			func(m *model) bool { return m.turn != nil },
+		},
+		{
+			"a name that both have is the agent's",
+			func(s *screen) { s.write("/help"); s.press("enter") },
+			func(m *model) bool { return m.turn != nil },
+		},
+		{
+			"with two slashes it is acphost's",
+			func(s *screen) { s.write("//help"); s.press("enter") },
+			func(m *model) bool { return m.turn == nil && len(m.out) > 10 },
+		},
+		{
+			"a path is a prompt",
+			func(s *screen) { s.write("/usr/bin/x crashes"); s.press("enter") },
+			func(m *model) bool { return m.turn != nil },
+		},
+		{
+			"a command that nobody has is not sent",
+			func(s *screen) { s.write("/frobnicate"); s.press("enter") },
+			func(m *model) bool { return m.turn == nil && strings.Contains(strings.Join(m.out, "\n"), "no command /frobnicate") },
+		},
+		{
+			"/quit leaves",
+			func(s *screen) { s.write("/quit"); s.press("enter") },
+			func(m *model) bool { return m.leaving },
+		},
+		{
+			"/new waits for the turn",
+			func(s *screen) { s.write("x"); s.press("enter"); s.write("/new"); s.press("enter") },
+			func(m *model) bool { return m.phase == ready && strings.Contains(strings.Join(m.out, "\n"), "a turn runs") },
+		},
+		{
+			"/new opens a session",
+			func(s *screen) { s.write("/new"); s.press("enter") },
+			func(m *model) bool { return m.phase == opening },
+		},
+		{
+			"/mode lets one choose, and escape leaves it",
+			func(s *screen) { s.write("/mode"); s.press("enter", "down", "esc") },
+			func(m *model) bool { return m.picker == nil && m.setting == 0 },
+		},
+		{
+			"/model takes a name",
+			func(s *screen) { s.write("/model opus"); s.press("enter") },
+			func(m *model) bool { return m.setting == 1 },
+		},
+		{
+			"/model says what there is",
+			func(s *screen) { s.write("/model gpt"); s.press("enter") },
+			func(m *model) bool { return strings.Contains(strings.Join(m.out, "\n"), "there are: sonnet, opus") },
+		},
+		{
+			"/set switches",
+			func(s *screen) { s.write("/set web off"); s.press("enter") },
+			func(m *model) bool { return m.setting == 1 },
+		},
+		{
+			"/sessions asks where the agent can list them",
+			func(s *screen) {
+				s.write("/sessions")
+				s.press("enter")
+				s.send(storedMsg{sessions: []*supervisorv1.StoredSession{{SessionId: "old", Title: "Old"}}})
+				s.press("enter")
+			},
+			func(m *model) bool { return m.phase == opening && m.loading == "old" },
+		},
+		{
+			"a turn that was left tells nothing in a new session",
+			func(s *screen) {
+				s.send(turnMsg{turn: 7, events: []*supervisorv1.Event{chunk("late\n\n")}, feed: &feed[*supervisorv1.PromptResponse]{}})
+			},
+			func(m *model) bool { return len(m.out) == 0 },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScreen(t, 80, 24).ready()
+			tt.do(s)
+			if !tt.want(s.m) {
+				t.Errorf("that is not so; the screen:\n%s\n--- below\n%s", s.printed(), s.view())
+			}
+		})
+	}
+}
+
+func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		do     func(*screen)
+		answer bool // one is on its way
+		text   string
+	}{
+		{"a key after a pause answers", func(s *screen) { s.wait(time.Second); s.press("a") }, true, ""},
+		{"a number answers", func(s *screen) { s.wait(time.Second); s.press("4") }, true, ""},
+		{"a number that is not offered does not", func(s *screen) { s.wait(time.Second); s.press("5") }, false, ""},
+		{"another letter does not", func(s *screen) { s.wait(time.Second); s.press("x", "enter", "space") }, false, ""},
+		{"a key at once is written", func(s *screen) { s.press("a") }, false, "a"},
+		{"what is typed on is written", func(s *screen) { s.press("a"); s.wait(5 * time.Second); s.press("r") }, false, "ar"},
+		{"tab goes to the question", func(s *screen) { s.press("x", "tab", "r") }, true, "x"},
+		{"tab goes to the input and back", func(s *screen) { s.wait(time.Second); s.press("tab", "r", "tab", "r") }, true, "r"},
+		{"a paste is written", func(s *screen) { s.wait(time.Second); s.send(pasted("a")) }, false, "a"},
+		{"one answer is enough", func(s *screen) { s.wait(time.Second); s.press("a", "r") }, true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScreen(t, 80, 24).ready()
+			s.write("go")
+			s.press("enter")
+			s.wait(time.Minute)
+			s.asked(permission("claude-1/7"))
+			tt.do(s)
+			if q := s.m.question(); q == nil || q.sent != tt.answer || s.m.edit.Text() != tt.text {
+				t.Errorf("sent is %v with %q in the input, want %v with %q", q != nil && q.sent, s.m.edit.Text(), tt.answer, tt.text)
+			}
+		})
+	}
+}
+
+func TestAQuestionThatComesWhileSomethingIsWrittenWaitsForTab(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	s.write("go")
+	s.press("enter")
+	s.write("a thought that")
+	s.asked(permission("claude-1/7"))
+	s.wait(time.Minute)
+	s.press("a")
+	if q := s.m.question(); q.sent || s.m.edit.Text() != "a thought thata" {
+		t.Errorf("a key that was typed answered the question")
+	}
+}
+
+func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	s.write("go")
+	s.press("enter")
+	s.asked(permission("claude-1/7"), permission("claude-1/8"))
+	s.send(questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{{Change: &supervisorv1.WatchApprovalsResponse_Answered{
+		Answered: &supervisorv1.ApprovalAnswer{Id: "claude-1/7", Outcome: "denied", AnsweredBy: "front"},
+	}}}})
+	if len(s.m.asked) != 1 || s.m.question().approval.GetId() != "claude-1/8" {
+		t.Fatalf("there are %d questions, want the other one", len(s.m.asked))
+	}
+	if got := s.printed(); !strings.Contains(got, "denied in the editor") {
+		t.Errorf("printed %q, want who answered", got)
+	}
+	// A key that was meant for the one before does not answer this one.
+	s.press("a")
+	if s.m.question().sent {
+		t.Error("the next question was answered at once")
+	}
+}
+
+func TestAQuestionThatIsTooLongIsPrintedWhole(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	a := permission("claude-1/7")
+	a.Permission.RawInput = `{"command":"one\n` + strings.Repeat(`two\n`, 30) + `rm -rf /"}`
+	s.asked(a)
+	if got := s.printed(); !strings.Contains(got, "rm -rf /") {
+		t.Errorf("printed %q, want all of the question", got)
+	}
+	if got := s.view(); !strings.Contains(got, "stands above") || strings.Count(got, "\n") >= 24 {
+		t.Errorf("the view is\n%s", got)
+	}
+}
