@@ -142,6 +142,18 @@ func TestACallThatGoesFromTheGateToTheFrontStartsOnce(t *testing.T) {
 	w.expect(frame.FrontToAgent, "", answers("1", `null`), `{"sessionId":"s","callEnded":{"id":"1","method":"fs/write_text_file"}}`)
 }
 
+func TestAnIDThatIsUsedAgainEndsTheRequestThatHadIt(t *testing.T) {
+	w := newWire(t)
+	const why = "it is not known what came of it: too many requests are open, or its id was used again"
+	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
+	w.expect(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"s"}`),
+		`{"callEnded":{"id":"1","method":"_x","error":"`+why+`"}}`, `{"sessionId":"s","callStarted":{"id":"1","method":"_x","to":"front"}}`)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.expect(frame.FrontToAgent, "", asks("1", "session/list", `{}`),
+		`{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: its id was used again"}}}`)
+	w.quiet(frame.AgentToFront, "", answers("1", `{"sessions":[]}`))
+}
+
 func TestARefusalForAnIDThatIsInFlightEndsNothing(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
@@ -341,6 +353,40 @@ func TestRequestsThatAreNeverAnsweredAreForgottenTheOldestFirst(t *testing.T) {
 	}
 	if n := len(w.d.reports.known); n != maxReported || len(w.d.reports.order) != n {
 		t.Errorf("%d tool calls are remembered", n)
+	}
+}
+
+func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
+	w := newWire(t)
+	idle := `{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn","usage":{"totalTokens":3}}`
+	prompt := func() {
+		w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+		w.quiet(frame.AgentToFront, "", answers("1", `{"messageId":"m"}`))
+	}
+	w.expect(frame.AgentToFront, "", updateLine(idle), `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`)
+	prompt()
+	w.expect(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"state_update","state":"running"}`), `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`)
+	w.expect(frame.AgentToFront, "", updateLine(idle), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"3"}}}`)
+	prompt()
+	w.expect(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":1,"message":"no"}}`),
+		`{"sessionId":"s","turnEnded":{"error":{"kind":"ERROR_KIND_AGENT_ERROR","code":1,"message":"session/prompt: the agent answered with an error: no"}}}`)
+	prompt()
+	w.expect(frame.FrontToAgent, "", asks("0", "initialize", `{}`), `{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: the connection to the agent has ended"}}}`)
+	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.expect(frame.AgentToFront, "", answers("1", `{}`), `{"sessionId":"s","turnEnded":{}}`)
+}
+
+func TestAPermissionQuestionOfVersion2(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"execute"}`))
+	for subject, want := range map[string]string{
+		`{"type":"tool_call","toolCall":{"toolCallId":"t","title":"Run"}}`: `"toolCallId":"t","kind":"execute"`,
+		`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`:     `"toolCallId":"t","kind":"execute"`,
+		`null`: `"toolCallId":""`,
+	} {
+		w.expect(frame.AgentToFront, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+subject+`,"options":[]}`),
+			`{"sessionId":"s","questionAsked":{"id":"a-1/7","agentId":"a-1","sessionId":"s","permission":{"title":"May I?",`+want+`}}}`)
+		w.pass(frame.FrontToAgent, "", answers("7", `{"outcome":{"outcome":"cancelled"}}`))
 	}
 }
 

@@ -155,6 +155,23 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 	}
 }
 
+func TestToolCallsThatEndedAreKeptForOneMoreTurn(t *testing.T) {
+	w := newFolded(t)
+	known := func() bool {
+		s := &supervisorv1.Session{SessionId: "s", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t"}}}
+		w.f.Show("a-1", s)
+		return s.GetToolCalls()[0].GetTitle() != ""
+	}
+	w.prompt()
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","status":"completed"}`)
+	for turn, want := range []bool{true, true, false} {
+		if got := known(); got != want {
+			t.Errorf("%d turns later: known %v", turn, got)
+		}
+		w.prompt()
+	}
+}
+
 func TestHistoryIsKeptAndNotCounted(t *testing.T) {
 	w := newFolded(t)
 	w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))

@@ -28,13 +28,12 @@ type tools struct {
 
 // tool is a tool call. What it holds is shared with the events that it came from.
 type tool struct {
-	turn      int
-	size      int
-	shown     *supervisorv1.ToolCall
-	kind      string // it is counted as; "": it is not counted
-	name      string // likewise
-	reported  map[string]bool
-	announced bool
+	turn     int
+	size     int
+	shown    *supervisorv1.ToolCall
+	kind     string // it is counted as; "": it is not counted
+	name     string // likewise
+	reported map[string]bool
 }
 
 func (t *tool) done() bool {

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -55,15 +56,16 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 // permission reads a session/request_permission.
 func permission(params []byte, ours bool) *supervisorv1.PermissionQuestion {
 	q := &supervisorv1.PermissionQuestion{FromAcphost: ours}
+	title := ""
 	members(params, func(name, v []byte) {
 		switch string(name) {
 		case "toolCall":
-			r := toolCall(v)
-			if r == nil { // without an id, but perhaps not without words
-				r = &supervisorv1.ToolCallReport{Title: optionalText(get(v, "title")), Kind: optionalText(get(v, "kind"))}
-			}
-			q.ToolCallId, q.Title, q.Kind = r.GetToolCallId(), r.GetTitle(), r.GetKind()
-			q.Content, q.Locations, q.RawInput = r.GetContent(), r.GetLocations(), r.GetRawInput()
+			about(q, v)
+		case "subject": // ACP v2: there may be none
+			about(q, get(v, "toolCall"))
+			q.ToolCallId = cmp.Or(q.GetToolCallId(), textOf(get(v, "toolCallId")))
+		case "title":
+			title = textOf(v)
 		case "options":
 			q.Options = nil
 			elements(v, func(v []byte) {
@@ -85,6 +87,7 @@ func permission(params []byte, ours bool) *supervisorv1.PermissionQuestion {
 			})
 		}
 	})
+	q.Title = cmp.Or(title, q.GetTitle())
 	if ours && len(q.GetContent()) > 0 {
 		last := q.GetContent()[len(q.GetContent())-1].GetContent().GetText().GetText()
 		q.Reason, _ = strings.CutPrefix(last, askedBecause)
@@ -93,6 +96,16 @@ func permission(params []byte, ours bool) *supervisorv1.PermissionQuestion {
 		}
 	}
 	return q
+}
+
+// about reads the tool call that a question is about.
+func about(q *supervisorv1.PermissionQuestion, v []byte) {
+	r := toolCall(v)
+	if r == nil { // without an id, but perhaps not without words
+		r = &supervisorv1.ToolCallReport{Title: optionalText(get(v, "title")), Kind: optionalText(get(v, "kind"))}
+	}
+	q.ToolCallId, q.Title, q.Kind = r.GetToolCallId(), r.GetTitle(), r.GetKind()
+	q.Content, q.Locations, q.RawInput = r.GetContent(), r.GetLocations(), r.GetRawInput()
 }
 
 // complete fills a question with what is known of its tool call: it need not say more than the id.

@@ -1,9 +1,13 @@
 package event
 
 import (
+	"maps"
+	"slices"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // maxPromptBlock is how large a block of a prompt may be to be told with what is in it, in bytes.
@@ -116,16 +120,39 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 	if a.fault != nil {
 		t.Error = ErrorOf(r.method, a.fault, a.ours())
 	} else {
-		members(a.result, func(name, v []byte) {
-			switch string(name) {
-			case "stopReason":
-				t.StopReason = textOf(v)
-			case "usage":
-				t.Usage = tokenUsage(v)
-			}
-		})
+		readEnd(t, a.result)
+		if t.GetStopReason() == "" && lex.At(get(a.result, "messageId"), 0) == '"' && len(d.accepted) < maxRequests {
+			d.accepted[r.session] = true // ACP v2: the answer says that it begins
+			return
+		}
 	}
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
+}
+
+// readEnd reads how a turn ended.
+func readEnd(t *supervisorv1.TurnEnded, v []byte) {
+	members(v, func(name, v []byte) {
+		switch string(name) {
+		case "stopReason":
+			t.StopReason = textOf(v)
+		case "usage":
+			t.Usage = tokenUsage(v)
+		}
+	})
+}
+
+// idle takes an update of ACP v2 that tells a session's state. Nil: no turn that goes on ends by it.
+func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
+	if !d.accepted[session] || textOf(get(v, "state")) != "idle" {
+		return nil
+	}
+	delete(d.accepted, session)
+	t := &supervisorv1.TurnEnded{}
+	readEnd(t, v)
+	if fault := get(v, "error"); isObject(fault) {
+		t.StopReason, t.Error = "", ErrorOf(acp.MethodSessionPrompt, fault, false)
+	}
+	return t
 }
 
 // loaded ends the history of a session.
@@ -150,7 +177,11 @@ func (d *Decoder) begin() {
 	const why = "the connection to the agent has ended"
 	d.endAll(&d.front, why, anyRequest)
 	d.endCalls(why, anyRequest)
+	for _, session := range slices.Sorted(maps.Keys(d.accepted)) {
+		d.turnLost(session, why)
+	}
 	clear(d.loading)
+	clear(d.accepted)
 	d.reports = reports{}
 }
 
@@ -182,8 +213,12 @@ func (d *Decoder) lost(r *request, why string) {
 			CallEnded: &supervisorv1.CallEnded{Id: r.id, Method: r.method, Error: why},
 		}})
 	case r.method == acp.MethodSessionPrompt:
-		d.tell(&supervisorv1.Event{SessionId: r.session, Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
-			Error: &supervisorv1.AgentError{Message: r.method + ": " + why},
-		}}})
+		d.turnLost(r.session, why)
 	}
+}
+
+func (d *Decoder) turnLost(session, why string) {
+	d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
+		Error: &supervisorv1.AgentError{Message: acp.MethodSessionPrompt + ": " + why},
+	}}})
 }

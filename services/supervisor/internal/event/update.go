@@ -114,6 +114,10 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 		} else {
 			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
 		}
+	case "state_update":
+		if t := d.idle(e.GetSessionId(), u.whole); t != nil {
+			e.Event = &supervisorv1.Event_TurnEnded{TurnEnded: t}
+		}
 	default:
 		state(e, kind, u.whole)
 	}
