@@ -26,7 +26,7 @@ func (h *Headless) StartAgent(ctx context.Context, r *supervisorv1.StartAgentReq
 	}
 	if reused && a.inState(failed) {
 		reused = false
-		if err := a.again(ctx); err != nil {
+		if err := a.again(ctx, true); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +63,7 @@ func (h *Headless) RestartAgent(ctx context.Context, agentID string) (*superviso
 	if err != nil {
 		return nil, err
 	}
-	if err := a.again(ctx); err != nil {
+	if err := a.again(ctx, false); err != nil {
 		return nil, err
 	}
 	if err := a.settled(ctx); err != nil {
@@ -188,8 +188,9 @@ func (a *instance) inState(s supervisorv1.AgentState) bool {
 	return a.state == s
 }
 
-// again has the agent started again, and returns when its state says so. One that is being started is left alone.
-func (a *instance) again(ctx context.Context) error {
+// again has the agent started again, and returns when its state says so. One that is being started is left alone; idle: one
+// that runs, too.
+func (a *instance) again(ctx context.Context, idle bool) error {
 	for {
 		a.h.mu.Lock()
 		state, changed := a.state, a.changed
@@ -197,33 +198,14 @@ func (a *instance) again(ctx context.Context) error {
 		if state == starting {
 			return nil
 		}
-		o := order{taken: make(chan struct{})}
+		o := order{taken: make(chan struct{}), idle: idle}
 		select {
 		case a.orders <- o:
 			<-o.taken
-			return a.begins(ctx)
+			return nil
 		case <-changed:
 		case <-a.over:
 			return fault.New(fault.Precondition, "agent %q is being stopped", a.identity.ID)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// begins waits until a process that is to be replaced is gone.
-func (a *instance) begins(ctx context.Context) error {
-	for {
-		a.h.mu.Lock()
-		state, changed := a.state, a.changed
-		a.h.mu.Unlock()
-		if state != stopping {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-a.ctx.Done(): // it is to stop instead
-			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}

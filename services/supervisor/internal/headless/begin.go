@@ -138,13 +138,35 @@ func (r *run) resumeAll() {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			if err := r.resume(s); err != nil && r.ctx.Err() == nil && a.ctx.Err() == nil {
+			err := r.resume(s)
+			switch {
+			case r.ctx.Err() != nil, a.ctx.Err() != nil: // it is tried again, or lost with all others
+			case err != nil:
 				h.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
 				h.lose(s, goneReason)
+			default:
+				r.unlessHeld(s)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// unlessHeld closes a session that was closed here while it was resumed.
+func (r *run) unlessHeld(s *session) {
+	h := r.agent.h
+	h.mu.Lock()
+	held := s.agent.sessions[s.id] == s
+	h.mu.Unlock()
+	if held {
+		return
+	}
+	if r.info.GetCapabilities().GetCloseSession() {
+		if _, err := r.call(r.agent.ctx, acp.MethodSessionClose, sessionParams(s.id), callTimeout); err == nil {
+			return
+		}
+	}
+	r.forget(s.id)
 }
 
 // resume opens one session again.

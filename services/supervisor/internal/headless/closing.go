@@ -3,6 +3,7 @@ package headless
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -141,6 +142,8 @@ func (h *Headless) ListStoredSessions(ctx context.Context, r *supervisorv1.ListS
 		return nil, err
 	case !run.info.GetCapabilities().GetListSessions():
 		return nil, run.unsupported("to list sessions (sessionCapabilities.list)")
+	case r.GetCwd() != "" && !filepath.IsAbs(r.GetCwd()):
+		return nil, fault.New(fault.Invalid, "list the stored sessions: cwd %q is not an absolute path", r.GetCwd())
 	}
 	var params []byte
 	for _, m := range []struct{ name, value string }{{"cwd", r.GetCwd()}, {"cursor", r.GetCursor()}} {

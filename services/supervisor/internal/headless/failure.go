@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/front"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"google.golang.org/protobuf/proto"
 )
 
 // Bounds of what is shown of an agent's standard error.
@@ -125,8 +126,12 @@ func (r *run) awaitEnd() {
 	r.stop()
 }
 
+// tooOften adds to why an agent ended that it is not started again.
 func tooOften(last *supervisorv1.AgentError, n int) *supervisorv1.AgentError {
-	last.Message = fmt.Sprintf("%s; it ended %d times within %s and is not started again by itself: restart it when the cause is gone", last.GetMessage(), n, endWindow)
+	if n > 1 {
+		last.Message += fmt.Sprintf("; it ended %d times within %s", n, endWindow)
+	}
+	last.Message += "; it is not started again by itself: restart it when the cause is gone"
 	return last
 }
 
@@ -146,6 +151,7 @@ func stoppedError(a *instance, r *run) *supervisorv1.AgentError {
 
 // notRunning says why an agent cannot be asked for anything.
 func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisorv1.AgentError) error {
+	failure = proto.CloneOf(failure) // it goes to a caller
 	word := strings.ToLower(strings.TrimPrefix(state.String(), "AGENT_STATE_"))
 	switch {
 	case state == failed && failure != nil:

@@ -60,7 +60,11 @@ type instance struct {
 }
 
 // order has an agent started again. Taken is closed when its state says so.
-type order struct{ taken chan struct{} }
+type order struct {
+	taken chan struct{}
+	// idle: only one that does not run by then.
+	idle bool
+}
 
 // run is one process of an agent with its front.
 type run struct {
@@ -132,17 +136,23 @@ func (a *instance) answers(r *run) {
 
 // stay watches a process until it has ended. True: somebody ordered it to be started again; it was stopped then.
 func (a *instance) stay(r *run) (ordered bool) {
-	select {
-	case <-r.joint.Ended():
-		return false
-	case <-a.ctx.Done():
-		return false
-	case o := <-a.orders:
-		r.onPurpose.Store(true)
-		a.set(stopping, func() { a.run = nil })
-		close(o.taken)
-		r.stop()
-		return true
+	for {
+		select {
+		case <-r.joint.Ended():
+			return false
+		case <-a.ctx.Done():
+			return false
+		case o := <-a.orders:
+			if o.idle {
+				close(o.taken)
+				continue
+			}
+			r.onPurpose.Store(true)
+			a.set(stopping, func() { a.run = nil })
+			close(o.taken)
+			r.stop()
+			return true
+		}
 	}
 }
 
@@ -218,10 +228,10 @@ func (a *instance) settled(ctx context.Context) error {
 		a.h.mu.Lock()
 		state, failure, changed := a.state, a.failure, a.changed
 		a.h.mu.Unlock()
-		switch state {
-		case running:
+		switch {
+		case state == running:
 			return nil
-		case failed, stopping, stopped:
+		case state == failed, state == stopped, a.ctx.Err() != nil:
 			return a.notRunning(state, failure)
 		}
 		select {

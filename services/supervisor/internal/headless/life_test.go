@@ -331,3 +331,83 @@ func TestAnAgentThatLoadsForEverDoesNotKeepItsOthersWaitingForEver(t *testing.T)
 		r.hub.Close()
 	})
 }
+
+func TestASessionThatIsClosedWhileItIsResumedIsClosedAtTheAgentToo(t *testing.T) {
+	resuming, resume := make(chan struct{}), make(chan struct{})
+	r := newRig(t, map[string]part{"session/resume": func(a *scripted, m message) {
+		close(resuming)
+		<-resume
+		a.answer(m, `{}`)
+	}})
+	_, a := r.start()
+	r.open("bot")
+	a.crash()
+	<-resuming
+	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || told {
+		t.Errorf("got %v, %v, want that the agent was not told yet", told, err)
+	}
+	close(resume)
+	if got := string(r.latest().next("session/close").Params); got != `{"sessionId":"s1"}` {
+		t.Errorf("it was told to close %s", got)
+	}
+	if ag := r.until("bot", running, 1); len(ag.GetSessionIds()) != 0 {
+		t.Errorf("open are %q", ag.GetSessionIds())
+	}
+}
+
+func TestWhoAsksForAnAgentThatIsBeingRestartedGetsIt(t *testing.T) {
+	stopping, release := make(chan struct{}), make(chan struct{})
+	r := newRig(t, nil)
+	r.cast = func(n int, _ Spec) (map[string]part, error) {
+		if n == 2 {
+			close(stopping)
+			<-release
+		}
+		return nil, nil
+	}
+	r.start()
+	restarted := make(chan error)
+	go func() { restarted <- second(r.RestartAgent(t.Context(), "bot")) }()
+	<-stopping
+	got := make(chan *supervisorv1.StartAgentResponse)
+	go func() {
+		resp, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot", "--acp"}})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- resp
+	}()
+	close(release)
+	if err := <-restarted; err != nil {
+		t.Error(err)
+	}
+	if resp := <-got; !resp.GetReused() || resp.GetAgent().GetState() != running || resp.GetAgent().GetRestarts() != 1 {
+		t.Errorf("got %v", resp)
+	}
+}
+
+func TestManyWhoAskForAnAgentThatFailedStartItOnce(t *testing.T) {
+	r := newRig(t, nil)
+	r.cast = func(n int, _ Spec) (map[string]part, error) {
+		if n == 1 {
+			return nil, errors.New("not at first")
+		}
+		return nil, nil
+	}
+	req := &supervisorv1.StartAgentRequest{Command: []string{"bot"}}
+	if _, err := r.StartAgent(t.Context(), req); err == nil {
+		t.Fatal("it was started")
+	}
+	failures := make(chan error)
+	for range 20 {
+		go func() { failures <- second(r.StartAgent(t.Context(), req)) }()
+	}
+	for range 20 {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+	if ag, err := r.GetAgent("bot"); err != nil || ag.GetRestarts() != 1 {
+		t.Errorf("got %v, %v", ag, err)
+	}
+}

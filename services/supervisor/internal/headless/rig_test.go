@@ -27,7 +27,23 @@ import (
 	"google.golang.org/grpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// This test binary is the guard and an agent as well, by its first argument.
+func TestMain(m *testing.M) {
+	// Else the race detector makes each of these processes wait for a second before it ends.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "guard":
+			os.Exit(agent.Guard(os.Args[2:]))
+		case "bot":
+			bot()
+			return
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of a test for what must come.
 const patience = 10 * time.Minute
@@ -244,6 +260,7 @@ type rig struct {
 	hub     *activity.Hub
 	cast    func(n int, s Spec) (map[string]part, error) // the parts of the nth agent
 	started chan *scripted
+	real    bool // agents are processes
 
 	mu sync.Mutex
 	n  int
@@ -251,6 +268,9 @@ type rig struct {
 
 // Start implements Starter.
 func (r *rig) Start(_ context.Context, s Spec) (Joint, error) {
+	if r.real {
+		return r.startProcess(s)
+	}
 	r.mu.Lock()
 	r.n++
 	n := r.n
@@ -280,20 +300,7 @@ func (r *rig) Start(_ context.Context, s Spec) (Joint, error) {
 	a.out, a.stdout = io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
-	log := slog.New(slog.DiscardHandler)
-	l := link.New(link.Options{
-		Front: s.Front, Agent: a,
-		Ready:     func(context.Context) (*route.Table, error) { return route.Build(nil, nil) },
-		Conn:      func(string) (grpc.ClientConnInterface, error) { return nil, errors.New("there is no handler") },
-		Book:      a.book,
-		Gate:      gate.New(gate.Options{Logger: log}),
-		AgentName: s.Identity.Name,
-		Attended:  s.Attended,
-		Observer:  r.hub.Observer(s.Identity),
-		Logger:    log,
-
-		InitializeTimeout: r.opts.InitializeTimeout,
-	})
+	l := r.link(s, a, a.book)
 	var wg sync.WaitGroup
 	wg.Go(a.live)
 	go func() {
@@ -309,6 +316,24 @@ func (r *rig) Start(_ context.Context, s Spec) (Joint, error) {
 	}()
 	r.started <- a
 	return joint{a}, nil
+}
+
+// link joins an agent with the front of its spec. No handler answers it, and no policy judges it.
+func (r *rig) link(s Spec, a link.Agent, book *folded.Book) *link.Link {
+	log := slog.New(slog.DiscardHandler)
+	return link.New(link.Options{
+		Front: s.Front, Agent: a,
+		Ready:     func(context.Context) (*route.Table, error) { return route.Build(nil, nil) },
+		Conn:      func(string) (grpc.ClientConnInterface, error) { return nil, errors.New("there is no handler") },
+		Book:      book,
+		Gate:      gate.New(gate.Options{Logger: log}),
+		AgentName: s.Identity.Name,
+		Attended:  s.Attended,
+		Observer:  r.hub.Observer(s.Identity),
+		Logger:    log,
+
+		InitializeTimeout: r.opts.InitializeTimeout,
+	})
 }
 
 // newRig returns a Headless whose agents have the parts given beside those that all have.
