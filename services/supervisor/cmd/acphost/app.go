@@ -78,7 +78,7 @@ In an editor's settings, put "acphost run --" in front of the agent's command:
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, "%v", err) })
-	root.AddCommand(a.promptCommand())
+	root.AddCommand(a.promptCommand(), a.chatCommand())
 	root.AddCommand(a.runCommand(), a.demoCommand(), a.configCommand(), a.psCommand(), a.handlerCommand(), a.policyCommand(), a.versionCommand(), a.guardCommand())
 	root.AddCommand(a.grantsCommand(), a.auditCommand(), a.sessionsCommand(), a.serveCommand())
 	root.AddCommand(a.agentsCommand(), a.doctorCommand(), a.manCommand())

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/chat"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+	"github.com/acphost/acphost/services/supervisor/internal/transcript"
+)
+
+const chatLong = `Hold a session with an agent on this terminal.
+
+The agent is one of "acphost agents list" (--agent), or the command behind "--".
+It is started for this chat, with acphost's handlers and policy around it, and is
+gone when the chat ends, with all that it started.
+
+What was said and done scrolls by; below it are what the agent is doing, what it
+asks of you, and a line to write on. "/help" there lists commands and keys;
+"@PATH" attaches a file. What you write while the agent works is sent when it is
+done. What you wrote is kept for the next chat, in chat_history in the folder for
+acphost's state.`
+
+const chatExamples = `  acphost chat --agent claude
+  acphost chat --agent gemini --mode plan --cwd ~/src/app
+  acphost chat --agent claude --session 4f1c6a     go on with a session
+  acphost chat -- opencode acp`
+
+const chatExit = `
+Exit status:
+  0    you left
+  1    something went wrong
+  2    acphost was called wrongly
+  7    somebody has to log in to the agent first
+  126  the agent's command cannot be executed
+  127  the agent's command is not found
+  128 and the signal's number, if a signal ended it
+
+Environment:
+  NO_COLOR  no colours, whatever it is set to
+`
+
+// chatFlags are the flags of "chat".
+type chatFlags struct {
+	agent, session, cwd, mode, model, config string
+	log                                      logFlags
+}
+
+func (a *app) chatCommand() *cobra.Command {
+	var f chatFlags
+	cmd := &cobra.Command{
+		Use:     "chat [flags] {--agent NAME [-- ARGUMENT…] | -- COMMAND [ARGUMENT…]}",
+		Short:   "Hold a session with an agent on this terminal",
+		Long:    chatLong,
+		Example: chatExamples,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
+				return wrongUse(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
+			case f.agent == "" && (len(args) == 0 || args[0] == ""):
+				return wrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.chat(cmd, &f, args) },
+	}
+	cmd.SetUsageTemplate(cmd.UsageTemplate() + chatExit)
+	flags := cmd.Flags()
+	flags.StringVar(&f.agent, "agent", "", "the agent of this `NAME`: claude, gemini, codex, opencode, qwen or one of your own")
+	flags.StringVar(&f.session, "session", "", "go on with the session of this `ID` that the agent has stored")
+	flags.StringVar(&f.cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
+	flags.StringVar(&f.mode, "mode", "", "the `MODE` that the agent works in")
+	flags.StringVar(&f.model, "model", "", "the `MODEL` that the agent uses")
+	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
+	f.log.register(cmd)
+	complete(cmd, "agent", a.completeAgents)
+	return cmd
+}
+
+// chat runs a chat with an agent in a supervisor of its own.
+func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err error) {
+	if !a.programs.terminal(a.stdin) || !a.programs.terminal(a.stdout) || cmp.Or(a.env("TERM"), "dumb") == "dumb" {
+		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
+	}
+	cwd, err := folder(f.cwd)
+	if err != nil {
+		return wrongUse(cmd, "--cwd: %v", err)
+	}
+	c, err := config.Load(f.config, a.env)
+	if err != nil {
+		return err
+	}
+	logs, err := newLogRelay(a)
+	if err != nil {
+		return err
+	}
+	defer logs.close()
+	if a.env(envLog) == "" && c.Proto.GetLog().GetLevel() == "" {
+		f.log.level = cmp.Or(f.log.level, "error") // what a warning is about, a chat shows
+	}
+	logger, err := f.log.logger(cmd, logs.app(a), c)
+	if err != nil {
+		return err
+	}
+	for _, warning := range c.Warnings {
+		logger.Warn(warning)
+	}
+	exe, err := executable()
+	if err != nil {
+		return err
+	}
+	// What an agent writes to standard error would be written across the screen. Its end is shown where it matters.
+	quiet, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("open the null device for the agent's standard error: %w", err)
+	}
+	defer func() { err = errors.Join(err, quiet.Close()) }()
+
+	end := newEnding(cmd.Context())
+	defer end.close()
+	sup, err := a.programs.headless(end.ctx, host.Options{
+		Env:        os.Environ(),
+		Config:     c,
+		Stderr:     quiet,
+		Version:    buildVersion(),
+		HandlerDir: filepath.Dir(exe),
+		Admin:      !c.Proto.GetAdmin().GetDisabled(),
+		Private:    true,
+		Logger:     logger,
+		Presets:    a.presets,
+	})
+	if err != nil {
+		return err
+	}
+	defer end.await(sup.Close)
+
+	r := &supervisorv1.StartAgentRequest{Cwd: cwd, Attended: true}
+	if f.agent != "" {
+		r.Preset, r.Args = f.agent, command
+	} else {
+		r.Command = command
+	}
+	result, err := chat.Run(end.ctx, chat.Options{
+		Conn: sup.Conn(), Agent: r, Session: f.session, Cwd: cwd, Mode: f.mode, Model: f.model,
+		StateDir: ownfile.StateDir(a.env),
+		Input:    a.stdin, Output: a.stdout, Env: os.Environ(), Color: a.env("NO_COLOR") == "",
+		Notes:  logs.lines,
+		Export: func(_ context.Context, session, file string) error { return a.exportSession(f.config, session, file) },
+	})
+	logs.direct()
+	if s := end.signal(); s != nil {
+		a.status = 128 + int(s.(syscall.Signal))
+		return nil
+	}
+	if err != nil {
+		a.status = chatStatus(err)
+		a.complain(err)
+		return nil
+	}
+	if again := reopen(f, command, result); again != "" {
+		fmt.Fprintf(a.stderr, "go on with it: %s\n", again)
+	}
+	return nil
+}
+
+// chatStatus is the exit status of a chat that never was one.
+func chatStatus(err error) int {
+	var e *chat.AgentError
+	if errors.As(err, &e) {
+		switch e.Kind {
+		case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
+			return statusLogin
+		case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
+			return 127
+		case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
+			return 126
+		}
+	}
+	return statusFailed
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
+
+// reopen is the command that goes on with a session; empty: there is none, or it is not one to be copied.
+func reopen(f *chatFlags, command []string, r chat.Result) string {
+	if !r.Reopens || !r.Used {
+		return ""
+	}
+	words := []string{"acphost", "chat"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, value)
+		}
+	}
+	add("--agent", f.agent)
+	add("--cwd", f.cwd)
+	add("--config", f.config)
+	add("--session", r.Session)
+	if len(command) > 0 {
+		words = append(append(words, "--"), command...)
+	}
+	for _, w := range words {
+		if !plainWord.MatchString(w) {
+			return ""
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// exportSession writes a session from the journal, in the format that the file's name ends with.
+func (a *app) exportSession(configFile, id, file string) error {
+	var write func(io.Writer, *transcript.Document) error
+	switch filepath.Ext(file) {
+	case ".md", ".markdown":
+		write = transcript.Markdown
+	case ".html", ".htm":
+		write = transcript.HTML
+	case ".ndjson", ".jsonl":
+	default:
+		return fmt.Errorf("%s: expected a name that ends with .md, .html or .ndjson", file)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("%s is there already", file)
+	}
+	parts, err := a.findSession(configFile, id)
+	if err != nil {
+		return err
+	}
+	return a.exported(file, func(w io.Writer) error {
+		if write == nil {
+			return copyFiles(w, parts)
+		}
+		d, err := a.document(parts)
+		if err != nil {
+			return err
+		}
+		return write(w, d)
+	})
+}
+
+// ending is how signals end a command that has a terminal to restore and processes to stop. The first one asks for it,
+// a second one makes it hurry.
+type ending struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	first  chan os.Signal // 1 once a signal came
+	second chan struct{}  // closed
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+func newEnding(ctx context.Context) *ending {
+	e := &ending{first: make(chan os.Signal, 1), second: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, stopSignals()...)
+	go func() {
+		defer close(e.done)
+		defer signal.Stop(signals)
+		for n := 0; ; n++ {
+			select {
+			case <-e.stop:
+				return
+			case s := <-signals:
+				switch n {
+				case 0:
+					e.first <- s
+					e.cancel()
+				case 1:
+					close(e.second)
+				}
+			}
+		}
+	}()
+	return e
+}
+
+// signal is the one that asked for the end; nil: none.
+func (e *ending) signal() os.Signal {
+	select {
+	case s := <-e.first:
+		return s
+	default:
+		return nil
+	}
+}
+
+// await waits for what ends processes, unless somebody is in a hurry: they end by themselves when this one is gone.
+func (e *ending) await(end func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		end()
+	}()
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-e.second:
+	case <-timer.C:
+	}
+}
+
+func (e *ending) close() {
+	close(e.stop)
+	<-e.done
+	e.cancel()
+}
