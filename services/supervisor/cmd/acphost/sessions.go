@@ -32,7 +32,7 @@ that passed (journal in the configuration). It is there after the session ended.
 		Args: commandNeeded,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.sessionsListCommand(), a.sessionsShowCommand(), a.sessionsExportCommand())
+	cmd.AddCommand(a.sessionsListCommand(), a.sessionsShowCommand(), a.sessionsWatchCommand(), a.sessionsExportCommand())
 	return cmd
 }
 

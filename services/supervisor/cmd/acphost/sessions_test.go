@@ -16,12 +16,12 @@ import (
 // hostile is text that a terminal would obey, that turns what follows around, and that is HTML and Markdown.
 const hostile = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u202c <script>alert(1)</script> ![x](http://tracker/x.png) ```\n# heading"
 
+// Times are printed as the person's clock shows them. Set before anything runs beside the tests.
+func init() { time.Local = time.UTC }
+
 // journaled is an environment with a journal of two sessions.
 func journaled(t *testing.T) map[string]string {
 	t.Helper()
-	local := time.Local
-	time.Local = time.UTC // times are printed as the person's clock shows them
-	t.Cleanup(func() { time.Local = local })
 	state := t.TempDir()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { at = at.Add(time.Second); return at }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -26,15 +28,9 @@ const (
 // is fault.Invalid, a session fault.NotFound; one who does not keep up is cut off with fault.Exhausted. Events are
 // shared: send must not change them.
 func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
-	var at position
-	if c := req.GetCursor(); c != "" && c != now {
-		var ok bool
-		if at, ok = parseCursor(c); !ok {
-			return fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, \"now\", or none", c)
-		}
-	}
-	if req.GetSessionId() == "" {
-		return fault.New(fault.Invalid, "the request names no session")
+	at, err := begin(req)
+	if err != nil {
+		return err
 	}
 	if h.journal != nil {
 		if err := h.journal.Flush(ctx); err != nil { // what is there is in its file
@@ -44,11 +40,17 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	if err := h.Settle(ctx); err != nil { // and which sessions there are is known
 		return err
 	}
-	s, err := h.find(req.GetAgentId(), req.GetSessionId())
+	var parts []journal.Part
+	if h.opts.Journal != nil {
+		if parts, err = recorded(h.opts.Journal.Dir(), req.GetSessionId()); err != nil {
+			return err
+		}
+	}
+	s, err := h.find(req.GetAgentId(), req.GetSessionId(), parts)
 	if err != nil {
 		return err
 	}
-	s.hub, s.send = h, send
+	s.send = send
 	switch {
 	case req.GetCursor() == now && s.port == nil, req.GetCursor() == now && req.GetNoFollow():
 		return nil
@@ -62,6 +64,48 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	return s.fromRecord(ctx, at, req.GetNoFollow())
 }
 
+// Recorded tells what the journals in a folder have of a session, as WatchSession does of one that ended. No supervisor
+// needs to run.
+func Recorded(ctx context.Context, dir string, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
+	at, err := begin(req)
+	if err != nil {
+		return err
+	}
+	parts, err := recorded(dir, req.GetSessionId())
+	if err != nil {
+		return err
+	}
+	h := &Hub{opts: Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
+	s, err := h.find(req.GetAgentId(), req.GetSessionId(), parts)
+	if err != nil || req.GetCursor() == now {
+		return err
+	}
+	s.send = send
+	return s.fromRecord(ctx, at, true)
+}
+
+// begin is where a call begins: nowhere in particular, or behind a cursor.
+func begin(req *supervisorv1.WatchSessionRequest) (at position, err error) {
+	if req.GetSessionId() == "" {
+		return at, fault.New(fault.Invalid, "the request names no session")
+	}
+	if c := req.GetCursor(); c != "" && c != now {
+		var ok bool
+		if at, ok = parseCursor(c); !ok {
+			return at, fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, \"now\", or none", c)
+		}
+	}
+	return at, nil
+}
+
+func recorded(dir, session string) ([]journal.Part, error) {
+	parts, err := journal.Parts(dir, session)
+	if err != nil {
+		return nil, fmt.Errorf("look for session %q in the record: %w", session, err)
+	}
+	return parts, nil
+}
+
 // watched is a session that is watched.
 type watched struct {
 	hub     *Hub
@@ -71,16 +115,9 @@ type watched struct {
 	send    func(*supervisorv1.Event) error
 }
 
-// find looks for a session among those of this supervisor and in the record.
-func (h *Hub) find(agent, session string) (*watched, error) {
-	s := &watched{session: session}
-	var parts []journal.Part
-	if h.opts.Journal != nil {
-		var err error
-		if parts, err = journal.Parts(h.opts.Journal.Dir(), session); err != nil {
-			return nil, fmt.Errorf("look for session %q in the record: %w", session, err)
-		}
-	}
+// find looks for a session among those of this supervisor and in the parts of the record.
+func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error) {
+	s := &watched{hub: h, session: session}
 	ports := h.portsOf(session, parts)
 	if agent != "" {
 		ports = slices.DeleteFunc(ports, func(p *port) bool { return p.agent.ID != agent && p.agent.Name != agent })

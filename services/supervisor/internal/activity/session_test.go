@@ -173,6 +173,15 @@ func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
 	for i := range want {
 		same(t, fmt.Sprint("behind ", i), p.all(t, "s", want[i].GetCursor()), want[i+1:])
 	}
+	var got []*supervisorv1.Event
+	err := Recorded(t.Context(), dir, &supervisorv1.WatchSessionRequest{SessionId: "s", Cursor: want[3].GetCursor()}, func(ev *supervisorv1.Event) error {
+		got = append(got, ev)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "without a supervisor", got, want[4:])
 	if err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s"}, func(*supervisorv1.Event) error { return nil }); err != nil {
 		t.Errorf("a session that nobody has any more does not end: %v", err)
 	}
