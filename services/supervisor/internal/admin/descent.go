@@ -70,7 +70,7 @@ func markOf(pid int) (string, error) {
 	switch {
 	case len(argv) == 2 && filepath.IsAbs(argv[0]) && argv[1] == "guard":
 		return "the guard of an agent", nil
-	case len(argv) > 1 && slices.Contains(supervisorPrograms(), program) && (argv[1] == "run" || argv[1] == "demo"):
+	case len(argv) > 1 && slices.Contains(supervisorPrograms(), program) && slices.Contains(supervisorCommands(), argv[1]):
 		return "a supervisor", nil
 	case slices.Contains(handlerPrograms(), program):
 		return "a handler", nil // a sidecar too, which carries no cookie
@@ -92,6 +92,9 @@ func supervisorPrograms() []string {
 	}
 	return names
 }
+
+// supervisorCommands are the commands of acphost's that run agents.
+func supervisorCommands() []string { return []string{"run", "demo", "serve", "prompt", "chat"} }
 
 // handlerPrograms are the names of acphost's own handlers.
 func handlerPrograms() []string { return []string{"fsd", "termd", "permd"} }

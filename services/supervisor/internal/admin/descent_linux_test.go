@@ -152,6 +152,23 @@ func TestASupervisorInAPIDNamespaceOfItsOwnSeesNoCallerOutside(t *testing.T) {
 	}
 }
 
+func TestWhatStandsBelowAnotherSupervisorMayUseNoVerb(t *testing.T) {
+	socket := serve(t)
+	acphost := filepath.Join(t.TempDir(), "acphost")
+	if err := os.Symlink(self(t), acphost); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"run", "demo", "serve", "prompt", "chat"} {
+		// This binary plays a shell whatever acphost's command is.
+		if got := output(t, exec.CommandContext(t.Context(), acphost, name, self(t)+" call "+socket)); got != refused {
+			t.Errorf("below acphost %s: %s", name, got)
+		}
+	}
+	if got := output(t, exec.CommandContext(t.Context(), acphost, "shell", self(t)+" call "+socket)); got != allowed {
+		t.Errorf("below another command: %s", got)
+	}
+}
+
 func TestAHandlerAndWhatItStartsMayUseNoVerb(t *testing.T) {
 	socket := serve(t)
 	child := command(t, "shell", self(t)+" call "+socket)

@@ -2,11 +2,13 @@ package admin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
@@ -38,7 +45,7 @@ func play(role string, args []string) (exit int, ok bool) {
 		from, err := admin.FromAgent(os.Getpid())
 		fmt.Println(from, err)
 		return 0, true
-	case "shell": // which stays above what it runs
+	case "shell", "run", "demo", "serve", "prompt", "chat": // which stay above what they run
 		cmd := exec.Command("sh", "-c", args[0])
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if cmd.Run() != nil {
@@ -51,7 +58,10 @@ func play(role string, args []string) (exit int, ok bool) {
 
 // playSupervisor serves a socket and runs a script as an agent, whose output is its own, until its stdin ends.
 func playSupervisor(socket, script string) int {
-	s, err := admin.Start(admin.Options{State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Socket: socket})
+	s, err := admin.Start(admin.Options{
+		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Events: willing{}, Approvals: willing{},
+		Socket: socket,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -95,13 +105,39 @@ func (obedient) RevokeGrants(context.Context, *supervisorv1.RevokeGrantsRequest)
 	return &supervisorv1.RevokeGrantsResponse{}, nil
 }
 
+// willing has agents, sessions and questions, as far as calls with empty requests get to them.
+type willing struct {
+	admin.Agents
+	admin.Sessions
+}
+
+func (willing) ListAgents() []*supervisorv1.Agent { return nil }
+
+func (willing) WatchEvents(context.Context, string, func(*supervisorv1.Event) error) error {
+	return nil
+}
+
+func (willing) WatchSession(context.Context, *supervisorv1.WatchSessionRequest, func(*supervisorv1.Event) error) error {
+	return nil
+}
+
+func (willing) ListApprovals(string) []*supervisorv1.Approval { return nil }
+
+func (willing) WatchApprovals(context.Context, *supervisorv1.WatchApprovalsRequest, func(*supervisorv1.WatchApprovalsResponse) error) error {
+	return nil
+}
+
+func (willing) AnswerApproval(context.Context, *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
+	return nil, nil
+}
+
 // What callers get.
 const (
-	allowed = "state OK, verbs OK OK OK OK"
-	refused = "state OK, verbs PermissionDenied PermissionDenied PermissionDenied PermissionDenied"
+	allowed = "reads taken, verbs taken"
+	refused = "reads taken, verbs refused"
 )
 
-// try reads the state at a socket and calls every verb.
+// try calls everything that a socket serves.
 func try(socket string) string {
 	conn, err := admin.Dial(socket)
 	if err != nil {
@@ -111,22 +147,69 @@ func try(socket string) string {
 	return tryOn(conn)
 }
 
+// tryOn says what becomes of reads and of verbs. What gets as far as being told that it says too little was taken.
 func tryOn(conn *grpc.ClientConn) string {
+	got := map[bool][]string{} // by whether it is a verb
+	callAll(conn, func(m protoreflect.MethodDescriptor, verb bool, err error) {
+		word := "taken"
+		switch code := status.Code(err); code {
+		case codes.PermissionDenied:
+			word = "refused"
+		case codes.OK, codes.InvalidArgument:
+		default:
+			word = fmt.Sprintf("%s: %v", m.FullName(), err)
+		}
+		if !slices.Contains(got[verb], word) {
+			got[verb] = append(got[verb], word)
+		}
+	})
+	return fmt.Sprintf("reads %s, verbs %s", strings.Join(got[false], " "), strings.Join(got[true], " "))
+}
+
+// callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that can
+// only look a second time, so.
+func callAll(conn *grpc.ClientConn, tell func(m protoreflect.MethodDescriptor, verb bool, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetStatus(ctx, &supervisorv1.GetStatusRequest{})
-	c := supervisorv1.NewSupervisorControlServiceClient(conn)
-	var verbs []string
-	add := func(err error) { verbs = append(verbs, status.Code(err).String()) }
-	_, e := c.RestartHandler(ctx, &supervisorv1.RestartHandlerRequest{Name: "x"})
-	add(e)
-	_, e = c.SwapHandler(ctx, &supervisorv1.SwapHandlerRequest{Name: "x", Command: []string{"/x"}})
-	add(e)
-	_, e = c.ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{})
-	add(e)
-	_, e = c.RevokeGrants(ctx, &supervisorv1.RevokeGrantsRequest{Ids: []string{"x"}})
-	add(e)
-	return fmt.Sprintf("state %s, verbs %s", status.Code(err), strings.Join(verbs, " "))
+	protoregistry.GlobalFiles.RangeFilesByPackage("acphost.supervisor.v1", func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			methods := f.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				m := methods.Get(j)
+				options, _ := m.Options().(*descriptorpb.MethodOptions)
+				verb := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+				req := dynamicpb.NewMessage(m.Input())
+				tell(m, verb, invoke(ctx, conn, m, req))
+				if look := m.Input().Fields().ByName("only_look"); look != nil {
+					req.Set(look, protoreflect.ValueOfBool(true))
+					tell(m, false, invoke(ctx, conn, m, req))
+				}
+			}
+		}
+		return true
+	})
+}
+
+// invoke calls a method and returns the error that it ends with.
+func invoke(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message) error {
+	name := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+	if !m.IsStreamingServer() {
+		return conn.Invoke(ctx, name, req, dynamicpb.NewMessage(m.Output()))
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, name)
+	if err != nil {
+		return err
+	}
+	_ = stream.SendMsg(req) // why not, the end says
+	_ = stream.CloseSend()
+	for {
+		switch err := stream.RecvMsg(dynamicpb.NewMessage(m.Output())); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }
 
 // playLeave connects, leaves the connection to a child, and ends.

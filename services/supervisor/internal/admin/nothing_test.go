@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"context"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// nothing has all that can be served, and answers with err and with empty messages. Streams of events go on until their
+// end; asked notes requests of which something is to be known.
+type nothing struct {
+	Agents
+	Sessions
+	err   error
+	asked chan any // nil: nothing is noted
+}
+
+func (n nothing) note(req any) error {
+	if n.asked != nil {
+		n.asked <- req
+	}
+	return n.err
+}
+
+func (n nothing) StartAgent(_ context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
+	return &supervisorv1.StartAgentResponse{}, n.note(req)
+}
+
+func (n nothing) NewSession(_ context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
+	return &supervisorv1.Session{}, n.note(req)
+}
+
+func (n nothing) Prompt(_ context.Context, req *supervisorv1.PromptRequest, _ func(*supervisorv1.Event) error) error {
+	return n.note(req)
+}
+
+func (n nothing) SetConfigOption(_ context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.Session, error) {
+	return &supervisorv1.Session{}, n.note(req)
+}
+
+func (n nothing) WatchEvents(ctx context.Context, _ string, _ func(*supervisorv1.Event) error) error {
+	if err := n.note("watching"); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (n nothing) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, _ func(*supervisorv1.Event) error) error {
+	return n.note(req)
+}
+
+func (n nothing) ListApprovals(string) []*supervisorv1.Approval { return nil }
+
+func (n nothing) WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error {
+	return n.note(req)
+}
+
+func (n nothing) AnswerApproval(_ context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
+	return &supervisorv1.ApprovalAnswer{AnsweredBy: req.GetAnsweredBy()}, n.note(req)
+}
+
+// noState is a State that is empty.
+type noState struct{ State }
+
+func (noState) GetSession(string, string) (*supervisorv1.Session, error) {
+	return &supervisorv1.Session{}, nil
+}
+
+func (noState) Status() *supervisorv1.GetStatusResponse { return &supervisorv1.GetStatusResponse{} }
