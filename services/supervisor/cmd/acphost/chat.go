@@ -131,46 +131,60 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 	}
 	defer func() { err = errors.Join(err, quiet.Close()) }()
 
-	end := newEnding(cmd.Context())
-	defer end.close()
-	sup, err := a.programs.headless(end.ctx, host.Options{
-		Env:        os.Environ(),
-		Config:     c,
-		Stderr:     quiet,
-		Version:    buildVersion(),
-		HandlerDir: filepath.Dir(exe),
-		Admin:      !c.Proto.GetAdmin().GetDisabled(),
-		Private:    true,
-		Logger:     logger,
-		Presets:    a.presets,
-	})
-	if err != nil {
-		return err
-	}
-	defer end.await(sup.Close)
-
 	r := &supervisorv1.StartAgentRequest{Cwd: cwd, Attended: true}
 	if f.agent != "" {
 		r.Preset, r.Args = f.agent, command
 	} else {
 		r.Command = command
 	}
+	return a.holdChat(cmd.Context(), f, r, logs, func(ctx context.Context) (headless, error) {
+		sup, err := a.programs.headless(ctx, host.Options{
+			Env:        os.Environ(),
+			Config:     c,
+			Stderr:     quiet,
+			Version:    buildVersion(),
+			HandlerDir: filepath.Dir(exe),
+			Admin:      !c.Proto.GetAdmin().GetDisabled(),
+			Private:    true,
+			Logger:     logger,
+			Presets:    a.presets,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return sup, nil
+	})
+}
+
+// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status.
+func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartAgentRequest, logs *logRelay, start func(context.Context) (headless, error)) error {
+	end := newEnding(ctx)
+	defer end.close()
+	sup, err := start(end.ctx)
+	if err != nil {
+		return err
+	}
+	defer end.await(sup.Close)
 	result, err := chat.Run(end.ctx, chat.Options{
-		Conn: sup.Conn(), Agent: r, Session: f.session, Cwd: cwd, Mode: f.mode, Model: f.model,
+		Conn: sup.Conn(), Agent: r, Session: f.session, Cwd: r.GetCwd(), Mode: f.mode, Model: f.model,
 		StateDir: ownfile.StateDir(a.env),
 		Input:    a.stdin, Output: a.stdout, Env: os.Environ(), Color: a.env("NO_COLOR") == "",
 		Notes:  logs.lines,
 		Export: func(_ context.Context, session, file string) error { return a.exportSession(f.config, session, file) },
 	})
 	logs.direct()
-	if s := end.signal(); s != nil {
-		a.status = 128 + int(s.(syscall.Signal))
+	if s, ok := end.signal().(syscall.Signal); ok {
+		a.status = 128 + int(s)
 		return nil
 	}
 	if err != nil {
 		a.status = chatStatus(err)
 		a.complain(err)
 		return nil
+	}
+	command := r.GetCommand()
+	if f.agent != "" {
+		command = r.GetArgs()
 	}
 	if again := reopen(f, command, result); again != "" {
 		fmt.Fprintf(a.stderr, "go on with it: %s\n", again)
@@ -212,6 +226,9 @@ func reopen(f *chatFlags, command []string, r chat.Result) string {
 	add("--cwd", f.cwd)
 	add("--config", f.config)
 	add("--session", r.Session)
+	if strings.HasPrefix(r.Session, "-") {
+		return "" // it would be taken for a flag
+	}
 	if len(command) > 0 {
 		words = append(append(words, "--"), command...)
 	}

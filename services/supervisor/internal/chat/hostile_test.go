@@ -1,10 +1,13 @@
 package chat
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/charmbracelet/x/ansi"
@@ -104,6 +107,15 @@ func TestNothingThatAnAgentSaysIsObeyed(t *testing.T) {
 	s.m.phase = ready
 	s.send(storedMsg{sessions: []*supervisorv1.StoredSession{{SessionId: evil, Title: evil, UpdatedAt: evil}}})
 	check("stored sessions")
+	s.press("esc")
+	bad := errors.New(evil)
+	for _, msg := range []tea.Msg{
+		storedMsg{err: bad}, sessionMsg{err: bad, what: "mode"}, answeredMsg{id: "x", err: bad}, noteMsg(evil), noticeMsg{text: evil}, openedMsg{err: bad},
+	} {
+		s.send(msg)
+		check(fmt.Sprintf("%T", msg))
+	}
+	s.m.phase, s.m.session = ready, testSession()
 	s.press("esc")
 	state := testSession()
 	state.Files = []*supervisorv1.TouchedFile{{Path: "/" + evil, Reads: 1}}

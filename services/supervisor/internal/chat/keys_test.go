@@ -221,7 +221,9 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 		{
 			"a command that nobody has is not sent",
 			func(s *screen) { s.write("/frobnicate"); s.press("enter") },
-			func(m *model) bool { return m.turn == nil && strings.Contains(strings.Join(m.out, "\n"), "no command /frobnicate") },
+			func(m *model) bool {
+				return m.turn == nil && strings.Contains(strings.Join(m.out, "\n"), "no command /frobnicate")
+			},
 		},
 		{
 			"/quit leaves",
@@ -231,7 +233,9 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 		{
 			"/new waits for the turn",
 			func(s *screen) { s.write("x"); s.press("enter"); s.write("/new"); s.press("enter") },
-			func(m *model) bool { return m.phase == ready && strings.Contains(strings.Join(m.out, "\n"), "a turn runs") },
+			func(m *model) bool {
+				return m.phase == ready && strings.Contains(strings.Join(m.out, "\n"), "a turn runs")
+			},
 		},
 		{
 			"/new opens a session",

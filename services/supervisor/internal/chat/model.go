@@ -541,7 +541,7 @@ func (m *model) watchWent(msg watchMsg) tea.Cmd {
 		m.retries = 0
 		return tea.Batch(append(cmds, m.sup.watched(msg.feed))...)
 	}
-	if m.leaving {
+	if m.leaving || status.Code(msg.err) == codes.Unimplemented {
 		return nil
 	}
 	cursor := m.watchCursor
