@@ -35,7 +35,7 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "corp-policy", "policy.yaml"} {
+	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "anthropic.key", "corp-policy", "policy.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("version: 1\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -123,20 +123,23 @@ func TestTheDocumentedScriptsWork(t *testing.T) {
 		t.Skipf("the recipes need jq: %v", err)
 	}
 	p := newPlace(t)
-	s := p.serve(t, nil)
-	_, listed, _ := p.cli(t, "ps", "--json")
-	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
-	if socket == nil {
-		t.Fatalf("acphost ps --json says %s", listed)
+	programs := filepath.Dir(program("acphost"))
+	if err := os.WriteFile(filepath.Join(p.work, "notes.md"), []byte("We will recieve the parts on Monday.\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	path := tools + string(os.PathListSeparator) + filepath.Dir(program("acphost"))
+	s := p.serve(t, nil, "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	sockets, err := filepath.Glob(filepath.Join(p.home, "run", "acphost", "*.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("%q, %v: want one socket", sockets, err)
+	}
+	path := tools + string(os.PathListSeparator) + programs
 	ran := 0
 	for _, block := range documented(t, "docs/operations.md", "sh") {
 		if !isScript(block) {
 			continue
 		}
 		ran++
-		if out, err := p.shell(path, "S="+socket[1], "set -e\n"+block); err != nil {
+		if out, err := p.shell(path, "S="+sockets[0], "set -e\n"+block); err != nil {
 			t.Errorf("%s\n%v\n%s", block, err, out)
 		}
 	}

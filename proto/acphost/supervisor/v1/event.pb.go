@@ -40,7 +40,7 @@ type Event struct {
 	// Optional. It is history that the agent tells again while it loads a session. Default: false.
 	History bool `protobuf:"varint,5,opt,name=history,proto3" json:"history,omitempty"`
 	// Optional. Raw JSON: the "update" of a session/update; the params of a request; the result or error of an answer.
-	// What is not UTF-8 is replaced.
+	// What is not UTF-8 is replaced. That of CallStarted and CallEnded is left out where it has over 64 KiB: it holds files.
 	Raw string `protobuf:"bytes,6,opt,name=raw,proto3" json:"raw,omitempty"`
 	// Required. What happened.
 	//

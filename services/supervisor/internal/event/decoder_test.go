@@ -448,3 +448,27 @@ func TestAFramesPiecesAreOneMessage(t *testing.T) {
 		t.Errorf("made %s", shownAll(got))
 	}
 }
+
+func TestWhatAPromptDoesNotFindIsASessionOnlyIfItSaysSo(t *testing.T) {
+	for _, tt := range []struct {
+		method, message string
+		want            supervisorv1.ErrorKind
+	}{
+		{"session/prompt", "Resource not found: /w/notes.md", supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR},
+		{"session/prompt", "Session not found: s1", supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND},
+		{"session/load", "Resource not found: x", supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND},
+	} {
+		if got := ErrorOf(tt.method, []byte(`{"code":-32002,"message":"`+tt.message+`"}`), false).GetKind(); got != tt.want {
+			t.Errorf("%s, %q: %v, want %v", tt.method, tt.message, got, tt.want)
+		}
+	}
+}
+
+func TestTheContentOfFilesIsNotTold(t *testing.T) {
+	d := NewDecoder(frame.Agent{ID: "a-1"}, func(uint64) string { return "c" })
+	params := `{"sessionId":"s","path":"/w/f","content":"` + strings.Repeat("x", maxCall) + `"}`
+	events := d.Frame(frame.Frame{Direction: frame.AgentToHandler, Handler: "fs", Line: []byte(`{"id":1,"method":"fs/write_text_file","params":` + params + `}`)})
+	if len(events) != 1 || events[0].GetCallStarted().GetPath() != "/w/f" || events[0].GetRaw() != "" {
+		t.Errorf("got %.300v", events)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -46,7 +47,7 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	case code == codeAuthRequired:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED
 		who = "the agent wants somebody to log in first"
-	case code == jsonrpc.CodeResourceNotFound && (method == "" || strings.HasPrefix(method, "session/")):
+	case code == jsonrpc.CodeResourceNotFound && aboutSession(method, words):
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
 		who = "the agent does not know the session"
 	case code == jsonrpc.CodeMethodNotFound:
@@ -58,6 +59,16 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	}
 	e.Message = said(method, who, words)
 	return e
+}
+
+// aboutSession tells whether what an agent does not find is the session. What is done in one can miss other things as well:
+// a file, say.
+func aboutSession(method, words string) bool {
+	switch method {
+	case "", acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork, acp.MethodSessionClose, acp.MethodSessionDelete:
+		return true
+	}
+	return strings.HasPrefix(method, "session/") && strings.Contains(strings.ToLower(words), "session")
 }
 
 // said puts together what was tried, how it failed, and the words of whoever said so.
