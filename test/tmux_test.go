@@ -2,12 +2,15 @@ package e2e_test
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/acphost/acphost/sdk/proc"
 )
@@ -15,8 +18,11 @@ import (
 // terminal is a command in a terminal of its own, as a person sees it: a pane of tmux.
 type terminal struct {
 	t      testing.TB
+	home   string
+	status string // a file that takes the command's exit status
 	socket string
 	env    []string
+	end    func() // closes the terminal
 }
 
 // terminal runs a command in a terminal of 100 columns and 40 rows.
@@ -25,27 +31,31 @@ func (p *place) terminal(t testing.TB, command []string, env ...string) *termina
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Fatalf("tmux is not installed, and what a person sees cannot be looked at: %v", err)
 	}
-	x := &terminal{t: t, socket: filepath.Join(p.home, "tmp", "tmux.sock"), env: p.env(append(env, "SHELL=/bin/sh")...)}
+	file := filepath.Join(p.home, "tmp", strconv.FormatInt(time.Now().UnixNano(), 36))
+	x := &terminal{t: t, home: p.home, status: file + ".status", socket: file + ".sock", env: p.env(append(env, "SHELL=/bin/sh")...)}
 	// In the foreground, so that it is a child that is waited for.
 	server := exec.Command("tmux", "-D", "-u", "-f", "/dev/null", "-S", x.socket)
 	server.Env = x.env
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	x.end = sync.OnceFunc(func() {
 		if t.Failed() {
-			out, _ := x.tmux("capture-pane", "-p", "-S", "-")
-			t.Logf("the terminal:\n%s", out)
+			t.Logf("the terminal:\n%s", x.all())
 		}
 		_, _ = x.tmux("kill-server")
 		_ = server.Wait()
 	})
-	if !eventually(func() bool { _, err := x.tmux("start-server"); return err == nil }) {
+	t.Cleanup(x.end)
+	if !eventually(func() bool { _, err := x.tmux("show-options", "-g"); return err == nil }) {
 		t.Fatal("tmux does not start")
 	}
 	// One call, so that the pane has its settings before its command says anything.
 	args := []string{"set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "status", "off", ";", "set-option", "-g", "history-limit", "5000", ";",
 		"new-session", "-d", "-x", "100", "-y", "40", "-c", p.work, "--"}
+	// A shell keeps the status: tmux now and then knows that a command has ended, and never how. The shell is sent what
+	// a person's Ctrl-C sends, too.
+	args = append(args, "sh", "-c", `trap : INT; status=$1; shift; "$@"; echo $? > "$status"`, "sh", x.status)
 	if out, err := x.tmux(append(args, command...)...); err != nil {
 		t.Fatalf("tmux: %v\n%s", err, out)
 	}
@@ -53,7 +63,7 @@ func (p *place) terminal(t testing.TB, command []string, env ...string) *termina
 }
 
 func (x *terminal) tmux(args ...string) (string, error) {
-	cmd := exec.Command("tmux", append([]string{"-u", "-S", x.socket}, args...)...)
+	cmd := exec.Command("tmux", append([]string{"-N", "-u", "-S", x.socket}, args...)...)
 	cmd.Env = x.env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -112,13 +122,15 @@ func (x *terminal) exits() int {
 	x.t.Helper()
 	var status int
 	if !eventually(func() bool {
-		out, _ := x.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}")
-		dead, number, _ := strings.Cut(strings.TrimSpace(out), " ")
-		var err error
-		status, err = strconv.Atoi(number) // it comes a moment after the end
-		return dead == "1" && err == nil
+		data, err := os.ReadFile(x.status)
+		if err == nil {
+			status, err = strconv.Atoi(strings.TrimSpace(string(data)))
+		}
+		return err == nil
 	}) {
-		x.t.Fatalf("the command does not end:\n%s", x.screen())
+		out, _ := x.tmux("list-panes", "-a", "-F", "#{pane_pid} dead #{pane_dead}")
+		marked, _ := proc.WithEnviron("HOME=" + x.home)
+		x.t.Fatalf("the command does not end: %s%s\n%s", out, describe(marked), x.screen())
 	}
 	return status
 }
