@@ -55,7 +55,7 @@ type instance struct {
 	failure  *supervisorv1.AgentError
 	restarts uint32
 	sessions map[string]*session
-	opening  map[string]bool // the ids of sessions that are being loaded or resumed
+	opening  map[string]bool // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
 	login    bool            // one is under way
 }
 

@@ -260,7 +260,8 @@ type rig struct {
 	hub     *activity.Hub
 	cast    func(n int, s Spec) (map[string]part, error) // the parts of the nth agent
 	started chan *scripted
-	real    bool // agents are processes
+	real    bool  // agents are processes
+	unready error // why no handler is ready
 
 	mu sync.Mutex
 	n  int
@@ -323,7 +324,12 @@ func (r *rig) link(s Spec, a link.Agent, book *folded.Book) *link.Link {
 	log := slog.New(slog.DiscardHandler)
 	return link.New(link.Options{
 		Front: s.Front, Agent: a,
-		Ready:     func(context.Context) (*route.Table, error) { return route.Build(nil, nil) },
+		Ready: func(context.Context) (*route.Table, error) {
+			if r.unready != nil {
+				return nil, r.unready
+			}
+			return route.Build(nil, nil)
+		},
 		Conn:      func(string) (grpc.ClientConnInterface, error) { return nil, errors.New("there is no handler") },
 		Book:      book,
 		Gate:      gate.New(gate.Options{Logger: log}),

@@ -123,8 +123,11 @@ func (h *Headless) openSession(ctx context.Context, a *instance, r *run, method,
 	}
 	known := "" // the id of the session that will be open
 	if method == acp.MethodSessionLoad || method == acp.MethodSessionResume {
-		if known = id; id == "" {
+		switch known = id; {
+		case id == "":
 			return nil, fault.New(fault.Invalid, "the request names no session")
+		case len(id) > maxSessionID:
+			return nil, fault.New(fault.Invalid, "the session's id has %d bytes, more than the %d that are taken", len(id), maxSessionID)
 		}
 	}
 	if err := h.reserve(a, known); err != nil {
@@ -177,19 +180,20 @@ type opened struct {
 func (h *Headless) reserve(a *instance, known string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	_, opening := a.opening[known]
 	switch {
 	case h.draining:
 		return h.open()
 	case h.sessions >= h.opts.MaxSessions:
 		return fault.New(fault.Exhausted, "%d sessions are open already (serve.max_sessions); close one", h.sessions)
-	case known != "" && a.opening[known]:
+	case opening:
 		return fault.New(fault.Precondition, "session %q is being opened already", known)
 	case known != "" && a.sessions[known] != nil:
 		return fault.New(fault.Precondition, "session %q is open already; go on with it, or close it first", known)
 	}
 	h.sessions++
 	if known != "" {
-		a.opening[known] = true
+		a.opening[known] = false
 	}
 	return nil
 }
@@ -217,13 +221,13 @@ func (h *Headless) opened(o *opened, result []byte) (*session, error) {
 		h.mu.Unlock()
 		return nil, fault.Agent(o.run.ending())
 	}
-	if twin := a.sessions[id]; twin != nil || a.opening[id] && o.known == "" {
+	if twin, clash := o.clash(id); clash { // the roots of one are the other's now, and nobody can tell whose updates are told
 		h.mu.Unlock()
-		if twin != nil { // its roots are the other's now, and nobody can tell whose updates are told
+		if twin != nil {
 			h.lose(twin, "the agent gave its id to another session")
 		}
 		o.run.forget(id)
-		return nil, o.run.misbehaved("%s: it answered with the id of another session, %q; both are closed", o.method, id)
+		return nil, o.run.misbehaved("%s: two sessions got the id %q; both are closed", o.method, id)
 	}
 	h.numbered++
 	s := &session{agent: a, id: id, number: h.numbered, opening: o.opening}
@@ -231,6 +235,20 @@ func (h *Headless) opened(o *opened, result []byte) (*session, error) {
 	h.sessions++
 	h.mu.Unlock()
 	return s, nil
+}
+
+// clash tells whether an id belongs to another session too: the twin, which is open, or one that is being loaded, which is
+// told when it is. The Headless's mu is held.
+func (o *opened) clash(id string) (twin *session, clash bool) {
+	a := o.agent
+	given, loading := a.opening[id]
+	if o.known != "" {
+		return nil, given
+	}
+	if loading {
+		a.opening[id] = true
+	}
+	return a.sessions[id], loading || a.sessions[id] != nil
 }
 
 // abandon waits, for a while and in the caller's stead, for the answer to a request that opens a session, and closes the

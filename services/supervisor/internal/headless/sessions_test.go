@@ -119,6 +119,7 @@ func TestRequestsForSessionsThatMakeNoSenseAreRefused(t *testing.T) {
 		"has no url":                   newSession("/w", nil, &supervisorv1.McpServer{Name: "m", Transport: &supervisorv1.McpServer_Sse{}}),
 		"more than the":                newSession("/"+strings.Repeat("w", maxOpening), nil),
 		"the request names no session": second(r.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: "bot", Cwd: "/w"})),
+		"the session's id has":         second(r.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: "bot", SessionId: strings.Repeat("x", maxSessionID+1), Cwd: "/w"})),
 		"names no session":             second(r.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{})),
 		"no agent is named":            second(r.NewSession(ctx, &supervisorv1.NewSessionRequest{Cwd: "/w"})),
 		"it has no content": func() error {
@@ -213,7 +214,7 @@ func TestAnAgentThatReusesAnIDLosesBothSessions(t *testing.T) {
 	defer sub.Close()
 	r.open("bot")
 	_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/other"})
-	wantFault(t, err, fault.OfAgent, agentKind, "the id of another session")
+	wantFault(t, err, fault.OfAgent, agentKind, "two sessions got the id")
 	if ag, _ := r.GetAgent("bot"); len(ag.GetSessionIds()) != 0 {
 		t.Errorf("open are %q", ag.GetSessionIds())
 	}
