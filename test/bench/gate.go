@@ -44,7 +44,7 @@ func (b *bench) configured(name, policy, more string, role ...string) ([]string,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	config := "permission:\n  grants: {file: " + filepath.Join(dir, "grants.jsonl") + "}\n" + more
+	config := "journal: {disabled: true}\npermission:\n  grants: {file: " + filepath.Join(dir, "grants.jsonl") + "}\n" + more
 	if policy != "" {
 		if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600); err != nil {
 			return nil, err

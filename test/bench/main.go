@@ -22,7 +22,7 @@ func main() {
 	}
 	bin := flag.String("bin", "bin", "folder of the binaries")
 	rounds := flag.Int("rounds", 15, "interleaved rounds of each measurement")
-	only := flag.String("only", "", "comma-separated: forward, read, gate, decide, journal, start, memory, terminal; default all")
+	only := flag.String("only", "", "comma-separated: forward, read, gate, decide, journal, events, start, prompt, memory, sessions, terminal; default all")
 	flag.Parse()
 	dir, err := filepath.Abs(*bin)
 	if err != nil {
@@ -36,11 +36,15 @@ func main() {
 		fail(err)
 	}
 	defer func() { _ = os.RemoveAll(b.dir) }()
+	b.unrecorded = filepath.Join(b.dir, "unrecorded.yaml")
+	if err := os.WriteFile(b.unrecorded, []byte("journal: {disabled: true}\n"), 0o600); err != nil {
+		fail(err)
+	}
 	parts := []struct {
 		name string
 		run  func() error
 	}{
-		{"forward", b.forward}, {"read", b.read}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"start", b.start}, {"memory", b.memory}, {"terminal", b.terminal},
+		{"forward", b.forward}, {"read", b.read}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"events", b.events}, {"start", b.start}, {"prompt", b.prompt}, {"memory", b.memory}, {"sessions", b.sessions}, {"terminal", b.terminal},
 	}
 	for _, p := range parts {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), p.name) {
@@ -55,12 +59,13 @@ func main() {
 // bench is one run.
 type bench struct {
 	self, acphost, dir string
+	unrecorded         string // a configuration without a journal: what it costs is measured apart
 	rounds             int
 }
 
 // supervised is the command line of an agent role behind acphost.
 func (b *bench) supervised(role ...string) []string {
-	return append([]string{b.acphost, "run", "--no-admin", "--", b.self, "role"}, role...)
+	return append([]string{b.acphost, "run", "--no-admin", "--config", b.unrecorded, "--", b.self, "role"}, role...)
 }
 
 // bare is the command line of a role of this program.

@@ -23,6 +23,8 @@ func role(name string, args []string) int {
 	switch name {
 	case "agent":
 		err = agent()
+	case "first":
+		err = first(args)
 	case "copy":
 		err = standIn(args, plainCopy)
 	case "reencode":
@@ -40,7 +42,7 @@ func role(name string, args []string) int {
 // agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "read N PATH", "run N COMMAND".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
-	for {
+	for sessions := 0; ; {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -62,6 +64,9 @@ func agent() error {
 			result = `{"protocolVersion":1,"agentCapabilities":{}}`
 		case "session/new":
 			result = `{"sessionId":"s"}`
+			if sessions++; sessions > 1 {
+				result = fmt.Sprintf(`{"sessionId":"s%d"}`, sessions)
+			}
 		case "session/prompt":
 			times, err := turn(in, msg.Params.Prompt[0].Text)
 			if err != nil {
@@ -69,6 +74,42 @@ func agent() error {
 			}
 			encoded, _ := json.Marshal(times)
 			result = `{"_meta":{"times":` + string(encoded) + `},"stopReason":"end_turn"}`
+		}
+		if _, err := fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", msg.ID, result); err != nil {
+			return err
+		}
+	}
+}
+
+// first is the agent that writes down when the first byte reaches it, and when a prompt does, in nanoseconds.
+func first(args []string) error {
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.Peek(1); err != nil {
+		return err
+	}
+	began := time.Now().UnixNano()
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var msg struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err := json.Unmarshal(line, &msg); err != nil {
+			return err
+		}
+		result := map[string]string{
+			"initialize": `{"protocolVersion":1,"agentCapabilities":{}}`, "session/new": `{"sessionId":"s"}`, "session/prompt": `{"stopReason":"end_turn"}`,
+		}[msg.Method]
+		if msg.Method == "session/prompt" {
+			if err := os.WriteFile(args[0], fmt.Appendf(nil, "%d %d", began, time.Now().UnixNano()), 0o600); err != nil {
+				return err
+			}
 		}
 		if _, err := fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", msg.ID, result); err != nil {
 			return err
