@@ -522,6 +522,9 @@ func TestWatchersSeeTheSameWhoeverAnswersMeanwhile(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		w := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
+		if w.take(t).GetCaughtUp() == nil {
+			t.Fatal("something waited")
+		}
 		all.Go(func() {
 			asked, ended := map[string]bool{}, map[string]bool{}
 			for len(ended) < questions {
@@ -541,9 +544,6 @@ func TestWatchersSeeTheSameWhoeverAnswersMeanwhile(t *testing.T) {
 			}
 			_ = w.leave()
 		})
-		if w := w; w.take(t).GetCaughtUp() == nil {
-			t.Fatal("something waited")
-		}
 	}
 	for i := range questions {
 		id := fmt.Sprint(i)

@@ -69,7 +69,10 @@ func (l *Link) look(c *agentCall) {
 }
 
 // enters makes room for a question at the front; false: it must be refused.
-func (l *Link) enters(w *waiting) bool { return !l.spent.full() && l.openQuestions.enter(w.q) }
+func (l *Link) enters(w *waiting) bool {
+	w.room = !l.spent.full() && l.openQuestions.enter(w.q)
+	return w.room
+}
 
 func tooManyQuestions(c *agentCall) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": too many questions wait for an answer: ask again later"}

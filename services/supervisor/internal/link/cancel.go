@@ -83,14 +83,13 @@ func (l *Link) sessionCancelled(sessionID string) {
 	}
 }
 
-// fillIn answers a question of a cancelled turn that the front left open.
+// fillIn answers a question of a cancelled turn that the front left open. The front is not told: it was the one to cancel.
 func (l *Link) fillIn(c *agentCall) {
 	<-c.waiting.ready
 	if !l.takeAway(c) {
 		return
 	}
 	l.shownEnds(c, true)
-	l.retract(c)
 	result := acp.Cancelled()
 	if c.question == nil {
 		result = cancelledElicitation()

@@ -78,6 +78,7 @@ type waiting struct {
 	q     *Question
 	ready chan struct{} // closed once it may be ended from elsewhere: what shows it has been seen
 	once  sync.Once
+	room  bool // it takes some of what there is for questions of the agent's; set before it is sent
 
 	mu    sync.Mutex
 	stage int8
@@ -128,7 +129,9 @@ func (l *Link) ends(w *waiting, e End) {
 	w.end = &e
 	tell := w.stage == beginTold
 	w.mu.Unlock()
-	l.openQuestions.leave(w.q)
+	if w.room {
+		l.openQuestions.leave(w.q)
+	}
 	if tell && l.opts.Questions != nil {
 		l.opts.Questions.Ended(w.q, e)
 	}
