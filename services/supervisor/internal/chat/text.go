@@ -23,7 +23,6 @@ func (s style) with(code, text string) string {
 func (s style) dim(text string) string    { return s.with("2", text) }
 func (s style) bold(text string) string   { return s.with("1", text) }
 func (s style) red(text string) string    { return s.with("31", text) }
-func (s style) green(text string) string  { return s.with("32", text) }
 func (s style) yellow(text string) string { return s.with("33", text) }
 func (s style) cyan(text string) string   { return s.with("36", text) }
 func (s style) chosen(text string) string { return s.with("7", text) }
