@@ -121,9 +121,6 @@ func (h *Headless) beginTurn(ctx context.Context, s *session, r *run, params []b
 // awaitTurn waits for the answer to a prompt. The process's end ends it.
 func (h *Headless) awaitTurn(s *session, t *turn, call *front.Pending) {
 	t.result, t.err = call.Wait(context.Background())
-	if t.err != nil {
-		t.err = t.run.explain(context.Background(), acp.MethodSessionPrompt, 0, t.err)
-	}
 	h.endTurn(s, t)
 }
 
@@ -220,13 +217,13 @@ func (p *prompting) end() error {
 	}
 	ended := &supervisorv1.TurnEnded{}
 	var f *fault.Error
-	switch {
-	case p.turn.err == nil:
+	switch err := p.turn.run.explain(context.Background(), acp.MethodSessionPrompt, 0, p.turn.err); {
+	case err == nil:
 		ended.StopReason, _ = acp.String(acp.Get(p.turn.result, "stopReason"))
-	case errors.As(p.turn.err, &f) && f.Agent != nil:
+	case errors.As(err, &f) && f.Agent != nil:
 		ended.Error = f.Agent
 	default:
-		ended.Error = &supervisorv1.AgentError{Message: p.turn.err.Error()}
+		ended.Error = &supervisorv1.AgentError{Message: err.Error()}
 	}
 	e := &supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}}
 	p.own(e)
