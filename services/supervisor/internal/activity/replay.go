@@ -7,6 +7,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -155,16 +156,16 @@ func (r *replay) one(e *journal.Entry) error {
 		}
 		return r.gap(0, e.Note, e.Time)
 	}
+	if e.N == 0 { // frames had no numbers once
+		e.N = r.lines
+	}
+	if !r.behind && e.N < r.from.seq && pieceOf(e, r.session) {
+		return nil
+	}
 	f := frame.Frame{
 		Agent: &r.agent, Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: e.Message(),
 	}
 	if f.Line == nil {
-		return nil
-	}
-	if f.Seq == 0 { // frames had no numbers once
-		f.Seq = r.lines
-	}
-	if !r.behind && f.Seq < r.from.seq && !event.Needed(&f) {
 		return nil
 	}
 	events := r.decoder.Frame(f)
@@ -185,6 +186,14 @@ func (r *replay) one(e *journal.Entry) error {
 		}
 	}
 	return nil
+}
+
+// pieceOf tells whether a line is a piece of a message, which says nothing about what comes.
+func pieceOf(e *journal.Entry, session string) bool {
+	f := frame.Frame{
+		Direction: frame.ParseDirection(e.Dir), Scanned: true, Method: []byte(e.Method), SessionID: []byte(session), Line: e.Frame,
+	}
+	return e.Method == acp.MethodSessionUpdate && plainChunk(&f)
 }
 
 // behindCursor are the events of a frame behind one of them.

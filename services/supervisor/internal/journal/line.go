@@ -58,6 +58,49 @@ func (m *updateMaker) line(b []byte, f *frame.Frame, at int64) []byte {
 	}
 }
 
+// readUpdate reads a line as updateMaker writes it; false: it is another. Most lines are like that, and reading them as any
+// JSON takes many times as long. What the frame holds is not looked at.
+func readUpdate(line []byte, e *Entry) bool {
+	const begin, stamp = `{"t":"`, "2006-01-02T15:04:05.999999999Z"
+	if len(line) < updateHead || string(line[:len(begin)]) != begin || line[len(begin)+len(stamp)] != '"' {
+		return false
+	}
+	at, ok := readTime(line[len(begin) : len(begin)+len(stamp)])
+	rest := line[len(begin)+len(stamp)+1:]
+	var n uint64
+	if number, found := bytes.CutPrefix(rest, []byte(`,"n":`)); found {
+		digits := 0
+		for digits < len(number) && number[digits] >= '0' && number[digits] <= '9' && digits < 19 {
+			n = n*10 + uint64(number[digits]-'0')
+			digits++
+		}
+		rest = number[digits:]
+	}
+	frame, found := bytes.CutPrefix(rest, []byte(updateMiddle))
+	frame, whole := bytes.CutSuffix(frame, []byte("}"))
+	if !ok || !found || !whole || len(frame) < 2 || frame[0] != '{' || frame[len(frame)-1] != '}' {
+		return false
+	}
+	e.Time, e.N, e.Frame = at, n, frame
+	e.Dir, e.Method = "agent-to-front", acp.MethodSessionUpdate
+	return true
+}
+
+// readTime reads a time as lineMaker writes it.
+func readTime(b []byte) (time.Time, bool) {
+	ok := b[4] == '-' && b[7] == '-' && b[10] == 'T' && b[13] == ':' && b[16] == ':' && b[19] == '.' && b[29] == 'Z'
+	number := func(from, to int) (n int) {
+		for _, c := range b[from:to] {
+			ok = ok && c >= '0' && c <= '9'
+			n = n*10 + int(c-'0')
+		}
+		return n
+	}
+	year, month, day := number(0, 4), number(5, 7), number(8, 10)
+	hour, minute, second, nanos := number(11, 13), number(14, 16), number(17, 19), number(20, 29)
+	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC), ok
+}
+
 // valid is a run of such lines as JSON, whatever bytes they have: those that are no text are in base64.
 func valid(text []byte) []byte {
 	if utf8.Valid(text) {

@@ -221,6 +221,9 @@ func (r *Reader) all(yield func(*Entry, error) bool) (more bool) {
 // parse reads a line.
 func parse(line []byte) (*Entry, error) {
 	e := &Entry{Raw: bytes.TrimRight(line, "\n")}
+	if readUpdate(e.Raw, e) {
+		return e, nil
+	}
 	if err := json.Unmarshal(e.Raw, e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, err
 	}
