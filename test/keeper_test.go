@@ -2,10 +2,12 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -92,24 +95,24 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 			// Only a folder for temporary files; TAG marks the processes instead of HOME.
 			env := append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(p.home, "tmp"), "TAG=" + p.home, "GORACE=atexit_sleep_ms=0"}, change(p)...)
 			socket := filepath.Join(p.home, "tmp", "a.sock")
-			proc := wire.Start(t, wire.Options{Name: "keeper", Command: []string{program("acphost"), "serve", "--socket", socket}, Dir: "/", Env: env})
+			keeper := wire.Start(t, wire.Options{Name: "keeper", Command: []string{program("acphost"), "serve", "--socket", socket}, Dir: "/", Env: env})
 			health := func() error {
 				cmd := exec.Command(program("acphost"), "health", "--socket", socket)
 				cmd.Env = env
 				return cmd.Run()
 			}
 			if !eventually(func() bool { return health() == nil }) {
-				t.Fatalf("it is not healthy: %s", proc.Stderr())
+				t.Fatalf("it is not healthy: %s", keeper.Stderr())
 			}
-			s := &server{Process: proc, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
+			s := &server{Process: keeper, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
 			agent := s.start(&supervisorv1.StartAgentRequest{Command: []string{program("demoagent")}, Cwd: p.work})
 			turn := s.prompt(s.open(agent.GetId()).GetSessionId(), "/run echo works")
 			turn.stopped("end_turn")
 			expectContains(t, "the agent's message", turn.said(), "works")
-			if err := proc.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			if err := keeper.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			if got := proc.ExpectExit(); got != 0 {
+			if got := keeper.ExpectExit(); got != 0 {
 				t.Errorf("the exit status is %d, want 0", got)
 			}
 			if health() == nil {
@@ -119,26 +122,23 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// asFirst is the command line that runs a program as the first process of a PID namespace of its own.
-func asFirst(t *testing.T, command ...string) []string {
-	t.Helper()
-	line := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
-	if err := exec.Command(line[0], append(line[1:], "true")...).Run(); err != nil {
-		t.Skipf("this machine lets nobody make a PID namespace: %v", err)
-	}
-	return append(line, command...)
-}
-
 func TestAServerThatIsTheFirstProcessReapsWhatIsLeftToIt(t *testing.T) {
 	t.Parallel()
+	unshare := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if err := exec.Command(unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
+		t.Skipf("this machine lets nobody make a PID namespace: %v", err)
+	}
 	p := newPlace(t)
-	socket := filepath.Join(p.home, "tmp", "a.sock")
-	// In a namespace of its own every caller from outside has the pid 0, which no verb is taken from: the whole play is
-	// inside. The agent's terminal leaves an orphan that ends at once.
+	socket, done := filepath.Join(p.home, "tmp", "a.sock"), p.path("done")
+	tool, err := filepath.Abs(filepath.Join("..", ".tools", "bin", "grpcurl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The callers are inside, as "docker exec" puts them there: one from outside has no process id there, and no verb is
+	// taken from it. The agent's terminal leaves an orphan that ends at once.
 	script := p.file(t, "../script.sh", `
 set -e
-for i in $(seq 1 500); do "$ACPHOST" health --socket "$SOCKET" 2>/dev/null && break; sleep 0.02; done
-"$ACPHOST" health --socket "$SOCKET"
+for i in $(seq 1 500); do "$ACPHOST" health --socket "$SOCKET" && break; sleep 0.02; done
 call() { "$GRPCURL" -plaintext -unix -d "$2" "$SOCKET" "acphost.supervisor.v1.$1"; }
 agent=$(call AgentService/StartAgent '{"command": ["'"$AGENT"'"], "cwd": "/"}' | sed -n 's/^ *"id": "\(demoagent[^"]*\)".*/\1/p' | head -1)
 session=$(call SessionService/NewSession '{"agentId": "'"$agent"'", "cwd": "'"$WORK"'"}' | sed -n 's/.*"sessionId": "\([^"]*\)".*/\1/p' | head -1)
@@ -150,23 +150,30 @@ for i in $(seq 1 250); do [ -z "$(zombies)" ] && break; sleep 0.02; done
 echo all is well > "$DONE"
 kill -TERM 1
 `)
-	// The shell that plays is started first and becomes a child of the server, which takes its place.
-	command := asFirst(t, "sh", "-c", `sh "$SCRIPT" > "$LOG" 2>&1 & exec "$ACPHOST" serve --socket "$SOCKET"`)
-	log, done := p.path("log"), p.path("done")
-	tool, err := filepath.Abs(filepath.Join("..", ".tools", "bin", "grpcurl"))
-	if err != nil {
-		t.Fatal(err)
+	keeper := wire.Start(t, wire.Options{Name: "keeper", Command: append(unshare, program("acphost"), "serve", "--socket", socket), Dir: p.work, Env: p.env()})
+	first := 0
+	if !eventually(func() bool {
+		below, err := proc.Descendants(keeper.PID())
+		for _, pid := range below {
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may be gone by now
+			if regexp.MustCompile(`(?m)^NSpid:.*\t1$`).Match(status) {
+				first = pid
+			}
+		}
+		return err == nil && first > 0
+	}) {
+		t.Fatal("there is no first process")
 	}
-	proc := wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.work, Env: p.env(
-		"ACPHOST="+program("acphost"), "GRPCURL="+tool, "AGENT="+program("demoagent"), "SOCKET="+socket, "WORK="+p.work, "SCRIPT="+script, "LOG="+log, "DONE="+done,
-	)})
-	got := proc.ExpectExit()
-	said, _ := os.ReadFile(log)
-	if data, err := os.ReadFile(done); err != nil || strings.TrimSpace(string(data)) != "all is well" {
-		t.Errorf("the play failed: %v\n%s", err, said)
+	inside := exec.Command("nsenter", "--target", strconv.Itoa(first), "--user", "--preserve-credentials", "--pid", "--mount", "sh", script)
+	inside.Env = p.env("ACPHOST="+program("acphost"), "GRPCURL="+tool, "AGENT="+program("demoagent"), "SOCKET="+socket, "WORK="+p.work, "DONE="+done)
+	timer := time.AfterFunc(wire.Patience/2, func() { _ = inside.Process.Kill() })
+	defer timer.Stop()
+	if out, err := inside.CombinedOutput(); err != nil {
+		t.Fatalf("the play inside: %v\n%s", err, out)
 	}
-	if got != 0 {
-		t.Errorf("the exit status is %d, want 0\n%s", got, said)
+	expectFile(t, done, "all is well\n")
+	if got := keeper.ExpectExit(); got != 0 {
+		t.Errorf("the exit status is %d, want 0", got)
 	}
 }
 
