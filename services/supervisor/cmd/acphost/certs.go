@@ -166,7 +166,7 @@ In the configuration:
 }
 
 func madeLine(dir string, c certs.Client) string {
-	return fmt.Sprintf("made %s for %s, %s", filepath.Join(dir, c.Name), c.Name, c.Role)
+	return fmt.Sprintf("made %s for a caller with the role %s", filepath.Join(dir, c.Name), c.Role)
 }
 
 // clientRecipe says how a client calls.

@@ -253,7 +253,9 @@ func explained(err error) error {
 				text += "\n  | " + cell(line)
 			}
 		case *supervisorv1.ApprovalAnswer:
-			text += fmt.Sprintf(" (%s by %s)", cell(d.GetOutcome()), cell(d.GetAnsweredBy()))
+			if who := cell(d.GetAnsweredBy()); !strings.Contains(text, "by "+who) {
+				text += fmt.Sprintf(" (%s by %s)", cell(d.GetOutcome()), who)
+			}
 		}
 	}
 	return errors.New(text)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 
@@ -55,7 +56,7 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	defer cancel(nil)
 	defer context.AfterFunc(a.ending, func() { cancel(errStopping) })()
 	err = handle(srv, &checkedStream{ServerStream: stream, ctx: ctx, access: a, method: info.FullMethod, asks: class.asks})
-	if err != nil && context.Cause(ctx) == errStopping {
+	if err != nil && errors.Is(context.Cause(ctx), errStopping) {
 		return status.Error(codes.Unavailable, errStopping.Error())
 	}
 	return err

@@ -107,8 +107,10 @@ func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
 		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(keys),
 	})
 	for role, may := range map[string]func(m protoreflect.MethodDescriptor, verb bool) bool{
-		"viewer":   func(_ protoreflect.MethodDescriptor, verb bool) bool { return !verb },
-		"approver": func(m protoreflect.MethodDescriptor, verb bool) bool { return !verb || m.Parent().Name() == "ApprovalService" },
+		"viewer": func(_ protoreflect.MethodDescriptor, verb bool) bool { return !verb },
+		"approver": func(m protoreflect.MethodDescriptor, verb bool) bool {
+			return !verb || m.Parent().Name() == "ApprovalService"
+		},
 		"operator": func(protoreflect.MethodDescriptor, bool) bool { return true },
 	} {
 		calls := 0

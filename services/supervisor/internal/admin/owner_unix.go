@@ -5,6 +5,8 @@ package admin
 import (
 	"io/fs"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ownerOf returns the id of the user that a file belongs to.
@@ -15,3 +17,6 @@ func ownerOf(info fs.FileInfo) (uid int, known bool) {
 	}
 	return int(st.Uid), true
 }
+
+// writable reports whether files can be made in a folder. That the system is mounted read-only counts too.
+func writable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,30 +28,52 @@ const (
 )
 
 // Dir returns the folder that sockets are made in: acphost under $XDG_RUNTIME_DIR where that is a folder of this user's
-// (sudo can leave another's there), else acphost-UID under the temporary folder. The folder itself need not exist.
+// (sudo can leave another's there), else acphost-UID under the temporary folder. A container with a read-only root may
+// have none that can be written; then what is in memory counts, /run and /dev/shm. The folder itself need not exist.
 func Dir(env func(string) string) string {
-	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			if owner, known := ownerOf(info); !known || owner == os.Geteuid() {
-				return filepath.Join(dir, "acphost")
+	return dirIn(env, writable)
+}
+
+// dirIn is Dir where usable folders can be written.
+func dirIn(env func(string) string, usable func(dir string) bool) string {
+	fits := func(base, own string) bool { return usable(own) || usable(base) }
+	if base := env("XDG_RUNTIME_DIR"); filepath.IsAbs(base) {
+		if info, err := os.Stat(base); err == nil && info.IsDir() {
+			own := filepath.Join(base, "acphost")
+			if owner, known := ownerOf(info); (!known || owner == os.Geteuid()) && fits(base, own) {
+				return own
 			}
 		}
 	}
-	tmp := env("TMPDIR")
-	if !filepath.IsAbs(tmp) {
-		tmp = "/tmp"
+	first := env("TMPDIR")
+	if !filepath.IsAbs(first) {
+		first = "/tmp"
+	} else if _, err := os.Stat(first); err != nil {
+		return tempDir(first) // it was meant, and the error says what is wrong with it
 	}
-	return tempDir(tmp)
+	for _, base := range append([]string{first}, temporaries()...) {
+		if own := tempDir(base); fits(base, own) {
+			return own
+		}
+	}
+	return tempDir(first)
 }
+
+// temporaries are the folders in which a supervisor may find room for its socket, whatever its environment.
+func temporaries() []string { return []string{"/tmp", "/run", "/dev/shm"} }
 
 // Dirs returns every folder in which a supervisor of this user may have made its socket, whatever its environment was:
 // an editor started from a desktop and a shell over ssh do not have the same one.
 func Dirs(env func(string) string) []string {
 	dirs := []string{Dir(env)}
-	for _, dir := range []string{tempDir("/tmp"), filepath.Join("/run/user", strconv.Itoa(os.Geteuid()), "acphost")} {
-		if dir != dirs[0] {
+	add := func(dir string) {
+		if !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
+	}
+	add(filepath.Join("/run/user", strconv.Itoa(os.Geteuid()), "acphost"))
+	for _, base := range temporaries() {
+		add(tempDir(base))
 	}
 	return dirs
 }
