@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,7 +27,8 @@ type asker struct {
 	dialog  dialog
 	sending bool // its answer is on its way
 	board   keyboard
-	keys    <-chan key // nil: nothing is asked
+	keys    <-chan key      // nil: nothing is asked
+	seen    map[string]bool // questions that were asked here, or ended before
 }
 
 // dialog is a question with what was typed so far.
@@ -60,7 +63,7 @@ func (p *promptRun) watchQuestions(ctx context.Context, conn grpc.ClientConnInte
 			}
 			switch c := m.GetChange().(type) {
 			case *supervisorv1.WatchApprovalsResponse_Asked:
-				p.post(ctx, func() { p.asked(c.Asked) })
+				p.post(ctx, func() { p.told(ctx, c.Asked) })
 			case *supervisorv1.WatchApprovalsResponse_Answered:
 				p.post(ctx, func() { p.answered(c.Answered) })
 			case *supervisorv1.WatchApprovalsResponse_CaughtUp:
@@ -74,30 +77,57 @@ func (p *promptRun) watchQuestions(ctx context.Context, conn grpc.ClientConnInte
 	return <-caughtUp
 }
 
-func (p *promptRun) asked(a *supervisorv1.Approval) {
-	if p.caught != nil {
-		return // the turn is being cancelled, and the question with it
+// lateGrace is how long a question of the turn waits for its place among the turn's events.
+const lateGrace = time.Second
+
+// told takes a question that waits. One of the turn is asked when it comes among the turn's events, behind what led to it.
+func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
+	if p.turn == nil || a.GetSessionId() != p.sessID {
+		p.asked(a)
+		return
 	}
+	p.wg.Go(func() {
+		late := time.NewTimer(lateGrace)
+		defer late.Stop()
+		select {
+		case <-late.C:
+			p.post(ctx, func() { p.asked(a) })
+		case <-ctx.Done():
+		}
+	})
+}
+
+// asked puts a question in line, once.
+func (p *promptRun) asked(a *supervisorv1.Approval) {
+	if !p.attended || p.asker.seen[a.GetId()] || p.caught != nil { // when the turn is being cancelled, so is the question
+		return
+	}
+	p.asker.see(a.GetId())
 	p.asker.waiting = append(p.asker.waiting, a)
 	p.next()
 }
 
-// answered takes a question back that was answered, here or elsewhere. Who it was is told by the turn's events.
+func (k *asker) see(id string) {
+	if k.seen == nil {
+		k.seen = map[string]bool{}
+	}
+	k.seen[id] = true
+}
+
+// answered takes a question back that was answered, here or elsewhere. Who it was is told by the turn's events, if it is a
+// question of the turn.
 func (p *promptRun) answered(a *supervisorv1.ApprovalAnswer) {
 	k := &p.asker
-	for i, w := range k.waiting {
-		if w.GetId() == a.GetId() {
-			k.waiting = append(k.waiting[:i], k.waiting[i+1:]...)
-			break
-		}
-	}
-	if k.current.GetId() != a.GetId() || k.current == nil {
+	k.see(a.GetId())
+	k.waiting = slices.DeleteFunc(k.waiting, func(w *supervisorv1.Approval) bool { return w.GetId() == a.GetId() })
+	asked := k.current
+	if asked == nil || asked.GetId() != a.GetId() {
 		return
 	}
-	if a.GetAnsweredBy() != answeredBy && p.turn == nil {
-		p.screen.print(render.Answer(a, k.current.GetPermission().GetOptions()) + "\n")
-	}
 	k.done(p)
+	if asked.GetSessionId() != p.sessID {
+		p.screen.print(render.Answer(a, asked.GetPermission().GetOptions()) + "\n")
+	}
 	p.next()
 }
 

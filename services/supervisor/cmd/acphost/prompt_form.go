@@ -150,10 +150,39 @@ func newField(name string, s *schema) (*field, error) {
 	default:
 		return nil, fmt.Errorf("its field %q is of a kind that acphost does not know: %q", render.CleanLine(name), render.CleanLine(s.Type))
 	}
+	if !f.fits(f.def) {
+		f.def = nil
+	}
 	if len(f.options) > maxOptions {
 		return nil, fmt.Errorf("its field %q has over %d choices", render.CleanLine(name), maxOptions)
 	}
 	return f, nil
+}
+
+// fits reports whether a default is a value that the field can have.
+func (f *field) fits(v jsontext.Value) bool {
+	var list []string
+	switch f.kind {
+	case "boolean":
+		return v.Kind() == 't' || v.Kind() == 'f'
+	case "number", "integer":
+		return v.Kind() == '0'
+	case "string":
+		list = make([]string, 1)
+		if json.Unmarshal(v, &list[0]) != nil {
+			return false
+		}
+	case "array":
+		if json.Unmarshal(v, &list) != nil || v.Kind() != '[' {
+			return false
+		}
+	}
+	for _, value := range list {
+		if len(f.options) > 0 && !slices.ContainsFunc(f.options, func(op fieldOption) bool { return op.value == value }) {
+			return false
+		}
+	}
+	return true
 }
 
 func optionsOf(s *schema) []fieldOption {
@@ -192,7 +221,7 @@ func (d *formDialog) line() string {
 	if n := utf8.RuneCountInString(typed); n > 60 { // its end is what is looked at
 		typed = "…" + string(d.typed[n-60:])
 	}
-	return render.Fit(render.CleanLine(f.title), 40) + f.hint() + ": " + typed
+	return render.Fit(render.CleanLine(f.title), 40) + f.hint() + ": " + render.Clean(typed)
 }
 
 // hint says how to answer a field.
@@ -211,7 +240,7 @@ func (f *field) hint() string {
 		parts = append(parts, render.Fit(render.CleanLine(f.format), 20))
 	}
 	switch {
-	case len(f.def) > 0 && f.def.Kind() != 'n':
+	case len(f.def) > 0:
 		parts = append(parts, "Enter: "+render.Fit(render.CleanLine(f.shown(f.def)), 30))
 	case !f.required:
 		parts = append(parts, "Enter: leave out")
@@ -312,7 +341,7 @@ func (d *formDialog) enter() string {
 func (f *field) parse(typed string) (jsontext.Value, error) {
 	if strings.TrimSpace(typed) == "" {
 		switch {
-		case len(f.def) > 0 && f.def.Kind() != 'n':
+		case len(f.def) > 0:
 			return f.def, nil
 		case f.required:
 			return nil, errors.New("it cannot be left out")

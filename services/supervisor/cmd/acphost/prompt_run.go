@@ -47,6 +47,7 @@ type promptRun struct {
 	stderr                    io.Writer
 	screen                    *screen
 	look                      render.Options
+	patience                  time.Duration // how long the turn's end is waited for after SIGTERM
 
 	inbox chan func()
 	wg    sync.WaitGroup
@@ -59,7 +60,7 @@ type promptRun struct {
 	outputs  map[string]bool // terminals that are watched; true: until their end
 	open     int             // terminals that are watched still
 	caught   os.Signal       // the first signal
-	told     *supervisorv1.AgentInfo
+	info     *supervisorv1.AgentInfo
 	sessID   string
 	asker    asker
 	deadline <-chan time.Time
@@ -162,7 +163,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 		}
 	}
 	if !p.post(ctx, func() {
-		p.turn, p.told, p.sessID = id, agent.GetInfo(), id.session
+		p.turn, p.info, p.sessID = id, agent.GetInfo(), id.session
 		for _, n := range notes {
 			p.say("%s", n)
 		}
@@ -239,6 +240,12 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 		return // it is shown when the terminals have ended
 	}
 	p.screen.print(p.r.Event(ev))
+	switch e := ev.GetEvent().(type) {
+	case *supervisorv1.Event_QuestionAsked:
+		p.asked(e.QuestionAsked)
+	case *supervisorv1.Event_QuestionAnswered:
+		p.answered(e.QuestionAnswered)
+	}
 	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
 		for _, item := range report.GetContent() {
 			if id := item.GetTerminalId(); id != "" && !ev.GetHistory() {
@@ -279,7 +286,7 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 	first := p.caught == nil
 	p.caught = s
 	if s != syscall.SIGINT {
-		p.deadline = time.After(terminateGrace)
+		p.deadline = time.After(p.patience)
 	}
 	if p.ended != nil {
 		return false
@@ -331,7 +338,7 @@ func (p *promptRun) finished() int {
 		if usage := render.Usage(end.GetUsage(), p.r.Context()); usage != "" && p.look.NoUsage {
 			fmt.Fprintln(p.stderr, usage)
 		}
-		if can := p.told.GetCapabilities(); can.GetLoadSession() || can.GetResumeSession() {
+		if can := p.info.GetCapabilities(); can.GetLoadSession() || can.GetResumeSession() {
 			fmt.Fprintf(p.stderr, "session %s\n", render.CleanLine(p.sessID))
 		}
 	}

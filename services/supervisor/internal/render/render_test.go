@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,65 +11,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// recorded is a turn with every kind of event.
-const recorded = `
-{"agentId":"demo-1","sessionId":"s1","agent":{"id":"demo-1","state":"AGENT_STATE_RUNNING"}}
-{"agentId":"demo-1","sessionId":"s1","sessionOpened":{"method":"session/new","roots":["/work/app"],"modeId":"ask","options":[{"id":"model","name":"Model","value":"small","choices":[{"value":"small","name":"Small"},{"value":"big","name":"Big"}]}]}}
-{"sessionId":"s1","history":true,"agentMessage":{"content":{"text":{"text":"told before"}}}}
-{"sessionId":"s1","turnStarted":{"prompt":[{"text":{"text":"Fix the bug.\nPlease."}},{"resourceLink":{"uri":"file:///work/app/notes.txt","name":"notes.txt"}}]}}
-{"sessionId":"s1","userMessage":{"content":{"text":{"text":"(an echo)"}}}}
-{"sessionId":"s1","availableCommands":{"commands":[{"name":"plan","description":"plans"},{"name":"web"}]}}
-{"sessionId":"s1","agentThought":{"content":{"text":{"text":"**Looking**\n\nThe user wants "}}}}
-{"sessionId":"s1","agentThought":{"content":{"text":{"text":"a bug fixed."}}}}
-{"sessionId":"s1","plan":{"entries":[{"content":"Read the code","priority":"high","status":"in_progress"},{"content":"Fix it","priority":"medium","status":"pending"}]}}
-{"sessionId":"s1","agentMessage":{"messageId":"m1","content":{"text":{"text":"I'll **look** at "}}}}
-{"sessionId":"s1","agentMessage":{"messageId":"m1","content":{"text":{"text":"` + "`main.go`" + ` first:\n\n- read\n- fix\n\n"}}}}
-{"sessionId":"s1","agentMessage":{"messageId":"m1","content":{"image":{"mimeType":"image/png","data":"AAAA"}}}}
-{"sessionId":"s1","agentMessage":{"messageId":"m2","content":{"text":{"text":"Another message."}}}}
-{"sessionId":"s1","toolCall":{"toolCallId":"t1","title":"Read main.go","kind":"read","status":"pending","locations":[{"path":"/work/app/main.go","line":3},{"path":"/elsewhere/x.go"}],"locationsSet":true}}
-{"agentId":"demo-1","sessionId":"s1","callStarted":{"id":"4","method":"fs/read_text_file","to":"fs","path":"/work/app/main.go"}}
-{"agentId":"demo-1","sessionId":"s1","callEnded":{"id":"4","method":"fs/read_text_file"}}
-{"sessionId":"s1","toolCallUpdate":{"toolCallId":"t1","status":"in_progress"}}
-{"sessionId":"s1","toolCallUpdate":{"toolCallId":"t1","status":"completed","content":[{"content":{"text":{"text":"package main\n\nfunc main() {\n\tprintln(1)\n}\n6\n7\n8\n9\n10\n"}}}],"contentSet":true}}
-{"sessionId":"s1","toolCallUpdate":{"toolCallId":"t1","status":"completed"}}
-{"sessionId":"s1","plan":{"entries":[{"content":"Read the code","priority":"high","status":"in_progress"},{"content":"Fix it","priority":"medium","status":"pending"}]}}
-{"sessionId":"s1","plan":{"entries":[{"content":"Read the code","priority":"high","status":"completed"},{"content":"Fix it","priority":"medium","status":"in_progress"}]}}
-{"sessionId":"s1","toolCall":{"toolCallId":"t2","title":"Edit main.go","kind":"edit","status":"pending","content":[{"diff":{"path":"/work/app/main.go","oldText":"package main\n\nfunc main() {\n\tprintln(1)\n}\n","newText":"package main\n\nfunc main() {\n\tprintln(2)\n}\n"}},{"diff":{"path":"/work/app/new.txt","newText":"hello"}}],"contentSet":true}}
-{"agentId":"demo-1","sessionId":"s1","questionAsked":{"id":"demo-1/7","agentId":"demo-1","permission":{"toolCallId":"t2","title":"Edit main.go","kind":"edit","reason":"edits are asked about","content":[{"diff":{"path":"/work/app/main.go","oldText":"package main\n\nfunc main() {\n\tprintln(1)\n}\n","newText":"package main\n\nfunc main() {\n\tprintln(2)\n}\n"}}],"options":[{"optionId":"ok","kind":"allow_once","name":"Allow once"}]}}}
-{"sessionId":"s1","questionAnswered":{"id":"demo-1/7","outcome":"allowed","optionId":"ok","answeredBy":"cli"}}
-{"sessionId":"s1","questionAsked":{"id":"demo-1/8","permission":{"toolCallId":"t9","title":"go test ./...","fromAcphost":true,"rawInput":"{\"command\":\"go test ./...\"}","options":[]}}}
-{"sessionId":"s1","questionAnswered":{"id":"demo-1/8","outcome":"denied","answeredBy":"policy"}}
-{"sessionId":"s1","questionAsked":{"id":"demo-1/9","elicitation":{"mode":"url","message":"Log in, please.\nIt takes a minute.","url":"https://example.com/login"}}}
-{"sessionId":"s1","questionAnswered":{"id":"demo-1/9","outcome":"expired","answeredBy":"nobody"}}
-{"agentId":"demo-1","sessionId":"s1","callStarted":{"id":"5","method":"fs/write_text_file","to":"fs","path":"/etc/passwd"}}
-{"agentId":"demo-1","sessionId":"s1","callEnded":{"id":"5","method":"fs/write_text_file","error":"outside the roots","errorCode":-32602}}
-{"sessionId":"s1","toolCallUpdate":{"toolCallId":"t2","status":"failed","content":[{"content":{"text":{"text":"no space left"}}},{"other":"{}"}],"contentSet":true}}
-{"sessionId":"s1","currentMode":{"modeId":"code"}}
-{"sessionId":"s1","configOptions":{"options":[{"id":"model","name":"Model","value":"big","choices":[{"value":"small","name":"Small"},{"value":"big","name":"Big"}]},{"id":"web","name":"Web","enabled":true}]}}
-{"sessionId":"s1","sessionInfo":{"title":"Fixing a bug"}}
-{"sessionId":"s1","notice":{"severity":"warning","title":"Slow today","description":"The model is busy."}}
-{"sessionId":"s1","notice":{"severity":"info","title":"A large file","fromAcphost":true}}
-{"sessionId":"s1","compaction":{"compactionId":"c1","status":"in_progress"}}
-{"sessionId":"s1","compactionSummary":{"compactionId":"c1","content":{"text":{"text":"We fixed a bug."}}}}
-{"sessionId":"s1","compaction":{"compactionId":"c1","status":"completed"}}
-{"sessionId":"s1","otherUpdate":{"kind":"hologram"},"raw":"{}"}
-{"handler":{"name":"fs","state":"backoff","error":"exit status 2"}}
-{"handler":{"name":"fs","state":"ready","restarts":"1"}}
-{"gap":{"frames":"3","reason":"the watcher did not keep up"}}
-{"sessionId":"s1","usage":{"used":"24000","size":"200000","cost":0.125,"currency":"USD"}}
-{"sessionId":"s1","agentMessage":{"messageId":"m3","content":{"text":{"text":"Done."}}}}
-{"sessionId":"s1","turnEnded":{"stopReason":"end_turn","usage":{"total":"1204","input":"1000","output":"204","thought":"20","cachedRead":"900"}}}
-{"sessionId":"s1","turnStarted":{"prompt":[{"text":{"text":"Go on."}}]}}
-{"agentId":"demo-1","agent":{"id":"demo-1","state":"AGENT_STATE_BACKOFF","error":{"kind":"ERROR_KIND_CRASHED","message":"it ended"}}}
-{"sessionId":"s1","turnEnded":{"error":{"kind":"ERROR_KIND_CRASHED","message":"the agent demo ended in the middle of the turn; run it again","signal":"SIGKILL","stderrTail":["panic: boom","goroutine 1"]}}}
-{"sessionId":"s1","turnEnded":{"stopReason":"max_tokens"}}
-{"sessionId":"s1","sessionClosed":{"reason":"session/close"}}
-`
-
+// events is a recorded turn with every kind of event.
 func events(t *testing.T) []*supervisorv1.Event {
 	t.Helper()
 	var list []*supervisorv1.Event
-	for line := range strings.Lines(strings.TrimSpace(recorded)) {
+	recorded, err := os.ReadFile("testdata/turn.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(recorded)) {
 		ev := &supervisorv1.Event{}
 		if err := protojson.Unmarshal([]byte(line), ev); err != nil {
 			t.Fatalf("%s: %v", line, err)

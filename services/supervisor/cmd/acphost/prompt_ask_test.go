@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func mayI(id string) *supervisorv1.Approval {
+	return &supervisorv1.Approval{Id: id, AgentId: "demo-1", SessionId: "s1", Permission: &supervisorv1.PermissionQuestion{
+		ToolCallId: "c", Title: "Edit main.go", Kind: "edit",
+		Options: []*supervisorv1.PermissionOption{
+			{OptionId: "o1", Kind: "allow_once", Name: "Yes"},
+			{OptionId: "o2", Kind: "allow_always", Name: "Always in this session"},
+			{OptionId: "o3", Kind: "allow_always", Name: "Always"},
+			{OptionId: "o4", Kind: "reject_once", Name: "No"},
+			{OptionId: "o5", Kind: "reject_always", Name: "Never"},
+			{OptionId: "o6", Kind: "ask_mother", Name: "Ask her"},
+		},
+	}}
+}
+
+// ask puts a question to whoever watches, among the turn's events and before.
+func (r *aRun) ask(send func(*supervisorv1.Event), a *supervisorv1.Approval) {
+	r.fake.ask(a)
+	send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: a}})
+}
+
+// asks is a turn that asks and ends when it was answered.
+func (r *aRun) asks(a *supervisorv1.Approval) {
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		send(says("I would like to edit"))
+		r.ask(send, a)
+		var answer *supervisorv1.AnswerApprovalRequest
+		select {
+		case answer = <-r.fake.answered:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		ended := &supervisorv1.ApprovalAnswer{Id: a.GetId(), Outcome: "allowed", OptionId: answer.GetOptionId(), AnsweredBy: answer.GetAnsweredBy()}
+		send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: ended}})
+		send(turnEnded("end_turn"))
+		r.fake.mu.Lock()
+		defer r.fake.mu.Unlock()
+		r.fake.answers = append(r.fake.answers, answer)
+		return nil
+	}
+}
+
+func TestAKeyAnswersAQuestion(t *testing.T) {
+	for pressed, want := range map[string]string{"a": "o1", "A": "o2", "1": "o3", "r": "o4", "R": "o5", "2": "o6", "xq\n\x1bé9a": "o1"} {
+		t.Run(pressed, func(t *testing.T) {
+			r := newRun(t, true)
+			r.asks(mayI("demo-1/7"))
+			r.begin(t)
+			k := r.board(t)
+			k.press(pressed)
+			if s := r.wait(t); s != 0 {
+				t.Errorf("status %d: %s", s, r.errs.String())
+			}
+			got := r.fake.answers[0]
+			if got.GetId() != "demo-1/7" || got.GetOptionId() != want || got.GetAnsweredBy() != "cli" {
+				t.Errorf("answered %v, want %s", got, want)
+			}
+			<-k.closed
+			out := visible(r.out.String())
+			begin := "I would like to edit\n\n? The agent asks: Edit main.go\n" +
+				"    [a] Yes (allow once)\n    [A] Always in this session (allow from now on)\n    [1] Always (allow from now on)\n" +
+				"    [r] No (reject once)\n    [R] Never (reject from now on)\n    [2] Ask her\n✓ allowed ("
+			if !strings.HasPrefix(out, begin) {
+				t.Errorf("the screen shows %q, want %q", out, begin)
+			}
+			if !strings.Contains(r.out.String(), "Press a A 1 r R 2, or Ctrl-C to cancel the turn: ") {
+				t.Errorf("no keys are shown: %q", r.out.String())
+			}
+		})
+	}
+}
+
+func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
+	r := newRun(t, true)
+	answered := make(chan struct{})
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		a := mayI("demo-1/7")
+		r.ask(send, a)
+		<-answered
+		r.fake.end("demo-1/7", "denied", "somebody")
+		send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: &supervisorv1.ApprovalAnswer{
+			Id: "demo-1/7", Outcome: "denied", OptionId: "o4", AnsweredBy: "somebody"}}})
+		send(turnEnded("end_turn"))
+		return nil
+	}
+	r.begin(t)
+	k := r.board(t)
+	close(answered)
+	<-k.closed // without a key
+	if s := r.wait(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+	out := visible(r.out.String())
+	if strings.Contains(out, "Press a") || !strings.HasSuffix(out, "✗ denied (No) by somebody: Edit main.go\n") {
+		t.Errorf("the screen shows %q", out)
+	}
+	if len(r.fake.answered) != 0 {
+		t.Error("it answered as well")
+	}
+}
+
+func TestSomebodyFasterIsNoError(t *testing.T) {
+	r := newRun(t, true)
+	r.fake.answer = func(*supervisorv1.AnswerApprovalRequest) error {
+		return status.Error(codes.FailedPrecondition, "it was answered by grpc")
+	}
+	sent := make(chan struct{})
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		r.ask(send, mayI("demo-1/7"))
+		<-sent
+		send(turnEnded("end_turn"))
+		return nil
+	}
+	r.begin(t)
+	k := r.board(t)
+	k.press("a")
+	<-k.closed
+	close(sent)
+	if s := r.wait(t); s != 0 || r.errs.String() != "" {
+		t.Errorf("status %d, stderr %q", s, r.errs.String())
+	}
+}
+
+func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
+	r := newRun(t, true)
+	first := true
+	r.fake.answer = func(*supervisorv1.AnswerApprovalRequest) error {
+		if first {
+			first = false
+			return status.Error(codes.InvalidArgument, "jobs: too many")
+		}
+		return nil
+	}
+	r.asks(mayI("demo-1/7"))
+	r.begin(t)
+	k := r.board(t)
+	k.press("a")
+	go func() {
+		for { // keys while the answer is on its way mean nothing
+			select {
+			case k.keys <- key{name: keyRune, r: 'r'}:
+			case <-k.closed:
+				return
+			}
+		}
+	}()
+	if s := r.wait(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+	if got := r.fake.answers[0].GetOptionId(); got != "o4" || !strings.Contains(r.errs.String(), "jobs: too many") {
+		t.Errorf("answered %q, stderr %q", got, r.errs.String())
+	}
+}
+
+func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
+	r := newRun(t, true)
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		r.ask(send, mayI("demo-1/1"))
+		r.ask(send, mayI("demo-1/2"))
+		r.ask(send, mayI("demo-1/3"))
+		r.fake.end("demo-1/2", "withdrawn", "nobody")
+		r.fake.end("demo-1/none", "allowed", "grpc")
+		<-r.fake.answered
+		<-r.fake.answered
+		send(turnEnded("end_turn"))
+		return nil
+	}
+	var asked []string
+	r.fake.answer = func(a *supervisorv1.AnswerApprovalRequest) error { asked = append(asked, a.GetId()); return nil }
+	r.begin(t)
+	k := r.board(t)
+	for all := false; !all; { // before the first is answered
+		looked := make(chan struct{})
+		r.post(t.Context(), func() {
+			all = r.asker.seen["demo-1/3"] && r.asker.seen["demo-1/none"]
+			close(looked)
+		})
+		<-looked
+	}
+	k.press("a")
+	r.board(t).press("r")
+	if s := r.wait(t); s != 0 || strings.Join(asked, " ") != "demo-1/1 demo-1/3" {
+		t.Errorf("status %d, asked %q", s, asked)
+	}
+}
+
+func TestWhatHappensMeanwhileIsShownAboveTheQuestion(t *testing.T) {
+	r := newRun(t, true)
+	more := make(chan struct{})
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		r.ask(send, mayI("demo-1/7"))
+		<-more
+		send(says("a whole line\nand half"))
+		send(says(" of one"))
+		<-r.fake.answered
+		send(says("; the end"))
+		send(turnEnded("end_turn"))
+		return nil
+	}
+	r.begin(t)
+	k := r.board(t)
+	close(more)
+	k.press("xxxx")
+	for !strings.Contains(r.out.String(), "a whole line") {
+		k.press("x")
+	}
+	k.press("a")
+	if s := r.wait(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+	out := visible(r.out.String())
+	if !strings.HasSuffix(out, "[2] Ask her\n\na whole line\nand half of one; the end\n") {
+		t.Errorf("the screen shows %q", out)
+	}
+}
+
+func TestAPageIsOpenedOrDeclined(t *testing.T) {
+	for pressed, want := range map[string]string{"\n": `{}`, "d": "decline"} {
+		r := newRun(t, true)
+		r.asks(&supervisorv1.Approval{Id: "demo-1/9", Elicitation: &supervisorv1.Elicitation{Mode: "url", Message: "Log in.", Url: "https://example.com/login"}})
+		r.begin(t)
+		r.board(t).press("xyz" + pressed)
+		if s := r.wait(t); s != 0 {
+			t.Errorf("status %d", s)
+		}
+		got := r.fake.answers[0].GetAccept()
+		if r.fake.answers[0].GetDecline() {
+			got = "decline"
+		}
+		if got != want {
+			t.Errorf("%q answers %q, want %q", pressed, got, want)
+		}
+		if !strings.Contains(r.out.String(), "Open this page: https://example.com/login\n") || !strings.Contains(r.out.String(), "Press Enter when done, d to decline: ") {
+			t.Errorf("shown: %q", r.out.String())
+		}
+	}
+}
+
+// waits is a turn that goes on until it is cancelled.
+func (r *aRun) waits(begun chan<- struct{}, end bool) {
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		send(says("working\n"))
+		close(begun)
+		select {
+		case <-r.fake.cancelled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if end {
+			send(turnEnded("cancelled"))
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
+func TestCtrlCCancelsTheTurn(t *testing.T) {
+	r := newRun(t, false)
+	begun := make(chan struct{})
+	r.waits(begun, true)
+	r.begin(t)
+	<-begun
+	r.signal <- syscall.SIGINT
+	if s := r.wait(t); s != 6 {
+		t.Errorf("status %d", s)
+	}
+	if !strings.Contains(r.errs.String(), "Ctrl-C again quits") || !strings.HasSuffix(r.out.String(), "The turn was cancelled.\n") {
+		t.Errorf("stdout %q, stderr %q", r.out.String(), r.errs.String())
+	}
+}
+
+func TestCtrlCTwiceQuits(t *testing.T) {
+	r := newRun(t, false)
+	begun := make(chan struct{})
+	r.waits(begun, false)
+	r.begin(t)
+	<-begun
+	r.signal <- syscall.SIGINT
+	<-r.fake.cancelled
+	r.signal <- syscall.SIGINT
+	if s := r.wait(t); s != 130 {
+		t.Errorf("status %d", s)
+	}
+}
+
+func TestCtrlCBeforeTheTurnQuits(t *testing.T) {
+	r := newRun(t, false)
+	starting := make(chan struct{})
+	r.start = func(ctx context.Context) (headless, error) {
+		close(starting)
+		<-ctx.Done()
+		return r.fake, nil
+	}
+	r.begin(t)
+	<-starting
+	r.signal <- syscall.SIGINT
+	if s := r.wait(t); s != 130 {
+		t.Errorf("status %d", s)
+	}
+}
+
+func TestCtrlCAtAQuestionCancelsTheTurn(t *testing.T) {
+	r := newRun(t, true)
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		r.ask(send, mayI("demo-1/7"))
+		<-r.fake.cancelled
+		send(turnEnded("cancelled"))
+		return nil
+	}
+	r.begin(t)
+	k := r.board(t)
+	k.press("\x03")
+	<-k.closed
+	if s := r.wait(t); s != 6 {
+		t.Errorf("status %d", s)
+	}
+	if strings.Contains(visible(r.out.String()), "Press a") {
+		t.Errorf("the question is still there: %q", r.out.String())
+	}
+}
+
+func TestATerminalThatGoesAwayEndsTheTurn(t *testing.T) {
+	r := newRun(t, true)
+	r.patience = time.Millisecond
+	r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+		r.ask(send, mayI("demo-1/7"))
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r.begin(t)
+	close(r.board(t).keys)
+	if s := r.wait(t); s != 129 {
+		t.Errorf("status %d", s)
+	}
+}
+
+func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
+	r := newRun(t, false)
+	r.patience = time.Millisecond
+	begun := make(chan struct{})
+	r.waits(begun, false)
+	r.begin(t)
+	<-begun
+	r.signal <- syscall.SIGTERM
+	if s := r.wait(t); s != 143 {
+		t.Errorf("status %d", s)
+	}
+	r = newRun(t, false)
+	begun = make(chan struct{})
+	r.waits(begun, true)
+	r.begin(t)
+	<-begun
+	r.signal <- syscall.SIGTERM
+	if s := r.wait(t); s != 6 {
+		t.Errorf("status %d", s)
+	}
+}
