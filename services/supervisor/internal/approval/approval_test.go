@@ -471,7 +471,7 @@ func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
 			r := a.desk.registry
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			for range 6 {
+			for range 12 { // what it has taken when it stops reading is no more than fits
 				r.tell(&entry{question: &link.Question{}}, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: big}})
 			}
 		},
