@@ -38,15 +38,29 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, asked: make(chan *Question, 4096), ended: make(chan End, 4096), expires: make(chan time.Time, 16), state: map[*Question]string{}}
 	t.Cleanup(func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		for q, s := range d.state {
-			if s != "ended" {
-				t.Errorf("question %s is %s at the end", q.ID, s)
+		late := time.After(patience)
+		for open := d.open(); len(open) > 0; open = d.open() {
+			select {
+			case <-d.ended: // whoever was telling its begin as the link ended tells its end
+			case <-late:
+				t.Fatalf("questions %q never end", open)
 			}
 		}
 	})
 	return d
+}
+
+// open returns the ids of the questions that have not ended.
+func (d *desk) open() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ids []string
+	for q, s := range d.state {
+		if s != "ended" {
+			ids = append(ids, string(q.ID))
+		}
+	}
+	return ids
 }
 
 func (d *desk) Asked(q *Question) {
@@ -386,11 +400,18 @@ func TestEveryQuestionGivesItsRoomBack(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit, askedForm, fmt.Sprintf(writeCall, 8, 1))
-	for range 3 {
-		if _, err := r.Answer(d.question().ID, Answer{Cancel: true}, "cli"); err != nil {
+	asked := []*Question{d.question(), d.question(), d.question()}
+	if n := r.opts.Gate.Counters().GetOpenQuestions(); n != 3 {
+		t.Errorf("%d questions are counted, want 3", n)
+	}
+	for _, q := range asked {
+		if _, err := r.Answer(q.ID, Answer{Cancel: true}, "cli"); err != nil {
 			t.Fatal(err)
 		}
 		<-d.ended
+	}
+	if n := r.opts.Gate.Counters().GetOpenQuestions(); n != 0 {
+		t.Errorf("%d questions are counted, want none", n)
 	}
 	o := &r.openQuestions
 	o.mu.Lock()

@@ -66,8 +66,6 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 	g.waited = true
 	g.call.show(shown)
 	l.own.Add(q.id, q)
-	l.opts.Gate.Waiting(1)
-	defer l.opts.Gate.Waiting(-1)
 	l.postFront(shown.created())
 	l.postFront(jsonrpc.AppendRequest(nil, q.id, acp.MethodRequestPermission, params))
 	l.begins(q.waiting)

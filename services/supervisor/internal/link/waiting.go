@@ -63,7 +63,8 @@ type End struct {
 }
 
 // Questions is told of the questions that wait at the front. Each question's begin is told before its end, and each once.
-// Its methods are called from the data path: they must not wait for anything, nor call the Link.
+// Its methods are called from the data path: they must not wait for anything, nor call the Link. What is open when the link
+// is over is told to be withdrawn, by a moment after Run has returned.
 type Questions interface {
 	// Asked tells that a question waits. It belongs to the callee too, and must not be changed.
 	Asked(q *Question)
@@ -104,6 +105,7 @@ func (l *Link) begins(w *waiting) {
 	}
 	w.stage = telling
 	w.mu.Unlock()
+	l.opts.Gate.Waiting(1)
 	if l.opts.Questions != nil {
 		l.opts.Questions.Asked(w.q)
 	}
@@ -127,8 +129,11 @@ func (l *Link) ends(w *waiting, e End) {
 		return
 	}
 	w.end = &e
-	tell := w.stage == beginTold
+	began, tell := w.stage != untold, w.stage == beginTold
 	w.mu.Unlock()
+	if began {
+		l.opts.Gate.Waiting(-1)
+	}
 	if w.room {
 		l.openQuestions.leave(w.q)
 	}
