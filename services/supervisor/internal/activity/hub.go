@@ -65,13 +65,14 @@ type Hub struct {
 	spare   []item
 	held    int // bytes that are queued or worked on
 	losses  []loss
-	told    time.Time // when a loss was
-	skips   uint64    // frames that nobody needed, so far
-	all     int       // who watch everything
+	skips   uint64 // frames that nobody needed, so far
+	all     int    // who watch everything
 	ports   map[string]*port
 	room    chan struct{} // closed when there may be some, if somebody waits for it
 	waiting int
 	closed  bool
+
+	said time.Time // when a loss was logged; the goroutine's: whose frames find no room must not wait for the log
 
 	// tell guards what is known and who is told. It is taken before mu.
 	tell     sync.Mutex
@@ -128,7 +129,7 @@ func (h *Hub) Observer(agent *frame.Agent) frame.Observer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.port(agent.ID)
-	p.agent = agent
+	p.agent.Store(agent)
 	return p
 }
 
@@ -263,7 +264,11 @@ func (h *Hub) handle(it *item) {
 
 // lose says that frames found no room.
 func (h *Hub) lose(it *item) {
-	e := entry{event: gapEvent(it.port.agent.ID, "", it.lost, whyBusy, h.opts.Now()), seq: it.seq, skips: it.skips, cost: eventCost}
+	e := entry{event: gapEvent(it.port.id, "", it.lost, whyBusy, h.opts.Now()), seq: it.seq, skips: it.skips, cost: eventCost}
+	if h.said.IsZero() || time.Since(h.said) >= sayAgain {
+		h.said = time.Now()
+		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", it.port.agent.Load().Name, "frames", it.lost)
+	}
 	h.tell.Lock()
 	defer h.tell.Unlock()
 	h.fold.Apply(e.event)

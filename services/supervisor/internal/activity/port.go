@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"sync/atomic"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -17,16 +18,17 @@ const (
 	// pacedFactor is how much more than others may be queued of agents whose front waits for room: what they have under
 	// way when there is none any more finds its place.
 	pacedFactor = 4
-	// tellAgain is how long after a loss was logged another one is.
-	tellAgain = time.Minute
+	// sayAgain is how long after a loss was logged another one is.
+	sayAgain = time.Minute
 )
 
 // port is where the frames of one agent come in.
 type port struct {
-	hub *Hub
+	hub   *Hub
+	id    string                      // the agent's
+	agent atomic.Pointer[frame.Agent] // which may be another with the same id, once it was started anew
 
 	// Guarded by Hub.mu.
-	agent      *frame.Agent
 	watched    int            // who watch the whole agent
 	sessions   map[string]int // who watch a session of its
 	full       int            // subscriptions that are
@@ -62,7 +64,7 @@ func (p *port) Frame(f frame.Frame) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.seq++
-	f.Agent, f.Seq = p.agent, h.seq
+	f.Agent, f.Seq = p.agent.Load(), h.seq
 	if f.Time.IsZero() { // under the lock, so that times are in order
 		f.Time = h.opts.Now()
 	}
@@ -159,10 +161,6 @@ func (p *port) lose(seq uint64) {
 		}
 	}
 	h.losses = append(h.losses, loss{port: p, frames: 1, seq: seq})
-	if now := h.opts.Now(); h.told.IsZero() || now.Sub(h.told) >= tellAgain {
-		h.told = now
-		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", p.agent.Name, "queued", h.held)
-	}
 }
 
 // decode makes events of a frame. The goroutine calls it.
@@ -177,7 +175,8 @@ func (p *port) decode(h *Hub, f *frame.Frame) []*supervisorv1.Event {
 func (h *Hub) port(agentID string) *port {
 	p := h.ports[agentID]
 	if p == nil {
-		p = &port{hub: h, agent: &frame.Agent{ID: agentID}, sessions: map[string]int{}}
+		p = &port{hub: h, id: agentID, sessions: map[string]int{}}
+		p.agent.Store(&frame.Agent{ID: agentID})
 		h.ports[agentID] = p
 	}
 	return p
@@ -221,7 +220,7 @@ func (h *Hub) take() (batch []item, closed bool) {
 // giveBack takes back what a batch stood in.
 func (h *Hub) giveBack(batch []item) {
 	clear(batch)
-	if cap(batch) > 4096 { // it was a flood
+	if cap(batch) > 1024 { // it was a flood
 		return
 	}
 	h.mu.Lock()

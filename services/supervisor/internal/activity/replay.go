@@ -208,7 +208,7 @@ func behindCursor(events []*supervisorv1.Event, cursor string) []*supervisorv1.E
 
 // missing says what the record of this supervisor could not take. Some of it may be told live, behind upTo.
 func (r *replay) missing(upTo uint64) error {
-	frames, last := r.hub.journal.Unwritten(r.port.agent.ID, r.session)
+	frames, last := r.hub.journal.Unwritten(r.port.id, r.session)
 	switch {
 	case frames == 0:
 		return nil
@@ -221,7 +221,7 @@ func (r *replay) missing(upTo uint64) error {
 func (r *replay) gap(frames uint64, why string, at time.Time) error {
 	agent := r.agent.ID
 	if r.port != nil {
-		agent = r.port.agent.ID
+		agent = r.port.id
 	}
 	return r.send(gapEvent(agent, r.session, frames, why, at))
 }

@@ -120,23 +120,23 @@ func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error
 	s := &watched{hub: h, session: session}
 	ports := h.portsOf(session, parts)
 	if agent != "" {
-		ports = slices.DeleteFunc(ports, func(p *port) bool { return p.agent.ID != agent && p.agent.Name != agent })
+		ports = slices.DeleteFunc(ports, func(p *port) bool { return p.id != agent && p.agent.Load().Name != agent })
 	}
 	names := map[string]bool{}
 	for _, p := range ports {
-		names[p.agent.ID] = true
+		names[p.id] = true
 	}
 	if len(ports) > 1 {
 		return nil, ambiguous(session, names)
 	}
 	if len(ports) == 1 {
 		s.port = ports[0]
-		agent = cmp.Or(s.port.agent.Name, s.port.agent.ID)
+		agent = cmp.Or(s.port.agent.Load().Name, s.port.id)
 	}
 	for _, part := range parts {
 		own := s.port != nil && part.Header.Instance == h.opts.Instance
 		switch {
-		case own && part.Header.AgentID != s.port.agent.ID,
+		case own && part.Header.AgentID != s.port.id,
 			!own && agent != "" && part.Header.Agent != agent && part.Header.AgentID != agent:
 			continue
 		}
@@ -226,7 +226,7 @@ func (s *watched) fromMemory(ctx context.Context, at position, noFollow bool) er
 	}
 	if !whole {
 		w.missed = h.skips // it is said once
-		w.push(entry{event: gapEvent(s.port.agent.ID, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
+		w.push(entry{event: gapEvent(s.port.id, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
 	}
 	for _, e := range kept {
 		w.take(e)

@@ -52,8 +52,12 @@ func story(p *place) {
 	a.say(frame.AgentToFront, `{"id":900,"result":null}`)
 	a.say(frame.FrontToAgent, `{"id":901,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"crash"}]}}`)
 	a.say(frame.AgentToHandler, `{"id":901,"method":"terminal/create","params":{"sessionId":"s","command":"x"}}`)
+	a.say(frame.FrontToAgent, `{"id":902,"method":"session/prompt","params":{"sessionId":"other","prompt":[{"type":"text","text":"restart"}]}}`)
+	a.say(frame.AgentToHandler, `{"id":903,"method":"terminal/create","params":{"sessionId":"other","command":"x"}}`)
 	a.say(frame.OursToFront, `{"id":901,"error":{"code":-32603,"message":"the agent crashed","data":{"acphost":{"kind":"crashed","exitCode":3}}}}`)
+	a = p.link("alpha-1")
 	a.say(frame.FrontToAgent, `{"id":0,"method":"initialize","params":{}}`)
+	a.say(frame.AgentToFront, `{"id":0,"result":{"protocolVersion":1}}`)
 	a.say(frame.AgentToFront, "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"\xff\u2028\"}}}}")
 }
 

@@ -114,7 +114,7 @@ func (h *Hub) count(w *watcher, n int) {
 // take holds an event for the watcher, if it is one of theirs.
 func (w *watcher) take(e entry) {
 	switch {
-	case e.seq <= w.after, w.port != nil && e.event.GetAgentId() != w.port.agent.ID,
+	case e.seq <= w.after, w.port != nil && e.event.GetAgentId() != w.port.id,
 		w.session != "" && e.event.GetSessionId() != w.session:
 		return
 	}

@@ -218,7 +218,7 @@ func (p *place) lossOf(agent string) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.losses {
-		if l.port.agent.ID == agent {
+		if l.port.id == agent {
 			return l.frames
 		}
 	}

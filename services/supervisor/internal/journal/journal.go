@@ -42,6 +42,8 @@ const (
 	atATime   = 2 * time.Millisecond
 	restMost  = 20 * time.Millisecond
 	floodRest = 5 // times as long, and as long at most
+	// sayAgain is how long after a loss was logged another one is.
+	sayAgain = time.Minute
 	// idle is how long nothing must happen until memory is given back.
 	idle = time.Second
 	// retainEvery is how often old files are looked for.
@@ -144,11 +146,7 @@ func usable(dir string) error {
 func (j *Journal) Frame(f frame.Frame) { j.Take(&f) }
 
 // Take is Frame for one who has the frame at hand.
-func (j *Journal) Take(f *frame.Frame) {
-	if j.queue.put(f, j.opts.Now) {
-		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "queued", j.queue.fill(), "limit", j.opts.MaxQueued)
-	}
-}
+func (j *Journal) Take(f *frame.Frame) { j.queue.put(f, j.opts.Now) }
 
 // Dir is the folder.
 func (j *Journal) Dir() string { return j.opts.Dir }
@@ -208,7 +206,7 @@ func (j *Journal) write() {
 		}
 	}
 	var b batch
-	var dropped uint64
+	var flood flood
 	for open := true; open; {
 		timer.Reset(idle)
 		select {
@@ -216,6 +214,7 @@ func (j *Journal) write() {
 			pause(linger)
 		case <-timer.C:
 			j.queue.rest()
+			j.writer.rest()
 			continue
 		case <-j.stop:
 			open = false
@@ -232,8 +231,7 @@ func (j *Journal) write() {
 					if worked := time.Since(began); worked > atATime {
 						j.writer.settle(j.queue.written)
 						rest := restAfter(worked)
-						if n := j.Dropped(); n != dropped {
-							dropped = n
+						if flood.goesOn(j) {
 							rest *= floodRest
 						}
 						pause(rest)
@@ -243,10 +241,31 @@ func (j *Journal) write() {
 			}
 			j.writer.settle(j.queue.written)
 			b = j.queue.give(b)
+			flood.goesOn(j)
 		}
 	}
 	j.writer.close()
 	close(j.ended)
+}
+
+// flood is a time in which there is more than can be written.
+type flood struct {
+	dropped uint64    // frames that found no room, when it was looked at last
+	said    time.Time // when it was logged last: not by those whose frames find no room, who must not wait for the log
+}
+
+// goesOn tells whether frames found no room since it was asked last.
+func (f *flood) goesOn(j *Journal) bool {
+	n := j.Dropped()
+	if n == f.dropped {
+		return false
+	}
+	f.dropped = n
+	if f.said.IsZero() || time.Since(f.said) >= sayAgain {
+		f.said = time.Now()
+		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "frames", n, "limit", j.opts.MaxQueued)
+	}
+	return true
 }
 
 // restAfter is how long the writer rests after it has worked.

@@ -121,7 +121,6 @@ type queue struct {
 	// The session that lost last, and its gap.
 	lastLost lossKey
 	lastGap  *gap
-	told     int64 // when a loss was
 	closed   bool
 }
 
@@ -129,11 +128,8 @@ func newQueue(limit int, content bool) *queue {
 	return &queue{max: limit, content: content, wake: make(chan struct{}, 1), gaps: map[lossKey]*gap{}}
 }
 
-// tellAgain is how long after a loss was told another one is.
-const tellAgain = time.Minute
-
-// put copies a frame. It never waits for the disk. tell: something is lost, for the first time in a while.
-func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
+// put copies a frame. It never waits for the disk.
+func (q *queue) put(f *frame.Frame, now func() time.Time) {
 	size := len(f.Line)
 	for _, b := range f.Rest {
 		size += len(b)
@@ -147,7 +143,7 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return false
+		return
 	}
 	at := f.Time.UnixNano()
 	if f.Time.IsZero() { // under the lock, so that times are in order
@@ -155,18 +151,14 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 	}
 	if q.held > 0 && q.held+cost > limit { // an empty queue takes a frame of any size, as the link does
 		q.lose(f, at, size)
-		if at-q.told < int64(tellAgain) && q.told != 0 {
-			return false
-		}
-		q.told = at
-		return true
+		return
 	}
 	if len(q.gaps) > 0 {
 		q.tell(f.Agent, f.SessionID)
 	}
 	if update && q.content && len(f.SessionID) > 0 && f.Direction == frame.AgentToFront && string(f.Method) == acp.MethodSessionUpdate {
 		q.update(f, at, size)
-		return false
+		return
 	}
 	r := record{agent: f.Agent, seq: f.Seq, at: at, dir: f.Direction, scanned: f.Scanned, handler: f.Handler}
 	room, shared := q.room(cost - recordCost)
@@ -184,7 +176,6 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) (tell bool) {
 		q.chunk = room
 	}
 	q.push(r, cost)
-	return false
 }
 
 // update queues an update: it goes on with the run of its session, or begins one.

@@ -19,6 +19,8 @@ const (
 	maxFiles = 1 << 16
 	// maxOpenFiles bounds those that are open at once.
 	maxOpenFiles = 128
+	// restingBytes is how much is kept for a file that is not written.
+	restingBytes = 4 << 10
 	// directBytes is how long a run is that is written as it stands in the queue.
 	directBytes = 32 << 10
 	// flushBytes is how much gathers for a file before it is written.
@@ -149,42 +151,28 @@ func (w *writer) record(r *record) {
 		session, answers = w.response(r)
 	}
 	w.put(session, r, answers)
-	if ends, all := w.endsOthers(r); ends {
-		w.endOthers(r, session, all)
+	if r.dir == frame.FrontToAgent && string(r.method) == acp.MethodInitialize {
+		w.beginAnew(r)
 	}
 }
 
-// endsOthers tells whether a frame says that requests in other sessions will not be answered: a connection begins anew,
-// which ends all, or the agent is gone, which ends its own.
-func (w *writer) endsOthers(r *record) (ends, all bool) {
-	switch {
-	case r.dir == frame.FrontToAgent && string(r.method) == acp.MethodInitialize:
-		return true, true
-	case r.dir == frame.OursToFront && r.method == nil && r.id != nil:
-		return acp.Get(r.line, "error", "data", "acphost", "kind") != nil, false
-	}
-	return false, false
-}
-
-// endOthers writes such a frame to the files of all sessions that have such requests, so that each tells its end.
-func (w *writer) endOthers(r *record, session string, all bool) {
-	told := map[string]bool{session: true, "": true}
+// beginAnew writes the begin of an agent's connection to the files of all sessions that have requests open: each tells
+// that they will not be answered any more.
+func (w *writer) beginAnew(r *record) {
+	agent := idOf(r.agent)
+	told := map[string]bool{"": true}
 	for key, q := range w.requests {
-		ofFront := key.whose == frame.OfFront
-		if key.agent != idOf(r.agent) || ofFront && (!all || key.id == string(r.id)) {
+		if key.agent != agent || key.whose == frame.OfFront && key.id == string(r.id) {
 			continue
 		}
 		delete(w.requests, key)
-		if w.files[fileKey{key.agent, q.session}] != nil && !told[q.session] {
+		if w.files[fileKey{agent, q.session}] != nil && !told[q.session] {
 			told[q.session] = true
 			w.put(q.session, r, "")
 		}
 	}
-	if !all {
-		return
-	}
 	w.openings = slices.DeleteFunc(w.openings, func(o *opening) bool {
-		if idOf(o.rec.agent) != idOf(r.agent) {
+		if idOf(o.rec.agent) != agent {
 			return false
 		}
 		if o.session == "" {
@@ -361,6 +349,15 @@ func (w *writer) flush() {
 	}
 	clear(w.dirty)
 	w.dirty = w.dirty[:0]
+}
+
+// rest gives back memory: nothing was written for a while.
+func (w *writer) rest() {
+	for _, f := range w.files {
+		if cap(f.buf) > restingBytes {
+			f.buf = nil
+		}
+	}
 }
 
 // close writes the last and closes the files. What openings wait for will not come.
