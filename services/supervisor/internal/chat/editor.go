@@ -299,6 +299,12 @@ func typed(text string) string {
 
 func clusters(text string) []string {
 	var all []string
+	if !strings.ContainsFunc(text, func(c rune) bool { return c >= 0x7f }) { // nearly always
+		for i := range len(text) {
+			all = append(all, text[i:i+1])
+		}
+		return all
+	}
 	for g := graphemes.FromString(text); g.Next(); {
 		all = append(all, g.Value())
 	}

@@ -145,6 +145,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // settle is what is to be done after each message.
 func (m *model) settle() tea.Cmd {
 	var cmds []tea.Cmd
+	m.face()
 	if !m.ticking && m.moves() {
 		m.ticking = true
 		cmds = append(cmds, m.sup.after(tick, tickMsg{}))

@@ -92,7 +92,6 @@ func (m *model) questionAsked(a *supervisorv1.Approval) {
 	}
 	m.asked = append(m.asked, q)
 	m.drawn(m.draw.Event(asEvent(a)))
-	m.face()
 }
 
 // questionEnded takes a question away, and says who answered.
@@ -105,18 +104,13 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: a}}))
 	if i == 0 && len(m.asked) > 0 {
 		m.asked[0].since = m.now() // a key that was meant for the one before
-		m.face()
 	}
 }
 
-// face prints the first question whole if there is no room to show it whole.
+// face prints the first question whole where there is no room to show it whole: nobody should allow what they cannot see.
 func (m *model) face() {
 	q := m.question()
-	if q == nil || q.printed {
-		return
-	}
-	// A row for the input, the status, and one for what is under way.
-	if len(m.questionText(q))+len(q.answers(m)) <= m.viewRows()-3 {
+	if q == nil || q.printed || len(m.questionText(q))+len(q.answers(m)) <= m.middleRows() {
 		return
 	}
 	q.printed = true

@@ -16,9 +16,8 @@ func (m *model) View() tea.View {
 	if m.leaving {
 		return tea.NewView("")
 	}
-	room := m.viewRows() - 1 // the status
-	typing, x, y := m.inputRows(max(min(room-1, m.height/3), 1))
-	room -= len(typing)
+	typing, x, y := m.inputRows(m.typingRows())
+	room := m.middleRows()
 
 	var lower []string // between what is under way and the input
 	if q := m.question(); q != nil {
@@ -51,6 +50,15 @@ func (m *model) View() tea.View {
 		v.Cursor.Shape = tea.CursorBar
 	}
 	return v
+}
+
+// typingRows is how many rows the input has at most.
+func (m *model) typingRows() int { return max(min(m.viewRows()-2, m.height/3), 1) }
+
+// middleRows is how many rows there are above the input.
+func (m *model) middleRows() int {
+	rows, _ := m.edit.layout(m.width - 2)
+	return max(m.viewRows()-1-min(len(rows), m.typingRows()), 0) // one is the status
 }
 
 const prompt = "❯ "

@@ -1,0 +1,86 @@
+//go:build linux || darwin
+
+package chat
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/creack/pty"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func TestATerminalThatTakesNothingDoesNotHoldUpTheEnd(t *testing.T) {
+	ours, theirs, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := term.GetState(theirs.Fd())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, theirs)
+	ctx, stop := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	conn := newFake().serve(t)
+	go func() {
+		_, err := Run(ctx, Options{
+			Conn: conn, Agent: &supervisorv1.StartAgentRequest{Preset: "claude"}, Cwd: t.TempDir(),
+			Input: theirs, Output: theirs, Env: []string{"TERM=xterm", "TERM_PROGRAM=Apple_Terminal"},
+		})
+		result <- err
+	}()
+	stop()
+	select {
+	case err := <-result:
+		if err == nil || !strings.Contains(err.Error(), "takes no output") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+	after, err := term.GetState(theirs.Fd())
+	if err != nil || *after != *before {
+		t.Errorf("the terminal is not as it was: %v", err)
+	}
+	// What still writes gets an error and ends; theirs is its own, and is not closed under it.
+	_ = ours.Close()
+}
+
+// fill writes to a terminal that nobody reads until it takes no more.
+func fill(t *testing.T, f *os.File) {
+	t.Helper()
+	fd := int(f.Fd())
+	state, err := term.MakeRaw(f.Fd()) // as it will be: a terminal that edits lines says earlier that it is full
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel moves what it took to the other end when it has time, and nothing tells when it has.
+	text := []byte(strings.Repeat("x", 512))
+	for last := time.Now(); time.Since(last) < 300*time.Millisecond; {
+		n, err := syscall.Write(fd, text)
+		switch {
+		case n > 0:
+			last = time.Now()
+		case err == syscall.EAGAIN:
+			text = text[:1]
+			runtime.Gosched()
+		default:
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(syscall.SetNonblock(fd, false), term.Restore(f.Fd(), state)); err != nil {
+		t.Fatal(err)
+	}
+}
