@@ -43,7 +43,9 @@ be seen by other processes.`,
 		Example: `  acphost agents start claude
   acphost agents start gemini --env-file GEMINI_API_KEY=/run/secrets/gemini
   acphost agents start --name mine -- ./my-agent --acp`,
-		Args: func(cmd *cobra.Command, args []string) error { return startArguments(cmd, args, values, files, req) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			return startArguments(cmd, args, values, files, which.address != "", req)
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.completeAgents(cmd, args, text)
 		},
@@ -78,29 +80,20 @@ be seen by other processes.`,
 	return cmd
 }
 
-// startArguments reads what is to be started.
-func startArguments(cmd *cobra.Command, args, values, files []string, req *supervisorv1.StartAgentRequest) error {
-	switch before := cmd.ArgsLenAtDash(); {
-	case len(args) == 0:
-		return wrongUse(cmd, `expected an agent's name, or "--" and a command; "acphost agents list" shows the names`)
-	case before == 0:
-		req.Command = slices.Clone(args)
-		if program := req.GetCommand()[0]; strings.ContainsRune(program, filepath.Separator) {
-			path, err := filepath.Abs(program) // relative to where the person is, not to the supervisor
-			if err != nil {
-				return fmt.Errorf("find %s: %w", program, err)
-			}
-			req.Command[0] = path
+// startArguments reads what is to be started. Where the supervisor is far, its paths are, and absolute ones alone mean
+// something there.
+func startArguments(cmd *cobra.Command, args, values, files []string, far bool, req *supervisorv1.StartAgentRequest) error {
+	there := func(path string) (string, error) {
+		if far && !filepath.IsAbs(path) {
+			return "", wrongUse(cmd, "with --address, paths are those of where the supervisor is: expected an absolute one, got %q", path)
 		}
-	case before < 0 && len(args) > 1:
-		return wrongUse(cmd, `put "--" before arguments: acphost agents start %s -- %s`, args[0], strings.Join(args[1:], " "))
-	case before > 1:
-		return wrongUse(cmd, "expected one agent's name, got %d", before)
-	default:
-		req.Preset, req.Args = args[0], slices.Clone(args[1:])
+		return filepath.Abs(path) // relative to where the person is, not to the supervisor
+	}
+	if err := startWhat(cmd, args, there, req); err != nil {
+		return err
 	}
 	if req.GetCwd() != "" {
-		dir, err := filepath.Abs(req.GetCwd())
+		dir, err := there(req.GetCwd())
 		if err != nil {
 			return err
 		}
@@ -119,14 +112,38 @@ func startArguments(cmd *cobra.Command, args, values, files []string, req *super
 		if !ok || name == "" || file == "" {
 			return wrongUse(cmd, "--env-file: expected NAME=FILE, got %q", v)
 		}
-		path, err := filepath.Abs(file)
-		if err != nil {
-			return err
-		}
 		if req.Env[name] != nil {
 			return wrongUse(cmd, "--env, --env-file: %s is set twice", name)
 		}
+		path, err := there(file)
+		if err != nil {
+			return err
+		}
 		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: path}}
+	}
+	return nil
+}
+
+// startWhat reads the preset and its arguments, or the command.
+func startWhat(cmd *cobra.Command, args []string, there func(string) (string, error), req *supervisorv1.StartAgentRequest) error {
+	switch before := cmd.ArgsLenAtDash(); {
+	case len(args) == 0:
+		return wrongUse(cmd, `expected an agent's name, or "--" and a command; "acphost agents list" shows the names`)
+	case before == 0:
+		req.Command = slices.Clone(args)
+		if program := req.GetCommand()[0]; strings.ContainsRune(program, filepath.Separator) {
+			path, err := there(program)
+			if err != nil {
+				return err
+			}
+			req.Command[0] = path
+		}
+	case before < 0 && len(args) > 1:
+		return wrongUse(cmd, `put "--" before arguments: acphost agents start %s -- %s`, args[0], strings.Join(args[1:], " "))
+	case before > 1:
+		return wrongUse(cmd, "expected one agent's name, got %d", before)
+	default:
+		req.Preset, req.Args = args[0], slices.Clone(args[1:])
 	}
 	return nil
 }

@@ -93,6 +93,7 @@ func TestWhatIsStartedOrStoppedMustBeSaid(t *testing.T) {
 		"--env: expected NAME=VALUE":     {"start", "gemini", "--env", "x"},
 		"KEY is set twice":               {"start", "gemini", "--env", "KEY=x", "--env-file", "KEY=x"},
 		"--pid 12":                       {"start", "gemini"},
+		"expected an absolute one":       {"start", "--address", "x:1", "--tls-dir", "x", "--", "./agent"},
 		"expected an agent's id":         {"stop"},
 		"2 supervisors have an agent ge": {"stop", "gemini-1"},
 		"no agent other is running":      {"stop", "other"},

@@ -72,7 +72,7 @@ name. Nothing that is there is overwritten.`,
 	}
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which callers reach the supervisor; may be repeated")
 	cmd.Flags().StringArrayVar(&clients, "client", nil, "a caller, as `NAME:ROLE`; may be repeated (default: one of each role)")
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "how many days the certificates are valid; the authority's own is for ten years")
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
 	complete(cmd, "client", completeClient)
 	complete(cmd, "host", words())
 	return cmd
@@ -113,7 +113,7 @@ func (a *app) certsClientCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "how many days the certificate is valid")
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
 	return cmd
 }
 
@@ -160,7 +160,11 @@ In the configuration:
 
 `, files.CA, files.Cert, files.Key)
 	b.WriteString(clientRecipe(filepath.Join(dir, clients[len(clients)-1].Name)))
-	fmt.Fprintf(&b, "\nWhoever has %s can make any caller: put it away.\n", filepath.Join(dir, certs.CAKeyFile))
+	fmt.Fprintf(&b, `
+Whoever can read a caller's folder may do what its role allows, and an agent of the
+same user can: take the folders to where the callers are. With %s
+anybody can be made a caller: put it away.
+`, filepath.Join(dir, certs.CAKeyFile))
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
 }

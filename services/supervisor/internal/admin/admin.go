@@ -231,6 +231,10 @@ func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	return conn, nil
 }
 
+// Draining tells whoever asks for the server's health, from now on, that it does not serve: nothing new is to come. Calls
+// are answered as before.
+func (s *Server) Draining() { s.health.Shutdown() }
+
 // Stop ends the server and removes the socket. Streams end at once (UNAVAILABLE); calls that are being answered have half
 // a second. It may be called more than once, and returns when nothing of the server runs any more.
 func (s *Server) Stop() {

@@ -200,6 +200,19 @@ func TestHealthAndReflectionAreServed(t *testing.T) {
 	}
 }
 
+func TestProbesLearnThatNothingNewIsToCome(t *testing.T) {
+	s := start(t, admin.Options{Env: runtimeDir(tempDir(t))})
+	conn := dial(t, s.Path())
+	s.Draining()
+	resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
+	if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health: %v, %v", resp, err)
+	}
+	if _, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetStatus(t.Context(), &supervisorv1.GetStatusRequest{}); err != nil {
+		t.Errorf("a call: %v", err)
+	}
+}
+
 func TestTheSocketIsTheUsersOwn(t *testing.T) {
 	dir := tempDir(t)
 	s := start(t, admin.Options{Env: runtimeDir(dir)})
