@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -284,6 +283,3 @@ func expectError(t testing.TB, err error, code codes.Code, kind supervisorv1.Err
 	expectContains(t, "the error", status.Convert(err).Message(), words...)
 	return detail
 }
-
-// names are the keys of a map in order.
-func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
