@@ -25,6 +25,7 @@ type hold struct {
 	timer     *time.Timer   // nil: held, or being released
 	turn      int           // tells an expired timer that is late from the one that counts
 	releasing chan struct{} // closed when the release has returned; nil: none is under way
+	gone      bool          // it was released, though held: who still holds it holds nothing
 }
 
 func newHolds(release func(string), delay time.Duration, log *slog.Logger) *holds {
@@ -66,7 +67,7 @@ func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err err
 func (h *holds) drop(scope string, s *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.count--; s.count > 0 || h.closed {
+	if s.count--; s.count > 0 || h.closed || s.gone {
 		return
 	}
 	turn := s.turn
@@ -84,7 +85,40 @@ func (h *holds) expire(scope string, s *hold, turn int) {
 	s.releasing = make(chan struct{})
 	h.work.Add(1)
 	h.mu.Unlock()
+	h.finish(scope, s)
+}
 
+// letGo releases the scope at once, whoever holds it, and returns when that is done, or when ctx ends.
+func (h *holds) letGo(ctx context.Context, scope string) error {
+	h.mu.Lock()
+	s := h.scopes[scope]
+	if s == nil || h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	s.gone = true
+	if s.releasing == nil {
+		if s.timer != nil {
+			s.timer.Stop()
+			s.timer = nil
+		}
+		s.turn++
+		s.releasing = make(chan struct{})
+		h.work.Add(1)
+		go h.finish(scope, s)
+	}
+	releasing := s.releasing
+	h.mu.Unlock()
+	select {
+	case <-releasing:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish does what a release is; h.work counts it already.
+func (h *holds) finish(scope string, s *hold) {
 	defer h.work.Done()
 	defer func() {
 		if p := recover(); p != nil {
@@ -92,6 +126,11 @@ func (h *holds) expire(scope string, s *hold, turn int) {
 		}
 		h.mu.Lock()
 		delete(h.scopes, scope)
+		if s.gone && !h.closed { // a call that was on its way may still make something
+			after := &hold{}
+			after.timer = time.AfterFunc(h.delay, func() { h.expire(scope, after, 0) })
+			h.scopes[scope] = after
+		}
 		h.mu.Unlock()
 		close(s.releasing)
 	}()

@@ -144,3 +144,49 @@ func TestCloseWaitsForReleasesAndBeginsNone(t *testing.T) {
 		}
 	})
 }
+
+func TestAScopeIsReleasedAtOnceWhenItsSessionIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &released{}
+		h := newTestHolds(r)
+		drop := mustHold(t, h)
+		if err := h.letGo(t.Context(), scope); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.all(); len(got) != 1 {
+			t.Fatalf("released %q, want it once, though it is held", got)
+		}
+		again := mustHold(t, h) // the same scope, by somebody else
+		drop()
+		time.Sleep(time.Hour)
+		if got := r.all(); len(got) != 1 {
+			t.Errorf("released %q: who held it before has released it a second time", got)
+		}
+		again()
+		time.Sleep(time.Hour)
+		if got := r.all(); len(got) != 2 {
+			t.Errorf("released %q, want it again after the last hold", got)
+		}
+		if err := h.letGo(t.Context(), scope); err != nil {
+			t.Error("nothing is held, and nothing is wrong:", err)
+		}
+		h.close()
+	})
+}
+
+func TestWhatACallMakesAfterTheReleaseIsReleasedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &released{}
+		h := newTestHolds(r)
+		defer mustHold(t, h)()
+		if err := h.letGo(t.Context(), scope); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := r.all(); len(got) != 2 {
+			t.Errorf("released %q, want it at once and once more later", got)
+		}
+		h.close()
+	})
+}

@@ -97,6 +97,17 @@ func (p *pluginService) Hold(req *pluginv1.HoldRequest, stream grpc.ServerStream
 	return status.FromContextError(stream.Context().Err()).Err()
 }
 
+// Release releases a scope whose session is over.
+func (p *pluginService) Release(ctx context.Context, req *pluginv1.ReleaseRequest) (*pluginv1.ReleaseResponse, error) {
+	if !isScope(req.GetScope()) {
+		return nil, status.Error(codes.InvalidArgument, "scope must be 32 characters of lower-case hexadecimal")
+	}
+	if err := p.holds.letGo(ctx, req.GetScope()); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	return &pluginv1.ReleaseResponse{}, nil
+}
+
 func isScope(s string) bool {
 	if len(s) != 32 {
 		return false

@@ -424,6 +424,89 @@ func (*HoldResponse) Descriptor() ([]byte, []int) {
 	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
+// ReleaseRequest names the session that is over.
+type ReleaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The session's scope, as in CallContext: 32 characters of lower-case hexadecimal.
+	Scope         string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReleaseRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+// ReleaseResponse is sent when nothing of the scope is left.
+type ReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+}
+
 var File_acphost_plugin_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_acphost_plugin_v1_plugin_proto_rawDesc = "" +
@@ -450,11 +533,15 @@ const file_acphost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05notes\x18\x01 \x03(\tR\x05notes\"#\n" +
 	"\vHoldRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\"\x0e\n" +
-	"\fHoldResponse2\x91\x02\n" +
+	"\fHoldResponse\"&\n" +
+	"\x0eReleaseRequest\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\"\x11\n" +
+	"\x0fReleaseResponse2\xe8\x02\n" +
 	"\rPluginService\x12X\n" +
 	"\bDescribe\x12\".acphost.plugin.v1.DescribeRequest\x1a#.acphost.plugin.v1.DescribeResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\tConfigure\x12#.acphost.plugin.v1.ConfigureRequest\x1a$.acphost.plugin.v1.ConfigureResponse\"\x03\x90\x02\x02\x12I\n" +
-	"\x04Hold\x12\x1e.acphost.plugin.v1.HoldRequest\x1a\x1f.acphost.plugin.v1.HoldResponse0\x01B=Z;github.com/acphost/acphost/proto/acphost/plugin/v1;pluginv1b\x06proto3"
+	"\x04Hold\x12\x1e.acphost.plugin.v1.HoldRequest\x1a\x1f.acphost.plugin.v1.HoldResponse0\x01\x12U\n" +
+	"\aRelease\x12!.acphost.plugin.v1.ReleaseRequest\x1a\".acphost.plugin.v1.ReleaseResponse\"\x03\x90\x02\x02B=Z;github.com/acphost/acphost/proto/acphost/plugin/v1;pluginv1b\x06proto3"
 
 var (
 	file_acphost_plugin_v1_plugin_proto_rawDescOnce sync.Once
@@ -468,7 +555,7 @@ func file_acphost_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_acphost_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_acphost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_acphost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_acphost_plugin_v1_plugin_proto_goTypes = []any{
 	(*DescribeRequest)(nil),   // 0: acphost.plugin.v1.DescribeRequest
 	(*DescribeResponse)(nil),  // 1: acphost.plugin.v1.DescribeResponse
@@ -477,20 +564,24 @@ var file_acphost_plugin_v1_plugin_proto_goTypes = []any{
 	(*ConfigureResponse)(nil), // 4: acphost.plugin.v1.ConfigureResponse
 	(*HoldRequest)(nil),       // 5: acphost.plugin.v1.HoldRequest
 	(*HoldResponse)(nil),      // 6: acphost.plugin.v1.HoldResponse
-	(*structpb.Struct)(nil),   // 7: google.protobuf.Struct
+	(*ReleaseRequest)(nil),    // 7: acphost.plugin.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),   // 8: acphost.plugin.v1.ReleaseResponse
+	(*structpb.Struct)(nil),   // 9: google.protobuf.Struct
 }
 var file_acphost_plugin_v1_plugin_proto_depIdxs = []int32{
-	7, // 0: acphost.plugin.v1.DescribeResponse.capability_meta:type_name -> google.protobuf.Struct
-	7, // 1: acphost.plugin.v1.ConfigureRequest.settings:type_name -> google.protobuf.Struct
+	9, // 0: acphost.plugin.v1.DescribeResponse.capability_meta:type_name -> google.protobuf.Struct
+	9, // 1: acphost.plugin.v1.ConfigureRequest.settings:type_name -> google.protobuf.Struct
 	3, // 2: acphost.plugin.v1.ConfigureRequest.host:type_name -> acphost.plugin.v1.Host
 	0, // 3: acphost.plugin.v1.PluginService.Describe:input_type -> acphost.plugin.v1.DescribeRequest
 	2, // 4: acphost.plugin.v1.PluginService.Configure:input_type -> acphost.plugin.v1.ConfigureRequest
 	5, // 5: acphost.plugin.v1.PluginService.Hold:input_type -> acphost.plugin.v1.HoldRequest
-	1, // 6: acphost.plugin.v1.PluginService.Describe:output_type -> acphost.plugin.v1.DescribeResponse
-	4, // 7: acphost.plugin.v1.PluginService.Configure:output_type -> acphost.plugin.v1.ConfigureResponse
-	6, // 8: acphost.plugin.v1.PluginService.Hold:output_type -> acphost.plugin.v1.HoldResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
+	7, // 6: acphost.plugin.v1.PluginService.Release:input_type -> acphost.plugin.v1.ReleaseRequest
+	1, // 7: acphost.plugin.v1.PluginService.Describe:output_type -> acphost.plugin.v1.DescribeResponse
+	4, // 8: acphost.plugin.v1.PluginService.Configure:output_type -> acphost.plugin.v1.ConfigureResponse
+	6, // 9: acphost.plugin.v1.PluginService.Hold:output_type -> acphost.plugin.v1.HoldResponse
+	8, // 10: acphost.plugin.v1.PluginService.Release:output_type -> acphost.plugin.v1.ReleaseResponse
+	7, // [7:11] is the sub-list for method output_type
+	3, // [3:7] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -507,7 +598,7 @@ func file_acphost_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_plugin_v1_plugin_proto_rawDesc), len(file_acphost_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	PluginService_Describe_FullMethodName  = "/acphost.plugin.v1.PluginService/Describe"
 	PluginService_Configure_FullMethodName = "/acphost.plugin.v1.PluginService/Configure"
 	PluginService_Hold_FullMethodName      = "/acphost.plugin.v1.PluginService/Hold"
+	PluginService_Release_FullMethodName   = "/acphost.plugin.v1.PluginService/Release"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -42,6 +43,9 @@ type PluginServiceClient interface {
 	// Hold lives as long as a session does. The handler answers one HoldResponse at once; when the stream ends, however
 	// it ends, and is not opened again within 10 s, everything that the scope owns is released.
 	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldResponse], error)
+	// Release releases everything that the scope owns at once, held or not: its session is over. The supervisor calls it
+	// beside ending Hold. A handler that answers UNIMPLEMENTED releases 10 s after that, which is all that is required.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -91,6 +95,16 @@ func (c *pluginServiceClient) Hold(ctx context.Context, in *HoldRequest, opts ..
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_HoldClient = grpc.ServerStreamingClient[HoldResponse]
 
+func (c *pluginServiceClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseResponse)
+	err := c.cc.Invoke(ctx, PluginService_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -107,6 +121,9 @@ type PluginServiceServer interface {
 	// Hold lives as long as a session does. The handler answers one HoldResponse at once; when the stream ends, however
 	// it ends, and is not opened again within 10 s, everything that the scope owns is released.
 	Hold(*HoldRequest, grpc.ServerStreamingServer[HoldResponse]) error
+	// Release releases everything that the scope owns at once, held or not: its session is over. The supervisor calls it
+	// beside ending Hold. A handler that answers UNIMPLEMENTED releases 10 s after that, which is all that is required.
+	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -125,6 +142,9 @@ func (UnimplementedPluginServiceServer) Configure(context.Context, *ConfigureReq
 }
 func (UnimplementedPluginServiceServer) Hold(*HoldRequest, grpc.ServerStreamingServer[HoldResponse]) error {
 	return status.Error(codes.Unimplemented, "method Hold not implemented")
+}
+func (UnimplementedPluginServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -194,6 +214,24 @@ func _PluginService_Hold_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_HoldServer = grpc.ServerStreamingServer[HoldResponse]
 
+func _PluginService_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -208,6 +246,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Configure",
 			Handler:    _PluginService_Configure_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _PluginService_Release_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

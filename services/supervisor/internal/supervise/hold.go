@@ -42,6 +42,20 @@ func (a *attached) drop(scope string) {
 	if cancel, ok := a.holds[scope]; ok {
 		cancel()
 		delete(a.holds, scope)
+		a.work.Go(func() { a.letGo(scope) })
+	}
+}
+
+// releaseTimeout bounds the wait for a handler to let go of a scope.
+const releaseTimeout = 10 * time.Second
+
+// letGo has the handler release a scope at once. One that cannot does it by itself, later.
+func (a *attached) letGo(scope string) {
+	ctx, cancel := context.WithTimeout(a.ctx, releaseTimeout)
+	defer cancel()
+	_, err := pluginv1.NewPluginServiceClient(a.Instance).Release(ctx, &pluginv1.ReleaseRequest{Scope: scope})
+	if err != nil && ctx.Err() == nil {
+		a.h.log.Debug("handler releases a scope later", "error", err)
 	}
 }
 

@@ -219,7 +219,7 @@ func (h *Handler) Hold(scope string) {
 	}
 }
 
-// Drop ends Hold: 10 s later the handler releases what it has of the scope.
+// Drop ends Hold: the handler releases what it has of the scope, at once if it can, else 10 s later. It does not wait.
 func (h *Handler) Drop(scope string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
