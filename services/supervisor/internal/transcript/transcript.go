@@ -61,7 +61,12 @@ const (
 	maxRequests  = 1 << 16
 	maxTerminals = 1024
 	maxOutput    = 256 << 10
+
+	maxRefused = 200 // bytes that are shown of a line that was refused
 )
+
+// refused stands for the handler where a line reached nobody, since it is no message or can be read in two ways.
+const refused = "refused"
 
 // Reader turns entries into items. Not safe for concurrent use.
 type Reader struct {
@@ -110,6 +115,8 @@ func (r *Reader) read(e *journal.Entry) []Item {
 		return r.about(e)
 	}
 	switch {
+	case e.Handler == refused:
+		return []Item{{Kind: Notice, Title: fmt.Sprintf("a line of %d bytes was refused: %s", len(msg), first(string(msg), maxRefused))}}
 	case e.Method == acp.MethodSessionUpdate:
 		return r.update(e, acp.Get(msg, "params", "update"))
 	case e.Method != "":
@@ -405,7 +412,7 @@ func block(v []byte) string {
 		return text
 	case "image", "audio":
 		mime, _ := acp.String(acp.Get(v, "mimeType"))
-		return fmt.Sprintf("[%s %s, %d bytes]", kind, mime, len(acp.Get(v, "data"))*3/4)
+		return fmt.Sprintf("[%s %s, %d bytes]", kind, mime, max(0, len(acp.Get(v, "data"))-len(`""`))*3/4)
 	case "resource_link":
 		uri, _ := acp.String(acp.Get(v, "uri"))
 		return "[" + uri + "]"
@@ -449,6 +456,14 @@ func lines(s string) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+}
+
+// first is the begin of a text.
+func first(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
 }
 
 // last is the end of a text.
