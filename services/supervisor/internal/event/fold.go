@@ -197,6 +197,10 @@ func (k *known) apply(e *supervisorv1.Event) {
 		k.tools.turn()
 	case *supervisorv1.Event_TurnEnded:
 		k.took(v.TurnEnded.GetUsage())
+		switch v.TurnEnded.GetError().GetKind() {
+		case supervisorv1.ErrorKind_ERROR_KIND_CRASHED, supervisorv1.ErrorKind_ERROR_KIND_STOPPED:
+			k.tools.broken = true
+		}
 	case *supervisorv1.Event_SessionOpened:
 		k.opened(v.SessionOpened)
 	case *supervisorv1.Event_SessionClosed:

@@ -54,7 +54,7 @@ func (w *folded) expect(want string) {
 	if got.GetCursor() == "" {
 		w.t.Error("there is no cursor")
 	}
-	s.SessionId, s.AgentId, s.Cursor = "s", "a-1", got.GetCursor()
+	s.SessionId, s.AgentId, s.Cursor, s.Turns = "s", "a-1", got.GetCursor(), got.GetTurns()
 	if !proto.Equal(got, s) {
 		w.t.Errorf("got  %s\nwant %s", shown(got), shown(s))
 	}
@@ -353,5 +353,19 @@ func TestEventsOfNoSessionChangeNothing(t *testing.T) {
 	f.Apply(nil)
 	if len(f.sessions) != 0 {
 		t.Errorf("%d sessions", len(f.sessions))
+	}
+}
+
+func TestTurnsOfAnAgentsRunsBeforeCountAndWhatTheyLeftOpenDoesNotStay(t *testing.T) {
+	w := newFolded(t)
+	w.prompt()
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Sleep","status":"in_progress"}`)
+	w.pass(frame.OursToFront, "", `{"jsonrpc":"2.0","id":100,"error":{"code":-32603,"message":"gone","data":{"acphost":{"kind":"crashed","exitCode":1}}}}`)
+	if got := w.show(); len(got.GetToolCalls()) != 1 || got.GetTurns() != 1 {
+		t.Errorf("after the crash: %s", shown(got))
+	}
+	w.prompt()
+	if got := w.show(); len(got.GetToolCalls()) != 0 || got.GetTurns() != 2 {
+		t.Errorf("in the next turn: %s", shown(got))
 	}
 }

@@ -18,10 +18,11 @@ const (
 
 // tools are the tool calls of the current turn and the last one, oldest first, and the count of all.
 type tools struct {
-	turns int
-	known map[string]*list.Element // of *tool
-	order list.List
-	size  int
+	turns  int
+	broken bool                     // the last turn ended with its agent: what it left open never ends
+	known  map[string]*list.Element // of *tool
+	order  list.List
+	size   int
 
 	kinds, names map[string]uint64
 }
@@ -45,11 +46,12 @@ func (t *tools) turn() {
 	t.turns++
 	for e := t.order.Front(); e != nil; {
 		next := e.Next()
-		if c := e.Value.(*tool); c.turn < t.turns-1 && c.done() {
+		if c := e.Value.(*tool); c.turn < t.turns-1 && c.done() || t.broken && !c.done() {
 			t.drop(e)
 		}
 		e = next
 	}
+	t.broken = false
 }
 
 func (t *tools) drop(e *list.Element) {

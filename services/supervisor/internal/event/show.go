@@ -12,7 +12,7 @@ const categoryModel = "model"
 
 // Show fills in what is known of the session that s names: its fields from agent_id on, and tool_calls, where those that s
 // has get what they lack, and those of this turn that it has not are added. Other fields stay, but for a mode that is
-// empty. A session that is not known gets its agent_id alone. What is filled in is shared: it must not be changed.
+// empty and for turns that are fewer than were seen. A session that is not known gets its agent_id alone. What is filled in is shared: it must not be changed.
 func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -22,6 +22,7 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 		return
 	}
 	s.Mode = cmp.Or(s.GetMode(), k.mode)
+	s.Turns = max(s.GetTurns(), uint64(k.tools.turns)) // those of an agent's runs before this one count too
 	s.Title = k.title
 	s.Model = k.currentModel()
 	s.Modes = k.modes

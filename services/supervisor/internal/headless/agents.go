@@ -1,6 +1,7 @@
 package headless
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -223,8 +224,8 @@ func (a *instance) show() *supervisorv1.Agent {
 	if a.info != nil {
 		out.Info = proto.CloneOf(a.info)
 	}
-	if a.failure != nil {
-		out.Error = proto.CloneOf(a.failure)
+	if why := cmp.Or(a.failure, a.last); why != nil {
+		out.Error = proto.CloneOf(why)
 	}
 	for _, s := range a.openSessions() {
 		out.SessionIds = append(out.SessionIds, s.id)

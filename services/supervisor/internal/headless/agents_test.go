@@ -249,7 +249,7 @@ func TestAnAgentThatFailedIsStartedAgainWhenItIsAskedForAgain(t *testing.T) {
 	_, err = r.RestartAgent(t.Context(), "bot-1")
 	wantFault(t, err, fault.OfAgent, spawnKind, "not today")
 	resp, err := r.StartAgent(t.Context(), req)
-	if err != nil || resp.GetReused() || resp.GetAgent().GetId() != "bot-1" || resp.GetAgent().GetError() != nil || resp.GetAgent().GetRestarts() != 2 {
+	if err != nil || resp.GetReused() || resp.GetAgent().GetId() != "bot-1" || resp.GetAgent().GetError().GetKind() != spawnKind || resp.GetAgent().GetRestarts() != 2 {
 		t.Errorf("got %v, %v", resp, err)
 	}
 }

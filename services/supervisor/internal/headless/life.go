@@ -53,6 +53,7 @@ type instance struct {
 	process  *run          // the latest process, whatever it does; nil: there was none
 	info     *supervisorv1.AgentInfo
 	failure  *supervisorv1.AgentError
+	last     *supervisorv1.AgentError // why the run before this one ended; nil: there was none
 	restarts uint32
 	sessions map[string]*session
 	opening  map[string]bool // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
@@ -130,7 +131,7 @@ func (l *life) afresh() { l.asked, l.ends, l.failures = true, nil, 0 }
 
 // answers says that the agent runs.
 func (a *instance) answers(r *run) {
-	a.set(running, func() { a.run, a.info, a.failure = r, r.info, nil })
+	a.set(running, func() { a.run, a.info, a.last, a.failure = r, r.info, a.failure, nil })
 	a.h.log.Info("agent runs", "agent", a.identity.ID, "name", r.info.GetName(), "version", r.info.GetVersion(), "pid", r.joint.PID())
 }
 

@@ -46,8 +46,8 @@ func TestAnAgentThatEndsUnaskedIsStartedAgainUntilItHasEndedTooOften(t *testing.
 			if took, least := time.Since(began), minBackoff<<i; took < least || took > least*3/2 {
 				t.Errorf("restart %d came after %v, want about %v", i+1, took, least)
 			}
-			if ag.GetRestarts() != uint32(i+1) || ag.GetError() != nil || ag.GetPid() == 0 {
-				t.Errorf("it runs again: %v", ag)
+			if ag.GetRestarts() != uint32(i+1) || ag.GetError().GetKind() != crashedKind || ag.GetPid() == 0 {
+				t.Errorf("it runs again, and tells why it ended before: %v", ag)
 			}
 			a = r.latest()
 		}
