@@ -139,6 +139,9 @@ func (w *writer) record(r *record) {
 	var session, answers string
 	switch {
 	case r.method != nil && r.id != nil:
+		if r.dir == frame.FrontToAgent && string(r.method) == acp.MethodInitialize {
+			w.beginAnew(r)
+		}
 		var waits bool
 		if session, waits = w.request(r); waits {
 			return
@@ -151,9 +154,6 @@ func (w *writer) record(r *record) {
 		session, answers = w.response(r)
 	}
 	w.put(session, r, answers)
-	if r.dir == frame.FrontToAgent && string(r.method) == acp.MethodInitialize {
-		w.beginAnew(r)
-	}
 }
 
 // beginAnew writes the begin of an agent's connection to the files of all sessions that have requests open: each tells
@@ -162,7 +162,7 @@ func (w *writer) beginAnew(r *record) {
 	agent := idOf(r.agent)
 	told := map[string]bool{"": true}
 	for key, q := range w.requests {
-		if key.agent != agent || key.whose == frame.OfFront && key.id == string(r.id) {
+		if key.agent != agent {
 			continue
 		}
 		delete(w.requests, key)
