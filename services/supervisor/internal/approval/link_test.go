@@ -33,6 +33,7 @@ type joined struct {
 	mu      sync.Mutex
 	decoder *event.Decoder
 	events  []*supervisorv1.Event
+	told    chan struct{} // has something when there are more events
 }
 
 // end is one end of the link.
@@ -80,27 +81,42 @@ func (j *joined) Frame(f frame.Frame) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events = append(j.events, j.decoder.Frame(f)...)
+	select {
+	case j.told <- struct{}{}:
+	default:
+	}
 }
 
-// told returns how a question began and ended in the events.
-func (j *joined) told(id string) (asked *supervisorv1.Approval, ends []*supervisorv1.ApprovalAnswer) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, e := range j.events {
-		if q := e.GetQuestionAsked(); q.GetId() == id && q != nil {
-			asked = q
+// inEvents waits for the end of a question in the events, and returns how it began and ended there.
+func (j *joined) inEvents(id string) (asked *supervisorv1.Approval, ends []*supervisorv1.ApprovalAnswer) {
+	j.t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		j.mu.Lock()
+		for _, e := range j.events {
+			if q := e.GetQuestionAsked(); q.GetId() == id && q != nil {
+				asked = q
+			}
+			if a := e.GetQuestionAnswered(); a.GetId() == id && a != nil {
+				ends = append(ends, a)
+			}
 		}
-		if a := e.GetQuestionAnswered(); a.GetId() == id && a != nil {
-			ends = append(ends, a)
+		j.mu.Unlock()
+		if len(ends) > 0 {
+			return asked, ends
+		}
+		select {
+		case <-j.told:
+		case <-late:
+			j.t.Fatal("the events do not end the question")
 		}
 	}
-	return asked, ends
 }
 
 func join(t *testing.T, r *Registry, change ...func(*link.Options)) *joined {
 	t.Helper()
 	who := &frame.Agent{ID: "demo-1", Name: "demo"}
-	j := &joined{t: t, registry: r, decoder: event.NewDecoder(*who, nil)}
+	j := &joined{t: t, registry: r, told: make(chan struct{}, 1), decoder: event.NewDecoder(*who, nil)}
 	pipe := func() (r, w *os.File) {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -213,7 +229,7 @@ func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
 			}
 			j.agent.next() // what it is told, or what has passed before
 			_ = w.leave()
-			inEvents, ends := j.told(tt.id)
+			inEvents, ends := j.inEvents(tt.id)
 			if inEvents.GetRaw() != asked.GetRaw() || inEvents.GetPermission().GetTitle() != asked.GetPermission().GetTitle() || inEvents.GetElicitation().GetMessage() != asked.GetElicitation().GetMessage() {
 				t.Errorf("the events have %v, the questions %v", inEvents, asked)
 			}
@@ -222,6 +238,37 @@ func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
 				t.Errorf("the events end with %v, the questions with %v", ends, got)
 			}
 		})
+	}
+}
+
+func TestWhoLearnsOfAQuestionFromEventsCanAnswerItAtOnce(t *testing.T) {
+	r := New()
+	j := join(t, r)
+	write := `{"id":"w","method":"session/request_permission","params":` + params + `}`
+	for i := range 200 {
+		j.agent.send(strings.Replace(write, `"w"`, fmt.Sprint(i), 1))
+		id := fmt.Sprintf("demo-1/%d", i)
+		for asked := false; !asked; {
+			j.mu.Lock()
+			for _, e := range j.events {
+				asked = asked || e.GetQuestionAsked().GetId() == id
+			}
+			j.mu.Unlock()
+			if !asked {
+				<-j.told
+			}
+		}
+		if _, err := r.AnswerApproval(t.Context(), option(id, "y", "ann")); err != nil {
+			t.Fatal(err)
+		}
+		if got := j.agent.next(); !strings.Contains(got, `"optionId":"y"`) {
+			t.Fatal(got)
+		}
+		if got := r.ListApprovals(""); len(got) != 0 { // the agent goes on, and nothing waits
+			t.Fatalf("still there: %v", got)
+		}
+		j.front.next()
+		j.front.next()
 	}
 }
 

@@ -41,13 +41,14 @@ type Answer struct {
 // leaves the question open; for one that is not open the error is ErrNotOpen. Safe for concurrent use; one answer counts.
 func (l *Link) Answer(id []byte, a Answer, by string) (End, error) {
 	if q, open := l.own.Get(id); open {
+		<-q.waiting.ready // a moment: observers are just told of it
 		return l.answerOwn(q, a, by)
 	}
 	c, ok := l.agentCalls.Get(id)
 	if !ok || c.current() != atFront || c.waiting == nil {
 		return End{}, ErrNotOpen
 	}
-	<-c.waiting.ready // a moment: nobody has been told of it before
+	<-c.waiting.ready
 	if c.question == nil {
 		return l.answerElicitation(c, a, by)
 	}
@@ -80,13 +81,12 @@ func (l *Link) answerQuestion(c *agentCall, a Answer, by string) (End, error) {
 	}
 	l.shownEnds(c, false)
 	l.retract(c)
-	e := choice(option.ID, option.Kind, by)
-	if l.chose(c, option.ID, by) {
-		l.postAgentBy(by, jsonrpc.AppendResult(nil, c.id, selected(option)))
-	} else {
-		e = l.rejectUnrecorded(c)
+	if !l.chose(c, option.ID, by) {
+		return l.rejectUnrecorded(c), nil
 	}
+	e := choice(option.ID, option.Kind, by)
 	l.ends(c.waiting, e)
+	l.postAgentBy(by, jsonrpc.AppendResult(nil, c.id, selected(option)))
 	return e, nil
 }
 
@@ -101,8 +101,8 @@ func (l *Link) answerElicitation(c *agentCall, a Answer, by string) (End, error)
 	l.shownEnds(c, false)
 	l.retract(c)
 	e := End{Outcome: outcome, By: by}
-	l.postAgentBy(by, jsonrpc.AppendResult(nil, c.id, result))
 	l.ends(c.waiting, e)
+	l.postAgentBy(by, jsonrpc.AppendResult(nil, c.id, result))
 	return e, nil
 }
 

@@ -67,8 +67,9 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 	g.call.show(shown)
 	l.own.Add(q.id, q)
 	l.postFront(shown.created())
-	l.postFront(jsonrpc.AppendRequest(nil, q.id, acp.MethodRequestPermission, params))
-	l.begins(q.waiting)
+	question := jsonrpc.AppendRequest(nil, q.id, acp.MethodRequestPermission, params)
+	l.begins(q.waiting, func() { l.see(frame.OursToFront, "", question) })
+	l.writeFront(question)
 
 	var look <-chan time.Time
 	if l.opts.Attended != nil {

@@ -49,8 +49,8 @@ func (l *Link) withdrawn(c *agentCall) {
 	if q := c.question; q != nil {
 		_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(q.asked)})
 	}
-	l.postAgent(jsonrpc.AppendError(nil, c.id, cancelled(c)))
 	l.ends(c.waiting, End{Outcome: Withdrawn, By: gate.ByNobody})
+	l.postAgent(jsonrpc.AppendError(nil, c.id, cancelled(c)))
 }
 
 func cancelled(c *agentCall) *jsonrpc.Error {
@@ -95,8 +95,8 @@ func (l *Link) fillIn(c *agentCall) {
 		result = cancelledElicitation()
 	}
 	_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByNobody})
-	l.postAgent(jsonrpc.AppendResult(nil, c.id, result))
 	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByNobody})
+	l.postAgent(jsonrpc.AppendResult(nil, c.id, result))
 	if !l.opts.Headless {
 		l.log.Debug("the front left a question of a cancelled turn open; it was answered as cancelled", "id", string(c.id))
 	}

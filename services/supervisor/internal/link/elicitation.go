@@ -18,11 +18,15 @@ func (p *agentPump) elicitAtFront(c *agentCall, m *jsonrpc.Message) error {
 	if p.unheard() {
 		p.seeMessage(frame.AgentToHandler, GateName, m)
 	}
-	return p.elicit(c, slices.Clone(m.Params), func(begins func()) error {
-		if err := p.out.add(m.Raw); err != nil {
+	return p.elicit(c, slices.Clone(m.Params), func(begins func(show func())) error {
+		if err := p.out.flush(); err != nil { // so that add does not wait for the front
 			return err
 		}
-		begins()
+		var err error
+		begins(func() { err = p.out.add(m.Raw) })
+		if err != nil {
+			return err
+		}
 		return p.out.flush() // whoever ends it must not overtake it
 	})
 }
@@ -42,9 +46,9 @@ func (l *Link) askedIn(params []byte) string {
 // unheard: what the agent wants to know reaches nobody.
 func (l *Link) unheard() bool { return l.opts.Headless && !l.elicits.Load() && !l.attended() }
 
-// elicit has a person asked what the agent wants to know. send sends the request on, and calls what it is given once that
-// was seen and before it is written. An error means that the front is gone.
-func (l *Link) elicit(c *agentCall, params []byte, send func(begins func()) error) error {
+// elicit has a person asked what the agent wants to know. send sends the request on: what has observers see it goes through
+// the function that it is given, before it is written. An error means that the front is gone.
+func (l *Link) elicit(c *agentCall, params []byte, send func(begins func(show func())) error) error {
 	if l.unheard() {
 		l.shownEnds(c, true)
 		if l.take(c) {
@@ -58,7 +62,7 @@ func (l *Link) elicit(c *agentCall, params []byte, send func(begins func()) erro
 		l.answerError(c, tooManyQuestions(c))
 		return nil
 	}
-	sent, err := c.send(nil, w, func() error { return send(func() { l.begins(w); l.look(c) }) }, l.toFront.Send)
+	sent, err := c.send(nil, w, func() error { return send(func(show func()) { l.begins(w, show); l.look(c) }) }, l.toFront.Send)
 	switch {
 	case err != nil:
 		if l.take(c) {
@@ -80,6 +84,6 @@ func (l *Link) unanswered(c *agentCall) {
 	}
 	l.shownEnds(c, true)
 	l.retract(c)
-	l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, cancelledElicitation()))
 	l.ends(c.waiting, End{Outcome: Expired, By: gate.ByNobody})
+	l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, cancelledElicitation()))
 }

@@ -188,12 +188,12 @@ func (p *frontPump) response(m *jsonrpc.Message) error {
 	case c.question != nil:
 		id := chosen(m.Result)
 		if !p.chose(c, id, gate.ByFront) {
-			p.ends(c.waiting, p.rejectUnrecorded(c))
+			p.rejectUnrecorded(c)
 			return nil
 		}
-		defer p.ends(c.waiting, choice(id, c.question.kindOf(id), gate.ByFront))
+		p.ends(c.waiting, choice(id, c.question.kindOf(id), gate.ByFront))
 	case c.waiting != nil:
-		defer p.ends(c.waiting, elicitationEnd(m.Result, m.Error != nil))
+		p.ends(c.waiting, elicitationEnd(m.Result, m.Error != nil))
 	}
 	return p.out.add(m.Raw)
 }
@@ -218,6 +218,6 @@ func (l *Link) badAnswer(id []byte, why string) {
 	if c.question != nil {
 		_ = l.settleQuestion(c.question, gate.Outcome{Cancelled: true, By: gate.ByAcphost, Asked: time.Since(c.question.asked)})
 	}
-	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 	l.ends(c.waiting, End{Outcome: Cancelled, By: gate.ByNobody})
+	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 }

@@ -229,9 +229,8 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
 		if c.method == methodElicitation {
-			_ = p.elicit(c, params, func(begins func()) error {
-				p.seeShown([][]byte{line})
-				begins()
+			_ = p.elicit(c, params, func(begins func(show func())) error {
+				begins(func() { p.seeShown([][]byte{line}) })
 				return p.toFront.Send(line)
 			}) // which has ended the link, if the front is gone
 			return

@@ -123,8 +123,7 @@ func (l *Link) ask(c *agentCall, q *question, tc acp.ToolCall, line, params []by
 		return
 	}
 	send := func(bufs ...[]byte) error {
-		l.seeShown(bufs)
-		l.begins(w)
+		l.begins(w, func() { l.seeShown(bufs) })
 		l.look(c)
 		return l.toFront.Send(bufs...)
 	}
@@ -163,13 +162,13 @@ func (l *Link) unattended(c *agentCall) {
 		option = []string{acp.RejectOnce, acp.RejectAlways}
 	}
 	id, ok := q.request.Option(option...)
+	l.ends(c.waiting, End{Outcome: Expired, Option: id, By: gate.ByNobody})
 	if ok {
 		l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
 	} else {
 		l.postAgentBy(gate.ByNobody, jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
 			Message: fmt.Sprintf("%s: denied: nobody answered within %v", c.method, l.opts.Unattended)}))
 	}
-	l.ends(c.waiting, End{Outcome: Expired, Option: id, By: gate.ByNobody})
 }
 
 // chose records what somebody chose, before the agent is told; id is empty for nothing. False: what was allowed must be
@@ -234,11 +233,13 @@ func (l *Link) conclude(sessionID, scope string, d *gate.Decision, o gate.Outcom
 // rejectUnrecorded answers a question that a person allowed, and that could not be recorded. The call was taken already.
 func (l *Link) rejectUnrecorded(c *agentCall) End {
 	id, ok := c.question.request.Option(acp.RejectOnce, acp.RejectAlways)
+	e := End{Outcome: Denied, Option: id, By: gate.ByPolicy}
+	l.ends(c.waiting, e)
 	if ok {
 		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
 	} else {
 		l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + whyUnrecorded}))
 	}
 	l.tell(c.sessionID, "An action of the agent was denied", whyUnrecorded)
-	return End{Outcome: Denied, Option: id, By: gate.ByPolicy}
+	return e
 }

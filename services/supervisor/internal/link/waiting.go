@@ -95,12 +95,14 @@ const (
 
 func newWaiting(q *Question) *waiting { return &waiting{q: q, ready: make(chan struct{})} }
 
-// begins tells that a question waits, unless it has ended already: then it is told neither of.
-func (l *Link) begins(w *waiting) {
+// begins tells that a question waits, unless it has ended already: then it is told neither of. show has observers see it:
+// whoever learns of it from them can answer it at once, and they see no answer before it.
+func (l *Link) begins(w *waiting, show func()) {
 	defer w.release()
 	w.mu.Lock()
 	if w.end != nil || w.stage != untold {
 		w.mu.Unlock()
+		show()
 		return
 	}
 	w.stage = telling
@@ -109,6 +111,7 @@ func (l *Link) begins(w *waiting) {
 	if l.opts.Questions != nil {
 		l.opts.Questions.Asked(w.q)
 	}
+	show()
 	w.mu.Lock()
 	w.stage = beginTold
 	end := w.end
@@ -118,7 +121,8 @@ func (l *Link) begins(w *waiting) {
 	}
 }
 
-// ends tells how a question ended, or has it told by whoever is telling its begin. Nil: nothing waited.
+// ends tells how a question ended, or has it told by whoever is telling its begin. Nil: nothing waited. It comes before the
+// agent is answered: who sees what the agent does next finds the question gone.
 func (l *Link) ends(w *waiting, e End) {
 	if w == nil {
 		return
