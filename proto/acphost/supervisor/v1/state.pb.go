@@ -139,9 +139,9 @@ type GetStatusResponse struct {
 	Pid int64 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	// Required. When it started.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Required. How it runs: "run", "observe", "demo".
+	// Required. How it runs: "run", "observe", "serve".
 	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Optional. The agent. Absent: none was started.
+	// Optional. The agent; the oldest of several. Absent: none runs.
 	Agent *AgentStatus `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Optional. The file that the configuration came from. Empty: defaults.
 	ConfigFile string `protobuf:"bytes,6,opt,name=config_file,json=configFile,proto3" json:"config_file,omitempty"`
@@ -151,8 +151,10 @@ type GetStatusResponse struct {
 	Link *LinkCounters `protobuf:"bytes,8,opt,name=link,proto3" json:"link,omitempty"`
 	// Required. What the gate saw and decided.
 	Gate *GateCounters `protobuf:"bytes,9,opt,name=gate,proto3" json:"gate,omitempty"`
-	// Required. The admin socket's path.
-	AdminSocket   string `protobuf:"bytes,10,opt,name=admin_socket,json=adminSocket,proto3" json:"admin_socket,omitempty"`
+	// Optional. The admin socket's path. Empty: there is none.
+	AdminSocket string `protobuf:"bytes,10,opt,name=admin_socket,json=adminSocket,proto3" json:"admin_socket,omitempty"`
+	// Required. How many agents run; see AgentService.
+	Agents        uint32 `protobuf:"varint,11,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +257,13 @@ func (x *GetStatusResponse) GetAdminSocket() string {
 		return x.AdminSocket
 	}
 	return ""
+}
+
+func (x *GetStatusResponse) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
 }
 
 // AgentStatus is what is known of an agent.
@@ -2379,7 +2388,7 @@ var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a#acphost/supervisor/v1/content.proto\x1a!acphost/supervisor/v1/event.proto\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xc1\x03\n" +
+	"\x10GetStatusRequest\"\xd9\x03\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x129\n" +
@@ -2395,7 +2404,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x04link\x18\b \x01(\v2#.acphost.supervisor.v1.LinkCountersR\x04link\x127\n" +
 	"\x04gate\x18\t \x01(\v2#.acphost.supervisor.v1.GateCountersR\x04gate\x12!\n" +
 	"\fadmin_socket\x18\n" +
-	" \x01(\tR\vadminSocket\"\x93\x02\n" +
+	" \x01(\tR\vadminSocket\x12\x16\n" +
+	"\x06agents\x18\v \x01(\rR\x06agents\"\x93\x02\n" +
 	"\vAgentStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x14\n" +

@@ -37,7 +37,9 @@ of its admin socket. Ask a socket for more with any gRPC client, for example
 
     grpcurl -plaintext -unix SOCKET acphost.supervisor.v1.SupervisorStateService/GetStatus
 
-The other calls are ListHandlers, ListRoutes, ListSessions and ListTerminals.`,
+and for what there is with
+
+    grpcurl -plaintext -unix SOCKET list`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var further []string
@@ -68,10 +70,16 @@ func newListed(s admin.Supervisor) listed {
 		return listed{PID: s.PID, State: "not answering", Socket: s.Socket, Error: s.Err.Error()}
 	}
 	since := s.Status.GetStartTime().AsTime().Local()
+	name, state := s.Status.GetAgent().GetName(), cmp.Or(s.Status.GetAgent().GetState(), "no agent")
+	if n := s.Status.GetAgents(); n > 1 {
+		name, state = fmt.Sprintf("%s and %d more", name, n-1), "serving"
+	} else if s.Status.GetMode() == "serve" && n == 0 {
+		state = "serving"
+	}
 	return listed{
 		PID:     s.PID,
-		Agent:   s.Status.GetAgent().GetName(),
-		State:   cmp.Or(s.Status.GetAgent().GetState(), "no agent"),
+		Agent:   name,
+		State:   state,
 		Since:   &since,
 		Socket:  s.Socket,
 		Mode:    s.Status.GetMode(),

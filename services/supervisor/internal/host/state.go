@@ -47,7 +47,9 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 	if h.admin != nil {
 		out.AdminSocket = h.admin.Path()
 	}
-	for i, j := range h.joints.list() {
+	joints := h.joints.list()
+	out.Agents = uint32(len(joints))
+	for i, j := range joints {
 		walled := j.process.Landlocked()
 		out.Protection.AgentLandlock = walled && (i == 0 || out.Protection.AgentLandlock)
 		for _, note := range j.process.Notes() {
