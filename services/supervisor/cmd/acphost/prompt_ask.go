@@ -97,13 +97,12 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 	})
 }
 
-// asked puts a question in line, once.
+// asked puts a question in line, once, and asks the next one.
 func (p *promptRun) asked(a *supervisorv1.Approval) {
-	if !p.attended || p.asker.seen[a.GetId()] || p.caught != nil { // when the turn is being cancelled, so is the question
-		return
+	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] { // when the turn is being cancelled, so is the question
+		p.asker.see(a.GetId())
+		p.asker.waiting = append(p.asker.waiting, a)
 	}
-	p.asker.see(a.GetId())
-	p.asker.waiting = append(p.asker.waiting, a)
 	p.next()
 }
 
@@ -114,21 +113,28 @@ func (k *asker) see(id string) {
 	k.seen[id] = true
 }
 
-// answered takes a question back that was answered, here or elsewhere. Who it was is told by the turn's events, if it is a
-// question of the turn.
+// answered takes a question back and asks the next one.
 func (p *promptRun) answered(a *supervisorv1.ApprovalAnswer) {
+	if asked := p.takeBack(a); asked != nil && asked.GetSessionId() != p.sessID { // else the turn's events tell who answered
+		p.screen.print(render.Answer(a, asked.GetPermission().GetOptions()) + "\n")
+	}
+	p.next()
+}
+
+// takeBack takes a question back that was answered, here or elsewhere, and returns it if it was being asked.
+func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Approval {
+	if a == nil {
+		return nil
+	}
 	k := &p.asker
 	k.see(a.GetId())
 	k.waiting = slices.DeleteFunc(k.waiting, func(w *supervisorv1.Approval) bool { return w.GetId() == a.GetId() })
 	asked := k.current
 	if asked == nil || asked.GetId() != a.GetId() {
-		return
+		return nil
 	}
 	k.done(p)
-	if asked.GetSessionId() != p.sessID {
-		p.screen.print(render.Answer(a, asked.GetPermission().GetOptions()) + "\n")
-	}
-	p.next()
+	return asked
 }
 
 // next asks the next question, if none is being asked.

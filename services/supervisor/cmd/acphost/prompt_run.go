@@ -239,13 +239,9 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	if p.ended != nil {
 		return // it is shown when the terminals have ended
 	}
+	p.takeBack(ev.GetQuestionAnswered())
 	p.screen.print(p.r.Event(ev))
-	switch e := ev.GetEvent().(type) {
-	case *supervisorv1.Event_QuestionAsked:
-		p.asked(e.QuestionAsked)
-	case *supervisorv1.Event_QuestionAnswered:
-		p.answered(e.QuestionAnswered)
-	}
+	p.asked(ev.GetQuestionAsked())
 	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
 		for _, item := range report.GetContent() {
 			if id := item.GetTerminalId(); id != "" && !ev.GetHistory() {

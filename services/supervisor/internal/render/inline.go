@@ -6,8 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxSpan is how long a span can be, in bytes, to be one: until it is closed, it is held back.
-const maxSpan = 400
+// maxSpan is how long a span can be, in bytes, to be one: until it is closed, it is held back. No further than maxAhead is
+// looked for its end, so that the time that text takes grows with its length alone.
+const (
+	maxSpan  = 400
+	maxAhead = 2*maxSpan + 16
+)
 
 // inline shows a line, or what is there of it, and returns how many bytes it took. Where the line is not whole, a span
 // that is open at its end is left for later.
@@ -47,7 +51,8 @@ const (
 
 // span looks at line[i:].
 func (m *markdown) span(line string, i int, whole bool, s style, flush func()) (int, verdict) {
-	rest := line[i:]
+	rest, cut := prefix(line[i:], maxAhead)
+	whole = whole || cut
 	open := func(n int) (int, verdict) {
 		if !whole && len(rest) < maxSpan {
 			return 0, spanOpen
@@ -83,25 +88,24 @@ func (m *markdown) span(line string, i int, whole bool, s style, flush func()) (
 		m.say(s&^dim|cyan, code)
 		return n + end + n, spanShown
 	case '*', '_', '~':
-		return m.emphasis(line, i, whole, s, flush, open)
+		return m.emphasis(line[:i], rest, whole, s, flush, open)
 	case '!', '[':
 		return m.link(rest, s, flush, open)
 	}
 	return utf8RuneLen(rest), spanNone
 }
 
-// emphasis looks at a run of '*', '_' or '~'.
-func (m *markdown) emphasis(line string, i int, whole bool, s style, flush func(), open func(int) (int, verdict)) (int, verdict) {
-	rest := line[i:]
+// emphasis looks at a run of '*', '_' or '~' behind said.
+func (m *markdown) emphasis(said, rest string, whole bool, s style, flush func(), open func(int) (int, verdict)) (int, verdict) {
 	c := rest[0]
 	n := run(rest, c)
 	if n == len(rest) && !whole {
 		return open(n)
 	}
 	after, _ := utf8.DecodeRuneInString(rest[n:])
-	before, _ := utf8.DecodeLastRuneInString(line[:i])
-	if i == 0 {
-		before = m.prev
+	before := m.prev
+	if said != "" {
+		before, _ = utf8.DecodeLastRuneInString(said)
 	}
 	if n > 3 || c == '~' && n != 2 || n == len(rest) || unicode.IsSpace(after) || c == '_' && wordy(before) {
 		return n, spanNone

@@ -1,25 +1,46 @@
 package render
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 func TestTextThatIsMadeToBeSlowIsNot(t *testing.T) {
-	for _, piece := range []string{"*a ", "**a", "`a``", "[a](", "[", "~~a", "> ", "| a ", "_a_", "***", "a\\", "- ", "\u65e5", "``` x\n", "|-|\n", "*a **b "} {
-		text := strings.Repeat(piece, 64<<10/len(piece))
-		start := time.Now()
-		m := newMarkdown(Options{Width: 80, Color: true})
-		for rest := text; rest != ""; {
-			var part string
-			part, _ = prefix(rest, 200)
-			rest = rest[len(part):]
-			m.add(part)
+	for _, piece := range []string{
+		"*a ", "**a", "`a``", "[a](", "[", "~~a", "> ", "| a ", "_a_", "***", "a\\", "- ", "\u65e5", "``` x\n", "|-|\n", "*a **b ", "`", "* ", "| a\n|-\n",
+		"\u0301", "word ", "a\tb\r",
+	} {
+		text := strings.Repeat(piece, (64<<10)/len(piece))
+		for _, size := range []int{len(text), 200} {
+			start := time.Now()
+			m := newMarkdown(Options{Width: 80, Color: true})
+			for rest := text; rest != ""; {
+				part, _ := prefix(rest, size)
+				rest = rest[len(part):]
+				m.add(part)
+			}
+			m.end()
+			if d := time.Since(start); d > 10*time.Second {
+				t.Errorf("64 KiB of %q in pieces of %d take %v", piece, size, d)
+			}
 		}
-		m.end()
-		if d := time.Since(start); d > 2*time.Second {
-			t.Errorf("64 KiB of %q take %v", piece, d)
-		}
+	}
+}
+
+func TestDiffsThatAreMadeToBeSlowAreNot(t *testing.T) {
+	var old, text strings.Builder
+	for i := range 60000 {
+		fmt.Fprintf(&old, "%d\n", i*7%60013)
+		fmt.Fprintf(&text, "%d\n", i*11%60013)
+	}
+	start := time.Now()
+	Diff(Options{}, &supervisorv1.Diff{Path: "/a", OldText: proto.String(old.String()), NewText: text.String()})
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("it takes %v", d)
 	}
 }
