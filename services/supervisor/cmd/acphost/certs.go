@@ -26,7 +26,7 @@ may do:
 		Args: commandNeeded,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.certsInitCommand(), a.certsClientCommand())
+	cmd.AddCommand(a.certsInitCommand(), a.certsClientCommand(), a.certsRenewCommand())
 	return cmd
 }
 
@@ -114,6 +114,38 @@ func (a *app) certsClientCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
+	return cmd
+}
+
+func (a *app) certsRenewCommand() *cobra.Command {
+	var days int
+	cmd := &cobra.Command{
+		Use:   "renew DIR",
+		Short: "Make new keys before the certificates expire",
+		Long: `Make new keys and certificates that say the same, for the server of the authority in
+DIR and for the clients whose folders still lie there. They take the place of the old
+ones, which stay valid for as long as they say. A running supervisor takes them up by
+itself; connections that are there stay.`,
+		Example: `  acphost certs renew ~/.config/acphost/tls --days 90`,
+		Args:    oneArgument("an authority's folder"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			renewed, err := certs.Renew(dir, certs.Options{Days: days})
+			for _, name := range renewed {
+				if _, err := fmt.Fprintf(a.stdout, "renewed %s\n", name); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid")
 	return cmd
 }
 

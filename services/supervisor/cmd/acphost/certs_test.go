@@ -19,15 +19,21 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 	}
 	golden(t, "certs-client.txt", strings.ReplaceAll(stdout, dir, "/tls keys"))
 
+	status, stdout, stderr = (&call{}).run(t, "certs", "renew", dir)
+	if want := "renewed DIR/server.crt\nrenewed DIR/board/client.crt\nrenewed DIR/ci/client.crt\nrenewed DIR/me/client.crt\n"; status != 0 || strings.ReplaceAll(stdout, dir, "DIR") != want {
+		t.Errorf("status %d, %q, want %q: %s", status, stdout, want, stderr)
+	}
+
 	for want, args := range map[string][]string{
-		"nothing is overwritten":          {"init", dir},
-		"board is there already":          {"client", dir, "board:viewer"},
-		"expected the folder to make":     {"init"},
-		"--client: expected NAME:ROLE":    {"init", dir + "2", "--client", "x"},
-		`"root" is no role; there are vi`: {"client", dir, "x:root"},
-		"expected an authority's folder":  {"client", dir},
-		"no folder of an authority":       {"client", t.TempDir(), "x:viewer"},
-		"1 to 3650 days":                  {"init", dir + "2", "--days", "99999"},
+		"expected an authority's folder, ": {"renew"},
+		"nothing is overwritten":           {"init", dir},
+		"board is there already":           {"client", dir, "board:viewer"},
+		"expected the folder to make":      {"init"},
+		"--client: expected NAME:ROLE":     {"init", dir + "2", "--client", "x"},
+		`"root" is no role; there are vi`:  {"client", dir, "x:root"},
+		"expected an authority's folder":   {"client", dir},
+		"no folder of an authority":        {"client", t.TempDir(), "x:viewer"},
+		"1 to 3650 days":                   {"init", dir + "2", "--days", "99999"},
 	} {
 		if status, _, stderr := (&call{}).run(t, append([]string{"certs"}, args...)...); status == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %q; want %q", args, status, stderr, want)

@@ -14,10 +14,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// An error travels in the trailers of HTTP/2, and many clients take 8 KiB of these, base64 included.
+// An error travels in the trailers of HTTP/2, and many clients take 8 KiB of these, base64 included. In bytes.
 const (
-	maxErrorMessage = 1000 // bytes
-	maxErrorDetails = 3500 // bytes
+	maxPlainMessage = 5000 // of an error without details
+	maxErrorMessage = 1000 // of one with details, which repeat it
+	maxErrorDetails = 3500
 )
 
 // errStopping ends the streams of a server that stops.
@@ -45,7 +46,7 @@ func asStatus(err error) error {
 	case ok:
 		code, message = st.Code(), st.Message()
 	}
-	return status.Error(code, cut(message, maxErrorMessage))
+	return status.Error(code, cut(message, maxPlainMessage))
 }
 
 func codeOf(f *fault.Error) codes.Code {
@@ -101,6 +102,9 @@ func codeOfAgent(e *supervisorv1.AgentError) codes.Code {
 
 // detailed is a status with what a fault knows beside its words.
 func detailed(code codes.Code, message string, f *fault.Error) error {
+	if f.Answer == nil && f.Agent == nil {
+		return status.Error(code, cut(message, maxPlainMessage))
+	}
 	st := status.New(code, cut(message, maxErrorMessage))
 	var details []protoadapt.MessageV1
 	if f.Answer != nil {
@@ -109,10 +113,8 @@ func detailed(code codes.Code, message string, f *fault.Error) error {
 	if f.Agent != nil {
 		details = append(details, protoadapt.MessageV1Of(fitting(f.Agent)))
 	}
-	if len(details) > 0 {
-		if with, err := st.WithDetails(details...); err == nil {
-			st = with
-		}
+	if with, err := st.WithDetails(details...); err == nil {
+		st = with
 	}
 	return st.Err()
 }

@@ -25,6 +25,7 @@ const (
 	maxSessionID = 4096
 	maxPath      = 4096
 	maxText      = 8192 // of cursors and ids that agents make up
+	maxURI       = 64 << 10
 )
 
 // first is INVALID_ARGUMENT for the first thing that is wrong with a request; nil: nothing is.
@@ -116,7 +117,7 @@ func mcpServer(at string, s *supervisorv1.McpServer) error {
 }
 
 func mcpHTTP(at string, h *supervisorv1.McpHttp) error {
-	if err := named(at+".url", h.GetUrl(), maxText); err != nil {
+	if err := named(at+".url", h.GetUrl(), maxURI); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.GetHeaders())) {
@@ -161,7 +162,7 @@ func block(b *supervisorv1.ContentBlock) error {
 		}
 		return named(".audio.mime_type", c.Audio.GetMimeType(), maxName)
 	case *supervisorv1.ContentBlock_ResourceLink:
-		if err := named(".resource_link.uri", c.ResourceLink.GetUri(), maxText); err != nil {
+		if err := named(".resource_link.uri", c.ResourceLink.GetUri(), maxURI); err != nil {
 			return err
 		}
 		return named(".resource_link.name", c.ResourceLink.GetName(), maxText)
@@ -169,7 +170,7 @@ func block(b *supervisorv1.ContentBlock) error {
 		if c.Resource.GetContents() == nil {
 			return errors.New(".resource: neither text nor blob is there")
 		}
-		return named(".resource.uri", c.Resource.GetUri(), maxText)
+		return named(".resource.uri", c.Resource.GetUri(), maxURI)
 	case *supervisorv1.ContentBlock_Other:
 		return errors.New(".other: it is for what agents say, not for prompts")
 	}

@@ -1,0 +1,82 @@
+package certs
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Renew makes new keys, and certificates that say the same, for the server of the authority in a folder and for the clients
+// whose folders still lie in it. They take the place of the old ones, which stay valid for as long as they say. It returns
+// the certificates that were made, also where it fails half way; calling it again is then right. Of Options, Days and Now
+// count.
+func Renew(dir string, o Options) (renewed []string, err error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	a, err := openAuthority(dir)
+	if err != nil {
+		return nil, err
+	}
+	server := ServerFiles(dir)
+	pairs := []Files{server}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if files := ClientFiles(filepath.Join(dir, entry.Name())); entry.IsDir() && clientName.MatchString(entry.Name()) {
+			pairs = append(pairs, files)
+		}
+	}
+	for _, files := range pairs {
+		switch err := a.renew(files, o); {
+		case err == nil:
+			renewed = append(renewed, files.Cert)
+		case errors.Is(err, fs.ErrNotExist): // it was taken away
+		default:
+			return renewed, err
+		}
+	}
+	if len(renewed) == 0 {
+		return nil, fmt.Errorf("%s holds no certificates to renew", dir)
+	}
+	return renewed, nil
+}
+
+// renew replaces one key and its certificate.
+func (a *authority) renew(files Files, o Options) error {
+	data, err := read(files.Cert)
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return fmt.Errorf("%s is no PEM file", files.Cert)
+	}
+	old, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("%s: %w", files.Cert, err)
+	}
+	if err := old.CheckSignatureFrom(a.cert); err != nil {
+		return fmt.Errorf("%s is not of this authority: %w", files.Cert, err)
+	}
+	template := &x509.Certificate{
+		Subject: old.Subject, ExtKeyUsage: old.ExtKeyUsage, URIs: old.URIs, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses,
+	}
+	made, err := os.MkdirTemp(filepath.Dir(files.Cert), ".renew-*") // 0700
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(made) }()
+	cert, key := filepath.Join(made, "crt"), filepath.Join(made, "key")
+	if err := a.issue(template, o.Now, o.Days, cert, key); err != nil {
+		return err
+	}
+	// Between the two there is a key without its certificate. A server that looks then goes on with what it has.
+	return errors.Join(os.Rename(key, files.Key), os.Rename(cert, files.Cert))
+}
