@@ -29,7 +29,7 @@ func approvalOf(agentID string, q *link.Question) *supervisorv1.Approval {
 			a.Elicitation = &supervisorv1.Elicitation{}
 		}
 	}
-	a.Id = ID(agentID, q.ID)
+	a.Id = event.ApprovalID(agentID, q.ID)
 	a.AgentId = agentID
 	a.SessionId = text(q.SessionID)
 	a.Time = timestamppb.New(q.Asked)
