@@ -46,10 +46,27 @@ func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
 			if strings.ContainsAny(out+errs, "\x1b\r") {
 				t.Errorf("what goes to no terminal moves the cursor or has colours: %q", out+errs)
 			}
-			p.golden(t, "prompt_"+name+".out", out)
+			p.golden(t, "prompt_"+name+".out", terminalsLast(out))
 			p.golden(t, "prompt_"+name+".err", errs)
 		})
 	}
+}
+
+// terminalsLast puts what terminals wrote behind all else: it comes when it comes. Blank lines are made one.
+func terminalsLast(out string) string {
+	var lines, written []string
+	for _, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "│ "):
+			written = append(written, line)
+		case line != "" || len(lines) > 0 && lines[len(lines)-1] != "":
+			lines = append(lines, line)
+		}
+	}
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return strings.Join(append(lines, written...), "\n") + "\n"
 }
 
 func TestAPromptPrintsEventsAsJSON(t *testing.T) {
