@@ -205,8 +205,15 @@ func (j *Journal) write() {
 		case <-j.stop:
 		}
 	}
-	var b batch
 	var flood flood
+	rest := func(worked time.Duration) {
+		d := restAfter(worked)
+		if flood.goesOn(j) {
+			d *= floodRest
+		}
+		pause(max(d, linger)) // frames gather again: few at a time cost much
+	}
+	var b batch
 	for open := true; open; {
 		timer.Reset(idle)
 		select {
@@ -230,18 +237,14 @@ func (j *Journal) write() {
 					records = records[j.writer.batch(records, j.queue.written):]
 					if worked := time.Since(began); worked > atATime {
 						j.writer.settle(j.queue.written)
-						rest := restAfter(worked)
-						if flood.goesOn(j) {
-							rest *= floodRest
-						}
-						pause(rest)
+						rest(worked)
 						began = time.Now()
 					}
 				}
 			}
 			j.writer.settle(j.queue.written)
 			b = j.queue.give(b)
-			flood.goesOn(j)
+			rest(time.Since(began))
 		}
 	}
 	j.writer.close()
