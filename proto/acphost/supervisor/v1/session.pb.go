@@ -633,7 +633,7 @@ func (x *ResumeSessionResponse) GetSession() *Session {
 // ForkSessionRequest names a session.
 type ForkSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id of the one that is forked.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -971,7 +971,7 @@ func (x *StoredSession) GetOpen() bool {
 // CloseSessionRequest names a session.
 type CloseSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1164,7 +1164,7 @@ func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
 // PromptRequest is a prompt.
 type PromptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1284,7 +1284,7 @@ func (x *PromptResponse) GetEvent() *Event {
 // CancelPromptRequest names a session.
 type CancelPromptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1385,7 +1385,7 @@ func (x *CancelPromptResponse) GetTurnActive() bool {
 // SetModeRequest names a mode.
 type SetModeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1495,7 +1495,7 @@ func (x *SetModeResponse) GetSession() *Session {
 // SetModelRequest names a model.
 type SetModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1605,7 +1605,7 @@ func (x *SetModelResponse) GetSession() *Session {
 // SetConfigOptionRequest sets an option: exactly one of value and enabled.
 type SetConfigOptionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1765,7 +1765,7 @@ func (x *SetConfigOptionResponse) GetSession() *Session {
 // WatchSessionRequest names a session.
 type WatchSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id.
+	// Optional. The agent's id, or its name where only one has it.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`

@@ -139,7 +139,7 @@ type GetStatusResponse struct {
 	Pid int64 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	// Required. When it started.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Required. How it runs: "run", "observe", "serve".
+	// Required. How it runs: "run", "observe", "serve", "prompt", "chat".
 	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Optional. The agent; the oldest of several. Absent: none runs.
 	Agent *AgentStatus `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -154,7 +154,9 @@ type GetStatusResponse struct {
 	// Optional. The admin socket's path. Empty: there is none.
 	AdminSocket string `protobuf:"bytes,10,opt,name=admin_socket,json=adminSocket,proto3" json:"admin_socket,omitempty"`
 	// Required. How many agents run; see AgentService.
-	Agents        uint32 `protobuf:"varint,11,opt,name=agents,proto3" json:"agents,omitempty"`
+	Agents uint32 `protobuf:"varint,11,opt,name=agents,proto3" json:"agents,omitempty"`
+	// Optional. The address that is served over TCP. Empty: none is.
+	AdminAddress  string `protobuf:"bytes,12,opt,name=admin_address,json=adminAddress,proto3" json:"admin_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +266,13 @@ func (x *GetStatusResponse) GetAgents() uint32 {
 		return x.Agents
 	}
 	return 0
+}
+
+func (x *GetStatusResponse) GetAdminAddress() string {
+	if x != nil {
+		return x.AdminAddress
+	}
+	return ""
 }
 
 // AgentStatus is what is known of an agent.
@@ -2388,7 +2397,7 @@ var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a#acphost/supervisor/v1/content.proto\x1a!acphost/supervisor/v1/event.proto\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xd9\x03\n" +
+	"\x10GetStatusRequest\"\xfe\x03\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x129\n" +
@@ -2405,7 +2414,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x04gate\x18\t \x01(\v2#.acphost.supervisor.v1.GateCountersR\x04gate\x12!\n" +
 	"\fadmin_socket\x18\n" +
 	" \x01(\tR\vadminSocket\x12\x16\n" +
-	"\x06agents\x18\v \x01(\rR\x06agents\"\x93\x02\n" +
+	"\x06agents\x18\v \x01(\rR\x06agents\x12#\n" +
+	"\radmin_address\x18\f \x01(\tR\fadminAddress\"\x93\x02\n" +
 	"\vAgentStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x14\n" +

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
@@ -36,6 +37,8 @@ const (
 	ModeRun     = "run"
 	ModeObserve = "observe"
 	ModeServe   = "serve"
+	ModePrompt  = "prompt"
+	ModeChat    = "chat"
 )
 
 // stopTimeout bounds how long the handlers may take to stop; the agent has its own grace.
@@ -49,7 +52,7 @@ type Options struct {
 	Env []string
 	// Config is the configuration. Required.
 	Config *config.Config
-	// Mode is ModeRun or ModeObserve.
+	// Mode is ModeRun or ModeObserve; for Start one of the others, ModeServe if empty.
 	Mode string
 	// Routes are those that flags name; they override the configuration's.
 	Routes map[string]string
@@ -105,7 +108,7 @@ type host struct {
 	hub        *activity.Hub
 	approvals  *approval.Registry
 	joints     joints
-	admin      *admin.Server
+	admin      atomic.Pointer[admin.Server] // nil: there is none, or not yet
 }
 
 // protection says which walls stand.
@@ -187,10 +190,11 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		return exitOf(err), nil
 	}
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
-		if h.admin, err = h.serveAdmin(); err != nil {
+		if server, err := h.serveAdmin(); err != nil {
 			h.log.Warn("this supervisor cannot be looked into", "error", err)
 		} else {
-			defer h.admin.Stop()
+			h.admin.Store(server)
+			defer server.Stop()
 		}
 	}
 	reason, cause := j.run(ctx)

@@ -44,8 +44,8 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 			Notes:      slices.Clone(h.protection.notes),
 		},
 	}
-	if h.admin != nil {
-		out.AdminSocket = h.admin.Path()
+	if server := h.admin.Load(); server != nil {
+		out.AdminSocket, out.AdminAddress = server.Path(), server.Address()
 	}
 	joints := h.joints.list()
 	out.Agents = uint32(len(joints))

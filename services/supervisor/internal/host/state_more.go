@@ -17,7 +17,13 @@ import (
 
 // GetSession implements admin.State.
 func (h *host) GetSession(agentID, sessionID string) (*supervisorv1.Session, error) {
-	return oneSession(h.Sessions(), agentID, sessionID)
+	var all []*supervisorv1.Session
+	for _, j := range h.joints.list() {
+		if agentID == "" || agentID == j.identity.ID || agentID == j.identity.Name {
+			all = append(all, j.sessions()...)
+		}
+	}
+	return oneSession(all, "", sessionID)
 }
 
 // oneSession picks the session that is meant.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,10 +25,10 @@ type Supervisor struct {
 }
 
 // Start starts a supervisor without an editor. Of o it takes all but Command, AgentName, Stdin and Stdout; of the mode it
-// knows ModeServe alone. On return the services answer and the handlers are being started; see Ready. It runs until
+// knows those of Start. On return the services answer and the handlers are being started; see Ready. It runs until
 // Close: ctx lends its values only.
 func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
-	o.Mode = ModeServe
+	o.Mode = cmp.Or(o.Mode, ModeServe)
 	h := newHost(o)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Supervisor{host: h, cancel: cancel}
@@ -89,7 +90,7 @@ func (s *Supervisor) serveAdmin() error {
 	if err != nil {
 		return err
 	}
-	h.admin = server
+	h.admin.Store(server)
 	s.conn, err = server.Local()
 	return err
 }
@@ -106,10 +107,10 @@ func (s *Supervisor) Conn() grpc.ClientConnInterface { return s.conn }
 // Addresses are where others reach the services: the socket, the address over TCP.
 func (s *Supervisor) Addresses() []string {
 	var at []string
-	if path := s.host.admin.Path(); path != "" {
+	if path := s.host.admin.Load().Path(); path != "" {
 		at = append(at, "unix://"+path)
 	}
-	if address := s.host.admin.Address(); address != "" {
+	if address := s.host.admin.Load().Address(); address != "" {
 		at = append(at, address+" (mutual TLS)")
 	}
 	return at
@@ -118,6 +119,7 @@ func (s *Supervisor) Addresses() []string {
 // Drain lets nothing new begin and waits for the turns under way until ctx ends; then they are cancelled. The error says
 // that some have not ended even so.
 func (s *Supervisor) Drain(ctx context.Context) error {
+	s.host.admin.Load().Draining()
 	if err := s.headless.Drain(ctx); err != nil {
 		return fmt.Errorf("turns were under way and had to be cut off: %w", err)
 	}
@@ -130,8 +132,8 @@ func (s *Supervisor) Close() {
 	if s.headless != nil {
 		s.headless.Close()
 	}
-	if s.host.admin != nil {
-		s.host.admin.Stop()
+	if server := s.host.admin.Load(); server != nil {
+		server.Stop()
 	}
 	s.cancel()
 	s.host.close()
