@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -586,6 +587,77 @@ func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
 	}
 	if got := w.by(frame.AgentToHandler, GateName); len(got) != 1 || got[0] != askedForm {
 		t.Errorf("frames: %q", got)
+	}
+}
+
+// hasty answers every question as soon as it is told of it.
+type hasty struct {
+	*desk
+	link *Link
+	wg   sync.WaitGroup
+}
+
+func (h *hasty) Asked(q *Question) {
+	h.desk.Asked(q)
+	h.wg.Go(func() {
+		answer := Answer{Decline: true}
+		if q.Options != nil {
+			answer = Answer{Option: acp.RejectOnce}
+		}
+		if _, err := h.link.Answer(q.ID, answer, "hasty"); err != nil {
+			h.t.Errorf("answer %s: %v", q.ID, err)
+		}
+	})
+}
+
+func TestWhoAnswersAtOnceOvertakesNothing(t *testing.T) {
+	w := &witness{}
+	h := &hasty{}
+	r, d := watchedRig(t, func(o *Options) {
+		o.Observer = w
+		h.desk, o.Questions = o.Questions.(*desk), h
+	})
+	h.link = r.Link
+	r.open(`{}`)
+	for i := range 200 {
+		r.agent.send(
+			strings.Replace(askedEdit, `"id":7`, fmt.Sprintf(`"id":"p%d"`, i), 1),
+			fmt.Sprintf(`{"id":"f%d","method":"elicitation/create","params":{"sessionId":"s","mode":"form"}}`, i),
+			fmt.Sprintf(writeCall, i, i))
+		asked := map[string]bool{}
+		for over := 0; over < 3; {
+			switch m := parse(t, r.front.next()); m.Method {
+			case "session/request_permission", "elicitation/create":
+				asked[string(m.ID)] = true
+			case "$/cancel_request":
+				if over++; !asked[string(m.Params.RequestID)] {
+					t.Fatalf("round %d: the front was told to forget %s before it was asked", i, m.Params.RequestID)
+				}
+			}
+		}
+		for range 3 {
+			r.agent.next()
+			d.question()
+			<-d.ended
+		}
+	}
+	h.wg.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asked := map[string]bool{}
+	for _, s := range w.seen {
+		_, text, _ := strings.Cut(s, "{")
+		var m line
+		if json.Unmarshal([]byte("{"+text), &m) != nil {
+			continue
+		}
+		direction, _, _ := strings.Cut(s, " ")
+		switch {
+		case m.Method == "session/request_permission" && direction != fmt.Sprint(int(frame.AgentToHandler)), m.Method == "elicitation/create":
+			asked[string(m.ID)] = true
+		case strings.HasPrefix(s, direction+" hasty ") && !asked[string(m.ID)]:
+			t.Fatalf("observers saw the answer to %s before it was asked", m.ID)
+		}
 	}
 }
 

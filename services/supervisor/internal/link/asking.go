@@ -67,9 +67,7 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 	g.call.show(shown)
 	l.own.Add(q.id, q)
 	l.postFront(shown.created())
-	question := jsonrpc.AppendRequest(nil, q.id, acp.MethodRequestPermission, params)
-	l.begins(q.waiting, func() { l.see(frame.OursToFront, "", question) })
-	l.writeFront(question)
+	l.begins(q.waiting, func() { l.postFront(jsonrpc.AppendRequest(nil, q.id, acp.MethodRequestPermission, params)) })
 
 	var look <-chan time.Time
 	if l.opts.Attended != nil {

@@ -14,7 +14,7 @@ func (l *Link) attended() bool { return l.opts.Attended == nil || l.opts.Attende
 // there, and nobody was when it was looked after before. So it waits at least that long for whoever left.
 type vigil struct{ alone bool }
 
-// begin starts a vigil, and says when the question ends if nobody comes; zero: somebody is there.
+// beginVigil starts a vigil, and says when the question ends if nobody comes; zero: somebody is there.
 func (l *Link) beginVigil(v *vigil, now time.Time) time.Time {
 	v.alone = !l.attended()
 	if !v.alone {
