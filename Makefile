@@ -61,13 +61,13 @@ test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-n
 	@touch $@
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz target for FUZZTIME, two at a time
 	@for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u); do \
 		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -d' ' -f2 | sort -u); do \
-			echo "== $$dir $$target"; \
-			go test ./$$dir -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+			echo "$$dir $$target"; \
 		done; \
-	done
+	done | xargs -P 2 -L 1 sh -c 'out=$$(go test ./$$0 -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1); status=$$?; \
+		printf "== %s %s\n%s\n" "$$0" "$$1" "$$(echo "$$out" | tail -n $$([ $$status = 0 ] && echo 1 || echo 100))"; exit $$status'
 
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
