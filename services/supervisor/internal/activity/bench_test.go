@@ -49,3 +49,28 @@ func BenchmarkFrame(b *testing.B) {
 		})
 	})
 }
+
+// BenchmarkTold tells pieces of messages to one who watches, as fast as they are taken.
+func BenchmarkTold(b *testing.B) {
+	h := New(Options{Instance: "here"})
+	defer h.Close()
+	l := (&place{Hub: h}).link("agent-1")
+	sub := h.Subscribe("agent-1", "s")
+	defer sub.Close()
+	f := chunk("s", strings.Repeat("x", 150))
+	f.Time = time.Now()
+	go func() {
+		for range b.N {
+			if h.WaitRoom(b.Context(), "agent-1") != nil {
+				return
+			}
+			l.Frame(f)
+		}
+	}()
+	b.ReportAllocs()
+	for range b.N {
+		if _, err := sub.Next(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

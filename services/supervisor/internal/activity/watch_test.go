@@ -334,3 +334,49 @@ func TestNothingThatIsNeededPassesForAPlainPiece(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsLeftOfAnAgentThatIsForgotten(t *testing.T) {
+	p := open(t, recordDir(t), "here", Options{})
+	l := p.link("agent-1")
+	for i := range 10 {
+		l.open(fmt.Sprint("s", i))
+		l.turn(fmt.Sprint("s", i), "work")
+	}
+	sub := p.Subscribe("agent-1", "s1")
+	want := p.all(t, "s1", "")
+	p.Forget("agent-1")
+	if p.ports["agent-1"] == nil {
+		t.Error("an agent that somebody watches is forgotten while they do")
+	}
+	sub.Close()
+	p.Forget("agent-1")
+	if len(p.ports) != 0 || len(p.sessions) != 0 {
+		t.Errorf("%v, %v", p.ports, p.sessions)
+	}
+	s := &supervisorv1.Session{SessionId: "s1"}
+	if p.Show("agent-1", s); s.GetCursor() != "" {
+		t.Errorf("got %v", s)
+	}
+	same(t, "what is recorded", p.all(t, "s1", ""), want)
+	l.chunk("s1", "from a link that closes late")
+	p.link("agent-1").open("s1")
+	if got := p.all(t, "s1", ""); len(got) != len(want)+2 {
+		t.Errorf("%d events, want %d", len(got), len(want)+2)
+	}
+}
+
+func TestWhatIsShownIsWhatPassed(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	l.turn("s", "work")
+	l.say(frame.AgentToFront, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"session_info_update","title":"A title"}}}`)
+	if err := p.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &supervisorv1.Session{SessionId: "s"}
+	p.Show("agent-1", s)
+	if s.GetTitle() != "A title" || s.GetCursor() != "here-11" || s.GetIncomplete() || s.GetToolKinds()["edit"] != 1 {
+		t.Errorf("got %v", s)
+	}
+}
