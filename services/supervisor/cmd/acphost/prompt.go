@@ -55,6 +55,12 @@ Exit status:
 With --json, each line of standard output is an event of the API
 (acphost.supervisor.v1.Event as JSON); the last one is "turnEnded". Errors are text
 on standard error.
+
+Environment:
+  ACPHOST_CONFIG   the configuration file, where --config is not given
+  ACPHOST_LOG      the log level, where --log-level is not given; else the
+                   configuration's, else nothing is logged
+  NO_COLOR         if set, nothing is coloured, and Markdown is shown as it is
 `
 
 // Exit codes of a turn.

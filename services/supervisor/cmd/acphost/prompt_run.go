@@ -18,6 +18,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
+// pauseTime is how long nothing comes before the last word of what is streamed is shown.
+const pauseTime = 200 * time.Millisecond
+
 // How long the end of a prompt may take.
 const (
 	outputGrace    = 500 * time.Millisecond // what terminals still have to say when the turn is over
@@ -64,6 +67,7 @@ type promptRun struct {
 	sessID   string
 	asker    asker
 	deadline <-chan time.Time
+	pause    <-chan time.Time
 }
 
 // turnID names a turn for CancelPrompt.
@@ -99,6 +103,9 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			if p.interrupted(ctx, s) {
 				return 128 + int(signalNumber(s))
 			}
+		case <-p.pause:
+			p.pause = nil
+			p.screen.print(p.r.Pause())
 		case <-p.deadline:
 			p.say("the turn did not end: acphost goes all the same")
 			return 128 + int(signalNumber(p.caught))
@@ -241,6 +248,7 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	}
 	p.takeBack(ev.GetQuestionAnswered())
 	p.screen.print(p.r.Event(ev))
+	p.pause = time.After(pauseTime)
 	p.asked(ev.GetQuestionAsked())
 	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
 		for _, item := range report.GetContent() {

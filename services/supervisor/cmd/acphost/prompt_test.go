@@ -407,3 +407,28 @@ func TestNoColourWhereItIsNotWanted(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLastWordIsShownWhileTheAgentSaysNothing(t *testing.T) {
+	r := newRun(t, false)
+	r.look = render.Options{Color: true, Markdown: true, Width: 60}
+	begun, shown := make(chan struct{}), make(chan struct{})
+	r.fake.turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
+		send(says("Wait a moment"))
+		close(begun)
+		<-shown
+		send(turnEnded("end_turn"))
+		return nil
+	}
+	r.begin(t)
+	<-begun
+	for r.out.String() != "Wait a moment" {
+		r.post(t.Context(), func() {})
+		if r.out.String() == "Wait a moment\n" {
+			t.Fatal("the message is over")
+		}
+	}
+	close(shown)
+	if s := r.wait(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+}

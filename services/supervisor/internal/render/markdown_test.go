@@ -1,8 +1,11 @@
 package render
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
 const document = "# A heading with `code`\n\nSome **bold words**, *slanted*, ***both***, ~~gone~~ and `a ** b`; 2 * 3 * 4 and snake_case_name stay.\n" +
@@ -50,6 +53,18 @@ func TestALineIsShownBeforeItEnds(t *testing.T) {
 	}
 	if got := m.add("** too "); got != " \x1b[1mbold\x1b[0m too" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestAWordIsShownWhenNothingComesForAMoment(t *testing.T) {
+	chunk := func(text string) *supervisorv1.Event {
+		return &supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{
+			Content: &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}}}}}
+	}
+	r := New(Options{Width: 60, Color: true, Markdown: true})
+	got := []string{r.Pause(), r.Event(chunk("Wait a mom")), r.Pause(), r.Pause(), r.Event(chunk("ent. ")), r.Flush()}
+	if want := []string{"", "Wait a", " mom", "", "ent.", "\n"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

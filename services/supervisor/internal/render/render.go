@@ -98,6 +98,15 @@ func (r *Renderer) Flush() string {
 	return text
 }
 
+// Pause returns the word that was held back until it is known where it ends. For when nothing has come for a moment: what
+// is streamed goes on behind it.
+func (r *Renderer) Pause() string {
+	if r.stream == nil {
+		return ""
+	}
+	return r.stream.pause()
+}
+
 // Event returns what an event adds to the screen; often nothing.
 func (r *Renderer) Event(ev *supervisorv1.Event) string {
 	if ev.GetHistory() && !r.o.History {

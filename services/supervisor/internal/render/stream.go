@@ -14,6 +14,8 @@ type stream interface {
 	add(text string) string
 	// object shows something that is not text, on a line of its own.
 	object(text string) string
+	// pause returns what of a line's last word was held back.
+	pause() string
 	// end returns what was held back; the last line is ended.
 	end() string
 }
@@ -85,6 +87,8 @@ func (s *plainStream) end() string {
 	return text
 }
 
+func (s *plainStream) pause() string { return "" }
+
 // markdownStream shows Markdown.
 type markdownStream struct {
 	o     Options
@@ -99,6 +103,8 @@ func (s *markdownStream) object(text string) string {
 	s.edges = edges{begun: true}
 	return before + s.o.paint(dim, text) + "\n"
 }
+
+func (s *markdownStream) pause() string { return s.m.w.paused() }
 
 func (s *markdownStream) end() string { return s.m.end() }
 
@@ -149,6 +155,8 @@ func (s *shortStream) add(text string) string {
 }
 
 func (s *shortStream) object(text string) string { return s.add(" " + text + " ") }
+
+func (s *shortStream) pause() string { return s.w.paused() }
 
 func (s *shortStream) end() string {
 	if s.open {
@@ -214,6 +222,8 @@ func (s *quoteStream) object(text string) string {
 	}
 	return before + s.o.paint(blue, ">") + " " + s.o.paint(dim, text) + "\n"
 }
+
+func (s *quoteStream) pause() string { return s.w.paused() }
 
 func (s *quoteStream) end() string {
 	if s.open {

@@ -133,6 +133,12 @@ func (w *wrapper) taken() string {
 	return s
 }
 
+// paused writes the word that was held back; if it goes on, it does so where it is.
+func (w *wrapper) paused() string {
+	w.endWord()
+	return w.taken()
+}
+
 // stripped is text without the colours of our own.
 func stripped(text string) string {
 	if !strings.Contains(text, "\x1b") {
