@@ -179,7 +179,9 @@ func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartA
 	}
 	if err != nil {
 		a.status = chatStatus(err)
-		a.complain(err)
+		if _, told := errors.AsType[*chat.AgentError](err); !told {
+			a.complain(err)
+		}
 		return nil
 	}
 	command := r.GetCommand()
@@ -194,8 +196,7 @@ func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartA
 
 // chatStatus is the exit status of a chat that never was one.
 func chatStatus(err error) int {
-	var e *chat.AgentError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*chat.AgentError](err); ok {
 		switch e.Kind {
 		case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
 			return statusLogin

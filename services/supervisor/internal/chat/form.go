@@ -390,7 +390,7 @@ func (f *form) rows(m *model) []string {
 	if f.broken != "" {
 		return []string{m.sty.red(fit("  "+f.broken, m.width)), m.sty.dim(fit("  ctrl+r declines · esc gives no answer", m.width))}
 	}
-	hint := "enter sends"
+	keys := []string{"enter sends"}
 	var rows []string
 	if x := f.field(); x != nil {
 		head := "  " + x.title
@@ -400,9 +400,9 @@ func (f *form) rows(m *model) []string {
 		if len(f.fields) > 1 {
 			head += m.sty.dim(fmt.Sprintf("  %d of %d", f.at+1, len(f.fields)))
 			if f.at+1 < len(f.fields) {
-				hint = "enter goes on"
+				keys[0] = "enter goes on"
 			}
-			hint += " · shift+tab back"
+			keys = append(keys, "shift+tab goes back")
 		}
 		rows = append(rows, fit(m.sty.bold(head), m.width))
 		if x.help != "" {
@@ -413,7 +413,7 @@ func (f *form) rows(m *model) []string {
 	if f.wrong != "" {
 		rows = append(rows, m.sty.red(fit("  "+f.wrong, m.width)))
 	}
-	return append(rows, m.sty.dim(fit("  "+hint+" · ctrl+r declines · esc gives no answer", m.width)))
+	return append(rows, m.sty.dims(hints(m.width, append(keys, "ctrl+r declines", "esc gives no answer")...))...)
 }
 
 func (x *field) rows(m *model) []string {

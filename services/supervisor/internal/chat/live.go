@@ -137,8 +137,7 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		s.Usage = e.Usage
 		return nil
 	case *supervisorv1.Event_SessionOpened:
-		m.sessionReopened(e.SessionOpened)
-		return nil
+		return m.sessionReopened(e.SessionOpened)
 	case *supervisorv1.Event_SessionClosed:
 		m.sessionClosed(e.SessionClosed)
 		return nil
@@ -241,10 +240,10 @@ func optionValue(o *supervisorv1.ConfigOption) string {
 }
 
 // sessionReopened goes on with a session that the supervisor resumed after its agent ended.
-func (m *model) sessionReopened(o *supervisorv1.SessionOpened) {
+func (m *model) sessionReopened(o *supervisorv1.SessionOpened) tea.Cmd {
 	s := m.session
 	if s == nil {
-		return
+		return nil
 	}
 	if o.GetModeId() != "" {
 		s.Mode = o.GetModeId()
@@ -262,6 +261,7 @@ func (m *model) sessionReopened(o *supervisorv1.SessionOpened) {
 		m.phase = ready
 		m.note("the session goes on")
 	}
+	return m.sendQueued()
 }
 
 func (m *model) sessionClosed(c *supervisorv1.SessionClosed) {

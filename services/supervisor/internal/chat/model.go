@@ -192,7 +192,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case noticeMsg:
 		m.notice(msg)
 	case noteMsg:
-		m.warn(string(msg))
+		// What failed here is in the log too.
+		if m.failure == nil || !strings.Contains(strings.ReplaceAll(string(msg), `\"`, `"`), m.failure.Error()) {
+			m.warn(string(msg))
+		}
 		return m.sup.notes(m.o.Notes)
 	case historyMsg:
 		if m.past.file != "" {

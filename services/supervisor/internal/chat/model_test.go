@@ -273,6 +273,34 @@ func TestTheScreenLooksAsItShould(t *testing.T) {
 			shot("it says that it is done")
 			s.write("/")
 			shot("commands are completed")
+			s.press("ctrl+u")
+			s.send(turnMsg{turn: 1, err: errEOF})
+			s.said(turnEnd("end_turn"))
+			s.send(turnMsg{turn: 2, err: errEOF})
+			shot("the turns are over")
+			s.write("/mode")
+			s.press("enter", "down")
+			shot("a mode is chosen")
+			s.press("esc")
+			s.asked(&supervisorv1.Approval{Id: "claude-1/8", SessionId: "s1", Elicitation: &supervisorv1.Elicitation{
+				Mode: "form", Message: "How should it be built?", RequestedSchema: testSchema,
+			}})
+			s.wait(time.Second)
+			shot("a form, its first field")
+			s.press("a", "enter")
+			shot("something is wrong with it")
+			s.press("b", "enter", "enter", "enter", "enter", "down")
+			shot("one of several")
+			s.press("enter", "1", "3")
+			shot("any of several")
+			s.send(questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{{Change: &supervisorv1.WatchApprovalsResponse_Answered{
+				Answered: &supervisorv1.ApprovalAnswer{Id: "claude-1/8", Outcome: "withdrawn", AnsweredBy: "nobody"},
+			}}}})
+			s.asked(&supervisorv1.Approval{Id: "claude-1/9", Elicitation: &supervisorv1.Elicitation{
+				Mode: "url", Message: "Please log in.", Url: "https://example.com/login?state=1",
+			}})
+			s.wait(time.Second)
+			shot("a page to open")
 			golden(t, size.name, b.String())
 		})
 	}

@@ -55,7 +55,12 @@ func (p *picker) key(m *model, name string) tea.Cmd {
 }
 
 func (p *picker) rows(m *model, room int) []string {
-	room = max(min(room, 14)-2, 1)
+	keys := []string{"↑↓ choose", "enter takes it", "esc leaves"}
+	if len(p.items) > 8 {
+		keys = append([]string{fmt.Sprintf("%d of %d", p.at+1, len(p.items))}, keys...)
+	}
+	hint := m.sty.dims(hints(m.width, keys...))
+	room = max(min(room, 14)-1-len(hint), 1)
 	from := min(max(0, p.at-room/2), max(0, len(p.items)-room))
 	rows := []string{m.sty.bold(fit(p.title, m.width))}
 	for i, c := range p.items[from:min(len(p.items), from+room)] {
@@ -72,11 +77,7 @@ func (p *picker) rows(m *model, room int) []string {
 		}
 		rows = append(rows, fit(text, m.width))
 	}
-	hint := "↑↓ choose · enter takes it · esc leaves"
-	if len(p.items) > room {
-		hint = fmt.Sprintf("%d of %d · ", p.at+1, len(p.items)) + hint
-	}
-	return append(rows, m.sty.dim(fit(hint, m.width)))
+	return append(rows, hint...)
 }
 
 // find is the choice that a word means: a value, a name, or how only one of them begins.

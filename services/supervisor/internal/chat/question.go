@@ -234,7 +234,7 @@ func (q *question) answers(m *model) []string {
 			rows = append(rows, fit("  "+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
 		}
 	}
-	return append(rows, m.sty.dim(fit(q.hint(m), m.width)))
+	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
 }
 
 // kindNote says what an answer means where its name does not: the name is the agent's word, the kind is what counts.
@@ -249,21 +249,24 @@ func kindNote(o *supervisorv1.PermissionOption) string {
 	return "  " + short(o.GetKind())
 }
 
-func (q *question) hint(m *model) string {
-	switch n := len(m.asked); {
+func (q *question) hint(m *model) []string {
+	switch {
 	case q.sent:
-		return "…"
+		return []string{"…"}
 	case q.writing || !m.edit.Empty() && !q.ready:
-		return "tab goes to the question"
+		return []string{"tab goes to the question"}
 	case m.questionWaits():
-		return "a moment…"
-	case n > 1:
-		return fmt.Sprintf("1 of %d questions · tab goes to the input", n)
+		return []string{"a moment…"}
 	}
+	var all []string
+	if n := len(m.asked); n > 1 {
+		all = append(all, fmt.Sprintf("1 of %d questions", n))
+	}
+	all = append(all, "tab goes to the input")
 	if m.turn != nil && q.approval.GetElicitation() == nil {
-		return "tab goes to the input · esc cancels the turn"
+		return append(all, "esc cancels the turn")
 	}
-	return "tab goes to the input · esc gives no answer"
+	return append(all, "esc gives no answer")
 }
 
 // rows is the question above its answers.

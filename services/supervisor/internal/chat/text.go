@@ -49,6 +49,27 @@ func wrap(text string, width, rows int) []string {
 	return shorten(all, rows)
 }
 
+// hints are keys and what they do, in as many rows as they need.
+func hints(width int, all ...string) []string {
+	var rows []string
+	for _, h := range all {
+		if n := len(rows); n > 0 && ansi.StringWidth(rows[n-1]+" · "+h) <= width {
+			rows[n-1] += " · " + h
+			continue
+		}
+		rows = append(rows, fit(h, width))
+	}
+	return rows
+}
+
+// dims dims rows.
+func (s style) dims(rows []string) []string {
+	for i, r := range rows {
+		rows[i] = s.dim(r)
+	}
+	return rows
+}
+
 // shorten keeps the first rows.
 func shorten(all []string, rows int) []string {
 	if rows < 1 {
