@@ -138,6 +138,10 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		if text, err = a.promptInput(cmd); err != nil {
 			return err
 		}
+		if cmd.Context().Err() != nil {
+			a.status = statusInterrupted
+			return nil
+		}
 	} else if len(text) > maxPromptText || !utf8.ValidString(text) {
 		return wrongUse(cmd, "the text is not UTF-8, or has over %d MiB", maxPromptText>>20)
 	}
@@ -173,6 +177,10 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, stopSignals()...)
 	defer signal.Stop(signals)
+	if cmd.Context().Err() != nil { // it came before that
+		a.status = statusInterrupted
+		return nil
+	}
 
 	attended := args[0] != "-" && !f.json && a.programs.terminal(a.stdin) && a.programs.terminal(a.stdout)
 	quiet := a.stderr
@@ -246,9 +254,21 @@ func (a *app) screenOptions(attended bool) screenOptions {
 	return o
 }
 
-// promptInput is the text from standard input.
+// promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the
+// read goes on.
 func (a *app) promptInput(cmd *cobra.Command) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(a.stdin, maxPromptText+1))
+	var data []byte
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		data, err = io.ReadAll(io.LimitReader(a.stdin, maxPromptText+1))
+	}()
+	select {
+	case <-read:
+	case <-cmd.Context().Done():
+		return "", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the text from standard input: %w", err)
 	}

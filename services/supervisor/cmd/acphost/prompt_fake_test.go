@@ -263,13 +263,12 @@ func (k *fakeKeyboard) press(text string) {
 // aRun is a prompt under way with a fake supervisor.
 type aRun struct {
 	*promptRun
-	fake    *fakeSupervisor
-	signal  chan os.Signal
-	boards  chan *fakeKeyboard // each keyboard that is opened
-	out     *safeBuffer
-	errs    *safeBuffer
-	status  chan int
-	started bool
+	fake   *fakeSupervisor
+	signal chan os.Signal
+	boards chan *fakeKeyboard // each keyboard that is opened
+	out    *safeBuffer
+	errs   *safeBuffer
+	status chan int
 }
 
 // newRun prepares a prompt; attended: somebody sits at a terminal.
@@ -294,7 +293,7 @@ func newRun(t *testing.T, attended bool) *aRun {
 		}
 	}
 	t.Cleanup(func() {
-		if !f.isClosed() && r.started {
+		if r.sup != nil && !f.isClosed() {
 			t.Error("the supervisor was not closed")
 		}
 	})
@@ -309,7 +308,6 @@ func (f *fakeSupervisor) isClosed() bool {
 
 // begin runs it in the background.
 func (r *aRun) begin(t *testing.T) {
-	r.started = true
 	go func() { r.status <- r.run(t.Context()) }()
 }
 

@@ -131,7 +131,6 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 		"the supervisor does not start": {
 			func(r *aRun) {
 				r.start = func(context.Context) (headless, error) { return nil, errors.New("no room") }
-				r.started = false
 			}, 1, "acphost: no room\n",
 		},
 		"the command is not there": {
@@ -175,7 +174,8 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, false)
-			r.begin2(t, c.prepare)
+			c.prepare(r)
+			r.begin(t)
 			if s := r.wait(t); s != c.want {
 				t.Errorf("status %d, want %d", s, c.want)
 			}
@@ -184,14 +184,6 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 			}
 		})
 	}
-}
-
-// begin2 prepares and begins.
-func (r *aRun) begin2(t *testing.T, prepare func(*aRun)) {
-	prepare(r)
-	noSupervisor := r.fake.startErr == nil && strings.Contains(t.Name(), "does_not_start")
-	r.begin(t)
-	r.started = !noSupervisor
 }
 
 func TestASessionIsResumedWhereTheAgentCanElseLoaded(t *testing.T) {
@@ -388,6 +380,21 @@ func TestPromptIsCalledRightly(t *testing.T) {
 			t.Errorf("help does not say %q", want)
 		}
 	}
+}
+
+func TestCtrlCWhileTheTextIsReadQuits(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := &app{stdin: r, stdout: os.Stdout, stderr: os.Stderr, env: func(string) string { return "" }}
+	if s := a.run(ctx, []string{"prompt", "-", "--", "demo"}); s != 130 {
+		t.Errorf("status %d", s)
+	}
+	_ = w.Close() // what was being read ends
+	_ = r.Close()
 }
 
 func TestNoColourWhereItIsNotWanted(t *testing.T) {
