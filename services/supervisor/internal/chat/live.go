@@ -174,9 +174,8 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 	}
 	_, m.live.thinking = ev.GetEvent().(*supervisorv1.Event_AgentThought)
 	m.drawn(m.draw.Event(ev))
-	if m.turn == nil {
-		m.loose, m.shownAt = true, m.now()
-	}
+	m.shownAt = m.now()
+	m.loose = m.loose || m.turn == nil
 	return nil
 }
 

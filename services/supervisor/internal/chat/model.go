@@ -179,9 +179,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tickMsg:
 		m.ticking = false
 		m.frame++
-		if m.loose && m.turn == nil && m.now().Sub(m.shownAt) >= looseTime {
-			m.tighten()
-		}
+		m.paused()
 	case printedMsg:
 		m.printing = false
 		if len(m.out) < maxOut/2 {
@@ -290,6 +288,17 @@ func (m *model) drawn(text string) {
 		return
 	}
 	m.print(text[:end])
+}
+
+// paused shows what was held back of what is being said, where no more has come for a moment.
+func (m *model) paused() {
+	switch {
+	case m.now().Sub(m.shownAt) < looseTime:
+	case m.turn != nil:
+		m.drawn(m.draw.Pause()) // it may go on
+	case m.loose:
+		m.tighten()
+	}
 }
 
 // tighten ends what was said outside of a turn: nothing tells that it is over but that no more comes.

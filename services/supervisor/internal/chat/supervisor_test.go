@@ -274,3 +274,20 @@ func TestWhatAnAgentSaysByItselfIsShownWhenItPauses(t *testing.T) {
 		t.Errorf("printed %q", got)
 	}
 }
+
+func TestTheLastWordIsShownWhileTheAgentPauses(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	s.write("go")
+	s.press("enter")
+	s.said(chunk("just a mom"))
+	s.wait(time.Second)
+	s.send(tickMsg{})
+	if got := s.view(); !strings.Contains(got, "just a mom") {
+		t.Errorf("the view is\n%s", got)
+	}
+	s.said(chunk("ent.\n\n"), turnEnd("end_turn"))
+	s.send(turnMsg{turn: 1, err: errEOF})
+	if got := s.printed(); !strings.Contains(got, "just a moment.") {
+		t.Errorf("printed %q", got)
+	}
+}
