@@ -86,6 +86,31 @@ func TestAWatcherThatDoesNotReadIsCutOffAndHarmsNobody(t *testing.T) {
 	s.finish()
 }
 
+func TestWhoeverBeginsToWatchWithinATurnMissesNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	agent := s.start(p.demo()).GetId()
+	for range 60 {
+		id := s.open(agent).GetSessionId()
+		turn := s.prompt(id, "flood 20")
+		turn.until("the turn's begin", func(e *supervisorv1.Event) bool { return e.GetTurnStarted() != nil })
+		// Each comes to what is live at another moment, or when all is over.
+		var watching []*stream
+		for range 3 {
+			watching = append(watching, s.watch(&supervisorv1.WatchSessionRequest{SessionId: id}))
+		}
+		turn.stopped("end_turn")
+		for _, w := range watching {
+			w.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
+			if w.said() != turn.said() || kinds(w.seen)["gap"] > 0 {
+				t.Fatalf("one who watches was told\n%s", listing(w.seen))
+			}
+		}
+	}
+	s.finish()
+}
+
 func TestWhatIsToldLaterIsWhatWasToldLive(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
