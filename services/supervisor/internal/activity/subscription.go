@@ -11,10 +11,13 @@ import (
 const (
 	// A subscription is full when it holds so many events, or so much of what may be queued, and has room again when it
 	// holds half of that.
-	subscribedEvents = 2048
+	subscribedEvents = 1024
 	subscribedShare  = 4
 	// subscribedFactor is how much more it holds at most: an agent may do much that does not pass its front's writer.
 	subscribedFactor = 16
+	// pacedShare is the share of the queue that agents may use whose fronts wait for room: so little that who watches beside,
+	// and is as fast as the subscription, has room for what comes of it.
+	pacedShare = 8
 )
 
 // Subscription gets each event of a session once and in order, and loses none: while it is full, WaitRoom has the agent's
@@ -141,7 +144,7 @@ func (h *Hub) WaitRoom(ctx context.Context, agentID string) error {
 		h.mu.Lock()
 		p := h.port(agentID)
 		p.paced = true
-		if h.closed || p.full == 0 && h.held < h.opts.MaxQueued/2 {
+		if h.closed || p.full == 0 && h.held < h.opts.MaxQueued/pacedShare {
 			h.mu.Unlock()
 			return nil
 		}

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// maxBehind and maxBehindBytes are how far one who watches may be behind before they are cut off.
+	// maxBehind and maxBehindBytes are how far one who watches may be behind before they are cut off, in events and in what
+	// these take in memory.
 	maxBehind      = 8192
-	maxBehindBytes = 8 << 20
+	maxBehindBytes = 16 << 20
 )
 
 // watcher is one who watches.

@@ -119,7 +119,7 @@ func Open(o Options) (*Journal, error) {
 		o.Instance = hex.EncodeToString(instance[:])
 	}
 	j := &Journal{opts: o, queue: newQueue(o.MaxQueued, o.Content), stop: make(chan struct{}), ended: make(chan struct{})}
-	j.writer = newWriter(o)
+	j.writer = newWriter(o, &j.queue.marks)
 	j.wg.Go(j.write)
 	j.wg.Go(j.keepHouse)
 	return j, nil
@@ -210,6 +210,9 @@ func (j *Journal) write() {
 		d := restAfter(worked)
 		if flood.goesOn(j) {
 			d *= floodRest
+		}
+		if j.queue.marks.Load() > 0 { // somebody waits
+			return
 		}
 		pause(max(d, linger)) // frames gather again: few at a time cost much
 	}

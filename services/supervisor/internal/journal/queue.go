@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -104,6 +105,8 @@ type lossKey struct {
 type queue struct {
 	max  int
 	wake chan struct{} // has room for one
+	// marks are those that are queued.
+	marks atomic.Int64
 
 	mu      sync.Mutex
 	held    int        // bytes that are queued or being written
@@ -296,6 +299,7 @@ func (q *queue) mark(written chan<- struct{}) {
 	defer q.mu.Unlock()
 	if !q.closed {
 		q.tellAll()
+		q.marks.Add(1)
 		q.push(record{mark: written}, recordCost)
 	}
 }

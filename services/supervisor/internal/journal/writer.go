@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -30,6 +31,7 @@ const (
 // writer sorts frames into the files of their sessions. One goroutine's.
 type writer struct {
 	opts  Options
+	marks *atomic.Int64 // the queue's
 	lines lineMaker
 	scan  jsonrpc.Scanner
 	msg   jsonrpc.Message
@@ -70,8 +72,8 @@ type opening struct {
 	session string // once it is known, or was guessed
 }
 
-func newWriter(o Options) *writer {
-	w := &writer{opts: o, files: map[fileKey]*file{}, requests: map[requestKey]request{}, unsaid: map[fileKey]gap{}}
+func newWriter(o Options, marks *atomic.Int64) *writer {
+	w := &writer{opts: o, marks: marks, files: map[fileKey]*file{}, requests: map[requestKey]request{}, unsaid: map[fileKey]gap{}}
 	w.lines.content = o.Content
 	return w
 }
@@ -96,11 +98,17 @@ func (w *writer) batch(records []record, done func(int)) int {
 		}
 		w.settle(done)
 		if r.mark != nil {
-			close(r.mark)
+			w.reached(r.mark)
 		}
 		return i + 1
 	}
 	return len(records)
+}
+
+// reached tells whoever waits for a mark.
+func (w *writer) reached(mark chan<- struct{}) {
+	w.marks.Add(-1)
+	close(mark)
 }
 
 // settle writes what has gathered.
