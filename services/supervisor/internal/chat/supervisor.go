@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -94,72 +93,6 @@ func (s *supervisor) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	})
 }
 
-// feedSize is how many messages of a stream wait for the screen; the stream waits when it is full.
-const feedSize = 256
-
-// feed is a stream that is read by a goroutine, so that what came is shown at once and not message by message.
-type feed[T any] struct {
-	messages chan T
-	err      error // after messages is closed
-}
-
-// open begins to read. What drop wants is not kept.
-func open[T any](s *supervisor, recv func() (T, error), drop func(T) bool) *feed[T] {
-	f := &feed[T]{messages: make(chan T, feedSize)}
-	if !s.enter() {
-		f.err = context.Canceled
-		close(f.messages)
-		return f
-	}
-	go func() {
-		defer s.wg.Done()
-		defer close(f.messages)
-		for {
-			m, err := recv()
-			if err != nil {
-				f.err = err
-				return
-			}
-			if drop != nil && drop(m) {
-				continue
-			}
-			select {
-			case f.messages <- m:
-			case <-s.ctx.Done():
-				f.err = s.ctx.Err()
-				return
-			}
-		}
-	}()
-	return f
-}
-
-// next waits for a message and takes those that came with it. An error comes when all were taken; io.EOF: it was the end.
-func (f *feed[T]) next(ctx context.Context) ([]T, error) {
-	var all []T
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case m, ok := <-f.messages:
-		if !ok {
-			return nil, f.err
-		}
-		all = append(all, m)
-	}
-	for len(all) < feedSize {
-		select {
-		case m, ok := <-f.messages:
-			if !ok {
-				return all, nil // the error comes with the next call
-			}
-			all = append(all, m)
-		default:
-			return all, nil
-		}
-	}
-	return all, nil
-}
-
 // Messages of what the supervisor answered.
 type (
 	startedMsg struct {
@@ -213,48 +146,6 @@ type (
 		err     error
 	}
 )
-
-func (s *supervisor) start(r *supervisorv1.StartAgentRequest) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		a, err := s.agents.StartAgent(ctx, r)
-		return startedMsg{agent: a.GetAgent(), err: err}
-	})
-}
-
-func (s *supervisor) restart(agentID string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		a, err := s.agents.RestartAgent(ctx, &supervisorv1.RestartAgentRequest{AgentId: agentID})
-		return startedMsg{agent: a.GetAgent(), err: err}
-	})
-}
-
-// openSession opens a session: a stored one if id is not empty. The one that was open is closed then.
-func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd, old string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		m := s.opened(ctx, a, id, cwd)
-		if m.err == nil && old != "" && old != m.session.GetSessionId() {
-			// That it cannot be closed is nothing that a person could do anything about.
-			_, _ = s.sessions.CloseSession(ctx, &supervisorv1.CloseSessionRequest{AgentId: a.GetId(), SessionId: old})
-		}
-		return m
-	})
-}
-
-func (s *supervisor) opened(ctx context.Context, a *supervisorv1.Agent, id, cwd string) openedMsg {
-	can := a.GetInfo().GetCapabilities()
-	switch {
-	case id == "":
-		r, err := s.sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: cwd})
-		return openedMsg{session: r.GetSession(), how: "new", err: err}
-	case can.GetLoadSession():
-		r, err := s.sessions.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: a.GetId(), SessionId: id, Cwd: cwd})
-		return openedMsg{session: r.GetSession(), how: "load", err: err}
-	case can.GetResumeSession():
-		r, err := s.sessions.ResumeSession(ctx, &supervisorv1.ResumeSessionRequest{AgentId: a.GetId(), SessionId: id, Cwd: cwd})
-		return openedMsg{session: r.GetSession(), how: "resume", err: err}
-	}
-	return openedMsg{how: "load", err: errors.New("this agent can neither load nor resume a session; leave --session out")}
-}
 
 // prompt begins a turn. Its number comes back with each of its messages.
 func (s *supervisor) prompt(turn int, agentID, sessionID string, blocks func() ([]*supervisorv1.ContentBlock, error)) tea.Cmd {
@@ -403,24 +294,6 @@ func (s *supervisor) questionsNext(ctx context.Context, f *feed[*supervisorv1.Wa
 	return questionsMsg{feed: f, changes: all, err: err}
 }
 
-func (s *supervisor) answer(r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
-	r.AnsweredBy = answeredBy
-	return s.do(func(ctx context.Context) tea.Msg {
-		a, err := s.approvals.AnswerApproval(ctx, r)
-		return answeredMsg{id: r.GetId(), answer: a.GetAnswer(), err: err}
-	})
-}
-
-func (s *supervisor) cancelTurn(agentID, sessionID string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		_, err := s.sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: agentID, SessionId: sessionID})
-		if err != nil {
-			return noticeMsg{text: "cancel: " + problem(err), bad: true}
-		}
-		return nil
-	})
-}
-
 // output begins to tell what a terminal writes.
 func (s *supervisor) output(id string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
@@ -439,75 +312,6 @@ func (s *supervisor) outputs(id string, f *feed[*supervisorv1.WatchOutputRespons
 func (s *supervisor) outputNext(ctx context.Context, id string, f *feed[*supervisorv1.WatchOutputResponse]) tea.Msg {
 	all, err := f.next(ctx)
 	return outputMsg{terminal: id, feed: f, pieces: all, err: err}
-}
-
-// notes waits for a line that a person should see.
-func (s *supervisor) notes(lines <-chan string) tea.Cmd {
-	if lines == nil {
-		return nil
-	}
-	return s.do(func(ctx context.Context) tea.Msg {
-		select {
-		case <-ctx.Done():
-			return nil
-		case l := <-lines:
-			return noteMsg(l)
-		}
-	})
-}
-
-// maxStored bounds the list of sessions to choose from.
-const maxStored = 200
-
-func (s *supervisor) stored(agentID, cwd string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		m := storedMsg{}
-		cursor := ""
-		for len(m.sessions) < maxStored {
-			r, err := s.sessions.ListStoredSessions(ctx, &supervisorv1.ListStoredSessionsRequest{AgentId: agentID, Cwd: cwd, Cursor: cursor})
-			if err != nil {
-				return storedMsg{err: err}
-			}
-			m.sessions = append(m.sessions, r.GetSessions()...)
-			if cursor == r.GetNextCursor() || len(r.GetSessions()) == 0 { // an agent that says the same for ever
-				return m
-			}
-			if cursor = r.GetNextCursor(); cursor == "" {
-				return m
-			}
-		}
-		m.sessions, m.more = m.sessions[:maxStored], true
-		return m
-	})
-}
-
-// session asks for the session as it is now, for what.
-func (s *supervisor) session(agentID, sessionID, what string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		r, err := s.state.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: agentID, SessionId: sessionID})
-		return sessionMsg{session: r.GetSession(), what: what, err: err}
-	})
-}
-
-func (s *supervisor) setMode(agentID, sessionID, id string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		r, err := s.sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: agentID, SessionId: sessionID, ModeId: id})
-		return sessionMsg{session: r.GetSession(), what: "mode", err: err}
-	})
-}
-
-func (s *supervisor) setModel(agentID, sessionID, id string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		r, err := s.sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: agentID, SessionId: sessionID, ModelId: id})
-		return sessionMsg{session: r.GetSession(), what: "model", err: err}
-	})
-}
-
-func (s *supervisor) setOption(r *supervisorv1.SetConfigOptionRequest) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		got, err := s.sessions.SetConfigOption(ctx, r)
-		return sessionMsg{session: got.GetSession(), what: "option " + r.GetConfigId(), err: err}
-	})
 }
 
 // agentError is what an error says of the agent; nil: nothing.

@@ -1,0 +1,146 @@
+package chat
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func (m *model) started(msg startedMsg) tea.Cmd {
+	if msg.err != nil {
+		m.broke(msg.err)
+		return nil
+	}
+	m.agent = msg.agent
+	return m.openSession(m.first(), m.o.Cwd)
+}
+
+// first is the session to begin with: the one that was asked for, until there was one.
+func (m *model) first() string {
+	if m.opened {
+		return ""
+	}
+	return m.o.Session
+}
+
+// openSession opens a session in place of the one that is open; a stored one if id is not empty.
+func (m *model) openSession(id, cwd string) tea.Cmd {
+	m.phase, m.loading = opening, id
+	return m.sup.openSession(m.agent, id, cwd, m.session.GetSessionId())
+}
+
+func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
+	m.loading = ""
+	if msg.err != nil {
+		m.early = nil
+		if m.session != nil && status.Code(msg.err) != codes.Aborted {
+			m.phase = ready // the one before is still there
+			m.fail("the session did not open: " + problem(msg.err))
+			m.sayLogin(agentError(msg.err))
+			return nil
+		}
+		m.broke(msg.err)
+		return nil
+	}
+	m.flush()
+	m.phase, m.session, m.failure = ready, msg.session, nil
+	m.live = live{plan: msg.session.GetPlan()}
+	early := m.early
+	m.early = nil
+	var cmds []tea.Cmd
+	for _, ev := range early {
+		if ev.GetSessionId() == m.session.GetSessionId() {
+			cmds = append(cmds, m.show(ev))
+		}
+	}
+	m.greet(msg.how)
+	if !m.opened {
+		m.opened = true
+		if m.o.Mode != "" {
+			cmds = append(cmds, m.chooseMode(m.o.Mode))
+		}
+		if m.o.Model != "" {
+			cmds = append(cmds, m.chooseModel(m.o.Model))
+		}
+	}
+	return tea.Batch(append(cmds, m.sendQueued())...)
+}
+
+func (m *model) greet(how string) {
+	verb := map[string]string{"new": "new session", "load": "session loaded", "resume": "session resumed"}[how]
+	text := verb + " with " + m.agentTitle()
+	if v := m.agent.GetInfo().GetVersion(); v != "" {
+		text += " " + line(v)
+	}
+	if t := m.session.GetTitle(); t != "" {
+		text += ": " + line(t)
+	}
+	m.greeting = text
+	m.loose, m.shownAt = true, m.now()
+	if how != "load" { // of a history there may be more
+		m.tighten()
+	}
+}
+
+// broke says why there is no session.
+func (m *model) broke(err error) {
+	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: line(problem(err))}
+	m.session, m.turn = nil, nil
+	m.fail(problem(err))
+	m.printTail(agentError(err).GetStderrTail())
+	if !m.sayLogin(agentError(err)) {
+		m.note("/new tries again, /quit leaves")
+	}
+}
+
+// sayLogin says what to run where the agent wants somebody to log in.
+func (m *model) sayLogin(err *supervisorv1.AgentError) bool {
+	if err.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+		return false
+	}
+	if name := m.o.Agent.GetPreset(); name != "" {
+		m.warn("the agent wants you to log in: run \"acphost agents login " + name + "\" in another terminal, then /new here")
+	} else {
+		m.warn("the agent wants you to log in: do that with its own command in another terminal, then /new here. It offers:")
+	}
+	for _, a := range m.agent.GetInfo().GetAuthMethods() {
+		text := "  " + line(a.GetName())
+		if d := line(a.GetDescription()); d != "" {
+			text += ": " + d
+		}
+		m.note(text)
+	}
+	return true
+}
+
+// printTail prints the last lines of an agent's standard error.
+func (m *model) printTail(tail []string) {
+	if len(tail) == 0 || slices.Equal(tail, m.tail) {
+		return // or it was printed already
+	}
+	m.tail = tail
+	m.note("the last it said on standard error:")
+	for _, l := range tail {
+		m.note("  " + line(l))
+	}
+}
+
+func (m *model) agentTitle() string {
+	i := m.agent.GetInfo()
+	return cmp.Or(line(i.GetTitle()), line(m.agent.GetName()), line(i.GetName()), line(m.o.Agent.GetPreset()), "the agent")
+}
+
+// agentName is short.
+func (m *model) agentName() string {
+	command := ""
+	if c := m.o.Agent.GetCommand(); len(c) > 0 {
+		command = c[0][strings.LastIndexByte(c[0], '/')+1:]
+	}
+	return cmp.Or(line(m.agent.GetName()), line(m.o.Agent.GetName()), line(m.o.Agent.GetPreset()), line(command), "agent")
+}

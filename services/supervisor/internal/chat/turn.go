@@ -1,0 +1,110 @@
+package chat
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// turn is a prompt that is being worked on.
+type turn struct {
+	number    int
+	since     time.Time
+	cancelled bool
+	cursor    string // of its last event
+	ended     bool
+}
+
+// turnWent takes a piece of the turn that was begun here.
+func (m *model) turnWent(msg turnMsg) tea.Cmd {
+	if m.turn == nil || m.turn.number != msg.turn {
+		if msg.err == nil && msg.feed != nil {
+			return m.sup.turn(msg.turn, msg.feed) // of a session that was left: read to its end, so that it can end
+		}
+		return nil
+	}
+	var cmds []tea.Cmd
+	for _, ev := range msg.events {
+		if c := ev.GetCursor(); c != "" {
+			m.turn.cursor = c
+		}
+		if ev.GetTurnEnded() != nil {
+			m.turn.ended = true
+		}
+		cmds = append(cmds, m.show(ev))
+	}
+	if msg.err == nil {
+		return tea.Batch(append(cmds, m.unhurried(m.sup.turn(msg.turn, msg.feed)))...)
+	}
+	return tea.Batch(append(cmds, m.turnOver(msg))...)
+}
+
+// turnOver takes the end of a turn's stream, which need not be the turn's.
+func (m *model) turnOver(msg turnMsg) tea.Cmd {
+	if m.turn.ended {
+		return m.endTurn()
+	}
+	if status.Code(msg.err) == codes.ResourceExhausted && m.turn.cursor != "" {
+		m.warn("the screen was slower than the agent; going on from the record")
+		return m.sup.follow(msg.turn, m.session.GetAgentId(), m.session.GetSessionId(), m.turn.cursor)
+	}
+	if !errors.Is(msg.err, io.EOF) {
+		m.flush()
+		m.fail(problem(msg.err))
+		m.sayLogin(agentError(msg.err))
+		m.printTail(agentError(msg.err).GetStderrTail())
+	}
+	return m.endTurn()
+}
+
+// endTurn is the end of a turn, however it came.
+func (m *model) endTurn() tea.Cmd {
+	m.flush()
+	for _, t := range m.live.tools { // they will not be told to have ended
+		m.drawTool(t)
+	}
+	m.printPlan()
+	m.live.endTurn()
+	m.turn = nil
+	return m.sendQueued()
+}
+
+func (m *model) sendQueued() tea.Cmd {
+	if m.turn != nil || m.phase != ready || len(m.queue) == 0 {
+		return nil
+	}
+	text := m.queue[0]
+	m.queue = m.queue[1:]
+	return m.send(text)
+}
+
+// send begins a turn with a text.
+func (m *model) send(text string) tea.Cmd {
+	m.tighten()
+	m.turns++
+	m.turn = &turn{number: m.turns, since: m.now()}
+	m.live.endTurn()
+	m.printPrompt(text)
+	caps := m.agent.GetInfo().GetCapabilities()
+	cwd := m.o.Cwd
+	return m.sup.prompt(m.turns, m.session.GetAgentId(), m.session.GetSessionId(), func() ([]*supervisorv1.ContentBlock, error) {
+		return blocks(text, cwd, caps)
+	})
+}
+
+// printPrompt prints what the person said.
+func (m *model) printPrompt(text string) {
+	block := &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}}
+	m.drawn(m.draw.Event(&supervisorv1.Event{
+		Time:  timestamppb.New(m.now()),
+		Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{Prompt: []*supervisorv1.ContentBlock{block}}},
+	}))
+	m.flush()
+}

@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"cmp"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// watchWent takes what goes on beside our own turns.
+func (m *model) watchWent(msg watchMsg) tea.Cmd {
+	var cmds []tea.Cmd
+	for _, ev := range msg.events {
+		if c := ev.GetCursor(); c != "" {
+			m.watchCursor = c
+		}
+		cmds = append(cmds, m.watchSaw(ev))
+	}
+	if msg.err == nil {
+		m.retries = 0
+		return tea.Batch(append(cmds, m.sup.watched(msg.feed))...)
+	}
+	if m.leaving || status.Code(msg.err) == codes.Unimplemented {
+		return nil
+	}
+	cursor := m.watchCursor
+	if c := status.Code(msg.err); c == codes.OutOfRange || c == codes.InvalidArgument {
+		cursor = ""
+	}
+	at := ""
+	if m.turn != nil {
+		at = m.session.GetSessionId()
+	}
+	return m.again(m.sup.watch(cursor, at), msg.err)
+}
+
+func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
+	if a := ev.GetAgent(); a != nil {
+		m.agentChanged(a)
+		return nil
+	}
+	if h := ev.GetHandler(); h != nil {
+		m.handlerChanged(h)
+		return nil
+	}
+	switch {
+	case ev.GetSessionId() == "":
+	case ev.GetSessionId() == m.loading:
+		return m.show(ev) // a history is shown as it comes
+	case m.phase == opening || m.phase == starting:
+		if len(m.early) < maxEarly {
+			m.early = append(m.early, ev)
+		}
+	case ev.GetSessionId() == m.session.GetSessionId():
+		return m.show(ev)
+	}
+	return nil
+}
+
+// again tries a stream again after a moment.
+func (m *model) again(cmd tea.Cmd, err error) tea.Cmd {
+	m.retries++
+	if m.retries == 20 {
+		m.fail("the supervisor is gone: " + problem(err))
+	}
+	if m.retries >= 20 {
+		m.phase = broken
+		return nil
+	}
+	return m.sup.after(200*time.Millisecond, retryMsg{what: cmd})
+}
+
+func (m *model) agentChanged(a *supervisorv1.Agent) {
+	if m.agent == nil || a.GetId() != m.agent.GetId() {
+		return
+	}
+	before := m.agent.GetState()
+	m.agent = a
+	if before == a.GetState() {
+		return
+	}
+	m.crashed = m.now()
+	switch a.GetState() {
+	case supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED, supervisorv1.AgentState_AGENT_STATE_STOPPED:
+		m.flush()
+		m.fail(cmp.Or(line(a.GetError().GetMessage()), "the agent ended"))
+		tail := a.GetError().GetStderrTail()
+		if len(tail) == 0 {
+			tail = a.GetStderrTail()
+		}
+		m.printTail(tail)
+		if a.GetState() == supervisorv1.AgentState_AGENT_STATE_BACKOFF {
+			m.note("it is started again…")
+			return
+		}
+		m.phase = broken
+		m.note("/new starts it again, /quit leaves")
+	case supervisorv1.AgentState_AGENT_STATE_RUNNING:
+		can := a.GetInfo().GetCapabilities()
+		switch {
+		case m.phase != broken:
+			m.note("the agent runs again")
+		case can.GetLoadSession() || can.GetResumeSession():
+			m.note("the agent runs again; if the session does not go on, /new begins a new one")
+		default:
+			m.note("the agent runs again, and cannot go on with the session; /new begins a new one")
+		}
+	}
+}
+
+func (m *model) handlerChanged(h *supervisorv1.HandlerChanged) {
+	switch h.GetState() {
+	case "backoff", "failed":
+		m.warn("the handler " + line(h.GetName()) + " is not there: " + cmp.Or(line(h.GetError()), h.GetState()))
+	case "ready":
+		if h.GetRestarts() > 0 {
+			m.note("the handler " + line(h.GetName()) + " is there again")
+		}
+	}
+}
