@@ -67,6 +67,9 @@ In an editor's settings, put "acphost run --" in front of the agent's command:
 
     gemini --acp    becomes    acphost run -- gemini --acp
 
+Without an editor, "acphost prompt" gives an agent one prompt, "acphost chat" holds a
+session on this terminal, and "acphost serve" runs agents for programs, over gRPC.
+
 "acphost demo" plays one turn of a scripted agent and shows what happens.`,
 		Args:          commandNeeded,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
