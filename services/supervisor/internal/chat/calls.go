@@ -23,15 +23,16 @@ func (s *supervisor) restart(agentID string) tea.Cmd {
 	})
 }
 
-// openSession opens a session: a stored one if id is not empty. The one that was open is closed then.
-func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd, old string) tea.Cmd {
+// openSession opens a session: a stored one if id is not empty.
+func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd string) tea.Cmd {
+	return s.do(func(ctx context.Context) tea.Msg { return s.opened(ctx, a, id, cwd) })
+}
+
+// closeSession closes a session that was left. That it cannot be closed is nothing that a person could do anything about.
+func (s *supervisor) closeSession(agentID, id string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
-		m := s.opened(ctx, a, id, cwd)
-		if m.err == nil && old != "" && old != m.session.GetSessionId() {
-			// That it cannot be closed is nothing that a person could do anything about.
-			_, _ = s.sessions.CloseSession(ctx, &supervisorv1.CloseSessionRequest{AgentId: a.GetId(), SessionId: old})
-		}
-		return m
+		_, _ = s.sessions.CloseSession(ctx, &supervisorv1.CloseSessionRequest{AgentId: agentID, SessionId: id})
+		return nil
 	})
 }
 

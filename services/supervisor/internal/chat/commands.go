@@ -53,7 +53,7 @@ func (m *model) command(text string) (tea.Cmd, bool) {
 	name, arg, _ := strings.Cut(text, " ")
 	c, known := m.ownCommand(name)
 	switch {
-	case c == nil && (known || strings.Contains(name[1:], "/")): // the agent's, or a path
+	case c == nil && (known || strings.Contains(strings.TrimLeft(name, "/"), "/")): // the agent's, or a path
 		return nil, false
 	case c == nil:
 		m.warn("there is no command " + name + "; /help lists them. To say this to the agent, begin with a space")
@@ -117,10 +117,11 @@ A command that the agent has too is the agent's; with two slashes it is acphost'
 
 // newSession begins a new session; an agent that ended is started again first.
 func (m *model) newSession(string) tea.Cmd {
-	if m.turn != nil {
+	if m.turn != nil && !m.turn.cancelled {
 		m.warn("a turn runs; esc cancels it")
 		return nil
 	}
+	m.abandon()
 	if m.phase == starting || m.phase == opening {
 		m.warn("wait for the session that is being opened")
 		return nil
@@ -134,6 +135,17 @@ func (m *model) newSession(string) tea.Cmd {
 		return m.sup.restart(m.agent.GetId())
 	}
 	return m.openSession(m.first(), m.o.Cwd)
+}
+
+// abandon leaves a turn that was cancelled and does not end: an agent may not care.
+func (m *model) abandon() {
+	if m.turn == nil {
+		return
+	}
+	m.flush()
+	m.live.endTurn()
+	m.turn = nil
+	m.warn("the turn did not end; it is left behind with its session")
 }
 
 func (m *model) listSessions(string) tea.Cmd {

@@ -238,6 +238,18 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 			},
 		},
 		{
+			"/new leaves a turn behind that was cancelled and does not end",
+			func(s *screen) { s.write("x"); s.press("enter", "esc"); s.write("/new"); s.press("enter") },
+			func(m *model) bool { return m.phase == opening && m.turn == nil },
+		},
+		{
+			"a command that nobody has is not sent with two slashes either",
+			func(s *screen) { s.write("//frobnicate"); s.press("enter") },
+			func(m *model) bool {
+				return m.turn == nil && strings.Contains(strings.Join(m.out, "\n"), "no command //frobnicate")
+			},
+		},
+		{
 			"/new opens a session",
 			func(s *screen) { s.write("/new"); s.press("enter") },
 			func(m *model) bool { return m.phase == opening },

@@ -32,7 +32,7 @@ func (m *model) first() string {
 // openSession opens a session in place of the one that is open; a stored one if id is not empty.
 func (m *model) openSession(id, cwd string) tea.Cmd {
 	m.phase, m.loading = opening, id
-	return m.sup.openSession(m.agent, id, cwd, m.session.GetSessionId())
+	return m.sup.openSession(m.agent, id, cwd)
 }
 
 func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
@@ -49,6 +49,7 @@ func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
 		return nil
 	}
 	m.flush()
+	left := m.session
 	m.phase, m.session, m.failure = ready, msg.session, nil
 	m.live = live{plan: msg.session.GetPlan()}
 	early := m.early
@@ -60,6 +61,9 @@ func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
 		}
 	}
 	m.greet(msg.how)
+	if left != nil && left.GetSessionId() != m.session.GetSessionId() {
+		cmds = append(cmds, m.sup.closeSession(left.GetAgentId(), left.GetSessionId()))
+	}
 	if !m.opened {
 		m.opened = true
 		if m.o.Mode != "" {
