@@ -541,7 +541,7 @@ func TestAPersonLogsInByAPage(t *testing.T) {
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("a login on a terminal was refused with %v, want FAILED_PRECONDITION", err)
 	}
-	expectContains(t, "the refusal", status.Convert(err).Message(), "acphost agents login")
+	expectContains(t, "the refusal", status.Convert(err).Message(), "on a terminal: log in by running")
 
 	steps, err = s.agents.Authenticate(s.ctx, &supervisorv1.AuthenticateRequest{AgentId: agent.GetId(), MethodId: "browser"})
 	if err != nil {

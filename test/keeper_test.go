@@ -87,7 +87,7 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 	for name, change := range map[string]func(p *place) []string{
 		"a home that is read-only": func(p *place) []string { return []string{"HOME=/proc"} },
 		"no home":                  func(p *place) []string { return nil },
-		"a home that is not there": func(p *place) []string { return []string{"HOME=/nowhere/at/all"} },
+		"a home that is not there": func(p *place) []string { return []string{"HOME=/proc/nobody"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -145,6 +145,7 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 			Version:    buildVersion(),
 			HandlerDir: filepath.Dir(exe),
 			Admin:      !c.Proto.GetAdmin().GetDisabled(),
+			Mode:       host.ModeChat,
 			Private:    true,
 			Logger:     logger,
 			Presets:    a.presets,

@@ -216,6 +216,7 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 			Version:    buildVersion(),
 			HandlerDir: filepath.Dir(exe),
 			Admin:      !c.Proto.GetAdmin().GetDisabled(),
+			Mode:       host.ModePrompt,
 			Private:    true,
 			Logger:     logger,
 			Presets:    a.presets,

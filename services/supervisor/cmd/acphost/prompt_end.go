@@ -70,6 +70,7 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 	switch e.GetKind() {
 	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
 		switch {
+		case strings.Contains(message, "(log in "):
 		case p.login == "":
 			p.say("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
 		case !strings.Contains(message, "agents login"):

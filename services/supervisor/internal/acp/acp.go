@@ -27,6 +27,7 @@ const (
 	MethodSessionSetMode    = "session/set_mode"
 	MethodSessionUpdate     = "session/update"
 	MethodRequestPermission = "session/request_permission"
+	MethodElicitationCreate = "elicitation/create"
 	MethodCancelRequest     = "$/cancel_request"
 )
 

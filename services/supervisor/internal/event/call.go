@@ -9,9 +9,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// methodElicitation is the agent's question for something other than a permission.
-const methodElicitation = "elicitation/create"
-
 // toFront is whom a call goes to that no handler gets.
 const toFront = "front"
 
@@ -19,7 +16,7 @@ const toFront = "front"
 func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 	toPerson := f.Direction == frame.AgentToFront
 	switch r.method {
-	case acp.MethodRequestPermission, methodElicitation:
+	case acp.MethodRequestPermission, acp.MethodElicitationCreate:
 		if toPerson { // else it is being decided, and may never be a question for anybody
 			d.asked(r, m.Params, false)
 			return

@@ -41,7 +41,7 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 	if q.GetPermission().GetFromAcphost() {
 		return
 	}
-	method := methodElicitation
+	method := acp.MethodElicitationCreate
 	if q.GetPermission() != nil {
 		method = acp.MethodRequestPermission
 	}

@@ -35,7 +35,7 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 	if ours {
 		t = &d.own
 	}
-	if r.method == methodElicitation {
+	if r.method == acp.MethodElicitationCreate {
 		q.Elicitation = elicitation(params)
 		if id := requestID(params); r.session == "" && id != nil {
 			if about := d.front.get(jsonrpc.CanonicalID(id)); about != nil {

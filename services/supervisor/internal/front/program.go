@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -310,7 +309,7 @@ func (p *Program) answered(m *jsonrpc.Message) {
 
 // request refuses a request of the agent's that nobody else answers.
 func (p *Program) request(m *jsonrpc.Message) error {
-	if method := string(m.Method); method == acp.MethodRequestPermission || strings.HasPrefix(method, "elicitation/") {
+	if method := string(m.Method); method == acp.MethodRequestPermission || method == acp.MethodElicitationCreate {
 		return nil
 	}
 	err := p.out.post(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{

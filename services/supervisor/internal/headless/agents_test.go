@@ -382,7 +382,7 @@ func TestLogin(t *testing.T) {
 	err = r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "x"}, none)
 	wantFault(t, err, fault.Invalid, noKind, "web, tty")
 	err = r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "tty"}, none)
-	wantFault(t, err, fault.Precondition, noKind, "acphost agents login bot")
+	wantFault(t, err, fault.Precondition, noKind, "log in as its documentation says")
 	if err := r.Logout(t.Context(), "bot"); err != nil {
 		t.Error(err)
 	}

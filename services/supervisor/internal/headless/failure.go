@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -226,17 +227,30 @@ func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.Agen
 	e := event.ErrorOf(method, encodeError(jerr), false)
 	e.Message = fmt.Sprintf("agent %q: %s", r.agent.identity.Name, e.GetMessage())
 	if e.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
-		e.Message += fmt.Sprintf(" (log in with \"acphost agents login %s\", or by Authenticate)", r.agent.loginName())
+		e.Message += fmt.Sprintf(" (log in %s, or by Authenticate)", r.loginBy(""))
 	}
 	return e
 }
 
-// loginName is what "acphost agents login" knows the agent by.
-func (a *instance) loginName() string {
-	if a.conf.Preset != "" {
-		return a.conf.Preset
+// loginBy says how a person logs the agent in by a method of type "terminal"; "": the first one.
+func (r *run) loginBy(id string) string {
+	if preset := r.agent.conf.Preset; preset != "" {
+		return fmt.Sprintf("with \"acphost agents login %s\"", preset)
 	}
-	return a.identity.Name
+	command := slices.Clone(r.agent.conf.Command)
+	_ = acp.Elements(acp.Get([]byte(r.info.GetRaw()), "authMethods"), func(m []byte) bool {
+		name, _ := acp.String(acp.Get(m, "id"))
+		if kind, _ := acp.String(acp.Get(m, "type")); kind != "terminal" || id != "" && name != id {
+			return true
+		}
+		args, _ := acp.Strings(acp.Get(m, "args"))
+		command = append(command, args...)
+		return false
+	})
+	if len(command) == len(r.agent.conf.Command) {
+		return "as its documentation says"
+	}
+	return fmt.Sprintf("by running %q on a terminal", strings.Join(command, " "))
 }
 
 // encodeError is the JSON of an error.

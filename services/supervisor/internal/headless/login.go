@@ -85,7 +85,7 @@ func (r *run) authMethod(id string) (string, error) {
 			continue
 		}
 		if m.GetType() == "terminal" {
-			return "", fault.New(fault.Precondition, "agent %q logs in by %q on a terminal: run \"acphost agents login %s\"", r.agent.identity.ID, id, r.agent.loginName())
+			return "", fault.New(fault.Precondition, "agent %q logs in by %q on a terminal: log in %s", r.agent.identity.ID, id, r.loginBy(id))
 		}
 		return id, nil
 	}

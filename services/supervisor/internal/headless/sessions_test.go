@@ -256,7 +256,7 @@ func TestErrorsOfTheAgentsKeepTheirMeaning(t *testing.T) {
 		r.start()
 		_, err := r.LoadSession(t.Context(), &supervisorv1.LoadSessionRequest{AgentId: "bot", SessionId: "x", Cwd: "/w"})
 		wantFault(t, err, fault.OfAgent, kind, `agent "bot"`, "session/load")
-		if kind == authKind && !strings.Contains(err.Error(), "acphost agents login bot") {
+		if kind == authKind && !strings.Contains(err.Error(), "log in as its documentation says, or by Authenticate") {
 			t.Errorf("got %v, want what to do", err)
 		}
 	}

@@ -84,8 +84,8 @@ func (r *running) Reason() (link.Reason, error) {
 // Sessions are what the path knows of them.
 func (r *running) Sessions() []*supervisorv1.Session { return r.sessions() }
 
-// Forget drops a session that the agent cannot close: its scope ends, and its terminals with it.
-func (r *running) Forget(sessionID string) { r.book.Closed(sessionID) }
+// Forget drops a session that the agent cannot close: its scope ends, its terminals with it, and what it asked.
+func (r *running) Forget(sessionID string) { r.link.Forget(sessionID) }
 
 // Stop ends the link, and then the process with all that it started: gently until ctx ends.
 func (r *running) Stop(ctx context.Context) error {

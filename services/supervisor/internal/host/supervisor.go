@@ -41,6 +41,10 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		return nil, err
 	}
 	cfg := h.config
+	restarts := int(cfg.GetAgent().GetMaxRestarts())
+	if o.Mode == ModePrompt {
+		restarts = 0 // the one turn has failed
+	}
 	s.headless = headless.New(headless.Options{
 		Starter:           starter{host: h, ctx: ctx},
 		Hub:               headless.HubOf(h.hub),
@@ -49,7 +53,7 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		Env:               o.Env,
 		ConfigEnv:         envValues(cfg.GetAgent().GetEnv()),
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
-		MaxRestarts:       int(cfg.GetAgent().GetMaxRestarts()),
+		MaxRestarts:       restarts,
 		MaxAgents:         int(cfg.GetServe().GetMaxAgents()),
 		MaxSessions:       int(cfg.GetServe().GetMaxSessions()),
 		Version:           o.Version,

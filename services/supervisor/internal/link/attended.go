@@ -50,7 +50,7 @@ func (l *Link) expires(w *waiting, at time.Time) {
 // look arranges for a question of the agent's at the front to be looked after. An elicitation waits for as long as it takes
 // where the front has said that it takes them, or is a person's.
 func (l *Link) look(c *agentCall) {
-	if l.opts.Attended == nil || c.method == methodElicitation && (!l.opts.Headless || l.elicits.Load()) {
+	if l.opts.Attended == nil || c.method == acp.MethodElicitationCreate && (!l.opts.Headless || l.elicits.Load()) {
 		return
 	}
 	v := &vigil{alone: !c.waiting.q.Expires.IsZero()}

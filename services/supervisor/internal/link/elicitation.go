@@ -10,9 +10,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// methodElicitation asks a person to fill in a form, or to open a page.
-const methodElicitation = "elicitation/create"
-
 // elicitAtFront sends an elicitation on to the front, in wire order and as the very bytes that came.
 func (p *agentPump) elicitAtFront(c *agentCall, m *jsonrpc.Message) error {
 	if p.unheard() {

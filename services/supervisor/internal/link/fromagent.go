@@ -269,7 +269,7 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 // request sends a request of the agent's where it belongs.
 func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
-	if c.method == methodElicitation && c.sessionID == "" {
+	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
 		c.sessionID = p.askedIn(m.Params)
 	}
 	_, ours := p.own.Get(c.id)
@@ -308,7 +308,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 				return nil
 			}
 		}
-		if c.method == methodElicitation {
+		if c.method == acp.MethodElicitationCreate {
 			return p.elicitAtFront(c, m)
 		}
 		c.state.Store(atFront)

@@ -228,7 +228,7 @@ func (p *agentPump) gateFront(c *agentCall, r *route.Route, cc *acpv1.CallContex
 	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
 	g := &gated{call: c, route: r, cc: cc, params: params}
 	g.pass = func(context.Context) {
-		if c.method == methodElicitation {
+		if c.method == acp.MethodElicitationCreate {
 			_ = p.elicit(c, params, func(begins func(show func())) error {
 				begins(func() { p.seeShown([][]byte{line}) })
 				return p.toFront.Send(line)

@@ -326,6 +326,12 @@ func (l *Link) spawn(f func()) {
 	}
 }
 
+// Forget ends a session that the agent cannot close: what waits in it is answered, and its scope ends.
+func (l *Link) Forget(sessionID string) {
+	l.opts.Book.Closed(sessionID)
+	l.sessionCancelled(sessionID)
+}
+
 // Reported returns what the agent said of itself at initialize; zero before that.
 func (l *Link) Reported() acp.Initialized {
 	if r := l.reported.Load(); r != nil {

@@ -188,7 +188,7 @@ func (r *Reader) request(e *journal.Entry, msg []byte) []Item {
 		}
 		q.item = Item{Kind: Question, ID: key(e, false) + tool, Title: cmp.Or(title, tool), Status: "open"}
 		items = []Item{q.item}
-	case "elicitation/create":
+	case acp.MethodElicitationCreate:
 		text, _ := acp.String(acp.Get(params, "message"))
 		q.item = Item{Kind: Question, ID: key(e, false), Title: text, Status: "open"}
 		items = []Item{q.item}
@@ -236,7 +236,7 @@ func (r *Reader) response(e *journal.Entry, msg []byte) []Item {
 		if failure != nil {
 			return []Item{{Kind: Notice, Title: q.method + ": " + why}}
 		}
-	case acp.MethodRequestPermission, "elicitation/create":
+	case acp.MethodRequestPermission, acp.MethodElicitationCreate:
 		it.Status = cmp.Or(answer(q.params, result), why, "error") + ", by " + who(e)
 		return []Item{it}
 	case "fs/read_text_file", "fs/write_text_file", "fs/list_directory":
