@@ -169,6 +169,7 @@ func (r *Reader) Close() error { return r.f.Close() }
 // is written later is found by a later call. It is a *LineError for a line that cannot be read: the next call goes on
 // after it. After any other error the file cannot be read.
 func (r *Reader) Next() (*Entry, error) {
+	fresh := r.buf == nil
 	if r.buf == nil {
 		r.buf = bufio.NewReaderSize(io.NewSectionReader(r.f, r.at, 1<<62-r.at), 256<<10)
 	}
@@ -187,6 +188,9 @@ func (r *Reader) Next() (*Entry, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		r.buf = nil
+		if !fresh { // an end that was seen with what was read before: the file may have grown since
+			return r.Next()
+		}
 		return nil, io.EOF
 	case err != nil:
 		r.buf = nil
