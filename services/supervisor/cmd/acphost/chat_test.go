@@ -68,6 +68,14 @@ func openChat(t *testing.T, f *fakeSupervisor) *chatConsole {
 	if err := pty.Setsize(ours, &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
 		t.Fatal(err)
 	}
+	raw, err := ours.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// So that a read ends when the file is closed: setting the size has made it one that waits.
+	if e := raw.Control(func(fd uintptr) { err = syscall.SetNonblock(int(fd), true) }); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
 	c := &chatConsole{t: t, ours: ours, theirs: theirs, ended: make(chan error, 1), more: make(chan struct{}, 1)}
 	if c.before, err = term.GetState(theirs.Fd()); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -87,7 +88,20 @@ func (f *fake) tell(ev *supervisorv1.Event) *supervisorv1.Event {
 	return ev
 }
 
-func (f *fake) StartAgent(context.Context, *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
+// StartAgent takes its time, as agents do: those who called before are watching when it is done.
+func (f *fake) StartAgent(ctx context.Context, _ *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
+	for {
+		f.mu.Lock()
+		watched := len(f.watchers) > 0 && len(f.asking) > 0
+		f.mu.Unlock()
+		if watched {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		runtime.Gosched()
+	}
 	return &supervisorv1.StartAgentResponse{Agent: testAgent()}, nil
 }
 

@@ -36,8 +36,10 @@ type model struct {
 	session *supervisorv1.Session // folded from what was told of it
 	early   []*supervisorv1.Event // of sessions, while it is not known which one will be ours
 	loading string                // the id of the session that is being loaded
-	opened  bool                  // a session was open at least once
-	failure error                 // why there is none
+	// What was opened before the agent is started, and that it was.
+	watches, questions, begun bool
+	opened                    bool  // a session was open at least once
+	failure                   error // why there is none
 
 	edit    editor
 	past    *history
@@ -115,9 +117,18 @@ func (m *model) result() (Result, error) {
 	return r, nil
 }
 
-// Init implements tea.Model. What can be asked while the agent starts is watched first.
+// Init implements tea.Model. The agent is started when all is watched that it may say and ask from the beginning.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.start(m.o.Agent), m.sup.notes(m.o.Notes), m.settle())
+	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.notes(m.o.Notes), m.settle())
+}
+
+// begin starts the agent, once.
+func (m *model) begin() tea.Cmd {
+	if m.begun || !m.watches || !m.questions {
+		return nil
+	}
+	m.begun = true
+	return m.sup.start(m.o.Agent)
 }
 
 // Update implements tea.Model.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ func run(t *testing.T, f *fake, change ...func(*Options)) *console {
 	if err := pty.Setsize(ours, &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
 		t.Fatal(err)
 	}
+	unblocked(t, ours)
 	before, err := term.GetState(theirs.Fd())
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +79,18 @@ func run(t *testing.T, f *fake, change ...func(*Options)) *console {
 		reading.Wait()
 	})
 	return c
+}
+
+// unblocked makes a read end when the file is closed. Setting the size has made it one that waits.
+func unblocked(t *testing.T, f *os.File) {
+	t.Helper()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := raw.Control(func(fd uintptr) { err = syscall.SetNonblock(int(fd), true) }); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
 }
 
 func (c *console) read() {

@@ -60,6 +60,8 @@ func (m *model) questionWaits() bool {
 
 // questionsWent takes what was told of questions.
 func (m *model) questionsWent(msg questionsMsg) tea.Cmd {
+	m.questions = true
+	begin := m.begin()
 	for _, c := range msg.changes {
 		switch c := c.GetChange().(type) {
 		case *supervisorv1.WatchApprovalsResponse_Asked:
@@ -69,13 +71,13 @@ func (m *model) questionsWent(msg questionsMsg) tea.Cmd {
 		}
 	}
 	if msg.err == nil {
-		return m.sup.questioned(msg.feed)
+		return tea.Batch(begin, m.sup.questioned(msg.feed))
 	}
 	if m.leaving {
 		return nil
 	}
 	m.asked = nil // all that wait are told again
-	return m.again(m.sup.questions(), msg.err)
+	return tea.Batch(begin, m.again(m.sup.questions(), msg.err))
 }
 
 func asEvent(a *supervisorv1.Approval) *supervisorv1.Event {

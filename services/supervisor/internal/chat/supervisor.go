@@ -233,7 +233,7 @@ func (s *supervisor) watch(cursor, at string) tea.Cmd {
 		if err != nil {
 			return watchMsg{err: err}
 		}
-		return s.watchNext(ctx, open(s, stream.Recv, s.drop))
+		return watchMsg{feed: open(s, stream.Recv, s.drop)}
 	})
 }
 
@@ -281,7 +281,7 @@ func (s *supervisor) questions() tea.Cmd {
 		if err != nil {
 			return questionsMsg{err: err}
 		}
-		return s.questionsNext(ctx, open(s, stream.Recv, nil))
+		return questionsMsg{feed: open(s, stream.Recv, nil)}
 	})
 }
 

@@ -206,6 +206,7 @@ func TestAnAgentThatStaysAwayIsStartedAgainByNew(t *testing.T) {
 func TestStreamsThatBreakAreOpenedAgainUntilItIsHopeless(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	gone := status.Error(codes.Unavailable, "gone")
+	s.m.begun = true
 	for i := range 19 {
 		if s.send(watchMsg{err: gone}) == nil {
 			t.Fatalf("given up after %d", i)

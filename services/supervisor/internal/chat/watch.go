@@ -13,7 +13,8 @@ import (
 
 // watchWent takes what goes on beside our own turns.
 func (m *model) watchWent(msg watchMsg) tea.Cmd {
-	var cmds []tea.Cmd
+	m.watches = true
+	cmds := []tea.Cmd{m.begin()}
 	for _, ev := range msg.events {
 		if c := ev.GetCursor(); c != "" {
 			m.watchCursor = c
@@ -21,11 +22,13 @@ func (m *model) watchWent(msg watchMsg) tea.Cmd {
 		cmds = append(cmds, m.watchSaw(ev))
 	}
 	if msg.err == nil {
-		m.retries = 0
+		if len(msg.events) > 0 { // a stream that breaks at once opens well, too
+			m.retries = 0
+		}
 		return tea.Batch(append(cmds, m.sup.watched(msg.feed))...)
 	}
 	if m.leaving || status.Code(msg.err) == codes.Unimplemented {
-		return nil
+		return tea.Batch(cmds...)
 	}
 	cursor := m.watchCursor
 	if c := status.Code(msg.err); c == codes.OutOfRange || c == codes.InvalidArgument {
@@ -35,7 +38,7 @@ func (m *model) watchWent(msg watchMsg) tea.Cmd {
 	if m.turn != nil {
 		at = m.session.GetSessionId()
 	}
-	return m.again(m.sup.watch(cursor, at), msg.err)
+	return tea.Batch(append(cmds, m.again(m.sup.watch(cursor, at), msg.err))...)
 }
 
 func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
