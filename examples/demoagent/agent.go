@@ -214,7 +214,7 @@ func (a *agent) prompt(ctx context.Context, p struct {
 // cancel ends the session's turn.
 func (a *agent) cancel(_ context.Context, p sessionParams) (any, error) {
 	if s, err := a.session(p.SessionID); err == nil {
-		s.stop()
+		s.stop(a.wire.prompted(s.id))
 	}
 	return nil, nil
 }

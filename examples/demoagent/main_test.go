@@ -257,6 +257,25 @@ func TestWhatIsSwitchedOffIsNeitherAdvertisedNorServed(t *testing.T) {
 	}
 }
 
+func TestATurnIsCancelledHoweverSoon(t *testing.T) {
+	p := start(t, behaviour{exitInitialize: -1, state: t.TempDir()})
+	p.ask("initialize", `{"protocolVersion":1}`)
+	id := p.open("/w")
+	for i := range 100 {
+		if i == 50 { // as another session of that id it begins anew
+			p.ask("session/load", `{"sessionId":"`+id+`","cwd":"/w","mcpServers":[]}`)
+		}
+		said := p.askBefore("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"/wait"}]}`,
+			`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"`+id+`"}}`)
+		if !strings.Contains(said, `"stopReason":"cancelled"`) {
+			t.Fatalf("the turn ended with %s", said)
+		}
+		if said := p.ask("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"repeat"}]}`); !strings.Contains(said, `"end_turn"`) {
+			t.Fatalf("the turn behind one that was cancelled ended with %s", said)
+		}
+	}
+}
+
 func TestCommandsReportResultsAndErrors(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"/read /w/a":     "read ok: text of a",

@@ -35,11 +35,14 @@ func start(t *testing.T, b behaviour) *peer {
 }
 
 // ask sends a request and returns every line up to its answer.
-func (p *peer) ask(method, params string) string {
+func (p *peer) ask(method, params string) string { return p.askBefore(method, params) }
+
+// askBefore sends a request and lines right behind it, in one piece, and returns every line up to its answer.
+func (p *peer) askBefore(method, params string, behind ...string) string {
 	p.t.Helper()
 	p.nextID++
 	id := strconv.Itoa(p.nextID)
-	p.write(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`)
+	p.write(strings.Join(append([]string{`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`}, behind...), "\n"))
 	var said strings.Builder
 	for p.lines.Scan() {
 		said.Write(p.lines.Bytes())

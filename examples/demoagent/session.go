@@ -36,9 +36,11 @@ type session struct {
 	id  acp.SessionId
 	cwd string
 
-	mu     sync.Mutex
-	record record
-	cancel context.CancelFunc // of the turn under way
+	mu        sync.Mutex
+	record    record
+	cancel    context.CancelFunc // of the turn under way
+	turns     int                // that were begun
+	cancelled int                // turns up to this one are cancelled when they begin
 }
 
 func newSession(r record) *session { return &session{id: r.SessionID, cwd: r.Cwd, record: r} }
@@ -48,10 +50,14 @@ func (s *session) enter(ctx context.Context) (turn context.Context, leave func()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
+		s.turns++ // it has come, and is over
 		return nil, nil, acp.NewInvalidRequest(object{"error": "the session has a turn under way"})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s.cancel = cancel
+	if s.turns++; s.turns <= s.cancelled {
+		cancel()
+	}
 	return ctx, func() {
 		cancel()
 		s.mu.Lock()
@@ -60,10 +66,12 @@ func (s *session) enter(ctx context.Context) (turn context.Context, leave func()
 	}, nil
 }
 
-// stop cancels the turn under way, if there is one.
-func (s *session) stop() {
+// stop cancels the turn under way, if there is one, and those of the prompts that have come, so many: the library begins
+// them at its leisure.
+func (s *session) stop(prompts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.cancelled = prompts
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -147,6 +155,7 @@ func (a *agent) open(r record) (*session, object, error) {
 		return nil, nil, err
 	}
 	s := newSession(r)
+	s.turns = a.wire.prompted(s.id)
 	a.mu.Lock()
 	a.sessions[s.id] = s
 	a.mu.Unlock()
@@ -270,7 +279,7 @@ func (a *agent) closeSession(_ context.Context, p sessionParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.stop()
+	s.stop(a.wire.prompted(s.id))
 	a.mu.Lock()
 	delete(a.sessions, s.id)
 	a.mu.Unlock()

@@ -5,25 +5,29 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+
+	"github.com/coder/acp-go-sdk"
 )
 
-// wire is the agent's input and output. It sees each line that passes, for the two things that the library does not do:
-// to tell the id of a request, and to send a notification right behind a certain answer.
+// wire is the agent's input and output. It sees each line that passes, for what the library does not do: to tell the id of a
+// request, to tell that a prompt has come before it is played, and to send a notification right behind a certain answer.
 type wire struct {
 	in  io.Reader
 	out io.Writer
 
-	mu     sync.Mutex
-	line   []byte                     // of the input, as far as it has come
-	ids    map[string]json.RawMessage // method to the id of its latest request, for the methods that are watched
-	behind map[string][]byte          // session id to the line that follows the answer that opens it
+	mu      sync.Mutex
+	line    []byte                     // of the input, as far as it has come and is looked into
+	skip    bool                       // the rest of the line is of no interest
+	ids     map[string]json.RawMessage // method to the id of its latest request, for the methods that are watched
+	prompts map[acp.SessionId]int      // how many have come
+	behind  map[string][]byte          // session id to the line that follows the answer that opens it
 }
 
-// longestWatched bounds the lines that are looked into: no request that is watched for is longer.
-const longestWatched = 64 << 10
+// headBytes is how far into a line its method stands.
+const headBytes = 256
 
 func newWire(watched ...string) *wire {
-	w := &wire{ids: map[string]json.RawMessage{}, behind: map[string][]byte{}}
+	w := &wire{ids: map[string]json.RawMessage{}, prompts: map[acp.SessionId]int{}, behind: map[string][]byte{}}
 	for _, method := range watched {
 		w.ids[method] = nil
 	}
@@ -35,6 +39,13 @@ func (w *wire) id(method string) json.RawMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ids[method]
+}
+
+// prompted is how many prompts have come for a session, those that are not played yet included.
+func (w *wire) prompted(session acp.SessionId) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.prompts[session]
 }
 
 // follow has a line sent right behind the answer that opens a session.
@@ -50,15 +61,31 @@ func (w *wire) Read(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for part := range bytes.Lines(b[:n]) {
-		if len(w.line) <= longestWatched {
+		if !w.skip {
 			w.line = append(w.line, part...)
+			w.skip = len(w.line) >= headBytes && !w.watched(w.line[:headBytes])
 		}
 		if bytes.HasSuffix(part, []byte("\n")) {
-			w.look(w.line)
-			w.line = w.line[:0]
+			if !w.skip && w.watched(w.line[:min(headBytes, len(w.line))]) {
+				w.look(w.line)
+			}
+			w.line, w.skip = w.line[:0], false
 		}
 	}
 	return n, err
+}
+
+// watched tells whether a line that begins so is looked into. mu is held.
+func (w *wire) watched(head []byte) bool {
+	if bytes.Contains(head, []byte(`"`+acp.AgentMethodSessionPrompt+`"`)) {
+		return true
+	}
+	for method := range w.ids {
+		if bytes.Contains(head, []byte(`"`+method+`"`)) {
+			return true
+		}
+	}
+	return false
 }
 
 // look is called with mu held.
@@ -66,12 +93,16 @@ func (w *wire) look(line []byte) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
+		Params sessionParams   `json:"params"`
 	}
-	if len(line) > longestWatched || json.Unmarshal(line, &m) != nil {
+	if json.Unmarshal(line, &m) != nil {
 		return
 	}
 	if _, watched := w.ids[m.Method]; watched {
 		w.ids[m.Method] = m.ID
+	}
+	if m.Method == acp.AgentMethodSessionPrompt {
+		w.prompts[m.Params.SessionID]++
 	}
 }
 
