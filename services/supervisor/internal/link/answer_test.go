@@ -956,3 +956,37 @@ func readRecords(t *testing.T, file string) []*supervisorv1.AuditRecord {
 	}
 	return all
 }
+
+func TestAnAnswerToOneQuestionNeverCountsForAnother(t *testing.T) {
+	again := strings.Replace(askedEdit, `"Edit"`, `"Erase"`, 1)
+	t.Run("one that was withdrawn", func(t *testing.T) {
+		r, d := watchedRig(t, func(o *Options) { o.Headless = true })
+		r.open(`{}`)
+		r.agent.send(askedEdit)
+		shown := d.question() // and a person looks at it
+		r.front.want(askedEdit)
+		r.agent.send(`{"method":"$/cancel_request","params":{"requestId":7}}`)
+		d.want(End{Withdrawn, "", "nobody"})
+		r.agent.wantError("7", -32800, "cancelled")
+		r.agent.send(again)
+		r.agent.wantError("7", -32600, "another question")
+		if _, err := r.Answer(shown.ID, Answer{Option: "a"}, "cli"); !errors.Is(err, ErrNotOpen) {
+			t.Errorf("the answer to what was withdrawn: %v", err)
+		}
+		r.agent.send(strings.Replace(again, `"id":7`, `"id":70`, 1))
+		if q := d.question(); string(q.ID) != "70" {
+			t.Errorf("question %s is asked", q.ID)
+		}
+	})
+	t.Run("one of ours", func(t *testing.T) {
+		r, d := watchedRig(t, func(o *Options) { o.Headless = true })
+		r.open(`{}`)
+		r.agent.send(fmt.Sprintf(writeCall, 8, 1))
+		ours := d.question()
+		r.agent.send(`{"method":"$/cancel_request","params":{"requestId":8}}`)
+		d.want(End{Withdrawn, "", "nobody"})
+		r.agent.wantError("8", -32800, "cancelled")
+		r.agent.send(strings.Replace(again, `"id":7`, `"id":`+string(ours.ID), 1))
+		r.agent.wantError(string(ours.ID), -32600, "another question")
+	})
+}

@@ -70,7 +70,7 @@ func (l *Link) look(c *agentCall) {
 
 // enters makes room for a question at the front; false: it must be refused.
 func (l *Link) enters(w *waiting) bool {
-	w.room = !l.spent.full() && l.openQuestions.enter(w.q)
+	w.room = !l.spent.full(l.opts.Headless) && l.openQuestions.enter(w.q)
 	return w.room
 }
 

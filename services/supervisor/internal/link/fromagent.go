@@ -274,14 +274,16 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	}
 	_, ours := p.own.Get(c.id)
 	free := !ours && p.agentCalls.Add(c.id, c)
-	if free && p.spent.has(c.id) { // the front has yet to answer what it was used for
+	why := "a request with id %s is in flight already"
+	if free && p.spentFor(c.method, c.id) { // an answer to what it was used for may yet come
 		p.take(c)
-		free = false
+		if free = false; p.opts.Headless {
+			why = "the id %s was another question's, whose answer must not count for this one: take a new one"
+		}
 	}
 	if !free {
 		p.counters.refused.Add(1)
-		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest,
-			fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
+		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: "+why, c.method, c.id))
 		return nil
 	}
 	if c.method == acp.MethodRequestPermission {
