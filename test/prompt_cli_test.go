@@ -240,7 +240,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 		play        func(t *testing.T, p *wire.Process)
 		want        int
 	}{
-		"once, the turn is cancelled": {"sleep", "waiting", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGINT) }, 6},
+		"once, the turn is cancelled": {"sleep", "\"text\":\"waiting\"", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGINT) }, 6},
 		"twice, it ends whatever the agent does": {"hang", "hanging", func(t *testing.T, p *wire.Process) {
 			send(t, p, syscall.SIGINT)
 			if !eventually(func() bool { return strings.Contains(p.Stderr(), "being cancelled") }) {
