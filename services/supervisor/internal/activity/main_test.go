@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -153,5 +154,6 @@ func (p *place) joined(n int) {
 		if have >= n {
 			return
 		}
+		runtime.Gosched()
 	}
 }

@@ -184,11 +184,12 @@ func (h *Hub) port(agentID string) *port {
 
 // put queues an item behind what was lost before it. mu is held.
 func (h *Hub) put(it item) {
+	idle := len(h.queue) == 0
 	h.tellLosses()
 	it.skips = h.skips
 	h.held += it.cost
 	h.queue = append(h.queue, it)
-	if len(h.queue) == 1 {
+	if idle {
 		h.awake()
 	}
 }

@@ -214,7 +214,13 @@ func TestAReaderGoesOnWithWhatIsWrittenMeanwhile(t *testing.T) {
 	none()
 	write(`"}` + "\n" + `{"note":"2"}` + "\n")
 	note(long + long)
+	write(`{"note":"3"}` + "\n") // what was read with the last one ended before it
 	note("2")
+	note("3")
+	none()
+	write(`{"note":"4"}` + "\n")
+	note("4")
+	none()
 	none()
 }
 

@@ -204,7 +204,7 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	if info.Size() < from { // it was cut: read it anew
 		s, from = summary{}, 0
 	}
-	r := &Reader{f: f, at: from}
+	r := newReader(f, from)
 	if !r.all(func(e *Entry, err error) bool {
 		if err == nil {
 			s.fold(e)

@@ -148,8 +148,9 @@ func Follow(ctx context.Context, path string) iter.Seq2[*Entry, error] {
 // Reader reads a file that may be growing. Not safe for concurrent use.
 type Reader struct {
 	f    *os.File
-	at   int64         // where the next line begins
-	buf  *bufio.Reader // what is there behind at; nil: to be looked at anew
+	at   int64 // where the next line begins
+	buf  *bufio.Reader
+	read bool // a line was, since the file was looked at
 	long []byte
 }
 
@@ -159,20 +160,49 @@ func OpenReader(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{f: f}, nil
+	return newReader(f, 0), nil
+}
+
+func newReader(f *os.File, at int64) *Reader {
+	r := &Reader{f: f, at: at, buf: bufio.NewReaderSize(nil, 256<<10)}
+	r.look()
+	return r
 }
 
 // Close closes the file.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Next returns the next entry, which lives until Next is called again. The error is io.EOF where there is none yet: what
-// is written later is found by a later call. It is a *LineError for a line that cannot be read: the next call goes on
-// after it. After any other error the file cannot be read.
+// Next returns the next entry, which lives until Next is called again. The error is io.EOF where there was none when it was
+// called: what is written later is found by a later call. It is a *LineError for a line that cannot be read: the next call
+// goes on after it. After any other error the file cannot be read.
 func (r *Reader) Next() (*Entry, error) {
-	fresh := r.buf == nil
-	if r.buf == nil {
-		r.buf = bufio.NewReaderSize(io.NewSectionReader(r.f, r.at, 1<<62-r.at), 256<<10)
+	line, err := r.line()
+	if errors.Is(err, io.EOF) && r.read {
+		r.look() // it was looked at before, and may have more by now
+		line, err = r.line()
 	}
+	if err != nil {
+		r.look() // part of a line may have been taken
+		return nil, err
+	}
+	r.read = true
+	here := r.at
+	r.at += int64(len(line))
+	e, err := parse(line)
+	if err != nil {
+		return nil, &LineError{r.f.Name(), here, err}
+	}
+	return e, nil
+}
+
+// look has the file read anew from where the next line begins.
+func (r *Reader) look() {
+	r.buf.Reset(io.NewSectionReader(r.f, r.at, 1<<62-r.at))
+	r.read = false
+}
+
+// line returns the next whole line.
+func (r *Reader) line() ([]byte, error) {
 	line, err := r.buf.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		r.long = append(r.long[:0], line...)
@@ -185,24 +215,13 @@ func (r *Reader) Next() (*Entry, error) {
 		}
 		line = r.long
 	}
-	switch {
-	case errors.Is(err, io.EOF):
-		r.buf = nil
-		if !fresh { // an end that was seen with what was read before: the file may have grown since
-			return r.Next()
-		}
+	if errors.Is(err, io.EOF) {
 		return nil, io.EOF
-	case err != nil:
-		r.buf = nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", r.f.Name(), err)
 	}
-	here := r.at
-	r.at += int64(len(line))
-	e, err := parse(line)
-	if err != nil {
-		return nil, &LineError{r.f.Name(), here, err}
-	}
-	return e, nil
+	return line, nil
 }
 
 // all yields what is there. more: it may be asked again for what comes later.
