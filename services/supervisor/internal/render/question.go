@@ -60,7 +60,7 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	if !shown && p.GetRawInput() != "" && p.GetRawInput() != "{}" {
 		body.WriteString(o.paint(dim, "input: "+oneLine(p.GetRawInput(), maxRaw)) + "\n")
 	}
-	if p.GetReason() != "" {
+	if p.GetReason() != "" && !p.GetFromAcphost() { // acphost's own questions say it in what they show
 		body.WriteString(o.paint(yellow, "asked because: "+oneLine(p.GetReason(), maxRaw)) + "\n")
 	}
 	b.WriteString(indented(body.String(), toolIndent))
