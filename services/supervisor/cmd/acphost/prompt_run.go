@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -58,9 +59,10 @@ type promptRun struct {
 	r        *render.Renderer
 	turn     *turnID // under way
 	ended    *supervisorv1.Event
-	outputs  map[string]bool // terminals that are watched; true: until their end
-	open     int             // terminals that are watched still
-	caught   os.Signal       // the first signal
+	outputs  map[string]bool          // terminals that are watched; true: until their end
+	open     int                      // terminals that are watched still
+	ends     map[string]chan struct{} // by terminal: closed when all that it wrote was shown
+	caught   os.Signal                // the first signal
 	info     *supervisorv1.AgentInfo
 	sessID   string
 	asker    asker
@@ -77,7 +79,7 @@ func (p *promptRun) run(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
-	p.outputs = map[string]bool{}
+	p.outputs, p.ends = map[string]bool{}, map[string]chan struct{}{}
 	over := make(chan error, 1)
 	p.wg.Go(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)
@@ -182,6 +184,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 		return err
 	}
 	ended := false
+	var shows shownIn
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -193,6 +196,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 			return err
 		}
 		ended = m.GetEvent().GetTurnEnded() != nil
+		p.await(ctx, shows.over(m.GetEvent()))
 		if !p.post(ctx, func() { p.event(ctx, m.GetEvent()) }) {
 			return ctx.Err()
 		}
@@ -257,6 +261,63 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	}
 }
 
+// await waits, for a moment at most, until all is shown that terminals wrote, so that it stands where it belongs.
+func (p *promptRun) await(ctx context.Context, terminals []string) {
+	if len(terminals) == 0 || p.json {
+		return
+	}
+	ends := make(chan []chan struct{}, 1)
+	if !p.post(ctx, func() {
+		var all []chan struct{}
+		for _, id := range terminals {
+			if end := p.ends[id]; end != nil {
+				all = append(all, end)
+			}
+		}
+		ends <- all
+	}) {
+		return
+	}
+	timer := time.NewTimer(outputGrace)
+	defer timer.Stop()
+	for _, end := range <-ends {
+		select {
+		case <-end:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// shownIn is which terminals a turn's tool calls show. The zero value is ready.
+type shownIn struct{ terminals map[string][]string }
+
+// over takes an event and returns the terminals of the tool call that it ends.
+func (s *shownIn) over(ev *supervisorv1.Event) []string {
+	if ev.GetHistory() {
+		return nil
+	}
+	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
+		id := report.GetToolCallId()
+		for _, item := range report.GetContent() {
+			if t := item.GetTerminalId(); t != "" && !slices.Contains(s.terminals[id], t) && len(s.terminals) < maxWatched && len(s.terminals[id]) < maxWatched {
+				if s.terminals == nil {
+					s.terminals = map[string][]string{}
+				}
+				s.terminals[id] = append(s.terminals[id], t)
+			}
+		}
+		if status := report.GetStatus(); status == "completed" || status == "failed" {
+			done := s.terminals[id]
+			delete(s.terminals, id)
+			return done
+		}
+	}
+	return nil
+}
+
 // maxWatched bounds the terminals of a turn that are shown.
 const maxWatched = 256
 
@@ -267,9 +328,14 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	}
 	p.outputs[id] = true
 	p.open++
+	end := make(chan struct{})
+	p.ends[id] = end
 	state := supervisorv1.NewSupervisorStateServiceClient(p.sup.Conn())
 	p.wg.Go(func() {
-		defer p.post(ctx, func() { p.open-- })
+		defer p.post(ctx, func() {
+			p.open--
+			close(end)
+		})
 		stream, err := state.WatchOutput(ctx, &supervisorv1.WatchOutputRequest{TerminalId: id})
 		for err == nil {
 			var m *supervisorv1.WatchOutputResponse
