@@ -130,9 +130,15 @@ func (h *host) Sessions() []*supervisorv1.Session {
 	return all
 }
 
+// settleTimeout bounds the wait for what passed just now.
+const settleTimeout = 200 * time.Millisecond
+
 // sessions are those of one agent, oldest first.
 func (j *joint) sessions() []*supervisorv1.Session {
 	all := j.book.Snapshot()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	_ = j.host.hub.Settle(ctx) // what passed a moment ago is shown too, unless very much passes
 	for _, s := range all {
 		s.AgentId = j.identity.ID
 		j.host.hub.Show(j.identity.ID, s)
