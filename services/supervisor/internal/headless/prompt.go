@@ -19,10 +19,16 @@ import (
 // cancelPatience is how long an agent may go on with a turn that was cancelled before that is told.
 const cancelPatience = 30 * time.Second
 
+// errClosedUnder ends a turn whose session was closed while the agent had not ended it.
+var errClosedUnder = errors.New("the session was closed before the turn had ended")
+
 // turn is a prompt under way.
 type turn struct {
 	run  *run
 	over chan struct{} // closed when it is answered, or never will be
+	// ctx ends when nobody waits for the answer any more: the session is gone. Leave ends it.
+	ctx   context.Context
+	leave context.CancelFunc
 
 	// Set before over is closed.
 	result []byte
@@ -90,6 +96,7 @@ func (h *Headless) beginTurn(ctx context.Context, s *session, r *run, params []b
 	case s.agent.run != r:
 		err = fault.New(fault.Precondition, "agent %q ended a moment ago: try again", s.agent.identity.ID)
 	default:
+		t.ctx, t.leave = context.WithCancel(context.Background())
 		s.turn = t
 		h.turns++
 	}
@@ -118,9 +125,13 @@ func (h *Headless) beginTurn(ctx context.Context, s *session, r *run, params []b
 	return t, nil
 }
 
-// awaitTurn waits for the answer to a prompt. The process's end ends it.
+// awaitTurn waits for the answer to a prompt. The process's end ends it, and so does the session's.
 func (h *Headless) awaitTurn(s *session, t *turn, call *front.Pending) {
-	t.result, t.err = call.Wait(context.Background())
+	t.result, t.err = call.Wait(t.ctx)
+	if t.ctx.Err() != nil && errors.Is(t.err, t.ctx.Err()) {
+		call.Leave()
+		t.err = errClosedUnder
+	}
 	h.endTurn(s, t)
 }
 
@@ -134,6 +145,7 @@ func (h *Headless) endTurn(s *session, t *turn) {
 		h.idle = nil
 	}
 	h.mu.Unlock()
+	t.leave()
 	close(t.over)
 }
 

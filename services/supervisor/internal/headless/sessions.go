@@ -382,7 +382,7 @@ func (h *Headless) lose(s *session, reason string) {
 	}
 }
 
-// drop takes a session off the list; false: it was not there any more.
+// drop takes a session off the list, and ends the turn that its agent has not; false: it was not there any more.
 func (h *Headless) drop(s *session) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -391,6 +391,9 @@ func (h *Headless) drop(s *session) bool {
 	}
 	delete(s.agent.sessions, s.id)
 	h.sessions--
+	if s.turn != nil {
+		s.turn.leave()
+	}
 	return true
 }
 

@@ -501,3 +501,32 @@ func TestFiveAgentsAndFiftySessionsWorkAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestATurnEndsWithItsSessionThoughItsAgentDoesNotEndIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]part{"session/prompt": func(*scripted, message) {}})
+		r.start()
+		r.open("bot")
+		begun, ended := make(chan struct{}), make(chan *supervisorv1.Event)
+		go func() {
+			var last *supervisorv1.Event
+			_ = r.Prompt(t.Context(), promptOf("s1", "hi"), func(e *supervisorv1.Event) error {
+				if last = e; e.GetTurnStarted() != nil {
+					close(begun)
+				}
+				return nil
+			})
+			ended <- last
+		}()
+		<-begun
+		if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !told {
+			t.Errorf("got %v, %v", told, err)
+		}
+		if e := (<-ended).GetTurnEnded().GetError(); !strings.Contains(e.GetMessage(), "the session was closed before the turn had ended") {
+			t.Errorf("the turn ended with %v", e)
+		}
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
