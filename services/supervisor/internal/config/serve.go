@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -153,17 +154,25 @@ func envValues(c *configv1.Config) func(yield func(*configv1.EnvValue) bool) {
 }
 
 // serveFiles are the files with secrets that admin, agent and serve name, and the folder of "acphost certs init" if the
-// keys are in one: its clients' keys and the authority's lie beside the server's.
+// keys are in one: its clients' keys lie beside the server's, and the authority's too until it is taken elsewhere.
 func serveFiles(c *configv1.Config, exists func(string) bool) []string {
 	t := c.GetAdmin().GetTls()
 	files := []string{t.GetCa(), t.GetCert(), t.GetKey()}
-	if dir := filepath.Dir(t.GetKey()); t.GetKey() != "" && exists(filepath.Join(dir, "ca.key")) {
+	if dir := filepath.Dir(t.GetKey()); t.GetKey() != "" && (exists(filepath.Join(dir, "ca.key")) || holdsClients(dir, exists)) {
 		files = append(files, dir)
 	}
 	for value := range envValues(c) {
 		files = append(files, value.GetFile())
 	}
 	return files
+}
+
+// holdsClients tells whether a folder has folders of clients' keys.
+func holdsClients(dir string, exists func(string) bool) bool {
+	entries, _ := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return exists(filepath.Join(dir, e.Name(), "client.key"))
+	})
 }
 
 // checkServeFiles looks whether the files that admin, agent and serve name are there.

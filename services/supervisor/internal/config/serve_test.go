@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,6 +93,13 @@ func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
 	}
 	if !slices.Contains(protected(), dir+"/keys") {
 		t.Error("the folder of an authority is not protected")
+	}
+	// It was taken elsewhere, and the keys of clients were not.
+	if err := errors.Join(os.Remove(dir+"/keys/ca.key"), os.Mkdir(dir+"/keys/alice", 0o700), os.WriteFile(dir+"/keys/alice/client.key", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(protected(), dir+"/keys") {
+		t.Error("the folder of clients' keys is not protected")
 	}
 }
 
