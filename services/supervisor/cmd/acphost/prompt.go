@@ -195,7 +195,7 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		session: f.session, mode: f.mode, model: f.model, json: f.json, attended: attended,
 		login:   f.agent,
 		agent:   &supervisorv1.StartAgentRequest{Cwd: cwd, Attended: attended},
-		signals: signals, patience: terminateGrace,
+		signals: signals, patience: terminateGrace, settle: settleTime,
 		stderr: a.stderr,
 		screen: newScreen(a.stdout, a.screenOptions(attended)),
 		look:   a.look(cwd, f.verbose, attended),

@@ -20,6 +20,10 @@ import (
 // answeredBy is who answers here, as others see it.
 const answeredBy = "cli"
 
+// settleTime is how long a question takes no answer that stands where another one was taken away a moment ago: a key that
+// was meant for that one must not answer this. Agents choose when they take questions back.
+const settleTime = 600 * time.Millisecond
+
 // asker puts questions to whoever sits at the terminal, one at a time. It is for run's goroutine.
 type asker struct {
 	waiting []*supervisorv1.Approval
@@ -29,6 +33,8 @@ type asker struct {
 	board   keyboard
 	keys    <-chan key      // nil: nothing is asked
 	seen    map[string]bool // questions that were asked here, or ended before
+	taken   time.Time       // when a question was last taken away before it was answered here
+	from    time.Time       // when keys count for the current one
 }
 
 // dialog is a question with what was typed so far.
@@ -133,6 +139,9 @@ func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Appro
 	if asked == nil || asked.GetId() != a.GetId() {
 		return nil
 	}
+	if !k.sending {
+		k.taken = time.Now()
+	}
 	k.done(p)
 	return asked
 }
@@ -145,7 +154,10 @@ func (p *promptRun) next() {
 	}
 	a := k.waiting[0]
 	k.waiting = k.waiting[1:]
-	k.current, k.sending = a, false
+	k.current, k.sending, k.from = a, false, time.Time{}
+	if now := time.Now(); now.Sub(k.taken) < p.settle {
+		k.from = now.Add(p.settle)
+	}
 	k.dialog = newDialog(a, p.look)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())
 	board, err := p.keyboard()
@@ -186,7 +198,7 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 		p.interrupted(ctx, syscall.SIGINT)
 		return
 	}
-	if k.sending {
+	if k.sending || time.Now().Before(k.from) {
 		return
 	}
 	say, answer := k.dialog.key(pressed)

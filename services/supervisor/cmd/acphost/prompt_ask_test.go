@@ -370,3 +370,38 @@ func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
 		t.Errorf("status %d", s)
 	}
 }
+
+func TestAKeyForAQuestionThatWasTakenBackDoesNotAnswerTheNext(t *testing.T) {
+	for name, settle := range map[string]time.Duration{"at once": time.Hour, "later": 0} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, true)
+			r.settle = settle
+			shown, pressed := make(chan struct{}), make(chan struct{})
+			r.fake.turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+				r.ask(send, mayI("demo-1/7"))
+				<-shown
+				r.fake.end("demo-1/7", "withdrawn", "nobody")
+				r.ask(send, mayI("demo-1/8"))
+				<-pressed
+				send(turnEnded("end_turn"))
+				return nil
+			}
+			r.begin(t)
+			k := r.board(t)
+			close(shown)
+			<-k.closed
+			k = r.board(t)
+			k.press("a")
+			if settle == 0 {
+				<-k.closed
+			} else {
+				k.press("x") // what was pressed before was taken
+			}
+			close(pressed)
+			r.wait(t)
+			if got := len(r.fake.answered); settle == 0 && got != 1 || settle > 0 && got != 0 {
+				t.Errorf("%d answers were given", got)
+			}
+		})
+	}
+}

@@ -50,6 +50,7 @@ type promptRun struct {
 	screen                    *screen
 	look                      render.Options
 	patience                  time.Duration // how long the turn's end is waited for after SIGTERM
+	settle                    time.Duration // see settleTime
 
 	inbox chan func()
 	wg    sync.WaitGroup
