@@ -211,6 +211,7 @@ func TestAFailedStartSaysHowItFailed(t *testing.T) {
 		"crash":            {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.crash() }}, crashedKind, "before it answered initialize, it exited with status 3; its last error output: cannot go on"},
 		"shell says 127":   {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.die(notFound) }}, notFoundKind, "was not found"},
 		"an error":         {nil, map[string]part{"initialize": refuse(-32603, "no licence")}, agentKind, "no licence"},
+		"no agent":         {nil, map[string]part{"initialize": refuse(-32601, "what is that")}, missingKind, "is it an ACP agent"},
 		"not logged in":    {nil, map[string]part{"initialize": refuse(-32000, "who are you")}, authKind, "who are you"},
 		"another protocol": {nil, map[string]part{"initialize": answer(`{"protocolVersion":2}`)}, missingKind, "version 2 of ACP"},
 	} {

@@ -70,11 +70,15 @@ func (a *instance) exitError(exit agent.Exit, say func(format string, args ...an
 // handshakeTimeout says that the agent did not answer initialize.
 func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{
-		Kind: supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
-		Message: a.started("it did not answer initialize within %s: is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)",
-			a.h.opts.InitializeTimeout, strings.Join(a.conf.Command, " ")),
+		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
+		Message:    a.started("it did not answer initialize within %s: %s", a.h.opts.InitializeTimeout, a.isItOne()),
 		StderrTail: tail(r.joint.StderrTail()),
 	}
+}
+
+// isItOne asks what is wrong as a rule where initialize is not understood.
+func (a *instance) isItOne() string {
+	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(a.conf.Command, " "))
 }
 
 // notInitialized says what an error to initialize means: the agent's own, or the link's since there will be no answer.
@@ -89,6 +93,9 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	case reason == link.Stopped || !saysGone(jerr):
 		e := event.ErrorOf(acp.MethodInitialize, encodeError(jerr), false)
 		e.Message = a.started("%s", e.GetMessage())
+		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input says this too
+			e.Message = a.started("it does not know initialize: %s", a.isItOne())
+		}
 		e.StderrTail = tail(r.joint.StderrTail())
 		return e
 	}
