@@ -255,6 +255,9 @@ func (h *Hub) handle(it *item) {
 		}
 		// What a frame says is there twice as a rule, typed and raw.
 		e := entry{event: ev, seq: it.seq, skips: it.skips, cost: eventCost + 2*it.cost/len(events)}
+		if it.cost > briefAbove { // its events may leave out most of it
+			e.cost = eventCost + proto.Size(ev)
+		}
 		h.recent.add(e)
 		for w := range h.watchers {
 			w.take(e)

@@ -111,9 +111,10 @@ func plainChunk(f *frame.Frame) bool {
 // put queues a copy of a frame, or counts it as lost.
 func (p *port) put(f *frame.Frame) {
 	h := p.hub
-	size := len(f.Line) + len(f.Method) + len(f.ID) + len(f.SessionID)
-	for _, b := range f.Rest {
-		size += len(b)
+	size := sizeOf(f)
+	c := *f
+	if size > briefAbove && brief(&c) {
+		f, size = &c, sizeOf(&c)
 	}
 	limit := h.opts.MaxQueued
 	if p.paced {
@@ -123,7 +124,7 @@ func (p *port) put(f *frame.Frame) {
 		p.lose(f.Seq)
 		return
 	}
-	c := *f
+	c = *f
 	room := make([]byte, 0, size)
 	part := func(parts ...[]byte) []byte {
 		from := len(room)

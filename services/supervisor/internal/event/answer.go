@@ -12,6 +12,7 @@ type answer struct {
 	result, fault []byte
 	handler       string
 	direction     frame.Direction
+	brief         bool
 }
 
 // raw is what came.

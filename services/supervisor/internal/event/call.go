@@ -49,7 +49,7 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 			call.TerminalId = textOf(v)
 		}
 	})
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params)), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params), f.Brief), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
 }
 
 // gateName stands for a handler where a call is decided before it goes on.
@@ -72,14 +72,14 @@ func (d *Decoder) agentAnswered(r *request, a *answer) {
 	} else if strings.HasPrefix(r.method, "terminal/") {
 		end.TerminalId = textOf(get(a.result, "terminalId"))
 	}
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw()), Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
 }
 
 // maxCall is how many bytes of a call's params or result are told: they hold the content of files, which the record has.
 const maxCall = 64 << 10
 
-func rawCall(raw string) string {
-	if len(raw) > maxCall {
+func rawCall(raw string, brief bool) string {
+	if brief || len(raw) > maxCall {
 		return ""
 	}
 	return raw

@@ -136,7 +136,7 @@ func (d *Decoder) response(f *frame.Frame, m *jsonrpc.Message) {
 		return
 	}
 	key := jsonrpc.CanonicalID(m.ID)
-	a := answer{result: m.Result, fault: m.Error, handler: f.Handler, direction: f.Direction}
+	a := answer{result: m.Result, fault: m.Error, handler: f.Handler, direction: f.Direction, brief: f.Brief}
 	if a.fault != nil && a.repeated() {
 		return
 	}

@@ -104,6 +104,8 @@ type Frame struct {
 	// Line is the frame, with its line feed or without; Rest are further pieces of it, or whole lines that go with it.
 	Line []byte
 	Rest [][]byte
+	// Brief: Line stands for a frame that is larger: it has what is told of that, and not the rest.
+	Brief bool
 }
 
 // Observer sees what passes: every frame once where it is taken up and goes on unchanged, and once for each part of its way

@@ -1,0 +1,101 @@
+package activity
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// briefAbove is the size over which a call of an agent's, and its answer, are queued in brief. Most of what they hold is
+	// the content of a file, which no event tells, and many may pass at once: nothing waits for room before a handler is
+	// called.
+	briefAbove = 64 << 10
+	// briefLook is how far into a call is looked for the path that it is about.
+	briefLook = 4 << 10
+)
+
+var resultMember = []byte(`,"result":`)
+
+// sizeOf is how many bytes a frame is kept in.
+func sizeOf(f *frame.Frame) int {
+	size := len(f.Line) + len(f.Method) + len(f.ID) + len(f.SessionID)
+	for _, b := range f.Rest {
+		size += len(b)
+	}
+	return size
+}
+
+// brief makes what stands for a large call to a handler, or for its answer: what events tell of it. false: the frame is
+// something else, and needed whole.
+func brief(f *frame.Frame) bool {
+	switch f.Direction {
+	case frame.AgentToHandler:
+		if !f.Scanned || f.ID == nil || f.Method == nil || bytes.HasPrefix(f.Method, []byte("session/")) || bytes.HasPrefix(f.Method, []byte("elicitation/")) {
+			return false
+		}
+		f.Line, f.Rest, f.Brief = call(f), nil, true
+		return true
+	case frame.HandlerToAgent:
+		// The link wrote the line: nothing but the id stands before the result, and no string holds a quote that is not escaped.
+		head, _, ok := bytes.Cut(f.Line[:min(len(f.Line), briefLook)], resultMember)
+		if !ok {
+			return false
+		}
+		f.Line, f.Rest = slices.Concat(head, resultMember, []byte("{}}\n")), nil
+		f.Brief = true
+		return true
+	}
+	return false
+}
+
+// call is a request without what makes it large.
+func call(f *frame.Frame) []byte {
+	params := jsonrpc.AppendString([]byte(`{"sessionId":`), string(f.SessionID))
+	for _, name := range [...]string{"path", "terminalId"} {
+		if v := early(f.Line, name); v != nil {
+			params = append(append(append(params, `,"`...), name...), `":`...)
+			params = append(params, v...)
+		}
+	}
+	return jsonrpc.AppendRequest(nil, f.ID, string(f.Method), append(params, '}'))
+}
+
+// early is a string among a request's params, if it stands in the beginning of the line; nil: it does not.
+func early(line []byte, name string) []byte {
+	dec := jsontext.NewDecoder(bytes.NewReader(line[:min(len(line), briefLook)]), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if !enter(dec) {
+		return nil
+	}
+	for {
+		key, err := dec.ReadToken()
+		if err != nil || key.Kind() != '"' {
+			return nil
+		}
+		switch {
+		case dec.StackDepth() == 1 && key.String() == "params":
+			if !enter(dec) {
+				return nil
+			}
+			continue
+		case dec.StackDepth() == 2 && key.String() == name:
+			v, err := dec.ReadValue()
+			if _, ok := acp.String(v); err != nil || !ok {
+				return nil
+			}
+			return bytes.Clone(v)
+		}
+		if dec.SkipValue() != nil {
+			return nil
+		}
+	}
+}
+
+func enter(dec *jsontext.Decoder) bool {
+	tok, err := dec.ReadToken()
+	return err == nil && tok.Kind() == '{'
+}
