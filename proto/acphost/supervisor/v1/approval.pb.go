@@ -27,7 +27,8 @@ const (
 // Approval is a question. Exactly one of permission and elicitation is there.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Its id in this supervisor: the agent's id, a slash, and the id of the JSON-RPC request: "claude-1/7".
+	// Required. Its id in this supervisor: the agent's id, a slash, and the id of the JSON-RPC request: "claude-1/7". Of a
+	// request id that the agent uses again, the number of the use stands behind it: "claude-1/7~2".
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Required. The agent's id.
 	AgentId string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`

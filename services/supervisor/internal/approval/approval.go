@@ -16,6 +16,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
@@ -46,6 +47,7 @@ type Registry struct {
 
 	mu       sync.Mutex // guards what follows; not held while anybody else is called
 	asked    uint64
+	ids      map[string]*event.ApprovalIDs // by agent, whose runs are many
 	open     map[string]*entry
 	recent   map[string]*supervisorv1.ApprovalAnswer
 	order    []string // of recent, oldest first
@@ -60,7 +62,7 @@ type entry struct {
 	nth      uint64
 	approval *supervisorv1.Approval // without its end; not changed
 	expires  time.Time              // guarded by the Registry's mu
-	whole    bool                   // its id is a number: it is not found by a part of that
+	whole    bool                   // its id is a number, or was used before: it is not found by a part of that
 	done     chan struct{}          // closed once answer is set
 	answer   *supervisorv1.ApprovalAnswer
 }
@@ -68,6 +70,7 @@ type entry struct {
 // New returns a Registry of no questions.
 func New() *Registry {
 	return &Registry{
+		ids:      map[string]*event.ApprovalIDs{},
 		open:     map[string]*entry{},
 		recent:   map[string]*supervisorv1.ApprovalAnswer{},
 		watchers: map[*watcher]struct{}{},
@@ -276,6 +279,18 @@ func (r *Registry) Desk(a *frame.Agent) *Desk {
 	return &Desk{registry: r, agent: a, entries: map[*link.Question]*entry{}}
 }
 
+// id is the id of a question that is asked now.
+func (r *Registry) id(agentID string, raw []byte) (id string, use int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := r.ids[agentID]
+	if ids == nil {
+		ids = &event.ApprovalIDs{}
+		r.ids[agentID] = ids
+	}
+	return ids.Next(agentID, raw)
+}
+
 // Bind says which link answers; it must be called before that runs.
 func (d *Desk) Bind(l Answerer) { d.link.Store(&l) }
 
@@ -289,21 +304,23 @@ func (d *Desk) answer(id []byte, a link.Answer, by string) (link.End, error) {
 
 // Asked implements link.Questions.
 func (d *Desk) Asked(q *link.Question) {
+	id, use := d.registry.id(d.agent.ID, q.ID)
 	e := &entry{
 		desk:     d,
 		question: q,
-		approval: approvalOf(d.agent.ID, q),
+		approval: approvalOf(d.agent.ID, id, q),
 		expires:  q.Expires,
-		whole:    len(q.ID) > 0 && q.ID[0] != '"',
+		whole:    use > 1 || len(q.ID) > 0 && q.ID[0] != '"',
 		done:     make(chan struct{}),
 	}
 	attended := d.registry.Attended()
 	r := d.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := e.approval.GetId()
-	if before := r.open[id]; before != nil { // of a link that is over and has not said so
-		r.end(before, link.End{Outcome: link.Withdrawn, By: nobody})
+	for _, before := range r.open {
+		if before.desk != d && before.desk.agent.ID == d.agent.ID { // of a link that is over and has not said so
+			r.end(before, link.End{Outcome: link.Withdrawn, By: nobody})
+		}
 	}
 	r.asked++
 	e.nth = r.asked

@@ -313,12 +313,33 @@ func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
 	if _, err := r.find("a/10"); classOf(t, err).Answer == nil {
 		t.Errorf("a late one: %v", err)
 	}
-	for range 3 { // one id again and again takes one place
-		a.ask("10", "s")
-		a.end("10", link.End{Outcome: link.Allowed, By: "front"})
+	a.ask("10", "s") // again
+	if _, err := r.find("a/10"); classOf(t, err).Answer == nil {
+		t.Errorf("an id that was used before means the question of before: %v", err)
 	}
-	if _, err := r.find("a/11"); classOf(t, err).Answer == nil {
-		t.Errorf("another one was forgotten: %v", err)
+	if e, err := r.find("a/10~2"); err != nil {
+		t.Errorf("%v, %v", e, err)
+	}
+	a.end("10", link.End{Outcome: link.Allowed, By: "front"})
+}
+
+func TestAnAnswerToAQuestionIsNoneToTheNextOneWithItsID(t *testing.T) {
+	r := New()
+	for run := 1; run <= 3; run++ { // the agent counts from the same number each time it is started
+		a := newAgent(r, "a")
+		for _, id := range []string{"7", `"x"`} {
+			a.ask(id, "s")
+			for _, was := range []string{"a/7", "a/x", "a/x~", "a/7~"} {
+				_, err := r.AnswerApproval(t.Context(), option(was, "allow_once", "ann"))
+				if run > 1 && classOf(t, err) == nil {
+					t.Errorf("run %d: an answer to %s answered %s", run, was, id)
+				}
+			}
+			if run > 1 && len(r.ListApprovals("")) == 0 {
+				t.Errorf("run %d: %s was answered", run, id)
+			}
+			a.end(id, link.End{Outcome: link.Denied, By: "front"})
+		}
 	}
 }
 
@@ -338,7 +359,7 @@ func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
 		t.Fatal("the same question")
 	}
 	a.desk.Ended(again, link.End{Outcome: link.Allowed, By: "late"})
-	if got := r.recent["a/1"]; got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
+	if got := r.recent["a/1~2"]; got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -179,7 +179,7 @@ func accept(id, content string) *supervisorv1.AnswerApprovalRequest {
 }
 
 func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
-	r := New()
+	var r *Registry
 	answer := func(req *supervisorv1.AnswerApprovalRequest) func(*joined) {
 		return func(j *joined) {
 			if _, err := r.AnswerApproval(j.t.Context(), req); err != nil {
@@ -209,6 +209,7 @@ func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			there.Store(true)
+			r = New()
 			w := watch(t, r, &supervisorv1.WatchApprovalsRequest{OnlyLook: true})
 			if w.take(t).GetCaughtUp() == nil {
 				t.Fatal("something waited")

@@ -17,7 +17,7 @@ import (
 const nobody = gate.ByNobody
 
 // approvalOf is a question as people are shown it. It is read leniently: what cannot be read is in its raw params alone.
-func approvalOf(agentID string, q *link.Question) *supervisorv1.Approval {
+func approvalOf(agentID, id string, q *link.Question) *supervisorv1.Approval {
 	a := decoded(q)
 	if a == nil {
 		a = &supervisorv1.Approval{}
@@ -29,7 +29,7 @@ func approvalOf(agentID string, q *link.Question) *supervisorv1.Approval {
 			a.Elicitation = &supervisorv1.Elicitation{}
 		}
 	}
-	a.Id = event.ApprovalID(agentID, q.ID)
+	a.Id = id
 	a.AgentId = agentID
 	a.SessionId = text(q.SessionID)
 	a.Time = timestamppb.New(q.Asked)

@@ -38,6 +38,34 @@ func approvalID(agentID, key string) string {
 	return agentID + "/" + shown
 }
 
+// ApprovalIDs gives the questions of one agent their ids. Agents may use an id of JSON-RPC again, and do once they were
+// started anew: such a question gets the number of its use behind its id, so that an answer to one is never an answer to
+// the next. The zero value is ready. Not safe for concurrent use.
+type ApprovalIDs struct{ uses map[string]int }
+
+// maxUses bounds the ids whose uses are counted.
+const maxUses = 1 << 16
+
+// Next is the id of a question that is asked now, and the number of its use, from 1 on. See ApprovalID.
+func (a *ApprovalIDs) Next(agentID string, id []byte) (approvalID string, use int) {
+	return a.next(agentID, jsonrpc.CanonicalID(id))
+}
+
+func (a *ApprovalIDs) next(agentID, key string) (string, int) {
+	full := approvalID(agentID, key)
+	if a.uses == nil {
+		a.uses = map[string]int{}
+	}
+	use := a.uses[full] + 1
+	if use > 1 || len(a.uses) < maxUses {
+		a.uses[full] = use
+	}
+	if use > 1 {
+		full = fmt.Sprintf("%s~%d", full, use)
+	}
+	return full, use
+}
+
 // standsAlone tells whether a string needs no quotes.
 func standsAlone(s string) bool {
 	if s == "" || s == "null" {

@@ -20,6 +20,7 @@ import (
 // Decoder turns the frames of one agent into events. It remembers which requests are open, at most 4096 of each end, so
 // that it can tell what an answer means. Not safe for concurrent use.
 type Decoder struct {
+	ids    ApprovalIDs
 	agent  frame.Agent
 	cursor func(seq uint64) string
 

@@ -278,13 +278,16 @@ func TestAcphostsOwnQuestion(t *testing.T) {
 
 func TestElicitations(t *testing.T) {
 	w := newWire(t)
+	id, use := "a-1/1", 1
 	answer := func(outcome string) string {
-		return `{"sessionId":"s","questionAnswered":{"id":"a-1/1","outcome":"` + outcome + `","answeredBy":"front"}}`
+		return `{"sessionId":"s","questionAnswered":{"id":"` + id + `","outcome":"` + outcome + `","answeredBy":"front"}}`
 	}
 	w.expect(frame.AgentToFront, "", asks("1", "elicitation/create", `{"sessionId":"s","toolCallId":"t","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}`),
 		`{"sessionId":"s","questionAsked":{"id":"a-1/1","agentId":"a-1","sessionId":"s","elicitation":{"mode":"form","message":"Who?","requestedSchema":"{\"type\":\"object\"}","toolCallId":"t"}}}`)
 	w.expect(frame.FrontToAgent, "", answers("1", `{"action":"accept","content":{}}`), answer("accepted"))
 	for action, outcome := range map[string]string{"decline": "declined", "cancel": "cancelled", "what": "cancelled"} {
+		use++
+		id = fmt.Sprintf("a-1/1~%d", use) // the agent uses it again
 		w.pass(frame.AgentToFront, "", asks("1", "elicitation/create", `{"sessionId":"s","message":"?"}`))
 		w.expect(frame.FrontToAgent, "", answers("1", `{"action":"`+action+`"}`), answer(outcome))
 	}
@@ -379,14 +382,17 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 func TestAPermissionQuestionOfVersion2(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"execute"}`))
+	id, use := "a-1/7", 1
 	for subject, want := range map[string]string{
 		`{"type":"tool_call","toolCall":{"toolCallId":"t","title":"Run"}}`: `"toolCallId":"t","kind":"execute"`,
 		`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`:     `"toolCallId":"t","kind":"execute"`,
 		`null`: `"toolCallId":""`,
 	} {
 		w.expect(frame.AgentToFront, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+subject+`,"options":[]}`),
-			`{"sessionId":"s","questionAsked":{"id":"a-1/7","agentId":"a-1","sessionId":"s","permission":{"title":"May I?",`+want+`}}}`)
+			`{"sessionId":"s","questionAsked":{"id":"`+id+`","agentId":"a-1","sessionId":"s","permission":{"title":"May I?",`+want+`}}}`)
 		w.pass(frame.FrontToAgent, "", answers("7", `{"outcome":{"outcome":"cancelled"}}`))
+		use++
+		id = fmt.Sprintf("a-1/7~%d", use)
 	}
 }
 

@@ -23,8 +23,9 @@ const askedBecause = "Asked because: "
 
 // asked takes a question that waits for a person: the agent's, or acphost's own.
 func (d *Decoder) asked(r *request, params []byte, ours bool) {
+	id, _ := d.ids.next(d.agent.ID, r.key)
 	q := &supervisorv1.Approval{
-		Id:        approvalID(d.agent.ID, r.key),
+		Id:        id,
 		AgentId:   d.agent.ID,
 		SessionId: r.session,
 		Time:      timestamppb.New(d.at),
