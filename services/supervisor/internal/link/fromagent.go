@@ -149,6 +149,10 @@ func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 			p.answered(c, nil, true)
 			p.refuseFront(c.id, jsonrpc.CodeInternal, c.method+": the agent's answer was dropped: "+tooLongMessage(long))
 		}
+	case long.Method != nil: // which session's it was is lost with it: one that works on something, as a rule
+		for _, id := range p.opts.Book.Prompting() {
+			p.tell(id, "A message of the agent was dropped", tooLongMessage(long))
+		}
 	}
 }
 

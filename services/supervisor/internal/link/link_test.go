@@ -545,6 +545,12 @@ func TestAMessageOverTheLimitIsAnsweredAndTheLinkLivesOn(t *testing.T) {
 	r.agent.wantError(`"late"`, -32600, "more than the 65536")
 	r.front.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
 	r.agent.next()
+	go func() {
+		_, _ = io.WriteString(r.agent.in, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`+big+`"}}}}`+"\n")
+	}()
+	if told := r.front.next(); !strings.Contains(told, "A message of the agent was dropped") || !strings.Contains(told, "more than the 65536") {
+		t.Errorf("the person is told %s", told)
+	}
 	go func() { _, _ = io.WriteString(r.agent.in, `{"id":1,"result":"`+big+`"}`+"\n") }()
 	r.front.wantError("1", -32603, "the agent's answer was dropped")
 	r.agent.send(`{"id":2,"method":"_acme.com/y"}`)

@@ -305,6 +305,19 @@ func (b *Book) Turn(sessionID string) (scope string, turn uint64) {
 	return st.scope, st.turns
 }
 
+// Prompting returns the ids of the sessions that a turn is under way in, oldest first.
+func (b *Book) Prompting() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var ids []string
+	for _, id := range b.order {
+		if b.sessions[id].prompting > 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Context returns the CallContext for a routed call of a session. A session that is not known yet has the roots of the
 // one session/new in flight, if there is exactly one; else the error is ErrUnknown. The message is the caller's own.
 func (b *Book) Context(sessionID string) (*acpv1.CallContext, error) {
