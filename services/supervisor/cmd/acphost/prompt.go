@@ -36,7 +36,7 @@ const promptExamples = `  acphost prompt --agent claude "What does this project 
   acphost prompt --agent gemini --file main.go "Review this file."
   git diff | acphost prompt --agent codex - > review.txt
   acphost prompt "Fix the failing test." -- opencode acp
-  acphost prompt --json --agent qwen "List the TODOs." | jq -r '.agentMessage.content.text.text // empty'`
+  acphost prompt --json --agent qwen "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`
 
 const promptExit = `
 Exit status:

@@ -102,7 +102,7 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags, command []string) error {
 		return err
 	}
 	if pid1.Needed() {
-		a.status, err = pid1.Run(append([]string{exe}, os.Args[1:]...))
+		a.status, err = pid1.Run(append([]string{exe}, os.Args[1:]...), a.stdin, a.stdout, a.stderr)
 		return err
 	}
 	c, err := config.Load(f.config, a.env)

@@ -28,16 +28,16 @@ const reapEvery = 5 * time.Second
 // Needed tells whether this process is the first one of its container, and not yet looked after.
 func Needed() bool { return os.Getpid() == 1 && os.Getenv(variable) == "" }
 
-// Run executes the command with the standard streams of this process, passes signals on, reaps what is orphaned, and
-// returns the command's exit status, 128 and the signal's number if one ended it, when it has ended. An error says that it
-// could not be started.
-func Run(command []string) (int, error) {
+// Run executes the command with the streams that are given, passes signals on and reaps what is orphaned. It returns when
+// the command has ended, with its exit status: 128 and the signal's number if one ended it. An error says that it could not
+// be started.
+func Run(command []string, stdin, stdout, stderr *os.File) (int, error) {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	defer signal.Stop(signals)
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), variable+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("start %s: %w", command[0], err)
 	}

@@ -14,7 +14,7 @@ import (
 // TestMain is the first process of a namespace where a test says so.
 func TestMain(m *testing.M) {
 	if os.Getenv("PID1_TEST") != "" && Needed() {
-		status, err := Run(append([]string{"/proc/self/exe"}, os.Args[1:]...))
+		status, err := Run(append([]string{"/proc/self/exe"}, os.Args[1:]...), os.Stdin, os.Stdout, os.Stderr)
 		if err != nil {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")
 		}
@@ -116,7 +116,7 @@ func TestRunsBelow(t *testing.T) {
 	if os.Getenv("PID1_BELOW") == "" {
 		t.Skip("only runs below TestSignalsReachTheCommand")
 	}
-	status, err := Run([]string{"sh", "-c", "trap 'kill $p; exit 42' TERM; sleep 60 & p=$!; echo ready; wait"})
+	status, err := Run([]string{"sh", "-c", "trap 'kill $p; exit 42' TERM; sleep 60 & p=$!; echo ready; wait"}, os.Stdin, os.Stdout, os.Stderr)
 	if err != nil {
 		t.Fatal(strconv.Itoa(status), err)
 	}
