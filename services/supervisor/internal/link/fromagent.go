@@ -197,16 +197,10 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		id := string(m.SessionID)
 		tc := p.opts.Book.ToolCall(id, report)
 		p.count(m.SessionID)
-		p.reported(id, tc)
-		if p.display == nil || !display.Mentions(report) {
-			return p.out.add(m.Raw)
+		if err := p.forwardCall(m, id, report, tc); err != nil {
+			return err
 		}
-		return p.display.Forward(id, m.Raw, tc, func(bufs ...[]byte) error {
-			if len(bufs) == 1 && &bufs[0][0] == &m.Raw[0] {
-				return p.out.add(bufs[0])
-			}
-			return p.inject(bufs...)
-		}, "params", "update")
+		return p.reported(id, tc)
 	case acp.UpdateCurrentMode:
 		if mode, ok := acp.String(acp.Get(m.Params, "update", "currentModeId")); ok {
 			p.opts.Book.Mode(string(m.SessionID), mode)
@@ -214,6 +208,19 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 	}
 	p.count(m.SessionID)
 	return p.out.add(m.Raw)
+}
+
+// forwardCall forwards what is told of a tool call. What it shows of our terminals is made so that the front knows it.
+func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []byte, tc acp.ToolCall) error {
+	if p.display == nil || !display.Mentions(report) {
+		return p.out.add(m.Raw)
+	}
+	return p.display.Forward(sessionID, m.Raw, tc, func(bufs ...[]byte) error {
+		if len(bufs) == 1 && &bufs[0][0] == &m.Raw[0] {
+			return p.out.add(bufs[0])
+		}
+		return p.inject(bufs...)
+	}, "params", "update")
 }
 
 // inject writes a frame of our own in order.

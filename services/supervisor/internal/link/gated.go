@@ -133,10 +133,11 @@ func (l *Link) stillMeant(g *gated) bool {
 const whyUnrecorded = "it was allowed, but could not be recorded, and what is not recorded is not done: acphost's log says why (rule " +
 	gate.RuleUnrecorded + ")"
 
-// refuse answers a call that was denied, and tells the person.
+// refuse tells the person that a call was denied, and answers it. In this order: an agent that was answered can end its
+// turn, and what is told after that is seen by nobody who waits for the turn alone.
 func (l *Link) refuse(c *agentCall, why string) {
+	l.tell(c.sessionID, deniedTitle, c.method+": "+why)
 	l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + forAgents(why)})
-	l.tell(c.sessionID, "An action of the agent was denied", c.method+": "+why)
 }
 
 // missingWords are what agents take for a missing file, whatever else an error says.

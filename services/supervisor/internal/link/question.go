@@ -99,14 +99,14 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 	l.ask(c, q, tc, line, params)
 }
 
-// reject answers a question with no, and tells the person why.
+// reject tells the person why a question is answered with no, and answers it (see refuse).
 func (l *Link) reject(c *agentCall, req acp.PermissionRequest, why string) {
+	l.tell(c.sessionID, deniedTitle, why)
 	if id, ok := req.Option(acp.RejectOnce, acp.RejectAlways); ok {
 		l.answerResult(c, acp.Selected(id))
 	} else {
 		l.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + forAgents("denied: "+why)})
 	}
-	l.tell(c.sessionID, "An action of the agent was denied", why)
 }
 
 // ask sends a question on to the front: the very bytes that came, unless it shows a terminal that the front must be
@@ -235,11 +235,11 @@ func (l *Link) rejectUnrecorded(c *agentCall) End {
 	id, ok := c.question.request.Option(acp.RejectOnce, acp.RejectAlways)
 	e := End{Outcome: Denied, Option: id, By: gate.ByPolicy}
 	l.ends(c.waiting, e)
+	l.tell(c.sessionID, deniedTitle, whyUnrecorded)
 	if ok {
 		l.postAgent(jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
 	} else {
 		l.postAgent(jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + whyUnrecorded}))
 	}
-	l.tell(c.sessionID, "An action of the agent was denied", whyUnrecorded)
 	return e
 }

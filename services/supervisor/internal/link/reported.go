@@ -10,14 +10,18 @@ import (
 )
 
 // reported has the gate look at a tool call that the agent reports as ended: what was done without asking cannot be
-// prevented any more, but it can be told. History is not judged.
-func (p *agentPump) reported(sessionID string, tc acp.ToolCall) {
+// prevented any more, but it can be told. History is not judged. The report itself is written first, so that what is told
+// of it comes behind it.
+func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if tc.Status != "completed" && tc.Status != "failed" {
-		return
+		return nil
 	}
 	cc, err := p.opts.Book.Context(sessionID)
 	if err != nil || p.opts.Book.Replaying(sessionID) || !p.opts.Gate.Active(rootPaths(cc)) {
-		return
+		return nil
+	}
+	if err := p.out.flush(); err != nil {
+		return err
 	}
 	ok := p.queue.add(job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
 		action := intent.Question(p.scene(ctx, sessionID, cc), tc)
@@ -36,6 +40,7 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) {
 	if !ok {
 		p.log.Warn("too much is waiting: what an agent reports as done was not looked at", "session", sessionID, "tool_call", tc.ID)
 	}
+	return nil
 }
 
 func (l *Link) tellReport(sessionID string, rep gate.Report, what string) {

@@ -12,6 +12,9 @@ const (
 	maxToldScopes = 1024    // sessions whose last message is known
 )
 
+// deniedTitle is over what is told of a denial.
+const deniedTitle = "An action of the agent was denied"
+
 // told is what a session was told last, and in which turn.
 type told struct {
 	turn uint64
