@@ -1,0 +1,176 @@
+// Package agents runs real agents, as npm has them, below acphost and before models of a test's own making: servers on the
+// loopback that speak a vendor's API and play a script. It knows what each agent is told to find its model, and what of
+// its tools a script can call; what acphost makes of that is what the tests look at.
+//
+// The agents take hundreds of megabytes and are not fetched: ACPHOST_AGENTS names the folder in which they are installed.
+package agents
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Step is what the model says next.
+type Step struct {
+	Thought string // shown before the text, where the API has that
+	Text    string
+	Calls   []Call
+	// Hang: the answer does not end after that, until the agent gives the request up.
+	Hang bool
+	// Fail: the request is refused with this HTTP status; nothing else is said.
+	Fail int
+}
+
+// Call is a call of one of the agent's tools, by the name that the agent gave it.
+type Call struct {
+	Name string
+	Args map[string]any
+	// Free is the input of a tool that takes free text in place of Args.
+	Free string
+}
+
+// Tokens that every answer says to have taken.
+const (
+	inputTokens  = 1200
+	cachedTokens = 200 // of the input
+	outputTokens = 34
+)
+
+// Model plays a script to whoever speaks its API. It is safe for concurrent use.
+type Model struct {
+	// URL is its base, without a slash at the end.
+	URL string
+
+	mu      sync.Mutex
+	steps   []Step
+	asked   []json.RawMessage
+	strange []string
+	calls   int
+	hanging chan struct{}
+}
+
+// serve starts a model. api answers requests; what it does not know it reports by strangely. It stops when the test ends.
+func serve(t testing.TB, steps []Step, api func(*Model, http.ResponseWriter, *http.Request)) *Model {
+	t.Helper()
+	m := &Model{steps: steps, hanging: make(chan struct{}, 16)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api(m, w, r)
+	})}}
+	web.Start()
+	t.Cleanup(func() {
+		web.CloseClientConnections() // one may hang, as it was told to
+		web.Close()
+	})
+	m.URL = web.URL
+	return m
+}
+
+// Play adds steps to the script.
+func (m *Model) Play(steps ...Step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.steps = append(m.steps, steps...)
+}
+
+// Left is how many steps were not played.
+func (m *Model) Left() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.steps)
+}
+
+// Requests are the bodies of the conversation's requests so far: what agents ask on the side is not among them.
+func (m *Model) Requests() []json.RawMessage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.asked)
+}
+
+// Heard reports whether the newest request of the conversation holds words, spelled as JSON spells them.
+func (m *Model) Heard(words string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.asked) > 0 && strings.Contains(string(m.asked[len(m.asked)-1]), words)
+}
+
+// Strange are requests that the model does not know, for a test to see why nothing happens.
+func (m *Model) Strange() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.strange)
+}
+
+// Hanging tells each time that an answer hangs.
+func (m *Model) Hanging() <-chan struct{} { return m.hanging }
+
+// next is the step for a request of the conversation. After the script's end the model says "Done.".
+func (m *Model) next(body []byte) Step {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, json.RawMessage(body))
+	if len(m.steps) == 0 {
+		return Step{Text: "Done."}
+	}
+	step := m.steps[0]
+	m.steps = m.steps[1:]
+	return step
+}
+
+// number is a number that no call had before.
+func (m *Model) number() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	return m.calls
+}
+
+// strangely answers what is not known.
+func (m *Model) strangely(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	m.strange = append(m.strange, r.Method+" "+r.URL.Path)
+	m.mu.Unlock()
+	http.Error(w, `{"type":"error","error":{"type":"not_found_error","code":"not_found","message":"the script does not know this"}}`, http.StatusNotFound)
+}
+
+// hang waits until the agent gives a request up.
+func (m *Model) hang(r *http.Request) {
+	select {
+	case m.hanging <- struct{}{}:
+	default:
+	}
+	<-r.Context().Done()
+}
+
+// events writes server-sent events.
+type events struct {
+	w http.ResponseWriter
+}
+
+// stream begins an answer of events.
+func stream(w http.ResponseWriter) events {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	return events{w}
+}
+
+// send sends an event of the kind that it holds as "type". An error means that the agent has left, and is its affair.
+func (e events) send(event map[string]any) {
+	line, err := json.Marshal(event)
+	if err != nil {
+		line, _ = json.Marshal(map[string]any{"type": "error", "error": err.Error()})
+	}
+	kind, _ := event["type"].(string)
+	_, _ = e.w.Write([]byte("event: " + kind + "\ndata: " + string(line) + "\n\n"))
+	_ = http.NewResponseController(e.w).Flush()
+}

@@ -1,0 +1,504 @@
+package agents
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// patience is how long a test waits for all that it does: the agents are large programs that start slowly.
+const patience = 3 * time.Minute
+
+// executable is the path of an agent's command below the folder that ACPHOST_AGENTS names. The test is skipped where there
+// is none.
+func executable(t testing.TB, command string) string {
+	t.Helper()
+	dir := os.Getenv(installed)
+	if dir == "" {
+		t.Skip("the agents are not fetched for this: " + installed + " names no folder in which npm has installed them")
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "node_modules", ".bin", command))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%s is not installed in %s=%s: %v", command, installed, dir, err)
+	}
+	return path
+}
+
+// rig is a running "acphost serve" in a home of its own, with a workspace, for one agent.
+type rig struct {
+	*wire.Process
+	home, work string // home also marks every process that belongs here
+
+	agents    supervisorv1.AgentServiceClient
+	sessions  supervisorv1.SessionServiceClient
+	approvals supervisorv1.ApprovalServiceClient
+	state     supervisorv1.SupervisorStateServiceClient
+
+	t   testing.TB
+	ctx context.Context
+}
+
+// newRig starts a supervisor whose policy is rules, a rule file; empty: there is no policy, and every question waits for a
+// person.
+func newRig(t testing.TB, rules string) *rig {
+	t.Helper()
+	home, err := os.MkdirTemp("", "rig") // short, since sockets are made below
+	if err != nil {
+		t.Fatal(err)
+	}
+	if home, err = filepath.EvalSymlinks(home); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{home: home, work: filepath.Join(home, "work"), t: t}
+	for _, dir := range []string{"work", "run", "tmp", "config"} {
+		if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		r.expectNobody()
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	config := ""
+	if rules != "" {
+		r.file("../config/policy.yaml", rules)
+		config = "permission: {policy: policy.yaml}\n"
+	}
+	path := r.file("../config/config.yaml", config)
+	r.Process = wire.Start(t, wire.Options{Name: "supervisor", Command: []string{program("acphost"), "serve", "--config", path}, Dir: r.work, Env: r.env()})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	r.ctx = ctx
+	r.dial()
+	return r
+}
+
+// dial connects to the supervisor's socket.
+func (r *rig) dial() {
+	r.t.Helper()
+	var found []string
+	if !eventually(func() bool {
+		found, _ = filepath.Glob(filepath.Join(r.home, "run", "acphost", fmt.Sprintf("%d-*.sock", r.PID())))
+		return len(found) == 1
+	}) {
+		r.t.Fatalf("the supervisor has the sockets %q, want one", found)
+	}
+	conn, err := grpc.NewClient("unix://"+found[0], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	r.agents, r.sessions = supervisorv1.NewAgentServiceClient(conn), supervisorv1.NewSessionServiceClient(conn)
+	r.approvals, r.state = supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn)
+}
+
+// env is the environment of all that is run here.
+func (r *rig) env(more ...string) []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + r.home, "TMPDIR=" + filepath.Join(r.home, "tmp"),
+		"XDG_RUNTIME_DIR=" + filepath.Join(r.home, "run"), "LANG=C.UTF-8",
+	}, more...)
+}
+
+// path is a path in the workspace.
+func (r *rig) path(name string) string { return filepath.Join(r.work, name) }
+
+// file writes a file into the workspace and returns its path.
+func (r *rig) file(name, text string) string {
+	r.t.Helper()
+	path := r.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+// expectFile expects a file in the workspace to hold text.
+func (r *rig) expectFile(name, want string) {
+	r.t.Helper()
+	if got, err := os.ReadFile(r.path(name)); err != nil || string(got) != want {
+		r.t.Errorf("%s holds %q (%v), want %q", name, got, err, want)
+	}
+}
+
+// expectNoFile expects that there is no file of that name in the workspace.
+func (r *rig) expectNoFile(name string) {
+	r.t.Helper()
+	if _, err := os.Lstat(r.path(name)); !errors.Is(err, os.ErrNotExist) {
+		r.t.Errorf("%s is there (%v), want nothing", name, err)
+	}
+}
+
+// start starts an agent: its command, and its environment on top of the rig's, "NAME=VALUE" each.
+func (r *rig) start(command []string, env ...string) *supervisorv1.Agent {
+	r.t.Helper()
+	req := &supervisorv1.StartAgentRequest{Command: command, Cwd: r.work, Env: map[string]*supervisorv1.EnvValue{}}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
+	}
+	resp, err := r.agents.StartAgent(r.ctx, req)
+	if err != nil {
+		r.t.Fatalf("start %q: %v", command, explain(err))
+	}
+	return resp.GetAgent()
+}
+
+// open opens a session in the workspace.
+func (r *rig) open(agent *supervisorv1.Agent) *supervisorv1.Session {
+	r.t.Helper()
+	resp, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
+	if err != nil {
+		r.t.Fatalf("open a session with %s: %v", agent.GetId(), explain(err))
+	}
+	return resp.GetSession()
+}
+
+// finish ends the supervisor as a service manager does, and expects it to leave nothing.
+func (r *rig) finish() {
+	r.t.Helper()
+	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	if got := r.ExpectExit(); got != 0 {
+		r.t.Errorf("the exit status after SIGTERM is %d, want 0", got)
+	}
+	r.expectNobody()
+}
+
+// expectNobody waits until no process is left that belongs here.
+func (r *rig) expectNobody() {
+	r.t.Helper()
+	var left []int
+	if !eventually(func() bool {
+		var err error
+		if left, err = proc.WithEnviron("HOME=" + r.home); err != nil {
+			r.t.Error(err)
+			return true
+		}
+		return len(left) == 0
+	}) {
+		r.t.Errorf("processes are left behind:\n%s", describe(left))
+	}
+}
+
+// eventually polls for what no signal tells of, another process's state, and says whether it came in time.
+func eventually(reached func() bool) bool {
+	deadline := time.Now().Add(wire.Patience)
+	for !reached() {
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return true
+}
+
+// decisions are the lines of the audit.
+func (r *rig) decisions() []*supervisorv1.AuditRecord {
+	r.t.Helper()
+	data, err := os.ReadFile(filepath.Join(r.home, ".local", "state", "acphost", "audit.jsonl"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var all []*supervisorv1.AuditRecord
+	for line := range bytes.Lines(data) {
+		d := &supervisorv1.AuditRecord{}
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(line, d); err != nil {
+			r.t.Fatalf("the audit holds a line that is no record: %v\n%s", err, line)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// decision is the newest line of the audit for which f holds.
+func (r *rig) decision(what string, f func(*supervisorv1.AuditRecord) bool) *supervisorv1.AuditRecord {
+	r.t.Helper()
+	all := r.decisions()
+	for _, d := range slices.Backward(all) {
+		if f(d) {
+			return d
+		}
+	}
+	var b strings.Builder
+	for _, d := range all {
+		fmt.Fprintf(&b, "  %v\n", d)
+	}
+	r.t.Fatalf("the audit has nothing about %s; it has:\n%s", what, &b)
+	return nil
+}
+
+// asked is the newest decision about a question of the agent's of a kind: "tool.execute".
+func (r *rig) asked(kind string) *supervisorv1.AuditRecord {
+	r.t.Helper()
+	return r.decision("a question of kind "+kind, func(d *supervisorv1.AuditRecord) bool {
+		return d.GetAction().GetDoor() == permissionv1.Door_DOOR_REQUEST && d.GetAction().GetKind() == kind
+	})
+}
+
+// frame is a line of the journal.
+type frame struct {
+	Dir     string          `json:"dir"`
+	Handler string          `json:"handler"`
+	Method  string          `json:"method"`
+	Answers string          `json:"answers"`
+	Frame   json.RawMessage `json:"frame"`
+}
+
+// frames are the lines that a session's journal has for a method, requests and answers; all of them for "".
+func (r *rig) frames(session, method string) []frame {
+	r.t.Helper()
+	code, out, errs := r.cli("sessions", "export", session, "--format", "ndjson")
+	if code != 0 {
+		r.t.Fatalf("export %s: exit %d\n%s", session, code, errs)
+	}
+	var all []frame
+	lines := bufio.NewScanner(strings.NewReader(out))
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var f frame
+		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
+			r.t.Fatalf("the journal holds a line that is no JSON: %s", lines.Text())
+		}
+		if method == "" || f.Method == method || f.Answers == method {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// cli runs acphost in the workspace.
+func (r *rig) cli(args ...string) (code int, stdout, stderr string) {
+	r.t.Helper()
+	cmd := exec.Command(program("acphost"), args...)
+	cmd.Dir, cmd.Env = r.work, r.env()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			r.t.Fatal(err)
+		}
+		code = exit.ExitCode()
+	}
+	return code, out.String(), errs.String()
+}
+
+// turn is one prompt and all that is told of it. Its methods belong to the test's goroutine.
+type turn struct {
+	t    testing.TB
+	r    *rig
+	next func() (*supervisorv1.Event, error)
+	seen []*supervisorv1.Event
+}
+
+// prompt begins a turn.
+func (r *rig) prompt(session *supervisorv1.Session, words string) *turn {
+	r.t.Helper()
+	req := &supervisorv1.PromptRequest{AgentId: session.GetAgentId(), SessionId: session.GetSessionId(), Prompt: []*supervisorv1.ContentBlock{text(words)}}
+	told, err := r.sessions.Prompt(r.ctx, req)
+	if err != nil {
+		r.t.Fatalf("prompt: %v", explain(err))
+	}
+	return &turn{t: r.t, r: r, next: func() (*supervisorv1.Event, error) {
+		m, err := told.Recv()
+		return m.GetEvent(), err
+	}}
+}
+
+func text(s string) *supervisorv1.ContentBlock {
+	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}}
+}
+
+// until takes events up to one that f accepts, and returns that one.
+func (u *turn) until(what string, f func(*supervisorv1.Event) bool) *supervisorv1.Event {
+	u.t.Helper()
+	for {
+		e, err := u.next()
+		if err != nil {
+			u.t.Fatalf("the events ended with %v before %s; there were:\n%s", explain(err), what, listing(u.seen))
+		}
+		if u.seen = append(u.seen, e); f(e) {
+			return e
+		}
+	}
+}
+
+// question takes events up to a permission question and returns it.
+func (u *turn) question() *supervisorv1.Approval {
+	u.t.Helper()
+	return u.until("a question", func(e *supervisorv1.Event) bool { return e.GetQuestionAsked() != nil }).GetQuestionAsked()
+}
+
+// answer answers a question with the option of a kind: "allow_once".
+func (u *turn) answer(q *supervisorv1.Approval, kind string) {
+	u.t.Helper()
+	if _, err := u.r.approvals.AnswerApproval(u.r.ctx, &supervisorv1.AnswerApprovalRequest{
+		Id: q.GetId(), Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: kind}, AnsweredBy: "tester",
+	}); err != nil {
+		u.t.Fatalf("answer %v with %s: %v", q, kind, explain(err))
+	}
+}
+
+// end takes the rest of a turn, which must end properly, and returns its end.
+func (u *turn) end() *supervisorv1.TurnEnded {
+	u.t.Helper()
+	end := u.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
+	if e, err := u.next(); !errors.Is(err, io.EOF) {
+		u.t.Errorf("behind the turn's end came %v, %v", e, explain(err))
+	}
+	return end.GetTurnEnded()
+}
+
+// stopped takes the rest of a turn and expects how it ended.
+func (u *turn) stopped(reason string) *supervisorv1.TurnEnded {
+	u.t.Helper()
+	end := u.end()
+	if end.GetStopReason() != reason || end.GetError() != nil {
+		u.t.Errorf("the turn ended with %v, want the stop reason %s; there were:\n%s", end, reason, listing(u.seen))
+	}
+	return end
+}
+
+// said is the agent's message, all pieces together.
+func (u *turn) said() string {
+	var b strings.Builder
+	for _, e := range u.seen {
+		b.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
+	}
+	return b.String()
+}
+
+// expectSaid expects the agent's message to hold words.
+func (u *turn) expectSaid(words ...string) {
+	u.t.Helper()
+	for _, w := range words {
+		if said := u.said(); !strings.Contains(said, w) {
+			u.t.Errorf("the agent said %q, want %q in it; there were:\n%s", said, w, listing(u.seen))
+		}
+	}
+}
+
+// calls are the tool calls as they stand after all that was told, in the order in which they began.
+func (u *turn) calls() []*supervisorv1.ToolCallReport {
+	var all []*supervisorv1.ToolCallReport
+	for _, e := range u.seen {
+		report := e.GetToolCall()
+		if report == nil {
+			report = e.GetToolCallUpdate()
+		}
+		if report == nil {
+			continue
+		}
+		i := slices.IndexFunc(all, func(c *supervisorv1.ToolCallReport) bool { return c.GetToolCallId() == report.GetToolCallId() })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &supervisorv1.ToolCallReport{ToolCallId: report.GetToolCallId()})
+		}
+		fold(all[i], report)
+	}
+	return all
+}
+
+// fold brings a tool call up to date.
+func fold(c, report *supervisorv1.ToolCallReport) {
+	for _, f := range []struct{ to, from **string }{{&c.Title, &report.Title}, {&c.Name, &report.Name}, {&c.Kind, &report.Kind}, {&c.Status, &report.Status}} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if report.GetContentSet() {
+		c.Content = report.GetContent()
+	}
+	if report.GetLocationsSet() {
+		c.Locations = report.GetLocations()
+	}
+	if report.GetRawInput() != "" {
+		c.RawInput = report.GetRawInput()
+	}
+	if report.GetRawOutput() != "" {
+		c.RawOutput = report.GetRawOutput()
+	}
+}
+
+// call is the only tool call of a kind.
+func (u *turn) call(kind string) *supervisorv1.ToolCallReport {
+	u.t.Helper()
+	var found []*supervisorv1.ToolCallReport
+	for _, c := range u.calls() {
+		if c.GetKind() == kind {
+			found = append(found, c)
+		}
+	}
+	if len(found) != 1 {
+		u.t.Fatalf("there are %d tool calls of kind %s, want one; there were:\n%s", len(found), kind, listing(u.seen))
+	}
+	return found[0]
+}
+
+// kind is the name of what an event holds: "agent_message".
+func kind(e *supervisorv1.Event) string {
+	m := e.ProtoReflect()
+	if set := m.WhichOneof(m.Descriptor().Oneofs().ByName("event")); set != nil {
+		return string(set.Name())
+	}
+	return "nothing"
+}
+
+// listing is a line for each of the last events.
+func listing(events []*supervisorv1.Event) string {
+	var b strings.Builder
+	if over := len(events) - 60; over > 0 {
+		fmt.Fprintf(&b, "  (%d more)\n", over)
+		events = events[over:]
+	}
+	for _, e := range events {
+		line := e.GetRaw()
+		if line == "" {
+			line = e.String()
+		}
+		fmt.Fprintf(&b, "  %s %s\n", kind(e), line[:min(400, len(line))])
+	}
+	return b.String()
+}
+
+// explain is an error with its detail.
+func explain(err error) error {
+	for _, d := range status.Convert(err).Details() {
+		if e, ok := d.(*supervisorv1.AgentError); ok {
+			return fmt.Errorf("%w (%s: %v)", err, e.GetKind(), e)
+		}
+	}
+	return err
+}
