@@ -1,0 +1,86 @@
+package secret
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// JSON redacts the strings of a JSON value by the names that they have, and by their own form. What is no JSON is
+// taken as text.
+func JSON(raw string) string {
+	if !suspicious(raw) && !strings.Contains(raw, `\u`) {
+		return raw
+	}
+	var out strings.Builder
+	lenient := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	d := jsontext.NewDecoder(strings.NewReader(raw), lenient...)
+	e := jsontext.NewEncoder(&out, lenient...)
+	var open []jsonScope
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			break
+		}
+		switch token.Kind() {
+		case '{', '[':
+			inner := jsonScope{secret: len(open) > 0 && open[len(open)-1].hides()}
+			open = append(open, inner)
+		case '}', ']':
+			open = open[:len(open)-1]
+		case '"':
+			if len(open) > 0 {
+				text := token.String()
+				if replaced := open[len(open)-1].text(d, text); replaced != text {
+					token = jsontext.String(replaced)
+				}
+			} else {
+				token = jsontext.String(Text(token.String()))
+			}
+		}
+		if err := e.WriteToken(token); err != nil {
+			return Text(raw)
+		}
+	}
+	if len(open) > 0 || out.Len() == 0 || d.InputOffset() < int64(len(strings.TrimRight(raw, " \t\r\n"))) {
+		return Text(raw)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// jsonScope is an object or a list that is being read.
+type jsonScope struct {
+	secret bool   // all of it is
+	name   string // of the member
+	named  string // the value of the member "name": {"name": "API_TOKEN", "value": …}
+	before string // the string before, in a list
+}
+
+// hides tells whether the value that comes next is a secret by its name.
+func (s *jsonScope) hides() bool {
+	return s.secret || Name(s.name) || s.name == "value" && Name(s.named)
+}
+
+// text returns a string of the object or list as it may be recorded.
+func (s *jsonScope) text(d *jsontext.Decoder, text string) string {
+	kind, n := d.StackIndex(d.StackDepth())
+	if kind == '{' && n%2 == 1 {
+		s.name = text
+		return text
+	}
+	if kind == '[' {
+		before := s.before
+		s.before = text
+		if s.secret && text != "" {
+			return Redacted
+		}
+		return Word(before, text)
+	}
+	if s.name == "name" {
+		s.named = text
+	}
+	if s.hides() && worthHiding(s.name, text) {
+		return Redacted
+	}
+	return Text(text)
+}
