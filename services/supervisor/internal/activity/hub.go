@@ -45,6 +45,9 @@ type Options struct {
 	// MaxQueued, MaxRecent and Patience: see the defaults.
 	MaxQueued, MaxRecent int
 	Patience             time.Duration
+	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets beside
+	// those that look like it.
+	SecretVariables []string
 	// Logger is told when events are lost, once each time it begins. Nil: nobody is.
 	Logger *slog.Logger
 	// Now is the clock. Nil: the system's.

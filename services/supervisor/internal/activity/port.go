@@ -7,6 +7,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
 const (
@@ -27,6 +28,8 @@ type port struct {
 	hub   *Hub
 	id    string                      // the agent's
 	agent atomic.Pointer[frame.Agent] // which may be another with the same id, once it was started anew
+	// secrets are taken out before anybody keeps a frame: so neither the record has them nor those who watch.
+	secrets *secret.Frames
 
 	// Guarded by Hub.mu.
 	watched    int            // who watch the whole agent
@@ -60,6 +63,13 @@ type loss struct {
 
 // Frame implements frame.Observer. It waits for nothing but the Hub's lock.
 func (p *port) Frame(f frame.Frame) {
+	if p.secrets.MayHold(&f) {
+		f = p.secrets.Redact(f)
+	}
+	p.take(&f)
+}
+
+func (p *port) take(f *frame.Frame) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,12 +79,12 @@ func (p *port) Frame(f frame.Frame) {
 		f.Time = h.opts.Now()
 	}
 	if h.opts.Journal != nil {
-		h.opts.Journal.Take(&f)
+		h.opts.Journal.Take(f)
 	}
 	switch {
 	case h.closed:
-	case p.wanted(&f):
-		p.put(&f)
+	case p.wanted(f):
+		p.put(f)
 	default:
 		h.skips++
 	}
@@ -176,7 +186,7 @@ func (p *port) decode(h *Hub, f *frame.Frame) []*supervisorv1.Event {
 func (h *Hub) port(agentID string) *port {
 	p := h.ports[agentID]
 	if p == nil {
-		p = &port{hub: h, id: agentID, sessions: map[string]int{}}
+		p = &port{hub: h, id: agentID, sessions: map[string]int{}, secrets: secret.NewFrames(h.opts.SecretVariables)}
 		p.agent.Store(&frame.Agent{ID: agentID})
 		h.ports[agentID] = p
 	}

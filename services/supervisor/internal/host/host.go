@@ -135,7 +135,7 @@ func (h *host) open(ctx context.Context) error {
 		return err
 	}
 	h.openJournal()
-	h.hub = activity.New(activity.Options{Instance: h.instance, Journal: h.journal, Logger: h.log})
+	h.hub = activity.New(activity.Options{Instance: h.instance, Journal: h.journal, SecretVariables: deniedVariables(h.config), Logger: h.log})
 	return nil
 }
 

@@ -3,8 +3,10 @@ package host
 import (
 	"time"
 
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 // openJournal opens the record of what passes. Sessions go on without one where there can be none.
@@ -46,3 +48,15 @@ func (h *host) closeJournal() {
 
 // observer is who sees what passes an agent's link.
 func (h *host) observer(a *frame.Agent) frame.Observer { return h.hub.Observer(a) }
+
+// deniedVariables are the patterns for variables that terminals do not inherit, where the configuration has some: what is
+// not for commands of the agent is not for the record either.
+func deniedVariables(c *configv1.Config) (patterns []string) {
+	settings := c.GetHandlers()[route.KindTerminal].GetSettings().GetFields()
+	for _, name := range [...]string{"env_deny", "envDeny"} {
+		for _, v := range settings[name].GetListValue().GetValues() {
+			patterns = append(patterns, v.GetStringValue())
+		}
+	}
+	return patterns
+}

@@ -93,6 +93,9 @@ func (p *agentPump) line(ctx context.Context, line []byte) error {
 	jerr := p.scan.Scan(line, m)
 	if p.opts.Observe {
 		p.observe(m, jerr)
+		if jerr != nil {
+			*m = jsonrpc.Message{} // as in frontPump.line
+		}
 		return p.out.add(line)
 	}
 	if jerr != nil {

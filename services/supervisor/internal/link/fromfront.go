@@ -79,6 +79,7 @@ func (p *frontPump) line(ctx context.Context, line []byte) error {
 	jerr := p.scan.Scan(line, m)
 	if jerr != nil {
 		if p.opts.Observe {
+			*m = jsonrpc.Message{} // whoever watches shall not go by what another reader may find otherwise
 			return p.out.add(line)
 		}
 		return p.malformed(line, m, jerr)

@@ -1,0 +1,31 @@
+package link
+
+import (
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+)
+
+// told keeps what it is told of frames.
+type told chan frame.Frame
+
+func (t told) Frame(f frame.Frame) { t <- f }
+
+func TestNobodyIsToldWhatAnAmbiguousLineIsThatIsOnlyObserved(t *testing.T) {
+	seen := make(told, 16)
+	r := newRig(t, func(o *Options) { o.Observe, o.Observer = true, seen })
+	const line = `{"id":1,"method":"x","method":"session/new","params":{}}`
+	r.front.send(line)
+	if got := r.agent.next(); got != line {
+		t.Fatalf("the agent got %s", got)
+	}
+	r.agent.send(line)
+	if got := r.front.next(); got != line {
+		t.Fatalf("the front got %s", got)
+	}
+	for range 2 {
+		if f := <-seen; f.Scanned || f.Method != nil || f.ID != nil {
+			t.Errorf("a frame of direction %v counts as %q", f.Direction, f.Method)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package secret
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// What stands for a handler where a line reached nobody, since it is no message or can be read in two ways, and where it is
+// decided what becomes of it.
+const (
+	refused = "refused"
+	gate    = "gate"
+)
+
+// maxNoise is how much is looked through of a line that is no message, in bytes.
+const maxNoise = 64 << 10
+
+// Frames takes the secrets out of the frames of one agent that ACP has a place for: the environments and headers of MCP
+// servers and of model providers, what a login sends, variables of commands whose names look like those of secrets, and
+// answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with certainty is left
+// out, but for its size.
+//
+// Frames must come in the order in which they pass. Safe for concurrent use.
+type Frames struct {
+	secret func(variable string) bool
+
+	asked   atomic.Bool // questions are open
+	handled atomic.Bool // a handler may answer one
+
+	mu    sync.Mutex
+	scan  jsonrpc.Scanner
+	forms forms
+}
+
+// NewFrames returns a Frames. denied are patterns for names of variables that are secret whatever they look like, in which
+// "*" stands for any characters.
+func NewFrames(denied []string) *Frames {
+	s := &Frames{secret: Name}
+	if len(denied) > 0 {
+		listed := matching(denied)
+		s.secret = func(variable string) bool { return Name(variable) || listed.MatchString(variable) }
+	}
+	return s
+}
+
+// matching matches what one of the patterns does, whole.
+func matching(patterns []string) *regexp.Regexp {
+	all := make([]string, len(patterns))
+	for i, p := range patterns {
+		all[i] = strings.ReplaceAll(regexp.QuoteMeta(strings.ToValidUTF8(p, "*")), `\*`, `.*`)
+	}
+	return regexp.MustCompile(`(?s)\A(?:` + strings.Join(all, "|") + `)\z`)
+}
+
+// MayHold tells whether Redact has to see a frame. It is quick, and says no to nearly all.
+func (s *Frames) MayHold(f *frame.Frame) bool {
+	switch f.Direction {
+	case frame.FrontToOurs:
+		return false
+	case frame.HandlerToAgent: // most of these are large
+		return s.handled.Load()
+	case frame.OursToAgent:
+		return s.asked.Load()
+	case frame.OursToFront:
+		return bytes.Contains(f.Line, shownVariable)
+	}
+	switch {
+	case !f.Scanned:
+		return true
+	case f.Method == nil:
+		return f.Direction == frame.FrontToAgent && s.asked.Load()
+	}
+	return kindOf(f.Direction, f.Method) != nothing
+}
+
+// kind is what kind of secrets a message may hold.
+type kind uint8
+
+const (
+	nothing kind = iota
+	opening      // environments and headers
+	login
+	command
+	form
+)
+
+func kindOf(d frame.Direction, method []byte) kind {
+	if d != frame.FrontToAgent {
+		switch string(method) {
+		case acp.MethodElicitationCreate:
+			return form
+		case "terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release":
+			return nothing
+		}
+		if bytes.HasPrefix(method, []byte("terminal/")) {
+			return command
+		}
+		return nothing
+	}
+	switch string(method) {
+	case acp.MethodSessionPrompt, acp.MethodSessionCancel, acp.MethodCancelRequest:
+		return nothing
+	case acp.MethodInitialize:
+		return opening
+	case "authenticate":
+		return login
+	}
+	switch {
+	case bytes.HasPrefix(method, []byte("session/")), bytes.HasPrefix(method, []byte("providers/")):
+		return opening
+	case bytes.HasPrefix(method, []byte("auth/")):
+		return login
+	}
+	return nothing
+}
+
+// Redact returns a frame as it may be kept and told. What it is given stays as it is; bytes may be shared.
+func (s *Frames) Redact(f frame.Frame) frame.Frame {
+	line := f.Line
+	if len(f.Rest) > 0 {
+		line = slices.Concat(append([][]byte{f.Line}, f.Rest...)...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &walker{line: line}
+	switch {
+	case f.Handler == refused && (f.Direction == frame.FrontToAgent || f.Direction == frame.AgentToFront):
+		if !s.unread(w, f.Direction) {
+			return withheld(f, len(line))
+		}
+	case f.Direction == frame.OursToFront:
+		w.shown(s.secret)
+	case !s.frame(w, &f):
+		if w.cuts = nil; !s.unread(w, f.Direction) {
+			return withheld(f, len(line))
+		}
+	}
+	if len(w.cuts) > 0 {
+		f.Line, f.Rest = w.replaced(), nil
+	}
+	return f
+}
+
+// withheld is what stands for a line that cannot be read with certainty.
+func withheld(f frame.Frame, size int) frame.Frame {
+	f.Line, f.Rest = fmt.Appendf(nil, "\"[redacted: %d bytes that cannot be read for certain]\"\n", size), nil
+	f.Scanned, f.Method, f.ID, f.SessionID = false, nil, nil, nil
+	return f
+}
+
+// frame cuts what a frame holds; false: it cannot be read with certainty.
+func (s *Frames) frame(w *walker, f *frame.Frame) bool {
+	if f.Direction == frame.AgentToHandler && string(f.Method) == acp.MethodElicitationCreate && f.Handler != gate {
+		s.handled.Store(true)
+	}
+	if f.Scanned {
+		return s.message(w, f.Direction, 0, f.Method, f.ID)
+	}
+	each := func(at int) int {
+		end := w.skip(at)
+		if end < 0 {
+			return end
+		}
+		var m jsonrpc.Message
+		if jerr := s.scan.Scan(w.line[at:end], &m); jerr != nil || m.Kind == jsonrpc.KindBatch || !s.message(w, f.Direction, at, m.Method, m.ID) {
+			w.cuts = append(slices.DeleteFunc(w.cuts, func(c cut) bool { return c.from >= at }), cut{at, end, marker})
+		}
+		return end
+	}
+	i := lex.SkipSpace(w.line, 0)
+	if lex.At(w.line, i) == '[' {
+		i = w.array(i, each)
+		return i >= 0 && lex.TextEnd(w.line, i) >= 0
+	}
+	var m jsonrpc.Message
+	return s.scan.Scan(w.line, &m) == nil && s.message(w, f.Direction, i, m.Method, m.ID)
+}
+
+// message cuts what the message at an index of the line holds; false: it is no JSON.
+func (s *Frames) message(w *walker, d frame.Direction, at int, method, id []byte) bool {
+	i := lex.SkipSpace(w.line, at)
+	if method == nil {
+		return s.answer(w, d, i, id)
+	}
+	k := kindOf(d, method)
+	if d == frame.FrontToAgent && string(method) == acp.MethodInitialize { // the process is another one
+		s.forms = forms{}
+		s.asked.Store(false)
+		s.handled.Store(false)
+	}
+	if k == nothing {
+		return true
+	}
+	return w.members(i, "PARAMS", func(at int) int {
+		switch k {
+		case opening:
+			return w.named(at)
+		case login:
+			return w.login(at)
+		case command:
+			if lex.At(w.line, at) != '{' {
+				return w.whole(at)
+			}
+			return w.members(at, "ENV", func(at int) int { return w.variables(at, s.secret) })
+		case form:
+			end := w.skip(at)
+			if end > 0 && id != nil {
+				s.forms.ask(jsonrpc.CanonicalID(id), w.line[at:end])
+				s.asked.Store(true)
+			}
+			return end
+		}
+		return w.skip(at)
+	}) >= 0
+}
+
+// members calls f for the values of those members of an object that have a name, and steps over the others; a value that is
+// no object is stepped over.
+func (w *walker) members(i int, upper string, f func(at int) int) int {
+	if lex.At(w.line, i) != '{' {
+		return w.skip(i)
+	}
+	return w.object(i, func(n name, at int) int {
+		if n.is(upper) {
+			return f(at)
+		}
+		return w.skip(at)
+	})
+}
+
+// login cuts all params of a login but the one that says which it is.
+func (w *walker) login(i int) int {
+	if lex.At(w.line, i) != '{' {
+		return w.whole(i)
+	}
+	from, methods := 0, 0
+	end := w.object(i, func(n name, at int) int {
+		if n.is("METHODID") {
+			if methods++; methods == 1 && n.text == "methodId" && lex.At(w.line, at) == '"' {
+				from = at
+				return w.skip(at)
+			}
+		}
+		return w.whole(at)
+	})
+	if end >= 0 && methods > 1 && from > 0 {
+		w.whole(from)
+	}
+	return end
+}
+
+// answer cuts what was answered to a question for a secret.
+func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
+	if !s.asked.Load() || id == nil || d.Whose(true) != frame.OfAgent {
+		return true
+	}
+	key := jsonrpc.CanonicalID(id)
+	plain, known := s.forms.of(key)
+	if !known {
+		return true
+	}
+	ended, open := false, false
+	end := w.object(i, func(n name, at int) int {
+		switch {
+		case n.is("RESULT"):
+			ended = true
+			return w.answered(at, plain)
+		case n.is("ERROR"):
+			end := w.skip(at)
+			if end > 0 {
+				ended = string(w.line[at:end]) != "null"
+				open = d == frame.OursToAgent && bytes.Contains(w.line[at:end], inFlight)
+			}
+			return end
+		}
+		return w.skip(at)
+	})
+	if ended && !open {
+		s.forms.end(key)
+		if !s.forms.any() {
+			s.asked.Store(false)
+			s.handled.Store(false)
+		}
+	}
+	return end >= 0
+}
+
+// inFlight is how a request is refused whose id another one has that is open. It bears that id too, and is no answer to it.
+var inFlight = []byte("is in flight already")
+
+// answered cuts a result: what it says of fields that are not known to be plain.
+func (w *walker) answered(i int, plain map[string]bool) int {
+	if lex.At(w.line, i) != '{' {
+		return w.whole(i)
+	}
+	return w.object(i, func(n name, at int) int {
+		switch {
+		case n.is("CONTENT") && lex.At(w.line, at) == '{':
+			return w.object(at, func(n name, at int) int {
+				if plain[n.text] {
+					return w.skip(at)
+				}
+				return w.whole(at)
+			})
+		case n.is("CONTENT"):
+			return w.whole(at)
+		case n.text == "action" && lex.At(w.line, at) == '"':
+			return w.skip(at)
+		}
+		return w.strings(at)
+	})
+}
+
+// unread cuts what a line may hold that reached nobody; false: nothing of it may be kept. An agent's words that are no
+// message, which it should not have written there, are worth keeping.
+func (s *Frames) unread(w *walker, d frame.Direction) bool {
+	if d != frame.AgentToFront {
+		return false
+	}
+	i := lex.SkipSpace(w.line, len(w.line)-len(bytes.TrimPrefix(w.line, []byte("\ufeff"))))
+	if c := lex.At(w.line, i); c != '{' && c != '[' {
+		if len(w.line) > maxNoise {
+			return false
+		}
+		if was := string(w.line); Text(was) != was {
+			w.cuts = append(w.cuts, cut{0, len(w.line), Text(was)})
+		}
+		return true
+	}
+	message := false
+	end := w.skip(i)
+	if end < 0 || lex.TextEnd(w.line, end) < 0 || w.line[i] != '{' {
+		return false
+	}
+	end = w.object(i, func(n name, at int) int {
+		message = message || n.is("METHOD") || n.is("PARAMS") || n.is("RESULT") || n.is("ERROR")
+		return w.skip(at)
+	})
+	return end >= 0 && !message && w.named(i) >= 0
+}
+
+// shownVariable is how acphost shows a variable of a command to a person who is asked about it; see internal/link.
+var shownVariable = []byte(`\n# with `)
+
+// shown cuts the values of variables that acphost shows.
+func (w *walker) shown(secret func(name string) bool) {
+	for at := 0; ; {
+		i := bytes.Index(w.line[at:], shownVariable)
+		if i < 0 {
+			return
+		}
+		at += i + len(shownVariable)
+		end := at
+		for end < len(w.line) && w.line[end] != '"' && !bytes.HasPrefix(w.line[end:], []byte(`\n`)) {
+			if w.line[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end, len(w.line))
+		variable, value, _ := bytes.Cut(w.line[at:end], []byte("="))
+		if len(value) > 0 && (bytes.IndexByte(variable, '\\') >= 0 || secret(string(variable))) {
+			w.cuts = append(w.cuts, cut{end - len(value), end, Redacted})
+		}
+		at = end
+	}
+}

@@ -1,0 +1,243 @@
+package secret
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+)
+
+// marker is what stands in a frame in place of a value.
+const marker = `"` + Redacted + `"`
+
+// maxName is how long the name of a member may be to be looked at. What stands under a longer one counts as a secret.
+const maxName = 1 << 10
+
+// cut is a part of a line that is replaced.
+type cut struct {
+	from, to int
+	with     string
+}
+
+// walker walks over a line that is JSON, and notes what is to be cut out. Each value is walked over once, however deep it
+// stands. Its methods take the index of a value and return the one behind it, or a negative one if the line is no JSON.
+//
+// Names are taken as a careless reader would take them: escapes undone, in any case, and each as often as it occurs.
+type walker struct {
+	line    []byte
+	nesting lex.Nesting
+	cuts    []cut
+}
+
+// name is the name of a member.
+type name struct {
+	text   string
+	folded string // upper case, as far as there is one
+}
+
+// is tells whether a reader who ignores case takes it for a name of ASCII letters, given in upper case.
+func (n name) is(upper string) bool { return n.folded == upper }
+
+// object calls f for each member of an object, with the index of its value. f returns the index behind it.
+func (w *walker) object(i int, f func(n name, at int) int) int {
+	i = lex.SkipSpace(w.line, i+1)
+	if lex.At(w.line, i) == '}' {
+		return i + 1
+	}
+	for {
+		key, escaped, at := lex.Member(w.line, lex.SkipSpace(w.line, i))
+		if at < 0 {
+			return at
+		}
+		if escaped {
+			key, _ = lex.AppendUnescaped(nil, key)
+		}
+		n := name{text: string(key)}
+		if len(key) <= maxName {
+			n.folded = string(lex.AppendFolded(nil, key))
+		}
+		if i = f(n, at); i < 0 {
+			return i
+		}
+		i = lex.SkipSpace(w.line, i)
+		switch lex.At(w.line, i) {
+		case '}':
+			return i + 1
+		case ',':
+			i++
+		default:
+			return ^i
+		}
+	}
+}
+
+// array calls f for each element of an array. f returns the index behind it.
+func (w *walker) array(i int, f func(at int) int) int {
+	i = lex.SkipSpace(w.line, i+1)
+	if lex.At(w.line, i) == ']' {
+		return i + 1
+	}
+	for {
+		if i = f(lex.SkipSpace(w.line, i)); i < 0 {
+			return i
+		}
+		i = lex.SkipSpace(w.line, i)
+		switch lex.At(w.line, i) {
+		case ']':
+			return i + 1
+		case ',':
+			i++
+		default:
+			return ^i
+		}
+	}
+}
+
+func (w *walker) skip(i int) int { return w.nesting.ValueEnd(w.line, i, 0) }
+
+// whole cuts a value, unless it holds nothing.
+func (w *walker) whole(i int) int {
+	end := w.skip(i)
+	if end < 0 {
+		return end
+	}
+	switch string(w.line[i:end]) {
+	case "null", `""`, "{}", "[]":
+	default:
+		w.cuts = append(w.cuts, cut{i, end, marker})
+	}
+	return end
+}
+
+// strings cuts all strings of a value: numbers and the like are settings.
+func (w *walker) strings(i int) int {
+	switch lex.At(w.line, i) {
+	case '{':
+		return w.object(i, func(_ name, at int) int { return w.strings(at) })
+	case '[':
+		return w.array(i, w.strings)
+	case '"':
+		return w.whole(i)
+	}
+	return w.skip(i)
+}
+
+// named cuts what is a secret by the name that it has, at any depth: environments, headers, and strings below names that
+// look like those of secrets.
+func (w *walker) named(i int) int {
+	switch lex.At(w.line, i) {
+	case '{':
+		return w.object(i, func(n name, at int) int {
+			switch {
+			case n.is("ENV"), n.is("HEADERS"):
+				return w.entries(at)
+			case len(n.text) > maxName, Name(n.text):
+				return w.strings(at)
+			}
+			return w.named(at)
+		})
+	case '[':
+		return w.array(i, w.named)
+	}
+	return w.skip(i)
+}
+
+// entries cuts the values of variables or headers: a list of {"name", "value"}, or an object of names and values. Nothing
+// but names is left of whatever else it may be.
+func (w *walker) entries(i int) int {
+	switch lex.At(w.line, i) {
+	case '{':
+		return w.object(i, func(_ name, at int) int { return w.whole(at) })
+	case '[':
+		return w.array(i, func(at int) int {
+			if lex.At(w.line, at) != '{' {
+				return w.whole(at)
+			}
+			return w.entry(at)
+		})
+	}
+	return w.whole(i)
+}
+
+// entry cuts all of an entry but its name. Of an entry that has several, nobody knows which one is it.
+func (w *walker) entry(i int) int {
+	from, names := 0, 0
+	end := w.object(i, func(n name, at int) int {
+		if !n.is("NAME") {
+			return w.whole(at)
+		}
+		if names++; names == 1 && n.text == "name" && lex.At(w.line, at) == '"' {
+			from = at
+			return w.skip(at)
+		}
+		return w.whole(at)
+	})
+	if end >= 0 && names > 1 && from > 0 {
+		w.whole(from)
+	}
+	return end
+}
+
+// variables cuts the values of those variables whose names are secret, and of those that have no name for certain.
+func (w *walker) variables(i int, secret func(name string) bool) int {
+	switch lex.At(w.line, i) {
+	case '{':
+		return w.object(i, func(n name, at int) int {
+			if len(n.text) <= maxName && !secret(n.text) {
+				return w.skip(at)
+			}
+			return w.whole(at)
+		})
+	case '[':
+		return w.array(i, func(at int) int {
+			if lex.At(w.line, at) != '{' {
+				return w.whole(at)
+			}
+			return w.variable(at, secret)
+		})
+	}
+	return w.whole(i)
+}
+
+func (w *walker) variable(i int, secret func(name string) bool) int {
+	before := len(w.cuts)
+	names, values, called := 0, 0, ""
+	end := w.object(i, func(n name, at int) int {
+		switch {
+		case n.is("NAME"):
+			end := w.skip(at)
+			if names++; end > 0 && n.text == "name" && w.line[at] == '"' && end-at <= maxName {
+				called = text(w.line[at:end])
+			}
+			return end
+		case n.is("VALUE"):
+			if values++; n.text != "value" {
+				values++
+			}
+			return w.whole(at)
+		}
+		return w.skip(at)
+	})
+	if end >= 0 && names == 1 && values <= 1 && called != "" && !secret(called) {
+		w.cuts = w.cuts[:before]
+	}
+	return end
+}
+
+// text is what a string literal stands for.
+func text(literal []byte) string {
+	out, _ := lex.AppendUnescaped(nil, literal[1:len(literal)-1])
+	return string(out)
+}
+
+// replaced is the line with what is cut replaced; the line itself is left alone.
+func (w *walker) replaced() []byte {
+	slices.SortFunc(w.cuts, func(a, b cut) int { return cmp.Compare(a.from, b.from) })
+	out := make([]byte, 0, len(w.line)+len(marker))
+	at := 0
+	for _, c := range w.cuts {
+		out = append(append(out, w.line[at:c.from]...), c.with...)
+		at = c.to
+	}
+	return append(out, w.line[at:]...)
+}
