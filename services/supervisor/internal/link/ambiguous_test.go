@@ -6,13 +6,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// told keeps what it is told of frames.
-type told chan frame.Frame
+// shown keeps what it is told of frames.
+type shown chan frame.Frame
 
-func (t told) Frame(f frame.Frame) { t <- f }
+func (s shown) Frame(f frame.Frame) { s <- f }
 
 func TestNobodyIsToldWhatAnAmbiguousLineIsThatIsOnlyObserved(t *testing.T) {
-	seen := make(told, 16)
+	seen := make(shown, 16)
 	r := newRig(t, func(o *Options) { o.Observe, o.Observer = true, seen })
 	const line = `{"id":1,"method":"x","method":"session/new","params":{}}`
 	r.front.send(line)
