@@ -2,53 +2,98 @@ package intent
 
 import "github.com/acphost/acphost/services/supervisor/internal/acp"
 
-// opencode is OpenCode, npm's opencode-ai. Its package starts a binary that holds the program as JavaScript; read in
-// opencode-linux-x64 1.18.33, and, with names, in packages/opencode/src/acp/{permission,tool}.ts of the repository
-// anomalyco/opencode (before: sst/opencode):
+// opencode is OpenCode, npm's opencode-ai. Recorded with 1.18.33 and a model of a script (testdata/opencode.ndjson); why it
+// is so was read in that version's binary, which holds the program as JavaScript, and with names in
+// packages/opencode/src/{acp,tool}/ of the repository anomalyco/opencode:
+//   - It asks for what its own configuration calls "ask", and out of the box that is hardly anything: files within the
+//     worktree and all commands are "allow". OPENCODE_PERMISSION={"*":"ask"} in its environment has it ask, but a worktree's
+//     opencode.json counts for more, runs MCP servers and loads plugins: OPENCODE_DISABLE_PROJECT_CONFIG=1 has it not read.
+//   - Even so it runs a line without a command in it ("> file", "cd x") and asks nothing; what a sub-agent (task) asks never
+//     reaches the client, so that the turn stands still, and what one does is never reported.
 //   - A question's rawInput is not the tool's input but what the tool tells of it (metadata), and replaces it. The kind
-//     comes from the permission's name: bash is execute, edit and write are edit, what is not known is other.
-//   - bash: command is a line. The tool's workdir is not in the question, so where it runs is not said; reports of the tool
-//     call have it.
-//   - edit: filepath, a diff of the same file in the content, and the patch as text in "diff". More than one file: "files",
-//     objects with filePath and movePath; filepath then holds their names separated by commas and is no path.
-//   - external_directory: the kind other, with filepath and parentDir, or with command and directories.
-//   - read, MCP tools and others: nothing at all. Reports of the tool call have filePath and the rest of the input, but the
-//     question's empty rawInput replaces it, and it is not understood.
-//   - Once an edit is allowed, it is written by fs/write_text_file and by OpenCode itself.
+//     comes from the permission's name: bash is execute, edit and write are edit, task is think, what is not known is other.
+//   - bash: command is a line. Where it runs is the tool's workdir, which the model chooses and the question leaves out; any
+//     folder of the worktree will do, which may begin above the session's directory. Reports of the tool call have it.
+//   - edit: filepath, a diff of the same file in the content, and the patch as text in "diff". A patch (apply_patch, which
+//     some models are given for edit) has "files", objects with filePath, type (add, update, move, delete) and movePath;
+//     filepath then holds their names, relative to the worktree and separated by commas, and is no path. A deletion shows a
+//     diff that leaves nothing.
+//   - external_directory, asked before the tool's own question: the kind other, with filepath and parentDir, or with command
+//     and directories.
+//   - read, todowrite, skill and MCP tools: nothing at all. Reports of the tool call have the input, and what has an empty
+//     rawInput is taken to be about what was reported.
+//   - Once an edit is allowed, it is written by fs/write_text_file and by OpenCode itself. A patch's fs/write_text_file has a
+//     relative path and is refused; OpenCode's own write is not.
 func opencode() dialect {
 	return dialect{agents: []string{"opencode"}, elsewhere: true, first: func(w *said, raw []byte, name string, value []byte) bool {
-		several := false
-		if list := acp.Get(raw, "files"); len(list) > 0 && list[0] == '[' {
-			_ = acp.Elements(list, func(v []byte) bool {
-				several = several || v[0] == '{'
-				return true
-			})
-		}
-		switch {
-		case name == "filepath" && several:
-		case name == "files" && several:
-			w.changed(value)
-		case name == "directories" || name == "parentdir":
+		switch name {
+		case "command":
+			if !inOneOf(raw, "workdir", "cwd") {
+				w.doubt("the agent does not say in which directory the command runs")
+			}
+			return false
+		case "filepath":
+			return patches(raw)
+		case "files":
+			if !patches(raw) {
+				return false
+			}
+			w.patched(value)
+			return true
+		case "directories", "parentdir":
 			if !w.files(value) {
 				w.doubt("what the raw input holds as " + name + " cannot be read")
 			}
-		default:
-			return false
+			return true
 		}
-		return true
+		return false
 	}}
 }
 
-// changed adds the files of a patch to several.
-func (w *said) changed(files []byte) {
+// inOneOf tells whether one of some members of a raw input holds a text.
+func inOneOf(raw []byte, names ...string) bool {
+	for _, name := range names {
+		if s, ok := acp.String(acp.Get(raw, name)); ok && s != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// patches tells whether a raw input has "files" that are a patch's.
+func patches(raw []byte) bool {
+	list := acp.Get(raw, "files")
+	if len(list) == 0 || list[0] != '[' {
+		return false
+	}
+	found := false
+	_ = acp.Elements(list, func(v []byte) bool {
+		found = found || v[0] == '{'
+		return true
+	})
+	return found
+}
+
+// patched adds the files of a patch. What does more to one than to change it is no edit, which is what OpenCode calls it.
+func (w *said) patched(files []byte) {
 	err := acp.Elements(files, func(v []byte) bool {
 		file, ok := acp.String(acp.Get(v, "filePath"))
 		if !ok || file == "" {
 			w.doubt("what the raw input holds as files cannot be read")
 		}
 		w.paths = append(w.paths, file)
-		if to := acp.Get(v, "movePath"); len(to) > 0 && string(to) != "null" && !w.files(to) {
+		to := acp.Get(v, "movePath")
+		moves := len(to) > 0 && string(to) != "null"
+		if moves && !w.files(to) {
 			w.doubt("what the raw input holds as movePath cannot be read")
+		}
+		switch kind, _ := acp.String(acp.Get(v, "type")); {
+		case moves || kind == "move":
+			w.doubt("the patch moves a file")
+		case kind == "delete":
+			w.doubt("the patch deletes a file")
+		case kind != "add" && kind != "update":
+			w.doubt("what the patch does to a file is not said")
 		}
 		return true
 	})
