@@ -32,12 +32,17 @@ type dialect struct {
 	// first reads a member of raw before the common reading does, by its name in lower case; false: it is for that one. nil:
 	// there is nothing special.
 	first func(w *said, raw []byte, name string, value []byte) bool
+	// beside adds, after all that, what the rest of the tool call says of it. nil: that says nothing more.
+	beside func(w *said, tc acp.ToolCall)
 	// elsewhere: a command may run in another directory than the session's without the question saying so.
 	elsewhere bool
 }
 
 func (d dialect) read(tc acp.ToolCall) said {
 	w := read(tc.RawInput, d.first)
+	if d.beside != nil {
+		d.beside(&w, tc)
+	}
 	w.elsewhere = d.elsewhere && w.named() && len(w.cwd) == 0
 	return w
 }

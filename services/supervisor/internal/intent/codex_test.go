@@ -1,0 +1,88 @@
+package intent
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+func TestWhatCodexAsksIsNormalised(t *testing.T) {
+	replayed(t, "codex.ndjson", "@agentclientprotocol/codex-acp", []question{
+		{"touch made", seen{kind: "tool.execute", commands: []string{"touch made", "echo hi"}, cwd: "/ws/sub", paths: []string{"w /ws/sub/out.txt"}}},
+		{"Read file '/ws/a.txt'", seen{kind: "tool.execute", commands: []string{"cat a.txt"}, cwd: "/ws", paths: []string{"w /ws/a.txt"}}},
+		{"cat a.txt | tee b.txt", seen{kind: "tool.execute", commands: []string{"cat a.txt", "tee b.txt", "rm -rf sub2"}, cwd: "/ws"}},
+		// A line for which the adapter takes off too few quotes.
+		{"rm -rf 'a'", seen{kind: "tool.execute", commands: []string{"rm -rf a $HOME/it's <dynamic>", `echo x"y`}, cwd: "/ws", unparsed: "quoted once more"}},
+		{"echo 'it is' fine", seen{kind: "tool.execute", commands: []string{"echo it is fine"}, cwd: "/ws"}},
+		{`echo "it's" fine`, seen{kind: "tool.execute", commands: []string{"echo it's fine"}, cwd: "/ws"}},
+		{"touch y", seen{kind: "tool.execute", commands: []string{"touch y"}, cwd: "/ws"}},
+		// The model chose a shell of its own, which Codex did not take.
+		{"git status", seen{kind: "tool.execute", commands: []string{"git status"}, cwd: "/ws"}},
+		{"git log", seen{kind: "tool.execute", commands: []string{"git log"}, cwd: "/ws"}},
+		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/a.txt"}}},
+		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/.env", "w /ws/new.txt", "w /ws/sub/c.txt", "w /ws/sub/b.txt"}, unparsed: "deletes a file; the patch moves a file"}},
+		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /outside.txt outside"}}},
+		// It moves a file of over 1 MiB out of the workspace, and shows nothing of it.
+		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/big.txt"}, unparsed: "not shown in full"}},
+		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/empty.txt"}}},
+		// apply_patch, called from a command.
+		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/viashell.txt"}}},
+	})
+}
+
+func TestWhatCodexAsksForBesideAnActionIsForAPerson(t *testing.T) {
+	content := func(text string) string {
+		return fmt.Sprintf(`"content":[{"type":"content","content":{"type":"text","text":%q}}]`, text)
+	}
+	for _, tt := range []struct {
+		name, report string
+		want         seen
+	}{
+		{"the network, for a host", `{"kind":"execute","title":"https network access to x.org","rawInput":{"command":"npm test","cwd":"/ws","url":"https://x.org"},` + content("https access to x.org") + `}`,
+			seen{kind: "tool.execute", commands: []string{"npm test"}, cwd: "/ws", unparsed: "more than the action itself: url"}},
+		{"the network, without a URL", `{"kind":"execute","rawInput":{"command":"npm test","cwd":"/ws"},` + content("socks5Tcp access to x.org") + `}`,
+			seen{kind: "tool.execute", commands: []string{"npm test"}, cwd: "/ws", unparsed: "more than the command"}},
+		{"more of the sandbox, with a command", `{"kind":"execute","rawInput":{"command":"npm test","cwd":"/ws","additionalPermissions":{"fileSystem":{"write":["/etc"]}}},"locations":[{"path":"/etc"}]}`,
+			seen{kind: "tool.execute", commands: []string{"npm test"}, cwd: "/ws", paths: []string{"w /etc outside"}, unparsed: "additionalpermissions"}},
+		{"more of the sandbox", `{"name":"request_permissions","kind":"other","title":"Additional sandbox permissions","rawInput":{"permissions":{"network":{"enabled":true}},"cwd":"/ws","environmentId":null},` + content("Enable network access") + `}`,
+			seen{kind: "tool.other", paths: []string{"w /ws"}, unparsed: "more than the action itself: permissions"}},
+		{"a tool of an MCP server", `{"kind":"execute","title":"mcp.s.t","rawInput":{"server":"s","tool":"t","arguments":{"command":"git status"}}}`,
+			seen{kind: "tool.execute", unparsed: "arguments cannot be read"}},
+		{"what an MCP server asks", `{"kind":"other","title":"Question from MCP server","rawInput":{"serverName":"s","description":"d","schema":{}},` + content("d") + `}`,
+			seen{kind: "tool.other", unparsed: "an MCP server asks"}},
+		{"a page to open", `{"kind":"fetch","title":"MCP server requests to open a URL","rawInput":{"serverName":"s","description":"d","url":"https://x.org"}}`,
+			seen{kind: "tool.fetch", unparsed: "url"}},
+		{"a plan", `{"kind":"switch_mode","title":"Implement this plan?","rawInput":{"plan":"p"}}`,
+			seen{kind: "tool.switch_mode"}},
+		{"a patch of which half is shown", `{"kind":"edit","content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/a"},{"path":"/ws/b"}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/b"}, unparsed: "not shown in full"}},
+		{"a patch that moves a file over another", `{"kind":"edit","content":[` + diff("/ws/a") + `,` + diff("/ws/a") + `],"locations":[{"path":"/ws/a"},{"path":"/ws/b"}]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/b"}, unparsed: "not shown in full"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var tc acp.ToolCall
+			tc.Merge([]byte(tt.report))
+			tt.want.check(t, Question(scene("@agentclientprotocol/codex-acp"), tc))
+		})
+	}
+}
+
+func TestQuotesThatAreTheLinesOwnStay(t *testing.T) {
+	for line, want := range map[string]string{
+		`'/opt/my tool'`:       `'/opt/my tool'`,
+		`"/opt/my tool"`:       `"/opt/my tool"`,
+		`"/opt/my"/tool`:       `"/opt/my"/tool`,
+		`ls 'a'"b"`:            `ls 'a'"b"`,
+		`"ls '"'$x'"'"`:        `ls '$x'`,
+		`'a ''^b'`:             `a ^b`,
+		"'a\n''^b'":            "a\n^b",
+		`"rm 'x' "'$y'" # 'z"`: `rm 'x' $y # 'z`,
+	} {
+		w := said{line: line}
+		w.requote()
+		if w.line != want || (len(w.unclear) > 0) != (line != want) {
+			t.Errorf("%s is read as %s, doubts %q; want %s", line, w.line, w.unclear, want)
+		}
+	}
+}
