@@ -133,6 +133,9 @@ func (p *parser) agent(at string, a *Agent) error {
 	if err := p.arguments(at+"/acphost/login", a.Own.Login); err != nil {
 		return err
 	}
+	if err := p.variables(at+"/acphost/defaults", a.Own.Defaults); err != nil {
+		return err
+	}
 	at += "/distribution"
 	for kind, pkg := range map[string]*Package{"npx": a.Distribution.NPX, "uvx": a.Distribution.UVX} {
 		if pkg == nil {
@@ -172,9 +175,13 @@ func (p *parser) process(at string, args []string, env map[string]string) error 
 	if err := p.arguments(at+"/args", args); err != nil {
 		return err
 	}
+	return p.variables(at+"/env", env)
+}
+
+func (p *parser) variables(at string, env map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(env[name], 0) {
-			return p.problem(at+"/env", "expected variables without \"=\" in their names and without NUL, got %q", name)
+			return p.problem(at, "expected variables without \"=\" in their names and without NUL, got %q", name)
 		}
 	}
 	return nil

@@ -70,6 +70,8 @@ type Own struct {
 	Aliases []string `json:"aliases"`
 	// Login are the arguments with which the agent's command lets a person log in; empty: none are needed. Nil: not known.
 	Login []string `json:"login"`
+	// Defaults are variables that the agent gets where the environment does not set them: what has it ask before it acts.
+	Defaults map[string]string `json:"defaults"`
 }
 
 // Catalog is what is known of agents. It is immutable, and safe for concurrent use.
@@ -125,14 +127,17 @@ func merge(into map[string]Agent, from []Agent) {
 	}
 }
 
-// inherit takes over what an entry does not say and the one that it replaces does: names for people, how to log in, and,
-// for the same package, the command in it.
+// inherit takes over what an entry does not say and the one that it replaces does: names for people, how to log in, the
+// defaults, and, for the same package, the command in it. A registry as downloaded has none of acphost's own.
 func (a *Agent) inherit(before Agent) {
 	if a.Own.Aliases == nil {
 		a.Own.Aliases = before.Own.Aliases
 	}
 	if a.Own.Login == nil {
 		a.Own.Login = before.Own.Login
+	}
+	if a.Own.Defaults == nil {
+		a.Own.Defaults = before.Own.Defaults
 	}
 	a.Description = cmp.Or(a.Description, before.Description)
 	mine, its := a.Distribution.NPX, before.Distribution.NPX

@@ -89,7 +89,7 @@ func TestTheBuiltInPresetsAreWhatIsDocumented(t *testing.T) {
 	var got bytes.Buffer
 	for _, a := range m.load().Agents() {
 		r := m.resolve(a.ID)
-		fmt.Fprintf(&got, "%s %v (%s)\n  get:   %s\n  fetch: %s\n", a.ID, a.Own.Aliases, a.Name, r.Get, strings.Join(r.fetch[1:], " "))
+		fmt.Fprintf(&got, "%s %v (%s)\n  get:   %s\n  fetch: %s\n  env:   %s\n", a.ID, a.Own.Aliases, a.Name, r.Get, strings.Join(r.fetch[1:], " "), strings.Join(r.Env, " "))
 	}
 	golden(t, "builtin.txt", got.Bytes())
 }
@@ -177,6 +177,7 @@ func TestAMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a command with a path", entry(`"npx": {"package": "x", "cmd": "../x"}`), `:3:32: agents[0].distribution.npx.cmd: expected the name of a command`},
 		{"arguments", entry(`"npx": {"package": "x", "args": "--acp"}`), `npx.args: expected a list, got a string`},
 		{"an argument", entry(`"npx": {"package": "x", "args": ["a\u0000"]}`), `npx.args[0]: expected an argument without NUL`},
+		{"a default", `{"agents": [{"id": "x", "acphost": {"defaults": {"A=B": "c"}}}]}`, `acphost.defaults: expected variables without "="`},
 		{"a variable", entry(`"npx": {"package": "x", "env": {"A=B": "c"}}`), `npx.env: expected variables without "="`},
 		{"a program outside", entry(`"binary": {"linux-x86_64": {"archive": "u", "cmd": "../../bin/sh"}}`), `binary.linux-x86_64.cmd: expected a path that stays in the archive`},
 		{"an alias", `{"agents": [{"id": "x", "distribution": {}, "acphost": {"aliases": ["A"]}}]}`, `agents[0].acphost.aliases[0]: expected a-z`},
@@ -238,6 +239,31 @@ func TestACommandOnPathIsTheAgent(t *testing.T) {
 	}
 	if r := m.resolve("codex"); r.Login() != nil {
 		t.Errorf("a login is known for what is not there: %q", r.Login())
+	}
+}
+
+func TestWhatHasAnAgentAskIsSetWhereNobodySetsIt(t *testing.T) {
+	m := newMachine(t)
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=read-only"}) {
+		t.Errorf("codex gets %q", r.Env)
+	}
+	m.vars["INITIAL_AGENT_MODE"] = "agent"
+	if r := m.resolve("codex"); len(r.Env) != 0 {
+		t.Errorf("in an environment that says another mode codex gets %q", r.Env)
+	}
+	delete(m.vars, "INITIAL_AGENT_MODE")
+	// The registry's own entry says nothing of it.
+	m.write(".config/acphost/registry.json", `{"agents": [{"id": "codex-acp", "distribution": {"npx": {"package": "@agentclientprotocol/codex-acp@9.0.0"}}}]}`)
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=read-only"}) {
+		t.Errorf("codex of the registry gets %q", r.Env)
+	}
+	m.write(".config/acphost/agents.json", `{"agents": [{"id": "codex-acp", "acphost": {"defaults": {}}, "distribution": {"npx": {"package": "@agentclientprotocol/codex-acp@9.0.0", "env": {"A": "1"}}}}]}`)
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"A=1"}) {
+		t.Errorf("codex without defaults gets %q", r.Env)
+	}
+	m.write(".config/acphost/agents.json", `{"agents": [{"id": "codex-acp", "distribution": {"npx": {"package": "@agentclientprotocol/codex-acp@9.0.0", "env": {"INITIAL_AGENT_MODE": "workspace-write"}}}}]}`)
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=workspace-write"}) {
+		t.Errorf("codex with a mode of its entry's gets %q", r.Env)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +38,7 @@ type Resolved struct {
 	// Command is the command line, the program an absolute path. It is empty as long as the agent has to be fetched or got
 	// first; a package of uvx is fetched by its command itself.
 	Command []string
-	// Env is added to the environment: "NAME=VALUE", in order.
+	// Env is added to the environment: "NAME=VALUE", the distribution's in order, then the defaults.
 	Env []string
 	// Get is what a person does to install the agent.
 	Get string
@@ -98,7 +99,18 @@ func (c *Catalog) resolve(a Agent) (*Resolved, error) {
 		}
 	}
 	best.Agent, best.env = a, c.env
+	best.defaults()
 	return best, nil
+}
+
+// defaults adds the variables that neither the environment nor the distribution sets.
+func (r *Resolved) defaults() {
+	for _, entry := range environment(r.Agent.Own.Defaults) {
+		name, _, _ := strings.Cut(entry, "=")
+		if r.env(name) == "" && !slices.ContainsFunc(r.Env, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+			r.Env = append(r.Env, entry)
+		}
+	}
 }
 
 // rank tells the ways to run an agent apart: installed before fetched by itself before got by a person.
