@@ -80,6 +80,7 @@ type Options struct {
 type Gate struct {
 	opts      Options
 	protected protectedPaths
+	keys      atomic.Pointer[[]keyFile] // changed under mu; nil: none
 
 	enforced atomic.Bool
 

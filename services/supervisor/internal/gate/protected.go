@@ -38,10 +38,20 @@ func workspaceHas(root, name string) bool {
 
 // Protected tells whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
 // from here once symbolic links are followed. The handler that opens the path looks again: it is the one to race.
-func (g *Gate) Protected(path string) bool { return g.protected.holds(path) }
+func (g *Gate) Protected(path string) bool {
+	if path == "" {
+		return false
+	}
+	clean := filepath.Clean(path)
+	return g.protected.holds(clean) || g.covers(clean) || g.isKey(clean)
+}
 
-// ProtectedName is Protected for a path as written alone: enough where the handler that opens it looks where it leads.
-func (g *Gate) ProtectedName(path string) bool { return g.protected.covers(filepath.Clean(path)) }
+// ProtectedName is Protected for a path as written alone: enough where the handler that opens it looks where it leads. That
+// it knows the files that Protect was told of is not taken for granted.
+func (g *Gate) ProtectedName(path string) bool {
+	clean := filepath.Clean(path)
+	return g.covers(clean) || path != "" && g.isKey(clean)
+}
 
 // ProtectedCommand returns the protected path that a command names, in its arguments, its redirections or its working
 // directory, which is the first root where it names none; "" if it names none. roots are the session's, in each of their
@@ -57,6 +67,10 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 	if g.own(roots, cwd) {
 		return cwd
 	}
+	real := ""
+	if cwd != "" {
+		real = paths.Real(cwd)
+	}
 	for _, sub := range c.GetSubCommands() {
 		words := sub.GetArgv()
 		for _, r := range sub.GetRedirections() {
@@ -66,12 +80,39 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 			if p := g.protectedWord(w, cwd, roots); p != "" {
 				return p
 			}
+			if p := g.protectedHere(w, cwd, real); p != "" {
+				return p
+			}
 		}
 	}
 	for _, p := range g.protected {
 		if strings.Contains(c.GetText(), p) {
 			return p
 		}
+	}
+	for _, k := range g.keyFiles() {
+		for _, p := range [...]string{k.asked, k.real} {
+			if strings.Contains(c.GetText(), p) {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// protectedHere looks at a word that may be the name of a file in the working directory, which really is real.
+func (g *Gate) protectedHere(word, cwd, real string) string {
+	if word == "" || cwd == "" || word[0] == '-' || strings.ContainsRune(word, '/') {
+		return ""
+	}
+	for _, dir := range [...]string{cwd, real} {
+		p := filepath.Join(dir, word)
+		if slices.Contains(g.protected, p) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool { return p == k.asked || p == k.real }) {
+			return p
+		}
+	}
+	if p := filepath.Join(cwd, word); g.isKey(p) {
+		return p
 	}
 	return ""
 }
@@ -102,11 +143,11 @@ func (g *Gate) own(roots []string, path string) bool {
 		return false
 	}
 	path = filepath.Clean(path)
-	if g.protected.covers(path) || ProtectedBelow(roots, path) {
+	if g.covers(path) || ProtectedBelow(roots, path) {
 		return true
 	}
 	real := paths.Real(path)
-	return real != path && (g.protected.covers(real) || ProtectedBelow(roots, real))
+	return real != path && (g.covers(real) || ProtectedBelow(roots, real)) || g.isKey(path)
 }
 
 type protectedPaths []string
@@ -150,5 +191,5 @@ func protectedIn(a *permissionv1.Action) string {
 }
 
 func protectedReason(path string) string {
-	return fmt.Sprintf("%s belongs to acphost itself (its configuration, policy, state or sockets), which no agent may touch", path)
+	return fmt.Sprintf("%s belongs to acphost itself (its configuration, policy, state, keys or sockets), which no agent may touch", path)
 }

@@ -21,6 +21,11 @@ func (h *Headless) StartAgent(ctx context.Context, r *supervisorv1.StartAgentReq
 	if err != nil {
 		return nil, err
 	}
+	if files := keyFiles(r.GetEnv()); len(files) > 0 && h.opts.Protect != nil {
+		if err := h.opts.Protect(ctx, files); err != nil {
+			return nil, err
+		}
+	}
 	a, reused, err := h.find(conf, r.GetSeparate())
 	if err != nil {
 		return nil, err

@@ -147,6 +147,17 @@ func overlay(env map[string]variable, with map[string]*supervisorv1.EnvValue) er
 	return nil
 }
 
+// keyFiles are the files that variables are read from, sorted.
+func keyFiles(env map[string]*supervisorv1.EnvValue) (files []string) {
+	for _, v := range env {
+		if file := v.GetFile(); file != "" {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
 // named sets the agent's name: what was asked for, the preset's id, or the program's.
 func (c *configuration) named(name string) error {
 	switch {

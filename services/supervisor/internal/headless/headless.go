@@ -113,6 +113,9 @@ type Options struct {
 	Env []string
 	// ConfigEnv are further variables for all agents, with files' absolute paths.
 	ConfigEnv map[string]*supervisorv1.EnvValue
+	// Protect keeps files from all agents from now on, before an agent starts that gets what is in them. Its error is the
+	// call's. Nil: nobody does.
+	Protect func(ctx context.Context, files []string) error
 	// InitializeTimeout is how long an agent may take to answer initialize. Default: 60 s.
 	InitializeTimeout time.Duration
 	// MaxRestarts is how often an agent that ends unasked is started again within ten minutes.

@@ -52,6 +52,7 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		Presets:           o.Presets,
 		Env:               o.Env,
 		ConfigEnv:         envValues(cfg.GetAgent().GetEnv()),
+		Protect:           h.protectKeys,
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
 		MaxRestarts:       restarts,
 		MaxAgents:         int(cfg.GetServe().GetMaxAgents()),

@@ -12,7 +12,7 @@ func ownDecision(a *permissionv1.Action) *permissionv1.DecideResponse {
 		if p.GetProtected() {
 			return &permissionv1.DecideResponse{
 				Verdict: permissionv1.Verdict_VERDICT_DENY, Rule: "acphost/protected",
-				Reason: fmt.Sprintf("%s belongs to acphost itself (its configuration, policy, state or sockets), which no agent may touch; "+
+				Reason: fmt.Sprintf("%s belongs to acphost itself (its configuration, policy, state, keys or sockets), which no agent may touch; "+
 					"no policy is asked", p.GetPath()),
 			}
 		}

@@ -45,7 +45,7 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target) (intr
 	if err := check(describe); err != nil {
 		return introduction{}, err
 	}
-	configured, err := configure(ctx, inst, t)
+	configured, err := h.configure(ctx, inst, t)
 	if err != nil {
 		return introduction{}, fmt.Errorf("it refuses its settings: %w", err)
 	}
@@ -53,11 +53,19 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target) (intr
 }
 
 // configure sends the settings, to a sidecar to be checked only.
-func configure(ctx context.Context, inst Instance, t *target) (*pluginv1.ConfigureResponse, error) {
+func (h *Handler) configure(ctx context.Context, inst Instance, t *target) (*pluginv1.ConfigureResponse, error) {
 	req := &pluginv1.ConfigureRequest{}
 	if t.configure != nil {
 		req = proto.CloneOf(t.configure)
 	}
+	h.mu.Lock()
+	if len(h.guarded) > 0 {
+		if req.Host == nil {
+			req.Host = &pluginv1.Host{}
+		}
+		req.Host.ProtectedPaths = append(req.Host.ProtectedPaths, h.guarded...)
+	}
+	h.mu.Unlock()
 	req.ValidateOnly = t.sidecar()
 	answer, err := call(ctx, func(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
 		return pluginv1.NewPluginServiceClient(inst).Configure(ctx, req)

@@ -98,6 +98,7 @@ type Handler struct {
 	pin      string                     // the digest of the first start of target
 	restarts uint64
 	scopes   map[string]bool
+	guarded  []string           // paths that were protected since New, beside those of target
 	done     chan struct{}      // closed when life has ended; replaced when a swap begins another after that
 	ctx      context.Context    // of every life
 	cancel   context.CancelFunc // ends ctx; nil: not started

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -88,7 +89,7 @@ func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, e
 	if a == nil {
 		return nil, &Unavailable{Name: h.name, State: Backoff}
 	}
-	answer, err := configure(ctx, a.Instance, &t)
+	answer, err := h.configure(ctx, a.Instance, &t)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +101,18 @@ func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, e
 		return true
 	})
 	return answer, nil
+}
+
+// Protect has the handler be told of further absolute paths that no agent may touch, whenever it is configured from now on:
+// at its next start, by a swap, by Configure. It does not wait for the handler. A sidecar has paths of its own.
+func (h *Handler) Protect(paths []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range paths {
+		if !slices.Contains(h.guarded, p) {
+			h.guarded = append(h.guarded, p)
+		}
+	}
 }
 
 // successor is what is to take a handler's place.

@@ -1,0 +1,91 @@
+package gate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/paths"
+)
+
+// maxKeyFiles bounds the files that Protect takes: each of them is looked at with every path.
+const maxKeyFiles = 256
+
+// keyFile is a file with a secret, which is known by its names and by what it is.
+type keyFile struct {
+	asked, real string // clean; where it led when it was named
+	info        os.FileInfo
+}
+
+// Protect has no agent touch files from now on, for as long as the Gate lives: those that somebody named as holding secrets
+// while it runs. A file is known by its name, by where that led and leads, and by what it is: also through links, and
+// after a folder on its way was given another name. It need not be there. fresh: one was not known yet. The error says that there
+// are too many; none is taken then.
+func (g *Gate) Protect(files ...string) (fresh bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.keyFiles()
+	keys := slices.Clone(before)
+	for _, file := range files {
+		k := keyFile{asked: filepath.Clean(file)}
+		k.real = paths.Real(k.asked)
+		if info, err := os.Stat(k.asked); err == nil {
+			k.info = info
+		}
+		if g.protected.covers(k.asked) || slices.ContainsFunc(keys, k.same) {
+			continue
+		}
+		if len(keys) >= maxKeyFiles {
+			return false, fmt.Errorf("more than %d files with keys were named, which is more than can be kept from agents: take some of them again, or put keys together", maxKeyFiles)
+		}
+		keys = append(keys, k)
+	}
+	g.keys.Store(&keys)
+	return len(keys) > len(before), nil
+}
+
+func (g *Gate) keyFiles() []keyFile {
+	if keys := g.keys.Load(); keys != nil {
+		return *keys
+	}
+	return nil
+}
+
+// same tells whether another one is known already.
+func (k keyFile) same(o keyFile) bool {
+	return k.asked == o.asked && k.real == o.real && (k.info == nil) == (o.info == nil) && (k.info == nil || k.was(o.info))
+}
+
+// was tells whether a file is the one that was named. One that took its number since it was removed is another.
+func (k keyFile) was(now os.FileInfo) bool {
+	return k.info != nil && os.SameFile(k.info, now) && k.info.Size() == now.Size() && k.info.ModTime().Equal(now.ModTime())
+}
+
+// covers tells whether a clean path is, or lies below, one of acphost's own files, by names alone.
+func (g *Gate) covers(path string) bool {
+	return g.protected.covers(path) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool {
+		return paths.Below(k.asked, path) || paths.Below(k.real, path)
+	})
+}
+
+// isKey tells whether a path leads to one of the key files, whatever it is called.
+func (g *Gate) isKey(path string) bool {
+	keys := g.keyFiles()
+	if len(keys) == 0 {
+		return false
+	}
+	if real := paths.Real(path); real != path && slices.ContainsFunc(keys, func(k keyFile) bool {
+		return paths.Below(k.asked, real) || paths.Below(k.real, real)
+	}) {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && slices.ContainsFunc(keys, func(k keyFile) bool {
+		if k.was(info) {
+			return true
+		}
+		now, err := os.Stat(k.asked) // it may be another one by now
+		return err == nil && os.SameFile(now, info)
+	})
+}

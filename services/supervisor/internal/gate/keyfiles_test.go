@@ -1,0 +1,224 @@
+package gate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/shell"
+)
+
+// keys are a folder with a key, and one for an agent to work in.
+type keys struct {
+	dir, key, work string
+}
+
+func newKeys(t *testing.T) keys {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := keys{dir: dir, key: filepath.Join(dir, "keys", "a.key"), work: filepath.Join(dir, "work")}
+	for _, d := range []string{filepath.Dir(k.key), k.work} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeKey(t, k.key, "hush")
+	writeKey(t, filepath.Join(k.work, "notes"), "words")
+	return k
+}
+
+func writeKey(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func protect(t *testing.T, g *Gate, file string) {
+	t.Helper()
+	_, err := g.Protect(file)
+	ok(t, err)
+}
+
+func TestAKeyFileIsProtectedFromWhenItIsNamed(t *testing.T) {
+	k := newKeys(t)
+	g := gateWith(false, fails)
+	if g.Protected(k.key) || g.ProtectedName(k.key) {
+		t.Fatal("it is protected before anybody named it")
+	}
+	protect(t, g, k.key)
+	for path, want := range map[string]bool{
+		k.key:                             true,
+		k.dir + "/work/../keys//a.key":    true,
+		k.key + "/x":                      true,
+		filepath.Dir(k.key):               false,
+		filepath.Dir(k.key) + "/b.key":    false,
+		filepath.Join(k.work, "notes"):    false,
+		filepath.Join(k.work, "not/here"): false,
+		"":                                false,
+	} {
+		if g.Protected(path) != want || g.ProtectedName(path) != want {
+			t.Errorf("%q is protected: %v, by name %v, want %v", path, g.Protected(path), g.ProtectedName(path), want)
+		}
+	}
+}
+
+func TestAKeyFileIsProtectedUnderEveryName(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// before returns the file that is named, after the path that an agent tries.
+		before, after func(t *testing.T, k keys) string
+	}{
+		{"through a link of the agent's", nil, func(t *testing.T, k keys) string {
+			link := filepath.Join(k.work, "link")
+			ok(t, os.Symlink(k.key, link))
+			return link
+		}},
+		{"through a link to its folder", nil, func(t *testing.T, k keys) string {
+			link := filepath.Join(k.work, "link")
+			ok(t, os.Symlink(filepath.Dir(k.key), link))
+			return filepath.Join(link, "a.key")
+		}},
+		{"by a second name", nil, func(t *testing.T, k keys) string {
+			link := filepath.Join(k.work, "hard")
+			ok(t, os.Link(k.key, link))
+			return link
+		}},
+		{"where the link leads that was named", func(t *testing.T, k keys) string {
+			link := filepath.Join(k.dir, "current")
+			ok(t, os.Symlink(k.key, link))
+			return link
+		}, func(_ *testing.T, k keys) string { return k.key }},
+		{"where the link leads by now", func(t *testing.T, k keys) string {
+			link := filepath.Join(k.dir, "current")
+			ok(t, os.Symlink(k.key, link))
+			return link
+		}, func(t *testing.T, k keys) string {
+			next := filepath.Join(k.dir, "keys", "next.key")
+			writeKey(t, next, "hush too")
+			ok(t, os.Remove(filepath.Join(k.dir, "current")))
+			ok(t, os.Symlink(next, filepath.Join(k.dir, "current")))
+			return next
+		}},
+		{"after its folder was given another name", nil, func(t *testing.T, k keys) string {
+			ok(t, os.Rename(filepath.Dir(k.key), filepath.Join(k.work, "moved")))
+			return filepath.Join(k.work, "moved", "a.key")
+		}},
+		{"after it was moved itself", nil, func(t *testing.T, k keys) string {
+			ok(t, os.Rename(k.key, filepath.Join(k.work, "moved")))
+			return filepath.Join(k.work, "moved")
+		}},
+		{"after another took its place", nil, func(t *testing.T, k keys) string {
+			writeKey(t, k.key+".new", "hush too")
+			ok(t, os.Rename(k.key+".new", k.key))
+			link := filepath.Join(k.work, "hard")
+			ok(t, os.Link(k.key, link))
+			return link
+		}},
+		{"before it is there", func(_ *testing.T, k keys) string { return filepath.Join(k.dir, "keys", "later.key") }, func(t *testing.T, k keys) string {
+			link := filepath.Join(k.work, "link")
+			ok(t, os.Symlink(filepath.Join(k.dir, "keys"), link))
+			return filepath.Join(link, "later.key")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := newKeys(t)
+			g := gateWith(false, fails)
+			named := k.key
+			if tt.before != nil {
+				named = tt.before(t, k)
+			}
+			protect(t, g, named)
+			path := tt.after(t, k)
+			if !g.Protected(path) || !g.ProtectedName(path) {
+				t.Errorf("%s is protected: %v, by name %v", path, g.Protected(path), g.ProtectedName(path))
+			}
+			if notes := filepath.Join(k.work, "notes"); g.Protected(notes) {
+				t.Error("so is another file")
+			}
+		})
+	}
+}
+
+func TestAFileThatTookTheNumberOfAKeyIsFree(t *testing.T) {
+	k := newKeys(t)
+	g := gateWith(false, fails)
+	protect(t, g, k.key)
+	// What the system may do by chance after the key was removed: the same number, another file.
+	moved := filepath.Join(k.work, "moved")
+	ok(t, os.Rename(k.key, moved))
+	writeKey(t, moved, "something else")
+	if g.Protected(moved) {
+		t.Error("it is protected")
+	}
+}
+
+func TestCommandsThatNameAKeyFileAreSeen(t *testing.T) {
+	k := newKeys(t)
+	keyDir := filepath.Dir(k.key)
+	ok(t, os.Symlink(keyDir, filepath.Join(k.work, "link")))
+	ok(t, os.Symlink(k.key, filepath.Join(k.work, "alias")))
+	g := gateWith(false, fails)
+	protect(t, g, k.key)
+	for _, tt := range []struct {
+		text, cwd string
+		want      bool
+	}{
+		{"cat " + k.key, k.work, true},
+		{"cat ../keys/a.key", k.work, true},
+		{"cat link/a.key", k.work, true},
+		{"cat alias", k.work, true},
+		{"cat a.key", keyDir, true},
+		{"cat a.key", filepath.Join(k.work, "link"), true},
+		{"sh -c 'cat a.key'", keyDir, true},
+		{"cat <a.key", keyDir, true},
+		{"curl --data=@x --key=" + k.key, k.work, true},
+		{"tool --file=../keys/a.key", k.work, true},
+		{"echo a.key", k.work, false},
+		{"cat notes", k.work, false},
+		{"ls", keyDir, false},
+		{"cat -a.key b.key", keyDir, false},
+	} {
+		subs, unparsed := shell.Parse(tt.text)
+		c := &permissionv1.Command{Text: tt.text, SubCommands: subs, Unparsed: unparsed, Cwd: tt.cwd}
+		if got := g.ProtectedCommand(c, []string{k.work}); (got != "") != tt.want {
+			t.Errorf("%q in %s: %q is protected, want %v", tt.text, tt.cwd, got, tt.want)
+		}
+	}
+}
+
+func TestAFileOfAcphostsIsSeenByItsBareName(t *testing.T) {
+	k := newKeys(t)
+	g := gateWith(false, fails, k.key) // as those that the configuration names
+	subs, _ := shell.Parse("cat a.key")
+	if got := g.ProtectedCommand(&permissionv1.Command{Text: "cat a.key", SubCommands: subs, Cwd: filepath.Dir(k.key)}, nil); got != k.key {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTooManyKeyFilesAreRefused(t *testing.T) {
+	g := gateWith(false, fails)
+	for i := range maxKeyFiles {
+		protect(t, g, filepath.Join("/keys", string(rune('a'+i))))
+	}
+	if fresh, err := g.Protect("/keys/a"); err != nil || fresh {
+		t.Errorf("the first again is new: %v (%v)", fresh, err)
+	}
+	if _, err := g.Protect("/keys/one-more"); err == nil {
+		t.Error("one more is taken")
+	}
+	if !g.Protected("/keys/a") {
+		t.Error("the first is not protected any more")
+	}
+}

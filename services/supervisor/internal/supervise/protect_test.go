@@ -1,0 +1,43 @@
+package supervise
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+)
+
+func TestPathsThatAreProtectedLaterAreToldFromThenOn(t *testing.T) {
+	first, second := newFake(), newFake()
+	var told [][]string
+	for _, f := range []*fake{first, second} {
+		f.configure = func(req *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+			told = append(told, req.GetHost().GetProtectedPaths())
+			return &pluginv1.ConfigureResponse{}, nil
+		}
+	}
+	settings := &pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: []string{"/own"}}}
+	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Protect([]string{"/key"})
+		h.Protect([]string{"/key"})
+		if _, err := h.Configure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		synctest.Wait()
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}, func(o *Options) { o.Configure = settings })
+	want := [][]string{{"/own"}, {"/own", "/key"}, {"/own", "/key"}}
+	if !slices.EqualFunc(told, want, slices.Equal) {
+		t.Errorf("told were %q, want %q", told, want)
+	}
+	if len(settings.GetHost().GetProtectedPaths()) != 1 {
+		t.Error("what it was made with was changed")
+	}
+}
