@@ -1,0 +1,182 @@
+package agents
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// qwen starts Qwen Code before a model and before nobody else, and opens a session in the mode that asks.
+func (r *rig) qwen(m *Model, flags ...string) *supervisorv1.Session {
+	r.t.Helper()
+	// What it does after a turn, of its own accord and with tools, would be asked of the script.
+	r.file("../.qwen/settings.json", `{
+  "memory": {"enableManagedAutoMemory": false, "enableManagedAutoDream": false},
+  "ui": {"enableFollowupSuggestions": false},
+  "privacy": {"usageStatisticsEnabled": false},
+  "general": {"enableAutoUpdate": false}
+}`)
+	if len(flags) == 0 {
+		flags = []string{"--approval-mode", "default"}
+	}
+	return r.open(r.start(append([]string{executable(r.t, "qwen"), "--acp"}, flags...),
+		"OPENAI_BASE_URL="+m.URL+"/v1", "OPENAI_API_KEY=x", "OPENAI_MODEL=small", "QWEN_CODE_DISABLE_CRON=1"))
+}
+
+func TestQwenCodeSpeaks(t *testing.T) {
+	t.Parallel()
+	executable(t, "qwen")
+	m := Completions(t, Step{Thought: "Hm.", Text: "Hello there."})
+	r := newRig(t, "")
+	s := r.qwen(m)
+	if !slices.ContainsFunc(s.GetModes(), func(m *supervisorv1.SessionMode) bool { return m.GetId() == "yolo" }) || s.GetMode() != "default" {
+		t.Errorf("the session is %v, want its modes, and it in default", s)
+	}
+	u := r.prompt(s, "Hello?")
+	u.stopped("end_turn")
+	u.expectSaid("Hello there.")
+	if !slices.ContainsFunc(u.seen, func(e *supervisorv1.Event) bool {
+		return strings.Contains(e.GetAgentThought().GetContent().GetText().GetText(), "Hm.")
+	}) {
+		t.Errorf("it did not think aloud; there were:\n%s", listing(u.seen))
+	}
+	if strange := m.Strange(); len(strange) > 0 {
+		t.Errorf("the model was asked what it does not know: %q", strange)
+	}
+	r.finish()
+}
+
+func TestQwenCodeWithoutAKeyHasSomebodyLogIn(t *testing.T) {
+	t.Parallel()
+	cmd := executable(t, "qwen")
+	r := newRig(t, "")
+	agent := r.start([]string{cmd, "--acp"})
+	_, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
+	if err == nil || !strings.Contains(explain(err).Error(), supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED.String()) {
+		t.Errorf("got the error %v, want one that has somebody log in", explain(err))
+	}
+	r.finish()
+}
+
+func TestQwenCodeWritesByItsClientAlone(t *testing.T) {
+	t.Parallel()
+	executable(t, "qwen")
+	m := Completions(t)
+	r := newRig(t, "version: 1\nrules: []\n")
+	file := r.file("a.txt", "one\ntwo\n")
+	m.Play(
+		Step{Calls: []Call{{Name: "read_file", Args: map[string]any{"file_path": file}}}},
+		Step{Calls: []Call{{Name: "edit", Args: map[string]any{"file_path": file, "old_string": "two", "new_string": "three"}}}},
+		Step{Text: "All done."},
+	)
+	s := r.qwen(m)
+	u := r.prompt(s, "Edit it.")
+	for { // reading goes through the client too, and is asked about by the policy, not by Qwen Code
+		q := u.question()
+		if q.GetPermission().GetKind() == "edit" {
+			if c := q.GetPermission().GetContent(); len(c) != 1 || c[0].GetDiff().GetNewText() != "one\nthree\n" {
+				t.Errorf("the question is %v, want an edit with the whole new text", q)
+			}
+			r.expectFile("a.txt", "one\ntwo\n")
+			u.answer(q, "allow_once")
+			break
+		}
+		u.answer(q, "allow_once")
+	}
+	u.stopped("end_turn")
+	r.expectFile("a.txt", "one\nthree\n")
+	u.expectSaid("All done.")
+	c := u.call("edit")
+	if c.GetStatus() != "completed" || len(c.GetContent()) != 1 || c.GetContent()[0].GetDiff().GetPath() != file {
+		t.Errorf("the tool call is %v, want it completed with a diff", c)
+	}
+	a := r.asked("tool.edit").GetAction()
+	if a.GetUnparsed() != "" || len(a.GetPaths()) != 1 || a.GetPaths()[0].GetPath() != file || a.GetPaths()[0].GetAccess() != permissionv1.Access_ACCESS_WRITE {
+		t.Errorf("the question was understood as %v, want a write of %s", a, file)
+	}
+	for _, f := range r.frames(s.GetSessionId(), "fs/write_text_file") {
+		if f.Handler != "fs" {
+			t.Errorf("a frame of fs/write_text_file is not the handler's: %s", f.Frame)
+		}
+	}
+	if n := len(r.frames(s.GetSessionId(), "fs/write_text_file")); n != 2 {
+		t.Errorf("%d frames of fs/write_text_file, want a request and its answer", n)
+	}
+	r.finish()
+}
+
+func TestQwenCodeDoesNotRunWhatIsDenied(t *testing.T) {
+	t.Parallel()
+	executable(t, "qwen")
+	m := Completions(t)
+	r := newRig(t, `version: 1
+rules:
+  - {id: make, effect: allow, command: [mkdir]}
+  - {id: no-rm, effect: deny, command: [rm], reason: nothing is removed here}
+`)
+	r.file("sub/a.txt", "here\n")
+	m.Play(
+		Step{Calls: []Call{{Name: "run_shell_command", Args: map[string]any{"command": "mkdir made", "directory": r.path("sub"), "is_background": false}}}},
+		Step{Calls: []Call{{Name: "run_shell_command", Args: map[string]any{"command": "echo x && rm a.txt", "directory": r.path("sub"), "is_background": false}}}},
+	)
+	s := r.qwen(m)
+	u := r.prompt(s, "Remove it.")
+	u.end()
+	r.expectFile("sub/a.txt", "here\n")
+	d := r.asked("tool.execute")
+	if c := d.GetAction().GetCommand(); d.GetVerdict() != "deny" || d.GetRule() != "no-rm" || c.GetText() != "echo x && rm a.txt" || c.GetCwd() != r.path("sub") {
+		t.Errorf("decided: %v, want the command denied by no-rm, in the folder that it names", d)
+	}
+	calls := u.calls()
+	if len(calls) != 2 || calls[0].GetKind() != "execute" || calls[1].GetStatus() != "failed" {
+		t.Errorf("the tool calls are %v, want the second to have failed", calls)
+	}
+	r.decision("the command that a rule allows", func(d *supervisorv1.AuditRecord) bool { return d.GetRule() == "make" && d.GetVerdict() == "allow" })
+	r.finish()
+}
+
+// To leave its plan mode is a question whose options differ in the mode that comes after.
+func TestQwenCodeLeavesItsPlanModeWhenItMay(t *testing.T) {
+	t.Parallel()
+	executable(t, "qwen")
+	m := Completions(t)
+	r := newRig(t, "version: 1\nrules: []\n")
+	m.Play(Step{Calls: []Call{{Name: "exit_plan_mode", Args: map[string]any{"plan": "Do it."}}}}, Step{Text: "Then I begin."})
+	s := r.qwen(m)
+	if _, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
+		t.Fatal(explain(err))
+	}
+	u := r.prompt(s, "Plan.")
+	q := u.question()
+	if q.GetPermission().GetKind() != "switch_mode" {
+		t.Errorf("the question is %v, want one about its mode", q)
+	}
+	u.answer(q, "restore_previous") // allow_once could mean two of them
+	u.stopped("end_turn")
+	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "default" {
+		t.Errorf("the session is %v (%v), want it in the mode default", got, explain(err))
+	}
+	r.finish()
+}
+
+func TestQwenCodeIsCancelled(t *testing.T) {
+	t.Parallel()
+	executable(t, "qwen")
+	m := Completions(t, Step{Text: "I begin.", Hang: true}, Step{Text: "Again."})
+	r := newRig(t, "")
+	s := r.qwen(m)
+	u := r.prompt(s, "Begin.")
+	u.until("its first words", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
+	<-m.Hanging()
+	if _, err := r.sessions.CancelPrompt(r.ctx, &supervisorv1.CancelPromptRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil {
+		t.Fatal(explain(err))
+	}
+	u.stopped("cancelled")
+	u = r.prompt(s, "Once more.")
+	u.stopped("end_turn")
+	u.expectSaid("Again.")
+	r.finish()
+}
