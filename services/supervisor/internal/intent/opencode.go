@@ -32,6 +32,9 @@ func opencode() dialect {
 				w.doubt("the agent does not say in which directory the command runs")
 			}
 			return false
+		case "subagent_type":
+			w.doubt("the agent starts another, of which nothing is told or asked any more")
+			return false
 		case "filepath":
 			return patches(raw)
 		case "files":

@@ -83,7 +83,8 @@ func TestWhatOpenCodeAsksIsNormalised(t *testing.T) {
 		{"/outside", seen{kind: "tool.other", paths: []string{"w /outside outside"}}},
 		{"**/*.txt", seen{kind: "tool.search", paths: []string{"r /ws"}}},
 		{"http://127.0.0.1:8080/x", seen{kind: "tool.fetch"}},
-		{"task", seen{kind: "tool.think"}},
+		// A sub-agent's own questions never come.
+		{"task", seen{kind: "tool.think", unparsed: "the agent starts another"}},
 		{"skill", seen{kind: "tool.other"}},
 		{"read", seen{kind: "tool.read", paths: []string{"r /ws/.env"}}},
 		// Patches.
