@@ -100,6 +100,12 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 		if id := requestID(m.Params); id != nil {
 			d.withdrawn(f.Direction, jsonrpc.CanonicalID(id))
 		}
+	case MethodSessionClosed:
+		if f.Direction == frame.OursToFront && session != "" {
+			d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{
+				SessionClosed: &supervisorv1.SessionClosed{Reason: textOf(get(m.Params, "reason"))},
+			}})
+		}
 	}
 }
 

@@ -1,0 +1,23 @@
+package event
+
+import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+
+// MethodSessionClosed is the notification by which acphost says that a session is not there any more, where no answer of the
+// agent's says it. No agent can: it counts only from acphost itself.
+const MethodSessionClosed = "_acphost/session_closed"
+
+// AppendClosed appends that notification. The reason is as SessionClosed has it.
+func AppendClosed(b []byte, session, reason string) []byte {
+	params := jsonrpc.AppendString([]byte(`{"sessionId":`), session)
+	params = jsonrpc.AppendString(append(params, `,"reason":`...), reason)
+	return jsonrpc.AppendNotification(b, MethodSessionClosed, append(params, '}'))
+}
+
+// AppendNotice appends a notification that tells a notice of acphost's. The severity is as ACP has it: "warning".
+func AppendNotice(b []byte, session, severity, title, description string) []byte {
+	params := jsonrpc.AppendString([]byte(`{"sessionId":`), session)
+	params = jsonrpc.AppendString(append(params, `,"update":{"sessionUpdate":"notice","severity":`...), severity)
+	params = jsonrpc.AppendString(append(params, `,"title":`...), title)
+	params = jsonrpc.AppendString(append(params, `,"description":`...), description)
+	return jsonrpc.AppendNotification(b, "session/update", append(params, "}}"...))
+}
