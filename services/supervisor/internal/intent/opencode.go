@@ -20,8 +20,8 @@ import "github.com/acphost/acphost/services/supervisor/internal/acp"
 //     diff that leaves nothing.
 //   - external_directory, asked before the tool's own question: the kind other, with filepath and parentDir, or with command
 //     and directories.
-//   - read, todowrite, skill and MCP tools: nothing at all. Reports of the tool call have the input, and what has an empty
-//     rawInput is taken to be about what was reported.
+//   - read, todowrite, skill and MCP tools (kind other): nothing at all. Reports of the tool call have the input, and what has
+//     an empty rawInput is taken to be about what was reported.
 //   - Once an edit is allowed, it is written by fs/write_text_file and by OpenCode itself. A patch's fs/write_text_file has a
 //     relative path and is refused; OpenCode's own write is not.
 func opencode() dialect {
@@ -50,7 +50,21 @@ func opencode() dialect {
 			return true
 		}
 		return false
+	}, beside: func(w *said, tc acp.ToolCall) {
+		// The question about folders outside is of kind other and has locations, which no other of that kind has and no
+		// model can write.
+		if tc.Kind != "other" || len(acp.LocationPaths(tc.Locations)) == 0 {
+			w.runs(tc)
+		}
 	}}
+}
+
+// runs doubts a command in what the agent does not call one: it is another tool's, an MCP server's say, and what that
+// does with it, and where, is not known.
+func (w *said) runs(tc acp.ToolCall) {
+	if w.named() && tc.Kind != "execute" {
+		w.doubt("the agent names a command and does not call this one")
+	}
 }
 
 // inOneOf tells whether one of some members of a raw input holds a text.

@@ -1,5 +1,7 @@
 package intent
 
+import "github.com/acphost/acphost/services/supervisor/internal/acp"
+
 // qwen is Qwen Code, npm's @qwen-code/qwen-code, which began as a copy of Gemini CLI and sends what that does not. Recorded
 // with 0.24.4 and a model of a script (testdata/qwen.ndjson); why it is so was read in chunks/acpAgent-*.js (its session,
 // its sub-agents and its workflows ask in the same shape):
@@ -7,7 +9,8 @@ package intent
 //     none. --approval-mode default has it ask, except for reads within the workspace and for commands that it takes for
 //     reading ("cat .env"). A workspace's .qwen/settings.json may allow more, and names hooks and MCP servers that are run
 //     without a question, unless the user's settings switch security.folderTrust on.
-//   - rawInput is the tool's arguments as the model made them; _meta.toolName names the tool, an MCP server's too.
+//   - rawInput is the tool's arguments as the model made them; _meta.toolName names the tool. That of an MCP server (kind
+//     other, mcp__SERVER__TOOL) may have a command too, which that server runs wherever it likes.
 //   - run_shell_command: command is a line, and directory, always absolute, where it runs; without it that is the session's.
 //   - edit and write_file: file_path, always absolute, with a diff of the same file in the content
 //     (buildPermissionRequestContent); the diff's path is the file's name alone where the confirmation knows no more.
@@ -23,5 +26,5 @@ func qwen() dialect {
 			w.doubt("the agent asks a question of its own, which allowing it does not answer")
 		}
 		return false
-	}}
+	}, beside: func(w *said, tc acp.ToolCall) { w.runs(tc) }}
 }

@@ -26,6 +26,8 @@ func TestWhatQwenCodeAsksIsNormalised(t *testing.T) {
 		{"touch mark-plan2", seen{kind: "tool.execute", commands: []string{"touch mark-plan2"}}},
 		// Its own model could not say whether it is safe.
 		{"echo hi > out.txt", seen{kind: "tool.execute", commands: []string{"echo hi", "cd sub", "rm -f x.txt in /ws/sub"}, paths: []string{"w /ws/out.txt"}}},
+		// The tool of an MCP server, which runs it on another machine.
+		{`{"host":"prod","command":"ls"}`, seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "does not call this one"}},
 	})
 }
 
@@ -44,6 +46,7 @@ func TestQwenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/sub/a"}}},
 		{"a question of its own", `{"kind":"think","rawInput":{"questions":[]}}`, seen{kind: "tool.think", unparsed: "a question of its own"}},
 		{"a question of its own, in another case", `{"kind":"think","rawInput":{"Questions":[{}]}}`, seen{kind: "tool.think", unparsed: "a question of its own"}},
+		{"a command in a search", `{"kind":"search","rawInput":{"command":"ls"}}`, seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "does not call this one"}},
 		{"a thought", `{"kind":"think","rawInput":{"thought":"x"}}`, seen{kind: "tool.think"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
