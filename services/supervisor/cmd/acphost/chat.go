@@ -244,13 +244,14 @@ func reopen(f *chatFlags, command []string, r chat.Result) string {
 
 // exportSession writes a session from the journal, in the format that the file's name ends with.
 func (a *app) exportSession(configFile, id, file string) error {
-	var write func(io.Writer, *transcript.Document) error
+	format := ""
 	switch filepath.Ext(file) {
 	case ".md", ".markdown":
-		write = transcript.Markdown
+		format = "markdown"
 	case ".html", ".htm":
-		write = transcript.HTML
+		format = "html"
 	case ".ndjson", ".jsonl":
+		format = "ndjson"
 	default:
 		return fmt.Errorf("%s: expected a name that ends with .md, .html or .ndjson", file)
 	}
@@ -262,14 +263,7 @@ func (a *app) exportSession(configFile, id, file string) error {
 		return err
 	}
 	return a.exported(file, func(w io.Writer) error {
-		if write == nil {
-			return copyFiles(w, parts)
-		}
-		d, err := a.document(parts)
-		if err != nil {
-			return err
-		}
-		return write(w, d)
+		return exports[format](a, w, parts, transcript.PageOptions{})
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/transcript"
 )
 
@@ -72,44 +73,45 @@ that was loaded again later is there once for each time.`,
 	return cmd
 }
 
+// showFlags say how a session is shown.
+type showFlags struct {
+	config           string
+	asJSON, follow   bool
+	verbose, history bool
+}
+
 func (a *app) sessionsShowCommand() *cobra.Command {
-	var asJSON, follow bool
-	var file string
+	var f showFlags
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print what passed in a session",
-		Long: `Print what passed in a session: what was said, tool calls, changes, questions and who
-answered, commands and the end of their output. ID is a session's, or how one
-begins, or the end of its file's name.`,
+		Long: `Print what the journal has of a session, as "sessions watch" prints it live: what was
+said, tool calls, changes, questions and who answered; with it when turns began and
+ended, what files the agent asked for, and what its commands wrote. ID is a session's,
+or how one begins, or the end of its file's name.`,
 		Example: `  acphost sessions show 4f1c --follow
   acphost sessions show 4f1c --json | jq 'select(.method == "session/prompt")'`,
 		Args: oneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			parts, err := a.findSession(file, args[0])
+			parts, err := a.findSession(f.config, args[0])
 			if err != nil {
 				return err
 			}
-			switch {
-			case follow:
-				return a.followSession(cmd.Context(), parts, asJSON)
-			case asJSON:
-				return a.rawSession(parts)
-			}
-			d, err := a.document(parts)
-			if err != nil {
-				return err
-			}
-			return transcript.Text(a.stdout, d)
+			return a.showSession(cmd.Context(), parts, &f)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the journal's lines")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until interrupted")
-	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	flags := cmd.Flags()
+	flags.BoolVar(&f.asJSON, "json", false, "print the journal's lines")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "go on printing until interrupted")
+	flags.BoolVar(&f.verbose, "verbose", false, "print calls about terminals and the commands that there are too")
+	flags.BoolVar(&f.history, "history", false, "print what the agent told again when it loaded the session")
+	flags.StringVar(&f.config, "config", "", "the configuration `FILE`, which may name the journal's folder")
 	return cmd
 }
 
 func (a *app) sessionsExportCommand() *cobra.Command {
 	var format, out, file string
+	var o transcript.PageOptions
 	cmd := &cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session to a file",
@@ -118,35 +120,23 @@ loads nothing and runs nothing.`,
 		Example: `  acphost sessions export 4f1c --format html --out session.html`,
 		Args:    oneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var write func(io.Writer, *transcript.Document) error
-			switch format {
-			case "ndjson":
-			case "markdown":
-				write = transcript.Markdown
-			case "html":
-				write = transcript.HTML
-			default:
+			write, ok := exports[format]
+			if !ok {
 				return wrongUse(cmd, "--format: expected ndjson, markdown or html, got %q", format)
 			}
 			parts, err := a.findSession(file, args[0])
 			if err != nil {
 				return err
 			}
-			return a.exported(out, func(w io.Writer) error {
-				if write == nil {
-					return copyFiles(w, parts)
-				}
-				d, err := a.document(parts)
-				if err != nil {
-					return err
-				}
-				return write(w, d)
-			})
+			return a.exported(out, func(w io.Writer) error { return write(a, w, parts, o) })
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "markdown", "`ndjson|markdown|html`")
-	cmd.Flags().StringVarP(&out, "out", "o", "", "the `FILE` to write; default: standard output")
-	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "markdown", "`ndjson|markdown|html`")
+	flags.StringVarP(&out, "out", "o", "", "the `FILE` to write; default: standard output")
+	flags.BoolVar(&o.History, "history", false, "with what the agent told again when it loaded the session")
+	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	complete(cmd, "format", words("ndjson", "markdown", "html"))
 	return cmd
 }
 
@@ -252,7 +242,7 @@ func (a *app) printSessions(all []journal.Session, asJSON bool) error {
 
 // oneLine is text of a session's for a table.
 func oneLine(text string, most int) string {
-	text = strings.Join(strings.Fields(transcript.Harmless(text)), " ")
+	text = strings.Join(strings.Fields(render.Clean(text)), " ")
 	if r := []rune(text); len(r) > most {
 		text = string(r[:most-1]) + "…"
 	}
@@ -269,33 +259,28 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// document reads a session. Lines that cannot be read are complained of.
-func (a *app) document(parts []journal.Session) (*transcript.Document, error) {
-	d := &transcript.Document{}
-	for _, part := range parts {
-		r := transcript.NewReader()
-		for e, err := range journal.Read(part.File) {
-			if _, ok := errors.AsType[*journal.LineError](err); ok {
-				a.complain(err)
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if e.Journal != nil && d.Header.Session == "" {
-				d.Header = *e.Journal
-			}
-			for _, it := range r.Read(e) {
-				d.Add(it)
-			}
-		}
+// showSession prints a session from the journal.
+func (a *app) showSession(ctx context.Context, parts []journal.Session, f *showFlags) error {
+	if f.asJSON {
+		return a.rawSession(ctx, parts, f.follow)
 	}
-	return d, nil
+	look := a.look(parts[0].Cwd, f.verbose, false)
+	look.History = f.history
+	text := transcript.NewText(a.stdout, look)
+	if f.follow {
+		return transcript.Follow(ctx, parts, a.complain, text.Tell)
+	}
+	return errors.Join(transcript.Read(parts, a.complain, text.Tell), text.Close())
 }
 
-func (a *app) rawSession(parts []journal.Session) error {
-	for _, part := range parts {
-		for e, err := range journal.Read(part.File) {
+// rawSession prints the lines of the journal, with nothing in them that a terminal would obey.
+func (a *app) rawSession(ctx context.Context, parts []journal.Session, follow bool) error {
+	for i, part := range parts {
+		entries := journal.Read(part.File)
+		if follow && i == len(parts)-1 {
+			entries = journal.Follow(ctx, part.File)
+		}
+		for e, err := range entries {
 			if _, ok := errors.AsType[*journal.LineError](err); ok {
 				a.complain(err)
 				continue
@@ -311,46 +296,33 @@ func (a *app) rawSession(parts []journal.Session) error {
 	return nil
 }
 
-// followSession prints a session and each further item as it comes.
-func (a *app) followSession(ctx context.Context, parts []journal.Session, asJSON bool) error {
-	newest := parts[len(parts)-1]
-	if asJSON {
-		if err := a.rawSession(parts[:len(parts)-1]); err != nil {
-			return err
-		}
-	} else {
-		d, err := a.document(parts[:len(parts)-1])
-		if err != nil {
-			return err
-		}
-		d.Header.Session, d.Header.Agent, d.Header.Cwd = newest.Session, newest.Agent, newest.Cwd
-		if err := transcript.Text(a.stdout, d); err != nil {
-			return err
-		}
+// exports are the formats that a session is exported in.
+var exports = map[string]func(a *app, w io.Writer, parts []journal.Session, o transcript.PageOptions) error{
+	"ndjson": func(_ *app, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
+		return copyFiles(w, parts)
+	},
+	"markdown": func(a *app, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
+		return a.writePage(w, parts, o, transcript.NewMarkdown)
+	},
+	"html": func(a *app, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
+		return a.writePage(w, parts, o, transcript.NewHTML)
+	},
+}
+
+// writePage reads a session twice: for what stands at the top of its page, then for the page.
+func (a *app) writePage(w io.Writer, parts []journal.Session, o transcript.PageOptions, begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) error {
+	var sum transcript.Summary
+	if err := transcript.Read(parts, a.complain, sum.Add); err != nil {
+		return err
 	}
-	r := transcript.NewReader()
-	var p transcript.Printer
-	for e, err := range journal.Follow(ctx, newest.File) {
-		if _, ok := errors.AsType[*journal.LineError](err); ok {
-			a.complain(err)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		text := ""
-		if asJSON {
-			text = transcript.HarmlessJSON(e.Raw) + "\n"
-		} else {
-			for _, it := range r.Read(e) {
-				text += p.Item(it)
-			}
-		}
-		if _, err := io.WriteString(a.stdout, text); err != nil {
-			return err
-		}
+	page, err := begin(w, &sum, o)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := transcript.Read(parts, nil, page.Tell); err != nil {
+		return err
+	}
+	return page.Close()
 }
 
 // exported calls write with a file that is there whole or not at all, or with standard output.

@@ -336,6 +336,9 @@ func updateKind(v []byte) string {
 	return snake(textOf(v))
 }
 
+// UpdateKind is the name of an update, as sessionUpdate has it, in today's spelling: older agents write camel case.
+func UpdateKind(name string) string { return snake(name) }
+
 // snake turns the camel case of older agents into today's spelling: "agentMessageChunk" into "agent_message_chunk".
 func snake(s string) string {
 	if strings.IndexFunc(s, isUpper) < 0 {

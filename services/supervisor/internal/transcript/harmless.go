@@ -5,34 +5,11 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// Harmless writes characters that a terminal obeys, or that change how others show, as escapes. Line feeds and tabs stay.
-func Harmless(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	if !strings.ContainsFunc(text, func(c rune) bool { return !harmless(c) }) {
-		return strings.ToValidUTF8(text, "\ufffd")
-	}
-	var b strings.Builder
-	for _, c := range text {
-		if harmless(c) {
-			b.WriteRune(c)
-		} else {
-			fmt.Fprintf(&b, "\\u{%x}", c)
-		}
-	}
-	return b.String()
-}
-
-func harmless(c rune) bool {
-	switch c {
-	case '\n', '\t', '\u200d', '\u200c', '\ufffd': // joiners belong to scripts and to pictures
-		return true
-	}
-	return unicode.IsPrint(c) || unicode.Is(unicode.Zs, c)
-}
-
-// HarmlessJSON is JSON that means the same, without such characters.
+// HarmlessJSON is JSON that means the same, without characters that a terminal obeys, or that change how others show.
 func HarmlessJSON(line []byte) string {
 	var b strings.Builder
 	for _, c := range string(line) {
@@ -49,19 +26,27 @@ func HarmlessJSON(line []byte) string {
 	return b.String()
 }
 
-// line is text on one line.
-func line(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\n' || c == '\t' {
-			return ' '
-		}
-		return c
-	}, Harmless(text))
+func harmless(c rune) bool {
+	switch c {
+	case '\n', '\t', '\u200d', '\u200c', '\ufffd': // joiners belong to scripts and to pictures
+		return true
+	}
+	return unicode.IsPrint(c) || unicode.Is(unicode.Zs, c)
 }
 
-var sequences = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\^_]")
+var sequences = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-Z\\\\^-~]")
 
-// output is what a command wrote, without the sequences that colour it and move about.
-func output(text string) string {
-	return Harmless(sequences.ReplaceAllString(text, ""))
+// screened is what a command wrote as a terminal would show it at last: without the sequences that colour it and move
+// about, and without what a carriage return went back over, as with progress bars.
+func screened(text string) string {
+	text = strings.ReplaceAll(sequences.ReplaceAllString(text, ""), "\r\n", "\n")
+	if !strings.Contains(text, "\r") {
+		return render.Clean(text)
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		l = strings.TrimRight(l, "\r")
+		lines[i] = l[strings.LastIndexByte(l, '\r')+1:]
+	}
+	return render.Clean(strings.Join(lines, "\n"))
 }

@@ -1,46 +1,121 @@
 package transcript
 
 import (
+	"bufio"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
 	"html/template"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// HTML writes a document as one page that loads nothing and runs nothing.
-func HTML(w io.Writer, d *Document) error { return page.Execute(w, d) }
+//go:embed page.html
+var pageText string
 
+//go:embed style.css
+var styleText string
+
+// page are the templates. They escape what they are given; beside them only prose writes HTML.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"line": line, "text": Harmless, "output": output, "changes": Changes,
-	"at":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"open": func(text string) bool { return len(text) < 4<<10 },
-}).Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
-<meta name="referrer" content="no-referrer">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Session {{line .Header.Session}}</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c; background: #fff; }
-h1 { font-size: 1.3rem; overflow-wrap: anywhere; }
-article { border-left: 3px solid #ddd; margin: 1rem 0; padding: .1rem 1rem; unicode-bidi: isolate; overflow-wrap: anywhere; }
-article.user { border-color: #2f6fde; } article.agent { border-color: #2a8f4d; } article.failed, article.lost { border-color: #c33; }
-header { font-size: .8rem; color: #666; }
-pre { white-space: pre-wrap; font: 13px/1.45 ui-monospace, monospace; margin: .3rem 0; overflow-wrap: anywhere; }
-pre.say { font: inherit; } pre.box { background: #f5f5f5; padding: .5rem; }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #161616; } article { border-color: #444; } pre.box { background: #222; } }
-</style>
-</head>
-<body>
-<h1>Session {{line .Header.Session}}</h1>
-<p>Agent {{line .Header.Agent}}, in {{line .Header.Cwd}}</p>
-{{range .Items}}<article class="{{.Kind}}{{if eq .Status "failed"}} failed{{end}}">
-<header>{{.Kind}}{{with .Tool}} · {{line .}}{{end}}{{with .Status}} · {{line .}}{{end}} · <time>{{at .Time}}</time></header>
-{{with .Title}}<strong>{{line .}}</strong>
-{{end}}{{range .Diffs}}<details{{if open (changes .)}} open{{end}}><summary>{{line .Path}} (+{{.Added}} -{{.Removed}})</summary><pre class="box">{{text (changes .)}}</pre></details>
-{{end}}{{if .Text}}{{if eq .Kind "terminal"}}<pre class="box">{{output .Text}}</pre>{{else if eq .Kind "tool"}}<details{{if open .Text}} open{{end}}><summary>content</summary><pre class="box">{{text .Text}}</pre></details>{{else}}<pre class="say">{{text .Text}}</pre>{{end}}
-{{end}}</article>
-{{end}}</body>
-</html>
-`))
+	"line": render.CleanLine, "text": func(s string) string { return strings.Trim(render.Clean(s), "\n") }, "prose": prose, "json": indentedJSON,
+	"clock": clock, "stamp": stamp, "machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"anchor": func(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") },
+	"places": func(text string) string { return strings.ReplaceAll(text, "\n", ", ") },
+	"sign":   sign, "open": open, "changed": changed, "status": worthSaying, "difference": diffText,
+}).Parse(pageText))
+
+// NewHTML begins a page of HTML that loads nothing and runs nothing, wherever it is shown.
+func NewHTML(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
+	b := bufio.NewWriterSize(w, 64<<10)
+	sum := sha256.Sum256([]byte(styleText))
+	head := struct {
+		Hash, Heading string
+		Style         template.CSS
+		Fields        []field
+	}{"sha256-" + base64.StdEncoding.EncodeToString(sum[:]), s.heading(), template.CSS(styleText), s.fields()} //nolint:gosec // it is ours
+	if err := page.ExecuteTemplate(b, "head", head); err != nil {
+		return nil, err
+	}
+	var foot strings.Builder
+	if err := page.ExecuteTemplate(&foot, "foot", s.Header.Acphost); err != nil {
+		return nil, err
+	}
+	write := func(it *item) error { return page.ExecuteTemplate(b, "item", it) }
+	return &Page{story: newStory(s.Header.Cwd, o.History, write), w: b, foot: foot.String()}, nil
+}
+
+// sign is what stands before an item.
+func sign(it *item) string {
+	switch {
+	case it.Kind == kindQuestion:
+		return "?"
+	case it.Kind == kindCall && it.Mark != markBad:
+		return "·"
+	case it.Kind == kindNote && it.Mark == markNone:
+		return "·"
+	}
+	return map[mark]string{markOpen: "◐", markGood: "✓", markBad: "✗", markWarn: "!"}[it.Mark]
+}
+
+// worthSaying tells whether an item's status says more than its sign.
+func worthSaying(it *item) bool {
+	return it.Status != "" && it.Status != "completed" && !(it.Kind == kindCall && it.Mark == markGood)
+}
+
+// counts are how many lines changed.
+type counts struct{ Added, Removed int }
+
+// changed counts the lines that an item changed; nil: none.
+func changed(it *item) *counts {
+	var c counts
+	for _, p := range it.Parts {
+		c.Added += p.Added
+		c.Removed += p.Removed
+	}
+	if c == (counts{}) {
+		return nil
+	}
+	return &c
+}
+
+// maxOpen is how many lines may be shown of an item without a click.
+const maxOpen = 40
+
+// open tells whether an item shows what is in it without a click: changes, failures, and what commands wrote, if it is not
+// too much.
+func open(it *item) bool {
+	lines := strings.Count(it.Said, "\n")
+	wanted := it.Mark == markBad || it.Kind == kindQuestion || it.Kind == kindNote
+	for _, p := range it.Parts {
+		if p.Kind != partRaw {
+			lines += len(p.Lines) + strings.Count(p.Text, "\n")
+		}
+		wanted = wanted || p.Kind == partDiff || p.Kind == partOutput
+	}
+	return wanted && lines <= maxOpen
+}
+
+func diffText(l diffLine) string {
+	if l.Sign == '@' {
+		return "@@ " + render.CleanLine(l.Text) + " @@"
+	}
+	return string(l.Sign) + strings.ReplaceAll(render.Clean(l.Text), "\n", " ")
+}
+
+// Class is how a step is shown.
+func (s step) Class() string {
+	switch s.Status {
+	case "completed", "in_progress":
+		return s.Status
+	}
+	return "pending"
+}
+
+// Box is the mark of a step.
+func (s step) Box() string {
+	return map[string]string{"completed": "☑", "in_progress": "◐", "pending": "☐"}[s.Class()]
+}

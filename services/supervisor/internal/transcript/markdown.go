@@ -1,54 +1,210 @@
 package transcript
 
 import (
-	"fmt"
+	"bufio"
 	"io"
 	"regexp"
 	"strings"
-	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// Markdown writes a document as Markdown. What was said stands in quotes, so that it cannot pass for more than that;
-// pictures that it would have loaded, and HTML, are shown as they are written.
-func Markdown(w io.Writer, d *Document) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# Session %s\n\n- Agent: %s\n- Folder: %s\n", code(d.Header.Session), code(d.Header.Agent), code(d.Header.Cwd))
-	for _, it := range d.Items {
-		at := it.Time.UTC().Format(time.RFC3339)
-		switch it.Kind {
-		case User:
-			fmt.Fprintf(&b, "\n## You, %s\n\n%s", at, quoted(it.Text))
-		case Agent:
-			fmt.Fprintf(&b, "\n### Agent, %s\n\n%s", at, quoted(it.Text))
-		case Thought:
-			fmt.Fprintf(&b, "\n### Thought, %s\n\n%s", at, quoted(it.Text))
-		case Tool:
-			fmt.Fprintf(&b, "\n- **Tool** %s%s, %s\n", code(it.Title), plainly(it.Tool, it.Status), at)
-			for _, d := range it.Diffs {
-				fmt.Fprintf(&b, "\n  %s (+%d -%d)\n\n%s", code(d.Path), d.Added, d.Removed, fenced(Changes(d), "diff"))
-			}
-			if it.Text != "" {
-				b.WriteString("\n" + fenced(Harmless(it.Text), ""))
-			}
-		case Terminal:
-			fmt.Fprintf(&b, "\n- **Command** %s%s, %s\n", code(it.Title), plainly(it.Status), at)
-			if it.Text != "" {
-				b.WriteString("\n" + fenced(output(it.Text), ""))
-			}
-		case Question:
-			fmt.Fprintf(&b, "\n- **Question** %s%s, %s\n", code(it.Title), plainly(it.Status), at)
-		case File:
-			fmt.Fprintf(&b, "\n- **File** %s%s, %s\n", code(it.Title), plainly(it.Status), at)
-		case Plan:
-			fmt.Fprintf(&b, "\n- **Plan**, %s\n\n%s", at, fenced(Harmless(it.Text), ""))
-		case End:
-			fmt.Fprintf(&b, "\n*Turn ended: %s, %s*\n", escaped(line(strings.TrimSpace(it.Status+" "+it.Title))), at)
-		default:
-			fmt.Fprintf(&b, "\n- **Note** %s, %s\n", code(strings.TrimSpace(it.Title+" "+it.Text)), at)
-		}
+// PageOptions say what is on a page.
+type PageOptions struct {
+	// History: what the agent told again when it loaded the session is there too, marked as such.
+	History bool
+}
+
+// Page is written as a journal is read. Not safe for concurrent use.
+type Page struct {
+	story *story
+	w     *bufio.Writer
+	foot  string
+}
+
+// Tell writes one thing, or holds it until it is known what comes of it.
+func (p *Page) Tell(t Told) error { return p.story.tell(t) }
+
+// Close writes what is held, and the end of the page.
+func (p *Page) Close() error {
+	if err := p.story.close(); err != nil {
+		return err
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if _, err := p.w.WriteString(p.foot); err != nil {
+		return err
+	}
+	return p.w.Flush()
+}
+
+// NewMarkdown begins a page of Markdown. What was said stands in quotes, so that it cannot pass for more than that;
+// pictures that a viewer would load, and HTML, are shown as they are written.
+func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
+	m := &markdown{w: bufio.NewWriterSize(w, 64<<10)}
+	m.print("# " + plain(s.heading()) + "\n\n")
+	for _, f := range s.fields() {
+		value := plain(f.Value)
+		if f.Code {
+			value = code(f.Value)
+		}
+		m.print("- " + f.Name + ": " + value + "\n")
+	}
+	return &Page{story: newStory(s.Header.Cwd, o.History, m.item), w: m.w}, m.err
+}
+
+// markdown writes items as Markdown.
+type markdown struct {
+	w    *bufio.Writer
+	err  error // the first
+	list bool  // the last item stands in a list
+}
+
+var markdownMarks = map[mark]string{markOpen: "◐ ", markGood: "✓ ", markBad: "✗ ", markWarn: "! "}
+
+var speakers = map[kind]string{kindUser: "You", kindAgent: "Agent", kindThought: "Thought", kindSummary: "Summary"}
+
+func (m *markdown) item(it *item) error {
+	again := ""
+	if it.History {
+		again = " (told again)"
+	}
+	switch it.Kind {
+	case kindTurn:
+		m.print("\n## " + plain(it.Title) + "\n\n*" + stamp(it.Time) + "*\n")
+	case kindUser, kindAgent, kindThought, kindSummary:
+		if !it.Goes {
+			m.print("\n**" + speakers[it.Kind] + "**" + again + "\n")
+		}
+		m.print("\n" + quoted(it.Said))
+	case kindPlan:
+		m.print("\n**" + plain(it.Title) + "**" + again + "\n")
+		for _, p := range it.Parts {
+			m.part(p, "")
+		}
+	case kindEnd:
+		m.print("\n*" + plain(it.Title) + "*")
+		if it.Status != "" {
+			m.print("  \n" + plain(it.Status))
+		}
+		m.print("\n")
+		if it.Said != "" {
+			m.print("\n" + quoted(it.Said))
+		}
+	case kindNote, kindLost:
+		m.entry(plain(it.Title), it, again)
+		if it.Said != "" {
+			m.print("\n" + fenced(render.Clean(it.Said), "", "  "))
+		}
+		m.parts(it)
+	case kindCommand:
+		m.entry("`$` "+code(it.Title)+bracketed(it.Status), it, again)
+		m.parts(it)
+	default:
+		m.entry(code(it.Title)+bracketed(it.Tool, it.Status), it, again)
+		if it.Said != "" {
+			m.print("\n" + fenced(render.Clean(it.Said), "", "  "))
+		}
+		m.parts(it)
+	}
+	return m.err
+}
+
+func (m *markdown) print(text string) {
+	m.list = false
+	if m.err == nil {
+		_, m.err = m.w.WriteString(text)
+	}
+}
+
+// entry begins an item of a list.
+func (m *markdown) entry(text string, it *item, again string) {
+	if !m.list {
+		m.print("\n")
+	}
+	goes := ""
+	if it.Goes {
+		goes = " (goes on)"
+	}
+	m.print("- " + markdownMarks[it.Mark] + text + again + goes + ", " + clock(it.Time) + "\n")
+	m.list = true
+}
+
+// parts writes what an item shows. What went in and came out raw is of interest where nothing else is.
+func (m *markdown) parts(it *item) {
+	told := false
+	for _, p := range it.Parts {
+		if p.Kind == partRaw && told {
+			continue
+		}
+		told = told || p.Kind != partPlaces
+		m.part(p, "  ")
+	}
+}
+
+func (m *markdown) part(p part, indent string) {
+	switch p.Kind {
+	case partPlan:
+		m.print("\n")
+		for _, s := range p.Steps {
+			box, high := "[ ]", ""
+			switch s.Status {
+			case "completed":
+				box = "[x]"
+			case "in_progress":
+				high = " *(in progress)*"
+			}
+			if s.High {
+				high += " *(high)*"
+			}
+			m.print(indent + "- " + box + " " + plain(s.Text) + high + "\n")
+		}
+		if p.Text != "" {
+			m.print(indent + "- " + plain(p.Text) + "\n")
+		}
+	case partPlaces:
+		var places []string
+		for _, l := range strings.Split(p.Text, "\n") {
+			places = append(places, code(l))
+		}
+		m.print("\n" + indent + strings.Join(places, ", ") + "\n")
+	case partDiff:
+		m.print("\n" + indent + code(p.Title) + plainly(p) + "\n")
+		if p.Text != "" {
+			m.print("\n" + indent + plain(p.Text) + "\n")
+			return
+		}
+		var b strings.Builder
+		for _, l := range p.Lines {
+			if l.Sign == '@' {
+				b.WriteString("@@ " + l.Text + " @@\n")
+			} else {
+				b.WriteString(string(l.Sign) + strings.ReplaceAll(l.Text, "\r", `\u{d}`) + "\n")
+			}
+		}
+		m.print("\n" + fenced(render.Clean(b.String()), "diff", indent))
+	case partOutput:
+		if p.Title != "" {
+			m.print("\n" + indent + "`$` " + code(p.Title) + bracketed(p.Status) + "\n")
+		}
+		if p.Text != "" {
+			m.print("\n" + fenced(p.Text, "", indent))
+		}
+	case partRaw:
+		m.print("\n" + indent + plain(p.Title) + "\n\n" + fenced(indentedJSON(p.Text), "json", indent))
+	default:
+		m.print("\n" + fenced(render.Clean(p.Text), "", indent))
+	}
+}
+
+// plainly is what a diff's head says beside the path.
+func plainly(p part) string {
+	text := ""
+	if p.Status != "" {
+		text = " (" + p.Status + ")"
+	}
+	if p.Added+p.Removed > 0 {
+		text += " +" + counter(p.Added) + " -" + counter(p.Removed)
+	}
+	return text
 }
 
 // loads is what a viewer of Markdown would load or obey.
@@ -66,9 +222,22 @@ func escaped(text string) string {
 	})
 }
 
+// plain is text on one line that means nothing in Markdown.
+func plain(text string) string {
+	var b strings.Builder
+	for _, c := range render.CleanLine(text) {
+		switch c {
+		case '\\', '`', '*', '_', '[', ']', '<', '>', '#', '|', '~', '!', '&', '$':
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
 func quoted(text string) string {
 	var b strings.Builder
-	for _, l := range strings.Split(strings.TrimRight(Harmless(text), "\n"), "\n") {
+	for _, l := range strings.Split(strings.Trim(render.Clean(text), "\n"), "\n") {
 		b.WriteString(strings.TrimRight("> "+escaped(l), " ") + "\n")
 	}
 	return b.String()
@@ -76,27 +245,26 @@ func quoted(text string) string {
 
 // code is a span of code on one line.
 func code(text string) string {
-	text = line(text)
+	text = render.CleanLine(text)
+	if text == "" {
+		return "(none)"
+	}
 	ticks := strings.Repeat("`", longest(text)+1)
 	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 		text = " " + text + " "
 	}
-	if text == "" {
-		return "(none)"
-	}
 	return ticks + text + ticks
 }
 
-// fenced is a block of code in a list.
-func fenced(text, language string) string {
-	text = Harmless(text)
+// fenced is a block of code; text is harmless already.
+func fenced(text, language, indent string) string {
 	fence := strings.Repeat("`", max(3, longest(text)+1))
 	var b strings.Builder
-	b.WriteString("  " + fence + language + "\n")
+	b.WriteString(indent + fence + language + "\n")
 	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		b.WriteString("  " + l + "\n")
+		b.WriteString(indent + l + "\n")
 	}
-	b.WriteString("  " + fence + "\n")
+	b.WriteString(indent + fence + "\n")
 	return b.String()
 }
 
@@ -114,4 +282,15 @@ func longest(text string) int {
 	return most
 }
 
-func plainly(parts ...string) string { return escaped(bracketed(parts...)) }
+func bracketed(parts ...string) string {
+	var some []string
+	for _, p := range parts {
+		if p != "" {
+			some = append(some, plain(p))
+		}
+	}
+	if len(some) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(some, ", ") + ")"
+}

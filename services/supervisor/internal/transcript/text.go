@@ -1,170 +1,239 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// shownLines is how many lines of output or of a change are shown.
-const shownLines = 12
+// Text prints what a journal tells as it comes, with the package that prints what happens live. Not safe for concurrent
+// use.
+type Text struct {
+	w io.Writer
+	o render.Options
+	r *render.Renderer
 
-// Text writes a document for a terminal.
-func Text(w io.Writer, d *Document) error {
-	if err := TextHeader(w, d); err != nil {
-		return err
-	}
-	for _, it := range d.Items {
-		if _, err := io.WriteString(w, "\n"+TextItem(it)); err != nil {
-			return err
-		}
-	}
-	return nil
+	turns   turns
+	parts   int
+	history int    // events that were left out, since they were last spoken of
+	fresh   bool   // the head was printed, and nothing else
+	again   bool   // what is shown is history
+	spoken  bool   // the Renderer has shown something, and sets apart what comes
+	started []Told // commands that were not shown yet
 }
 
-// TextHeader writes what the session is.
-func TextHeader(w io.Writer, d *Document) error {
-	_, err := fmt.Fprintf(w, "session %s\nagent   %s\nfolder  %s\n", line(d.Header.Session), line(d.Header.Agent), line(d.Header.Cwd))
+// NewText returns a Text that prints to w. look is how events are shown, but that prompts, questions and usage always are;
+// Verbose: calls about terminals, and the commands that there are, are shown too.
+func NewText(w io.Writer, look render.Options) *Text {
+	t := &Text{w: w, o: look}
+	look.Prompts, look.Asking, look.NoUsage, look.Verbose = true, false, false, true
+	t.r = render.New(look)
+	return t
+}
+
+// Tell prints one thing.
+func (t *Text) Tell(told Told) error {
+	text := t.text(told)
+	if told.Header == nil {
+		text = t.apart(text)
+	}
+	_, err := io.WriteString(t.w, text)
 	return err
 }
 
-// TextItem is an item for a terminal, whole lines.
-func TextItem(it Item) string {
-	var b strings.Builder
-	at := it.Time.Local().Format(time.TimeOnly)
-	body := func(text string, first bool) {
-		text = strings.TrimRight(text, "\n")
-		if text == "" {
-			return
-		}
-		all := strings.Split(text, "\n")
-		more := 0
-		if first && len(all) > shownLines {
-			more, all = len(all)-shownLines, all[:shownLines]
-		} else if !first && len(all) > shownLines {
-			fmt.Fprintf(&b, "          [%d lines more]\n", len(all)-shownLines)
-			all = all[len(all)-shownLines:]
-		}
-		for _, l := range all {
-			b.WriteString("          " + l + "\n")
-		}
-		if more > 0 {
-			fmt.Fprintf(&b, "          [%d lines more]\n", more)
-		}
+// apart sets what comes first apart from the head.
+func (t *Text) apart(text string) string {
+	if t.fresh && text != "" {
+		t.fresh = false
+		return "\n" + strings.TrimPrefix(text, "\n")
 	}
-	switch it.Kind {
-	case User, Agent, Thought:
-		name := map[Kind]string{User: "You", Agent: "Agent", Thought: "Thought"}[it.Kind]
-		fmt.Fprintf(&b, "%s  %s\n", at, name)
-		for _, l := range strings.Split(strings.TrimRight(Harmless(it.Text), "\n"), "\n") {
-			b.WriteString("          " + l + "\n")
-		}
-	case Tool:
-		fmt.Fprintf(&b, "%s  %s %s%s\n", at, mark(it.Status), line(it.Title), bracketed(it.Tool, it.Status))
-		for _, d := range it.Diffs {
-			fmt.Fprintf(&b, "          %s (+%d -%d)\n", line(d.Path), d.Added, d.Removed)
-			body(Harmless(Changes(d)), true)
-		}
-		body(Harmless(it.Text), true)
-	case Terminal:
-		fmt.Fprintf(&b, "%s  $ %s (%s)\n", at, line(it.Title), line(it.Status))
-		body(output(it.Text), false)
-	case Question:
-		fmt.Fprintf(&b, "%s  ? %s: %s\n", at, line(it.Title), line(it.Status))
-	case File:
-		fmt.Fprintf(&b, "%s  %s (%s)\n", at, line(it.Title), line(it.Status))
-	case Plan:
-		fmt.Fprintf(&b, "%s  Plan\n", at)
-		body(Harmless(it.Text), true)
-	case End:
-		fmt.Fprintf(&b, "%s  -- turn ended: %s", at, line(it.Status))
-		if it.Title != "" {
-			b.WriteString(": " + line(it.Title))
-		}
-		b.WriteString("\n")
-	default:
-		fmt.Fprintf(&b, "%s  ! %s\n", at, line(it.Title))
-		body(Harmless(it.Text), true)
-	}
-	return b.String()
+	return text
 }
 
-func mark(status string) string {
-	switch status {
-	case "completed":
-		return "[x]"
-	case "failed":
-		return "[!]"
-	case "in_progress":
-		return "[~]"
-	}
-	return "[ ]"
+// Close prints what was held back.
+func (t *Text) Close() error {
+	_, err := io.WriteString(t.w, t.apart(t.ended()))
+	return err
 }
 
-func bracketed(parts ...string) string {
-	var some []string
-	for _, p := range parts {
-		if p != "" {
-			some = append(some, line(p))
-		}
+// ended ends what is open.
+func (t *Text) ended() string {
+	text := t.skipped() + t.commands() + t.r.Flush()
+	if t.turns.open {
+		t.turns.open = false
+		text += t.rule("the record ends here, within the turn")
 	}
-	if len(some) == 0 {
+	return text
+}
+
+func (t *Text) text(told Told) string {
+	switch {
+	case told.Header != nil:
+		return t.header(told)
+	case told.Event == nil:
+		return t.commands() + t.output(told.Terminal, told.Output)
+	case told.Event.GetHistory() && !t.o.History:
+		t.history++
 		return ""
 	}
-	return " (" + strings.Join(some, ", ") + ")"
+	before := t.skipped()
+	if again := told.Event.GetHistory(); again != t.again {
+		if t.again = again; again {
+			before += t.rule("told again while the session was loaded")
+		}
+	}
+	if told.Event.GetToolCall() == nil && told.Event.GetToolCallUpdate() == nil {
+		return before + t.commands() + t.event(told)
+	}
+	return before + t.event(told) + t.commands() // it says to which tool call they belong
 }
 
-// Changes is a diff's lines that differ, old ones first: what stays at either end is left out.
-func Changes(d Diff) string {
-	a, b := lines(d.Old), lines(d.New)
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	var out strings.Builder
-	for _, l := range a {
-		out.WriteString("- " + l + "\n")
-	}
-	for _, l := range b {
-		out.WriteString("+ " + l + "\n")
-	}
-	return out.String()
-}
-
-// Printer prints items as they come: what is said goes on where it stopped.
-type Printer struct {
-	last  Kind
-	shown map[string]string // what was printed last of an item that is brought up to date
-}
-
-// Item is what an item adds to what was printed.
-func (p *Printer) Item(it Item) string {
-	said := it.Kind == User || it.Kind == Agent || it.Kind == Thought
-	if said && p.last == it.Kind {
-		return strings.ReplaceAll(Harmless(it.Text), "\n", "\n          ")
-	}
-	var b strings.Builder
-	if p.last == User || p.last == Agent || p.last == Thought {
-		b.WriteString("\n")
-	}
-	if it.ID != "" {
-		// A status is news; more output of the same command is not, until it ends.
-		k := string(it.Kind) + it.ID
-		if p.shown[k] == it.Status+it.Title {
+func (t *Text) event(told Told) string {
+	ev := told.Event
+	switch e := ev.GetEvent().(type) {
+	case *supervisorv1.Event_SessionOpened:
+		if e.SessionOpened.GetMethod() == acp.MethodSessionNew { // the head says it
+			return t.r.Flush() + t.unshown(ev)
+		}
+	case *supervisorv1.Event_TurnStarted:
+		t.turns.begin(told.Time)
+		return t.rule(fmt.Sprintf("turn %d, %s", t.turns.n, local(told.Time))) + t.show(ev)
+	case *supervisorv1.Event_TurnEnded:
+		text := t.show(ev)
+		return text + t.rule(t.turns.end(told.Time, e.TurnEnded))
+	case *supervisorv1.Event_CallStarted:
+		if strings.HasPrefix(e.CallStarted.GetMethod(), "terminal/") && !t.o.Verbose {
+			return "" // what comes of it is shown
+		}
+	case *supervisorv1.Event_CallEnded:
+		return t.called(told, e.CallEnded)
+	case *supervisorv1.Event_AvailableCommands:
+		if !t.o.Verbose {
 			return ""
 		}
-		if p.shown == nil {
-			p.shown = map[string]string{}
+	case *supervisorv1.Event_OtherUpdate:
+		if ev.GetRaw() != "" {
+			return t.show(ev) + t.beside(first(ev.GetRaw(), maxRawLine))
 		}
-		p.shown[k] = it.Status + it.Title
 	}
-	p.last = it.Kind
-	text := TextItem(it)
-	if said {
-		text = strings.TrimSuffix(text, "\n")
+	return t.show(ev)
+}
+
+// maxRawLine is how many bytes are shown of an update that is not known.
+const maxRawLine = 400
+
+// called is the answer to a call: a command that was started, or what went wrong.
+func (t *Text) called(told Told, e *supervisorv1.CallEnded) string {
+	failed := e.GetError() != "" || e.GetErrorCode() != 0
+	switch {
+	case failed && told.Command != "" && !t.o.Verbose: // its beginning was not shown
+		ev := &supervisorv1.Event{AgentId: told.Event.GetAgentId(), Event: &supervisorv1.Event_CallEnded{CallEnded: &supervisorv1.CallEnded{
+			Id: e.GetId(), Method: "$ " + told.Command, Error: e.GetError(), ErrorCode: e.GetErrorCode(),
+		}}}
+		return t.show(ev)
+	case !failed && told.Command != "":
+		t.started = append(t.started, told)
 	}
-	return b.String() + "\n" + text
+	return t.show(told.Event)
+}
+
+// commands shows the commands that were started: where they write to a terminal, as its first line.
+func (t *Text) commands() string {
+	text := ""
+	for _, told := range t.started {
+		line := "$ " + strings.ReplaceAll(render.Clean(told.Command), "\n", " ⏎ ")
+		if told.Terminal == "" {
+			text += t.beside(line)
+		} else {
+			text += t.output(told.Terminal, &supervisorv1.WatchOutputResponse{Data: []byte(line + "\n")})
+		}
+	}
+	t.started = nil
+	return text
+}
+
+func (t *Text) show(ev *supervisorv1.Event) string {
+	text := t.r.Event(ev)
+	t.spoken = t.spoken || text != ""
+	return text
+}
+
+// unshown has an event known that is not shown.
+func (t *Text) unshown(ev *supervisorv1.Event) string {
+	t.show(ev)
+	return ""
+}
+
+func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) string {
+	t.spoken = true
+	return t.r.Output(terminal, out)
+}
+
+// header is what a file says of the session: the first says which it is, others that it was recorded again.
+func (t *Text) header(told Told) string {
+	h := told.Header
+	t.parts++
+	if t.parts > 1 {
+		return t.ended() + t.rule("recorded again since "+local(told.Time)+agentChange(h))
+	}
+	t.fresh = true
+	return fmt.Sprintf("session %s\nagent   %s\nfolder  %s\nsince   %s\n",
+		named(h.Session), named(h.Agent), named(h.Cwd), local(told.Time))
+}
+
+func agentChange(h *journal.Header) string {
+	if h.Acphost == "" {
+		return ""
+	}
+	return ", by acphost " + render.CleanLine(h.Acphost)
+}
+
+func named(text string) string { return cmp.Or(render.CleanLine(text), "-") }
+
+// skipped says how much of the history was left out.
+func (t *Text) skipped() string {
+	n := t.history
+	t.history = 0
+	if n == 0 {
+		return ""
+	}
+	return t.r.Flush() + t.faint(fmt.Sprintf("[%s that the agent told again when it loaded the session: see --history]", counted(n, "event"))) + "\n"
+}
+
+// rule is a line between turns.
+func (t *Text) rule(text string) string {
+	text = t.r.Flush() + "\n" + t.faint("── "+text+" ──") + "\n"
+	if !t.spoken {
+		text += "\n"
+	}
+	return text
+}
+
+// beside is a line among those of tool calls.
+func (t *Text) beside(text string) string {
+	return t.r.Flush() + t.faint("    "+render.CleanLine(text)) + "\n"
+}
+
+func (t *Text) faint(text string) string {
+	if !t.o.Color {
+		return text
+	}
+	return "\x1b[2m" + text + "\x1b[0m"
+}
+
+func local(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// counted is a number of things: "1 line", "12 lines".
+func counted[N ~int | ~uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -2,25 +2,182 @@ package transcript
 
 import (
 	"bytes"
+	"errors"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var rewrite = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // times are printed as the person's clock shows them
+	goleak.VerifyTestMain(m)
+}
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// file is a session's file with what testdata has.
+func file(t *testing.T, name string) journal.Session {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written(t, data)
+}
+
+func written(t *testing.T, data []byte) journal.Session {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.ndjson")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return journal.Session{File: path}
+}
+
+// withoutContent is what a journal that keeps no content has of what another has.
+func withoutContent(t *testing.T, whole journal.Session) journal.Session {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := began
+	j, err := journal.Open(journal.Options{Dir: dir, Agent: "demoagent", Version: "v1", Instance: "i1", Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range journal.Read(whole.File) {
+		if err == nil && e.Dir != "" {
+			j.Frame(frame.Frame{Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: append(e.Message(), '\n')})
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := journal.Files(dir, false)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	return journal.Session{File: files[0]}
+}
+
+// formats are the ways in which a session is written.
+var formats = map[string]func(t *testing.T, files []journal.Session, history bool) string{
+	"txt": func(t *testing.T, files []journal.Session, history bool) string {
+		var b bytes.Buffer
+		text := NewText(&b, render.Options{Cwd: "/work/app", History: history})
+		if err := Read(files, nil, text.Tell); err != nil {
+			t.Fatal(err)
+		}
+		if err := text.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	},
+	"md": func(t *testing.T, files []journal.Session, history bool) string {
+		return paged(t, files, history, true)
+	},
+	"html": func(t *testing.T, files []journal.Session, history bool) string {
+		return paged(t, files, history, false)
+	},
+}
+
+func paged(t *testing.T, files []journal.Session, history, asMarkdown bool) string {
+	t.Helper()
+	var sum Summary
+	if err := Read(files, nil, sum.Add); err != nil {
+		t.Fatal(err)
+	}
+	begin := NewHTML
+	if asMarkdown {
+		begin = NewMarkdown
+	}
+	var b bytes.Buffer
+	p, err := begin(&b, &sum, PageOptions{History: history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Read(files, nil, p.Tell); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", path, got)
+	}
+}
+
+func TestSessionsAreWrittenAsTheyWere(t *testing.T) {
+	tour := file(t, "tour.ndjson")
+	loaded := file(t, "loaded.ndjson") // it is torn
+	for name, s := range map[string]struct {
+		files   []journal.Session
+		history bool
+	}{
+		"tour":     {files: []journal.Session{tour}},
+		"metadata": {files: []journal.Session{withoutContent(t, tour)}},
+		"loaded":   {files: []journal.Session{loaded}},
+		"history":  {files: []journal.Session{loaded}, history: true},
+		"hostile":  {files: []journal.Session{hostileFile(t)}},
+	} {
+		for format, write := range formats {
+			t.Run(name+"."+format, func(t *testing.T) {
+				golden(t, name+"."+format, write(t, s.files, s.history))
+			})
+		}
+	}
+}
+
+// writers are what begins to write a session in each format: what is told, and the end.
+var writers = map[string]func(b *strings.Builder) (func(Told) error, func() error){
+	"txt": func(b *strings.Builder) (func(Told) error, func() error) {
+		t := NewText(b, render.Options{})
+		return t.Tell, t.Close
+	},
+	"md": func(b *strings.Builder) (func(Told) error, func() error) {
+		p, _ := NewMarkdown(b, &Summary{}, PageOptions{})
+		return p.Tell, p.Close
+	},
+	"html": func(b *strings.Builder) (func(Told) error, func() error) {
+		p, _ := NewHTML(b, &Summary{}, PageOptions{})
+		return p.Tell, p.Close
+	},
+}
+
 // entry is one of a frame; the method is found in it as the journal finds it.
-func entry(dir, handler, frame string) *journal.Entry {
-	e := &journal.Entry{Time: began, Dir: dir, Handler: handler, Frame: []byte(frame)}
-	if _, after, ok := strings.Cut(frame, `"method":"`); ok {
+func entry(dir, handler, message string) *journal.Entry {
+	e := &journal.Entry{Time: began, Dir: dir, Handler: handler, Frame: []byte(message)}
+	if _, after, ok := strings.Cut(message, `"method":"`); ok {
 		e.Method, _, _ = strings.Cut(after, `"`)
 	}
 	return e
@@ -30,147 +187,221 @@ func update(u string) *journal.Entry {
 	return entry("agent-to-front", "", `{"method":"session/update","params":{"sessionId":"s","update":`+u+`}}`)
 }
 
-// told is what entries say, an item a line.
-func told(entries ...*journal.Entry) string {
+// shown is what entries say on a terminal.
+func shown(t *testing.T, entries ...*journal.Entry) string {
+	t.Helper()
+	var b strings.Builder
+	tell, end := writers["txt"](&b)
 	r := NewReader()
-	d := &Document{}
 	for _, e := range entries {
-		for _, it := range r.Read(e) {
-			d.Add(it)
+		if err := each(r.Read(e), tell); err != nil {
+			t.Fatal(err)
 		}
 	}
+	if err := errors.Join(each(r.Close(), tell), end()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// items are what entries say on a page, an item a line.
+func items(t *testing.T, entries ...*journal.Entry) string {
+	t.Helper()
 	var lines []string
-	for _, it := range d.Items {
-		line := strings.TrimRight(fmt.Sprintf("%s %s|%s|%s", it.Kind, it.Title, it.Status, it.Text), "| ")
-		for _, diff := range it.Diffs {
-			line += fmt.Sprintf(" %s+%d-%d", diff.Path, diff.Added, diff.Removed)
+	s := newStory("", false, func(it *item) error {
+		line := fmt.Sprintf("%s %s", it.Kind, it.Title)
+		for _, text := range []string{it.Status, strings.TrimSpace(it.Said)} {
+			if text != "" {
+				line += "|" + text
+			}
+		}
+		if it.Goes {
+			line += " (goes on)"
+		}
+		for _, p := range it.Parts {
+			line += fmt.Sprintf(" [%s %s]", p.Kind, strings.Join(strings.Fields(p.Title+" "+p.Status+" "+strings.ReplaceAll(p.Text, "\n", "/")), " "))
 		}
 		lines = append(lines, line)
+		return nil
+	})
+	r := NewReader()
+	for _, e := range entries {
+		if err := each(r.Read(e), s.tell); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(each(r.Close(), s.tell), s.close()); err != nil {
+		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
 }
 
 func TestEntriesSayWhatHappened(t *testing.T) {
+	const prompt = `{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`
+	create := func(id, command string) *journal.Entry {
+		return entry("agent-to-handler", "terminal", `{"id":`+id+`,"method":"terminal/create","params":{"sessionId":"s","command":"`+command+`"}}`)
+	}
+	answer := func(id, result string) *journal.Entry {
+		return entry("handler-to-agent", "terminal", `{"id":`+id+`,"result":`+result+`}`)
+	}
+	ask := func(id, method, terminal string) *journal.Entry {
+		return entry("agent-to-handler", "terminal", `{"id":`+id+`,"method":"terminal/`+method+`","params":{"sessionId":"s","terminalId":"`+terminal+`"}}`)
+	}
+	piece := func(call, data string) *journal.Entry {
+		return entry("ours-to-front", "", `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"`+call+`","_meta":{"terminal_output":{"terminal_id":"T","data":"`+data+`"}}}}}`)
+	}
 	for _, tt := range []struct {
 		name    string
 		entries []*journal.Entry
 		want    string
 	}{
-		{"pieces of a message are one", []*journal.Entry{
+		{"pieces of a message are one, older agents' too", []*journal.Entry{
 			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"one "}}`),
 			update(`{"sessionUpdate":"agentMessageChunk","content":{"type":"text","text":"two"}}`),
 			update(`{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"}}`),
-		}, "agent ||one two\nthought ||hm"},
-		{"a prompt has blocks of all kinds", []*journal.Entry{
-			entry("front-to-agent", "", `{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"look"},{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"resource_link","uri":"file:///a"},{"type":"resource","resource":{"uri":"file:///b","text":"xyz"}},{"type":"hologram"}]}}`),
-			entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"max_tokens"}}`),
-		}, "user ||look\n[image image/png, 3 bytes]\n[file:///a]\n[file:///b, 3 bytes]\n[hologram]\nend |max_tokens"},
+		}, "agent |one two\nthought |hm"},
+		{"messages with other ids stand apart", []*journal.Entry{
+			update(`{"sessionUpdate":"agent_message_chunk","messageId":"1","content":{"type":"text","text":"one"}}`),
+			update(`{"sessionUpdate":"agent_message_chunk","messageId":"2","content":{"type":"text","text":"two"}}`),
+		}, "agent |one\nagent |two"},
+		{"what the agent repeats of a prompt is not the prompt", []*journal.Entry{
+			entry("front-to-agent", "", prompt),
+			update(`{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"go, it said"}}`),
+			entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`),
+		}, "turn Turn 1\nuser |go\nuser |go, it said\nend Turn 1 ended after 0.0 s: end_turn"},
 		{"an error ends a turn", []*journal.Entry{
-			entry("front-to-agent", "", `{"id":1,"method":"session/prompt","params":{"prompt":[]}}`),
+			entry("front-to-agent", "", prompt),
 			entry("ours-to-front", "", `{"id":1,"error":{"code":-32603,"message":"the agent is gone"}}`),
-		}, "user\nend the agent is gone|error"},
+		}, "turn Turn 1\nuser |go\nend Turn 1 ended after 0.0 s: error|✗ session/prompt: the agent is gone"},
+		{"the record ends within a turn", []*journal.Entry{entry("front-to-agent", "", prompt)},
+			"turn Turn 1\nuser |go\nend The record ends here, within the turn."},
 		{"a tool call is brought up to date where it stands", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending","title":"Edit"}`),
 			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"wait"}}`),
-			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"diff","path":"/a","oldText":"1\n2\n3\n","newText":"1\nx\ny\n3\n"},{"type":"content","content":{"type":"text","text":"done"}}]}`),
-		}, "tool Edit|completed|done /a+2-1\nagent ||wait"},
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"diff","path":"/a","oldText":"1\n","newText":"2\n"},{"type":"content","content":{"type":"text","text":"done"}}]}`),
+		}, "tool Edit|completed [diff /a] [text done]\nagent |wait"},
+		{"a change that a tool call takes back was made nevertheless", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","content":[{"type":"diff","path":"/a","newText":"2\n"}]}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[]}`),
+		}, "tool Edit|completed [diff /a new] [text done]"},
 		{"a question is known by its tool call, and who answered it is told", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run make"}`),
-			entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"reject_once","name":"No"}]}}`),
-			entry("front-to-agent", "", `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"o"}}}`),
-			entry("agent-to-front", "", `{"id":8,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"u","title":"Push"},"options":[]}}`),
-			entry("ours-to-agent", "", `{"id":8,"result":{"outcome":{"outcome":"cancelled"}}}`),
-			entry("agent-to-front", "", `{"id":9,"method":"elicitation/create","params":{"message":"Which branch?"}}`),
-			entry("front-to-agent", "", `{"id":9,"result":{"action":"decline"}}`),
-		}, "tool Run make\nquestion Run make|reject_once, by the client\nquestion Push|cancelled, by acphost\nquestion Which branch?|decline, by the client"},
+			entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"reject_once","name":"No"}]}}`),
+			entry("front-to-agent", "cli", `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"o"}}}`),
+			entry("agent-to-front", "", `{"id":8,"method":"elicitation/create","params":{"sessionId":"s","message":"Which branch?"}}`),
+			entry("front-to-agent", "", `{"id":8,"result":{"action":"decline"}}`),
+			entry("agent-to-front", "", `{"id":9,"method":"elicitation/create","params":{"sessionId":"s","message":"Which one?"}}`),
+		}, "tool Run make|pending\nquestion The agent asks: Run make|denied (No) by cli\nquestion The agent asks: Which branch?|declined in the editor\nquestion The agent asks: Which one?|no answer is recorded"},
 		{"ids of the agent, the front and acphost are apart", []*journal.Entry{
-			entry("front-to-agent", "", `{"id":1,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"go"}]}}`),
-			entry("agent-to-handler", "fs", `{"id":1,"method":"fs/read_text_file","params":{"path":"/a"}}`),
-			entry("ours-to-front", "", `{"id":1,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"x","title":"Read"},"options":[]}}`),
+			entry("front-to-agent", "", prompt),
+			entry("agent-to-handler", "fs", `{"id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/a"}}`),
+			entry("ours-to-front", "", `{"id":1,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"x","title":"Read"},"options":[]}}`),
 			entry("front-to-ours", "", `{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}`),
 			entry("handler-to-agent", "fs", `{"id":1,"error":{"code":-32002,"message":"Resource not found: /a"}}`),
 			entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`),
-		}, "user ||go\nquestion Read|cancelled, by the client\nfile read_text_file /a|failed: Resource not found: /a\nend |end_turn"},
-		{"a command, its output and its end", []*journal.Entry{
-			entry("agent-to-handler", "terminal", `{"id":1,"method":"terminal/create","params":{"command":"go","args":["test"]}}`),
-			entry("handler-to-agent", "terminal", `{"id":1,"result":{"terminalId":"T"}}`),
-			entry("ours-to-front", "", `{"method":"session/update","params":{"update":{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"T","data":"ok\n"}}}}}`),
-			entry("agent-to-handler", "terminal", `{"id":2,"method":"terminal/wait_for_exit","params":{"terminalId":"T"}}`),
-			entry("handler-to-agent", "terminal", `{"id":2,"result":{"exitCode":1}}`),
-		}, "terminal go test|exit 1|ok\n"},
+		}, "turn Turn 1\nuser |go\ncall fs/read_text_file /a|failed: Resource not found: /a\nquestion May the agent do this? Read|cancelled in the editor\nend Turn 1 ended after 0.0 s: end_turn"},
+		{"a command that a front was shown, and its end", []*journal.Entry{
+			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
+			piece("t", `ok\n`), piece("u", `ok\n`), piece("t", `more\n`),
+			ask("2", "wait_for_exit", "T"), answer("2", `{"exitCode":1}`),
+		}, "command go test|exit code 1 [output ok/more/]"},
+		{"output that is asked for again and again is told once", []*journal.Entry{
+			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
+			ask("2", "output", "T"), answer("2", `{"output":"a\nb","truncated":false}`),
+			ask("3", "output", "T"), answer("3", `{"output":"a\nb","truncated":false}`),
+			ask("4", "output", "T"), answer("4", `{"output":"b and c\n","truncated":true}`),
+			ask("5", "output", "T"), answer("5", `{"output":"d\n","truncated":true,"exitStatus":{"signal":"SIGKILL"}}`),
+		}, "command go test|ended by SIGKILL [output a/b[earlier output is not recorded]/b and c/[earlier output is not recorded]/d/]"},
+		{"where output was cut off at its beginning it goes on where it stopped", []*journal.Entry{
+			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
+			ask("2", "output", "T"), answer("2", `{"output":"a\nb\n","truncated":false}`),
+			ask("3", "output", "T"), answer("3", `{"output":"xx a\nb\nc\n","truncated":true}`),
+			ask("4", "release", "T"), answer("4", `{}`),
+		}, "command go test|ended [output a/b/c/]"},
+		{"a terminal belongs to the tool call that shows it", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Test","status":"in_progress"}`),
+			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"terminal","terminalId":"T"}]}`),
+			ask("2", "output", "T"), answer("2", `{"output":"ok\n","truncated":false,"exitStatus":{"exitCode":0}}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[]}`),
+		}, "tool Test|completed [output go test exit code 0 ok/]"},
+		{"a command from start to end in one call", []*journal.Entry{
+			entry("agent-to-handler", "terminal", `{"id":1,"method":"terminal/run","params":{"sessionId":"s","command":"make"}}`),
+			answer("1", `{"output":"made\n","truncated":false,"exitStatus":{"exitCode":0}}`),
+		}, "command make|exit code 0 [output made/]"},
+		{"a command that is not started", []*journal.Entry{
+			create("1", "rm -rf /"), entry("ours-to-agent", "", `{"id":1,"error":{"code":-32000,"message":"denied"}}`),
+		}, "command rm -rf /|failed: denied"},
 		{"what is missing, noted or refused", []*journal.Entry{
 			{Time: began, Dropped: 3, Bytes: 9, From: began, To: began.Add(time.Second), Why: "no room"},
 			{Time: began, Note: "torn"},
 			entry("agent-to-front", "refused", `"[1,2]"`),
-		}, "lost 3 frames (9 bytes) from 12:00:00 to 12:00:01 are missing: no room\nnote torn\nnotice a line of 5 bytes was refused: [1,2]"},
-		{"where content was not kept", []*journal.Entry{
-			{Time: began, Dir: "front-to-agent", Method: "session/prompt", Size: 12},
-			{Time: began, Dir: "agent-to-front", Method: "session/update", Tool: "t", Kind: "edit", Status: "failed"},
-			{Time: began, Dir: "agent-to-front", Answers: "session/prompt"},
-		}, "user ||[12 bytes, not kept]\ntool t|failed\nend |answered"},
+		}, "lost [at least 3 messages are missing here: 9 bytes, from 12:00:00 to 12:00:01 UTC: no room]\nlost [something is missing here: torn]\nnote warning (acphost): a line of 5 bytes from the agent was refused|[1,2]"},
+		{"what the agent tells again is left out, and that is said", []*journal.Entry{
+			entry("front-to-agent", "", `{"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/w"}}`),
+			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}`),
+			entry("agent-to-front", "", `{"id":1,"result":{}}`),
+		}, "note What the agent told again when it loaded the session is left out (1 event).\nnote session s (session/load) in /w"},
+		{"an update that is not known is shown as it came", []*journal.Entry{update(`{"sessionUpdate":"weather","sky":1}`)},
+			`note [update "weather", which acphost does not know] [raw the update {"sessionUpdate":"weather","sky":1}]`},
 	} {
-		if got := told(tt.entries...); got != tt.want {
+		if got := items(t, tt.entries...); got != tt.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
 	}
 }
 
-// hostile is text that a terminal would obey, that turns what follows around, and that is HTML and Markdown.
-const hostile = "\x1b[31mred\x1b]0;title\x07\u202egnp.exe\u202c <script>alert(1)</script> ![x](http://tracker/x.png) ```\n# heading\n</pre>\xff"
-
-func TestNothingThatAnAgentSaysIsObeyed(t *testing.T) {
-	d := &Document{Header: journal.Header{Session: hostile, Agent: hostile, Cwd: hostile}}
-	for _, kind := range []Kind{User, Agent, Thought, Tool, Question, Terminal, File, Plan, Notice, End, Lost, Note} {
-		d.Add(Item{Kind: kind, Title: hostile, Text: hostile, Status: hostile, Tool: hostile, Diffs: []Diff{{Path: hostile, Old: hostile, New: "x" + hostile}}})
-	}
-	for name, write := range map[string]func(*bytes.Buffer) error{
-		"text":     func(b *bytes.Buffer) error { return Text(b, d) },
-		"markdown": func(b *bytes.Buffer) error { return Markdown(b, d) },
-		"html":     func(b *bytes.Buffer) error { return HTML(b, d) },
-	} {
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
-		bad := map[string][]string{
-			"text": {}, "markdown": {"\n# heading", "\n<script"}, "html": {"<script", "<img", "http-equiv=\"refresh", "<link"},
-		}[name]
-		for _, text := range append(bad, "\x1b", "\x07", "\u202e", "\u202c") {
-			if strings.Contains(b.String(), text) {
-				t.Errorf("%s: %q is in it", name, text)
-			}
-		}
-		if !utf8.ValidString(b.String()) {
-			t.Errorf("%s: it is not text", name)
-		}
+func TestACommandStandsWithTheOutputThatItWrote(t *testing.T) {
+	got := shown(t,
+		update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Test","kind":"execute","status":"pending"}`),
+		entry("agent-to-handler", "terminal", `{"id":1,"method":"terminal/create","params":{"sessionId":"s","command":"go","args":["test"]}}`),
+		entry("handler-to-agent", "terminal", `{"id":1,"result":{"terminalId":"T"}}`),
+		update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"in_progress","content":[{"type":"terminal","terminalId":"T"}]}`),
+		entry("agent-to-handler", "terminal", `{"id":2,"method":"terminal/output","params":{"sessionId":"s","terminalId":"T"}}`),
+		entry("handler-to-agent", "terminal", `{"id":2,"result":{"output":"ok\n","truncated":false,"exitStatus":{"exitCode":0}}}`),
+	)
+	const want = "○ $ Test\n◐ $ Test\n    │ $ go test\n    │ ok\n    │ exit code 0\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-func FuzzReader(f *testing.F) {
-	f.Add("agent-to-front", "", `{"method":"session/update","params":{"update":{"sessionUpdate":"tool_call","toolCallId":"t","content":[{"type":"diff"}]}}}`)
-	f.Add("front-to-agent", "fs", `{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"o"}}}`)
-	f.Fuzz(func(t *testing.T, dir, handler, frame string) {
+// A turn without end must not be held.
+func TestWhatIsHeldIsBounded(t *testing.T) {
+	for name, u := range map[string]string{
+		"a message":         `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + strings.Repeat("x", 64<<10) + `"}}`,
+		"many tool calls":   `{"sessionUpdate":"tool_call","toolCallId":"$N","title":"` + strings.Repeat("x", 64<<10) + `"}`,
+		"one tool call":     `{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/$N","newText":"` + strings.Repeat("x", 64<<10) + `"}]}`,
+		"plans":             `{"sessionUpdate":"plan","entries":[{"content":"` + strings.Repeat("x", 64<<10) + `$N"}]}`,
+		"unknown updates":   `{"sessionUpdate":"$N","x":"` + strings.Repeat("x", 64<<10) + `"}`,
+		"many small things": `{"sessionUpdate":"current_mode_update","currentModeId":"$N"}`,
+	} {
+		s := newStory("", false, func(*item) error { return nil })
 		r := NewReader()
-		d := &Document{}
-		var p Printer
-		for range 2 {
-			for _, it := range r.Read(entry(dir, handler, frame)) {
-				d.Add(it)
-				for _, c := range p.Item(it) {
-					if c == 0x1b || c == 0x202e {
-						t.Errorf("%q is printed for %q", c, frame)
+		entries := 400
+		if len(u) < 1000 {
+			entries = 6000
+		}
+		for n := range entries {
+			if err := each(r.Read(update(strings.ReplaceAll(u, "$N", strconv.Itoa(n)))), s.tell); err != nil {
+				t.Fatal(err)
+			}
+			if len(s.held) > maxHeld+1 || s.weight > 2*maxHeldBytes {
+				t.Fatalf("%s: %d items of %d bytes are held", name, len(s.held), s.weight)
+			}
+			total := 0
+			if n%50 == 0 {
+				for _, h := range s.held {
+					total += h.words.Len() + len(h.output)
+					if h.tool != nil {
+						total += proto.Size(h.tool)
 					}
 				}
 			}
-		}
-		var b bytes.Buffer
-		for _, write := range []func() error{func() error { return Text(&b, d) }, func() error { return Markdown(&b, d) }, func() error { return HTML(&b, d) }} {
-			if err := write(); err != nil {
-				t.Error(err)
+			if total > 2*maxHeldBytes {
+				t.Fatalf("%s: %d bytes are held, and %d are known of", name, total, s.weight)
 			}
 		}
-		if strings.ContainsAny(b.String(), "\x1b\u202e\x07") {
-			t.Errorf("%q is not harmless", b.String())
-		}
-	})
+	}
 }

@@ -1,0 +1,369 @@
+package transcript
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// Bounds of what a story holds before it is written.
+const (
+	maxHeld      = 4096    // items
+	maxHeldBytes = 8 << 20 // of what is in them
+	maxSaid      = 1 << 20 // bytes of a message; what is longer goes on in another item
+	maxKnown     = 1024    // tool calls, questions, calls and commands that are known each, written or not
+	maxTitle     = 4 << 10 // bytes of a title that is known though it was written
+	maxOutput    = 256 << 10
+)
+
+// story makes items of what a journal tells, each written once. A turn is held until it ends, or until it has grown too
+// large, so that what is said later of a tool call, a question, a command stands where it began.
+type story struct {
+	write   func(*item) error
+	folder  folder
+	history bool // what the agent told again is wanted
+
+	held   []*holding
+	weight int
+	err    error
+
+	tools     latest[*holding]
+	questions latest[*holding]
+	calls     latest[*holding]
+	commands  latest[*holding] // by terminal
+
+	notes   *render.Renderer // speaks of what takes a line or two as it does live
+	context *supervisorv1.ContextUsage
+	turns   turns
+	parts   int // files
+	skipped int // events of the history
+	at      time.Time
+}
+
+// holding is an item that is not written, or was and may be spoken of again.
+type holding struct {
+	item
+	words   strings.Builder
+	message string // the id of the message
+	tool    *supervisorv1.ToolCall
+	ids     []string // of the terminals that the tool call ever showed
+	asked   *supervisorv1.Approval
+	command string
+	output  []byte
+	cut     int // bytes of output that are not there any more
+	ending  *supervisorv1.WatchOutputResponse
+	owner   *holding // the tool call that shows the command
+	weight  int
+	written bool
+}
+
+func newStory(cwd string, history bool, write func(*item) error) *story {
+	return &story{
+		write: write, folder: folder(cwd), history: history,
+		notes: render.New(render.Options{History: true, Prompts: true, Verbose: true}),
+	}
+}
+
+// tell takes one thing.
+func (s *story) tell(t Told) error {
+	s.at = t.Time
+	switch {
+	case s.err != nil:
+		return s.err
+	case t.Header != nil:
+		s.part(t)
+	case t.Event == nil:
+		s.output(t)
+	case t.Event.GetHistory() && !s.history:
+		s.skipped++
+	default:
+		s.skip(t)
+		s.event(t)
+	}
+	s.bound()
+	return s.err
+}
+
+// close writes what is held.
+func (s *story) close() error {
+	s.skip(Told{})
+	s.unfinished()
+	s.flush(0)
+	return s.err
+}
+
+func (s *story) part(t Told) {
+	s.skip(t)
+	s.unfinished()
+	s.flush(0)
+	if s.parts++; s.parts > 1 {
+		s.add(t, &holding{item: item{Kind: kindNote, Title: "The session is recorded again from here on."}})
+	}
+	s.tools, s.questions, s.calls, s.commands = latest[*holding]{}, latest[*holding]{}, latest[*holding]{}, latest[*holding]{}
+}
+
+// unfinished says that the record ends within a turn.
+func (s *story) unfinished() {
+	if s.turns.open {
+		s.turns.open = false
+		s.add(Told{}, &holding{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
+	}
+}
+
+// skip says how much of the history was left out.
+func (s *story) skip(t Told) {
+	if n := s.skipped; n > 0 {
+		s.skipped = 0
+		s.add(t, &holding{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + counted(n, "event") + ")."}})
+	}
+}
+
+func (s *story) event(t Told) {
+	switch e := t.Event.GetEvent().(type) {
+	case *supervisorv1.Event_TurnStarted:
+		s.turns.begin(t.Time)
+		s.add(t, &holding{item: item{Kind: kindTurn, Title: "Turn " + counter(s.turns.n)}})
+		for _, b := range e.TurnStarted.GetPrompt() {
+			s.said(t, kindUser, b, "")
+		}
+		if len(e.TurnStarted.GetPrompt()) > 0 {
+			s.held[len(s.held)-1].message = "the prompt" // what the agent repeats of it stands apart
+		}
+	case *supervisorv1.Event_TurnEnded:
+		s.turnEnded(t, e.TurnEnded)
+	case *supervisorv1.Event_UserMessage:
+		s.said(t, kindUser, e.UserMessage.GetContent(), e.UserMessage.GetMessageId())
+	case *supervisorv1.Event_AgentMessage:
+		s.said(t, kindAgent, e.AgentMessage.GetContent(), e.AgentMessage.GetMessageId())
+	case *supervisorv1.Event_AgentThought:
+		s.said(t, kindThought, e.AgentThought.GetContent(), e.AgentThought.GetMessageId())
+	case *supervisorv1.Event_CompactionSummary:
+		s.said(t, kindSummary, e.CompactionSummary.GetContent(), e.CompactionSummary.GetCompactionId())
+	case *supervisorv1.Event_ToolCall:
+		s.tool(t, e.ToolCall)
+	case *supervisorv1.Event_ToolCallUpdate:
+		s.tool(t, e.ToolCallUpdate)
+	case *supervisorv1.Event_Plan:
+		s.plan(t, e.Plan.GetEntries())
+	case *supervisorv1.Event_QuestionAsked:
+		s.asked(t, e.QuestionAsked)
+	case *supervisorv1.Event_QuestionAnswered:
+		s.answered(t, e.QuestionAnswered)
+	case *supervisorv1.Event_CallStarted:
+		s.called(t, e.CallStarted)
+	case *supervisorv1.Event_CallEnded:
+		s.returned(t, e.CallEnded)
+	case *supervisorv1.Event_Usage:
+		s.context = e.Usage
+	case *supervisorv1.Event_SessionOpened:
+		if text := s.notes.Event(t.Event); e.SessionOpened.GetMethod() != acp.MethodSessionNew { // the head says it
+			s.noted(t, text)
+		}
+	case *supervisorv1.Event_AvailableCommands:
+	default:
+		s.note(t)
+	}
+}
+
+// add holds an item.
+func (s *story) add(t Told, h *holding) *holding {
+	h.Time = s.at
+	h.History = t.Event.GetHistory()
+	s.held = append(s.held, h)
+	s.heavier(h, 512)
+	return h
+}
+
+// heavier says that an item has so many bytes more in it.
+func (s *story) heavier(h *holding, n int) {
+	if !h.written {
+		h.weight += n
+		s.weight += n
+	}
+}
+
+// bound writes the oldest half of what is held, if that is too much.
+func (s *story) bound() {
+	if len(s.held) > maxHeld || s.weight > maxHeldBytes {
+		s.flush(len(s.held) / 2)
+	}
+}
+
+// flush writes what is held but for the last so many items. What is written with an item is not forgotten before all are:
+// a question leaves out what its tool call shows.
+func (s *story) flush(keep int) {
+	n := len(s.held) - keep
+	for _, h := range s.held[:n] {
+		s.weight -= h.weight
+		h.written = true
+		if h.owner == nil && s.err == nil {
+			s.err = s.write(s.finished(h))
+		}
+	}
+	for _, h := range s.held[:n] {
+		h.forget()
+	}
+	s.held = append([]*holding(nil), s.held[n:]...)
+}
+
+// forget lets go of what a written item does not need any more.
+func (h *holding) forget() {
+	h.Said, h.Parts, h.output, h.weight = "", nil, nil, 0
+	h.words = strings.Builder{}
+	h.Title = first(h.Title, maxTitle)
+	if c := h.tool; c != nil {
+		h.tool = &supervisorv1.ToolCall{
+			ToolCallId: first(c.GetToolCallId(), maxTitle), Title: first(c.GetTitle(), maxTitle), Name: first(c.GetName(), maxTitle),
+			Kind: first(c.GetKind(), maxTitle), Status: first(c.GetStatus(), maxTitle),
+		}
+	}
+	if a := h.asked; a != nil {
+		h.asked = &supervisorv1.Approval{Id: a.GetId()}
+		if q := a.GetPermission(); q != nil {
+			h.asked.Permission = &supervisorv1.PermissionQuestion{Title: first(q.GetTitle(), maxTitle), FromAcphost: q.GetFromAcphost()}
+		} else {
+			h.asked.Elicitation = &supervisorv1.Elicitation{Message: first(a.GetElicitation().GetMessage(), maxTitle)}
+		}
+	}
+}
+
+// finished is an item as it is written.
+func (s *story) finished(h *holding) *item {
+	switch {
+	case h.tool != nil:
+		s.finishTool(h)
+	case h.asked != nil:
+		s.finishQuestion(h)
+	case h.Kind == kindCommand:
+		p := commandPart(h)
+		h.Title, h.Status, h.Mark = p.Title, p.Status, p.Mark
+		p.Title, p.Status = "", ""
+		if h.Parts = nil; p.Text != "" {
+			h.Parts = []part{p}
+		}
+	case h.words.Len() > 0:
+		h.Said = h.words.String()
+	}
+	return &h.item
+}
+
+// said takes a piece of a message.
+func (s *story) said(t Told, k kind, c *supervisorv1.ContentBlock, message string) {
+	text := said(c)
+	if text == "" {
+		return
+	}
+	var last *holding
+	if n := len(s.held); n > 0 {
+		last = s.held[n-1]
+	}
+	goes := last != nil && last.Kind == k && last.History == t.Event.GetHistory() &&
+		(last.message == message || message == "" && last.message != "the prompt" || last.message == "")
+	if !goes || last.words.Len() > maxSaid {
+		if strings.TrimSpace(text) == "" && !goes {
+			return // nothing to begin a message with
+		}
+		last = s.add(t, &holding{item: item{Kind: k, Goes: goes}})
+	}
+	last.message = cmp.Or(message, last.message)
+	if !isText(c) { // on a line of its own
+		if soFar := last.words.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
+			text = "\n" + text
+		}
+		text += "\n"
+	}
+	last.words.WriteString(text)
+	s.heavier(last, len(text))
+}
+
+func (s *story) plan(t Told, entries []*supervisorv1.PlanEntry) {
+	p := planPart(entries)
+	if n := len(s.held); n > 0 && s.held[n-1].Kind == kindPlan {
+		s.held[n-1].Parts = []part{p}
+		return
+	}
+	h := s.add(t, &holding{item: item{Kind: kindPlan, Title: "Plan", Parts: []part{p}}})
+	for _, st := range p.Steps {
+		s.heavier(h, len(st.Text)+64)
+	}
+	if len(entries) == 0 {
+		h.Title, h.Parts = "The plan is empty now.", nil
+	}
+}
+
+func (s *story) turnEnded(t Told, e *supervisorv1.TurnEnded) {
+	h := &holding{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
+	switch {
+	case e.GetError() != nil:
+		h.Mark = markBad
+		h.Said = strings.TrimSpace(render.AgentError(render.Options{}, e.GetError()))
+	case e.GetStopReason() != "end_turn":
+		h.Mark = markWarn
+		switch e.GetStopReason() {
+		case "max_tokens", "max_turn_requests", "refusal":
+			h.Said = render.StopReason(e.GetStopReason())
+		}
+	}
+	s.add(t, h)
+	s.flush(0)
+}
+
+// note takes an event that takes a line or two.
+func (s *story) note(t Told) {
+	s.noted(t, s.notes.Event(t.Event))
+}
+
+func (s *story) noted(t Told, text string) {
+	if text = strings.TrimSpace(text); text == "" {
+		return
+	}
+	title, rest, _ := strings.Cut(text, "\n")
+	h := &holding{item: item{Kind: kindNote, Title: strings.TrimPrefix(title, "! "), Said: strings.TrimPrefix(strings.ReplaceAll(rest, "\n    ", "\n"), "    ")}}
+	switch e := t.Event.GetEvent().(type) {
+	case *supervisorv1.Event_Gap:
+		h.Kind, h.Mark = kindLost, markWarn
+	case *supervisorv1.Event_Notice:
+		h.Said = first(e.Notice.GetDescription(), maxPartText)
+		switch e.Notice.GetSeverity() {
+		case "warning":
+			h.Mark = markWarn
+		case "error":
+			h.Mark = markBad
+		}
+	case *supervisorv1.Event_Compaction:
+		if e.Compaction.GetStatus() == "failed" {
+			h.Mark = markBad
+		}
+	case *supervisorv1.Event_OtherUpdate:
+		if raw := t.Event.GetRaw(); raw != "" {
+			h.Parts = []part{{Kind: partRaw, Title: "the update", Text: first(raw, maxPartRaw)}}
+		}
+	}
+	s.heavier(s.add(t, h), len(text)+len(h.Said))
+}
+
+// latest remembers the values that were set last, up to maxKnown.
+type latest[V any] struct {
+	values map[string]V
+	order  []string
+}
+
+func (l *latest[V]) get(key string) V { return l.values[key] }
+
+func (l *latest[V]) set(key string, v V) {
+	if l.values == nil {
+		l.values = map[string]V{}
+	}
+	if _, ok := l.values[key]; !ok {
+		l.order = append(l.order, key)
+		if len(l.order) > maxKnown {
+			delete(l.values, l.order[0])
+			l.order = l.order[1:]
+		}
+	}
+	l.values[key] = v
+}

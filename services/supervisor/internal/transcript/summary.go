@@ -1,0 +1,142 @@
+package transcript
+
+import (
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// Summary is what stands at the top of a page about a session. It is made by reading the journal once.
+type Summary struct {
+	// Header is of the first file.
+	Header journal.Header
+	// Title is the one that the agent gave the session, or how its first prompt begins.
+	Title string
+	// First and Last are when something passed at first and at last.
+	First, Last time.Time
+	// Turns are prompts, Tools the tool calls that were announced, Questions those that waited for a person.
+	Turns, Tools, Questions int
+	// Lost is how many frames the journal lacks.
+	Lost uint64
+	// Model is the one that worked last, Tokens what all turns took, Context the last word on cost and context. Empty: the
+	// agent does not say.
+	Model   string
+	Tokens  *supervisorv1.TokenUsage
+	Context *supervisorv1.ContextUsage
+}
+
+// Add takes what a Reader tells.
+func (s *Summary) Add(t Told) error {
+	if s.First.IsZero() {
+		s.First = t.Time
+	}
+	s.Last = t.Time
+	if t.Header != nil && s.Header.Version == 0 && s.Header.Session == "" {
+		s.Header = *t.Header
+	}
+	if t.Event == nil || t.Event.GetHistory() {
+		return nil
+	}
+	switch e := t.Event.GetEvent().(type) {
+	case *supervisorv1.Event_TurnStarted:
+		s.Turns++
+		if s.Title == "" && len(e.TurnStarted.GetPrompt()) > 0 && t.Event.GetRaw() != "" { // else it was not kept
+			s.Title, _, _ = strings.Cut(strings.TrimSpace(first(e.TurnStarted.GetPrompt()[0].GetText().GetText(), 400)), "\n")
+		}
+	case *supervisorv1.Event_TurnEnded:
+		s.tokens(e.TurnEnded.GetUsage())
+	case *supervisorv1.Event_ToolCall:
+		s.Tools++
+	case *supervisorv1.Event_QuestionAsked:
+		s.Questions++
+	case *supervisorv1.Event_SessionInfo:
+		if title := e.SessionInfo.GetTitle(); title != "" {
+			s.Title = first(title, 400)
+		}
+	case *supervisorv1.Event_Usage:
+		cost := s.Context
+		s.Context = e.Usage
+		if s.Context.Cost == nil && cost.GetCost() > 0 { // it was said once, and is not taken back
+			s.Context.Cost, s.Context.Currency = cost.Cost, cost.GetCurrency()
+		}
+	case *supervisorv1.Event_SessionOpened:
+		s.model(e.SessionOpened.GetOptions())
+		if id := e.SessionOpened.GetModelId(); id != "" {
+			s.Model = id
+		}
+	case *supervisorv1.Event_ConfigOptions:
+		s.model(e.ConfigOptions.GetOptions())
+	case *supervisorv1.Event_Gap:
+		s.Lost += e.Gap.GetFrames()
+	}
+	return nil
+}
+
+func (s *Summary) tokens(u *supervisorv1.TokenUsage) {
+	if u == nil {
+		return
+	}
+	if s.Tokens == nil {
+		s.Tokens = &supervisorv1.TokenUsage{}
+	}
+	s.Tokens.Total += u.GetTotal()
+	s.Tokens.Input += u.GetInput()
+	s.Tokens.Output += u.GetOutput()
+	s.Tokens.Thought += u.GetThought()
+	s.Tokens.CachedRead += u.GetCachedRead()
+	s.Tokens.CachedWrite += u.GetCachedWrite()
+}
+
+func (s *Summary) model(options []*supervisorv1.ConfigOption) {
+	for _, o := range options {
+		if o.GetCategory() == "model" && o.GetValue() != "" {
+			s.Model = first(o.GetValue(), 200)
+		}
+	}
+}
+
+// field is a line of a page's head.
+type field struct {
+	Name, Value string
+	Code        bool // as it is written: an id, a path
+}
+
+// fields are the lines of a page's head.
+func (s *Summary) fields() []field {
+	fields := []field{{"Agent", s.Header.Agent, true}}
+	add := func(name, value string, code bool) {
+		if value != "" {
+			fields = append(fields, field{name, value, code})
+		}
+	}
+	add("Model", s.Model, true)
+	add("Folder", s.Header.Cwd, true)
+	add("Session", s.Header.Session, true)
+	if !s.First.IsZero() {
+		add("Time", stamp(s.First)+" to "+stamp(s.Last)+" ("+took(s.Last.Sub(s.First))+")", false)
+	}
+	with := ""
+	if s.Questions > 0 {
+		with = " and " + counted(s.Questions, "question")
+	}
+	add("Turns", counter(s.Turns)+", with "+counted(s.Tools, "tool call")+with, false)
+	add("Usage", render.Usage(s.Tokens, s.Context), false)
+	if s.Lost > 0 {
+		add("Missing", counted(s.Lost, "frame")+" that the record lacks", false)
+	}
+	return fields
+}
+
+// heading is what a page is called.
+func (s *Summary) heading() string {
+	if title := render.CleanLine(s.Title); title != "" {
+		return title
+	}
+	return "Session " + named(s.Header.Session)
+}
+
+// stamp is a time on a page that others read elsewhere.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

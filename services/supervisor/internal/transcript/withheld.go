@@ -1,0 +1,123 @@
+package transcript
+
+import (
+	"fmt"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// withheld gathers the pieces of a message whose content was not kept: they are told as one.
+type withheld struct {
+	first *journal.Entry
+	size  uint64
+}
+
+// gathers takes an entry if it is a piece that goes on with what was gathered, or begins something of the kind.
+func (w *withheld) gathers(e *journal.Entry) bool {
+	if e.Method != acp.MethodSessionUpdate || e.Dir != "agent-to-front" {
+		return false
+	}
+	switch event.UpdateKind(e.Update) {
+	case "agent_message_chunk", "agent_thought_chunk", "user_message_chunk":
+	default:
+		return false
+	}
+	switch {
+	case w.first == nil:
+		piece := *e
+		piece.Raw, piece.ID = nil, nil
+		w.first = &piece
+	case w.first.Update != e.Update:
+		return false
+	}
+	w.size += e.Size
+	return true
+}
+
+// take returns what was gathered, as one entry of that size; nil: nothing was.
+func (w *withheld) take() (*journal.Entry, uint64) {
+	e, size := w.first, w.size
+	*w = withheld{}
+	return e, size
+}
+
+func notKept(size uint64) string { return fmt.Sprintf("[%d bytes, not kept]", size) }
+
+// standIn is a message for a frame whose content was not kept: it says what is known of that, and in place of what people
+// would read, how much it was.
+func standIn(e *journal.Entry, size uint64) []byte {
+	lost := string(acp.Quote(notKept(size)))
+	b := []byte(`{"jsonrpc":"2.0"`)
+	if len(e.ID) > 0 {
+		b = append(append(b, `,"id":`...), e.ID...)
+	}
+	if e.Method == "" {
+		b = append(b, `,"result":{"sessionId":`...)
+		b = jsonrpc.AppendString(b, e.Session)
+		return append(append(append(b, `,"stopReason":`...), lost...), "}}"...)
+	}
+	b = jsonrpc.AppendString(append(b, `,"method":`...), e.Method)
+	b = jsonrpc.AppendString(append(b, `,"params":{"sessionId":`...), e.Session)
+	switch e.Method {
+	case acp.MethodSessionUpdate:
+		b = append(append(b, `,"update":`...), standInUpdate(e, lost)...)
+	case acp.MethodSessionPrompt:
+		b = fmt.Appendf(b, `,"prompt":[{"type":"text","text":%s}]`, lost)
+	case acp.MethodRequestPermission:
+		b = fmt.Appendf(b, `,"toolCall":{"title":%s}`, lost)
+	case acp.MethodElicitationCreate:
+		b = fmt.Appendf(b, `,"message":%s`, lost)
+	case "terminal/create", "terminal/run":
+		b = fmt.Appendf(b, `,"command":%s`, lost)
+	case "fs/read_text_file", "fs/write_text_file":
+		b = fmt.Appendf(b, `,"path":%s`, lost)
+	}
+	return append(b, "}}"...)
+}
+
+// standInUpdate is the update of such a message.
+func standInUpdate(e *journal.Entry, lost string) []byte {
+	b := jsonrpc.AppendString([]byte(`{"sessionUpdate":`), e.Update)
+	switch event.UpdateKind(e.Update) {
+	case "plan":
+		b = fmt.Appendf(b, `,"entries":[{"content":%s}]`, lost)
+	case "available_commands_update":
+		b = append(b, `,"availableCommands":[]`...)
+	case "config_option_update", "config_options_update":
+		b = append(b, `,"configOptions":[]`...)
+	case "current_mode_update":
+		b = fmt.Appendf(b, `,"currentModeId":%s`, lost)
+	case "usage_update":
+		b = append(b, `,"used":0`...)
+	case "notice":
+		b = fmt.Appendf(b, `,"title":%s`, lost)
+	case "compaction_update":
+		b = fmt.Appendf(b, `,"compactionId":"","status":%s`, lost)
+	case "compaction_summary_chunk":
+		b = fmt.Appendf(b, `,"compactionId":"","content":{"type":"text","text":%s}`, lost)
+	case "tool_call", "tool_call_update":
+		for _, m := range [...]struct{ name, value string }{{"toolCallId", e.Tool}, {"title", e.Tool}, {"kind", e.Kind}, {"status", e.Status}} {
+			if m.value != "" {
+				b = jsonrpc.AppendString(append(append(append(b, `,"`...), m.name...), `":`...), m.value)
+			}
+		}
+	default:
+		b = fmt.Appendf(b, `,"content":{"type":"text","text":%s}`, lost)
+	}
+	return append(b, '}')
+}
+
+// unknown takes back what an event says that was made of such a message and nobody knows: how a question was answered.
+func unknown(ev *supervisorv1.Event) {
+	if a := ev.GetQuestionAnswered(); a != nil && a.GetOutcome() == "cancelled" {
+		a.Outcome = "answered"
+		if a.GetAnsweredBy() == "nobody" {
+			a.AnsweredBy = "acphost" // the policy, or since nobody could
+		}
+	}
+	ev.Raw = ""
+}
