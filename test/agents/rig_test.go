@@ -242,6 +242,15 @@ func (r *rig) decisions() []*supervisorv1.AuditRecord {
 	return all
 }
 
+// done waits for the audit to tell of something that was done without a question: that is judged when it is over. It
+// returns the newest such line.
+func (r *rig) done() *supervisorv1.AuditRecord {
+	r.t.Helper()
+	isDone := func(d *supervisorv1.AuditRecord) bool { return d.GetAction().GetDone() }
+	eventually(func() bool { return slices.ContainsFunc(r.decisions(), isDone) })
+	return r.decision("what was done without a question", isDone)
+}
+
 // decision is the newest line of the audit for which f holds.
 func (r *rig) decision(what string, f func(*supervisorv1.AuditRecord) bool) *supervisorv1.AuditRecord {
 	r.t.Helper()
@@ -501,4 +510,128 @@ func explain(err error) error {
 		}
 	}
 	return err
+}
+
+// thought tells whether the agent thought words.
+func (u *turn) thought(words string) bool {
+	return slices.ContainsFunc(u.seen, func(e *supervisorv1.Event) bool {
+		return strings.Contains(e.GetAgentThought().GetContent().GetText().GetText(), words)
+	})
+}
+
+// plan is the plan as it stands.
+func (u *turn) plan() []*supervisorv1.PlanEntry {
+	for _, e := range slices.Backward(u.seen) {
+		if e.GetPlan() != nil {
+			return e.GetPlan().GetEntries()
+		}
+	}
+	return nil
+}
+
+// expectNothingStrange expects that a model knew all that it was asked.
+func expectNothingStrange(t *testing.T, m *Model) {
+	t.Helper()
+	if strange := m.Strange(); len(strange) > 0 {
+		t.Errorf("the model was asked what it does not know: %q", strange)
+	}
+}
+
+// resumed waits until a session is open again at an agent that was started anew.
+func (r *rig) resumed(s *supervisorv1.Session) {
+	r.t.Helper()
+	if !eventually(func() bool {
+		a, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
+		return err == nil && a.GetAgent().GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING && a.GetAgent().GetRestarts() > 0 &&
+			slices.Contains(a.GetAgent().GetSessionIds(), s.GetSessionId())
+	}) {
+		a, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
+		r.t.Fatalf("the session does not go on; the agent is %v (%v)", a, explain(err))
+	}
+}
+
+// expectStored expects an agent to list a session.
+func (r *rig) expectStored(agent *supervisorv1.Agent, s *supervisorv1.Session) {
+	r.t.Helper()
+	list, err := r.sessions.ListStoredSessions(r.ctx, &supervisorv1.ListStoredSessionsRequest{AgentId: agent.GetId(), Cwd: r.work})
+	if err != nil {
+		r.t.Fatal(explain(err))
+	}
+	if !slices.ContainsFunc(list.GetSessions(), func(x *supervisorv1.StoredSession) bool { return x.GetSessionId() == s.GetSessionId() }) {
+		r.t.Errorf("the agent lists %v, and not %s", list.GetSessions(), s.GetSessionId())
+	}
+}
+
+// expectLoaded closes a session and loads it again, and expects the agent to tell words of its own as history.
+func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, words string) {
+	r.t.Helper()
+	if _, err := r.sessions.CloseSession(r.ctx, &supervisorv1.CloseSessionRequest{SessionId: s.GetSessionId()}); err != nil {
+		r.t.Fatal(explain(err))
+	}
+	if _, err := r.sessions.LoadSession(r.ctx, &supervisorv1.LoadSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), Cwd: r.work}); err != nil {
+		r.t.Fatal(explain(err))
+	}
+	watching, err := r.sessions.WatchSession(r.ctx, &supervisorv1.WatchSessionRequest{SessionId: s.GetSessionId()})
+	if err != nil {
+		r.t.Fatal(explain(err))
+	}
+	told := ""
+	for !strings.Contains(told, words) {
+		m, err := watching.Recv()
+		if err != nil {
+			r.t.Fatalf("the history ended with %v; the agent had said %q", explain(err), told)
+		}
+		if e := m.GetEvent(); e.GetHistory() {
+			told += e.GetAgentMessage().GetContent().GetText().GetText()
+		}
+	}
+}
+
+// option is the value of a session's option.
+func option(s *supervisorv1.Session, id string) string {
+	for _, o := range s.GetOptions() {
+		if o.GetId() == id {
+			return o.GetValue()
+		}
+	}
+	return ""
+}
+
+// toolName is what agents call the tool of openWithTool.
+const toolName = "mcp__rig__say"
+
+// tool is an MCP server with one tool, "say", which writes what it is given into a file.
+const tool = `
+const lines = require("readline").createInterface({input: process.stdin})
+const answer = (m, result) => process.stdout.write(JSON.stringify({jsonrpc: "2.0", id: m.id, result}) + "\n")
+lines.on("line", (line) => {
+  const m = JSON.parse(line)
+  if (m.method === "initialize") {
+    answer(m, {protocolVersion: m.params.protocolVersion, capabilities: {tools: {}}, serverInfo: {name: "rig", version: "1"}})
+  } else if (m.method === "tools/list") {
+    answer(m, {tools: [{name: "say", description: "says words", inputSchema: {type: "object", properties: {words: {type: "string"}}}}]})
+  } else if (m.method === "tools/call") {
+    require("fs").appendFileSync(process.argv[2], JSON.stringify(m.params.arguments) + "\n")
+    answer(m, {content: [{type: "text", text: "said"}]})
+  } else if (m.id !== undefined) {
+    answer(m, {})
+  }
+})
+`
+
+// openWithTool opens a session in the workspace with an MCP server, whose tool writes into tool.log in the home.
+func (r *rig) openWithTool(agent *supervisorv1.Agent) *supervisorv1.Session {
+	r.t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		r.t.Skip("there is no Node.js, which MCP's server needs")
+	}
+	stdio := &supervisorv1.McpStdio{Command: node, Args: []string{r.file("../tool.js", tool), filepath.Join(r.home, "tool.log")}}
+	resp, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work, McpServers: []*supervisorv1.McpServer{
+		{Name: "rig", Transport: &supervisorv1.McpServer_Stdio{Stdio: stdio}},
+	}})
+	if err != nil {
+		r.t.Fatalf("open a session with %s: %v", agent.GetId(), explain(err))
+	}
+	return resp.GetSession()
 }
