@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/transcript"
 )
@@ -161,11 +163,19 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartAgentRequest, logs *logRelay, start func(context.Context) (headless, error)) error {
 	end := newEnding(ctx)
 	defer end.close()
+	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
+	if err := jobcontrol.Await(end.ctx, a.stdin); err != nil {
+		if s, ok := end.signal().(syscall.Signal); ok {
+			a.status = 128 + int(s)
+			return nil
+		}
+		return fmt.Errorf("hold a chat here: %w", err)
+	}
 	sup, err := start(end.ctx)
 	if err != nil {
 		return err
 	}
-	defer end.await(sup.Close)
+	defer end.await(sup)
 	result, err := chat.Run(end.ctx, chat.Options{
 		Conn: sup.Conn(), Agent: r, Session: f.session, Cwd: r.GetCwd(), Mode: f.mode, Model: f.model,
 		StateDir: ownfile.StateDir(a.env),
@@ -175,6 +185,7 @@ func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartA
 	})
 	logs.direct()
 	if s, ok := end.signal().(syscall.Signal); ok {
+		_, _ = a.stderr.Write(end.dump)
 		a.status = 128 + int(s)
 		return nil
 	}
@@ -268,11 +279,12 @@ func (a *app) exportSession(configFile, id, file string) error {
 }
 
 // ending is how signals end a command that has a terminal to restore and processes to stop. The first one asks for it,
-// a second one makes it hurry.
+// a second one makes it hurry, and SIGQUIT soon does by itself.
 type ending struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	first  chan os.Signal // 1 once a signal came
+	dump   []byte         // to be printed once the terminal is restored; set before first
 	second chan struct{}  // closed
 	stop   chan struct{}
 	done   chan struct{}
@@ -282,22 +294,26 @@ func newEnding(ctx context.Context) *ending {
 	e := &ending{first: make(chan os.Signal, 1), second: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, stopSignals()...)
+	signal.Notify(signals, endSignals()...)
 	go func() {
 		defer close(e.done)
 		defer signal.Stop(signals)
+		hurry := sync.OnceFunc(func() { close(e.second) })
 		for n := 0; ; n++ {
 			select {
 			case <-e.stop:
 				return
 			case s := <-signals:
-				switch n {
-				case 0:
-					e.first <- s
-					e.cancel()
-				case 1:
-					close(e.second)
+				if n > 0 {
+					hurry()
+					continue
 				}
+				if s == syscall.SIGQUIT {
+					e.dump = goroutines(os.Getenv)
+					defer time.AfterFunc(quitGrace, hurry).Stop()
+				}
+				e.first <- s
+				e.cancel()
 			}
 		}
 	}()
@@ -314,20 +330,22 @@ func (e *ending) signal() os.Signal {
 	}
 }
 
-// await waits for what ends processes, unless somebody is in a hurry: they end by themselves when this one is gone.
-func (e *ending) await(end func()) {
+// await ends a supervisor, unless somebody is in a hurry: its processes end by themselves when this one is gone.
+func (e *ending) await(sup headless) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		end()
+		sup.Close()
 	}()
 	timer := time.NewTimer(closeGrace)
 	defer timer.Stop()
 	select {
 	case <-done:
+		return
 	case <-e.second:
 	case <-timer.C:
 	}
+	removeSockets(sup)
 }
 
 func (e *ending) close() {

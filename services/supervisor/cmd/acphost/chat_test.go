@@ -247,3 +247,15 @@ func TestASessionIdThatIsNoPlainWordIsNotToBeCopied(t *testing.T) {
 		}
 	}
 }
+
+func TestSIGQUITGivesAChatsTerminalBack(t *testing.T) {
+	f := newFake(t)
+	c := openChat(t, f)
+	c.see("new session")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGQUIT); err != nil { // it is caught while the chat is there
+		t.Fatal(err)
+	}
+	if status, stderr := c.end(); status != 128+int(syscall.SIGQUIT) || stderr != "" || !f.isClosed() {
+		t.Errorf("status %d, stderr %q, the supervisor is closed: %t", status, stderr, f.isClosed())
+	}
+}

@@ -18,7 +18,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
 const promptLong = `Give an agent one prompt, show what it does, and end.
@@ -51,6 +51,11 @@ Exit status:
   126  the agent's command cannot be executed
   127  the agent's command is not found
   130  Ctrl-C was pressed twice, or before the turn began
+  141  nobody reads what is printed
+  128 and the signal's number, if another signal ended it
+
+Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
+GOTRACEBACK is set, it prints where acphost was, too.
 
 With --json, each line of standard output is an event of the API
 (acphost.supervisor.v1.Event as JSON); the last one is "turnEnded". Errors are text
@@ -61,6 +66,9 @@ Environment:
   ACPHOST_LOG      the log level, where --log-level is not given; else the
                    configuration's, else nothing is logged
   NO_COLOR         if set, nothing is coloured, and Markdown is shown as it is
+  FORCE_COLOR, CLICOLOR_FORCE
+                   if set, and not to 0, output that goes to no terminal is coloured
+  COLUMNS          the width, where the terminal does not say it
 `
 
 // Exit codes of a turn.
@@ -71,6 +79,7 @@ const (
 	statusCancelled   = 6
 	statusLogin       = 7
 	statusInterrupted = 130
+	statusUnread      = 141 // as of those that SIGPIPE ends
 )
 
 // maxPromptText bounds a prompt's text, in bytes.
@@ -174,8 +183,8 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 
 	// From here on signals are this command's: the first one cancels the turn, which needs time. Whatever it takes, the
 	// process must not end before the terminal is as it was.
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, stopSignals()...)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, endSignals()...)
 	defer signal.Stop(signals)
 	if cmd.Context().Err() != nil { // it came before that
 		a.status = statusInterrupted
@@ -195,7 +204,8 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		session: f.session, mode: f.mode, model: f.model, json: f.json, attended: attended,
 		login:   f.agent,
 		agent:   &supervisorv1.StartAgentRequest{Cwd: cwd, Attended: attended},
-		signals: signals, patience: terminateGrace, settle: settleTime,
+		signals: signals, patience: terminateGrace, settle: settleTime, stuck: stuckTime,
+		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(a.stdin) },
 		stderr: a.stderr,
 		screen: newScreen(a.stdout, a.screenOptions(attended)),
 		look:   a.look(cwd, f.verbose, attended),
@@ -206,6 +216,7 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		p.agent.Command = command
 	}
 	if attended {
+		signal.Notify(signals, jobcontrol.Signals()...)
 		p.keyboard = func() (keyboard, error) { return openKeyboard(a.stdin) }
 	}
 	p.start = func(ctx context.Context) (headless, error) {
@@ -232,27 +243,6 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 	}
 	a.status = p.run(context.WithoutCancel(cmd.Context()))
 	return nil
-}
-
-// look is how things are shown.
-func (a *app) look(cwd string, verbose, attended bool) render.Options {
-	terminal := a.programs.terminal(a.stdout)
-	color := terminal && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb"
-	o := render.Options{
-		Color: color, Markdown: color, Cwd: cwd, Asking: attended, NoUsage: !terminal, Verbose: verbose,
-	}
-	if color {
-		o.Width = terminalWidth(a.stdout)
-	}
-	return o
-}
-
-func (a *app) screenOptions(attended bool) screenOptions {
-	o := screenOptions{dumb: a.env("TERM") == "dumb" || a.env("TERM") == ""}
-	if attended {
-		o.width = func() int { return terminalWidth(a.stdout) }
-	}
-	return o
 }
 
 // promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the

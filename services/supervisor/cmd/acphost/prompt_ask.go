@@ -31,10 +31,12 @@ type asker struct {
 	dialog  dialog
 	sending bool // its answer is on its way
 	board   keyboard
-	keys    <-chan key      // nil: nothing is asked
-	seen    map[string]bool // questions that were asked here, or ended before
-	taken   time.Time       // when a question was last taken away before it was answered here
-	from    time.Time       // when keys count for the current one
+	keys    <-chan key       // nil: nothing is asked
+	seen    map[string]bool  // questions that were asked here, or ended before
+	away    <-chan time.Time // not nil: the terminal is another job's, and is looked for now and then
+	told    bool             // that it is another's
+	taken   time.Time        // when a question was last taken away before it was answered here
+	from    time.Time        // when keys count for the current one
 }
 
 // dialog is a question with what was typed so far.
@@ -54,7 +56,7 @@ func (p *promptRun) watchQuestions(ctx context.Context, conn grpc.ClientConnInte
 		return err
 	}
 	caughtUp := make(chan error, 1)
-	p.wg.Go(func() {
+	p.goes(func() {
 		for {
 			m, err := stream.Recv()
 			if err != nil {
@@ -92,7 +94,7 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 		p.asked(a)
 		return
 	}
-	p.wg.Go(func() {
+	p.goes(func() {
 		late := time.NewTimer(lateGrace)
 		defer late.Stop()
 		select {
@@ -160,22 +162,13 @@ func (p *promptRun) next() {
 	}
 	k.dialog = newDialog(a, p.look)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())
-	board, err := p.keyboard()
-	if err != nil {
-		p.say("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
-		return
-	}
-	k.board, k.keys = board, board.Keys()
-	p.screen.ask(k.dialog.line())
+	p.openBoard()
 }
 
 // done takes the question away and gives the terminal back.
 func (k *asker) done(p *promptRun) {
-	p.screen.ask("")
-	if k.board != nil {
-		k.board.Close()
-	}
-	k.current, k.dialog, k.board, k.keys = nil, nil, nil, nil
+	p.closeBoard()
+	k.current, k.dialog = nil, nil
 }
 
 // close asks nothing any more.
@@ -214,7 +207,7 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	id := k.current.GetId()
 	answer.Id, answer.AnsweredBy = id, answeredBy
 	approvals := supervisorv1.NewApprovalServiceClient(p.sup.Conn())
-	p.wg.Go(func() {
+	p.goes(func() {
 		_, err := approvals.AnswerApproval(ctx, answer)
 		p.post(ctx, func() { p.sent(id, err) })
 	})

@@ -281,7 +281,8 @@ func newRun(t *testing.T, attended bool) *aRun {
 	r.promptRun = &promptRun{
 		text: "Hello.", cwd: "/work", attended: attended, agent: &supervisorv1.StartAgentRequest{Command: []string{"demo"}},
 		start:   func(context.Context) (headless, error) { return f, nil },
-		signals: r.signal, stderr: r.errs, patience: time.Minute,
+		signals: r.signal, stderr: r.errs, patience: time.Minute, stuck: time.Minute,
+		stop: func() bool { return false }, foreground: func() bool { return true },
 		screen: newScreen(r.out, screenOptions{}),
 		look:   render.Options{Asking: attended, NoUsage: !attended},
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/muesli/cancelreader"
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
 // terminalKeys is a keyboard on a terminal.
@@ -37,9 +39,9 @@ func openKeyboard(file *os.File) (keyboard, error) {
 		}
 		t.before = *before
 		raw := *before
-		// Output stays as it is, and Enter is a line feed. Keys that would end or stop the process come as keys: it could
-		// not put the terminal back.
-		raw.Lflag &^= unix.ICANON | unix.ECHO | unix.ISIG | unix.IEXTEN
+		// Output stays as it is, and Enter is a line feed. The keys for signals stay too, for all of the job: who opens a
+		// keyboard catches them, and closes it.
+		raw.Lflag &^= unix.ICANON | unix.ECHO | unix.IEXTEN
 		raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
 		return unix.IoctlSetTermios(fd, setAttributesFlush, &raw)
 	}); err != nil {
@@ -85,7 +87,14 @@ func (t *terminalKeys) Close() {
 		t.reader.Cancel()
 		t.wg.Wait()
 		_ = t.reader.Close()
-		_ = t.control(func(fd int) error { return unix.IoctlSetTermios(fd, setAttributesFlush, &t.before) })
+		if !jobcontrol.Foreground(t.file) {
+			return // another job has set it as it wants it
+		}
+		_ = t.control(func(fd int) error {
+			// At once: a terminal that takes no output would never have written it.
+			err := unix.IoctlSetTermios(fd, setAttributes, &t.before)
+			return errors.Join(err, flushInput(fd))
+		})
 	})
 }
 

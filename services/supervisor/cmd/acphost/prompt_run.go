@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -51,10 +52,16 @@ type promptRun struct {
 	look                      render.Options
 	patience                  time.Duration // how long the turn's end is waited for after SIGTERM
 	settle                    time.Duration // see settleTime
+	stuck                     time.Duration // see stuckTime
+	stop                      func() bool   // stops the process until it goes on; false: it cannot be stopped
+	foreground                func() bool   // the terminal is this job's
 
 	inbox chan func()
+	heard chan os.Signal // those of signals that run's goroutine sees
 	wg    sync.WaitGroup
-	sup   headless // set before anything is called on it, by the goroutine that drives
+	held  heldKeyboard
+	mu    sync.Mutex
+	sup   headless // set under mu, before anything is called on it, by the goroutine that drives
 
 	// Of run's goroutine.
 	r        *render.Renderer
@@ -64,6 +71,7 @@ type promptRun struct {
 	open     int                      // terminals that are watched still
 	ends     map[string]chan struct{} // by terminal: closed when all that it wrote was shown
 	caught   os.Signal                // the first signal
+	expected bool                     // it went on after it stopped by itself, and that signal is still to come
 	info     *supervisorv1.AgentInfo
 	sessID   string
 	asker    asker
@@ -74,15 +82,14 @@ type promptRun struct {
 // turnID names a turn for CancelPrompt.
 type turnID struct{ agent, session string }
 
-// run does it all and returns the exit status. When it returns, nothing of it is left, unless a second signal made it
-// hurry: then handlers and agent end by themselves, since they see that their supervisor is gone.
-func (p *promptRun) run(ctx context.Context) int {
+// hold holds the prompt: it is run's goroutine.
+func (p *promptRun) hold(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
 	p.outputs, p.ends = map[string]bool{}, map[string]chan struct{}{}
 	over := make(chan error, 1)
-	p.wg.Go(func() { over <- p.drive(ctx) })
+	p.goes(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)
 	p.asker.close(p)
 	p.screen.print(p.r.Flush())
@@ -100,10 +107,12 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			f()
 		case k, ok := <-p.asker.keys:
 			p.key(ctx, k, ok)
-		case s := <-p.signals:
-			if p.interrupted(ctx, s) {
+		case s := <-p.heard:
+			if p.signalled(ctx, s) {
 				return 128 + int(signalNumber(s))
 			}
+		case <-p.asker.away:
+			p.lookForTerminal()
 		case <-p.pause:
 			p.pause = nil
 			p.screen.print(p.r.Pause())
@@ -120,9 +129,10 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			return p.finished()
 		}
 		if p.screen.err != nil { // nobody reads any more
-			if !errors.Is(p.screen.err, syscall.EPIPE) {
-				p.say("print: %v", p.screen.err)
+			if errors.Is(p.screen.err, syscall.EPIPE) {
+				return statusUnread
 			}
+			p.say("print: %v", p.screen.err)
 			return statusFailed
 		}
 		if over == nil && p.open == 0 {
@@ -137,7 +147,9 @@ func (p *promptRun) drive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.mu.Lock()
 	p.sup = sup
+	p.mu.Unlock()
 	conn := sup.Conn()
 	if p.attended {
 		if err := p.watchQuestions(ctx, conn); err != nil {
@@ -332,7 +344,7 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	end := make(chan struct{})
 	p.ends[id] = end
 	state := supervisorv1.NewSupervisorStateServiceClient(p.sup.Conn())
-	p.wg.Go(func() {
+	p.goes(func() {
 		defer p.post(ctx, func() {
 			p.open--
 			close(end)
@@ -347,9 +359,23 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	})
 }
 
-// interrupted takes a signal and reports whether to go at once.
+// signalled takes a signal and reports whether to go at once.
+func (p *promptRun) signalled(ctx context.Context, s os.Signal) (quit bool) {
+	switch {
+	case jobcontrol.Asks(s):
+		p.suspended()
+		return false
+	case jobcontrol.Continues(s):
+		p.continued()
+		return false
+	}
+	return p.interrupted(ctx, s)
+}
+
+// interrupted takes a signal that asks for the end and reports whether to go at once.
 func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
-	if p.caught != nil && (s == syscall.SIGINT || p.caught != syscall.SIGINT) {
+	if s == syscall.SIGQUIT || p.caught != nil && (s == syscall.SIGINT || p.caught != syscall.SIGINT) {
+		p.caught = s
 		return true
 	}
 	first := p.caught == nil
@@ -376,7 +402,7 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 func (p *promptRun) cancelTurn(ctx context.Context) {
 	turn := *p.turn
 	sessions := supervisorv1.NewSessionServiceClient(p.sup.Conn())
-	p.wg.Go(func() {
+	p.goes(func() {
 		_, err := sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: turn.agent, SessionId: turn.session})
 		if err != nil && ctx.Err() == nil {
 			p.post(ctx, func() { p.say("cancel the turn: %s", reasonOf(err)) })
@@ -418,9 +444,22 @@ func (p *promptRun) shutDown() {
 			p.sup.Close()
 		}
 	}()
-	select {
-	case <-done:
-	case <-p.signals:
-	case <-grace.C:
+	for {
+		select {
+		case <-done:
+			return
+		case s := <-p.heard:
+			if jobcontrol.Asks(s) {
+				p.expected = p.stop()
+			}
+			if !hurries(s) {
+				continue
+			}
+		case <-grace.C:
+		}
+		if p.sup != nil {
+			removeSockets(p.sup)
+		}
+		return
 	}
 }

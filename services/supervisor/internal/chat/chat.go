@@ -7,6 +7,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
 // Options say what a chat is with.
@@ -42,6 +44,11 @@ type Options struct {
 	Env []string
 	// Color allows colours.
 	Color bool
+	// Stop stops the process until it goes on, and returns false if it cannot be stopped. Default: jobcontrol.Stop.
+	Stop func() bool
+	// Suspend and Quit send the job the signals of Ctrl-Z and Ctrl-\, which are no more than keys to this terminal.
+	// Default: those of jobcontrol.
+	Suspend, Quit func()
 	// Notes are lines that a person should see, as the log's. Default: none.
 	Notes <-chan string
 	// Export writes a session to a file. Default: /export says that it cannot.
@@ -73,11 +80,21 @@ func (e *AgentError) Error() string { return e.text }
 const closeGrace = 3 * time.Second
 
 // Run holds the chat until the person leaves, the context ends, or the terminal is gone. The terminal is as it was when it
-// returns. The agent is not stopped: whoever runs the supervisor does that. An error is an agent that did not start, a
-// session that did not open, or a terminal that does not work; the person was told of the first two.
+// returns, and while the process is stopped. The agent is not stopped: whoever runs the supervisor does that. An error is an
+// agent that did not start, a session that did not open, or a terminal that does not work; the person was told of the first
+// two.
 //
 // A terminal that takes no output when the context ends is given up after 3 s, with the goroutine that writes to it.
 func Run(ctx context.Context, o Options) (Result, error) {
+	if o.Stop == nil {
+		o.Stop = jobcontrol.Stop
+	}
+	if o.Suspend == nil {
+		o.Suspend = jobcontrol.Suspend
+	}
+	if o.Quit == nil {
+		o.Quit = jobcontrol.Quit
+	}
 	state, err := term.GetState(o.Output.Fd())
 	if err != nil {
 		return Result{}, fmt.Errorf("read the terminal's settings: %w", err)
@@ -88,22 +105,33 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	gone := make(chan struct{})
 	p := tea.NewProgram(m,
 		tea.WithInput(&input{File: o.Input, gone: sync.OnceFunc(func() { close(gone) })}),
-		tea.WithOutput(o.Output), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30))
-	done := make(chan error, 1)
-	go func() {
-		_, err := p.Run()
-		done <- err
-	}()
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = quit(p, done)
-	case <-gone:
-		if err = quit(p, done); err == nil {
-			err = errors.New("the terminal is gone")
+		tea.WithOutput(o.Output), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
+		tea.WithFilter(sized(o.Env)))
+	r := &running{Program: p, over: make(chan struct{})}
+	go r.run()
+	job := newJob(ctx, o, r)
+	defer job.close()
+	for again := true; again; {
+		again = false
+		select {
+		case <-r.over:
+			err = r.err
+		case <-ctx.Done():
+			err = r.quit()
+		case <-gone:
+			err = cmp.Or(r.quit(), errors.New("the terminal is gone"))
+		case s := <-job.signals:
+			err = job.signalled(s)
+			again = err == nil
 		}
 	}
 	sup.close()
+	if !jobcontrol.Foreground(o.Output) { // the process was let go on to end; another job has set it
+		if ctx.Err() != nil {
+			return m.result()
+		}
+		return Result{}, err
+	}
 	// Bubble Tea does this too, but not where it was given up on.
 	if e := term.Restore(o.Output.Fd(), state); e != nil && err == nil {
 		err = fmt.Errorf("restore the terminal: %w", e)
@@ -114,19 +142,32 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return m.result()
 }
 
+// running is the program while it runs.
+type running struct {
+	*tea.Program
+	over chan struct{} // closed
+	err  error         // after that
+}
+
+func (r *running) run() {
+	defer close(r.over)
+	_, r.err = r.Run()
+}
+
 // quit ends the program from outside, and gives up on it if it does not end.
-func quit(p *tea.Program, done <-chan error) error {
+func (r *running) quit() error {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		p.Send(tea.QuitMsg{})
+		r.Send(awayMsg(true))
+		r.Send(tea.QuitMsg{})
 	}()
 	timer := time.NewTimer(closeGrace)
 	defer timer.Stop()
 	select {
-	case err := <-done:
+	case <-r.over:
 		<-sent
-		return err
+		return r.err
 	case <-timer.C:
 		return errors.New("the terminal takes no output")
 	}

@@ -18,8 +18,15 @@ const maxQueue = 32
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	defer func() { m.keyTime = m.now() }()
 	name := k.Keystroke()
-	if name == "ctrl+c" {
+	switch name {
+	case "ctrl+c":
 		return m.interrupted()
+	case "ctrl+z":
+		m.o.Suspend()
+		return nil
+	case `ctrl+\`:
+		m.o.Quit()
+		return nil
 	}
 	m.quitBy = time.Time{}
 	if q := m.question(); q != nil {
@@ -60,12 +67,6 @@ func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 		m.edit.Delete()
 	case "ctrl+l":
 		return tea.ClearScreen
-	case "ctrl+z":
-		if m.turn != nil {
-			m.note("not while a turn runs; esc cancels it")
-			return nil
-		}
-		return tea.Suspend
 	default:
 		if !m.edit.key(name) {
 			if k.Text == "" {

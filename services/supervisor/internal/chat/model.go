@@ -61,6 +61,7 @@ type model struct {
 	held     []tea.Cmd // until fewer wait
 	printing bool
 	leaving  bool
+	away     bool // the terminal is another's for now
 	ticking  bool
 	frame    int // of the spinner
 
@@ -171,6 +172,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
+	case awayMsg:
+		m.away = bool(msg)
 	case tickMsg:
 		m.ticking = false
 		m.frame++

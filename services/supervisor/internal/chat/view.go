@@ -16,6 +16,9 @@ func (m *model) View() tea.View {
 	if m.leaving {
 		return tea.NewView("")
 	}
+	if m.away {
+		return tea.NewView(" ") // one row, so that what a shell says begins on it
+	}
 	typing, x, y := m.inputRows(m.typingRows())
 	room := m.middleRows()
 

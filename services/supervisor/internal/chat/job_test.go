@@ -1,0 +1,181 @@
+//go:build linux || darwin
+
+package chat
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/creack/pty"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// signalled sends this process a signal, which a chat catches while it is there.
+func signalled(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAStoppedChatGivesTheTerminalBackAndDrawsItselfAgain(t *testing.T) {
+	var c *console
+	stopped, goOn := make(chan bool, 1), make(chan struct{})
+	c = run(t, newFake(), func(o *Options) {
+		o.Stop = func() bool {
+			now, err := term.GetState(o.Output.Fd())
+			stopped <- err == nil && *now == *c.before
+			<-goOn
+			signalled(t, syscall.SIGCONT)
+			return true
+		}
+		o.Suspend = func() { signalled(t, syscall.SIGTSTP) }
+	})
+	c.see("new session")
+	c.write("half a sentence")
+	c.see("half a sentence")
+	before := strings.Count(c.text(), "half a sentence")
+	c.write("\x1a") // Ctrl-Z
+	if restored := <-stopped; !restored {
+		t.Error("it was stopped before the terminal was as it was")
+	}
+	close(goOn)
+	c.seeTimes("half a sentence", before+1)
+	c.write("\x03\x03")
+	c.end()
+}
+
+func TestAStoppedChatGoesOnWithItsTurn(t *testing.T) {
+	f := newFake()
+	said := make(chan struct{})
+	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
+		say(chunk("before\n\n"))
+		<-said
+		say(chunk("afterwards\n\n"))
+		return "end_turn"
+	}
+	c := run(t, f, func(o *Options) { o.Stop = func() bool { close(said); return false } })
+	c.see("new session")
+	c.write("go\r")
+	c.see("before")
+	signalled(t, syscall.SIGTSTP)
+	c.see("afterwards")
+	c.see("/help")
+	c.write("\x04")
+	c.end()
+}
+
+func TestAChatThatWasStoppedWithoutAWordDrawsItselfAgain(t *testing.T) {
+	c := run(t, newFake())
+	c.see("new session")
+	c.see("/help")
+	before := strings.Count(c.text(), "/help")
+	if err := term.Restore(c.theirs.Fd(), c.before); err != nil { // as a shell does
+		t.Fatal(err)
+	}
+	signalled(t, syscall.SIGCONT)
+	c.seeTimes("/help", before+1)
+	now, err := term.GetState(c.theirs.Fd())
+	if err != nil || *now == *c.before {
+		t.Errorf("keys are not read one by one (%v)", err)
+	}
+	c.write("\x04")
+	c.end()
+}
+
+func TestTheKeysForSignalsAreSignals(t *testing.T) {
+	f := newFake()
+	f.turn = func(ctx context.Context, f *fake, _ string, _ func(*supervisorv1.Event)) string {
+		f.ask(ctx, permission("claude-1/7"))
+		return "end_turn"
+	}
+	seen := make(chan struct{})
+	c := run(t, f, func(o *Options) { o.Quit = func() { close(seen) } })
+	c.see("new session")
+	c.write("go\r")
+	c.see("esc cancels the turn")
+	c.write("\x1c") // Ctrl-\, while a question is asked
+	<-seen
+	c.stop()
+	c.end()
+}
+
+func TestAChatOnATerminalThatDoesNotSayItsSize(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env  []string
+		wide int
+	}{
+		"and no environment does": {nil, 80},
+		"but its environment":     {[]string{"COLUMNS=40", "LINES=10"}, 40},
+		"nor does nonsense":       {[]string{"COLUMNS=0", "LINES=wide"}, 80},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
+				say(chunk(strings.Repeat("word ", 60) + "end\n\n"))
+				return "end_turn"
+			}
+			c := run(t, f, func(o *Options) {
+				o.Env = append(o.Env, tt.env...)
+				if err := pty.Setsize(o.Output, &pty.Winsize{}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			c.see("new session")
+			c.write("go\r")
+			c.see("end")
+			longest := 0
+			for l := range strings.Lines(c.text()) {
+				if strings.HasPrefix(strings.TrimLeft(l, " \r"), "word word") {
+					longest = max(longest, len(strings.TrimSpace(l)))
+				}
+			}
+			if longest < tt.wide-5 || longest > tt.wide {
+				t.Errorf("the longest line has %d columns, want nearly %d:\n%s", longest, tt.wide, c.text())
+			}
+			if err := pty.Setsize(c.ours, &pty.Winsize{Rows: 30, Cols: 64}); err != nil {
+				t.Fatal(err)
+			}
+			signalled(t, syscall.SIGWINCH) // as the terminal does to a job of its own
+			c.write("again\r")
+			c.seeTimes("end", 2)
+			c.write("\x04")
+			c.end()
+			if !strings.Contains(c.text(), strings.TrimSpace(strings.Repeat("word ", 12))+"\r\n") {
+				t.Errorf("it does not heed the new size:\n%s", c.text())
+			}
+		})
+	}
+}
+
+// panicking is set where this process is to panic: Bubble Tea leaves goroutines behind then.
+const panicking = "CHAT_TEST_PANICS"
+
+func TestAPanicGivesTheTerminalBack(t *testing.T) {
+	if os.Getenv(panicking) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAPanicGivesTheTerminalBack$")
+		cmd.Env = append(os.Environ(), panicking+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "something impossible") {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	c := run(t, newFake(), func(o *Options) {
+		o.Export = func(context.Context, string, string) error { panic("something impossible") }
+	})
+	c.see("new session")
+	c.write("/export x.md\r")
+	if e := c.end(); e.err == nil {
+		t.Error("nobody is told")
+	}
+	if t.Failed() {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
