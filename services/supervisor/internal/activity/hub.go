@@ -152,6 +152,16 @@ func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.put(item{event: ev, seq: h.seq, cost: eventCost + proto.Size(ev)})
 }
 
+// Tell has a notification of acphost's to an agent's front, which no link passes on, recorded and told as if one did.
+func (h *Hub) Tell(agentID string, line []byte) {
+	h.mu.Lock()
+	p := h.ports[agentID]
+	h.mu.Unlock()
+	if p != nil {
+		p.Frame(frame.Frame{Direction: frame.OursToFront, Line: line})
+	}
+}
+
 // Show fills in what the events say of a session. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	h.tell.Lock()

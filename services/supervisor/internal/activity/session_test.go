@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
@@ -59,6 +60,9 @@ func story(p *place) {
 	a.say(frame.FrontToAgent, `{"id":0,"method":"initialize","params":{}}`)
 	a.say(frame.AgentToFront, `{"id":0,"result":{"protocolVersion":1}}`)
 	a.say(frame.AgentToFront, "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"\xff\u2028\"}}}}")
+	p.Tell("alpha-1", event.AppendNotice(nil, "s", "error", "The session could not be resumed", "session/resume failed"))
+	p.Tell("alpha-1", event.AppendClosed(nil, "s", "session/resume failed"))
+	p.Tell("nobody-1", event.AppendClosed(nil, "s", "of an agent that there is not"))
 }
 
 func TestWhatIsToldFromTheRecordIsWhatWasToldLive(t *testing.T) {

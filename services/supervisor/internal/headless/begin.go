@@ -143,7 +143,7 @@ func (r *run) resumeAll() {
 			case r.ctx.Err() != nil, a.ctx.Err() != nil: // it is tried again, or lost with all others
 			case err != nil:
 				h.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
-				h.lose(s, goneReason)
+				h.loseUnresumed(s, err)
 			default:
 				r.unlessHeld(s)
 			}
@@ -169,8 +169,8 @@ func (r *run) unlessHeld(s *session) {
 	r.forget(s.id)
 }
 
-// resume opens one session again.
-func (r *run) resume(s *session) error {
+// resume opens one session again; nil: it goes on.
+func (r *run) resume(s *session) *notResumed {
 	ctx, cancel := context.WithCancel(r.agent.ctx)
 	defer cancel()
 	method, limit := acp.MethodSessionResume, callTimeout
@@ -179,14 +179,16 @@ func (r *run) resume(s *session) error {
 	case can.GetLoadSession():
 		method, limit = acp.MethodSessionLoad, loadOnRestart
 	default:
-		return errors.New("the agent cannot resume sessions")
+		return &notResumed{cause: errors.New("the agent offers neither session/resume nor session/load")}
 	}
 	r.agent.h.mu.Lock()
 	o := s.opening
 	r.agent.h.mu.Unlock()
 	if err := r.accepts(o); err != nil {
-		return err
+		return &notResumed{cause: err}
 	}
-	_, err := r.call(ctx, method, o.params(s.id), limit)
-	return err
+	if _, err := r.call(ctx, method, o.params(s.id), limit); err != nil {
+		return &notResumed{method: method, cause: err}
+	}
+	return nil
 }

@@ -75,6 +75,8 @@ type Hub interface {
 	Subscribe(agentID, sessionID string) Subscription
 	// Publish tells of something that no frame shows.
 	Publish(e *supervisorv1.Event)
+	// Tell records and tells a notification of acphost's about an agent's session.
+	Tell(agentID string, line []byte)
 	// WaitRoom waits while events of an agent are not taken as fast as they come.
 	WaitRoom(ctx context.Context, agentID string) error
 	// Show fills in what events told of a session.

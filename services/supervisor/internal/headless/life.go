@@ -56,8 +56,9 @@ type instance struct {
 	last     *supervisorv1.AgentError // why the run before this one ended; nil: there was none
 	restarts uint32
 	sessions map[string]*session
-	opening  map[string]bool // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
-	login    bool            // one is under way
+	opening  map[string]bool   // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
+	login    bool              // one is under way
+	lost     map[string]string // why sessions ended that nobody closed, by their ids
 }
 
 // order has an agent started again. Taken is closed when its state says so.
@@ -160,7 +161,7 @@ func (a *instance) stay(r *run) (ordered bool) {
 // giveUp is the state of an agent that is not started again by itself; true: somebody ordered it.
 func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 	l.h.log.Error("agent has failed and is not started again", "agent", l.identity.ID, "error", failure.GetMessage())
-	l.loseSessions()
+	l.loseSessions(failure)
 	l.set(failed, func() { l.run, l.failure = nil, failure })
 	return l.wait(nil)
 }
@@ -199,7 +200,7 @@ func (a *instance) end(r *run) {
 		r.onPurpose.Store(true)
 		r.stop()
 	}
-	a.loseSessions()
+	a.loseSessions(nil)
 	a.set(stopped, func() {
 		a.failure = stoppedError(a, r)
 		a.h.remove(a)

@@ -293,12 +293,8 @@ func (h *Headless) watchCancelled(s *session, t *turn) {
 	case <-h.ctx.Done():
 	case <-timer.C:
 		h.log.Warn("an agent does not end a turn that was cancelled", "agent", s.agent.identity.ID, "session", s.id)
-		h.publish(&supervisorv1.Event{AgentId: s.agent.identity.ID, SessionId: s.id, Event: &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{
-			Severity: "warning",
-			Title:    "The agent goes on though its turn was cancelled",
-			Description: fmt.Sprintf("The turn has not ended within %s of that. Wait for it, or restart the agent %q, which ends the turns of all its sessions.",
-				cancelPatience, s.agent.identity.ID),
-			FromAcphost: true,
-		}}})
+		h.notice(s, "warning", "The agent goes on though its turn was cancelled",
+			fmt.Sprintf("The turn has not ended within %s of that. Wait for it, or restart the agent %q, which ends the turns of all its sessions.",
+				cancelPatience, s.agent.identity.ID))
 	}
 }

@@ -17,8 +17,6 @@ const (
 	maxSessionID = 1 << 10
 	// settleTimeout is how long what passed may take to be known.
 	settleTimeout = 10 * time.Second
-	// goneReason says why a session ended that nobody closed.
-	goneReason = "the agent is gone"
 )
 
 // session is an open session.
@@ -232,6 +230,7 @@ func (h *Headless) opened(o *opened, result []byte) (*session, error) {
 	h.numbered++
 	s := &session{agent: a, id: id, number: h.numbered, opening: o.opening}
 	a.sessions[id] = s
+	delete(a.lost, id)
 	h.sessions++
 	h.mu.Unlock()
 	return s, nil
@@ -328,7 +327,7 @@ func (h *Headless) session(agentID, id string) (*session, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		e := fault.New(fault.NotFound, "no session %q is open here; open it with LoadSession or ResumeSession if the agent has stored it", excerpt(id))
+		e := fault.New(fault.NotFound, "no session %q is open here%s; open it with LoadSession or ResumeSession if the agent has stored it", excerpt(id), h.whyLost(only, id))
 		e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: e.Message}
 		return nil, e
 	}
@@ -370,39 +369,5 @@ func (h *Headless) settle(ctx context.Context) {
 	defer cancel()
 	if err := h.opts.Hub.Settle(ctx); err != nil {
 		h.log.Debug("what passed is not known yet", "error", err)
-	}
-}
-
-// lose ends a session that nobody closed, and tells of it.
-func (h *Headless) lose(s *session, reason string) {
-	if h.drop(s) {
-		h.publish(&supervisorv1.Event{AgentId: s.agent.identity.ID, SessionId: s.id, Event: &supervisorv1.Event_SessionClosed{
-			SessionClosed: &supervisorv1.SessionClosed{Reason: reason},
-		}})
-	}
-}
-
-// drop takes a session off the list, and ends the turn that its agent has not; false: it was not there any more.
-func (h *Headless) drop(s *session) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s.agent.sessions[s.id] != s {
-		return false
-	}
-	delete(s.agent.sessions, s.id)
-	h.sessions--
-	if s.turn != nil {
-		s.turn.leave()
-	}
-	return true
-}
-
-// loseSessions ends all sessions of an agent that is gone.
-func (a *instance) loseSessions() {
-	a.h.mu.Lock()
-	all := a.openSessions()
-	a.h.mu.Unlock()
-	for _, s := range all {
-		a.h.lose(s, goneReason)
 	}
 }
