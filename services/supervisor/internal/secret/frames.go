@@ -64,6 +64,13 @@ func matching(patterns []string) *regexp.Regexp {
 
 // MayHold tells whether Redact has to see a frame. It is quick, and says no to nearly all.
 func (s *Frames) MayHold(f *frame.Frame) bool {
+	if f.Direction == frame.AgentToFront && f.Scanned && len(f.Method) > 0 && f.Method[0] == 's' { // updates, and questions
+		return false
+	}
+	return s.mayHold(f)
+}
+
+func (s *Frames) mayHold(f *frame.Frame) bool {
 	switch f.Direction {
 	case frame.FrontToOurs:
 		return false
