@@ -12,8 +12,8 @@ import (
 //   - It does everything itself: no fs/*, no terminal/*. It asks before it changes something or looks outside of the
 //     workspace; it reads files of the workspace and runs commands that it takes for reading ("cat .env") without a
 //     question, and reports only the commands in a form that is judged afterwards. "permissions": {"ask": ["Read", "Bash"]}
-//     in the user's .claude/settings.json has it ask for these too. A workspace's .claude/settings.json may allow more, and
-//     its hooks are run without a question.
+//     in the user's .claude/settings.json has it ask for these too. A workspace's .claude/settings.json may allow more; its
+//     hooks, and the MCP servers of its .mcp.json, are run when a session is opened, without a question.
 //   - A question's toolCall is whole: permissionToolCall in tool-calls/renderer.js sends name, kind, rawInput, content and
 //     locations. rawInput is the tool's input as it was checked; that of a report is as the model made it. For the client
 //     AIR alone it lacks the text of files, and kind, content and locations must be merged from the tool_call before it.

@@ -13,7 +13,8 @@ import (
 //   - It does everything itself: no fs/*, no terminal/*. What it asks depends on the mode. "agent", where it starts unless
 //     INITIAL_AGENT_MODE says another, has a model of its own answer the questions, so that nobody else is asked;
 //     "workspace-write" asks for what its sandbox does not let through; "read-only" asks for all but reading; and
-//     "agent-full-access" for nothing. Text for a program that runs already (write_stdin) is never asked about.
+//     "agent-full-access" for nothing. Text for a program that runs already (write_stdin) is never asked about. The adapter
+//     has Codex trust every workspace: the MCP servers of its .codex/config.toml are run when a session is opened.
 //   - A command: kind execute, rawInput.command is a line and cwd where it runs; what Codex thinks that it reads are
 //     locations. The adapter has taken "bash -lc" and the quotes off (stripShellPrefix), but leaves the quotes of a line
 //     that one pair is not enough for.
