@@ -210,6 +210,7 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		screen: newScreen(a.stdout, a.screenOptions(attended)),
 		look:   a.look(cwd, f.verbose, attended),
 	}
+	p.look.Brief = !f.verbose
 	if f.agent != "" {
 		p.agent.Preset, p.agent.Args = f.agent, command
 	} else {

@@ -21,6 +21,12 @@ import (
 // pauseTime is how long nothing comes before the last word of what is streamed is shown.
 const pauseTime = 200 * time.Millisecond
 
+// How long a pause lasts until it is told what is under way: to a person, and to a file, where it would not be news for long.
+const (
+	slowTime     = 300 * time.Millisecond
+	slowFileTime = 2 * time.Second
+)
+
 // How long the end of a prompt may take.
 const (
 	outputGrace    = 500 * time.Millisecond // what terminals still have to say when the turn is over
@@ -77,6 +83,7 @@ type promptRun struct {
 	asker    asker
 	deadline <-chan time.Time
 	pause    <-chan time.Time
+	overdue  <-chan time.Time // not nil: it pauses
 }
 
 // turnID names a turn for CancelPrompt.
@@ -114,8 +121,11 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 		case <-p.asker.away:
 			p.lookForTerminal()
 		case <-p.pause:
-			p.pause = nil
+			p.pause, p.overdue = nil, time.After(p.slow())
 			p.screen.print(p.r.Pause())
+		case <-p.overdue:
+			p.overdue = nil
+			p.screen.print(p.r.Overdue())
 		case <-p.deadline:
 			p.say("the turn did not end: acphost goes all the same")
 			return 128 + int(signalNumber(p.caught))
@@ -263,7 +273,7 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	}
 	p.takeBack(ev.GetQuestionAnswered())
 	p.screen.print(p.r.Event(ev))
-	p.pause = time.After(pauseTime)
+	p.pause, p.overdue = time.After(pauseTime), nil
 	p.asked(ev.GetQuestionAsked())
 	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
 		for _, item := range report.GetContent() {
@@ -272,6 +282,14 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 			}
 		}
 	}
+}
+
+// slow is how long a pause lasts until it is told what is under way.
+func (p *promptRun) slow() time.Duration {
+	if p.attended {
+		return slowTime
+	}
+	return slowFileTime
 }
 
 // await waits, for a moment at most, until all is shown that terminals wrote, so that it stands where it belongs.

@@ -203,7 +203,7 @@ func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
 }
 
 func (m *model) drawTool(t *tool) {
-	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: t.report}}))
+	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: t.report}}) + m.draw.Overdue())
 }
 
 // outputCame takes a terminal's output.

@@ -15,7 +15,7 @@ func (m *model) renderer() *render.Renderer { return render.New(m.drawing()) }
 func (m *model) drawing() render.Options {
 	return render.Options{
 		Width: m.width, Color: m.o.Color, Markdown: true, Cwd: m.o.Cwd,
-		History: true, Prompts: true, Asking: true, NoUsage: true,
+		History: true, Prompts: true, Asking: true, NoUsage: true, Brief: true,
 	}
 }
 
@@ -52,7 +52,7 @@ func (m *model) paused() {
 	switch {
 	case m.now().Sub(m.shownAt) < looseTime:
 	case m.turn != nil:
-		m.drawn(m.draw.Pause()) // it may go on
+		m.drawn(m.draw.Pause() + m.draw.Overdue()) // it may go on
 	case m.loose:
 		m.tighten()
 	}

@@ -27,7 +27,7 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 	}
 	if len(old)+len(text) > maxDiffText {
 		return fmt.Sprintf("%s%s %s\n", o.paint(bold, path), isNew,
-			o.paint(dim, fmt.Sprintf("%d lines before, %d after: too much to compare here", lineCount(old), lineCount(text))))
+			o.paint(dim, fmt.Sprintf("%s before, %d after: too much to compare here", count(lineCount(old), "line"), lineCount(text))))
 	}
 	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
 	if err != nil {

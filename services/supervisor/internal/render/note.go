@@ -35,6 +35,7 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 		r.context = e.Usage
 		return ""
 	case *supervisorv1.Event_Notice:
+		r.noticed(e.Notice)
 		return notice(o, e.Notice)
 	case *supervisorv1.Event_Compaction:
 		return compaction(o, e.Compaction)
@@ -215,7 +216,11 @@ func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) 
 	if code := e.GetErrorCode(); code != 0 {
 		text += fmt.Sprintf(" (%d)", code)
 	}
-	return r.lines(work, r.o.paint(red, text)+"\n")
+	text = r.o.paint(red, text) + "\n"
+	if r.o.Brief && !r.o.Verbose {
+		return r.failed(text, e.GetError())
+	}
+	return r.lines(work, text)
 }
 
 // StopReason is why a turn ended, for people.

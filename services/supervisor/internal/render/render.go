@@ -35,6 +35,9 @@ type Options struct {
 	Asking bool
 	// NoUsage: what a turn took is not shown at its end.
 	NoUsage bool
+	// Brief: a tool call that soon ends is told once, when it has, and a failure once, by what says most of it. What is
+	// held back for that comes before anything else that is shown, and from Overdue.
+	Brief bool
 	// Verbose: what is of no interest as a rule is shown too: calls of the agent's that succeed, commands, new sessions.
 	Verbose bool
 }
@@ -59,6 +62,10 @@ type Renderer struct {
 	context   *supervisorv1.ContextUsage
 	told      *supervisorv1.ContextUsage // what was shown of context
 	speaking  string                     // the terminal that wrote last
+
+	begun   []string // tool calls whose beginning is held back
+	failure failure  // of a call, held back
+	toldWhy string   // why something failed, as a notice of acphost's said
 }
 
 // kind is a kind of text, by what stands between it and another.
@@ -88,8 +95,11 @@ func New(o Options) *Renderer {
 	return &Renderer{o: o}
 }
 
-// Flush ends what is being streamed and returns what was held back of it; the next text begins on a line of its own.
-func (r *Renderer) Flush() string {
+// Flush ends what is being streamed and returns all that was held back; the next text begins on a line of its own.
+func (r *Renderer) Flush() string { return r.endStream() + r.Overdue() }
+
+// endStream ends what is being streamed.
+func (r *Renderer) endStream() string {
 	if r.stream == nil {
 		return ""
 	}
@@ -148,11 +158,12 @@ func (r *Renderer) Event(ev *supervisorv1.Event) string {
 // Question is a question as a person should see it, without what was shown with its tool call already. The text begins
 // on a line of its own.
 func (r *Renderer) Question(a *supervisorv1.Approval) string {
+	before := r.Flush() // what is shown there, the question leaves out
 	text := question(r.o, a, func(item *supervisorv1.ToolCallContent) bool {
 		t, ok := r.tools.get(a.GetPermission().GetToolCallId())
 		return ok && t.seen[digest(item)]
 	})
-	return r.lines(asking, text)
+	return before + r.lines(asking, text)
 }
 
 // Output returns what a piece of a terminal's output adds to the screen: the first lines as they come, the last ones at
@@ -227,6 +238,14 @@ func (r *Renderer) toolCall(report *supervisorv1.ToolCallReport) string {
 		r.tools.set(report.GetToolCallId(), t)
 	}
 	fold(t.call, report)
+	if r.o.Brief {
+		return r.brief(t)
+	}
+	return r.tool(t)
+}
+
+// tool shows what is new of a tool call.
+func (r *Renderer) tool(t *tool) string {
 	status := cmp.Or(t.call.GetStatus(), "pending")
 	var b strings.Builder
 	if status != t.shown {
@@ -240,6 +259,9 @@ func (r *Renderer) toolCall(report *supervisorv1.ToolCallReport) string {
 	for _, item := range t.call.GetContent() {
 		d := digest(item)
 		if t.seen[d] || len(t.seen) >= 256 {
+			continue
+		}
+		if status == "failed" && r.toldAlready(item) {
 			continue
 		}
 		if text := toolContent(r.o, item, status); text != "" {

@@ -95,7 +95,7 @@ func TestALongDiffIsCutAndSaysSo(t *testing.T) {
 
 func TestADiffThatIsTooLargeIsOnlyCounted(t *testing.T) {
 	got := Diff(Options{}, &supervisorv1.Diff{Path: "/a", OldText: proto.String("x\n"), NewText: strings.Repeat("y\n", maxDiffText)})
-	if want := "/a 1 lines before, 1048576 after: too much to compare here\n"; got != want {
+	if want := "/a 1 line before, 1048576 after: too much to compare here\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
