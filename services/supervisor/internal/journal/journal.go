@@ -4,6 +4,7 @@
 // It is off the path: a frame is copied into a bounded queue and written by a goroutine of the journal's own. What does
 // not fit, or cannot be written, is counted, and the count stands in the file where the frames are missing. The package
 // knows frames and files. It decides nothing, and what it is told it takes as it is: frames are an agent's, and hostile.
+// Whoever hands them over has taken the secrets out (internal/secret), so that what is replayed is what was told live.
 package journal
 
 import (

@@ -171,7 +171,7 @@ func (s *Frames) frame(w *walker, f *frame.Frame) bool {
 		s.handled.Store(true)
 	}
 	if f.Scanned {
-		return s.message(w, f.Direction, 0, f.Method, f.ID)
+		return s.message(w, f.Direction, 0, about{f.Method, f.ID, f.SessionID})
 	}
 	each := func(at int) int {
 		end := w.skip(at)
@@ -179,7 +179,7 @@ func (s *Frames) frame(w *walker, f *frame.Frame) bool {
 			return end
 		}
 		var m jsonrpc.Message
-		if jerr := s.scan.Scan(w.line[at:end], &m); jerr != nil || m.Kind == jsonrpc.KindBatch || !s.message(w, f.Direction, at, m.Method, m.ID) {
+		if jerr := s.scan.Scan(w.line[at:end], &m); jerr != nil || m.Kind == jsonrpc.KindBatch || !s.message(w, f.Direction, at, about{m.Method, m.ID, m.SessionID}) {
 			w.cuts = append(slices.DeleteFunc(w.cuts, func(c cut) bool { return c.from >= at }), cut{at, end, marker})
 		}
 		return end
@@ -190,17 +190,20 @@ func (s *Frames) frame(w *walker, f *frame.Frame) bool {
 		return i >= 0 && lex.TextEnd(w.line, i) >= 0
 	}
 	var m jsonrpc.Message
-	return s.scan.Scan(w.line, &m) == nil && s.message(w, f.Direction, i, m.Method, m.ID)
+	return s.scan.Scan(w.line, &m) == nil && s.message(w, f.Direction, i, about{m.Method, m.ID, m.SessionID})
 }
 
+// about is what was found in a message: method and session unescaped, the id as it is spelled.
+type about struct{ method, id, session []byte }
+
 // message cuts what the message at an index of the line holds; false: it is no JSON.
-func (s *Frames) message(w *walker, d frame.Direction, at int, method, id []byte) bool {
+func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 	i := lex.SkipSpace(w.line, at)
-	if method == nil {
-		return s.answer(w, d, i, id)
+	if m.method == nil {
+		return s.answer(w, d, i, m.id)
 	}
-	k := kindOf(d, method)
-	if d == frame.FrontToAgent && string(method) == acp.MethodInitialize { // the process is another one
+	k := kindOf(d, m.method)
+	if d == frame.FrontToAgent && string(m.method) == acp.MethodInitialize { // the process is another one
 		s.forms = forms{}
 		s.asked.Store(false)
 		s.handled.Store(false)
@@ -208,27 +211,36 @@ func (s *Frames) message(w *walker, d frame.Direction, at int, method, id []byte
 	if k == nothing {
 		return true
 	}
+	few := `{"redacted":` + marker
+	if m.session != nil {
+		few = string(jsonrpc.AppendString([]byte(few+`,"sessionId":`), string(m.session)))
+	}
 	return w.members(i, "PARAMS", func(at int) int {
-		switch k {
-		case opening:
-			return w.named(at)
-		case login:
-			return w.login(at)
-		case command:
-			if lex.At(w.line, at) != '{' {
-				return w.whole(at)
-			}
-			return w.members(at, "ENV", func(at int) int { return w.variables(at, s.secret) })
-		case form:
-			end := w.skip(at)
-			if end > 0 && id != nil {
-				s.forms.ask(jsonrpc.CanonicalID(id), w.line[at:end])
-				s.asked.Store(true)
-			}
-			return end
-		}
-		return w.skip(at)
+		return w.bounded(at, func(at int) int { return s.params(w, k, at, m.id) }, few+"}")
 	}) >= 0
+}
+
+// params cuts what the params of a message hold.
+func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
+	switch k {
+	case opening:
+		return w.named(at)
+	case login:
+		return w.login(at)
+	case command:
+		if lex.At(w.line, at) != '{' {
+			return w.whole(at)
+		}
+		return w.members(at, "ENV", func(at int) int { return w.variables(at, s.secret) })
+	case form:
+		end := w.skip(at)
+		if end > 0 && id != nil {
+			s.forms.ask(jsonrpc.CanonicalID(id), w.line[at:end])
+			s.asked.Store(true)
+		}
+		return end
+	}
+	return w.skip(at)
 }
 
 // members calls f for the values of those members of an object that have a name, and steps over the others; a value that is
@@ -281,7 +293,7 @@ func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
 		switch {
 		case n.is("RESULT"):
 			ended = true
-			return w.answered(at, plain)
+			return w.bounded(at, func(at int) int { return w.answered(at, plain) }, marker)
 		case n.is("ERROR"):
 			end := w.skip(at)
 			if end > 0 {

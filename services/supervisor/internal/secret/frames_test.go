@@ -330,6 +330,21 @@ func TestAHostileFrameTakesNoLongTime(t *testing.T) {
 	if got := NewFrames(nil).kept(f); len(got) > 1<<20 {
 		t.Errorf("%d bytes are kept", len(got))
 	}
+	for name, line := range map[string]string{
+		"many variables": `{"id":1,"method":"terminal/create","params":{"env":[` + strings.Repeat(`"A_TOKEN=hush",`, 2<<20) + `1],"sessionId":"s"}}`,
+		"many names":     `{"id":1,"method":"terminal/create","params":{"sessionId":"s","env":{` + strings.Repeat(`"":1,`, 2<<20) + `"A_TOKEN":"hush"}}}`,
+		"many members":   `{"id":1,"method":"terminal/create","params":{` + strings.Repeat(`"":1,`, 2<<20) + `"sessionId":"s","env":{"A_TOKEN":"hush"}}}`,
+	} {
+		if got, want := NewFrames(nil).kept(passed(t, frame.AgentToHandler, line)), `{"id":1,"method":"terminal/create","params":{"redacted":"[redacted]","sessionId":"s"}}`; got != want {
+			t.Errorf("of %s is kept %.200s", name, got)
+		}
+	}
+	answers := NewFrames(nil)
+	answers.kept(passed(t, frame.AgentToFront, ask("1", "code", `{"format":"password"}`)))
+	answer := `{"id":1,"result":{"content":{` + strings.Repeat(`"code":1,`, 1<<20) + `"code":"hush"}}}`
+	if got := answers.kept(passed(t, frame.FrontToAgent, answer)); got != `{"id":1,"result":"[redacted]"}` {
+		t.Errorf("of a long answer is kept %.200s", got)
+	}
 	marks := `{"a":` + strings.Repeat(`{"a":`, 3000) + `1` + strings.Repeat("}", 3000) + "}"
 	s := NewFrames(nil)
 	for range 20 {

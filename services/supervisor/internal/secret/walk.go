@@ -13,6 +13,10 @@ const marker = `"` + Redacted + `"`
 // maxName is how long the name of a member may be to be looked at. What stands under a longer one counts as a secret.
 const maxName = 1 << 10
 
+// maxSteps bounds the members and elements that are looked at of the params or the result of one message. Of one with more,
+// nothing is kept.
+const maxSteps = 1 << 16
+
 // cut is a part of a line that is replaced.
 type cut struct {
 	from, to int
@@ -22,11 +26,14 @@ type cut struct {
 // walker walks over a line that is JSON, and notes what is to be cut out. Each value is walked over once, however deep it
 // stands. Its methods take the index of a value and return the one behind it, or a negative one if the line is no JSON.
 //
+// It gives up after maxSteps, as if the line were no JSON: see bounded.
+//
 // Names are taken as a careless reader would take them: escapes undone, in any case, and each as often as it occurs.
 type walker struct {
 	line    []byte
 	nesting lex.Nesting
 	cuts    []cut
+	steps   int
 }
 
 // name is the name of a member.
@@ -38,6 +45,27 @@ type name struct {
 // is tells whether a reader who ignores case takes it for a name of ASCII letters, given in upper case.
 func (n name) is(upper string) bool { return n.folded == upper }
 
+// bounded walks over a value, and replaces it whole if that takes too many steps.
+func (w *walker) bounded(i int, walk func(at int) int, instead string) int {
+	before := len(w.cuts)
+	w.steps = 0
+	end := walk(i)
+	if w.steps <= maxSteps {
+		return end
+	}
+	w.steps, w.cuts = 0, w.cuts[:before]
+	if end = w.skip(i); end > 0 {
+		w.cuts = append(w.cuts, cut{i, end, instead})
+	}
+	return end
+}
+
+// step tells whether another step may be made.
+func (w *walker) step() bool {
+	w.steps++
+	return w.steps <= maxSteps
+}
+
 // object calls f for each member of an object, with the index of its value. f returns the index behind it.
 func (w *walker) object(i int, f func(n name, at int) int) int {
 	i = lex.SkipSpace(w.line, i+1)
@@ -48,6 +76,9 @@ func (w *walker) object(i int, f func(n name, at int) int) int {
 		key, escaped, at := lex.Member(w.line, lex.SkipSpace(w.line, i))
 		if at < 0 {
 			return at
+		}
+		if !w.step() {
+			return -1
 		}
 		if escaped {
 			key, _ = lex.AppendUnescaped(nil, key)
@@ -78,6 +109,9 @@ func (w *walker) array(i int, f func(at int) int) int {
 		return i + 1
 	}
 	for {
+		if !w.step() {
+			return -1
+		}
 		if i = f(lex.SkipSpace(w.line, i)); i < 0 {
 			return i
 		}
