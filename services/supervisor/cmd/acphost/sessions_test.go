@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -99,6 +101,100 @@ func TestSessionsAreShownAndExportedAsTheyWere(t *testing.T) {
 				t.Errorf("the frame is not as it passed:\n%s", stdout)
 			}
 		})
+	}
+}
+
+// inJournal puts a session's file into a journal.
+func inJournal(t *testing.T, name, file string) map[string]string {
+	t.Helper()
+	state := t.TempDir()
+	day := filepath.Join(state, "acphost", "journal", "2026-03-01")
+	if err := os.MkdirAll(day, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(day, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state}
+}
+
+// What is read later must be what was told live; more of it is welcome.
+func TestShowSaysAllThatWatchSays(t *testing.T) {
+	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "internal", "transcript", "testdata", "tour.ndjson"))
+	_, watched, _ := (&call{env: env}).run(t, "sessions", "watch", "demo-1", "--no-follow")
+	status, shown, stderr := (&call{env: env}).run(t, "sessions", "show", "demo-1")
+	if status != 0 || !strings.Contains(stderr, "at byte") { // a line of it is damaged
+		t.Fatalf("status %d, %q", status, stderr)
+	}
+	lines, rest := 0, shown
+	for line := range strings.Lines(watched) {
+		switch {
+		case line == "    /work/app/tour.txt\n": // the title names it, once it is relative to the folder
+			continue
+		case strings.HasPrefix(line, "[at least 3 messages are missing here: "): // show says which
+			line = "[at least 3 messages are missing here: 4711 bytes, from 12:00:20 to 12:00:21 UTC: more passed than can be kept]\n"
+		case strings.HasPrefix(line, "✗ terminal/create: "): // and what was to be run
+			line = "✗ $ rm -rf /: terminal/create: denied by the policy (-32000)\n"
+		}
+		line = strings.ReplaceAll(line, "/work/app/", "")
+		before, after, ok := strings.Cut(strings.ReplaceAll(rest, "/work/app/", ""), line)
+		if !ok {
+			t.Fatalf("%q is not there, or not behind\n%s", line, before)
+		}
+		lines, rest = lines+1, after
+	}
+	if lines < 60 {
+		t.Errorf("watch said no more than %d lines:\n%s", lines, watched)
+	}
+}
+
+func TestASessionThatIsShownCanBeFollowed(t *testing.T) {
+	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "internal", "transcript", "testdata", "loaded.ndjson"))
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	a := &app{stdout: in, stderr: in, env: func(name string) string { return env[name] }, programs: programs{terminal: func(*os.File) bool { return false }}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan int, 1)
+	go func() {
+		defer in.Close()
+		done <- a.run(ctx, []string{"sessions", "show", "demo-1", "--follow"})
+	}()
+	lines := bufio.NewScanner(out)
+	await := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("%q was not printed: %v", want, lines.Err())
+	}
+	await("> go on")
+	file := filepath.Join(env["XDG_STATE_HOME"], "acphost", "journal", "2026-03-01", "s-demo-1-0123456789ab.ndjson")
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// The file ends within a line, which is written to its end now.
+	if _, err := f.WriteString(`00000000Z","n":8,"dir":"agent-to-front","answers":"session/prompt","frame":{"id":2,"result":{"stopReason":"end_turn"}}}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	await("turn 1 ended after 3.0 s: end_turn")
+	cancel()
+	for lines.Scan() {
+		t.Errorf("%q was printed", lines.Text())
+	}
+	if status := <-done; status != 0 {
+		t.Errorf("status %d", status)
 	}
 }
 

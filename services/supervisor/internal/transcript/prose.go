@@ -4,6 +4,7 @@ import (
 	"html"
 	"html/template"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/render"
@@ -14,14 +15,17 @@ const maxNesting = 8
 
 // prose is Markdown as HTML, as far as agents write it: paragraphs, headings, lists, quotes, code, tables, emphasis. It
 // makes no links and no pictures: their addresses are shown. Every character of the text is escaped, and the elements are
-// the few that are named here, without attributes but for a class.
+// the few that are named here.
 func prose(text string) template.HTML {
-	var p proseWriter
+	p := proseWriter{budget: searchShare * len(text)}
 	p.blocks(strings.Split(strings.Trim(render.Clean(text), "\n"), "\n"), 0)
 	return template.HTML(p.b.String()) //nolint:gosec // see above
 }
 
-type proseWriter struct{ b strings.Builder }
+type proseWriter struct {
+	b      strings.Builder
+	budget int // bytes that may be searched for ends of spans yet
+}
 
 var (
 	headingLine = regexp.MustCompile(`^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*$`)
@@ -114,11 +118,14 @@ func (p *proseWriter) quote(lines []string, depth int) []string {
 func (p *proseWriter) list(lines []string, depth int) []string {
 	first := listLine.FindStringSubmatch(lines[0])
 	ordered := len(first[2]) > 1
-	tag := "ul"
+	tag, begin := "ul", ""
 	if ordered {
 		tag = "ol"
+		if n, err := strconv.Atoi(first[2][:len(first[2])-1]); err == nil && n != 1 {
+			begin = ` start="` + strconv.Itoa(n) + `"`
+		}
 	}
-	p.b.WriteString("<" + tag + ">\n")
+	p.b.WriteString("<" + tag + begin + ">\n")
 	for len(lines) > 0 {
 		m := listLine.FindStringSubmatch(lines[0])
 		if m == nil || len(m[2]) > 1 != ordered || ruleLine.MatchString(lines[0]) {
@@ -211,8 +218,13 @@ func (p *proseWriter) row(line, tag string) {
 	p.b.WriteString("</tr>\n")
 }
 
-// maxSpan is how far the end of a span is looked for, in bytes.
-const maxSpan = 4 << 10
+const (
+	// maxSpan is how far the end of a span is looked for, in bytes.
+	maxSpan = 4 << 10
+	// searchShare is how often each byte of a text may be looked at for that, on average: text that begins spans without
+	// end everywhere is shown as it is written.
+	searchShare = 32
+)
 
 // spans are what marks text within a line, longest first.
 var spans = [...]struct{ mark, tag string }{{"**", "strong"}, {"__", "strong"}, {"~~", "del"}, {"*", "em"}, {"_", "em"}}
@@ -235,7 +247,7 @@ func (p *proseWriter) spans(text string, depth int) {
 				continue
 			}
 		case '`':
-			if inner, end := codeSpan(text, i); end > 0 {
+			if inner, end := p.codeSpan(text, i); end > 0 {
 				flush(i)
 				p.b.WriteString("<code>" + html.EscapeString(inner) + "</code>")
 				i, plain = end, end
@@ -246,7 +258,7 @@ func (p *proseWriter) spans(text string, depth int) {
 			}
 			continue
 		case '*', '_', '~':
-			if tag, inner, end := emphasis(text, i); end > 0 && depth < maxNesting {
+			if tag, inner, end := p.emphasis(text, i); end > 0 && depth < maxNesting {
 				flush(i)
 				p.b.WriteString("<" + tag + ">")
 				p.spans(inner, depth+1)
@@ -265,13 +277,13 @@ func (p *proseWriter) spans(text string, depth int) {
 }
 
 // codeSpan is the code that begins at i, and where it ends; 0: none does.
-func codeSpan(text string, i int) (inner string, end int) {
+func (p *proseWriter) codeSpan(text string, i int) (inner string, end int) {
 	n := i
 	for n < len(text) && text[n] == '`' {
 		n++
 	}
 	ticks := text[i:n]
-	within := text[n:min(len(text), n+maxSpan)]
+	within := p.within(text, n)
 	for at := 0; ; {
 		j := strings.Index(within[at:], ticks)
 		if j < 0 {
@@ -295,7 +307,7 @@ func codeSpan(text string, i int) (inner string, end int) {
 
 // emphasis is the text that is marked at i, and where the mark's end is over; 0: nothing is. As everywhere, a mark stands
 // at the edges of words.
-func emphasis(text string, i int) (tag, inner string, end int) {
+func (p *proseWriter) emphasis(text string, i int) (tag, inner string, end int) {
 	for _, s := range spans {
 		if !strings.HasPrefix(text[i:], s.mark) {
 			continue
@@ -304,7 +316,7 @@ func emphasis(text string, i int) (tag, inner string, end int) {
 		if from >= len(text) || isSpace(text[from]) || text[from] == s.mark[0] || s.mark[0] == '_' && i > 0 && isWord(text[i-1]) {
 			continue
 		}
-		within := text[from:min(len(text), from+maxSpan)]
+		within := p.within(text, from)
 		for at := 1; at < len(within); {
 			j := strings.Index(within[at:], s.mark)
 			if j < 0 {
@@ -318,6 +330,8 @@ func emphasis(text string, i int) (tag, inner string, end int) {
 			case len(s.mark) == 1 && after < len(text) && text[after] == s.mark[0]: // of a longer mark
 				at = j + 2
 				continue
+			case len(s.mark) == 2 && after < len(text) && text[after] == s.mark[0] && strings.IndexByte(within[:j], s.mark[0]) >= 0:
+				return s.tag, text[from : from+j+1], after + 1 // the first of three ends what is within
 			default:
 				return s.tag, within[:j], after
 			}
@@ -325,6 +339,13 @@ func emphasis(text string, i int) (tag, inner string, end int) {
 		}
 	}
 	return "", "", 0
+}
+
+// within is where the end of a span may be that begins at from.
+func (p *proseWriter) within(text string, from int) string {
+	n := min(len(text)-from, maxSpan, max(p.budget, 0))
+	p.budget -= n
+	return text[from : from+n]
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' }

@@ -37,7 +37,7 @@ type story struct {
 	commands  latest[*holding] // by terminal
 
 	notes   *render.Renderer // speaks of what takes a line or two as it does live
-	context *supervisorv1.ContextUsage
+	context *supervisorv1.ContextUsage // since a turn last ended
 	turns   turns
 	parts   int // files
 	skipped int // events of the history
@@ -297,6 +297,7 @@ func (s *story) plan(t Told, entries []*supervisorv1.PlanEntry) {
 
 func (s *story) turnEnded(t Told, e *supervisorv1.TurnEnded) {
 	h := &holding{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
+	s.context = nil
 	switch {
 	case e.GetError() != nil:
 		h.Mark = markBad

@@ -405,3 +405,21 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestASessionThatWasLoadedAgainIsOneStory(t *testing.T) {
+	files := []journal.Session{file(t, "tour.ndjson"), file(t, "loaded.ndjson")}
+	for format, wants := range map[string][]string{
+		"txt":  {"session demo-1\n", "── turn 3 ended after 0.2 s: error ──", "── recorded again since 2026-03-02 09:00:00, by acphost v2 ──", "3 events", "(session/load)", "── turn 4, 2026-03-02 09:00:06 ──", "> go on"},
+		"md":   {"- Turns: 4, with 5 tool calls and 3 questions\n", "## Turn 3", "recorded again from here on", "left out (3 events)", "## Turn 4", "> go on", "*The record ends here, within the turn.*"},
+		"html": {"<dd>4, with 5 tool calls and 3 questions</dd>", "Turn 3", "recorded again from here on", "left out (3 events)", `<h2 id="turn-4">`, "go on"},
+	} {
+		rest := formats[format](t, files, false)
+		for _, want := range wants {
+			_, after, ok := strings.Cut(rest, want)
+			if !ok {
+				t.Fatalf("%s: %q is not there, or not behind what comes before it, in\n%s", format, want, rest)
+			}
+			rest = after
+		}
+	}
+}

@@ -180,7 +180,7 @@ func (s *story) finishQuestion(h *holding) {
 		}
 		return
 	}
-	if q.GetReason() != "" {
+	if q.GetReason() != "" && !q.GetFromAcphost() { // acphost's own questions say it in what they show
 		h.Said = "Asked because: " + render.CleanLine(q.GetReason())
 	}
 	about := s.tools.get(q.GetToolCallId())
