@@ -176,6 +176,26 @@ func TestClaudeIsDecidedAboutByWhatItDoes(t *testing.T) {
 	r.finish()
 }
 
+func TestClaudeByItsNameStaysInItsDirectory(t *testing.T) {
+	executable(t, "claude-agent-acp")
+	r := newRig(t, claudeRules)
+	if err := os.Mkdir(r.path("sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := Anthropic(t)
+	s := r.open(r.preset("claude", claudeEnv(m)...))
+	for _, line := range []string{"touch first && cd sub", "touch second"} {
+		m.Play(Step{Calls: []Call{{Name: "Bash", Args: map[string]any{"command": line, "description": "Make."}}}})
+		r.prompt(s, "Go on.").stopped("end_turn")
+	}
+	r.expectFile("second", "")
+	r.expectNoFile("sub/second")
+	if d := r.asked("tool.execute"); d.GetOutcome() != "allowed" || d.GetAgent() != "claude-acp" {
+		t.Errorf("the audit says %v", d)
+	}
+	r.finish()
+}
+
 func TestClaudeAsksForReadingWhereItsUserWantsThat(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, claudeRules)

@@ -17,6 +17,16 @@ import (
 // tools it gives depends on that.
 func (r *rig) codex(mode string) (*supervisorv1.Agent, *Model) {
 	r.t.Helper()
+	env, m := r.codexEnv()
+	if mode != "" {
+		env = append(env, "INITIAL_AGENT_MODE="+mode)
+	}
+	return r.start([]string{executable(r.t, "codex-acp")}, env...), m
+}
+
+// codexEnv has Codex talk to a model of its own.
+func (r *rig) codexEnv() ([]string, *Model) {
+	r.t.Helper()
 	m := Responses(r.t)
 	r.file("../codex/config.toml", fmt.Sprintf(`
 model = "gpt-5.5"
@@ -29,11 +39,7 @@ env_key = "SCRIPT_KEY"
 request_max_retries = 0
 stream_max_retries = 0
 `, m.URL))
-	env := []string{"CODEX_HOME=" + filepath.Join(r.home, "codex"), "SCRIPT_KEY=x", "NO_BROWSER=1"}
-	if mode != "" {
-		env = append(env, "INITIAL_AGENT_MODE="+mode)
-	}
-	return r.start([]string{executable(r.t, "codex-acp")}, env...), m
+	return []string{"CODEX_HOME=" + filepath.Join(r.home, "codex"), "SCRIPT_KEY=x", "NO_BROWSER=1"}, m
 }
 
 // shell is a call of Codex's shell that asks to run outside of its sandbox.
@@ -196,6 +202,23 @@ func TestCodexLeftAloneAsksNobodyElse(t *testing.T) {
 	r.prompt(s, "Go on.").stopped("end_turn")
 	r.expectFile(".env", "KEY=1\n")
 	if d := r.done(); d.GetOutcome() != "done, not asked" || d.GetVerdict() != "deny" || d.GetRule() != "secrets" {
+		t.Errorf("the audit says %v", d)
+	}
+	r.finish()
+}
+
+func TestCodexByItsNameAsks(t *testing.T) {
+	executable(t, "codex-acp")
+	r := newRig(t, codexRules)
+	env, m := r.codexEnv()
+	s := r.open(r.preset("codex", env...))
+	if s.GetMode() != "read-only" {
+		t.Errorf("it starts in the mode %q", s.GetMode())
+	}
+	m.Play(Step{Calls: []Call{patch("*** Add File: .env", "+KEY=1")}})
+	r.prompt(s, "Go on.").end()
+	r.expectNoFile(".env")
+	if d := r.asked("tool.edit"); d.GetOutcome() != "denied" || d.GetRule() != "secrets" || d.GetAgent() != "codex-acp" {
 		t.Errorf("the audit says %v", d)
 	}
 	r.finish()

@@ -119,10 +119,15 @@ func (r *rig) dial() {
 	r.approvals, r.state = supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn)
 }
 
-// env is the environment of all that is run here.
+// env is the environment of all that is run here. The agents are on its PATH, as they are where npm has installed them for
+// all.
 func (r *rig) env(more ...string) []string {
+	path := os.Getenv("PATH")
+	if dir, err := filepath.Abs(os.Getenv(installed)); err == nil {
+		path = filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + path
+	}
 	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + r.home, "TMPDIR=" + filepath.Join(r.home, "tmp"),
+		"PATH=" + path, "HOME=" + r.home, "TMPDIR=" + filepath.Join(r.home, "tmp"),
 		"XDG_RUNTIME_DIR=" + filepath.Join(r.home, "run"), "LANG=C.UTF-8",
 	}, more...)
 }
@@ -162,14 +167,25 @@ func (r *rig) expectNoFile(name string) {
 // start starts an agent: its command, and its environment on top of the rig's, "NAME=VALUE" each.
 func (r *rig) start(command []string, env ...string) *supervisorv1.Agent {
 	r.t.Helper()
-	req := &supervisorv1.StartAgentRequest{Command: command, Cwd: r.work, Env: map[string]*supervisorv1.EnvValue{}}
+	return r.startAs(&supervisorv1.StartAgentRequest{Command: command}, env)
+}
+
+// preset starts an agent by its name.
+func (r *rig) preset(name string, env ...string) *supervisorv1.Agent {
+	r.t.Helper()
+	return r.startAs(&supervisorv1.StartAgentRequest{Preset: name}, env)
+}
+
+func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *supervisorv1.Agent {
+	r.t.Helper()
+	req.Cwd, req.Env = r.work, map[string]*supervisorv1.EnvValue{}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
 	}
 	resp, err := r.agents.StartAgent(r.ctx, req)
 	if err != nil {
-		r.t.Fatalf("start %q: %v", command, explain(err))
+		r.t.Fatalf("start %v: %v", req, explain(err))
 	}
 	return resp.GetAgent()
 }
