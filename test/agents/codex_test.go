@@ -103,7 +103,7 @@ func TestCodexIsDecidedAboutByWhatItDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent, m := r.codex("read-only")
-	s := r.open(agent)
+	s := r.openWithTool(agent)
 	play := func(c Call) *turn {
 		t.Helper()
 		m.Play(Step{Text: "Doing.", Calls: []Call{c}})
@@ -176,6 +176,13 @@ func TestCodexIsDecidedAboutByWhatItDoes(t *testing.T) {
 		refused(patch("*** Update File: big.txt", "*** Move to: ../stolen.txt", "@@", "-"+big, "+"+big+"y"))
 		r.expectNoFile("../stolen.txt")
 		if d := r.asked("tool.edit"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "not shown in full") {
+			t.Errorf("the audit says %v", d)
+		}
+	})
+	t.Run("a tool that looks like a shell", func(t *testing.T) {
+		refused(Call{Namespace: "mcp__rig", Name: "say", Args: map[string]any{"words": "hello", "command": "touch x"}})
+		r.expectNoFile("../tool.log")
+		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || d.GetAction().GetCommand() != nil || !strings.Contains(d.GetAction().GetRawInput(), "hello") {
 			t.Errorf("the audit says %v", d)
 		}
 	})

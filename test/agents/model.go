@@ -30,7 +30,9 @@ type Step struct {
 // Call is a call of one of the agent's tools, by the name that the agent gave it.
 type Call struct {
 	Name string
-	Args map[string]any
+	// Namespace is what the tool belongs to, where the API has that: a server of MCP's.
+	Namespace string
+	Args      map[string]any
 	// Free is the input of a tool that takes free text in place of Args.
 	Free string
 }

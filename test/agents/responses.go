@@ -74,6 +74,9 @@ func items(m *Model, step Step) []map[string]any {
 	for _, c := range step.Calls {
 		n := m.number()
 		item := map[string]any{"id": fmt.Sprintf("fc_%d", n), "call_id": fmt.Sprintf("call_%d", n), "name": c.Name, "status": "completed"}
+		if c.Namespace != "" {
+			item["namespace"] = c.Namespace
+		}
 		if c.Free != "" {
 			item["type"], item["input"] = "custom_tool_call", c.Free
 		} else {

@@ -28,6 +28,8 @@ func TestWhatCodexAsksIsNormalised(t *testing.T) {
 		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/empty.txt"}}},
 		// apply_patch, called from a command.
 		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/viashell.txt"}}},
+		// A tool of an MCP server, whose question says nothing but that it is one.
+		{"mcp.db.sql", seen{kind: "tool.execute", unparsed: "arguments cannot be read"}},
 	})
 }
 
