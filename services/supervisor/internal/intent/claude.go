@@ -22,13 +22,16 @@ import (
 //     CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR is set. Files that it finds in the line itself are locations, and those are
 //     where they really are (blockedPath in permissions/presentation.js). Monitor runs a command too, and has the kind other.
 //   - Write and Edit: kind edit, rawInput.file_path, a diff where the client takes no patches. NotebookEdit has
-//     notebook_path and the kind other.
+//     notebook_path and the kind other, and is an edit all the same.
 //   - Read: file_path; Glob and Grep: path, which may be missing; WebFetch: url (the other reporters).
 //   - ExitPlanMode and EnterPlanMode: kind switch_mode. The options that allow always switch to modes that ask less.
 //   - Workflow, Skill and tools of MCP servers ("mcp__SERVER__TOOL"): kind other, and any members that the model likes. What
 //     is called command or path there is no shell's and may be no file's.
 func claude() dialect {
 	return dialect{agents: []string{"claude"}, elsewhere: true, beside: func(w *said, tc acp.ToolCall) {
+		if (tc.Name == "NotebookEdit" || tc.Name == "") && tc.Kind == "other" && acp.Get(tc.RawInput, "notebook_path") != nil {
+			w.kind = "edit"
+		}
 		switch {
 		case tc.Name == "" || slices.Contains([]string{"Bash", "PowerShell", "Monitor"}, tc.Name): // older adapters send no name
 		case w.named():

@@ -16,7 +16,7 @@ func TestWhatClaudeAsksIsNormalised(t *testing.T) {
 		// The directory of the line before counts, and only the location tells of it.
 		{"echo hi > out.txt", seen{kind: "tool.execute", commands: []string{"echo hi"}, paths: []string{"w /ws/sub/out.txt", "w /ws/out.txt"}, unparsed: nowhere}},
 		{"touch /outside", seen{kind: "tool.execute", commands: []string{"touch /outside", "rm -f x"}}},
-		{"NotebookEdit", seen{kind: "tool.other", paths: []string{"w /ws/nb.ipynb"}}},
+		{"NotebookEdit", seen{kind: "tool.edit", paths: []string{"w /ws/nb.ipynb"}}},
 		{"Fetch http://127.0.0.1:1/page", seen{kind: "tool.fetch"}},
 		{"Monitor", seen{kind: "tool.execute", commands: []string{"touch mon"}, paths: []string{"w /ws/sub/mon"}}},
 		{"mcp__db__sql", seen{kind: "tool.other"}},

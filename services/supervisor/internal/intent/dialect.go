@@ -9,6 +9,7 @@ import (
 
 // said is what an agent said of an action, in its own words.
 type said struct {
+	kind  string   // ACP's, where the agent calls the tool something else than what it does
 	line  string   // a command line, for a shell
 	argv  []string // or a program and its arguments
 	cwd   []string // where it runs; more than one is unclear

@@ -7,6 +7,7 @@
 package intent
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -61,6 +62,7 @@ func Question(s Scene, tc acp.ToolCall) *permissionv1.Action {
 		rawInput(a, tc.RawInput)
 	}
 	said := dialectOf(s.Dialect).read(tc)
+	tc.Kind = cmp.Or(said.kind, tc.Kind)
 	paths := newPaths(s, a)
 
 	diffs := paths.diffs(tc.Content)

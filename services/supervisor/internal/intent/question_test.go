@@ -101,7 +101,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 		{"claude writes a file by another name", "claude-agent-acp", `{"name":"Write","kind":"edit","rawInput":{"file_path":"/ws/a","path":"/ws/b","file_text":"c"},"content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/a"}]}`,
 			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/b"}}},
 		{"claude edits a notebook", "@agentclientprotocol/claude-agent-acp", `{"name":"NotebookEdit","kind":"other","rawInput":{"notebook_path":"/ws/n.ipynb","new_source":"x"},"content":[]}`,
-			seen{kind: "tool.other", paths: []string{"w /ws/n.ipynb"}}},
+			seen{kind: "tool.edit", paths: []string{"w /ws/n.ipynb"}}},
 		{"claude is blocked at a path", "claude-agent-acp", `{"name":"Bash","kind":"execute","rawInput":{"command":"ls /etc","command_description":"d"},"content":[{"type":"content","content":{"type":"text","text":"d"}}],"locations":[{"path":"/etc"}]}`,
 			seen{kind: "tool.execute", commands: []string{"ls /etc"}, paths: []string{"w /etc outside"}}},
 		{"claude searches", "claude-agent-acp", `{"kind":"search","rawInput":{"pattern":"**/*.go","path":"/ws/src"}}`,
