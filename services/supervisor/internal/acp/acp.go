@@ -25,6 +25,7 @@ const (
 	MethodSessionPrompt     = "session/prompt"
 	MethodSessionCancel     = "session/cancel"
 	MethodSessionSetMode    = "session/set_mode"
+	MethodSessionSetOption  = "session/set_config_option"
 	MethodSessionUpdate     = "session/update"
 	MethodRequestPermission = "session/request_permission"
 	MethodElicitationCreate = "elicitation/create"

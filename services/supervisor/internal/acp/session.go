@@ -38,7 +38,7 @@ func ParseOpening(params []byte) (Opening, error) {
 type Opened struct {
 	// SessionID is the new session's id; empty for session/load and session/resume.
 	SessionID string
-	// Mode is the current mode's id, empty if the agent has none.
+	// Mode is the current mode's id, empty if the agent has none. An agent that has an option for it says it there.
 	Mode string
 }
 
@@ -47,7 +47,27 @@ func ParseOpened(result []byte) Opened {
 	var o Opened
 	o.SessionID, _ = String(Get(result, "sessionId"))
 	o.Mode, _ = String(Get(result, "modes", "currentModeId"))
+	if mode := OptionMode(result); mode != "" {
+		o.Mode = mode
+	}
 	return o
+}
+
+// OptionMode is the mode that a session's options say it is in: the value of the option whose category is "mode" (or, if
+// it has no category, whose id is). obj is what has the options as its configOptions: an update, or the answer to a
+// request that sets one or opens a session. It is empty if they say nothing of it.
+func OptionMode(obj []byte) (mode string) {
+	_ = Elements(Get(obj, "configOptions"), func(o []byte) bool {
+		category, ok := String(Get(o, "category"))
+		if !ok {
+			category, _ = String(Get(o, "id"))
+		}
+		if category == "mode" {
+			mode, _ = String(Get(o, "currentValue"))
+		}
+		return mode == ""
+	})
+	return mode
 }
 
 // ParseCancelRequest returns the raw id that a $/cancel_request names, nil if it names none.

@@ -12,6 +12,7 @@ const (
 	UpdateToolCall       = "tool_call"
 	UpdateToolCallUpdate = "tool_call_update"
 	UpdateCurrentMode    = "current_mode_update"
+	UpdateConfigOption   = "config_option_update"
 )
 
 // UpdateKind returns the kind of a session/update in the protocol's spelling, for the kinds that are folded; every
@@ -24,6 +25,8 @@ func UpdateKind(kind []byte) string {
 		return UpdateToolCallUpdate
 	case UpdateCurrentMode, "currentModeUpdate":
 		return UpdateCurrentMode
+	case UpdateConfigOption, "config_options_update", "configOptionUpdate", "configOptionsUpdate":
+		return UpdateConfigOption
 	}
 	return ""
 }

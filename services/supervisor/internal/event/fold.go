@@ -185,6 +185,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 		k.mode = shortened(v.CurrentMode.GetModeId(), maxTitle)
 	case *supervisorv1.Event_ConfigOptions:
 		k.options = keep(k, listOptions, v.ConfigOptions.GetOptions())
+		k.optionMode()
 	case *supervisorv1.Event_SessionInfo:
 		if v.SessionInfo.Title != nil {
 			k.title = shortened(v.SessionInfo.GetTitle(), maxTitle)
@@ -227,6 +228,7 @@ func (k *known) opened(o *supervisorv1.SessionOpened) {
 	}
 	if len(o.GetOptions()) > 0 {
 		k.options = keep(k, listOptions, o.GetOptions())
+		k.optionMode()
 	}
 	if o.GetModelId() != "" || len(o.GetModels()) > 0 {
 		k.model = shortened(o.GetModelId(), maxTitle)

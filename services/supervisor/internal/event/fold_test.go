@@ -84,6 +84,15 @@ func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	w.update(`{"sessionUpdate":"session_info_update","title":null}`)
 	w.update(`{"sessionUpdate":"plan","entries":[]}`)
 	w.update(`{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"M","category":"model","type":"select","currentValue":"big","options":[]}]}`)
+	for _, mode := range []string{
+		`{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"M","category":"model","type":"select","currentValue":"big","options":[]},{"id":"how","name":"H","category":"mode","type":"select","currentValue":"yolo","options":[]}]}`,
+		`{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`,
+	} {
+		w.update(mode)
+		if s := w.show(); !strings.Contains(mode, s.GetMode()) || s.GetMode() == "code" {
+			t.Errorf("after %s the mode is %q", mode, s.GetMode())
+		}
+	}
 	s := w.show()
 	if s.GetTitle() != "" || len(s.GetPlan()) != 0 || s.GetModel() != "big" {
 		t.Errorf("title %q, plan %v, model %q", s.GetTitle(), s.GetPlan(), s.GetModel())

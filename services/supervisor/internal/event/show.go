@@ -7,8 +7,11 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// categoryModel is the category of the option that says which model works.
-const categoryModel = "model"
+// categoryModel and categoryMode are the categories of the options that say which model works, and in which mode.
+const (
+	categoryModel = "model"
+	categoryMode  = "mode"
+)
 
 // Show fills in what is known of the session that s names: its fields from agent_id on, and tool_calls, where those that s
 // has get what they lack, and those of this turn that it has not are added. Other fields stay, but for a mode that is
@@ -49,6 +52,17 @@ func (k *known) currentModel() string {
 		}
 	}
 	return k.model
+}
+
+// optionMode takes over the mode that the options say, where they say one. A change of mode that is told otherwise after
+// that counts again.
+func (k *known) optionMode() {
+	for _, o := range k.options {
+		if cmp.Or(o.GetCategory(), o.GetId()) == categoryMode && o.GetValue() != "" {
+			k.mode = shortened(o.GetValue(), maxTitle)
+			return
+		}
+	}
 }
 
 // show merges the tool calls into those that s has.

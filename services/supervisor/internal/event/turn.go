@@ -16,7 +16,7 @@ const maxPromptBlock = 64 << 10
 // methodSetModel and methodSetConfigOption are requests of the front's that change what is known of a session.
 const (
 	methodSetModel        = "session/set_model"
-	methodSetConfigOption = "session/set_config_option"
+	methodSetConfigOption = acp.MethodSessionSetOption
 )
 
 // kindCurrentModel is the update by which some agents tell their model. It never was part of ACP v1.

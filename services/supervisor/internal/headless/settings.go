@@ -11,7 +11,7 @@ import (
 
 const (
 	methodSetModel        = "session/set_model"
-	methodSetConfigOption = "session/set_config_option"
+	methodSetConfigOption = acp.MethodSessionSetOption
 )
 
 // SetMode puts a session in a mode.

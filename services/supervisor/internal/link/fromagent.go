@@ -204,13 +204,21 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 			return err
 		}
 		return p.reported(id, tc)
-	case acp.UpdateCurrentMode:
-		if mode, ok := acp.String(acp.Get(m.Params, "update", "currentModeId")); ok {
-			p.opts.Book.Mode(string(m.SessionID), mode)
-		}
+	case acp.UpdateCurrentMode, acp.UpdateConfigOption:
+		p.mode(m)
 	}
 	p.count(m.SessionID)
 	return p.out.add(m.Raw)
+}
+
+// mode folds an update that tells the session's mode, or may.
+func (p *agentPump) mode(m *jsonrpc.Message) {
+	update := acp.Get(m.Params, "update")
+	mode, ok := acp.String(acp.Get(update, "currentModeId"))
+	if !ok {
+		mode = acp.OptionMode(update)
+	}
+	p.opts.Book.Mode(string(m.SessionID), mode)
 }
 
 // forwardCall forwards what is told of a tool call. What it shows of our terminals is made so that the front knows it.
@@ -272,6 +280,10 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 	case acp.MethodSessionPrompt:
 		stop, _ := acp.String(acp.Get(result, "stopReason"))
 		l.opts.Book.PromptEnded(id, stop)
+	case acp.MethodSessionSetOption:
+		if !failed {
+			l.opts.Book.Mode(c.sessionID, acp.OptionMode(result))
+		}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		if !failed {
 			l.opts.Book.Closed(c.sessionID)
@@ -372,6 +384,8 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		switch acp.UpdateKind(m.Update) {
 		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
 			p.opts.Book.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
+		case acp.UpdateCurrentMode, acp.UpdateConfigOption:
+			p.mode(m)
 		}
 		p.count(m.SessionID)
 	case jsonrpc.KindRequest:

@@ -12,6 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
 // question is a session/request_permission that the gate has to do with.
@@ -19,7 +20,7 @@ type question struct {
 	request  acp.PermissionRequest
 	decision *gate.Decision
 	asked    time.Time
-	revision uint64 // of its tool call, as it was judged
+	subject  session.Subject // of its tool call, as it was judged
 
 	sessionID, scope string
 }
@@ -49,10 +50,10 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 		return err
 	}
 	p.seeMessage(frame.AgentToHandler, GateName, m)
-	revision := p.opts.Book.Revision(c.sessionID, tc.ID)
+	subject := p.opts.Book.Subject(c.sessionID, tc)
 	c.state.Store(atGate)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
-		p.decide(ctx, c, req, tc, revision, line, params)
+		p.decide(ctx, c, req, tc, subject, line, params)
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
@@ -61,7 +62,7 @@ func (p *agentPump) question(ctx context.Context, c *agentCall, m *jsonrpc.Messa
 }
 
 // decide asks the gate about a question and answers it, or sends it on to the front as it came.
-func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionRequest, tc acp.ToolCall, revision uint64, line, params []byte) {
+func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionRequest, tc acp.ToolCall, subject session.Subject, line, params []byte) {
 	ctx, cancel, ok := c.begin(ctx, 0)
 	defer cancel()
 	if !ok {
@@ -95,7 +96,7 @@ func (l *Link) decide(ctx context.Context, c *agentCall, req acp.PermissionReque
 		l.reject(c, req, d.Denial())
 		return
 	}
-	q := &question{request: req, decision: d, asked: time.Now(), revision: revision, sessionID: c.sessionID, scope: about.Scope}
+	q := &question{request: req, decision: d, asked: time.Now(), subject: subject, sessionID: c.sessionID, scope: about.Scope}
 	l.ask(c, q, tc, line, params)
 }
 
@@ -207,7 +208,7 @@ func (q *question) kindOf(id string) string {
 // asShown tells whether the tool call still is what it was when its question was asked. An agent can change it while a
 // person reads, and what the person then says yes to may not be what was judged.
 func (l *Link) asShown(c *agentCall, q *question) bool {
-	return q.revision == l.opts.Book.Revision(c.sessionID, acp.ToolCallID(q.request.ToolCall))
+	return l.opts.Book.Stands(c.sessionID, q.subject, q.asked)
 }
 
 // settleQuestion records how a question ended that was the front's to answer.

@@ -2,25 +2,25 @@ package session
 
 import (
 	"testing"
+	"time"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"google.golang.org/protobuf/proto"
 )
 
-func TestARevisionFollowsWhatAToolCallIsAboutAndNotItsStatus(t *testing.T) {
+func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
 	b, _, _ := newBook(t)
 	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	b.Opened("1", acp.Opened{SessionID: "s"}, false)
-	if b.Revision("s", "t") != 0 {
-		t.Error("a tool call that nobody reported has a revision")
+	asked := time.Now()
+	if !b.Stands("s", b.Subject("s", acp.ToolCall{}), asked) {
+		t.Error("a question about no tool call does not stand")
 	}
-	last := uint64(0)
 	for _, tt := range []struct {
 		report  string
 		changes bool
 	}{
-		{`{"toolCallId":"t"}`, true},
 		{`{"toolCallId":"t","title":"a"}`, true},
 		{`{"toolCallId":"t","title":"a","status":"in_progress"}`, false},
 		{`{"toolCallId":"t","rawInput":{"command":"x"}}`, true},
@@ -28,12 +28,46 @@ func TestARevisionFollowsWhatAToolCallIsAboutAndNotItsStatus(t *testing.T) {
 		{`{"toolCallId":"t","title":"b"}`, true},
 		{`{"toolCallId":"t","title":"a"}`, true},
 	} {
+		before := b.Subject("s", b.ToolCall("s", []byte(`{"toolCallId":"t"}`)))
 		b.ToolCall("s", []byte(tt.report))
-		now := b.Revision("s", "t")
-		if (now != last) != tt.changes {
-			t.Errorf("%s: revision %d after %d", tt.report, now, last)
+		if b.Stands("s", before, asked) == tt.changes {
+			t.Errorf("%s: it stands: %v", tt.report, tt.changes)
 		}
-		last = now
+	}
+}
+
+func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
+	const (
+		whole = `{"toolCallId":"t","title":"Write f","rawInput":{"file_path":"/w/f","content":"x"}}`
+		piece = `{"toolCallId":"t","rawInput":{"content":"x"}}`
+	)
+	for name, tt := range map[string]struct {
+		piece, whole, answer time.Duration // after the question
+		again                string
+		want                 bool
+	}{
+		"the last pieces come late":        {10 * time.Millisecond, 400 * time.Millisecond, time.Second, whole, true},
+		"they come before the question":    {-10 * time.Millisecond, -5 * time.Millisecond, time.Second, whole, true},
+		"too late":                         {10 * time.Millisecond, 501 * time.Millisecond, time.Second, whole, false},
+		"the answer comes before a glance": {10 * time.Millisecond, 20 * time.Millisecond, 400 * time.Millisecond, whole, false},
+		"it stays something else":          {10 * time.Millisecond, 20 * time.Millisecond, time.Second, piece, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			now := began
+			b := New(Options{Now: func() time.Time { return now }})
+			b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+			b.Opened("1", acp.Opened{SessionID: "s"}, false)
+			judged := b.Subject("s", b.ToolCall("s", []byte(whole)))
+			now = began.Add(tt.piece)
+			b.ToolCall("s", []byte(piece))
+			now = began.Add(tt.whole)
+			b.ToolCall("s", []byte(tt.again))
+			now = began.Add(tt.answer)
+			if got := b.Stands("s", judged, began); got != tt.want {
+				t.Errorf("it stands: %v", got)
+			}
+		})
 	}
 }
 

@@ -68,11 +68,17 @@ type state struct {
 	updates   uint64
 
 	tools     map[string]*acp.ToolCall
-	revisions map[string]uint64 // of the tool calls in tools
-	revision  uint64            // the last one given
+	revisions map[string]revision // of the tool calls in tools
+	revision  uint64              // the last one given
 	toolOrder []string
 	toolBytes int
 	digests   map[string]string
+}
+
+// revision is the latest change of what a tool call is about.
+type revision struct {
+	n  uint64 // 0: there is none
+	at time.Time
 }
 
 // New returns an empty Book.
@@ -250,9 +256,9 @@ func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 		st.toolBytes -= tc.Size()
 	}
 	tc.Merge(report)
-	if st.revisions[id] == 0 || !sameSubject(&before, tc) {
+	if st.revisions[id].n == 0 || !sameSubject(&before, tc) {
 		st.revision++
-		st.revisions[id] = st.revision
+		st.revisions[id] = revision{n: st.revision, at: b.opts.Now()}
 	}
 	st.toolBytes += tc.Size()
 	for len(st.toolOrder) > 1 && (len(st.toolOrder) > maxToolCalls || st.toolBytes > maxToolCallBytes) && st.toolOrder[0] != id {
@@ -265,15 +271,43 @@ func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 	return *tc
 }
 
-// Revision numbers what a tool call says that it is about: it changes whenever that does, but not with the tool call's
-// status. 0: the tool call is not known.
-func (b *Book) Revision(sessionID, toolCallID string) uint64 {
+// settling is how long a tool call may still change after a person was asked about it: nobody reads and answers in that
+// time. Agents that report a tool call in pieces, as their model writes it, ask while the last pieces are on their way.
+const settling = 500 * time.Millisecond
+
+// Subject is what a tool call was about when it was judged.
+type Subject struct {
+	call     acp.ToolCall
+	revision uint64
+}
+
+// Subject returns what a tool call, as ToolCall returned it just now, is about.
+func (b *Book) Subject(sessionID string, tc acp.ToolCall) Subject {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	s := Subject{call: tc}
 	if st := b.sessions[sessionID]; st != nil {
-		return st.revisions[toolCallID]
+		s.revision = st.revisions[tc.ID].n
 	}
-	return 0
+	return s
+}
+
+// Stands tells whether a person who is answering now, and was asked at the time given, has seen the tool call as it was
+// judged: nothing changed what it is about (its status does not), or what did was over within settling, and it is about
+// the same again.
+func (b *Book) Stands(sessionID string, s Subject, asked time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var now revision
+	var tc *acp.ToolCall
+	if st := b.sessions[sessionID]; st != nil {
+		now, tc = st.revisions[s.call.ID], st.tools[s.call.ID]
+	}
+	if now.n == s.revision {
+		return true
+	}
+	settled := asked.Add(settling)
+	return tc != nil && sameSubject(tc, &s.call) && !now.at.After(settled) && b.opts.Now().After(settled)
 }
 
 // Current tells whether a CallContext still says who its session is and where its roots are.
@@ -394,7 +428,7 @@ func (b *Book) lookup(sessionID string) *state {
 }
 
 func (b *Book) newState(id string) *state {
-	st := &state{id: id, scope: newScope(), started: b.opts.Now(), tools: map[string]*acp.ToolCall{}, revisions: map[string]uint64{}, digests: map[string]string{}}
+	st := &state{id: id, scope: newScope(), started: b.opts.Now(), tools: map[string]*acp.ToolCall{}, revisions: map[string]revision{}, digests: map[string]string{}}
 	if b.opts.Opened != nil {
 		b.opts.Opened(st.scope)
 	}

@@ -172,7 +172,7 @@ func TestToolCallsAreBoundedInNumberAndSize(t *testing.T) {
 	}
 	big := strings.Repeat("x", maxToolCallBytes/3)
 	for i := range 5 {
-		b.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"b%d","rawInput":%q}`, i, big))
+		b.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"b%d","rawInput":"%s"}`, i, big))
 	}
 	if st.toolBytes > maxToolCallBytes+maxToolCallBytes/3 {
 		t.Errorf("%d bytes of tool calls are kept, more than %d", st.toolBytes, maxToolCallBytes)

@@ -1,0 +1,51 @@
+package link
+
+import (
+	"context"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
+	const update = `{"method":"session/update","params":{"sessionId":"s","update":`
+	tests := map[string]struct {
+		front, agent []string
+		want         string
+	}{
+		"an update of the mode":     {nil, []string{update + `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}}}`}, "plan"},
+		"an update of the options":  {nil, []string{update + `{"sessionUpdate":"config_option_update","configOptions":[{"id":"m","category":"model","currentValue":"x"},{"id":"a","category":"mode","currentValue":"yolo"}]}}}`}, "yolo"},
+		"in camel case":             {nil, []string{update + `{"sessionUpdate":"configOptionUpdate","configOptions":[{"id":"mode","currentValue":"yolo"}]}}}`}, "yolo"},
+		"the answer to a new value": {[]string{`{"id":5,"method":"session/set_config_option","params":{"sessionId":"s","configId":"a","value":"yolo"}}`}, []string{`{"id":5,"result":{"configOptions":[{"id":"a","category":"mode","currentValue":"yolo"}]}}`}, "yolo"},
+		"a value that is refused":   {[]string{`{"id":5,"method":"session/set_config_option","params":{"sessionId":"s","configId":"mode","value":"yolo"}}`}, []string{`{"id":5,"error":{"code":-32602,"message":"no"}}`}, "ask"},
+		"an option that is no mode": {nil, []string{update + `{"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","category":"model","currentValue":"x"}]}}}`}, "ask"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			seen := make(chan *permissionv1.Action, 1)
+			r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				seen <- a
+				return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW}, nil
+			}
+			r.open(`{}`)
+			r.front.send(`{"id":"x","method":"session/load","params":{"sessionId":"s","cwd":"/w"}}`)
+			r.agent.next()
+			r.agent.send(`{"id":"x","result":{"modes":{"currentModeId":"old"},"configOptions":[{"id":"a","category":"mode","currentValue":"ask"}]}}`)
+			r.front.next()
+			for _, line := range tt.front {
+				r.front.send(line)
+				r.agent.want(line)
+			}
+			for _, line := range tt.agent {
+				r.agent.send(line)
+				r.front.want(line)
+			}
+			r.agent.send(askedEdit)
+			r.agent.next()
+			if got := (<-seen).GetMode(); got != tt.want {
+				t.Errorf("the mode is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
