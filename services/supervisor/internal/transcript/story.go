@@ -36,7 +36,7 @@ type story struct {
 	calls     latest[*holding]
 	commands  latest[*holding] // by terminal
 
-	notes   *render.Renderer // speaks of what takes a line or two as it does live
+	notes   *render.Renderer           // speaks of what takes a line or two as it does live
 	context *supervisorv1.ContextUsage // since a turn last ended
 	turns   turns
 	parts   int // files

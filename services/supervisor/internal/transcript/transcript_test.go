@@ -370,18 +370,18 @@ func TestACommandStandsWithTheOutputThatItWrote(t *testing.T) {
 // A turn without end must not be held.
 func TestWhatIsHeldIsBounded(t *testing.T) {
 	for name, u := range map[string]string{
-		"a message":         `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + strings.Repeat("x", 64<<10) + `"}}`,
-		"many tool calls":   `{"sessionUpdate":"tool_call","toolCallId":"$N","title":"` + strings.Repeat("x", 64<<10) + `"}`,
-		"one tool call":     `{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/$N","newText":"` + strings.Repeat("x", 64<<10) + `"}]}`,
-		"plans":             `{"sessionUpdate":"plan","entries":[{"content":"` + strings.Repeat("x", 64<<10) + `$N"}]}`,
-		"unknown updates":   `{"sessionUpdate":"$N","x":"` + strings.Repeat("x", 64<<10) + `"}`,
+		"a message":         `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + strings.Repeat("x", 40<<10) + `"}}`,
+		"many tool calls":   `{"sessionUpdate":"tool_call","toolCallId":"$N","title":"` + strings.Repeat("x", 40<<10) + `"}`,
+		"one tool call":     `{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/$N","newText":"` + strings.Repeat("x", 40<<10) + `"}]}`,
+		"plans":             `{"sessionUpdate":"plan","entries":[{"content":"` + strings.Repeat("x", 40<<10) + `$N"}]}`,
+		"unknown updates":   `{"sessionUpdate":"$N","x":"` + strings.Repeat("x", 40<<10) + `"}`,
 		"many small things": `{"sessionUpdate":"current_mode_update","currentModeId":"$N"}`,
 	} {
 		s := newStory("", false, func(*item) error { return nil })
 		r := NewReader()
-		entries := 400
+		entries := 300 // more than the bound
 		if len(u) < 1000 {
-			entries = 6000
+			entries = maxHeld + 100
 		}
 		for n := range entries {
 			if err := each(r.Read(update(strings.ReplaceAll(u, "$N", strconv.Itoa(n)))), s.tell); err != nil {
