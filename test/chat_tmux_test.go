@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -121,4 +122,96 @@ func TestAChatSaysThatItsAgentEnded(t *testing.T) {
 	x.says("/quit")
 	x.exits()
 	p.expectNobodyBut(t, "tmux")
+}
+
+// jobShell is a shell with job control, in a terminal.
+func (p *place) jobShell(t testing.TB) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skipf("there is no shell with job control: %v", err)
+	}
+	x := p.terminal(t, []string{"bash", "--noprofile", "--norc", "-i"},
+		"PS1=ready> ", "HISTFILE=", "DEMOAGENT_STATE="+filepath.Join(p.home, "kept"), "ACPHOST="+program("acphost"), "AGENT="+program("demoagent"))
+	x.shows("ready>")
+	return x
+}
+
+// runs has a shell run a line.
+func (x *terminal) runs(line string) {
+	x.t.Helper()
+	x.types(line)
+	x.keys("Enter")
+}
+
+// sane expects a terminal as a shell wants it: the shell itself sees to that while it reads a line, and no longer when it
+// runs a command.
+func (x *terminal) sane() {
+	x.t.Helper()
+	x.runs(`clear; stty -a | tr ' ;' '\n\n' | grep -x -e '-*icanon' -e '-*isig' -e '-*echo' | tr '\n' ' '; echo :`)
+	x.shows("isig icanon echo :")
+}
+
+func TestAPersonStopsAPromptAndGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "notes.md", misspelt)
+	x := p.jobShell(t)
+	x.runs(`"$ACPHOST" prompt ask -- "$AGENT"; echo status $?`)
+	x.shows("Press a A r")
+	x.keys("C-z")
+	x.shows("Stopped")
+	x.sane()
+	x.runs("fg")
+	x.shows("Press a A r")
+	x.keys("a")
+	x.shows("ask ok: allow")
+
+	// In the background it takes no keys.
+	x.runs("clear")
+	x.runs(`"$ACPHOST" prompt ask -- "$AGENT" &`)
+	x.shows("runs in the background")
+	x.sane()
+	x.runs("fg; echo status $?")
+	x.shows("Press a A r")
+
+	x.keys(`C-\`)
+	x.shows("status 131")
+	x.sane()
+	x.end()
+	p.expectNobody(t, nil)
+}
+
+func TestAPersonStopsAChatAndGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	x := p.jobShell(t)
+	x.runs(`"$ACPHOST" chat -- "$AGENT"; echo status $?`)
+	x.shows("Demo agent 1.0.0", "/help")
+	x.says("slow 1000 50")
+	x.shows("piece 3", "esc cancels")
+	x.keys("C-z")
+	x.shows("Stopped")
+	x.sane()
+	x.runs("bg") // where it stops again, since it wants the terminal
+	x.runs("jobs")
+	x.runs("fg; echo status $?")
+	x.shows("esc cancels", "working")
+	x.keys("Escape")
+	x.shows("cancelled", "/help")
+
+	x.keys(`C-\`)
+	x.shows("status 131")
+	x.sane()
+	x.runs(`"$ACPHOST" chat -- "$AGENT" &`) // it starts nothing before it has the terminal
+	x.shows("[1]")
+	x.sane()
+	x.runs("fg")
+	x.shows("Demo agent 1.0.0", "/help")
+	x.keys("C-z")
+	x.shows("Stopped")
+	x.runs("kill %1; wait; clear; jobs; echo over")
+	x.shows("over")
+	x.sane()
+	x.end()
+	p.expectNobody(t, nil)
 }

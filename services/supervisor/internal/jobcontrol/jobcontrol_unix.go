@@ -13,7 +13,7 @@ import (
 )
 
 // stopTime is how long a signal that stops the process may take to do so.
-const stopTime = 200 * time.Millisecond
+const stopTime = 300 * time.Millisecond
 
 // Signals are those that a program with a terminal has to catch: the one that asks it to stop, and the one that lets it go
 // on. Once the first is caught, only Stop stops the process. A program that is started with it ignored cannot be stopped by
@@ -78,9 +78,11 @@ func Await(ctx context.Context, terminal *os.File) error {
 			return ctx.Err()
 		case <-time.After(stopTime):
 		}
-		if halt(syscall.SIGTTIN) {
+		switch {
+		case Foreground(terminal): // meanwhile
+		case halt(syscall.SIGTTIN):
 			stays = 0
-		} else {
+		default:
 			stays++
 		}
 	}
@@ -104,7 +106,7 @@ func halt(by syscall.Signal) bool {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	if syscall.Kill(unix.Getpid(), by) != nil {
+	if raise(by) != nil {
 		return false
 	}
 	// Time goes by while it is stopped: the first wait may be over before there is word that it goes on.
