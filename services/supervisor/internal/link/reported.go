@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -16,8 +17,8 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if tc.Status != "completed" && tc.Status != "failed" {
 		return nil
 	}
-	cc, err := p.opts.Book.Context(sessionID)
-	if err != nil || p.opts.Book.Replaying(sessionID) || !p.opts.Gate.Active(rootPaths(cc)) {
+	cc, judged := p.judged(sessionID)
+	if !judged {
 		return nil
 	}
 	if err := p.out.flush(); err != nil {
@@ -41,6 +42,12 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		p.log.Warn("too much is waiting: what an agent reports as done was not looked at", "session", sessionID, "tool_call", tc.ID)
 	}
 	return nil
+}
+
+// judged tells whether anybody judges what an agent reports of a session.
+func (l *Link) judged(sessionID string) (*acpv1.CallContext, bool) {
+	cc, err := l.opts.Book.Context(sessionID)
+	return cc, err == nil && !l.opts.Book.Replaying(sessionID) && l.opts.Gate.Active(rootPaths(cc))
 }
 
 func (l *Link) tellReport(sessionID string, rep gate.Report, what string) {
