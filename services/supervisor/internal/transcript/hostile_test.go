@@ -127,6 +127,30 @@ func elementsAreOurs(t *testing.T, page string) {
 	}
 }
 
+func TestOnlyWhatIsCodeForEverybodyIsLeftAsItIs(t *testing.T) {
+	const x = "<x>"
+	for _, tt := range []struct {
+		name, text string
+		code       bool
+	}{
+		{"text", x, false},
+		{"code", "```html\n" + x + "\n```", true},
+		{"code between tildes", "~~~\n```\n" + x, true},
+		{"code with a shorter fence in it", "````\n```\n" + x, true},
+		{"behind code", "```\na\n```\n" + x, false},
+		{"behind code with a longer fence", "```\na\n`````\n" + x, false},
+		{"a fence in a list", "- ```\n" + x, false},
+		{"a fence that is further in", "  ```\n" + x, false},
+		{"a fence that may end it or not", "```\na\n    ```\n" + x, false},
+		{"and one behind that", "```\na\n\t```\n```\n" + x, false},
+		{"a span of code", "```a```\n" + x, false},
+	} {
+		if got := strings.Contains(quoted(tt.text), x); got != tt.code {
+			t.Errorf("%s: it is left as it is: %v", tt.name, got)
+		}
+	}
+}
+
 // outsideCode is Markdown without its blocks and spans of code.
 func outsideCode(text string) string {
 	text = regexp.MustCompile("(?ms)^ *(````+|```)[a-z]*$.*?^ *(````+|```)$").ReplaceAllString(text, "")

@@ -235,12 +235,58 @@ func plain(text string) string {
 	return b.String()
 }
 
+// quoted is what was said, in quotes. Code stands as it is, so that it can be copied, where every viewer agrees that it is
+// code.
 func quoted(text string) string {
 	var b strings.Builder
+	var f fences
 	for _, l := range strings.Split(strings.Trim(render.Clean(text), "\n"), "\n") {
-		b.WriteString(strings.TrimRight("> "+escaped(l), " ") + "\n")
+		if !f.code(l) {
+			l = escaped(l)
+		}
+		b.WriteString(strings.TrimRight("> "+l, " ") + "\n")
 	}
 	return b.String()
+}
+
+// fences finds the blocks of code in a text: only those whose fences cannot be taken for anything else, since what a viewer
+// takes for no code must not be left as it is.
+type fences struct {
+	open  string // the fence that is open
+	doubt bool   // nothing behind is trusted
+}
+
+// code tells whether a line is within a block.
+func (f *fences) code(line string) bool {
+	run := fenceRun(strings.TrimLeft(line, " \t"))
+	switch {
+	case f.doubt:
+		return false
+	case f.open == "":
+		// Further in, it may be a list's, and end with it.
+		if run != "" && line[0] == run[0] && (run[0] == '~' || !strings.Contains(line[len(run):], "`")) {
+			f.open = run
+		}
+		return false
+	case run == "" || run[0] != f.open[0] || len(run) < len(f.open) || strings.Trim(line, run[:1]+" \t") != "":
+		return true
+	case line[0] == run[0]:
+		f.open = ""
+	default: // how far in a fence may be to end a block, viewers may not agree on
+		f.doubt = true
+	}
+	return false
+}
+
+// fenceRun is the fence that text begins with; empty: none.
+func fenceRun(text string) string {
+	if text == "" || text[0] != '`' && text[0] != '~' {
+		return ""
+	}
+	if run := text[:len(text)-len(strings.TrimLeft(text, text[:1]))]; len(run) >= 3 {
+		return run
+	}
+	return ""
 }
 
 // code is a span of code on one line.
