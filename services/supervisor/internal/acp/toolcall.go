@@ -45,6 +45,15 @@ type ToolCall struct {
 	Ambiguous string
 }
 
+// Ended tells whether the agent has reported the tool call's end.
+func (t *ToolCall) Ended() bool { return t.Status == "completed" || t.Status == "failed" }
+
+// BeginsToolCall tells whether a report is of a tool call that begins.
+func BeginsToolCall(report []byte) bool {
+	kind, _ := String(Get(report, "sessionUpdate"))
+	return UpdateKind([]byte(kind)) == UpdateToolCall
+}
+
 // Size is roughly what the tool call keeps in memory, in bytes.
 func (t *ToolCall) Size() int {
 	return len(t.ID) + len(t.Title) + len(t.Name) + len(t.Content) + len(t.Locations) + len(t.RawInput) + 128

@@ -27,6 +27,11 @@ func editOf(id, path string) *permissionv1.Action {
 		Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: path, Access: write, InsideRoots: true}}}
 }
 
+func readOf(path string) *permissionv1.Action {
+	return &permissionv1.Action{Kind: "tool.read", ToolCallId: "t", Door: permissionv1.Door_DOOR_REQUEST,
+		Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: path, Access: read, InsideRoots: true}}}
+}
+
 func fileCall(kind, path string, access permissionv1.Access) *permissionv1.Action {
 	return &permissionv1.Action{Kind: kind, Door: permissionv1.Door_DOOR_CALL,
 		Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: path, Access: access, InsideRoots: true}}}
@@ -158,7 +163,11 @@ func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
 				{Path: "/w/a", ResolvedPath: "/w/a", Access: write}, {Path: "/w/b", ResolvedPath: "/w/b", Access: write}}}, want: Ask, counted: "ask"},
 		{name: "refused at door one", policy: Ask, before: []step{{editOf("t", "/w/a"), no}}, done: editOf("t", "/w/a"), want: Deny, violation: true},
 		{name: "refused at door two", policy: Deny, before: []step{{fileCall("fs.write", "/w/a", write), no}}, done: editOf("t", "/w/a"), want: Deny, violation: true},
-		{name: "only read", policy: Deny, done: &permissionv1.Action{Kind: "tool.read", ToolCallId: "t"}},
+		{name: "read, and denied", policy: Deny, done: readOf("/w/a"), want: Deny, counted: "deny"},
+		{name: "read, and to be asked", policy: Ask, done: readOf("/w/a")},
+		{name: "read, and allowed", policy: Allow, done: readOf("/w/a")},
+		{name: "read after it was refused at door two", policy: Deny, before: []step{{fileCall("fs.read", "/w/a", read), no}}, done: readOf("/w/a")},
+		{name: "searched for", policy: Deny, done: &permissionv1.Action{Kind: "tool.search", ToolCallId: "t"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

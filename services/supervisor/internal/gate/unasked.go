@@ -18,14 +18,20 @@ type Report struct {
 
 // Reported looks at a tool call that has ended. What was done is held against what was decided about it at either door;
 // what nobody decided about is decided now, which prevents nothing and is reported. Each tool call is looked at once.
+//
+// What was only read is told of only where a rule denies it: many agents read files themselves and ask nobody, and some
+// report a read that was refused as completed.
 func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report, error) {
+	reads := false
 	switch r.Action.GetKind() {
 	case "tool.execute", "tool.edit", "tool.delete", "tool.move":
+	case "tool.read":
+		reads = true
 	default:
 		return Report{}, nil
 	}
 	known, refused, first := g.lookBack(r, completed)
-	if !completed || !first || known && !refused {
+	if !completed || !first || known && !refused || reads && refused {
 		return Report{}, nil
 	}
 	r.Action.Done = true
@@ -35,10 +41,12 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 		return Report{Decision: d, Violation: true}, nil
 	}
 	d, err := g.Decide(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Report{}, err
-	}
-	if d.Verdict == Allow {
+	case reads && (d.Verdict != Deny || d.Rule == ""):
+		return Report{}, nil
+	case d.Verdict == Allow:
 		g.mu.Lock()
 		g.counters.Unasked["allow"]++
 		g.mu.Unlock()

@@ -36,6 +36,27 @@ func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
 	}
 }
 
+func TestAToolCallWithTheIdOfOneThatEndedBeginsAnew(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	const began = `{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read","rawInput":{}}`
+	b.ToolCall("s", []byte(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Read a","rawInput":{"path":"/w/a"}}`))
+	if tc := b.ToolCall("s", []byte(began)); string(tc.RawInput) != `{"path":"/w/a"}` {
+		t.Errorf("told twice while it runs, it is %+v", tc)
+	}
+	b.ToolCall("s", []byte(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`))
+	if tc := b.ToolCall("s", []byte(`{"toolCallId":"t","rawInput":{}}`)); tc.Title != "Read a" {
+		t.Errorf("a question about it knows %+v", tc)
+	}
+	if tc := b.ToolCall("s", []byte(began)); tc.Title != "" || string(tc.RawInput) != `{}` || tc.Status != "" {
+		t.Errorf("begun anew, it is %+v", tc)
+	}
+	if st := b.sessions["s"]; st.toolBytes != st.tools["t"].Size() {
+		t.Errorf("%d bytes are counted for %d", st.toolBytes, st.tools["t"].Size())
+	}
+}
+
 func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
 	const (
 		whole = `{"toolCallId":"t","title":"Write f","rawInput":{"file_path":"/w/f","content":"x"}}`

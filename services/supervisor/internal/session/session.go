@@ -232,7 +232,8 @@ func (b *Book) Updated(sessionID []byte, n uint64) {
 }
 
 // ToolCall folds a report of a tool call (the update of a session/update, or the toolCall of a permission question) and
-// returns a copy of what is known of it now. For an unknown session it returns the report alone.
+// returns a copy of what is known of it now. For an unknown session it returns the report alone. A tool call that begins
+// with the id of one that has ended is another one, of which nothing is known yet: ids may be the model's to choose.
 func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 	id := acp.ToolCallID(report)
 	b.mu.Lock()
@@ -247,6 +248,11 @@ func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
 	var before acp.ToolCall
 	if tc != nil {
 		before = *tc
+		if tc.Ended() && acp.BeginsToolCall(report) {
+			st.toolBytes -= tc.Size()
+			*tc = acp.ToolCall{ID: id}
+			st.toolBytes += tc.Size()
+		}
 	}
 	if tc == nil {
 		tc = &acp.ToolCall{ID: id}
@@ -473,7 +479,7 @@ func (b *Book) dropTools(st *state) {
 	var kept []string
 	for _, id := range st.toolOrder {
 		tc := st.tools[id]
-		if tc.Status == "completed" || tc.Status == "failed" {
+		if tc.Ended() {
 			st.toolBytes -= tc.Size()
 			delete(st.tools, id)
 			delete(st.revisions, id)
