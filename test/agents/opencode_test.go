@@ -58,21 +58,13 @@ func TestOpenCodeSpeaks(t *testing.T) {
 	}
 	s := r.open(agent)
 	// Its modes are a config option and nothing else.
-	mode := func(s *supervisorv1.Session) string {
-		for _, o := range s.GetOptions() {
-			if o.GetCategory() == "mode" {
-				return o.GetValue()
-			}
-		}
-		return ""
-	}
-	if mode(s) != "build" {
+	if s.GetMode() != "build" {
 		t.Errorf("the session is %v, want it in the mode build", s)
 	}
 	if _, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
 		t.Errorf("set its mode: %v", explain(err))
 	}
-	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || mode(got.GetSession()) != "plan" {
+	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "plan" {
 		t.Errorf("the session is %v (%v), want it in the mode plan", got, explain(err))
 	}
 	if s.GetModel() != "script/small" {
