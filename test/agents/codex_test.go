@@ -244,7 +244,7 @@ func TestCodexIsSwitchedAndCancelled(t *testing.T) {
 		t.Errorf("there are the modes %q, want %q", modes, want)
 	}
 	mode, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{SessionId: s.GetSessionId(), ModeId: "workspace-write"})
-	if err != nil || option(mode.GetSession(), "mode") != "workspace-write" {
+	if err != nil || mode.GetSession().GetMode() != "workspace-write" || option(mode.GetSession(), "mode") != "workspace-write" {
 		t.Errorf("in another mode it is %v (%v)", mode, explain(err))
 	}
 	m.Play(Step{Text: "Wait a moment. ", Hang: true})
