@@ -53,8 +53,12 @@ Exit status:
   127  the agent's command is not found
   128 and the signal's number, if a signal ended it
 
+Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
+GOTRACEBACK is set, it prints where acphost was, too.
+
 Environment:
-  NO_COLOR  no colours, whatever it is set to
+  NO_COLOR        no colours, whatever it is set to
+  COLUMNS, LINES  the size, where the terminal does not say it
 `
 
 // chatFlags are the flags of "chat".

@@ -63,7 +63,7 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 	if message == "" {
 		message = e.GetMessage()
 	}
-	p.say("%s", message)
+	p.say("%s", render.WithoutLastWords(message, e.GetStderrTail()))
 	for _, l := range e.GetStderrTail() {
 		fmt.Fprintf(p.stderr, "    %s\n", render.CleanLine(l))
 	}

@@ -108,6 +108,8 @@ func (m *model) help(string) tea.Cmd {
   up, down                 what was typed before; take back what is queued
   shift+tab                the next mode
   esc                      cancel the turn
+  ctrl+l                   draw the screen again
+  ctrl+z                   stop acphost; "fg" goes on, with the turn too
   ctrl+d                   leave, where nothing is written; ctrl+c twice too
 
 A command that the agent has too is the agent's; with two slashes it is acphost's: //help.`)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
 func (m *model) started(msg startedMsg) tea.Cmd {
@@ -96,7 +97,7 @@ func (m *model) greet(how string) {
 func (m *model) broke(err error) {
 	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: line(problem(err))}
 	m.session, m.turn = nil, nil
-	m.fail(problem(err))
+	m.fail(render.WithoutLastWords(problem(err), agentError(err).GetStderrTail()))
 	m.printTail(agentError(err).GetStderrTail())
 	if !m.sayLogin(agentError(err)) {
 		m.note("/new tries again, /quit leaves")

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
 // turn is a prompt that is being worked on.
@@ -57,7 +58,7 @@ func (m *model) turnOver(msg turnMsg) tea.Cmd {
 	}
 	if !errors.Is(msg.err, io.EOF) {
 		m.flush()
-		m.fail(problem(msg.err))
+		m.fail(render.WithoutLastWords(problem(msg.err), agentError(msg.err).GetStderrTail()))
 		m.sayLogin(agentError(msg.err))
 		m.printTail(agentError(msg.err).GetStderrTail())
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
 // watchWent takes what goes on beside our own turns.
@@ -90,11 +91,11 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 	switch a.GetState() {
 	case supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED, supervisorv1.AgentState_AGENT_STATE_STOPPED:
 		m.flush()
-		m.fail(cmp.Or(line(a.GetError().GetMessage()), "the agent ended"))
 		tail := a.GetError().GetStderrTail()
 		if len(tail) == 0 {
 			tail = a.GetStderrTail()
 		}
+		m.fail(cmp.Or(line(render.WithoutLastWords(a.GetError().GetMessage(), tail)), "the agent ended"))
 		m.printTail(tail)
 		if a.GetState() == supervisorv1.AgentState_AGENT_STATE_BACKOFF {
 			m.note("it is started again…")

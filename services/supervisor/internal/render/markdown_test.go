@@ -115,3 +115,27 @@ func FuzzMarkdown(f *testing.F) {
 		harmlessText(t, got.String())
 	})
 }
+
+func TestAWordThatIsLongerThanALineFillsLines(t *testing.T) {
+	word := `{"report":{"ask":` + strings.Repeat("0123456789", 30) + "}}}"
+	wide := strings.Repeat("日", 90)
+	for _, pieces := range [][]string{{"see " + word + " there " + wide + "\n"}, strings.Split("see "+word+" there "+wide+"\n", "")} {
+		r := New(Options{Width: 40, Markdown: true})
+		var text strings.Builder
+		for _, p := range pieces {
+			text.WriteString(r.Event(saidText(p)))
+		}
+		text.WriteString(r.Flush())
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		for i, l := range lines {
+			if n := width(l); n > 40 {
+				t.Errorf("a line has %d columns: %q", n, l)
+			} else if i > 0 && i < 7 && n < 38 {
+				t.Errorf("line %d has %d columns only: %q", i, n, l)
+			}
+		}
+		if got := strings.ReplaceAll(strings.ReplaceAll(text.String(), "\n", ""), " ", ""); got != "see"+word+"there"+wide {
+			t.Errorf("it shows %q", got)
+		}
+	}
+}

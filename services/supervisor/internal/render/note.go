@@ -240,9 +240,20 @@ func StopReason(reason string) string {
 	return "The turn ended: " + cmp.Or(CleanLine(reason), "the agent does not say why") + "."
 }
 
+// lastWords is how a supervisor's error says the last line of an agent's standard error.
+const lastWords = "; its last error output: "
+
+// WithoutLastWords is an error's message without the last line of its agent's standard error, for where that is shown below.
+func WithoutLastWords(message string, tail []string) string {
+	if n := len(tail); n > 0 {
+		message = strings.TrimSuffix(message, lastWords+tail[n-1])
+	}
+	return message
+}
+
 // AgentError is what went wrong with an agent, with the end of what it wrote to standard error. Whole lines.
 func AgentError(o Options, e *supervisorv1.AgentError) string {
-	text := oneLine(e.GetMessage(), 4*maxLine)
+	text := oneLine(WithoutLastWords(e.GetMessage(), e.GetStderrTail()), 4*maxLine)
 	switch {
 	case text == "":
 		text = "the agent failed"

@@ -152,3 +152,15 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		t.Errorf("%d tool calls, %d calls in order", r.tools.len(), len(r.calls.order))
 	}
 }
+
+func TestAnAgentsLastWordsAreToldOnce(t *testing.T) {
+	got := AgentError(Options{}, &supervisorv1.AgentError{
+		Message: "it exited with status 3; its last error output: cannot go on", StderrTail: []string{"starting", "cannot go on"},
+	})
+	if want := "✗ it exited with status 3\n    starting\n    cannot go on\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := WithoutLastWords("it exited; its last error output: x", nil), "it exited; its last error output: x"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

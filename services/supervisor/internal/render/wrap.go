@@ -62,17 +62,28 @@ func breaksAnywhere(r rune) bool {
 }
 
 func (w *wrapper) append(s style, text string) {
-	if text == "" {
-		return
-	}
-	if n := len(w.word); n > 0 && w.word[n-1].style == s {
-		w.word[n-1].text += text
-	} else {
-		w.word = append(w.word, fragment{s, text})
-	}
-	w.wide += width(text)
-	if w.wide >= w.room() { // it has a line for itself
-		w.endWord()
+	for text != "" {
+		piece := text
+		if room := w.room() - w.wide; width(text) > room { // a word that needs lines for itself fills them
+			piece = columns.Truncate(text, room, "")
+		}
+		if piece == "" {
+			if len(w.word) > 0 {
+				w.endWord()
+				continue
+			}
+			piece = text // one character that is wider than a line
+		}
+		if n := len(w.word); n > 0 && w.word[n-1].style == s {
+			w.word[n-1].text += piece
+		} else {
+			w.word = append(w.word, fragment{s, piece})
+		}
+		w.wide += width(piece)
+		text = text[len(piece):]
+		if text != "" || w.wide >= w.room() {
+			w.endWord()
+		}
 	}
 }
 
