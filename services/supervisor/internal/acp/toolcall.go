@@ -41,6 +41,8 @@ type ToolCall struct {
 	Status string
 	// Content, Locations and RawInput are JSON values; nil where none was sent.
 	Content, Locations, RawInput []byte
+	// Reported is the rawInput of the latest update that had one. A question's own may say less than that.
+	Reported []byte
 	// Ambiguous says why what was reported cannot be trusted to mean one thing. Empty: it can.
 	Ambiguous string
 }
@@ -56,13 +58,19 @@ func BeginsToolCall(report []byte) bool {
 
 // Size is roughly what the tool call keeps in memory, in bytes.
 func (t *ToolCall) Size() int {
-	return len(t.ID) + len(t.Title) + len(t.Name) + len(t.Content) + len(t.Locations) + len(t.RawInput) + 128
+	n := len(t.ID) + len(t.Title) + len(t.Name) + len(t.Content) + len(t.Locations) + len(t.RawInput) + 128
+	if len(t.Reported) > 0 && (len(t.RawInput) == 0 || &t.Reported[0] != &t.RawInput[0]) {
+		n += len(t.Reported)
+	}
+	return n
 }
 
 // Merge folds a report into the tool call: members that the report has replace the ones that stand, null and absent
 // ones leave them. report is an update of kind tool_call or tool_call_update, or a request_permission's toolCall.
 func (t *ToolCall) Merge(report []byte) {
 	var twin string
+	var input []byte
+	update := false
 	err := Members(report, func(name string, v []byte) bool {
 		if n := foldedTwin(name); n != "" {
 			twin = n
@@ -94,9 +102,15 @@ func (t *ToolCall) Merge(report []byte) {
 				break // some agents ask with an empty one about what they have shown before
 			}
 			t.RawInput = slices.Clone(v)
+			input = t.RawInput
+		case "sessionUpdate":
+			update = true
 		}
 		return true
 	})
+	if update && input != nil {
+		t.Reported = input
+	}
 	if err == nil && twin != "" {
 		err = fmt.Errorf("a member differs from %q in case alone", twin)
 	}

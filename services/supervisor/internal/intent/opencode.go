@@ -13,7 +13,8 @@ import "github.com/acphost/acphost/services/supervisor/internal/acp"
 //   - A question's rawInput is not the tool's input but what the tool tells of it (metadata), and replaces it. The kind
 //     comes from the permission's name: bash is execute, edit and write are edit, task is think, what is not known is other.
 //   - bash: command is a line. Where it runs is the tool's workdir, which the model chooses and the question leaves out; any
-//     folder of the worktree will do, which may begin above the session's directory. Reports of the tool call have it.
+//     folder of the worktree will do, which may begin above the session's directory. The report before the question has it,
+//     as workdir or, where the model chooses none, as cwd.
 //   - edit: filepath, a diff of the same file in the content, and the patch as text in "diff". A patch (apply_patch, which
 //     some models are given for edit) has "files", objects with filePath, type (add, update, move, delete) and movePath;
 //     filepath then holds their names, relative to the worktree and separated by commas, and is no path. A deletion shows a
@@ -27,11 +28,6 @@ import "github.com/acphost/acphost/services/supervisor/internal/acp"
 func opencode() dialect {
 	return dialect{agents: []string{"opencode"}, elsewhere: true, first: func(w *said, raw []byte, name string, value []byte) bool {
 		switch name {
-		case "command":
-			if !inOneOf(raw, "workdir", "cwd") {
-				w.doubt("the agent does not say in which directory the command runs")
-			}
-			return false
 		case "subagent_type":
 			w.doubt("the agent starts another, of which nothing is told or asked any more")
 			return false
@@ -51,12 +47,29 @@ func opencode() dialect {
 		}
 		return false
 	}, beside: func(w *said, tc acp.ToolCall) {
+		w.located(tc)
 		// The question about folders outside is of kind other and has locations, which no other of that kind has and no
 		// model can write.
 		if tc.Kind != "other" || len(acp.LocationPaths(tc.Locations)) == 0 {
 			w.runs(tc)
 		}
 	}}
+}
+
+// located takes over where a command runs from the report of it, if its question leaves that out.
+func (w *said) located(tc acp.ToolCall) {
+	if !w.named() || inOneOf(tc.RawInput, "workdir", "cwd") {
+		return
+	}
+	if line, ok := acp.String(acp.Get(tc.Reported, "command")); ok && line == w.line {
+		for _, name := range [...]string{"workdir", "cwd"} {
+			if dir, _ := acp.String(acp.Get(tc.Reported, name)); dir != "" {
+				w.cwd = append(w.cwd, dir)
+				return
+			}
+		}
+	}
+	w.doubt("the agent does not say in which directory the command runs")
 }
 
 // runs doubts a command in what the agent does not call one: it is another tool's, an MCP server's say, and what that

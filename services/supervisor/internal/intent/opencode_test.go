@@ -63,14 +63,13 @@ func replayed(t *testing.T, file, agent string, want []question) {
 }
 
 func TestWhatOpenCodeAsksIsNormalised(t *testing.T) {
-	const nowhere = "in which directory the command runs"
 	replayed(t, "opencode.ndjson", "OpenCode", []question{
 		{"read", seen{kind: "tool.read", paths: []string{"r /ws/pets.txt"}}},
-		{"echo hi > out.txt", seen{kind: "tool.execute", commands: []string{"echo hi", "cd sub", "rm -f x.txt in /ws/sub"}, paths: []string{"w /ws/out.txt"}, unparsed: nowhere}},
+		{"echo hi > out.txt", seen{kind: "tool.execute", commands: []string{"echo hi", "cd sub", "rm -f x.txt in /ws/sub"}, paths: []string{"w /ws/out.txt"}, cwd: "/ws"}},
 		// It runs in another folder, of which only the report before tells.
-		{"touch wd.txt", seen{kind: "tool.execute", commands: []string{"touch wd.txt"}, unparsed: nowhere}},
-		{"cat /outside/f > /outside/g", seen{kind: "tool.execute", commands: []string{"cat /outside/f"}, paths: []string{"w /outside outside", "w /outside/g outside"}, unparsed: nowhere}},
-		{"cat /outside/f > /outside/g", seen{kind: "tool.execute", commands: []string{"cat /outside/f"}, paths: []string{"w /outside/g outside"}, unparsed: nowhere}},
+		{"touch wd.txt", seen{kind: "tool.execute", commands: []string{"touch wd.txt"}, cwd: "/ws/sub"}},
+		{"cat /outside/f > /outside/g", seen{kind: "tool.execute", commands: []string{"cat /outside/f"}, paths: []string{"w /outside outside", "w /outside/g outside"}, cwd: "/ws"}},
+		{"cat /outside/f > /outside/g", seen{kind: "tool.execute", commands: []string{"cat /outside/f"}, paths: []string{"w /outside/g outside"}, cwd: "/ws"}},
 		{"/ws/pets.txt", seen{kind: "tool.edit", paths: []string{"w /ws/pets.txt"}}},
 		{"/ws/new.txt", seen{kind: "tool.edit", paths: []string{"w /ws/new.txt"}}},
 		{"/outside", seen{kind: "tool.other", paths: []string{"w /outside/w.txt outside", "w /outside outside"}}},
@@ -138,6 +137,27 @@ func TestOpenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tc := acp.ToolCall{ID: "c"}
 			tc.Merge([]byte(tt.report))
+			tt.want.check(t, Question(scene("OpenCode"), tc))
+		})
+	}
+}
+
+func TestWhereOpenCodeRunsACommandIsTakenFromTheReportOfJustThat(t *testing.T) {
+	const report = `{"sessionUpdate":"tool_call_update","toolCallId":"c","rawInput":`
+	for _, tt := range []struct {
+		name, report string
+		want         seen
+	}{
+		{"the model's directory", `{"command":"ls","workdir":"/etc","cwd":"/ws"}`, seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/etc"}},
+		{"the session's", `{"command":"ls","cwd":"/ws"}`, seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/ws"}},
+		{"another command's", `{"command":"ls -l","cwd":"/ws"}`, seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "in which directory"}},
+		{"no command's yet", `{"cwd":"/ws"}`, seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "in which directory"}},
+		{"none", `{"command":"ls","workdir":["/"]}`, seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "in which directory"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tc := acp.ToolCall{ID: "c"}
+			tc.Merge([]byte(report + tt.report + `}`))
+			tc.Merge([]byte(`{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls"}}`))
 			tt.want.check(t, Question(scene("OpenCode"), tc))
 		})
 	}
