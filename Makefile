@@ -65,6 +65,15 @@ fuzz: ## run each fuzz target for FUZZTIME, two packages at a time
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
 	test/conformance.sh
 
+# The agents that are known by name, as they come: hundreds of MB, so that the gate does not fetch them.
+AGENTS     ?= .tools/agents
+AGENTS_NPM := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientprotocol/codex-acp@2.6.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4
+
+.PHONY: agents
+agents: build ## run Claude, Codex, OpenCode and Qwen Code themselves, before a model of a script; needs about 1.5 GB
+	npm install --prefix $(AGENTS) --no-audit --no-fund --loglevel=error $(AGENTS_NPM)
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m ./test/agents/
+
 .PHONY: bench
 bench: build ## measure what acphost costs (docs/performance.md)
 	go run ./test/bench -bin bin
