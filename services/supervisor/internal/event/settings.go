@@ -6,6 +6,23 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
+// Settings reads what the answer to a request that opens a session, or that sets an option, says of the session's mode, its
+// model and its options. What it says nothing of is empty.
+func Settings(result []byte) *supervisorv1.SessionOpened {
+	o := &supervisorv1.SessionOpened{}
+	members(result, func(name, v []byte) {
+		switch string(name) {
+		case "modes":
+			o.ModeId, o.Modes = modes(v)
+		case "configOptions":
+			o.Options = configOptions(v)
+		case "models":
+			o.ModelId, o.Models = models(v)
+		}
+	})
+	return o
+}
+
 // modes reads a session's mode and those that there are.
 func modes(v []byte) (current string, all []*supervisorv1.SessionMode) {
 	members(v, func(name, v []byte) {

@@ -75,21 +75,13 @@ func (d *Decoder) frontAnswered(r *request, a *answer) {
 	e := &supervisorv1.Event{SessionId: r.session, Raw: a.raw()}
 	switch r.method {
 	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
-		o := &supervisorv1.SessionOpened{Method: r.method, Roots: r.roots}
-		members(a.result, func(name, v []byte) {
-			switch string(name) {
-			case "sessionId":
-				if id, ok := text(v); ok && (r.method == acp.MethodSessionNew || r.method == acp.MethodSessionFork) {
-					e.SessionId = id
-				}
-			case "modes":
-				o.ModeId, o.Modes = modes(v)
-			case "configOptions":
-				o.Options = configOptions(v)
-			case "models":
-				o.ModelId, o.Models = models(v)
+		o := Settings(a.result)
+		o.Method, o.Roots = r.method, r.roots
+		if r.method == acp.MethodSessionNew || r.method == acp.MethodSessionFork {
+			if id, ok := text(get(a.result, "sessionId")); ok {
+				e.SessionId = id
 			}
-		})
+		}
 		e.Event = &supervisorv1.Event_SessionOpened{SessionOpened: o}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		e.Event = &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: r.method}}
