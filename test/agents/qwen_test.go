@@ -3,10 +3,12 @@ package agents
 import (
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/proc"
 )
 
 // qwen starts Qwen Code before a model and before nobody else, and opens a session in the mode that asks.
@@ -178,5 +180,46 @@ func TestQwenCodeIsCancelled(t *testing.T) {
 	u = r.prompt(s, "Once more.")
 	u.stopped("end_turn")
 	u.expectSaid("Again.")
+	r.finish()
+}
+
+func TestQwenCodeGoesOnAfterItWasKilled(t *testing.T) {
+	t.Parallel()
+	executable(t, "qwen")
+	m := Completions(t, Step{Text: "I remember the word xyzzy."})
+	r := newRig(t, "")
+	s := r.qwen(m)
+	r.prompt(s, "Remember.").stopped("end_turn")
+	m.Play(Step{Text: "Wait a moment. ", Hang: true})
+	u := r.prompt(s, "Wait.")
+	u.until("it hangs", func(e *supervisorv1.Event) bool { return e.GetAgentMessage().GetContent().GetText().GetText() != "" })
+	got, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
+	if err != nil {
+		t.Fatal(explain(err))
+	}
+	agent := got.GetAgent()
+	// It has started itself twice more, and the last of these, to which the others pass all on, holds the session.
+	all, err := proc.Descendants(int(agent.GetPid()))
+	all = slices.DeleteFunc(all, func(pid int) bool { return !strings.Contains(describe([]int{pid}), "--acp") })
+	if err != nil || len(all) == 0 {
+		t.Fatalf("below %d there are no more of its kind (%v)", agent.GetPid(), err)
+	}
+	if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents stand before their children
+		t.Fatal(err)
+	}
+	if end := u.end(); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED {
+		t.Errorf("the turn ends with %v", end)
+	}
+	r.resumed(s)
+	m.Play(Step{Text: "It was xyzzy."})
+	u = r.prompt(s, "What was it?")
+	u.stopped("end_turn")
+	u.expectSaid("It was xyzzy.")
+	if !m.Heard("I remember the word xyzzy.") {
+		t.Error("the agent does not remember the session")
+	}
+
+	// What it has stored is listed and loaded. It closes and forks none.
+	r.expectStored(agent, s)
 	r.finish()
 }
