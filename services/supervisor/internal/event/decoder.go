@@ -28,8 +28,9 @@ type Decoder struct {
 	msg  jsonrpc.Message
 
 	front, calls, own table
-	loading           map[string]int  // sessions to the number of requests that load them
-	accepted          map[string]bool // sessions whose prompt was accepted, as ACP v2 has it, and goes on
+	loading           map[string]int                      // sessions to the number of requests that load them
+	accepted          map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
+	spent             map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
 	reports           reports
 
 	// Of the frame at hand.
@@ -41,7 +42,7 @@ type Decoder struct {
 // NewDecoder returns a decoder for the frames of an agent. cursor names the place of a frame by its number; nil: events
 // have no cursors.
 func NewDecoder(agent frame.Agent, cursor func(seq uint64) string) *Decoder {
-	return &Decoder{agent: agent, cursor: cursor, loading: map[string]int{}, accepted: map[string]bool{}}
+	return &Decoder{agent: agent, cursor: cursor, loading: map[string]int{}, accepted: map[string]bool{}, spent: map[string]*supervisorv1.TokenUsage{}}
 }
 
 // Frame returns what happens by a frame, in order; most frames make one event or none. Frames must come in the order of

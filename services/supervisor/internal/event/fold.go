@@ -252,11 +252,14 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 
 // took adds what a turn took.
 func (k *known) took(u *supervisorv1.TokenUsage) {
-	if u == nil {
-		return
+	if u != nil {
+		k.tokens = added(k.tokens, u)
 	}
-	t := k.tokens
-	k.tokens = &supervisorv1.TokenUsage{
+}
+
+// added is what two usages come to; t may be nil.
+func added(t, u *supervisorv1.TokenUsage) *supervisorv1.TokenUsage {
+	return &supervisorv1.TokenUsage{
 		Total:       sum(t.GetTotal(), u.GetTotal()),
 		Input:       sum(t.GetInput(), u.GetInput()),
 		Output:      sum(t.GetOutput(), u.GetOutput()),

@@ -1,6 +1,8 @@
 package event
 
 import (
+	"bytes"
+
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
@@ -44,7 +46,9 @@ func neededUpdate(line []byte) bool {
 		return true
 	}
 	switch updateKind(line[kind:end]) {
-	case "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "notice", "compaction_update", "compaction_summary_chunk":
+	case "agent_message_chunk":
+		return len(line) <= maxMetered && bytes.Contains(line, []byte(`"usage"`))
+	case "agent_thought_chunk", "user_message_chunk", "notice", "compaction_update", "compaction_summary_chunk":
 		return false
 	}
 	return true

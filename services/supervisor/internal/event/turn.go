@@ -54,6 +54,7 @@ func (d *Decoder) fromFront(r *request, m *jsonrpc.Message) {
 		d.loading[r.session]++
 	}
 	if r.method == acp.MethodSessionPrompt {
+		delete(d.spent, r.session)
 		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Event: &supervisorv1.Event_TurnStarted{
 			TurnStarted: &supervisorv1.TurnStarted{Prompt: blocks(get(m.Params, "prompt"), maxPromptBlock)},
 		}})
@@ -118,6 +119,10 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 			return
 		}
 	}
+	if t.GetUsage() == nil {
+		t.Usage = d.spent[r.session]
+	}
+	delete(d.spent, r.session)
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
 }
 
@@ -174,6 +179,7 @@ func (d *Decoder) begin() {
 	}
 	clear(d.loading)
 	clear(d.accepted)
+	clear(d.spent)
 	d.reports = reports{}
 }
 

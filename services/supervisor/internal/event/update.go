@@ -98,7 +98,11 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 	kind := updateKind(u.kind)
 	switch kind {
 	case "agent_message_chunk":
-		e.Event = &supervisorv1.Event_AgentMessage{AgentMessage: u.chunk()}
+		chunk := u.chunk()
+		e.Event = &supervisorv1.Event_AgentMessage{AgentMessage: chunk}
+		if chunk.GetContent().GetText().GetText() == "" && !e.GetHistory() {
+			d.metered(e.GetSessionId(), u)
+		}
 	case "agent_thought_chunk":
 		e.Event = &supervisorv1.Event_AgentThought{AgentThought: u.chunk()}
 	case "user_message_chunk":
@@ -123,6 +127,20 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 	}
 	if e.GetEvent() == nil {
 		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: textOf(u.kind)}}
+	}
+}
+
+// maxMetered bounds an update that may say what a request to the model took, in bytes. It says nothing else.
+const maxMetered = 4 << 10
+
+// metered adds what a request to the model took to the turn's. Qwen Code says it so, on an empty message, and nothing where
+// the turn ends.
+func (d *Decoder) metered(session string, u *rawUpdate) {
+	if len(u.whole) > maxMetered {
+		return
+	}
+	if took := tokenUsage(get(u.whole, "_meta", "usage")); took != nil && (d.spent[session] != nil || len(d.spent) < maxRequests) {
+		d.spent[session] = added(d.spent[session], took)
 	}
 }
 
