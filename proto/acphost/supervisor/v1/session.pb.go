@@ -265,7 +265,10 @@ type NewSessionRequest struct {
 	// Optional. Further roots, absolute paths. UNIMPLEMENTED where the agent does not advertise them.
 	AdditionalDirectories []string `protobuf:"bytes,3,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
-	McpServers    []*McpServer `protobuf:"bytes,4,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	McpServers []*McpServer `protobuf:"bytes,4,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	// Optional. Options of the agent's own and trace context, for session/new: the text of a JSON object of at most 256 KiB,
+	// sent as the request's _meta. It goes along when acphost opens the session again after the agent ended. Default: none.
+	Meta          string `protobuf:"bytes,5,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +331,13 @@ func (x *NewSessionRequest) GetMcpServers() []*McpServer {
 	return nil
 }
 
+func (x *NewSessionRequest) GetMeta() string {
+	if x != nil {
+		return x.Meta
+	}
+	return ""
+}
+
 // NewSessionResponse is the session.
 type NewSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -386,7 +396,9 @@ type LoadSessionRequest struct {
 	// Optional. Further roots, absolute paths.
 	AdditionalDirectories []string `protobuf:"bytes,4,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
-	McpServers    []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	McpServers []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	// Optional. As in NewSessionRequest. What the session was opened with before is not taken over. Default: none.
+	Meta          string `protobuf:"bytes,6,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,6 +468,13 @@ func (x *LoadSessionRequest) GetMcpServers() []*McpServer {
 	return nil
 }
 
+func (x *LoadSessionRequest) GetMeta() string {
+	if x != nil {
+		return x.Meta
+	}
+	return ""
+}
+
 // LoadSessionResponse is the session.
 type LoadSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -514,7 +533,9 @@ type ResumeSessionRequest struct {
 	// Optional. Further roots, absolute paths.
 	AdditionalDirectories []string `protobuf:"bytes,4,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
-	McpServers    []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	McpServers []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	// Optional. As in NewSessionRequest. What the session was opened with before is not taken over. Default: none.
+	Meta          string `protobuf:"bytes,6,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,6 +605,13 @@ func (x *ResumeSessionRequest) GetMcpServers() []*McpServer {
 	return nil
 }
 
+func (x *ResumeSessionRequest) GetMeta() string {
+	if x != nil {
+		return x.Meta
+	}
+	return ""
+}
+
 // ResumeSessionResponse is the session.
 type ResumeSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -642,7 +670,9 @@ type ForkSessionRequest struct {
 	// Optional. Further roots, absolute paths.
 	AdditionalDirectories []string `protobuf:"bytes,4,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
-	McpServers    []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	McpServers []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	// Optional. As in NewSessionRequest. That of the session that is forked is not taken over. Default: none.
+	Meta          string `protobuf:"bytes,6,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -710,6 +740,13 @@ func (x *ForkSessionRequest) GetMcpServers() []*McpServer {
 		return x.McpServers
 	}
 	return nil
+}
+
+func (x *ForkSessionRequest) GetMeta() string {
+	if x != nil {
+		return x.Meta
+	}
+	return ""
 }
 
 // ForkSessionResponse is the new session.
@@ -1173,8 +1210,11 @@ type PromptRequest struct {
 	Prompt []*ContentBlock `protobuf:"bytes,3,rep,name=prompt,proto3" json:"prompt,omitempty"`
 	// Optional. The turn is cancelled when the caller leaves. Default: false.
 	CancelOnDisconnect bool `protobuf:"varint,4,opt,name=cancel_on_disconnect,json=cancelOnDisconnect,proto3" json:"cancel_on_disconnect,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Optional. Options of the agent's own and trace context for this turn: the text of a JSON object of at most 256 KiB,
+	// sent as the request's _meta. Default: none.
+	Meta          string `protobuf:"bytes,5,opt,name=meta,proto3" json:"meta,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PromptRequest) Reset() {
@@ -1233,6 +1273,13 @@ func (x *PromptRequest) GetCancelOnDisconnect() bool {
 		return x.CancelOnDisconnect
 	}
 	return false
+}
+
+func (x *PromptRequest) GetMeta() string {
+	if x != nil {
+		return x.Meta
+	}
+	return ""
 }
 
 // PromptResponse is one thing that happened.
@@ -1905,15 +1952,16 @@ const file_acphost_supervisor_v1_session_proto_rawDesc = "" +
 	"\aheaders\x18\x02 \x03(\v2+.acphost.supervisor.v1.McpHttp.HeadersEntryR\aheaders\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xba\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xce\x01\n" +
 	"\x11NewSessionRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x125\n" +
 	"\x16additional_directories\x18\x03 \x03(\tR\x15additionalDirectories\x12A\n" +
 	"\vmcp_servers\x18\x04 \x03(\v2 .acphost.supervisor.v1.McpServerR\n" +
-	"mcpServers\"N\n" +
+	"mcpServers\x12\x12\n" +
+	"\x04meta\x18\x05 \x01(\tR\x04meta\"N\n" +
 	"\x12NewSessionResponse\x128\n" +
-	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"\xda\x01\n" +
+	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"\xee\x01\n" +
 	"\x12LoadSessionRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
@@ -1921,9 +1969,10 @@ const file_acphost_supervisor_v1_session_proto_rawDesc = "" +
 	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x125\n" +
 	"\x16additional_directories\x18\x04 \x03(\tR\x15additionalDirectories\x12A\n" +
 	"\vmcp_servers\x18\x05 \x03(\v2 .acphost.supervisor.v1.McpServerR\n" +
-	"mcpServers\"O\n" +
+	"mcpServers\x12\x12\n" +
+	"\x04meta\x18\x06 \x01(\tR\x04meta\"O\n" +
 	"\x13LoadSessionResponse\x128\n" +
-	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"\xdc\x01\n" +
+	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"\xf0\x01\n" +
 	"\x14ResumeSessionRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
@@ -1931,9 +1980,10 @@ const file_acphost_supervisor_v1_session_proto_rawDesc = "" +
 	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x125\n" +
 	"\x16additional_directories\x18\x04 \x03(\tR\x15additionalDirectories\x12A\n" +
 	"\vmcp_servers\x18\x05 \x03(\v2 .acphost.supervisor.v1.McpServerR\n" +
-	"mcpServers\"Q\n" +
+	"mcpServers\x12\x12\n" +
+	"\x04meta\x18\x06 \x01(\tR\x04meta\"Q\n" +
 	"\x15ResumeSessionResponse\x128\n" +
-	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"\xda\x01\n" +
+	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"\xee\x01\n" +
 	"\x12ForkSessionRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
@@ -1941,7 +1991,8 @@ const file_acphost_supervisor_v1_session_proto_rawDesc = "" +
 	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x125\n" +
 	"\x16additional_directories\x18\x04 \x03(\tR\x15additionalDirectories\x12A\n" +
 	"\vmcp_servers\x18\x05 \x03(\v2 .acphost.supervisor.v1.McpServerR\n" +
-	"mcpServers\"O\n" +
+	"mcpServers\x12\x12\n" +
+	"\x04meta\x18\x06 \x01(\tR\x04meta\"O\n" +
 	"\x13ForkSessionResponse\x128\n" +
 	"\asession\x18\x01 \x01(\v2\x1e.acphost.supervisor.v1.SessionR\asession\"`\n" +
 	"\x19ListStoredSessionsRequest\x12\x19\n" +
@@ -1971,13 +2022,14 @@ const file_acphost_supervisor_v1_session_proto_rawDesc = "" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\"\x17\n" +
-	"\x15DeleteSessionResponse\"\xb8\x01\n" +
+	"\x15DeleteSessionResponse\"\xcc\x01\n" +
 	"\rPromptRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12;\n" +
 	"\x06prompt\x18\x03 \x03(\v2#.acphost.supervisor.v1.ContentBlockR\x06prompt\x120\n" +
-	"\x14cancel_on_disconnect\x18\x04 \x01(\bR\x12cancelOnDisconnect\"D\n" +
+	"\x14cancel_on_disconnect\x18\x04 \x01(\bR\x12cancelOnDisconnect\x12\x12\n" +
+	"\x04meta\x18\x05 \x01(\tR\x04meta\"D\n" +
 	"\x0ePromptResponse\x122\n" +
 	"\x05event\x18\x01 \x01(\v2\x1c.acphost.supervisor.v1.EventR\x05event\"O\n" +
 	"\x13CancelPromptRequest\x12\x19\n" +

@@ -21,10 +21,15 @@ type opening struct {
 	dirs      []string
 	servers   []byte // a JSON array
 	http, sse bool   // there are such servers
+	meta      []byte // a JSON object, or nil
 }
 
-func newOpening(cwd string, dirs []string, servers []*supervisorv1.McpServer) (*opening, error) {
+func newOpening(cwd string, dirs []string, servers []*supervisorv1.McpServer, meta string) (*opening, error) {
 	o := &opening{cwd: cwd, dirs: slices.Clone(dirs)}
+	var err error
+	if o.meta, err = newMeta("open a session", meta); err != nil {
+		return nil, err
+	}
 	size := len(cwd)
 	if !filepath.IsAbs(cwd) {
 		return nil, fault.New(fault.Invalid, "open a session: cwd %q is not an absolute path", cwd)
@@ -100,12 +105,13 @@ func (o *opening) params(sessionID string) []byte {
 	if len(o.dirs) > 0 {
 		b = appendStrings(append(b, `,"additionalDirectories":`...), o.dirs)
 	}
-	return append(append(append(b, `,"mcpServers":`...), o.servers...), '}')
+	b = append(append(b, `,"mcpServers":`...), o.servers...)
+	return append(appendMeta(b, o.meta), '}')
 }
 
 // like tells whether two openings are the same.
 func (o *opening) like(p *opening) bool {
-	return o.cwd == p.cwd && slices.Equal(o.dirs, p.dirs) && bytes.Equal(o.servers, p.servers)
+	return o.cwd == p.cwd && slices.Equal(o.dirs, p.dirs) && bytes.Equal(o.servers, p.servers) && bytes.Equal(o.meta, p.meta)
 }
 
 // accepts refuses what the agent did not advertise.

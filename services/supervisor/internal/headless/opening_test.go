@@ -16,7 +16,7 @@ func FuzzWhateverASessionIsOpenedWithIsOneLineOfJSONThatSaysSo(f *testing.F) {
 		o, err := newOpening("/"+cwd, []string{"/" + dir}, []*supervisorv1.McpServer{
 			{Name: "n" + name, Transport: &supervisorv1.McpServer_Stdio{Stdio: &supervisorv1.McpStdio{Command: "/" + command, Args: []string{arg}, Env: map[string]string{key: value}}}},
 			{Name: "n" + name, Transport: &supervisorv1.McpServer_Http{Http: &supervisorv1.McpHttp{Url: "u" + value, Headers: map[string]string{key: value}}}},
-		})
+		}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func (h *Headless) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, se
 	if err != nil {
 		return err
 	}
-	params, err := run.prompt(s.id, r.GetPrompt())
+	params, err := run.prompt(s.id, r.GetPrompt(), r.GetMeta())
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,13 @@ func (h *Headless) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, se
 }
 
 // prompt checks a prompt and makes the params of it.
-func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock) ([]byte, error) {
+func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock, metaText string) ([]byte, error) {
 	if len(blocks) == 0 {
 		return nil, fault.New(fault.Invalid, "prompt: it has no content")
+	}
+	meta, err := newMeta("prompt", metaText)
+	if err != nil {
+		return nil, err
 	}
 	if err := event.Missing(r.info.GetCapabilities(), blocks); err != nil {
 		return nil, err
@@ -79,7 +83,7 @@ func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock) ([]b
 	if err != nil {
 		return nil, err
 	}
-	return append(params, '}'), nil
+	return append(appendMeta(params, meta), '}'), nil
 }
 
 // beginTurn sends a prompt, and has a goroutine wait for its answer.
@@ -93,6 +97,8 @@ func (h *Headless) beginTurn(ctx context.Context, s *session, r *run, params []b
 		err = fault.New(fault.Precondition, "session %q is closed, or about to be", s.id)
 	case s.turn != nil:
 		err = fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", s.id)
+	case s.held != "":
+		err = fault.New(fault.Precondition, "session %q takes no prompt: %s; set its mode to go on, or close it", s.id, s.held)
 	case s.agent.run != r:
 		err = fault.New(fault.Precondition, "agent %q ended a moment ago: try again", s.agent.identity.ID)
 	default:
@@ -193,7 +199,7 @@ func (p *prompting) tell(ctx context.Context, first []*supervisorv1.Event) error
 		}
 		if e.GetTurnEnded() != nil {
 			p.awaitAnswer(ctx)
-			return p.send(e)
+			return p.send(p.hinted(e))
 		}
 		if err := p.send(e); err != nil {
 			return err

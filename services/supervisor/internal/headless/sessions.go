@@ -29,11 +29,13 @@ type session struct {
 	opening *opening
 	turn    *turn // under way; nil: none is
 	closing bool
+	before  *supervisorv1.Session // the settings to put it back into; nil: it is as it was chosen
+	held    string                // why no prompt is taken; empty: they are
 }
 
 // NewSession opens a session.
 func (h *Headless) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
-	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers())
+	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers(), r.GetMeta())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +48,7 @@ func (h *Headless) NewSession(ctx context.Context, r *supervisorv1.NewSessionReq
 
 // LoadSession opens a session that the agent has stored, with its history.
 func (h *Headless) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.Session, error) {
-	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers())
+	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers(), r.GetMeta())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func (h *Headless) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionR
 // ResumeSession opens a session that the agent has stored, without its history. One that is open, and was opened alike, is
 // returned as it is.
 func (h *Headless) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.Session, error) {
-	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers())
+	o, err := newOpening(r.GetCwd(), r.GetAdditionalDirectories(), r.GetMcpServers(), r.GetMeta())
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func (h *Headless) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionR
 	case agentID == "" || cwd == "": // one that is stored can be forked too, if it is known where
 		return nil, err
 	}
-	o, err := newOpening(cwd, r.GetAdditionalDirectories(), r.GetMcpServers())
+	o, err := newOpening(cwd, r.GetAdditionalDirectories(), r.GetMcpServers(), r.GetMeta())
 	if err != nil {
 		return nil, err
 	}
