@@ -154,8 +154,8 @@ rules:
 	r.finish()
 }
 
-// Where a command runs is left out of OpenCode's question, and a rule that allows it anywhere in the workspace cannot.
-func TestAPersonIsAskedWhereOpenCodeHidesTheFolder(t *testing.T) {
+// Where a command runs is left out of OpenCode's question, and stands in the report before it.
+func TestOpenCodesFolderIsTheOneThatItReported(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -172,8 +172,8 @@ rules:
 	u.answer(q, "reject_once")
 	u.end()
 	d := r.asked("tool.execute")
-	if d.GetVerdict() == "allow" || !strings.Contains(d.GetAction().GetUnparsed(), "in which directory") {
-		t.Errorf("decided: %v, want a person to be asked since the folder is not known", d)
+	if a := d.GetAction(); d.GetVerdict() == "allow" || a.GetUnparsed() != "" || a.GetCommand().GetCwd() != r.path("secrets") {
+		t.Errorf("decided: %v, want a person to be asked about a command in the folder that the model chose", d)
 	}
 	if m.Heard("hidden") {
 		t.Error("the command ran")

@@ -38,7 +38,9 @@ func TestQwenCodeSpeaks(t *testing.T) {
 		t.Errorf("the session is %v, want its modes, and it in default", s)
 	}
 	u := r.prompt(s, "Hello?")
-	u.stopped("end_turn")
+	if got := u.stopped("end_turn").GetUsage(); got.GetOutput() != outputTokens || got.GetTotal() != inputTokens+outputTokens {
+		t.Errorf("the turn took %v, want %d tokens out of %d", got, outputTokens, inputTokens+outputTokens)
+	}
 	u.expectSaid("Hello there.")
 	if !slices.ContainsFunc(u.seen, func(e *supervisorv1.Event) bool {
 		return strings.Contains(e.GetAgentThought().GetContent().GetText().GetText(), "Hm.")
