@@ -38,11 +38,11 @@ func TestSecretsAreNeitherRecordedNorTold(t *testing.T) {
 	}
 	say(frame.FrontToAgent, `{"id":0,"method":"initialize","params":{"_meta":{"apiKey":"hush"}}}`)
 	say(frame.FrontToAgent, `{"id":1,"method":"authenticate","params":{"methodId":"key","key":"hush"}}`)
-	say(frame.FrontToAgent, `{"id":2,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m","env":[{"name":"A","value":"hush"}]},{"type":"http","headers":[{"name":"A","value":"hush"}]}]}}`)
+	say(frame.FrontToAgent, `{"id":2,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m","env":[{"name":"A","value":"hush"}]},{"type":"http","headers":[{"name":"A","value":"hush"}]}],"_meta":{"apiKey":"hush"}}}`)
 	say(frame.AgentToFront, `{"id":2,"result":{"sessionId":"s"}}`)
 	say(frame.FrontToAgent, `{"id":3,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`)
 	say(frame.AgentToFront, `{"id":3,"result":null}`)
-	say(frame.FrontToAgent, `{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`)
+	say(frame.FrontToAgent, `{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}],"_meta":{"apiKey":"hush"}}}`)
 	for _, large := range []string{"", strings.Repeat("-hush", 40<<10)} { // which is told in brief, were it not for that
 		say(frame.AgentToHandler, `{"id":5,"method":"terminal/create","params":{"sessionId":"s","command":"x","env":[{"name":"A_TOKEN","value":"hush`+large+`"},{"name":"MY_OWN","value":"hush"}]}}`)
 		say(frame.HandlerToAgent, `{"id":5,"result":{"terminalId":"t"}}`)
@@ -95,8 +95,8 @@ func TestSecretsAreNeitherRecordedNorTold(t *testing.T) {
 		}
 		redacted += bytes.Count(data, []byte("[redacted"))
 	}
-	if redacted != 2+3+4+2+1 {
-		t.Errorf("%d secrets were taken out, want 12", redacted)
+	if redacted != 2+4+1+4+2+1 {
+		t.Errorf("%d secrets were taken out, want 14", redacted)
 	}
 	p = open(t, dir, "there", Options{})
 	same(t, "by another supervisor", p.all(t, "s", ""), ofSession)

@@ -26,9 +26,9 @@ const (
 const maxNoise = 64 << 10
 
 // Frames takes the secrets out of the frames of one agent that ACP has a place for: the environments and headers of MCP
-// servers and of model providers, what a login sends, variables of commands whose names look like those of secrets, and
-// answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with certainty is left
-// out, but for its size.
+// servers and of model providers, what a login sends, variables of commands and members of _meta whose names look like those
+// of secrets, and answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with
+// certainty is left out, but for its size.
 //
 // Frames must come in the order in which they pass. Safe for concurrent use.
 type Frames struct {
@@ -96,6 +96,7 @@ type kind uint8
 const (
 	nothing kind = iota
 	opening      // environments and headers
+	turn         // options of the agent's own, below _meta
 	login
 	command
 	form
@@ -115,7 +116,9 @@ func kindOf(d frame.Direction, method []byte) kind {
 		return nothing
 	}
 	switch string(method) {
-	case acp.MethodSessionPrompt, acp.MethodSessionCancel, acp.MethodCancelRequest:
+	case acp.MethodSessionPrompt:
+		return turn
+	case acp.MethodSessionCancel, acp.MethodCancelRequest:
 		return nothing
 	case acp.MethodInitialize:
 		return opening
@@ -225,6 +228,8 @@ func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
 	switch k {
 	case opening:
 		return w.named(at)
+	case turn: // what the prompt says is told as it is
+		return w.members(at, "_META", w.named)
 	case login:
 		return w.login(at)
 	case command:

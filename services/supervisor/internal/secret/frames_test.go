@@ -122,6 +122,9 @@ func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
 		{"what an agent logs", agent, `starting with API_TOKEN=hush, and 2 more`, `starting with API_TOKEN=[redacted], and 2 more`},
 
 		{"a prompt", front, `{"id":1,"method":"session/prompt","params":{"prompt":[{"env":[{"name":"A","value":"x"}],"token":"x"}]}}`, ""},
+		{"what extensions say of a turn, by names", front,
+			`{"id":1,"method":"session/prompt","params":{"prompt":[{"apiKey":"x","_meta":{"apiKey":"x"}}],"\u005fmeta":{"x.y/o":{"apiKey":"hush"},"env":{"A":"hush"},"model":"m"}}}`,
+			`{"id":1,"method":"session/prompt","params":{"prompt":[{"apiKey":"x","_meta":{"apiKey":"x"}}],"\u005fmeta":{"x.y/o":{"apiKey":"[redacted]"},"env":{"A":"[redacted]"},"model":"m"}}}`},
 		{"an update", agent, `{"method":"session/update","params":{"update":{"env":[{"name":"A_TOKEN","value":"x"}]}}}`, ""},
 		{"an answer that nobody asked for", front, `{"id":1,"result":{"content":{"a":"x"}}}`, ""},
 	} {
