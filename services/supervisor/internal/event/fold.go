@@ -191,7 +191,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 			k.title = shortened(v.SessionInfo.GetTitle(), maxTitle)
 		}
 	case *supervisorv1.Event_Usage:
-		k.usage = v.Usage
+		k.usage = LatestUsage(k.usage, v.Usage)
 	case *supervisorv1.Event_OtherUpdate:
 		k.other(v.OtherUpdate, e.GetRaw())
 	case *supervisorv1.Event_TurnStarted:
@@ -248,6 +248,17 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 			return
 		}
 	}
+}
+
+// LatestUsage is how full the context is and what the session has cost, by the latest update and what was known before it
+// (may be nil): many updates leave out the cost, which was said once and is not taken back. What is given stays as it is.
+func LatestUsage(before, latest *supervisorv1.ContextUsage) *supervisorv1.ContextUsage {
+	if latest == nil || latest.Cost != nil || before == nil || before.Cost == nil {
+		return latest
+	}
+	u := proto.CloneOf(latest)
+	u.Cost, u.Currency = before.Cost, before.GetCurrency()
+	return u
 }
 
 // took adds what a turn took.

@@ -72,6 +72,7 @@ func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	w.update(`{"sessionUpdate":"session_info_update","title":"One"}`)
 	w.update(`{"sessionUpdate":"session_info_update","updatedAt":"2026"}`)
 	w.update(`{"sessionUpdate":"plan","entries":[{"content":"x","priority":"low","status":"pending"}]}`)
+	w.update(`{"sessionUpdate":"usage_update","used":3,"size":2,"cost":{"amount":0.5,"currency":"USD"}}`)
 	w.update(`{"sessionUpdate":"usage_update","used":1,"size":2}`)
 	w.update(`{"sessionUpdate":"current_model_update","currentModelId":"n"}`)
 	w.prompt()
@@ -79,7 +80,7 @@ func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	w.prompt()
 	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":18446744073709551615,"inputTokens":1,"outputTokens":2,"thoughtTokens":5}}`))
 	w.expect(`{"mode":"code","modes":[{"id":"ask","name":"Ask"}],"options":[{"id":"b","name":"B","enabled":true}],"models":[{"value":"m","name":"M"}],"model":"n","commands":[{"name":"new"}],
-		"title":"One","plan":[{"content":"x","priority":"low","status":"pending"}],"usage":{"used":"1","size":"2"},"tokens":{"total":"18446744073709551615","input":"2","output":"4","thought":"5"}}`)
+		"title":"One","plan":[{"content":"x","priority":"low","status":"pending"}],"usage":{"used":"1","size":"2","cost":0.5,"currency":"USD"},"tokens":{"total":"18446744073709551615","input":"2","output":"4","thought":"5"}}`)
 
 	w.update(`{"sessionUpdate":"session_info_update","title":null}`)
 	w.update(`{"sessionUpdate":"plan","entries":[]}`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
 // note is what is shown of an event that takes a line or two; often nothing.
@@ -32,7 +33,7 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 		}
 		return ""
 	case *supervisorv1.Event_Usage:
-		r.context = e.Usage
+		r.context = event.LatestUsage(r.context, e.Usage)
 		return ""
 	case *supervisorv1.Event_Notice:
 		r.noticed(e.Notice)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
@@ -57,11 +58,7 @@ func (s *Summary) Add(t Told) error {
 			s.Title = first(title, 400)
 		}
 	case *supervisorv1.Event_Usage:
-		cost := s.Context
-		s.Context = e.Usage
-		if s.Context.Cost == nil && cost.GetCost() > 0 { // it was said once, and is not taken back
-			s.Context.Cost, s.Context.Currency = cost.Cost, cost.GetCurrency()
-		}
+		s.Context = event.LatestUsage(s.Context, e.Usage)
 	case *supervisorv1.Event_SessionOpened:
 		s.model(e.SessionOpened.GetOptions())
 		if id := e.SessionOpened.GetModelId(); id != "" {
