@@ -41,6 +41,7 @@ acphost's state.`
 const chatExamples = `  acphost chat --agent claude
   acphost chat --agent gemini --mode plan --cwd ~/src/app
   acphost chat --agent claude --session 4f1c6a     go on with a session
+  acphost chat --agent claude --meta '{"claudeCode":{"options":{"maxTurns":9}}}'
   acphost chat -- opencode acp`
 
 const chatExit = `
@@ -63,8 +64,8 @@ Environment:
 
 // chatFlags are the flags of "chat".
 type chatFlags struct {
-	agent, session, cwd, mode, model, config string
-	log                                      logFlags
+	agent, session, cwd, mode, model, meta, config string
+	log                                            logFlags
 }
 
 func (a *app) chatCommand() *cobra.Command {
@@ -92,6 +93,7 @@ func (a *app) chatCommand() *cobra.Command {
 	flags.StringVar(&f.cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
 	flags.StringVar(&f.mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&f.model, "model", "", "the `MODEL` that the agent uses")
+	registerMeta(cmd, &f.meta)
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	f.log.register(cmd)
 	complete(cmd, "agent", a.completeAgents)
@@ -106,6 +108,10 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 	cwd, err := folder(f.cwd)
 	if err != nil {
 		return wrongUse(cmd, "--cwd: %v", err)
+	}
+	meta, err := readMeta(cmd, f.meta)
+	if err != nil {
+		return err
 	}
 	c, err := config.Load(f.config, a.env)
 	if err != nil {
@@ -143,7 +149,7 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 	} else {
 		r.Command = command
 	}
-	return a.holdChat(cmd.Context(), f, r, logs, func(ctx context.Context) (headless, error) {
+	return a.holdChat(cmd.Context(), f, r, meta, logs, func(ctx context.Context) (headless, error) {
 		sup, err := a.programs.headless(ctx, host.Options{
 			Env:        os.Environ(),
 			Config:     c,
@@ -163,8 +169,9 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 	})
 }
 
-// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status.
-func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartAgentRequest, logs *logRelay, start func(context.Context) (headless, error)) error {
+// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions are
+// opened with meta.
+func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartAgentRequest, meta string, logs *logRelay, start func(context.Context) (headless, error)) error {
 	end := newEnding(ctx)
 	defer end.close()
 	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
@@ -181,7 +188,7 @@ func (a *app) holdChat(ctx context.Context, f *chatFlags, r *supervisorv1.StartA
 	}
 	defer end.await(sup)
 	result, err := chat.Run(end.ctx, chat.Options{
-		Conn: sup.Conn(), Agent: r, Session: f.session, Cwd: r.GetCwd(), Mode: f.mode, Model: f.model,
+		Conn: sup.Conn(), Agent: r, Session: f.session, Cwd: r.GetCwd(), Mode: f.mode, Model: f.model, Meta: meta,
 		StateDir: ownfile.StateDir(a.env),
 		Input:    a.stdin, Output: a.stdout, Env: os.Environ(), Color: a.env("NO_COLOR") == "",
 		Notes:  logs.lines,
@@ -233,7 +240,7 @@ func reopen(f *chatFlags, command []string, r chat.Result) string {
 	if !r.Reopens || !r.Used {
 		return ""
 	}
-	words := []string{"acphost", "chat"}
+	var words []string
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, flag, value)
@@ -254,7 +261,15 @@ func reopen(f *chatFlags, command []string, r chat.Result) string {
 			return ""
 		}
 	}
-	return strings.Join(words, " ")
+	again := "acphost chat "
+	if f.meta != "" {
+		quoted, ok := inQuotes(f.meta) // the caller's own, not the agent's
+		if !ok {
+			return ""
+		}
+		again += "--meta " + quoted + " "
+	}
+	return again + strings.Join(words, " ")
 }
 
 // exportSession writes a session from the journal, in the format that the file's name ends with.

@@ -99,7 +99,7 @@ func openChat(t *testing.T, f *fakeSupervisor) *chatConsole {
 	running.Go(c.read)
 	running.Go(func() {
 		r := &supervisorv1.StartAgentRequest{Preset: "demo", Cwd: t.TempDir()}
-		c.ended <- c.app.holdChat(context.Background(), flags, r, logs, func(context.Context) (headless, error) { return f, nil })
+		c.ended <- c.app.holdChat(context.Background(), flags, r, "", logs, func(context.Context) (headless, error) { return f, nil })
 	})
 	t.Cleanup(func() {
 		_ = theirs.Close()

@@ -36,6 +36,7 @@ const promptExamples = `  acphost prompt --agent claude "What does this project 
   acphost prompt --agent gemini --file main.go "Review this file."
   git diff | acphost prompt --agent codex - > review.txt
   acphost prompt "Fix the failing test." -- opencode acp
+  acphost prompt --agent claude --meta @options.json "Review what changed."
   acphost prompt --json --agent qwen "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`
 
 const promptExit = `
@@ -87,10 +88,10 @@ const maxPromptText = 4 << 20
 
 // promptFlags are the flags of "prompt".
 type promptFlags struct {
-	agent, session, cwd, mode, model, config string
-	files, images                            []string
-	json, verbose                            bool
-	log                                      logFlags
+	agent, session, cwd, mode, model, meta, config string
+	files, images                                  []string
+	json, verbose                                  bool
+	log                                            logFlags
 }
 
 func (a *app) promptCommand() *cobra.Command {
@@ -112,6 +113,7 @@ func (a *app) promptCommand() *cobra.Command {
 	flags.StringVar(&f.cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
 	flags.StringVar(&f.mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&f.model, "model", "", "the `MODEL` that the agent uses")
+	registerMeta(cmd, &f.meta)
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the agent's standard error and its calls as well")
@@ -158,6 +160,10 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 	if err != nil {
 		return wrongUse(cmd, "--cwd: %v", err)
 	}
+	meta, err := readMeta(cmd, f.meta)
+	if err != nil {
+		return err
+	}
 	attachments, err := readAttachments(f.files, f.images)
 	if err != nil {
 		return err
@@ -201,7 +207,7 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 	}
 	p := &promptRun{
 		text: text, attachments: attachments, cwd: cwd,
-		session: f.session, mode: f.mode, model: f.model, json: f.json, attended: attended,
+		session: f.session, mode: f.mode, model: f.model, meta: meta, json: f.json, attended: attended,
 		login:   f.agent,
 		agent:   &supervisorv1.StartAgentRequest{Cwd: cwd, Attended: attended},
 		signals: signals, patience: terminateGrace, settle: settleTime, stuck: stuckTime,

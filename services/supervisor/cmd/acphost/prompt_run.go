@@ -47,6 +47,7 @@ type promptRun struct {
 	text                      string
 	attachments               []*attachment
 	cwd, session, mode, model string
+	meta                      string // the session is opened with it
 	json, attended            bool
 	login                     string // what "agents login" takes
 	agent                     *supervisorv1.StartAgentRequest
@@ -231,13 +232,13 @@ func (p *promptRun) openSession(ctx context.Context, sessions supervisorv1.Sessi
 	can := agent.GetInfo().GetCapabilities()
 	switch {
 	case p.session == "":
-		m, err := sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: p.cwd})
+		m, err := sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: p.cwd, Meta: p.meta})
 		return m.GetSession(), err
 	case can.GetResumeSession():
-		m, err := sessions.ResumeSession(ctx, &supervisorv1.ResumeSessionRequest{AgentId: agent.GetId(), SessionId: p.session, Cwd: p.cwd})
+		m, err := sessions.ResumeSession(ctx, &supervisorv1.ResumeSessionRequest{AgentId: agent.GetId(), SessionId: p.session, Cwd: p.cwd, Meta: p.meta})
 		return m.GetSession(), err
 	case can.GetLoadSession():
-		m, err := sessions.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: agent.GetId(), SessionId: p.session, Cwd: p.cwd})
+		m, err := sessions.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: agent.GetId(), SessionId: p.session, Cwd: p.cwd, Meta: p.meta})
 		return m.GetSession(), err
 	}
 	return nil, fmt.Errorf("agent %q cannot go on with a session that it has stored: leave --session out", agent.GetName())

@@ -24,8 +24,8 @@ func (s *supervisor) restart(agentID string) tea.Cmd {
 }
 
 // openSession opens a session: a stored one if id is not empty.
-func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg { return s.opened(ctx, a, id, cwd) })
+func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd, meta string) tea.Cmd {
+	return s.do(func(ctx context.Context) tea.Msg { return s.opened(ctx, a, id, cwd, meta) })
 }
 
 // closeSession closes a session that was left. That it cannot be closed is nothing that a person could do anything about.
@@ -36,17 +36,17 @@ func (s *supervisor) closeSession(agentID, id string) tea.Cmd {
 	})
 }
 
-func (s *supervisor) opened(ctx context.Context, a *supervisorv1.Agent, id, cwd string) openedMsg {
+func (s *supervisor) opened(ctx context.Context, a *supervisorv1.Agent, id, cwd, meta string) openedMsg {
 	can := a.GetInfo().GetCapabilities()
 	switch {
 	case id == "":
-		r, err := s.sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: cwd})
+		r, err := s.sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: cwd, Meta: meta})
 		return openedMsg{session: r.GetSession(), how: "new", err: err}
 	case can.GetLoadSession():
-		r, err := s.sessions.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: a.GetId(), SessionId: id, Cwd: cwd})
+		r, err := s.sessions.LoadSession(ctx, &supervisorv1.LoadSessionRequest{AgentId: a.GetId(), SessionId: id, Cwd: cwd, Meta: meta})
 		return openedMsg{session: r.GetSession(), how: "load", err: err}
 	case can.GetResumeSession():
-		r, err := s.sessions.ResumeSession(ctx, &supervisorv1.ResumeSessionRequest{AgentId: a.GetId(), SessionId: id, Cwd: cwd})
+		r, err := s.sessions.ResumeSession(ctx, &supervisorv1.ResumeSessionRequest{AgentId: a.GetId(), SessionId: id, Cwd: cwd, Meta: meta})
 		return openedMsg{session: r.GetSession(), how: "resume", err: err}
 	}
 	return openedMsg{how: "load", err: errors.New("this agent can neither load nor resume a session; leave --session out")}

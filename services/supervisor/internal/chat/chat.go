@@ -36,6 +36,8 @@ type Options struct {
 	Cwd string
 	// Mode and Model are chosen once the session is open. Default: the agent's.
 	Mode, Model string
+	// Meta is what every session of the chat is opened with as _meta, a JSON object. Default: none.
+	Meta string
 	// StateDir is the folder for what was typed. Default: it is not kept.
 	StateDir string
 	// Input and Output are the terminal.

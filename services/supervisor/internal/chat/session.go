@@ -33,7 +33,7 @@ func (m *model) first() string {
 // openSession opens a session in place of the one that is open; a stored one if id is not empty.
 func (m *model) openSession(id, cwd string) tea.Cmd {
 	m.phase, m.loading = opening, id
-	return m.sup.openSession(m.agent, id, cwd)
+	return m.sup.openSession(m.agent, id, cwd, m.o.Meta)
 }
 
 func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
