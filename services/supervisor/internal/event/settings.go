@@ -6,7 +6,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Settings reads what the answer to a request that opens a session, or that sets an option, says of the session's mode, its
+// Settings reads what the answer to a request that opens a session says of the session's mode, its
 // model and its options. What it says nothing of is empty.
 func Settings(result []byte) *supervisorv1.SessionOpened {
 	o := &supervisorv1.SessionOpened{}

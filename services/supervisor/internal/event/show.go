@@ -47,7 +47,7 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 // currentModel is the model that works: agents that have an option for it say it there.
 func (k *known) currentModel() string {
 	for _, o := range k.options {
-		if o.GetCategory() == categoryModel && o.GetValue() != "" {
+		if cmp.Or(o.GetCategory(), o.GetId()) == categoryModel && o.GetValue() != "" {
 			return o.GetValue()
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	maxResuming = 8
 )
 
-// begin starts a process, waits for its answer to initialize, and resumes the sessions that were open. A nil failure means
+// begin starts a process, waits for its answer to initialize, and resumes the sessions that were open, with their settings. A nil failure means
 // that it answers.
 func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	h := a.h
@@ -35,6 +35,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 			a.restarts++
 		}
 	})
+	a.remember()
 	env, err := a.conf.environ(h.opts.Env)
 	if err != nil {
 		return nil, a.spawnError(err)
@@ -138,13 +139,14 @@ func (r *run) resumeAll() {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			err := r.resume(s)
+			answer, err := r.resume(s)
 			switch {
-			case r.ctx.Err() != nil, a.ctx.Err() != nil: // it is tried again, or lost with all others
+			case r.over(): // it is tried again, or lost with all others
 			case err != nil:
 				h.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
 				h.loseUnresumed(s, err)
 			default:
+				r.restore(s, answer)
 				r.unlessHeld(s)
 			}
 		})
@@ -169,8 +171,18 @@ func (r *run) unlessHeld(s *session) {
 	r.forget(s.id)
 }
 
-// resume opens one session again; nil: it goes on.
-func (r *run) resume(s *session) *notResumed {
+// over tells whether the process has ended, or is to.
+func (r *run) over() bool {
+	select {
+	case <-r.joint.Ended():
+		return true
+	default:
+		return r.agent.ctx.Err() != nil
+	}
+}
+
+// resume opens one session again, and returns the agent's answer; a nil error: it goes on.
+func (r *run) resume(s *session) ([]byte, *notResumed) {
 	ctx, cancel := context.WithCancel(r.agent.ctx)
 	defer cancel()
 	method, limit := acp.MethodSessionResume, callTimeout
@@ -179,16 +191,17 @@ func (r *run) resume(s *session) *notResumed {
 	case can.GetLoadSession():
 		method, limit = acp.MethodSessionLoad, loadOnRestart
 	default:
-		return &notResumed{cause: errors.New("the agent offers neither session/resume nor session/load")}
+		return nil, &notResumed{cause: errors.New("the agent offers neither session/resume nor session/load")}
 	}
 	r.agent.h.mu.Lock()
 	o := s.opening
 	r.agent.h.mu.Unlock()
 	if err := r.accepts(o); err != nil {
-		return &notResumed{cause: err}
+		return nil, &notResumed{cause: err}
 	}
-	if _, err := r.call(ctx, method, o.params(s.id), limit); err != nil {
-		return &notResumed{method: method, cause: err}
+	answer, err := r.call(ctx, method, o.params(s.id), limit)
+	if err != nil {
+		return nil, &notResumed{method: method, cause: err}
 	}
-	return nil
+	return answer, nil
 }

@@ -233,9 +233,24 @@ func saysGone(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "
 func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	e := event.ErrorOf(method, encodeError(jerr), false)
 	e.Message = fmt.Sprintf("agent %q: %s", r.agent.identity.Name, e.GetMessage())
+	r.hint(e)
+	return e
+}
+
+// hint adds how to log in to an error that says that somebody has to.
+func (r *run) hint(e *supervisorv1.AgentError) {
 	if e.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		e.Message += fmt.Sprintf(" (log in %s, or by Authenticate)", r.loginBy(""))
 	}
+}
+
+// hinted is the end of a turn that says how to log in, where that is what the agent wants.
+func (p *prompting) hinted(e *supervisorv1.Event) *supervisorv1.Event {
+	if e.GetTurnEnded().GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+		return e
+	}
+	e = proto.CloneOf(e) // others are told it too
+	p.turn.run.hint(e.GetTurnEnded().GetError())
 	return e
 }
 

@@ -1,7 +1,10 @@
 package headless
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -9,39 +12,35 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
+// The categories of the options that say in which mode a session is, and which model works.
+const (
+	categoryMode  = "mode"
+	categoryModel = "model"
+)
+
 const (
 	methodSetModel        = "session/set_model"
 	methodSetConfigOption = acp.MethodSessionSetOption
 )
 
+// change is a request that changes a setting of a session.
+type change struct {
+	method string
+	params []byte
+	mode   bool // it is the mode that is set
+}
+
 // SetMode puts a session in a mode.
 func (h *Headless) SetMode(ctx context.Context, r *supervisorv1.SetModeRequest) (*supervisorv1.Session, error) {
-	return h.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (string, []byte, error) {
-		if method, params, err, ok := byCategory(s, "mode", r.GetModeId()); ok {
-			return method, params, err
-		}
-		var ids []string
-		for _, m := range s.GetModes() {
-			ids = append(ids, m.GetId())
-		}
-		if len(ids) == 0 {
-			return "", nil, run.unsupported("modes")
-		}
-		return acp.MethodSessionSetMode, sessionParams(s.GetSessionId(), member("modeId", r.GetModeId())), oneOf("mode", r.GetModeId(), ids)
+	return h.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
+		return run.mode(s, r.GetModeId())
 	})
 }
 
 // SetModel chooses a session's model.
 func (h *Headless) SetModel(ctx context.Context, r *supervisorv1.SetModelRequest) (*supervisorv1.Session, error) {
-	return h.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (string, []byte, error) {
-		if method, params, err, ok := byCategory(s, "model", r.GetModelId()); ok {
-			return method, params, err
-		}
-		ids := values(s.GetModels())
-		if len(ids) == 0 {
-			return "", nil, run.unsupported("a choice of models")
-		}
-		return methodSetModel, sessionParams(s.GetSessionId(), member("modelId", r.GetModelId())), oneOf("model", r.GetModelId(), ids)
+	return h.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
+		return run.model(s, r.GetModelId())
 	})
 }
 
@@ -50,36 +49,13 @@ func (h *Headless) SetConfigOption(ctx context.Context, r *supervisorv1.SetConfi
 	if r.GetTo() == nil {
 		return nil, fault.New(fault.Invalid, "set an option: give exactly one of value and enabled")
 	}
-	return h.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (string, []byte, error) {
-		if len(s.GetOptions()) == 0 {
-			return "", nil, run.unsupported("options")
-		}
-		var ids []string
-		for _, o := range s.GetOptions() {
-			if ids = append(ids, o.GetId()); o.GetId() != r.GetConfigId() {
-				continue
-			}
-			_, flag := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled)
-			switch to := r.GetTo().(type) {
-			case *supervisorv1.SetConfigOptionRequest_Enabled:
-				if !flag {
-					return "", nil, fault.New(fault.Invalid, "option %q is not one that is on or off; its values are %s", o.GetId(), listed(values(o.GetChoices())))
-				}
-				return methodSetConfigOption, sessionParams(s.GetSessionId(), member("configId", o.GetId()),
-					`,"type":"boolean","value":`, strconv.FormatBool(to.Enabled)), nil
-			case *supervisorv1.SetConfigOptionRequest_Value:
-				if flag {
-					return "", nil, fault.New(fault.Invalid, "option %q is on or off, and has no values: set enabled", o.GetId())
-				}
-				return setOption(s, o, to.Value)
-			}
-		}
-		return "", nil, oneOf("option", r.GetConfigId(), ids)
+	return h.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
+		return run.option(s, r)
 	})
 }
 
 // set asks how something of a session is set, has the agent set it, and shows the session.
-func (h *Headless) set(ctx context.Context, agentID, sessionID string, how func(*run, *supervisorv1.Session) (method string, params []byte, err error)) (*supervisorv1.Session, error) {
+func (h *Headless) set(ctx context.Context, agentID, sessionID string, how func(*run, *supervisorv1.Session) (change, error)) (*supervisorv1.Session, error) {
 	s, err := h.session(agentID, sessionID)
 	if err != nil {
 		return nil, err
@@ -88,31 +64,97 @@ func (h *Headless) set(ctx context.Context, agentID, sessionID string, how func(
 	if err != nil {
 		return nil, err
 	}
-	method, params, err := how(r, h.show(ctx, s))
+	c, err := how(r, h.show(ctx, s))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.call(ctx, method, params, callTimeout); err != nil {
+	if _, err := r.call(ctx, c.method, c.params, callTimeout); err != nil {
 		return nil, err
+	}
+	if c.mode {
+		r.chosen(s)
 	}
 	return h.show(ctx, s), nil
 }
 
-// byCategory sets what an option of a category is for; false: there is no such option.
-func byCategory(s *supervisorv1.Session, category, value string) (method string, params []byte, err error, ok bool) { //nolint:revive,staticcheck // the error is of what was found
-	for _, o := range s.GetOptions() {
-		if _, flag := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); o.GetCategory() == category && !flag {
-			method, params, err = setOption(s, o, value)
-			return method, params, err, true
-		}
+// mode says how a session is put in a mode.
+func (r *run) mode(s *supervisorv1.Session, id string) (change, error) {
+	if o := byCategory(s, categoryMode); o != nil {
+		return setOption(s, o, id, oneOf("mode", id, values(o.GetChoices())))
 	}
-	return "", nil, nil, false
+	var ids []string
+	for _, m := range s.GetModes() {
+		ids = append(ids, m.GetId())
+	}
+	if len(ids) == 0 {
+		return change{}, r.unsupported("modes")
+	}
+	return change{acp.MethodSessionSetMode, sessionParams(s.GetSessionId(), member("modeId", id)), true}, oneOf("mode", id, ids)
 }
 
-// setOption sets an option that has choices.
-func setOption(s *supervisorv1.Session, o *supervisorv1.ConfigOption, value string) (method string, params []byte, err error) {
-	return methodSetConfigOption, sessionParams(s.GetSessionId(), member("configId", o.GetId()), member("value", value)),
-		oneOf("value of option \""+o.GetId()+"\"", value, values(o.GetChoices()))
+// model says how a session's model is chosen.
+func (r *run) model(s *supervisorv1.Session, id string) (change, error) {
+	if o := byCategory(s, categoryModel); o != nil {
+		return setOption(s, o, id, oneOf("model", id, values(o.GetChoices())))
+	}
+	ids := values(s.GetModels())
+	if len(ids) == 0 {
+		return change{}, r.unsupported("a choice of models")
+	}
+	return change{method: methodSetModel, params: sessionParams(s.GetSessionId(), member("modelId", id))}, oneOf("model", id, ids)
+}
+
+// option says how a session's option is set.
+func (r *run) option(s *supervisorv1.Session, req *supervisorv1.SetConfigOptionRequest) (change, error) {
+	if len(s.GetOptions()) == 0 {
+		return change{}, r.unsupported("options")
+	}
+	var ids []string
+	for _, o := range s.GetOptions() {
+		if ids = append(ids, o.GetId()); o.GetId() != req.GetConfigId() {
+			continue
+		}
+		_, flag := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled)
+		switch to := req.GetTo().(type) {
+		case *supervisorv1.SetConfigOptionRequest_Enabled:
+			if !flag {
+				return change{}, fault.New(fault.Invalid, "option %q is not one that is on or off; its values are %s", o.GetId(), listed(values(o.GetChoices())))
+			}
+			return change{method: methodSetConfigOption, params: sessionParams(s.GetSessionId(), member("configId", o.GetId()),
+				`,"type":"boolean","value":`, strconv.FormatBool(to.Enabled))}, nil
+		case *supervisorv1.SetConfigOptionRequest_Value:
+			if flag {
+				return change{}, fault.New(fault.Invalid, "option %q is on or off, and has no values: set enabled", o.GetId())
+			}
+			return setOption(s, o, to.Value, among(values(o.GetChoices()), to.Value,
+				fmt.Sprintf("option %q has no value %q", o.GetId(), excerpt(to.Value))))
+		}
+	}
+	return change{}, oneOf("option", req.GetConfigId(), ids)
+}
+
+// setOption sets an option that has choices, unless something is wrong with the value.
+func setOption(s *supervisorv1.Session, o *supervisorv1.ConfigOption, value string, wrong error) (change, error) {
+	return change{
+		method: methodSetConfigOption, params: sessionParams(s.GetSessionId(), member("configId", o.GetId()), member("value", value)),
+		mode: is(o, categoryMode),
+	}, wrong
+}
+
+// byCategory is the option of a category that has choices; nil: there is none.
+func byCategory(s *supervisorv1.Session, category string) *supervisorv1.ConfigOption {
+	for _, o := range s.GetOptions() {
+		if is(o, category) {
+			return o
+		}
+	}
+	return nil
+}
+
+// is tells whether an option is of a category, and has choices. One that has no category is of that which its id names.
+func is(o *supervisorv1.ConfigOption, category string) bool {
+	_, flag := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled)
+	return !flag && cmp.Or(o.GetCategory(), o.GetId()) == category
 }
 
 func values(choices []*supervisorv1.ConfigChoice) []string {
@@ -125,10 +167,15 @@ func values(choices []*supervisorv1.ConfigChoice) []string {
 
 // oneOf refuses what is not among what there is.
 func oneOf(what, id string, ids []string) error {
-	for _, known := range ids {
-		if known == id {
-			return nil
-		}
+	return among(ids, id, fmt.Sprintf("there is no %s %q", what, excerpt(id)))
+}
+
+func among(ids []string, id, refusal string) error {
+	switch {
+	case slices.Contains(ids, id):
+		return nil
+	case len(ids) == 0:
+		return fault.New(fault.Invalid, "%s, and no other one", refusal)
 	}
-	return fault.New(fault.Invalid, "there is no %s %q; there are %s", what, excerpt(id), listed(ids))
+	return fault.New(fault.Invalid, "%s: there are %s", refusal, listed(ids))
 }
