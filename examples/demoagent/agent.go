@@ -176,6 +176,7 @@ func (a *agent) initialize(ctx context.Context, p struct {
 func (a *agent) prompt(ctx context.Context, p struct {
 	SessionID acp.SessionId     `json:"sessionId"`
 	Prompt    []json.RawMessage `json:"prompt"`
+	Meta      json.RawMessage   `json:"_meta"`
 }) (any, error) {
 	s, err := a.session(p.SessionID)
 	if err != nil {
@@ -193,7 +194,7 @@ func (a *agent) prompt(ctx context.Context, p struct {
 	if err := a.kept.save(s); err != nil { // before it is played: it may end with the process
 		return nil, err
 	}
-	t := &turn{agent: a, conn: a.conn, session: s, blocks: p.Prompt, reason: acp.StopReasonEndTurn}
+	t := &turn{agent: a, conn: a.conn, session: s, blocks: p.Prompt, meta: p.Meta, reason: acp.StopReasonEndTurn}
 	err = t.play(ctx, text)
 	if saved := a.kept.save(s); err == nil {
 		err = saved

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,7 @@ func scenes() []scene {
 	return []scene{
 		{"tour", "", "send every kind of update that ACP v1 has, with every field, and ask for everything once", (*turn).tour},
 		{"repeat", "TEXT", "say the session's id and TEXT", (*turn).repeat},
+		{"meta", "", "say, as JSON, which _meta came when the session was opened, and which with the prompt", (*turn).tellMeta},
 		{"flood", "COUNT", "send that many pieces of a message at once", (*turn).floodUpdates},
 		{"slow", "COUNT MS", "send that many pieces of a message, with so many milliseconds before each", (*turn).slow},
 		{"sleep", "[MS]", "be silent for so long, or until the turn is cancelled", (*turn).sleep},
@@ -52,6 +54,14 @@ func sceneList() string {
 
 func (t *turn) repeat(ctx context.Context, text string) error {
 	return t.say(ctx, string(t.session.id)+": "+text)
+}
+
+func (t *turn) tellMeta(ctx context.Context, _ string) error {
+	text, err := json.Marshal(object{"opened": t.session.opened, "prompted": t.meta})
+	if err != nil {
+		return err
+	}
+	return t.say(ctx, string(text))
 }
 
 func (t *turn) floodUpdates(ctx context.Context, count string) error {

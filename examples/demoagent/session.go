@@ -36,6 +36,8 @@ type session struct {
 	id  acp.SessionId
 	cwd string
 
+	opened json.RawMessage // the _meta that it was opened with; nil: none
+
 	mu        sync.Mutex
 	record    record
 	cancel    context.CancelFunc // of the turn under way
@@ -133,6 +135,8 @@ type openParams struct {
 	SessionID   acp.SessionId `json:"sessionId"`
 	Cwd         string        `json:"cwd"`
 	Directories []string      `json:"additionalDirectories"`
+
+	Meta json.RawMessage `json:"_meta"`
 }
 
 func unknownSession(id acp.SessionId) error {
@@ -150,11 +154,12 @@ func (a *agent) session(id acp.SessionId) (*session, error) {
 }
 
 // open makes a session of what is kept, and returns the answer that opens it.
-func (a *agent) open(r record) (*session, object, error) {
+func (a *agent) open(r record, meta json.RawMessage) (*session, object, error) {
 	if err := a.authorized(); err != nil {
 		return nil, nil, err
 	}
 	s := newSession(r)
+	s.opened = meta
 	s.turns = a.wire.prompted(s.id)
 	a.mu.Lock()
 	a.sessions[s.id] = s
@@ -162,10 +167,10 @@ func (a *agent) open(r record) (*session, object, error) {
 	return s, a.offer(r.Settings), a.kept.save(s)
 }
 
-func (a *agent) create(r record) (any, error) {
+func (a *agent) create(r record, meta json.RawMessage) (any, error) {
 	r.SessionID = acp.SessionId("demo-" + rand.Text())
 	r.UpdatedAt = time.Now().UTC().Truncate(time.Second)
-	s, answer, err := a.open(r)
+	s, answer, err := a.open(r, meta)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +186,7 @@ func (a *agent) create(r record) (any, error) {
 }
 
 func (a *agent) newSession(_ context.Context, p openParams) (any, error) {
-	return a.create(record{Cwd: p.Cwd, Directories: p.Directories, Settings: defaultSettings()})
+	return a.create(record{Cwd: p.Cwd, Directories: p.Directories, Settings: defaultSettings()}, p.Meta)
 }
 
 // find looks for a session that is open or kept.
@@ -219,7 +224,7 @@ func (a *agent) reopen(p openParams) (*session, object, error) {
 		return nil, nil, err
 	}
 	r.Cwd, r.Directories = p.Cwd, p.Directories
-	return a.open(r)
+	return a.open(r, p.Meta)
 }
 
 func (a *agent) forkSession(_ context.Context, p openParams) (any, error) {
@@ -229,7 +234,7 @@ func (a *agent) forkSession(_ context.Context, p openParams) (any, error) {
 	}
 	r.Title = "Fork of " + r.Title
 	r.Cwd, r.Directories = p.Cwd, p.Directories
-	return a.create(r)
+	return a.create(r, p.Meta)
 }
 
 // pageSize is small, so that a test with a few sessions sees a cursor.

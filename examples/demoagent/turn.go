@@ -17,6 +17,7 @@ type turn struct {
 	conn    caller
 	session *session
 	blocks  []json.RawMessage // the prompt
+	meta    json.RawMessage   // its _meta; nil: none
 	reason  acp.StopReason    // how it ends, if all goes well
 	usage   object            // what it took; nil: nothing is said of it
 }
