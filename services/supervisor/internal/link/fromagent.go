@@ -280,6 +280,8 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 	case acp.MethodSessionPrompt:
 		stop, _ := acp.String(acp.Get(result, "stopReason"))
 		l.opts.Book.PromptEnded(id, stop)
+	case acp.MethodSessionSetMode:
+		l.opts.Book.ModeSet(id, failed)
 	case acp.MethodSessionSetOption:
 		if !failed {
 			l.opts.Book.Mode(c.sessionID, acp.OptionMode(result))

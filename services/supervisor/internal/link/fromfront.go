@@ -162,8 +162,8 @@ func (p *frontPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	case acp.MethodSessionPrompt:
 		p.opts.Book.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID)
 	case acp.MethodSessionSetMode:
-		if mode, ok := acp.String(acp.Get(m.Params, "modeId")); ok {
-			p.opts.Book.Mode(c.sessionID, mode)
+		if mode, ok := acp.String(acp.Get(m.Params, "modeId")); ok { // the agent may work in it before it answers
+			p.opts.Book.SettingMode(jsonrpc.CanonicalID(c.id), c.sessionID, mode)
 		}
 	}
 	return p.out.add(m.Raw)

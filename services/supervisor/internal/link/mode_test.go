@@ -18,6 +18,8 @@ func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
 		"in camel case":             {nil, []string{update + `{"sessionUpdate":"configOptionUpdate","configOptions":[{"id":"mode","currentValue":"yolo"}]}}}`}, "yolo"},
 		"the answer to a new value": {[]string{`{"id":5,"method":"session/set_config_option","params":{"sessionId":"s","configId":"a","value":"yolo"}}`}, []string{`{"id":5,"result":{"configOptions":[{"id":"a","category":"mode","currentValue":"yolo"}]}}`}, "yolo"},
 		"a value that is refused":   {[]string{`{"id":5,"method":"session/set_config_option","params":{"sessionId":"s","configId":"mode","value":"yolo"}}`}, []string{`{"id":5,"error":{"code":-32602,"message":"no"}}`}, "ask"},
+		"a mode that is set":        {[]string{`{"id":5,"method":"session/set_mode","params":{"sessionId":"s","modeId":"yolo"}}`}, nil, "yolo"},
+		"a mode that is refused":    {[]string{`{"id":5,"method":"session/set_mode","params":{"sessionId":"s","modeId":"yolo"}}`}, []string{`{"id":5,"error":{"code":-32602,"message":"no"}}`}, "ask"},
 		"an option that is no mode": {nil, []string{update + `{"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","category":"model","currentValue":"x"}]}}}`}, "ask"},
 	}
 	for name, tt := range tests {

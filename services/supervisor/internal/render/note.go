@@ -53,7 +53,10 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_Gap:
 		missing := "something is"
 		if n := e.Gap.GetFrames(); n > 0 {
-			missing = fmt.Sprintf("at least %s are", count(int(min(n, 1<<40)), "message"))
+			missing = fmt.Sprintf("at least %s is", count(int(min(n, 1<<40)), "message"))
+			if n > 1 {
+				missing = strings.TrimSuffix(missing, "is") + "are"
+			}
 		}
 		return o.paint(yellow, fmt.Sprintf("[%s missing here: %s]", missing, CleanLine(e.Gap.GetReason()))) + "\n"
 	case nil:
@@ -210,7 +213,7 @@ func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) 
 	key := ev.GetAgentId() + "\x00" + e.GetId()
 	about, _ := r.calls.get(key)
 	r.calls.drop(key)
-	if e.GetError() == "" && e.GetErrorCode() == 0 {
+	if e.GetError() == "" && e.GetErrorCode() == 0 || !r.o.Verbose && unknownExtension(e) {
 		return ""
 	}
 	text := "✗ " + cmp.Or(about, CleanLine(e.GetMethod())) + ": " + cmp.Or(CleanLine(e.GetError()), "failed")
@@ -222,6 +225,18 @@ func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) 
 		return r.failed(text, e.GetError())
 	}
 	return r.lines(work, text)
+}
+
+// unknownExtension tells whether a call was one of an agent's own that nobody here knows: agents try what some editors
+// answer, and do without.
+func unknownExtension(e *supervisorv1.CallEnded) bool {
+	const methodNotFound = -32601
+	space, _, _ := strings.Cut(e.GetMethod(), "/")
+	switch space {
+	case "fs", "terminal", "session", "elicitation", "mcp":
+		return false
+	}
+	return e.GetErrorCode() == methodNotFound
 }
 
 // StopReason is why a turn ended, for people.

@@ -48,7 +48,14 @@ type Book struct {
 	sessions map[string]*state
 	order    []string // session ids, oldest first
 	opening  map[string]*state
-	prompts  map[string]*state // by the canonical id of the front's session/prompt
+	prompts  map[string]*state  // by the canonical id of the front's session/prompt
+	settings map[string]setting // by that of its session/set_mode
+}
+
+// setting is a mode that a session shall be in.
+type setting struct {
+	st           *state
+	mode, before string
 }
 
 // state is one session. Its fields are guarded by the Book's mu.
@@ -92,6 +99,7 @@ func New(o Options) *Book {
 		sessions: map[string]*state{},
 		opening:  map[string]*state{},
 		prompts:  map[string]*state{},
+		settings: map[string]setting{},
 	}
 }
 
@@ -179,6 +187,7 @@ func (b *Book) CloseAll() {
 	}
 	clear(b.opening)
 	clear(b.prompts)
+	clear(b.settings)
 }
 
 // Prompted folds a front's session/prompt: a turn begins.
@@ -219,6 +228,28 @@ func (b *Book) Mode(sessionID, mode string) {
 	defer b.mu.Unlock()
 	if st := b.sessions[sessionID]; st != nil && mode != "" {
 		st.mode = mode
+	}
+}
+
+// SettingMode folds a front's session/set_mode: reqID is the canonical id of the request.
+func (b *Book) SettingMode(reqID, sessionID, mode string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if st := b.sessions[sessionID]; st != nil && mode != "" {
+		b.settings[reqID] = setting{st: st, mode: mode, before: st.mode}
+		st.mode = mode
+	}
+}
+
+// ModeSet folds the agent's answer to such a request; failed is true for an error. A mode that the agent told meanwhile
+// stays.
+func (b *Book) ModeSet(reqID string, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.settings[reqID]
+	delete(b.settings, reqID)
+	if ok && failed && s.st.mode == s.mode {
+		s.st.mode = s.before
 	}
 }
 
