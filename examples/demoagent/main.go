@@ -43,6 +43,7 @@ func allFeatures() features {
 	return features{
 		"load", "resume", "list", "close", "delete", "fork", "directories", // sessions
 		"modes", "config", "logout",
+		"settings",                   // kept with a session
 		"image", "audio", "embedded", // in prompts
 		"mcp",
 	}

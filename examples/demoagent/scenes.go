@@ -30,6 +30,7 @@ func scenes() []scene {
 		{"tour", "", "send every kind of update that ACP v1 has, with every field, and ask for everything once", (*turn).tour},
 		{"repeat", "TEXT", "say the session's id and TEXT", (*turn).repeat},
 		{"meta", "", "say, as JSON, which _meta came when the session was opened, and which with the prompt", (*turn).tellMeta},
+		{"settings", "", "say the session's mode, model, effort and whether it is thorough", (*turn).settings},
 		{"flood", "COUNT", "send that many pieces of a message at once", (*turn).floodUpdates},
 		{"slow", "COUNT MS", "send that many pieces of a message, with so many milliseconds before each", (*turn).slow},
 		{"sleep", "[MS]", "be silent for so long, or until the turn is cancelled", (*turn).sleep},
@@ -62,6 +63,11 @@ func (t *turn) tellMeta(ctx context.Context, _ string) error {
 		return err
 	}
 	return t.say(ctx, string(text))
+}
+
+func (t *turn) settings(ctx context.Context, _ string) error {
+	s := t.session.snapshot().Settings
+	return t.say(ctx, fmt.Sprintf("%s, %s, %s, %t", s.Mode, s.Model, s.Effort, s.Thorough))
 }
 
 func (t *turn) floodUpdates(ctx context.Context, count string) error {

@@ -128,7 +128,7 @@ func (a *app) doctorAgent(name string, command []string, o *doctor.Options) *doc
 		return problem(fmt.Sprintf("the agent %s is not installed", r.Agent.ID), "get it with: "+r.Get)
 	}
 	o.Agent = &doctor.AgentCommand{
-		Name: r.Agent.ID, Command: slices.Clone(r.Command), Env: overlaid(os.Environ(), r.Env), Preset: true,
+		Name: r.Agent.ID, Command: slices.Clone(r.Command), Env: overlaid(os.Environ(), r.Env), Preset: true, Login: r.Login() != nil,
 	}
 	return nil
 }

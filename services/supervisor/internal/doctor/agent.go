@@ -82,24 +82,25 @@ func todoFor(err error) string {
 	return "run it by itself to see what it says; is it given the flag that makes it speak ACP?"
 }
 
-// authentication lists the ways to log in.
+// authentication lists the ways to log in, with what a person can run: a login that is known needs no way that the agent
+// offers, and may be all there is of it on a terminal.
 func (d *doctor) authentication(methods []handshake.AuthMethod) {
 	in := d.in(Agent)
-	if len(methods) == 0 {
-		in.ok("login", "the agent offers none")
-		return
-	}
+	detail := "the agent offers none"
 	var ids []string
-	terminal := false
+	terminal := d.Agent.Login
 	for _, m := range methods {
 		ids = append(ids, fmt.Sprintf("%s (%s)", m.ID, m.Type))
 		terminal = terminal || m.Type == "terminal"
+	}
+	if len(ids) > 0 {
+		detail = strings.Join(ids, ", ")
 	}
 	todo := ""
 	if d.Agent.Preset && terminal {
 		todo = "if you are not logged in: acphost agents login " + d.Agent.Name
 	}
-	in.tell(Finding{Area: in.name, Check: "login", Level: OK, Detail: strings.Join(ids, ", "), Todo: todo})
+	in.tell(Finding{Area: in.name, Check: "login", Level: OK, Detail: detail, Todo: todo})
 }
 
 // capabilities writes what the agent can do as a line: members that are true, and objects by what is in them.

@@ -80,6 +80,8 @@ type AgentCommand struct {
 	Command, Env []string
 	// Preset: "acphost agents login NAME" knows it.
 	Preset bool
+	// Login: of a preset, the command that logs in is known, whatever the agent offers.
+	Login bool
 }
 
 // handlersTimeout bounds the starts of all handlers together.

@@ -182,6 +182,32 @@ func TestAnAgentIsSaidAsItAnswers(t *testing.T) {
 	}
 }
 
+func TestALoginOnATerminalIsSaidWhereThereIsOne(t *testing.T) {
+	byItself := []handshake.AuthMethod{{ID: "web", Type: "agent"}}
+	for _, c := range []struct {
+		name          string
+		preset, login bool
+		methods       []handshake.AuthMethod
+		detail, todo  string
+	}{
+		{"the agent does it by itself, and its login is known", true, true, byItself, "web (agent)", "acphost agents login mine"},
+		{"the agent offers nothing, and its login is known", true, true, nil, "the agent offers none", "acphost agents login mine"},
+		{"the agent does it by itself, and no login is known", true, false, byItself, "web (agent)", ""},
+		{"the agent has no name", false, false, []handshake.AuthMethod{{ID: "tui", Type: "terminal"}}, "tui (terminal)", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPatient(t)
+			p.withAgent(&handshake.Answer{Protocol: 1, AuthMethods: c.methods}, nil)
+			p.opts.Agent.Preset, p.opts.Agent.Login = c.preset, c.login
+			found, _ := p.examine()
+			expect(t, found["agent/login"], OK, c.detail, c.todo)
+			if got := found["agent/login"].Todo; c.todo == "" && got != "" {
+				t.Errorf("to do is %q", got)
+			}
+		})
+	}
+}
+
 func TestAnAgentThatIsNotAsItShouldBeIsSaidWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		name   string
