@@ -41,7 +41,7 @@ acphost's state.`
 const chatExamples = `  acphost chat --agent claude
   acphost chat --agent gemini --mode plan --cwd ~/src/app
   acphost chat --agent claude --session 4f1c6a     go on with a session
-  acphost chat --agent claude --meta '{"claudeCode":{"options":{"maxTurns":9}}}'
+  acphost chat --agent claude --meta @options.json    with options of its own
   acphost chat -- opencode acp`
 
 const chatExit = `

@@ -39,6 +39,7 @@ type fakeSupervisor struct {
 
 	mu        sync.Mutex
 	calls     []string
+	metas     []string // of those that open a session, with it
 	started   *supervisorv1.StartAgentRequest
 	prompted  *supervisorv1.PromptRequest
 	answers   []*supervisorv1.AnswerApprovalRequest
@@ -109,21 +110,30 @@ func (f *fakeSupervisor) StartAgent(_ context.Context, r *supervisorv1.StartAgen
 	}}, nil
 }
 
+func (f *fakeSupervisor) opened(how, meta string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.metas = append(f.metas, how+" "+meta)
+}
+
 func (f *fakeSupervisor) session() *supervisorv1.Session {
 	return &supervisorv1.Session{SessionId: "s1"}
 }
 
 func (f *fakeSupervisor) NewSession(_ context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
+	f.opened("new", r.GetMeta())
 	f.called("new " + r.GetAgentId() + " " + r.GetCwd())
 	return &supervisorv1.NewSessionResponse{Session: f.session()}, f.openErr
 }
 
 func (f *fakeSupervisor) LoadSession(_ context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.LoadSessionResponse, error) {
+	f.opened("load", r.GetMeta())
 	f.called("load " + r.GetSessionId())
 	return &supervisorv1.LoadSessionResponse{Session: f.session()}, f.openErr
 }
 
 func (f *fakeSupervisor) ResumeSession(_ context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error) {
+	f.opened("resume", r.GetMeta())
 	f.called("resume " + r.GetSessionId())
 	return &supervisorv1.ResumeSessionResponse{Session: f.session()}, f.openErr
 }
