@@ -361,7 +361,10 @@ type Action struct {
 	ResolvedRoots []string `protobuf:"bytes,14,rep,name=resolved_roots,json=resolvedRoots,proto3" json:"resolved_roots,omitempty"`
 	// Optional. What is asked about was done already, without asking. A verdict then changes nothing that was done; it is
 	// reported. Default: false.
-	Done          bool `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
+	Done bool `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
+	// Optional. What the agent calls the tool: "Bash", "mcp__github__create_issue". The agent's program says it, not its
+	// model; agents differ in their names, and some give none. Empty: not known.
+	Tool          string `protobuf:"bytes,16,opt,name=tool,proto3" json:"tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,6 +502,13 @@ func (x *Action) GetDone() bool {
 		return x.Done
 	}
 	return false
+}
+
+func (x *Action) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
 }
 
 // Command is a command line and what it consists of.
@@ -1059,7 +1069,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\rpolicy_digest\x18\x05 \x01(\tR\fpolicyDigest\x12>\n" +
 	"\n" +
 	"unattended\x18\x06 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\n" +
-	"unattended\"\xe3\x03\n" +
+	"unattended\"\xf7\x03\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1078,7 +1088,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\bunparsed\x18\f \x01(\tR\bunparsed\x12\x16\n" +
 	"\x06method\x18\r \x01(\tR\x06method\x12%\n" +
 	"\x0eresolved_roots\x18\x0e \x03(\tR\rresolvedRoots\x12\x12\n" +
-	"\x04done\x18\x0f \x01(\bR\x04done\"\xb7\x01\n" +
+	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
+	"\x04tool\x18\x10 \x01(\tR\x04tool\"\xb7\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12D\n" +

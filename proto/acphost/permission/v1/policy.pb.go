@@ -138,7 +138,11 @@ type Rule struct {
 	// rule asks.
 	When string `protobuf:"bytes,11,opt,name=when,proto3" json:"when,omitempty"`
 	// Optional. What the rule must and must not match. They run when the file is loaded; a file whose tests fail is not.
-	Tests         *RuleTests `protobuf:"bytes,12,opt,name=tests,proto3" json:"tests,omitempty"`
+	Tests *RuleTests `protobuf:"bytes,12,opt,name=tests,proto3" json:"tests,omitempty"`
+	// Optional. Names of tools as agents give them ("mcp__github__*"); any of them. "*" stands for any characters. Only what
+	// an agent asks about names a tool; where it does not, an allow rule does not match, a deny or ask rule asks. Empty: any
+	// tool, or none.
+	Tool          []string `protobuf:"bytes,13,rep,name=tool,proto3" json:"tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +261,13 @@ func (x *Rule) GetTests() *RuleTests {
 	return nil
 }
 
+func (x *Rule) GetTool() []string {
+	if x != nil {
+		return x.Tool
+	}
+	return nil
+}
+
 // RuleTests are examples that a rule is held to.
 type RuleTests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -328,7 +339,9 @@ type RuleTest struct {
 	// Optional. The session's mode.
 	Mode string `protobuf:"bytes,6,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Optional. The action whole; nothing else may be given then.
-	Action        *Action `protobuf:"bytes,7,opt,name=action,proto3" json:"action,omitempty"`
+	Action *Action `protobuf:"bytes,7,opt,name=action,proto3" json:"action,omitempty"`
+	// Optional. The tool's name. The kind is then "tool.other", unless on, command or path say another.
+	Tool          string `protobuf:"bytes,8,opt,name=tool,proto3" json:"tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,6 +423,13 @@ func (x *RuleTest) GetAction() *Action {
 		return x.Action
 	}
 	return nil
+}
+
+func (x *RuleTest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
 }
 
 // Settings are what the configuration may hold for acphost's own permd.
@@ -612,7 +632,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xbb\x02\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xcf\x02\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -626,10 +646,11 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x04mode\x18\n" +
 	" \x03(\tR\x04mode\x12\x12\n" +
 	"\x04when\x18\v \x01(\tR\x04when\x126\n" +
-	"\x05tests\x18\f \x01(\v2 .acphost.permission.v1.RuleTestsR\x05tests\"\x80\x01\n" +
+	"\x05tests\x18\f \x01(\v2 .acphost.permission.v1.RuleTestsR\x05tests\x12\x12\n" +
+	"\x04tool\x18\r \x03(\tR\x04tool\"\x80\x01\n" +
 	"\tRuleTests\x125\n" +
 	"\x05match\x18\x01 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\x05match\x12<\n" +
-	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\xce\x01\n" +
+	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\xe2\x01\n" +
 	"\bRuleTest\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
@@ -637,7 +658,8 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x02on\x18\x04 \x01(\tR\x02on\x12\x14\n" +
 	"\x05agent\x18\x05 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04mode\x18\x06 \x01(\tR\x04mode\x125\n" +
-	"\x06action\x18\a \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\"\x86\x01\n" +
+	"\x06action\x18\a \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x12\n" +
+	"\x04tool\x18\b \x01(\tR\x04tool\"\x86\x01\n" +
 	"\bSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12!\n" +
 	"\fadmin_policy\x18\x02 \x01(\tR\vadminPolicy\x12)\n" +

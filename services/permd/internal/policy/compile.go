@@ -28,6 +28,7 @@ type rule struct {
 	risks  []string
 	agents []string
 	modes  []string
+	tools  []string
 	when   *condition
 	effect string
 	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
@@ -108,8 +109,8 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.id(at, r.GetId())
 	if len(r.GetOn()) == 0 && len(r.GetPath()) == 0 && len(r.GetCommand()) == 0 &&
-		len(r.GetAgent()) == 0 && len(r.GetMode()) == 0 && r.GetWhen() == "" && r.GetRedirect() == "" {
-		c.fail(at, "expected at least one condition (on, path, command, redirect, agent, mode, when), got none: the rule would match everything")
+		len(r.GetAgent()) == 0 && len(r.GetMode()) == 0 && len(r.GetTool()) == 0 && r.GetWhen() == "" && r.GetRedirect() == "" {
+		c.fail(at, "expected at least one condition (on, path, command, redirect, agent, mode, tool, when), got none: the rule would match everything")
 	}
 	if r.GetNotGrantable() && r.GetEffect() != "ask" {
 		c.fail(at+".not_grantable", "expected only in ask rules, got it in one with the effect %q", r.GetEffect())
@@ -118,7 +119,7 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 		c.fail(at+".reason", "expected at most %d characters, got %d", maxReason, n)
 	}
 	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable(), effect: r.GetEffect(),
-		agents: r.GetAgent(), modes: r.GetMode()}
+		agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool()}
 	switch r.GetRedirect() {
 	case "":
 	case "none":
@@ -130,6 +131,7 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	}
 	c.names(at+".agent", r.GetAgent())
 	c.names(at+".mode", r.GetMode())
+	c.names(at+".tool", r.GetTool())
 	if r.GetWhen() != "" {
 		compiled.when = c.when(at+".when", r.GetWhen())
 	}

@@ -151,3 +151,35 @@ func TestADenyRuleOnAPathSeesWhereWordsLead(t *testing.T) {
 		}
 	}
 }
+
+func tool(name string) func(*permissionv1.Action) {
+	return func(a *permissionv1.Action) { a.Tool = name }
+}
+
+func TestARuleForAToolHoldsForThatToolAlone(t *testing.T) {
+	p := parse(t, `
+version: 1
+rules:
+- {id: database, effect: allow, tool: ['mcp__db__*'], tests: {match: [{tool: mcp__db__sql}], not_match: [{tool: mcp__db}, {tool: Bash, command: ls}]}}
+- {id: production, effect: deny, tool: ['mcp__prod__*']}
+`)
+	for _, tt := range []struct {
+		name   string
+		action *permissionv1.Action
+		want   permissionv1.Verdict
+		rule   string
+	}{
+		{"the tool", about("tool.other", tool("mcp__db__sql")), allow, "database"},
+		{"the tool, with what is not understood", about("tool.other", tool("mcp__db__sql"), unparsed), allow, "database"},
+		{"a denied one", about("tool.other", tool("mcp__prod__sql")), deny, "production"},
+		{"another one", about("tool.other", tool("x__mcp__db__sql")), ask, ""},
+		{"one that is not named", about("tool.other"), ask, "production"},
+		{"a call", about("fs.read", path("/ws/a")), ask, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if d := p.Decide(tt.action); d.GetVerdict() != tt.want || d.GetRule() != tt.rule {
+				t.Errorf("got %v by %q, want %v by %q", d.GetVerdict(), d.GetRule(), tt.want, tt.rule)
+			}
+		})
+	}
+}

@@ -40,7 +40,7 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 }
 
 func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, error) {
-	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != ""
+	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != ""
 	switch {
 	case t.GetAction() != nil && short:
 		return nil, fmt.Errorf("expected action alone, got other fields beside it")
@@ -52,7 +52,7 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
 	}
 	a := &permissionv1.Action{
-		Kind: t.GetOn(), Agent: orDefault(t.GetAgent(), "agent"), Mode: t.GetMode(),
+		Kind: t.GetOn(), Agent: orDefault(t.GetAgent(), "agent"), Mode: t.GetMode(), Tool: t.GetTool(),
 		Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
 	}
 	if t.GetPath() != "" {
@@ -75,6 +75,9 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 	if t.GetCommand() != "" {
 		a.Kind = orDefault(a.Kind, "terminal.create")
 		exampleCommand(a, t.GetCommand())
+	}
+	if t.GetTool() != "" {
+		a.Kind = orDefault(a.Kind, "tool.other")
 	}
 	return a, nil
 }

@@ -110,6 +110,12 @@ func TestExplainSaysWhyARuleMatchesOrNot(t *testing.T) {
 		{"a mode that is not known", "effect: deny, mode: [plan]", about("tool.think"), "maybe", "it cannot be told: the session's mode is not known, the rule is for plan"},
 		{"a mode to allow that is not known", "effect: allow, on: [tool.think], mode: [plan]", about("tool.think"), "no", "mode is not known, the rule is for plan"},
 
+		{"a tool", "effect: allow, tool: ['mcp__db__*']", about("tool.other", tool("mcp__db__sql"), unparsed), "yes", "tool is mcp__db__sql"},
+		{"another tool", "effect: allow, tool: ['mcp__db__*']", about("tool.other", tool("mcp__prod__sql")), "no", "tool is mcp__prod__sql, the rule is for mcp__db__*"},
+		{"a tool that is not named", "effect: deny, tool: [Bash]", about("tool.other"), "maybe", "it cannot be told: the agent does not name the tool, the rule is for Bash"},
+		{"a tool to allow that is not named", "effect: allow, tool: ['mcp__db__*']", about("tool.other"), "no", "tool is not known, the rule is for mcp__db__*"},
+		{"a call, which is no tool's", "effect: deny, tool: ['*Bash']", about(read, path("/ws/a")), "no", "tool is not known, the rule is for *Bash"},
+
 		{"a condition", "effect: ask, when: 'action.kind == \"fs.read\"'", about(read, path("/ws/a")), "yes", "when is true"},
 		{"a condition that is false", "effect: allow, when: 'action.kind == \"x\"'", about(read, path("/ws/a")), "no", "when is false"},
 		{"a condition that fails", "effect: deny, when: 'action.paths[7].inside_roots'", about(read, path("/ws/a")), "maybe", "when failed: index out of bounds: 7"},

@@ -71,10 +71,15 @@ func (r *rule) oddities() []oddity {
 	case r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone):
 		all = append(all, oddity{"path", "this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command"})
 	}
-	if r.commands == nil && r.paths == nil && r.when == nil && (r.on == nil || slices.ContainsFunc(r.on, runsAny)) {
+	if r.commands == nil && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)) {
 		all = append(all, oddity{"", "this rule allows every command, with options that run or write something else included: name commands"})
 	}
 	return all
+}
+
+// othersTools reports whether the rule is for tools of MCP servers alone, as agents name them: those are no shell.
+func (r *rule) othersTools() bool {
+	return r.tools != nil && !slices.ContainsFunc(r.tools, func(name string) bool { return !strings.HasPrefix(name, "mcp__") })
 }
 
 // mayRunCommand reports whether actions of the kinds may carry a command. Kinds of extensions may.
@@ -119,7 +124,7 @@ func (r *rule) strictness() int {
 // coversAll reports whether the rule certainly matches every action that another does. False: it is not known.
 func (r *rule) coversAll(other *rule) bool {
 	sameWhen := r.when == nil || (other.when != nil && r.when.source == other.when.source)
-	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) &&
+	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) &&
 		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.pathsCover(other)
 }
 

@@ -20,13 +20,14 @@ func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
 		"command":  {"", "", "[git]", "[git push]", "['git *']", "[sort]", "[sort -o]", "[ls, git]", "['*']", "[rm -rf]"},
 		"agent":    {"", "", "", "[a]", "['*']", "[b, a]"},
 		"mode":     {"", "", "", "[plan]", "['p*']"},
+		"tool":     {"", "", "", "[Bash]", "['mcp__*']", "['*']"},
 		"redirect": {"", "", "none", "any"},
 		"when":     {"", "", "", "'action.paths.size() == 1'", "'!has(action.command)'"},
 	}
-	names := []string{"on", "path", "command", "agent", "mode", "redirect", "when"}
+	names := []string{"on", "path", "command", "agent", "mode", "tool", "redirect", "when"}
 	actions := everyAction()
 	pointless := 0
-	for range 1500 {
+	for range 2500 {
 		var rules []string
 		for i := range 3 {
 			effect := []string{"deny", "ask", "allow", "allow", "ask, not_grantable: true"}[random.IntN(5)]
@@ -72,7 +73,9 @@ func everyAction() map[string]*permissionv1.Action {
 		for _, mode := range []string{"", "plan", "code"} {
 			for _, who := range []string{"a", "x"} {
 				add := func(what string, with ...func(*permissionv1.Action)) {
-					all[strings.Join([]string{kind, mode, who, what}, " ")] = about(kind, append(with, agent(who), func(a *permissionv1.Action) { a.Mode = mode })...)
+					for _, tool := range []string{"", "Bash", "mcp__x"} {
+						all[strings.Join([]string{kind, mode, who, tool, what}, " ")] = about(kind, append(with, agent(who), func(a *permissionv1.Action) { a.Mode, a.Tool = mode, tool })...)
+					}
 				}
 				add("nothing")
 				for _, file := range []string{"/ws/a/b", "/ws/.env", "/ws/a/.env", "/etc/x"} {

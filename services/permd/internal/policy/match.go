@@ -66,7 +66,12 @@ func (r *rule) matches(a *action) match {
 }
 
 func (r *rule) matchesNames(a *action) bool {
-	return matchesName(r.agents, a.GetAgent()) && matchesName(r.modes, a.GetMode())
+	return matchesName(r.agents, a.GetAgent()) && matchesName(r.modes, a.GetMode()) && matchesName(r.tools, a.GetTool())
+}
+
+// toolUnknown tells whether an action is a tool's, and which is not said. Calls of an agent's client are no tool's.
+func toolUnknown(a *action) bool {
+	return a.GetTool() == "" && strings.HasPrefix(a.GetKind(), "tool.")
 }
 
 func matchesName(patterns []string, name string) bool {
@@ -124,6 +129,12 @@ func (r *rule) forbids(a *action) match {
 			return no
 		}
 		sure = maybe // a mode that is not known may be the one
+	}
+	if !matchesName(r.tools, a.GetTool()) {
+		if !toolUnknown(a) {
+			return no
+		}
+		sure = maybe // likewise
 	}
 	if r.commands != nil {
 		sure = min(sure, r.forbidsCommand(a))

@@ -19,7 +19,7 @@ type reason struct {
 // allowing are the conditions of an allow rule, up to the first that does not hold.
 func (r *rule) allowing(a *action) []reason {
 	all := []reason{r.aboutKind(a)}
-	for _, next := range []func(*action) reason{r.aboutSurroundings, r.aboutAgent, r.aboutMode, r.aboutRedirections,
+	for _, next := range []func(*action) reason{r.aboutSurroundings, r.aboutAgent, r.aboutMode, r.aboutTool, r.aboutRedirections,
 		r.aboutAllowedCommand, r.aboutAllowedPaths, r.aboutAllowedWhen} {
 		if all[len(all)-1].matched != yes {
 			break
@@ -35,7 +35,7 @@ func (r *rule) forbidding(a *action) []reason {
 	if all[0].matched != yes {
 		return all
 	}
-	return append(all, r.aboutAgent(a), r.aboutMode(a), r.aboutRedirections(a), r.aboutForbiddenCommand(a),
+	return append(all, r.aboutAgent(a), r.aboutMode(a), r.aboutTool(a), r.aboutRedirections(a), r.aboutForbiddenCommand(a),
 		r.aboutForbiddenPaths(a), r.aboutForbiddenWhen(a))
 }
 
@@ -92,6 +92,18 @@ func (r *rule) aboutMode(a *action) reason {
 		return reason{maybe, fmt.Sprintf("it cannot be told: the session's mode is not known, the rule is for %s", list(r.modes))}
 	}
 	return reason{no, fmt.Sprintf("mode is %s, the rule is for %s", orDefault(show(a.GetMode()), "not known"), list(r.modes))}
+}
+
+func (r *rule) aboutTool(a *action) reason {
+	switch {
+	case len(r.tools) == 0:
+		return reason{yes, ""}
+	case matchesName(r.tools, a.GetTool()):
+		return reason{yes, "tool is " + orDefault(show(a.GetTool()), "not known")}
+	case toolUnknown(a) && r.effect != "allow":
+		return reason{maybe, fmt.Sprintf("it cannot be told: the agent does not name the tool, the rule is for %s", list(r.tools))}
+	}
+	return reason{no, fmt.Sprintf("tool is %s, the rule is for %s", orDefault(show(a.GetTool()), "not known"), list(r.tools))}
 }
 
 func (r *rule) aboutRedirections(a *action) reason {

@@ -52,8 +52,8 @@ opened but rule files; paths are followed as they are on this machine now.`,
 			if given != 1 {
 				return wrongUse(cmd, "expected one of --command, --path and --action")
 			}
-			if f.action != "" && (f.question.Kind != "" || f.question.Agent != "" || f.question.Mode != "") {
-				return wrongUse(cmd, "--on, --agent and --mode are not for --action: the action says them itself")
+			if f.action != "" && (f.question.Kind != "" || f.question.Agent != "" || f.question.Mode != "" || f.question.Tool != "") {
+				return wrongUse(cmd, "--on, --agent, --mode and --tool are not for --action: the action says them itself")
 			}
 			return a.withPermd(cmd.Context(), func(service permissionv1.PolicyServiceClient) error {
 				return a.explain(cmd.Context(), service, f)
@@ -69,6 +69,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.question.Dir, "cwd", "", "the session's `FOLDER`; this one if not given")
 	flags.StringVar(&f.question.Agent, "agent", "", "the agent's `NAME`")
 	flags.StringVar(&f.question.Mode, "mode", "", "the session's `MODE`")
+	flags.StringVar(&f.question.Tool, "tool", "", "the `NAME` of the agent's tool, for --on tool.KIND")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	return cmd

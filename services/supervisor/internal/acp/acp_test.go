@@ -164,3 +164,23 @@ func TestParsePermissionRequestRefusesTwoReadings(t *testing.T) {
 		}
 	}
 }
+
+func TestAToolsNameIsFoundWhereAgentsWriteIt(t *testing.T) {
+	for report, want := range map[string]string{
+		`{"name":"Bash"}`: "Bash",
+		`{"name":"Bash","_meta":{"toolName":"other"}}`:         "Bash",
+		`{"_meta":{"toolName":"mcp__db__sql"}}`:                "mcp__db__sql",
+		`{"_meta":{"claudeCode":{"toolName":"mcp__db__sql"}}}`: "mcp__db__sql",
+		`{"_meta":{"toolName":7}}`:                             "",
+		`{}`:                                                   "",
+	} {
+		var tc ToolCall
+		tc.Merge([]byte(report))
+		if tc.Name != want {
+			t.Errorf("%s: the tool is %q, want %q", report, tc.Name, want)
+		}
+		if tc.Merge([]byte(`{"status":"completed"}`)); tc.Name != want {
+			t.Errorf("%s: a report without a name makes it %q", report, tc.Name)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,8 +35,9 @@ func UpdateKind(kind []byte) string {
 // ToolCall is a tool call as far as it is known: what an agent reported, update by update. Raw members alias nothing:
 // they are copies, immutable once set.
 type ToolCall struct {
-	ID     string
-	Title  string
+	ID    string
+	Title string
+	// Name is the tool's, as the report says it or, where that does not, its _meta (see MetaToolName).
 	Name   string
 	Kind   string
 	Status string
@@ -69,8 +71,8 @@ func (t *ToolCall) Size() int {
 // ones leave them. report is an update of kind tool_call or tool_call_update, or a request_permission's toolCall.
 func (t *ToolCall) Merge(report []byte) {
 	var twin string
-	var input []byte
-	update := false
+	var input, meta []byte
+	update, tool := false, ""
 	err := Members(report, func(name string, v []byte) bool {
 		if n := foldedTwin(name); n != "" {
 			twin = n
@@ -84,7 +86,9 @@ func (t *ToolCall) Merge(report []byte) {
 		case "title":
 			setString(&t.Title, v)
 		case "name":
-			setString(&t.Name, v)
+			setString(&tool, v)
+		case "_meta":
+			meta = v
 		case "kind":
 			setString(&t.Kind, v)
 		case "status":
@@ -111,12 +115,26 @@ func (t *ToolCall) Merge(report []byte) {
 	if update && input != nil {
 		t.Reported = input
 	}
+	if tool == "" {
+		tool = MetaToolName(meta)
+	}
+	t.Name = cmp.Or(tool, t.Name)
 	if err == nil && twin != "" {
 		err = fmt.Errorf("a member differs from %q in case alone", twin)
 	}
 	if err != nil {
 		t.Ambiguous = fmt.Sprintf("the agent's report of the tool call cannot be read in one way only: %v", err)
 	}
+}
+
+// MetaToolName is the tool's name in the _meta of a report, where Qwen Code and Claude write it; empty if there is none.
+func MetaToolName(meta []byte) string {
+	for _, path := range [...][]string{{"toolName"}, {"claudeCode", "toolName"}} {
+		if name, ok := String(Get(meta, path...)); ok && name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 func emptyObject(raw []byte) bool {

@@ -2,6 +2,7 @@ package event
 
 import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 // toolCall reads a report of a tool call; nil: it does not say of which.
@@ -40,6 +41,11 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 	})
 	if !named {
 		return nil
+	}
+	if r.Name == nil && r.Meta != "" {
+		if name := acp.MetaToolName([]byte(r.GetMeta())); name != "" {
+			r.Name = &name
+		}
 	}
 	return r
 }

@@ -55,6 +55,7 @@ func Question(s Scene, tc acp.ToolCall) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_REQUEST)
 	a.ToolCallId = text(tc.ID)
 	a.Title = cut(text(tc.Title), maxTitle)
+	a.Tool = cut(text(tc.Name), maxTitle)
 	unparsed(a, text(tc.Ambiguous))
 	if len(tc.RawInput) > maxRawInput {
 		unparsed(a, "the raw input is over 1 MiB")

@@ -23,8 +23,8 @@ type Question struct {
 	Kind string
 	// Dir is the session's working directory and only root, an absolute path.
 	Dir string
-	// Agent and Mode are the agent's name and the session's mode.
-	Agent, Mode string
+	// Agent and Mode are the agent's name and the session's mode, Tool what the agent calls its tool.
+	Agent, Mode, Tool string
 	// Protected are the files and folders that are acphost's own.
 	Protected []string
 }
@@ -82,7 +82,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 
 // toolCall is how an agent would ask about it.
 func (q Question) toolCall(kind, file string) acp.ToolCall {
-	tc := acp.ToolCall{ID: "policy-why", Kind: kind}
+	tc := acp.ToolCall{ID: "policy-why", Kind: kind, Name: q.Tool}
 	if q.Command != "" {
 		tc.RawInput, _ = json.Marshal(map[string]string{"command": q.Command})
 		return tc

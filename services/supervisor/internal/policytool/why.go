@@ -161,6 +161,7 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	add("method", a.GetMethod())
 	add("agent", a.GetAgent())
 	add("mode", a.GetMode())
+	add("tool", a.GetTool())
 	for i, root := range a.GetRoots() {
 		if i < len(a.GetResolvedRoots()) {
 			root = leads(root, a.GetResolvedRoots()[i])
