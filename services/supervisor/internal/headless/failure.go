@@ -239,9 +239,14 @@ func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.Agen
 
 // hint adds how to log in to an error that says that somebody has to.
 func (r *run) hint(e *supervisorv1.AgentError) {
-	if e.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
-		e.Message += fmt.Sprintf(" (log in %s, or by Authenticate)", r.loginBy(""))
+	if e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+		return
 	}
+	how := r.loginBy("")
+	if slices.ContainsFunc(r.info.GetAuthMethods(), func(m *supervisorv1.AuthMethod) bool { return m.GetType() != "terminal" }) {
+		how += ", or by Authenticate"
+	}
+	e.Message += " (log in " + how + ")"
 }
 
 // hinted is the end of a turn that says how to log in, where that is what the agent wants.

@@ -164,6 +164,26 @@ func (r *rig) shows(t *testing.T, mode, model, brave string) {
 	}
 }
 
+// again has the agent started again.
+func (r *rig) again(t *testing.T) *supervisorv1.Agent {
+	t.Helper()
+	ag, err := r.RestartAgent(t.Context(), "bot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ag
+}
+
+// await waits for what has to come.
+func await(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatal("it never came")
+	}
+}
+
 // notices are those of a session so far.
 func notices(t *testing.T, r *rig, sub Subscription) []*supervisorv1.Notice {
 	t.Helper()
@@ -200,8 +220,8 @@ func TestAResumedSessionIsPutBackIntoItsSettings(t *testing.T) {
 			if strings.Contains(name, "crash") {
 				a.crash()
 				r.until("bot", running, 1)
-			} else if _, err := r.RestartAgent(t.Context(), "bot"); err != nil {
-				t.Fatal(err)
+			} else {
+				r.again(t)
 			}
 			now, calls := c.is()
 			if want := (picked{"read-only", "large", `"low"`, "true"}); now != want || !slices.Equal(calls, tt.want) {
@@ -224,9 +244,7 @@ func TestSettingsThatAreRightAreLeftAlone(t *testing.T) {
 	r.cast = c.cast
 	r.start()
 	r.open("bot")
-	if _, err := r.RestartAgent(t.Context(), "bot"); err != nil {
-		t.Fatal(err)
-	}
+	r.again(t)
 	if _, calls := c.is(); len(calls) != 0 {
 		t.Errorf("the agent was asked for %q", calls)
 	}
@@ -284,7 +302,7 @@ func TestNoPromptRunsBeforeTheModeIsRestored(t *testing.T) {
 	}}
 	r, a := c.chosen(t)
 	a.crash()
-	<-asked
+	await(t, asked)
 	_, err := r.prompt("s1", "too early")
 	wantFault(t, err, fault.Precondition, crashedKind, "is not running")
 	close(goOn)
@@ -318,8 +336,7 @@ func TestWhatTheModeResetsIsSetOnceMore(t *testing.T) {
 			set = func(a *scripted, m message) { first(a, m) }
 			sub := r.hub.Subscribe("bot-1", "s1")
 			defer sub.Close()
-			a.crash()
-			r.until("bot", running, 1)
+			r.again(t)
 			now, calls := c.is()
 			if want := []string{"l large", "brave true", "m read-only", "l large", "m read-only"}; !slices.Equal(calls, want) || now.mode != "read-only" {
 				t.Errorf("the agent is in mode %q after %q, want %q", now.mode, calls, want)
@@ -360,11 +377,10 @@ func TestASessionWhoseModeCannotBeRestoredTakesNoPromptUntilOneIsSet(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &choosy{byOption: tt.byOption, own: tt.own}
-			r, a := c.chosen(t)
+			r, _ := c.chosen(t)
 			sub := r.hub.Subscribe("bot-1", "s1")
 			defer sub.Close()
-			a.crash()
-			ag := r.until("bot", running, 1)
+			ag := r.again(t)
 			if !slices.Equal(ag.GetSessionIds(), []string{"s1"}) {
 				t.Fatalf("open are %q", ag.GetSessionIds())
 			}
@@ -386,9 +402,7 @@ func TestASessionWhoseModeCannotBeRestoredTakesNoPromptUntilOneIsSet(t *testing.
 			c.mu.Lock()
 			c.own = nil
 			c.mu.Unlock()
-			if _, err := r.RestartAgent(t.Context(), "bot"); err != nil {
-				t.Fatal(err)
-			}
+			r.again(t)
 			if now, _ := c.is(); now.mode != "read-only" {
 				t.Errorf("started once more the agent is in mode %q", now.mode)
 			}
@@ -422,8 +436,7 @@ func TestSettingAModeIsEnoughForASessionWhoseModeCouldNotBeRestored(t *testing.T
 			}}
 			r, a := c.chosen(t)
 			set2 = a.parts[methodSetConfigOption]
-			a.crash()
-			r.until("bot", running, 1)
+			r.again(t)
 			if err := second(r.SetModel(t.Context(), &supervisorv1.SetModelRequest{SessionId: "s1", ModelId: "small"})); err != nil {
 				t.Fatal(err)
 			}
@@ -436,9 +449,7 @@ func TestSettingAModeIsEnoughForASessionWhoseModeCouldNotBeRestored(t *testing.T
 				t.Error(err)
 			}
 			// From then on this is what was chosen.
-			if _, err := r.RestartAgent(t.Context(), "bot"); err != nil {
-				t.Fatal(err)
-			}
+			r.again(t)
 			if now, calls := c.is(); now.mode != "auto" || now.model != "small" || !slices.Equal(calls, []string{"brave true"}) {
 				t.Errorf("the agent is %v after %q", now, calls)
 			}
@@ -452,11 +463,10 @@ func TestASessionGoesOnWithoutAModelAndAnOptionThatCannotBeRestored(t *testing.T
 			`"models":{"currentModelId":"tiny","availableModels":[{"modelId":"tiny","name":"T"}]},` +
 			`"configOptions":[{"id":"effort","name":"E","type":"select","currentValue":"low","options":[]}]}`),
 	}}
-	r, a := c.chosen(t)
+	r, _ := c.chosen(t)
 	sub := r.hub.Subscribe("bot-1", "s1")
 	defer sub.Close()
-	a.crash()
-	r.until("bot", running, 1)
+	r.again(t)
 	if now, calls := c.is(); now.mode != "read-only" || !slices.Equal(calls, []string{"mode read-only"}) {
 		t.Errorf("the agent is in mode %q after %q", now.mode, calls)
 	}
@@ -531,7 +541,7 @@ func TestASessionThatIsClosedWhileItIsRestoredIsNotToldOf(t *testing.T) {
 	sub := r.hub.Subscribe("bot-1", "s1")
 	defer sub.Close()
 	a.crash()
-	<-asked
+	await(t, asked)
 	if _, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil {
 		t.Fatal(err)
 	}

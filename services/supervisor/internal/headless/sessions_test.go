@@ -413,9 +413,9 @@ func TestModeAndModelAreSetByTheirMethodsWhereThereAreNoOptions(t *testing.T) {
 		t.Errorf("it got %s", got)
 	}
 	_, err = r.SetMode(ctx, &supervisorv1.SetModeRequest{SessionId: "s1", ModeId: "yolo"})
-	wantFault(t, err, fault.Invalid, noKind, `"yolo"`, "ask, code")
+	wantFault(t, err, fault.Invalid, noKind, `there is no mode "yolo": there are ask, code`)
 	_, err = r.SetModel(ctx, &supervisorv1.SetModelRequest{SessionId: "s1", ModelId: "huge"})
-	wantFault(t, err, fault.Invalid, noKind, `"huge"`, "small, large")
+	wantFault(t, err, fault.Invalid, noKind, `there is no model "huge": there are small, large`)
 }
 
 func TestModeAndModelAreOptionsWhereThereAreSome(t *testing.T) {
@@ -454,13 +454,15 @@ func TestModeAndModelAreOptionsWhereThereAreSome(t *testing.T) {
 		}
 	}
 	_, err = r.SetMode(ctx, &supervisorv1.SetModeRequest{SessionId: "s1", ModeId: "yolo"})
-	wantFault(t, err, fault.Invalid, noKind, "ask, code")
+	wantFault(t, err, fault.Invalid, noKind, `there is no mode "yolo": there are ask, code`)
+	_, err = r.SetModel(ctx, &supervisorv1.SetModelRequest{SessionId: "s1", ModelId: "huge"})
+	wantFault(t, err, fault.Invalid, noKind, `there is no model "huge": there are small, large`)
 	for contains, q := range map[string]*supervisorv1.SetConfigOptionRequest{
-		"m, l, b":                    {SessionId: "s1", ConfigId: "x", To: value("y")},
-		"small, large":               {SessionId: "s1", ConfigId: "l", To: value("huge")},
-		"on or off, and has no":      {SessionId: "s1", ConfigId: "b", To: value("true")},
-		"is not one that is on":      {SessionId: "s1", ConfigId: "m", To: enabled},
-		"exactly one of value and e": {SessionId: "s1", ConfigId: "m"},
+		`there is no option "x": there are m, l, b`:              {SessionId: "s1", ConfigId: "x", To: value("y")},
+		`option "l" has no value "huge": there are small, large`: {SessionId: "s1", ConfigId: "l", To: value("huge")},
+		"on or off, and has no":                                  {SessionId: "s1", ConfigId: "b", To: value("true")},
+		"is not one that is on":                                  {SessionId: "s1", ConfigId: "m", To: enabled},
+		"exactly one of value and e":                             {SessionId: "s1", ConfigId: "m"},
 	} {
 		_, err := r.SetConfigOption(ctx, q)
 		wantFault(t, err, fault.Invalid, noKind, contains)
