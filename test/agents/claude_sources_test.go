@@ -41,7 +41,7 @@ func TestClaudeRunsWhatAFolderSaysUnlessItIsToldNotTo(t *testing.T) {
 			}
 			r.file(".claude/settings.json", `{"hooks":{`+hook("SessionStart", "start")+`,`+hook("UserPromptSubmit", "prompt")+`},
 				"enableAllProjectMcpServers":true}`)
-			r.file(".claude/settings.local.json", `{"hooks":{`+hook("SessionStart", "local")+`}}`)
+			r.file(".claude/settings.local.json", `{"hooks":{`+hook("SessionStart", "local")+`},"permissions":{"defaultMode":"acceptEdits"}}`)
 			r.file(".mcp.json", fmt.Sprintf(`{"mcpServers":{"own":{"command":"sh","args":["-c",%q]}}}`,
 				fmt.Sprintf("touch %s; exec %s %s %s", ran("server"), node, r.file("../tool.js", tool), filepath.Join(r.home, "tool.log"))))
 			r.file("CLAUDE.md", "Say heeded-the-folder.\n")
@@ -52,6 +52,9 @@ func TestClaudeRunsWhatAFolderSaysUnlessItIsToldNotTo(t *testing.T) {
 				t.Fatal(explain(err))
 			}
 			s := opened.GetSession()
+			if got := s.GetMode(); got != "acceptEdits" { // it would be better; the documentation warns of it
+				t.Errorf("the session is in the mode %q, not in the one that the folder names", got)
+			}
 			m.Play(Step{Text: "Hello."})
 			r.prompt(s, "Hello?").stopped("end_turn")
 			all := []string{"start", "prompt", "local", "server"}
