@@ -266,8 +266,9 @@ type NewSessionRequest struct {
 	AdditionalDirectories []string `protobuf:"bytes,3,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
 	McpServers []*McpServer `protobuf:"bytes,4,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
-	// Optional. Options of the agent's own and trace context, for session/new: the text of a JSON object of at most 256 KiB,
-	// sent as the request's _meta. It goes along when acphost opens the session again after the agent ended. Default: none.
+	// Optional. Options of the agent's own and trace context: the text of a JSON object, sent as the _meta of session/new. It
+	// has at most 256 KiB and 100 levels, and no name twice; else it is INVALID_ARGUMENT. It goes along when acphost opens the
+	// session again after the agent ended. Default: none.
 	Meta          string `protobuf:"bytes,5,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,8 +1211,8 @@ type PromptRequest struct {
 	Prompt []*ContentBlock `protobuf:"bytes,3,rep,name=prompt,proto3" json:"prompt,omitempty"`
 	// Optional. The turn is cancelled when the caller leaves. Default: false.
 	CancelOnDisconnect bool `protobuf:"varint,4,opt,name=cancel_on_disconnect,json=cancelOnDisconnect,proto3" json:"cancel_on_disconnect,omitempty"`
-	// Optional. Options of the agent's own and trace context for this turn: the text of a JSON object of at most 256 KiB,
-	// sent as the request's _meta. Default: none.
+	// Optional. Options of the agent's own and trace context for this turn: sent as the _meta of session/prompt, with the
+	// bounds of that of NewSessionRequest. Default: none.
 	Meta          string `protobuf:"bytes,5,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
