@@ -168,6 +168,8 @@ func TestExactlyCoversThatActionOnly(t *testing.T) {
 		{name: "what is not understood", wholeOnly: true,
 			action: func() *permissionv1.Action { return unparsed(onFile("tool.edit", "/w/a"), `{"a":1}`) },
 			near:   actions(unparsed(onFile("tool.edit", "/w/a"), `{"a":2}`), unparsed(onFile("tool.edit", "/w/b"), `{"a":1}`))},
+		{name: "a tool's input", wholeOnly: true, action: func() *permissionv1.Action { return ofTool("mcp__db__show", "tool.other") },
+			near: actions(ofTool("mcp__db__drop", "tool.other"), ofTool("", "tool.other"), ofTool("mcp__db__show", "tool.fetch"))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, Options{})
@@ -199,6 +201,33 @@ func TestExactlyCoversThatActionOnly(t *testing.T) {
 }
 
 func actions(a ...*permissionv1.Action) []*permissionv1.Action { return a }
+
+// ofTool is a call of some tool, always with the same input.
+func ofTool(name, kind string) *permissionv1.Action {
+	return &permissionv1.Action{Kind: kind, Agent: "claude", Tool: name, Title: "show", RawInput: `{"table":"users"}`}
+}
+
+func TestTheInputOfAToolThatHasNoNameIsGrantedUnderItsTitle(t *testing.T) {
+	withFile := onFile("tool.other", "/w/a")
+	withFile.Title, withFile.RawInput = "show", `{"path":"/w/a"}`
+	for name, show := range map[string]*permissionv1.Action{"an input alone": ofTool("", "tool.other"), "with what may be a file": withFile} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, Options{})
+			grants, err := Exactly(show, here, session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(t, s, here, grants...)
+			if got := s.Match(show, here); got.Verdict != Allow {
+				t.Errorf("the same: got %v", got.Verdict)
+			}
+			show.Title = "drop"
+			if got := s.Match(show, here); got.Verdict != None {
+				t.Errorf("under another title: got %v", got.Verdict)
+			}
+		})
+	}
+}
 
 func TestWhatNothingIdentifiesIsNotGranted(t *testing.T) {
 	for name, a := range map[string]*permissionv1.Action{

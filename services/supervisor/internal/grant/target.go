@@ -380,7 +380,7 @@ func digest(a *permissionv1.Action, w Where) string {
 	case c != nil && a.GetUnparsed() == "":
 		put(h, "command")
 	case said(a.GetRawInput()):
-		put(h, "input", a.GetKind(), a.GetMethod(), a.GetUnparsed(), a.GetRawInput())
+		put(h, "input", a.GetKind(), a.GetMethod(), toolOf(a), a.GetUnparsed(), a.GetRawInput())
 	case a.GetUnparsed() == "" && c == nil && len(a.GetPaths()) > 0 && identifiedByPaths(a.GetKind()):
 		put(h, "paths", a.GetKind())
 	default:
@@ -397,6 +397,15 @@ func digest(a *permissionv1.Action, w Where) string {
 		put(h, p.GetPath(), p.GetResolvedPath(), p.GetAccess().String())
 	}
 	return digestPrefix + hex.EncodeToString(h.Sum(nil))
+}
+
+// toolOf is whose input an action has: the same input of another tool is another action. Agents that do not name a tool may
+// have nothing but a title that tells one from the other.
+func toolOf(a *permissionv1.Action) string {
+	if a.GetTool() == "" && strings.HasPrefix(a.GetKind(), "tool.") && a.GetCommand() == nil && !identifiedByPaths(a.GetKind()) {
+		return "titled " + a.GetTitle()
+	}
+	return a.GetTool()
 }
 
 const (
