@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // Short names of the verdicts.
@@ -160,6 +161,7 @@ type Decision struct {
 	grants  []*supervisorv1.Grant
 	latency time.Duration
 	active  bool // by a policy, so that it is recorded
+	named   bool // it is allowed only as what the agent calls the tool
 }
 
 // ID names the decision in the audit.
@@ -224,8 +226,11 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 	if err := g.decide(ctx, r, d); err != nil {
 		return nil, err
 	}
-	if d.Verdict == Ask {
+	switch {
+	case d.Verdict == Ask:
 		g.remembered(r, d)
+	case d.Verdict == Allow && d.By == ByPolicy:
+		d.named = g.needsName(ctx, r.Action, DecideTimeout-g.opts.Now().Sub(started))
 	}
 	d.latency = g.opts.Now().Sub(started)
 	g.opts.Logger.Debug("decided", "door", doorName(r.Action), "method", r.Action.GetMethod(),
@@ -265,6 +270,20 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.digest, d.plugin = said.digest, said.plugin
 	}
 	return nil
+}
+
+// needsName tells whether an action is allowed for the name of its tool, and not for what it does. Only the agent knows
+// whether the name is true: it is enough for what the agent does itself, and never for what is done for the agent.
+func (g *Gate) needsName(ctx context.Context, a *permissionv1.Action, within time.Duration) bool {
+	if a.GetTool() == "" || a.GetDone() || a.GetDoor() != permissionv1.Door_DOOR_REQUEST {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	nameless := proto.CloneOf(a)
+	nameless.Tool = ""
+	said, err := g.ask(ctx, nameless)
+	return err != nil || said.verdict != Allow
 }
 
 // remembered lets a remembered answer stand for a person's, where the policy lets it.

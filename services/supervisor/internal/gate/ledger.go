@@ -29,6 +29,7 @@ type answer struct {
 	action  *permissionv1.Action
 	allowed bool
 	person  bool // answered by a person, or by what one said before
+	named   bool // allowed only as what the agent calls the tool: no call passes for that
 	at      time.Time
 	used    map[string]bool // the writes, and the command, that were let through for it
 	over    bool            // its tool call has ended
@@ -75,7 +76,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	now := g.opts.Now()
 	for i := len(asked) - 1; i >= 0; i-- {
 		e := asked[i]
-		if e.over || now.Sub(e.at) > answerLife || !intent.Same(e.action, r.Action) {
+		if e.over || e.named || now.Sub(e.at) > answerLife || !intent.Same(e.action, r.Action) {
 			continue
 		}
 		if !e.allowed {
@@ -122,7 +123,7 @@ func (g *Gate) enter(d *Decision, allowed, person bool) {
 	if r.Scope == "" || r.Action.GetDone() {
 		return
 	}
-	e := &answer{action: r.Action, allowed: allowed, person: person, at: g.opts.Now()}
+	e := &answer{action: r.Action, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,59 @@ func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// byName is a policy that allows what the agent calls by a name, and asks about all else.
+type byName string
+
+func (n byName) Invoke(_ context.Context, _ string, req, reply any, _ ...grpc.CallOption) error {
+	res := reply.(*permissionv1.DecideResponse)
+	if res.Verdict = Ask; req.(*permissionv1.DecideRequest).GetAction().GetTool() == string(n) {
+		res.Verdict = Allow
+	}
+	return nil
+}
+
+func (byName) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("no streams")
+}
+
+func TestWhatWasAllowedForTheNameOfItsToolDoesNotPassDoorTwo(t *testing.T) {
+	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
+	for name, tt := range map[string]struct {
+		asked, call *permissionv1.Action
+	}{
+		"a command": {commandOf("tool.execute", "t", "make", permissionv1.Door_DOOR_REQUEST), commandOf("terminal.create", "", "make", permissionv1.Door_DOOR_CALL)},
+		"a write":   {editOf("t", "/w/a"), fileCall("fs.write", "/w/a", write)},
+		"a read":    {readOf("/w/a"), fileCall("fs.read", "/w/a", read)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gateWith(true, nil)
+			g.opts.Chain[0].Conn = func() (grpc.ClientConnInterface, error) { return byName("mcp__notes__show"), nil }
+			tt.asked.Tool = "mcp__notes__show"
+			if d := settle(t, g, request(tt.asked), Outcome{}); d.Verdict != Allow {
+				t.Fatalf("the question: got %v", d.Verdict)
+			}
+			if d := settle(t, g, request(tt.call), Outcome{}); d.Verdict != Ask {
+				t.Errorf("the call: got %v by %q, want to ask", d.Verdict, d.By)
+			}
+			tt.asked.Tool = "another" // about which a person is asked, who sees what it is
+			settle(t, g, request(tt.asked), yes)
+			if d := settle(t, g, request(tt.call), Outcome{}); d.Verdict != Allow || d.By != ByEarlier {
+				t.Errorf("the call after a person's yes: got %v by %q", d.Verdict, d.By)
+			}
+		})
+	}
+}
+
+func TestANameThatNoRuleNeedsIsNoHindrance(t *testing.T) {
+	g := gateWith(true, answers(Allow))
+	asked := editOf("t", "/w/a")
+	asked.Tool = "Write"
+	settle(t, g, request(asked), Outcome{})
+	if d := settle(t, g, request(fileCall("fs.write", "/w/a", write)), Outcome{}); d.Verdict != Allow || d.By != ByEarlier {
+		t.Errorf("got %v by %q", d.Verdict, d.By)
 	}
 }
 
