@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,11 +45,35 @@ func (h *host) guard() int {
 	return 0
 }
 
+// signal sends a signal. A process that shall stop has done so when it returns: each of its threads does it by itself, and
+// may answer a call until then.
 func (h *host) signal(pid int, sig syscall.Signal) {
 	h.t.Helper()
 	if err := syscall.Kill(pid, sig); err != nil {
 		h.t.Fatalf("%v to %d: %v", sig, pid, err)
 	}
+	if sig == syscall.SIGSTOP && !eventually(func() bool { return hasStopped(pid) }) {
+		h.t.Fatalf("%d does not stop", pid)
+	}
+}
+
+// hasStopped tells whether all threads of a process are stopped.
+func hasStopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, file := range threads {
+		stat, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		_, after, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+		if err != nil || !strings.HasPrefix(after, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // expectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
