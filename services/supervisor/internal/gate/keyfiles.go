@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,10 +19,14 @@ type keyFile struct {
 	info        os.FileInfo
 }
 
+// ErrFolder says that what should hold a key is a folder. All in it would be kept from agents, down from "/" if that is it.
+var ErrFolder = errors.New("is a folder: give a file that holds nothing but the key")
+
 // Protect has no agent touch files from now on, for as long as the Gate lives: those that somebody named as holding secrets
 // while it runs. A file is known by its name, by where that led and leads, and by what it is: also through links, and
-// after a folder on its way was given another name. It need not be there. fresh: one was not known yet. The error says that there
-// are too many; none is taken then.
+// after a folder on its way was given another name. It need not be there. Devices are left out: what is in "/dev/null" is no
+// secret, and commands need it. fresh: one was not known yet. The error is ErrFolder, or says that there are too many; none is
+// taken then.
 func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -31,6 +36,12 @@ func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 		k := keyFile{asked: filepath.Clean(file)}
 		k.real = paths.Real(k.asked)
 		if info, err := os.Stat(k.asked); err == nil {
+			switch {
+			case info.IsDir():
+				return false, fmt.Errorf("%s %w", k.asked, ErrFolder)
+			case info.Mode()&os.ModeDevice != 0:
+				continue
+			}
 			k.info = info
 		}
 		if g.protected.covers(k.asked) || slices.ContainsFunc(keys, k.same) {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -204,6 +205,28 @@ func TestAFileOfAcphostsIsSeenByItsBareName(t *testing.T) {
 	subs, _ := shell.Parse("cat a.key")
 	if got := g.ProtectedCommand(&permissionv1.Command{Text: "cat a.key", SubCommands: subs, Cwd: filepath.Dir(k.key)}, nil); got != k.key {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestAFolderIsNoKeyFile(t *testing.T) {
+	k := newKeys(t)
+	g := gateWith(false, fails)
+	if fresh, err := g.Protect(k.key, k.work); fresh || !errors.Is(err, ErrFolder) {
+		t.Errorf("a folder is new: %v (%v)", fresh, err)
+	}
+	if _, err := g.Protect("/"); !errors.Is(err, ErrFolder) {
+		t.Errorf("the root is taken: %v", err)
+	}
+	if g.Protected(filepath.Join(k.work, "notes")) || g.Protected(k.key) {
+		t.Error("something is protected all the same")
+	}
+}
+
+func TestADeviceThatWasNamedIsStillThereForCommands(t *testing.T) {
+	g := gateWith(false, fails)
+	protect(t, g, os.DevNull)
+	if g.Protected(os.DevNull) {
+		t.Error("it is protected")
 	}
 }
 

@@ -2,10 +2,12 @@ package host
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -17,7 +19,10 @@ const protectTimeout = 10 * time.Second
 // is told at its next start: told now, it would read its rules again, which is a person's to order.
 func (h *host) protectKeys(ctx context.Context, files []string) error {
 	fresh, err := h.gate.Protect(files...)
-	if err != nil {
+	switch {
+	case errors.Is(err, gate.ErrFolder):
+		return fault.New(fault.Invalid, "start an agent: %w", err)
+	case err != nil:
 		return fault.New(fault.Exhausted, "start an agent: %w", err)
 	}
 	if !fresh {
