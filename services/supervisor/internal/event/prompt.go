@@ -11,7 +11,6 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -184,9 +183,9 @@ func (w *writer) meta(s string) {
 	if s == "" {
 		return
 	}
-	v := jsontext.Value(s)
-	if err := v.Compact(); err != nil || v.Kind() != '{' || !utf8.Valid(v) {
-		w.fail("meta: it is not a JSON object")
+	v, err := Meta(s)
+	if err != nil {
+		w.fail("meta: it is not a JSON object: %v", err)
 		return
 	}
 	w.name("_meta")

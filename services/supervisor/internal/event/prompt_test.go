@@ -147,3 +147,21 @@ func TestLargeWarnsOfResourcesThatFillAContext(t *testing.T) {
 		t.Errorf("got %s", shown(got[0]))
 	}
 }
+
+func TestTheMetaOfABlockIsShallowAndSaysEverythingOnce(t *testing.T) {
+	for meta, want := range map[string]string{
+		`{"a" : [1, {"b":"\u2028"}]}`: `{"a":[1,{"b":"\u2028"}]}`,
+		`{"a":1,"\u0061":2}`:          "",
+		`[]`:                          "",
+		`{} {}`:                       "",
+		strings.Repeat(`{"a":`, 9998) + "{}" + strings.Repeat("}", 9998): "",
+	} {
+		b, err := AppendPrompt(nil, []*supervisorv1.ContentBlock{{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: "x"}}, Meta: meta}})
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%.40s is taken: %.80s", meta, b)
+		case want != "" && (err != nil || !strings.Contains(string(b), `"_meta":`+want)):
+			t.Errorf("%s makes %s (%v)", meta, b, err)
+		}
+	}
+}

@@ -134,11 +134,26 @@ func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pend
 	p.nextID++
 	p.open[c.id] = c
 	p.mu.Unlock()
-	if err := p.out.put(ctx, jsonrpc.AppendRequest(nil, []byte(c.id), method, params)); err != nil {
+	request := jsonrpc.AppendRequest(nil, []byte(c.id), method, params)
+	err := readable(method, request)
+	if err == nil {
+		err = p.out.put(ctx, request)
+	}
+	if err != nil {
 		p.take(c.id)
 		return nil, err
 	}
 	return c, nil
+}
+
+// readable makes sure that the link can read a request: what it cannot read, it drops, and nobody would ever answer.
+func readable(method string, request []byte) error {
+	var scan jsonrpc.Scanner
+	var m jsonrpc.Message
+	if jerr := scan.Scan(request, &m); jerr != nil {
+		return fmt.Errorf("%s: the request cannot be sent: %s", method, jerr.Message)
+	}
+	return nil
 }
 
 // Notify hands a notification over. It does not wait.

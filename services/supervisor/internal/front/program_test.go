@@ -325,3 +325,16 @@ func FuzzWhateverTheLinkWritesACallIsAnsweredByItsOwnAnswer(f *testing.F) {
 		}
 	})
 }
+
+func TestARequestThatTheLinkCannotReadIsNotSent(t *testing.T) {
+	f := newFar(t, ProgramOptions{})
+	for _, params := range []string{`{"a":`, `{"sessionId":"s","sessionId":"t"}`} {
+		if _, err := f.Call(t.Context(), "session/prompt", []byte(params)); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
+			t.Errorf("%s: %v", params, err)
+		}
+	}
+	c := f.send("session/list", `{}`)
+	f.want(`{"jsonrpc":"2.0","id":2,"method":"session/list","params":{}}`)
+	f.write(`{"jsonrpc":"2.0","id":2,"result":{}}` + "\n")
+	f.wantResult(c, `{}`)
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
@@ -64,7 +65,7 @@ func TestWhatIsNoMetaIsRefusedAndNotSent(t *testing.T) {
 		"a name twice, spelled apart": {`{"a":1,"\u0061":2}`, "duplicate"},
 		"a name twice, further in":    {`{"x":[{"a":1,"a":2}]}`, "duplicate"},
 		"half a character":            {`{"a":"\ud800"}`, "not one JSON object"},
-		"one that is too deep":        {deep(maxMetaDepth + 1), "too deep"},
+		"one that is too deep":        {deep(event.MaxMetaDepth + 1), "too deep"},
 		"one that is too large":       {`{"a":"` + strings.Repeat("a", maxMeta) + `"}`, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,10 +83,10 @@ func TestWhatIsNoMetaIsRefusedAndNotSent(t *testing.T) {
 		})
 	}
 	// What is sent now comes after all that was sent before.
-	if _, err := r.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w", Meta: deep(maxMetaDepth)}); err != nil {
+	if _, err := r.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w", Meta: deep(event.MaxMetaDepth)}); err != nil {
 		t.Errorf("one that is as deep as may be: %v", err)
 	}
-	if m := <-a.got; m.Method != "session/new" || !bytes.Contains(m.Params, []byte(deep(maxMetaDepth))) {
+	if m := <-a.got; m.Method != "session/new" || !bytes.Contains(m.Params, []byte(deep(event.MaxMetaDepth))) {
 		t.Errorf("the agent got %s", m.Method)
 	}
 }
