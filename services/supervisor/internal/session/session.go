@@ -72,6 +72,7 @@ type state struct {
 	turns     uint64
 	prompting int
 	stop      string
+	cancelled bool // the last turn was: tool calls that it left open never end
 	updates   uint64
 
 	tools     map[string]*acp.ToolCall
@@ -217,6 +218,7 @@ func (b *Book) PromptEnded(reqID, stopReason string) {
 	delete(b.prompts, reqID)
 	st.prompting--
 	st.stop = stopReason
+	st.cancelled = st.cancelled || stopReason == "cancelled"
 	if st.prompting == 0 && st.scope != "" && b.opts.TurnEnded != nil {
 		b.opts.TurnEnded(st.scope)
 	}
@@ -228,6 +230,12 @@ func (b *Book) Mode(sessionID, mode string) {
 	defer b.mu.Unlock()
 	if st := b.sessions[sessionID]; st != nil && mode != "" {
 		st.mode = mode
+		for id, s := range b.settings {
+			if s.st == st {
+				s.before = mode
+				b.settings[id] = s
+			}
+		}
 	}
 }
 
@@ -241,15 +249,24 @@ func (b *Book) SettingMode(reqID, sessionID, mode string) {
 	}
 }
 
-// ModeSet folds the agent's answer to such a request; failed is true for an error. A mode that the agent told meanwhile
-// stays.
+// ModeSet folds the agent's answer to such a request; failed is true for an error, which leaves the session in the mode
+// before, or in the one that the agent told meanwhile.
 func (b *Book) ModeSet(reqID string, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok := b.settings[reqID]
 	delete(b.settings, reqID)
-	if ok && failed && s.st.mode == s.mode {
+	if !ok || !failed {
+		return
+	}
+	if s.st.mode == s.mode {
 		s.st.mode = s.before
+	}
+	for id, later := range b.settings { // it may be refused too, and shall not lead back to this one
+		if later.st == s.st && later.before == s.mode {
+			later.before = s.before
+			b.settings[id] = later
+		}
 	}
 }
 
@@ -508,9 +525,11 @@ func (b *Book) forget(id string) {
 // dropTools forgets the tool calls of turns before, but for those that still run.
 func (b *Book) dropTools(st *state) {
 	var kept []string
+	all := st.cancelled
+	st.cancelled = false
 	for _, id := range st.toolOrder {
 		tc := st.tools[id]
-		if tc.Ended() {
+		if all || tc.Ended() {
 			st.toolBytes -= tc.Size()
 			delete(st.tools, id)
 			delete(st.revisions, id)

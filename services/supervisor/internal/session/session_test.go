@@ -220,3 +220,40 @@ func TestASessionThatCannotBeLoadedIsNotThere(t *testing.T) {
 		t.Error("a session that was there ended because loading it again failed")
 	}
 }
+
+func TestAModeThatTheAgentRefusesIsTakenBack(t *testing.T) {
+	type step func(b *Book)
+	sets := func(id, mode string) step { return func(b *Book) { b.SettingMode(id, "s", mode) } }
+	answers := func(id string, failed bool) step { return func(b *Book) { b.ModeSet(id, failed) } }
+	tells := func(mode string) step { return func(b *Book) { b.Mode("s", mode) } }
+	for name, tt := range map[string]struct {
+		steps []step
+		want  string
+	}{
+		"refused":                             {[]step{sets("1", "a"), answers("1", true)}, "plan"},
+		"taken":                               {[]step{sets("1", "a"), answers("1", false)}, "a"},
+		"two, both refused":                   {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", true)}, "plan"},
+		"two, both refused, the second first": {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", true)}, "plan"},
+		"two, the second refused":             {[]step{sets("1", "a"), sets("2", "b"), answers("1", false), answers("2", true)}, "a"},
+		"two, the second refused first":       {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", false)}, "a"},
+		"two, the first refused":              {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", false)}, "b"},
+		"refused, though the agent told it":   {[]step{sets("1", "a"), tells("a"), answers("1", true)}, "a"},
+		"refused, and another one was told":   {[]step{sets("1", "a"), tells("c"), answers("1", true)}, "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _, _ := newBook(t)
+			b.Opening("open", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+			b.Opened("open", acp.Opened{SessionID: "s", Mode: "plan"}, false)
+			for _, s := range tt.steps {
+				s(b)
+			}
+			cc, err := b.Context("s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cc.GetMode() != tt.want {
+				t.Errorf("the mode is %q, want %q", cc.GetMode(), tt.want)
+			}
+		})
+	}
+}
