@@ -198,6 +198,9 @@ func (k *known) apply(e *supervisorv1.Event) {
 		k.tools.turn()
 	case *supervisorv1.Event_TurnEnded:
 		k.took(v.TurnEnded.GetUsage())
+		if v.TurnEnded.GetStopReason() == "cancelled" { // what it left open was cancelled with it, and some agents never say so
+			k.tools.broken = true
+		}
 		switch v.TurnEnded.GetError().GetKind() {
 		case supervisorv1.ErrorKind_ERROR_KIND_CRASHED, supervisorv1.ErrorKind_ERROR_KIND_STOPPED:
 			k.tools.broken = true

@@ -379,3 +379,17 @@ func TestTurnsOfAnAgentsRunsBeforeCountAndWhatTheyLeftOpenDoesNotStay(t *testing
 		t.Errorf("in the next turn: %s", shown(got))
 	}
 }
+
+func TestWhatACancelledTurnLeftOpenIsGoneInTheNext(t *testing.T) {
+	w := newFolded(t)
+	w.prompt()
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","status":"in_progress"}`)
+	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"cancelled"}`))
+	if got := w.show(); len(got.GetToolCalls()) != 1 {
+		t.Errorf("after it: %s", shown(got))
+	}
+	w.prompt()
+	if got := w.show(); len(got.GetToolCalls()) != 0 {
+		t.Errorf("in the next turn: %s", shown(got))
+	}
+}

@@ -19,7 +19,7 @@ const (
 // tools are the tool calls of the current turn and the last one, oldest first, and the count of all.
 type tools struct {
 	turns  int
-	broken bool                     // the last turn ended with its agent: what it left open never ends
+	broken bool                     // the last turn was cancelled, or ended with its agent: what it left open never ends
 	known  map[string]*list.Element // of *tool
 	order  list.List
 	size   int
