@@ -17,8 +17,9 @@ import (
 func (a *app) agentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents",
-		Short: "List the agents that are known by name, and log in to them",
-		Long: `List the agents that are known by name, and log in to them.
+		Short: "List agents, log in to them, and start and stop them in \"acphost serve\"",
+		Long: `List the agents that are known by name, log in to them, and start, stop and restart
+agents in a running "acphost serve".
 
 acphost knows a few agents. More come from two files beside your configuration
 (` + "~/.config/acphost" + `), both in the format of the ACP registry: registry.json, which

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -35,11 +37,20 @@ func (a *app) run(ctx context.Context, args []string) int {
 		fmt.Fprintf(a.stderr, "acphost: %v\nSee \"%s --help\".\n", usage, usage.command)
 		return statusUsage
 	}
+	if a.unread(err) {
+		return statusUnread
+	}
 	if err != nil {
 		fmt.Fprintf(a.stderr, "acphost: %v\n", err)
 		return statusFailed
 	}
 	return a.status
+}
+
+// unread tells whether a command ended since nobody reads what it prints, as behind "| head": that is no failure of its.
+func (a *app) unread(err error) bool {
+	at, ok := errors.AsType[*fs.PathError](err)
+	return ok && at.Path == a.stdout.Name() && errors.Is(at, syscall.EPIPE)
 }
 
 // usageError is a mistake in how the program was called, not in what it then did.

@@ -94,6 +94,28 @@ func configFile(t *testing.T, text string) string {
 	return file
 }
 
+func TestACommandWhoseOutputNobodyReadsEndsQuietly(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	stdout := os.NewFile(w.Fd(), "/dev/stdout")
+	defer w.Close()
+	errs, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close()
+	a := &app{stdout: stdout, stderr: errs, env: func(string) string { return "" }}
+	if status := a.run(t.Context(), []string{"version"}); status != statusUnread {
+		t.Errorf("status %d, want %d", status, statusUnread)
+	}
+	if said, err := os.ReadFile(errs.Name()); err != nil || len(said) > 0 {
+		t.Errorf("it says %q, %v", said, err)
+	}
+}
+
 func TestWhatFollowsTheAgentsCommandIsTheAgents(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -19,16 +19,16 @@ func (p *promptRun) finished() int {
 		if !p.json {
 			p.screen.print(p.r.Flush())
 		}
-		return p.agentFailed(end.GetError(), "")
+		status := p.agentFailed(end.GetError(), "")
+		p.sayWhichSession()
+		return status
 	}
 	if !p.json {
 		p.screen.print(p.r.Event(p.ended))
 		if usage := render.Usage(end.GetUsage(), p.r.Context()); usage != "" && p.look.NoUsage {
 			fmt.Fprintln(p.stderr, usage)
 		}
-		if can := p.info.GetCapabilities(); can.GetLoadSession() || can.GetResumeSession() {
-			fmt.Fprintf(p.stderr, "session %s\n", render.CleanLine(p.sessID))
-		}
+		p.sayWhichSession()
 	}
 	switch end.GetStopReason() {
 	case "end_turn":
@@ -43,6 +43,13 @@ func (p *promptRun) finished() int {
 		return statusCancelled
 	}
 	return statusFailed
+}
+
+// sayWhichSession names the session where one can go on with it, whether its turn went well or not.
+func (p *promptRun) sayWhichSession() {
+	if can := p.info.GetCapabilities(); !p.json && (can.GetLoadSession() || can.GetResumeSession()) {
+		fmt.Fprintf(p.stderr, "session %s\n", render.CleanLine(p.sessID))
+	}
 }
 
 // failed says why there was no turn, or no end of it.

@@ -115,6 +115,19 @@ func TestTheExitStatusSaysHowATurnEnded(t *testing.T) {
 	}
 }
 
+func TestASessionWhoseTurnFailedIsNamedToGoOnWith(t *testing.T) {
+	r := newRun(t, false)
+	r.fake.can = &supervisorv1.AgentCapabilities{ResumeSession: true}
+	r.fake.turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
+		send(turnFailed(supervisorv1.ErrorKind_ERROR_KIND_CRASHED, "the agent ended"))
+		return nil
+	}
+	r.begin(t)
+	if s := r.wait(t); s != 1 || !strings.HasSuffix(r.errs.String(), "\nsession s1\n") {
+		t.Errorf("status %d, stderr %q", s, r.errs.String())
+	}
+}
+
 func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 	agentError := func(code codes.Code, kind supervisorv1.ErrorKind, message string) error {
 		st, err := status.New(code, message).WithDetails(&supervisorv1.AgentError{Kind: kind, Message: message})

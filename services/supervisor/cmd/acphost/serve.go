@@ -87,7 +87,7 @@ func (a *app) serveCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	flags.StringArrayVar(&f.agents, "agent", nil, "start the agent of this `NAME` at once; can be repeated")
-	flags.StringVar(&f.socket, "socket", "", "the admin socket's `PATH`, absolute; default: a name of its own")
+	flags.StringVar(&f.socket, "socket", "", "the admin socket's `PATH`, absolute; default: a name of its own, by which \"acphost ps\" finds it")
 	flags.StringVar(&f.listen, "listen", "", "serve over TCP too, at `HOST:PORT`")
 	flags.StringVar(&f.tlsDir, "tls-dir", "", "the `FOLDER` with ca.crt, server.crt and server.key, as \"acphost certs init\" makes it")
 	flags.DurationVar(&f.drain, "drain", 0, "how long turns may take to end after TERM; default: serve.drain_ms, else 10s")

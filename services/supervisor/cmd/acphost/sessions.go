@@ -61,7 +61,7 @@ that was loaded again later is there once for each time.`,
 			if err != nil {
 				return err
 			}
-			return a.printSessions(all, asJSON)
+			return a.printSessions(all, asJSON, q == journal.Query{})
 		},
 	}
 	flags := cmd.Flags()
@@ -207,7 +207,7 @@ func fileKey(file string) string {
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-func (a *app) printSessions(all []journal.Session, asJSON bool) error {
+func (a *app) printSessions(all []journal.Session, asJSON, everything bool) error {
 	if asJSON {
 		for _, s := range all {
 			line, err := json.Marshal(s)
@@ -221,7 +221,11 @@ func (a *app) printSessions(all []journal.Session, asJSON bool) error {
 		return nil
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.stderr, "no session is in the journal")
+		none := "no session is in the journal"
+		if !everything {
+			none = "no session in the journal is like that"
+		}
+		_, err := fmt.Fprintln(a.stderr, none)
 		return err
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)

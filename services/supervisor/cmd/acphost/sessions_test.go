@@ -257,6 +257,10 @@ func TestASessionThatIsNotOneIsSaid(t *testing.T) {
 	if status != 0 || !strings.Contains(stderr, "no session is in the journal") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
+	status, _, stderr = (&call{env: env}).run(t, "sessions", "list", "--search", "what nobody said")
+	if status != 0 || stderr != "no session in the journal is like that\n" {
+		t.Errorf("status %d, %q", status, stderr)
+	}
 }
 
 func TestAnExportIsThePersonsAlone(t *testing.T) {

@@ -109,7 +109,7 @@ func DialTLS(address string, keys certs.Files) (*grpc.ClientConn, error) {
 	}
 	config, err := keys.Client(host)
 	if err != nil {
-		return nil, fmt.Errorf("the keys for %s: %w", address, err)
+		return nil, fmt.Errorf("the keys for %s: %w: name a client's folder, such as the viewer folder that \"acphost certs init\" makes", address, err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),

@@ -395,11 +395,17 @@ func TestLogin(t *testing.T) {
 }
 
 func TestALoginThatFailsSaysWhy(t *testing.T) {
-	r := newRig(t, map[string]part{"authenticate": refuse(-32603, "the page was closed")})
-	r.start()
-	err := r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "web"}, func(*supervisorv1.AuthenticateResponse) error {
-		t.Error("something was told")
-		return nil
-	})
-	wantFault(t, err, fault.OfAgent, agentKind, "the page was closed")
+	const attend = "start it attended"
+	for _, attended := range []bool{true, false} {
+		r := newRig(t, map[string]part{"authenticate": refuse(-32603, "the page was closed")})
+		r.start(func(q *supervisorv1.StartAgentRequest) { q.Attended = attended })
+		err := r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "web"}, func(*supervisorv1.AuthenticateResponse) error {
+			t.Error("something was told")
+			return nil
+		})
+		wantFault(t, err, fault.OfAgent, agentKind, "the page was closed")
+		if strings.Contains(err.Error(), attend) == attended {
+			t.Errorf("attended: %t, and it says %q", attended, err)
+		}
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"google.golang.org/protobuf/proto"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
@@ -56,7 +58,7 @@ func (h *Headless) Authenticate(ctx context.Context, r *supervisorv1.Authenticat
 		switch {
 		case errors.Is(err, io.EOF):
 			if <-answered; failure != nil {
-				return failure
+				return a.withoutPages(failure)
 			}
 			return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: method}}})
 		case err != nil:
@@ -68,6 +70,17 @@ func (h *Headless) Authenticate(ctx context.Context, r *supervisorv1.Authenticat
 			}
 		}
 	}
+}
+
+// withoutPages adds to why a login failed that the agent had no way to have a page opened, where that is so.
+func (a *instance) withoutPages(failure error) error {
+	var of *fault.Error
+	if a.conf.Attended || !errors.As(failure, &of) || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
+		return failure
+	}
+	e := proto.CloneOf(of.Agent)
+	e.Message += " (it cannot have a page opened, since nobody answers what it asks: start it attended where it needs that)"
+	return fault.Agent(e)
 }
 
 // authMethod finds the way to log in that is meant.

@@ -25,7 +25,7 @@ func (a agentEnd) Ended(ctx context.Context) (how string, data []byte) {
 	select {
 	case <-a.Done():
 		exit := a.Exit()
-		return exit.String(), endData(&exit, exit.Tail)
+		return "it " + exit.String(), endData(&exit, exit.Tail)
 	case <-ctx.Done():
 		return "it closed its standard output, though it still runs", endData(nil, a.StderrTail())
 	}
