@@ -26,7 +26,7 @@ const (
 const maxNoise = 64 << 10
 
 // Frames takes the secrets out of the frames of one agent that ACP has a place for: the environments and headers of MCP
-// servers and of model providers, what a login sends, variables of commands and members of _meta whose names look like those
+// servers and of model providers, and what looks like a secret among their arguments and addresses, what a login sends, variables of commands and members of _meta whose names look like those
 // of secrets, and answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with
 // certainty is left out, but for its size.
 //

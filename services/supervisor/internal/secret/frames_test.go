@@ -50,6 +50,12 @@ func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
 		{"headers of an MCP server", front,
 			`{"id":1,"method":"session/load","params":{"sessionId":"s","mcpServers":[{"type":"http","name":"a","url":"https://x","headers":[{"name":"Authorization","value":"Bearer hush"}]}]}}`,
 			`{"id":1,"method":"session/load","params":{"sessionId":"s","mcpServers":[{"type":"http","name":"a","url":"https://x","headers":[{"name":"Authorization","value":"[redacted]"}]}]}}`},
+		{"arguments of an MCP server", front,
+			`{"id":1,"method":"session/new","params":{"mcpServers":[{"command":"npx","args":["-y","mcp","--api-key","hush","--t\u006fken=hu \"sh","--header","Authorization: Bearer hush","--port","80",{"token":"hush"}],"env":[]}]}}`,
+			`{"id":1,"method":"session/new","params":{"mcpServers":[{"command":"npx","args":["-y","mcp","--api-key","[redacted]","--token=[redacted]","--header","Authorization: Bearer [redacted]","--port","80",{"token":"[redacted]"}],"env":[]}]}}`},
+		{"the address of an MCP server", front,
+			`{"id":1,"method":"session/new","params":{"mcpServers":[{"type":"http","url":"https://me:hush@x/mcp?api_key=hush&v=1"},{"url":"https://x/mcp"}]}}`,
+			`{"id":1,"method":"session/new","params":{"mcpServers":[{"type":"http","url":"https://me:[redacted]@x/mcp?api_key=[redacted]&v=1"},{"url":"https://x/mcp"}]}}`},
 		{"a session that is resumed", front,
 			`{"id":1,"method":"session/resume","params":{"mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`,
 			`{"id":1,"method":"session/resume","params":{"mcpServers":[{"env":[{"name":"A","value":"[redacted]"}]}]}}`},
@@ -341,6 +347,14 @@ func TestAHostileFrameTakesNoLongTime(t *testing.T) {
 		if got, want := NewFrames(nil).kept(passed(t, frame.AgentToHandler, line)), `{"id":1,"method":"terminal/create","params":{"redacted":"[redacted]","sessionId":"s"}}`; got != want {
 			t.Errorf("of %s is kept %.200s", name, got)
 		}
+	}
+	words := `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":[` + strings.Repeat(`"`+strings.Repeat("a-token ", 5000)+`",`, 200) + `"--token","hush"]}]}}`
+	if got, want := NewFrames(nil).kept(passed(t, frame.FrontToAgent, words)), `{"id":1,"method":"session/new","params":{"redacted":"[redacted]"}}`; got != want {
+		t.Errorf("of many words is kept %.200s", got)
+	}
+	word := `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":["` + strings.Repeat("a-token ", 1<<20) + `hush"]}]}}`
+	if got, want := NewFrames(nil).kept(passed(t, frame.FrontToAgent, word)), `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":["[redacted]"]}]}}`; got != want {
+		t.Errorf("of a long word is kept %.200s", got)
 	}
 	answers := NewFrames(nil)
 	answers.kept(passed(t, frame.AgentToFront, ask("1", "code", `{"format":"password"}`)))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
@@ -16,6 +17,9 @@ const maxName = 1 << 10
 // maxSteps bounds the members and elements that are looked at of the params or the result of one message. Of one with more,
 // nothing is kept.
 const maxSteps = 1 << 16
+
+// stepBytes is how much text, searched for what looks like a secret, takes as long as a step.
+const stepBytes = 16
 
 // cut is a part of a line that is replaced.
 type cut struct {
@@ -157,7 +161,7 @@ func (w *walker) strings(i int) int {
 }
 
 // named cuts what is a secret by the name that it has, at any depth: environments, headers, and strings below names that
-// look like those of secrets.
+// look like those of secrets; and what looks like one among arguments and in addresses.
 func (w *walker) named(i int) int {
 	switch lex.At(w.line, i) {
 	case '{':
@@ -165,6 +169,8 @@ func (w *walker) named(i int) int {
 			switch {
 			case n.is("ENV"), n.is("HEADERS"):
 				return w.entries(at)
+			case n.is("ARGS"), n.is("URL"):
+				return w.words(at)
 			case len(n.text) > maxName, Name(n.text):
 				return w.strings(at)
 			}
@@ -174,6 +180,41 @@ func (w *walker) named(i int) int {
 		return w.array(i, w.named)
 	}
 	return w.skip(i)
+}
+
+// words cuts what looks like a secret out of a program's arguments, or out of an address.
+func (w *walker) words(i int) int {
+	before := ""
+	switch lex.At(w.line, i) {
+	case '"':
+		return w.word(i, &before)
+	case '[':
+		return w.array(i, func(at int) int {
+			if lex.At(w.line, at) == '"' {
+				return w.word(at, &before)
+			}
+			return w.named(at)
+		})
+	}
+	return w.named(i)
+}
+
+// word does that with one string; before is the one that stands before it.
+func (w *walker) word(i int, before *string) int {
+	end := w.skip(i)
+	if end < 0 {
+		return end
+	}
+	if end-i > maxNoise {
+		return w.whole(i)
+	}
+	w.steps += (end - i) / stepBytes
+	was := text(w.line[i:end])
+	if now := Word(*before, was); now != was {
+		w.cuts = append(w.cuts, cut{i, end, string(jsonrpc.AppendString(nil, now))})
+	}
+	*before = was
+	return end
 }
 
 // entries cuts the values of variables or headers: a list of {"name", "value"}, or an object of names and values. Nothing
