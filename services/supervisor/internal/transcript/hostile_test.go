@@ -143,6 +143,9 @@ func TestOnlyWhatIsCodeForEverybodyIsLeftAsItIs(t *testing.T) {
 		{"a fence that is further in", "  ```\n" + x, false},
 		{"a fence that may end it or not", "```\na\n    ```\n" + x, false},
 		{"and one behind that", "```\na\n\t```\n```\n" + x, false},
+		{"behind two fences on a line, which end nothing", "```\n``` ```\n```\n" + x, false},
+		{"behind two fences with a tab between them", "~~~\n~~~\t~~~\n~~~\n" + x, false},
+		{"behind a fence with blanks after it", "```\na\n``` \t\n" + x, false},
 		{"a span of code", "```a```\n" + x, false},
 	} {
 		if got := strings.Contains(quoted(tt.text), x); got != tt.code {

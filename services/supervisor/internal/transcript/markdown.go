@@ -258,7 +258,8 @@ type fences struct {
 
 // code tells whether a line is within a block.
 func (f *fences) code(line string) bool {
-	run := fenceRun(strings.TrimLeft(line, " \t"))
+	text := strings.Trim(line, " \t")
+	run := fenceRun(text)
 	switch {
 	case f.doubt:
 		return false
@@ -268,7 +269,7 @@ func (f *fences) code(line string) bool {
 			f.open = run
 		}
 		return false
-	case run == "" || run[0] != f.open[0] || len(run) < len(f.open) || strings.Trim(line, run[:1]+" \t") != "":
+	case run == "" || run[0] != f.open[0] || len(run) < len(f.open) || run != text:
 		return true
 	case line[0] == run[0]:
 		f.open = ""
