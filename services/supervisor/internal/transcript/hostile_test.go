@@ -146,6 +146,11 @@ func TestOnlyWhatIsCodeForEverybodyIsLeftAsItIs(t *testing.T) {
 		{"behind two fences on a line, which end nothing", "```\n``` ```\n```\n" + x, false},
 		{"behind two fences with a tab between them", "~~~\n~~~\t~~~\n~~~\n" + x, false},
 		{"behind a fence with blanks after it", "```\na\n``` \t\n" + x, false},
+		{"behind a fence that ends one further in", "  ```\n```\n" + x, false},
+		{"behind a list's code that its list ends", "- a\n  ```\ntext\n  ```\n```\n" + x, false},
+		{"behind code of a list that ends further in", "- a\n  ```\n   ```\n```\n" + x, false},
+		{"code behind a list's", "- a\n\n  ```js\n    y\n\n  ```\n- b\n\n```\n" + x + "\n```", true},
+		{"a list's code", "- a\n  ```\n  " + x + "\n  ```", false},
 		{"a span of code", "```a```\n" + x, false},
 	} {
 		if got := strings.Contains(quoted(tt.text), x); got != tt.code {

@@ -254,29 +254,52 @@ func quoted(text string) string {
 type fences struct {
 	open  string // the fence that is open
 	doubt bool   // nothing behind is trusted
+
+	// A fence that is further in may be open: it is a list's, and ends with it, or not, and goes on. Which it is does not
+	// matter where all lines up to its end are as far in.
+	inner, indent string
 }
 
 // code tells whether a line is within a block.
 func (f *fences) code(line string) bool {
 	text := strings.Trim(line, " \t")
 	run := fenceRun(text)
+	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 	switch {
 	case f.doubt:
-		return false
-	case f.open == "":
-		// Further in, it may be a list's, and end with it.
-		if run != "" && line[0] == run[0] && (run[0] == '~' || !strings.Contains(line[len(run):], "`")) {
-			f.open = run
-		}
-		return false
+	case f.open != "":
+		return f.within(run, text, indent)
+	case f.inner != "":
+		f.withinInner(line, run, text, indent)
+	case run == "" || run[0] == '`' && strings.Contains(text[len(run):], "`"):
+	case indent == "":
+		f.open = run
+	default:
+		f.inner, f.indent = run, indent
+	}
+	return false
+}
+
+func (f *fences) within(run, text, indent string) (code bool) {
+	switch {
 	case run == "" || run[0] != f.open[0] || len(run) < len(f.open) || run != text:
 		return true
-	case line[0] == run[0]:
+	case indent == "":
 		f.open = ""
 	default: // how far in a fence may be to end a block, viewers may not agree on
 		f.doubt = true
 	}
 	return false
+}
+
+func (f *fences) withinInner(line, run, text, indent string) {
+	switch {
+	case text == "":
+	case !strings.HasPrefix(line, f.indent), run != "" && indent != f.indent:
+		f.doubt = true
+	case run != "" && run == text && run[0] == f.inner[0] && len(run) >= len(f.inner):
+		f.inner = ""
+	}
 }
 
 // fenceRun is the fence that text begins with; empty: none.
