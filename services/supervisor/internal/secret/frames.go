@@ -26,8 +26,9 @@ const (
 const maxNoise = 64 << 10
 
 // Frames takes the secrets out of the frames of one agent that ACP has a place for: the environments and headers of MCP
-// servers and of model providers, and what looks like a secret among their arguments and addresses, what a login sends, variables of commands and members of _meta whose names look like those
-// of secrets, and answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with
+// servers and of model providers, and what looks like a secret among their arguments and addresses; what a login sends;
+// variables of commands and members of _meta whose names look like those of secrets; what an agent repeats of all these in
+// an error; and answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with
 // certainty is left out, but for its size.
 //
 // Frames must come in the order in which they pass. Safe for concurrent use.
@@ -84,11 +85,16 @@ func (s *Frames) mayHold(f *frame.Frame) bool {
 	switch {
 	case !f.Scanned:
 		return true
+	case f.Method == nil && f.Direction == frame.AgentToFront:
+		return bytes.Contains(f.Line, errorMember)
 	case f.Method == nil:
 		return f.Direction == frame.FrontToAgent && s.asked.Load()
 	}
 	return kindOf(f.Direction, f.Method) != nothing
 }
+
+// errorMember is how a refusal is spelled, but for those who want it not to be seen.
+var errorMember = []byte(`"error"`)
 
 // kind is what kind of secrets a message may hold.
 type kind uint8
@@ -202,7 +208,10 @@ type about struct{ method, id, session []byte }
 // message cuts what the message at an index of the line holds; false: it is no JSON.
 func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 	i := lex.SkipSpace(w.line, at)
-	if m.method == nil {
+	switch {
+	case m.method == nil && d == frame.AgentToFront:
+		return w.refusal(i) >= 0
+	case m.method == nil:
 		return s.answer(w, d, i, m.id)
 	}
 	k := kindOf(d, m.method)
@@ -317,6 +326,16 @@ func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
 		}
 	}
 	return end >= 0
+}
+
+// refusal cuts what an agent repeats of a request that it refuses: with the data of an error, whoever checks params tends to
+// send them back.
+func (w *walker) refusal(i int) int {
+	w.repeats = true
+	defer func() { w.repeats = false }()
+	return w.members(i, "ERROR", func(at int) int {
+		return w.members(at, "DATA", func(at int) int { return w.bounded(at, w.named, marker) })
+	})
 }
 
 // inFlight is how a request is refused whose id another one has that is open. It bears that id too, and is no answer to it.

@@ -38,6 +38,7 @@ type walker struct {
 	nesting lex.Nesting
 	cuts    []cut
 	steps   int
+	repeats bool // it is what somebody found wrong with a request, who shows that as the "input"
 }
 
 // name is the name of a member.
@@ -173,6 +174,8 @@ func (w *walker) named(i int) int {
 				return w.words(at)
 			case len(n.text) > maxName, Name(n.text):
 				return w.strings(at)
+			case w.repeats && n.is("INPUT"):
+				return w.whole(at)
 			}
 			return w.named(at)
 		})
