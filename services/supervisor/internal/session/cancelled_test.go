@@ -1,0 +1,33 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+func TestWhatATurnLeftOpenGoesOnUnlessItWasCancelled(t *testing.T) {
+	for stop, want := range map[string]int{"end_turn": 1, "cancelled": 0} {
+		t.Run(stop, func(t *testing.T) {
+			b, _, _ := newBook(t)
+			b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+			b.Opened("1", acp.Opened{SessionID: "s"}, false)
+			b.Prompted("2", "s")
+			b.ToolCall("s", []byte(`{"toolCallId":"t","title":"Sleep","status":"in_progress"}`))
+			b.PromptEnded("2", stop)
+			if got := b.Snapshot()[0].GetToolCalls(); len(got) != 1 {
+				t.Errorf("after the turn there are %v", got)
+			}
+			for range 2 {
+				b.Prompted("3", "s")
+				if got := b.Snapshot()[0].GetToolCalls(); len(got) != want {
+					t.Errorf("in the next turn there are %v, want %d", got, want)
+				}
+				b.PromptEnded("3", "end_turn")
+			}
+			if st := b.sessions["s"]; want == 0 && st.toolBytes != 0 {
+				t.Errorf("%d bytes are counted for nothing", st.toolBytes)
+			}
+		})
+	}
+}
