@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -119,6 +120,41 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 				t.Error("a server that has ended is healthy")
 			}
 		})
+	}
+}
+
+func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
+	t.Parallel()
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil || !filepath.IsAbs(u.HomeDir) {
+		t.Skipf("the system does not know this user's home directory: %v", err)
+	}
+	p := newPlace(t)
+	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(p.home, "tmp"), "TAG=" + p.home, "GORACE=atexit_sleep_ms=0"}
+	socket := filepath.Join(p.home, "tmp", "a.sock")
+	serve := func(config string) *wire.Process {
+		return wire.Start(t, wire.Options{Name: "keeper", Dir: "/", Env: env,
+			Command: []string{program("acphost"), "serve", "--socket", socket, "--config", p.file(t, "../config.yaml", config)}})
+	}
+	keeper := serve("permission: {policy: headless}\n")
+	if got := keeper.ExpectExit(); got != 1 {
+		t.Errorf("the exit status is %d, want 1", got)
+	}
+	expectContains(t, "what it says", keeper.Stderr(), "name a file by permission.audit.file")
+
+	keeper = serve("permission: {policy: headless, audit: {file: " + p.path("../audit.jsonl") + "}}\n")
+	s := &server{Process: keeper, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
+	if !eventually(func() bool { _, err := os.Stat(socket); return err == nil }) {
+		t.Fatalf("it does not serve: %s", keeper.Stderr())
+	}
+	agent := s.start(&supervisorv1.StartAgentRequest{Command: []string{program("demoagent")}, Cwd: p.work})
+	turn := s.prompt(s.open(agent.GetId()).GetSessionId(), "/run sudo ls")
+	turn.stopped("end_turn")
+	expectContains(t, "the agent's message", turn.said(), "become-root")
+	if err := keeper.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := keeper.ExpectExit(); got != 0 {
+		t.Errorf("the exit status is %d, want 0", got)
 	}
 }
 

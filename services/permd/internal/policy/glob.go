@@ -61,7 +61,7 @@ func newGlob(source string, at places) (glob, error) {
 			texts = append(texts, path.Clean("/"+escapeGlob(home)+source[1:]))
 		}
 		if len(texts) == 0 {
-			return g, fmt.Errorf("expected a glob without ~, since the home directory is not known, got %q", source)
+			return g, fmt.Errorf("expected a glob without ~, since the home directory is not known (set HOME), got %q", source)
 		}
 	case source == "**" || strings.HasPrefix(source, "**/"):
 		texts[0] = "/" + source

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,9 +43,17 @@ func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) 
 
 // surroundings are those of the user that permd runs as.
 func surroundings(protected []string) policy.Surroundings {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "" // a rule that needs it says so
+	return policy.Surroundings{Home: home(), Protected: protected, Real: filepath.EvalSymlinks}
+}
+
+// home is the user's home directory: $HOME, else what the system knows of the user, since a service may be started
+// without any environment. Empty: neither says, and a rule that needs it says so.
+func home() string {
+	if dir, err := os.UserHomeDir(); err == nil && filepath.IsAbs(dir) {
+		return dir
 	}
-	return policy.Surroundings{Home: home, Protected: protected, Real: filepath.EvalSymlinks}
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir
+	}
+	return ""
 }

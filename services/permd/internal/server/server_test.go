@@ -4,7 +4,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -118,6 +120,19 @@ func TestConfigureRefusesAFileThatIsNotThere(t *testing.T) {
 		if _, err := plugin.Configure(t.Context(), configure(t, policy)); status.Code(err) != codes.InvalidArgument ||
 			!strings.Contains(err.Error(), "policy") {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestReadyPoliciesLoadWithoutHOME(t *testing.T) {
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil || !filepath.IsAbs(u.HomeDir) {
+		t.Skipf("the system does not know this user's home directory: %v", err)
+	}
+	t.Setenv("HOME", "")
+	plugin := pluginv1.NewPluginServiceClient(handlertest.Serve(t, permd()))
+	for _, name := range []string{"ask", "headless", "readonly", "workspace"} {
+		if _, err := plugin.Configure(t.Context(), configure(t, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -41,7 +42,12 @@ func (h *host) openGate(protected []string) error {
 		if a.GetStderr() {
 			o.Stderr = h.opts.Stderr
 		}
-		if h.audit, err = audit.Open(o); err != nil {
+		if o.File == "" {
+			err = errNoRecord
+		} else {
+			h.audit, err = audit.Open(o)
+		}
+		if err != nil {
 			if enforced && a.GetOnFailure() != "allow" {
 				return fmt.Errorf("the record of decisions (permission.audit): %w", err)
 			}
@@ -62,6 +68,9 @@ func (h *host) openGate(protected []string) error {
 	})
 	return nil
 }
+
+// errNoRecord is why there is no record of decisions where there is no place for one.
+var errNoRecord = errors.New("there is no folder for it, since neither XDG_STATE_HOME nor HOME is set: name a file by permission.audit.file")
 
 // administered refuses to run where the administrator's policy is there and would not count. Whoever can write acphost's
 // configuration cannot write that file, as a rule, and must not get around it unawares.
