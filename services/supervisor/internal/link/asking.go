@@ -94,6 +94,14 @@ func (l *Link) askAbout(ctx context.Context, g *gated, d *gate.Decision, a *perm
 	}
 }
 
+// nobodySaid says that nobody answered in time, or that nobody is there to.
+func (l *Link) nobodySaid() string {
+	if l.opts.Unattended <= time.Millisecond {
+		return "nobody is there to answer"
+	}
+	return fmt.Sprintf("nobody answered within %v", l.opts.Unattended)
+}
+
 // expireOwn does what the policy wants where nobody answers.
 func (l *Link) expireOwn(ctx context.Context, g *gated, d *gate.Decision, shown *ownCall, q *ownQuestion, took time.Duration) {
 	kind := gate.RejectOnce
@@ -104,7 +112,7 @@ func (l *Link) expireOwn(ctx context.Context, g *gated, d *gate.Decision, shown 
 		l.answeredOwn(ctx, g, d, shown, <-q.answers, took)
 		return
 	}
-	d.Reason = strings.TrimSuffix(fmt.Sprintf("nobody answered within %v; %s", l.opts.Unattended, d.Reason), "; ")
+	d.Reason = strings.TrimSuffix(l.nobodySaid()+"; "+d.Reason, "; ")
 	o := gate.Outcome{Allowed: d.Unattended == gate.Allow, By: gate.ByTimeout, Asked: took}
 	if o.Allowed {
 		l.postFront(shown.updated("in_progress"))

@@ -168,7 +168,7 @@ func (l *Link) unattended(c *agentCall) {
 		l.postAgentBy(gate.ByNobody, jsonrpc.AppendResult(nil, c.id, acp.Selected(id)))
 	} else {
 		l.postAgentBy(gate.ByNobody, jsonrpc.AppendError(nil, c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
-			Message: fmt.Sprintf("%s: denied: nobody answered within %v", c.method, l.opts.Unattended)}))
+			Message: fmt.Sprintf("%s: denied: %s", c.method, l.nobodySaid())}))
 	}
 }
 
