@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -67,22 +68,29 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 	if g.own(roots, cwd) {
 		return cwd
 	}
-	real := ""
-	if cwd != "" {
-		real = paths.Real(cwd)
-	}
+	dirs, tries := []place{newPlace(cwd)}, maxTries
 	for _, sub := range c.GetSubCommands() {
+		if dir := sub.GetCwd(); dir != "" {
+			dirs = moved(dirs, dir)
+		}
 		words := sub.GetArgv()
 		for _, r := range sub.GetRedirections() {
 			words = append(words[:len(words):len(words)], r.GetPath())
 		}
 		for _, w := range words {
-			if p := g.protectedWord(w, cwd, roots); p != "" {
-				return p
+			for i, dir := range dirs {
+				if i > 0 {
+					if tries--; tries < 0 {
+						break
+					}
+				}
+				if p := g.protectedWord(w, dir, roots); p != "" {
+					return p
+				}
 			}
-			if p := g.protectedHere(w, cwd, real); p != "" {
-				return p
-			}
+		}
+		if len(words) > 1 && changesDirectory(words[0]) {
+			dirs = moved(dirs, words[len(words)-1])
 		}
 	}
 	for _, p := range g.protected {
@@ -100,32 +108,51 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 	return ""
 }
 
-// protectedHere looks at a word that may be the name of a file in the working directory, which really is real.
-func (g *Gate) protectedHere(word, cwd, real string) string {
-	if word == "" || cwd == "" || word[0] == '-' || strings.ContainsRune(word, '/') {
-		return ""
+// maxMoved bounds the directories that a line goes to and that are tried for its words, and maxTries how often that is done.
+const (
+	maxMoved = 8
+	maxTries = 4096
+)
+
+// place is a directory, and where it really is.
+type place struct{ dir, real string }
+
+func newPlace(dir string) place {
+	if dir == "" {
+		return place{}
 	}
-	for _, dir := range [...]string{cwd, real} {
-		p := filepath.Join(dir, word)
-		if slices.Contains(g.protected, p) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool { return p == k.asked || p == k.real }) {
-			return p
-		}
-	}
-	if p := filepath.Join(cwd, word); g.isKey(p) {
-		return p
-	}
-	return ""
+	return place{dir, paths.Real(dir)}
 }
 
-// protectedWord looks at a word of a command line as a path, and at what follows "=" in it.
-func (g *Gate) protectedWord(word, cwd string, roots []string) string {
+// moved adds where a line goes from the last of some directories. Whether it gets there is not known: its words are tried in
+// all of them.
+func moved(dirs []place, to string) []place {
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(dirs[len(dirs)-1].dir, to)
+	}
+	if len(dirs) >= maxMoved || slices.ContainsFunc(dirs, func(p place) bool { return p.dir == to }) {
+		return dirs
+	}
+	return append(dirs, newPlace(to))
+}
+
+func changesDirectory(program string) bool {
+	switch program {
+	case "cd", "chdir", "pushd":
+		return true
+	}
+	return false
+}
+
+// protectedWord looks at a word of a command line as a path, at what follows "=" in it, and at what follows a "@", as curl
+// has it.
+func (g *Gate) protectedWord(word string, in place, roots []string) string {
 	for w := word; ; {
-		if strings.ContainsRune(w, '/') || w == "." || w == ".." || strings.EqualFold(w, WorkspaceFolder) {
-			p := w
-			if !filepath.IsAbs(p) {
-				p = filepath.Join(cwd, p)
-			}
-			if g.own(roots, p) {
+		if p := g.protectedName(w, in, roots); p != "" {
+			return p
+		}
+		if behind, ok := strings.CutPrefix(w, "@"); ok {
+			if p := g.protectedName(behind, in, roots); p != "" {
 				return p
 			}
 		}
@@ -135,6 +162,64 @@ func (g *Gate) protectedWord(word, cwd string, roots []string) string {
 		}
 		w = after
 	}
+}
+
+// protectedName looks at what may be the name of a file, or a pattern for some.
+func (g *Gate) protectedName(name string, in place, roots []string) string {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(in.dir, name)
+	}
+	if strings.ContainsAny(name, "*?[{") {
+		if p := g.matched(path); p != "" {
+			return p
+		}
+	}
+	switch {
+	case strings.ContainsRune(name, '/'), name == ".", name == "..", strings.EqualFold(name, WorkspaceFolder):
+		if g.own(roots, path) {
+			return path
+		}
+	case name == "", in.dir == "", name[0] == '-':
+	default: // a word like any other, unless there is a file of that name
+		for _, dir := range [...]string{in.dir, in.real} {
+			p := filepath.Join(dir, name)
+			if slices.Contains(g.protected, p) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool { return p == k.asked || p == k.real }) {
+				return p
+			}
+		}
+		if g.isKey(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// alternatives are what a shell makes several words of.
+var alternatives = regexp.MustCompile(`\{[^{}/]*\}`)
+
+// matched returns a key file that a pattern of the shell's stands for. It need not be there, so the pattern is all that
+// counts, by either name of its folder.
+func (g *Gate) matched(pattern string) string {
+	keys := g.keyFiles()
+	if len(keys) == 0 {
+		return ""
+	}
+	pattern = alternatives.ReplaceAllString(pattern, "*")
+	patterns := []string{pattern}
+	if dir := filepath.Dir(pattern); !strings.ContainsAny(dir, "*?[") {
+		patterns = append(patterns, filepath.Join(paths.Real(dir), filepath.Base(pattern)))
+	}
+	for _, p := range patterns {
+		for _, k := range keys {
+			for _, file := range [...]string{k.asked, k.real} {
+				if ok, err := filepath.Match(p, file); ok && err == nil {
+					return file
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // own tells whether a path is acphost's own, wherever that is: as written, or where it leads.
