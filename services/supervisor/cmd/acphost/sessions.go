@@ -148,7 +148,7 @@ func oneSession(cmd *cobra.Command, args []string) error {
 }
 
 // journaled returns the sessions that a query wants.
-func (a *app) journaled(configFile string, q journal.Query) (all []journal.Session, err error) {
+func (a *app) journaled(configFile string, q journal.Query) ([]journal.Session, error) {
 	c, err := config.Load(configFile, a.env)
 	if err != nil {
 		return nil, err
@@ -160,15 +160,7 @@ func (a *app) journaled(configFile string, q journal.Query) (all []journal.Sessi
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	x, err := journal.OpenIndex(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	if err := x.Sync(); err != nil {
-		return nil, fmt.Errorf("bring the journal's index up to date: %w", err)
-	}
-	return x.List(q)
+	return journal.List(dir, q)
 }
 
 // findSession returns the files of the one session that is meant, oldest first.

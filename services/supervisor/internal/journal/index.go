@@ -87,11 +87,49 @@ func OpenIndex(dir string) (*Index, error) {
 	return x, nil
 }
 
+// List brings a folder's index up to date and lists what a query wants. Where the index cannot be written, on a disk that
+// is full or read-only, one is made in memory for this call: what is recorded can be read all the same.
+func List(dir string, q Query) ([]Session, error) {
+	if err := usable(dir); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	x, err := OpenIndex(dir)
+	if err == nil {
+		var all []Session
+		if all, err = x.upToDate(q); err == nil {
+			return all, nil
+		}
+	}
+	x, inMemory := openIndex(dir, "")
+	if inMemory != nil {
+		return nil, errors.Join(err, inMemory)
+	}
+	all, inMemory := x.upToDate(q)
+	if inMemory != nil {
+		return nil, errors.Join(err, inMemory)
+	}
+	return all, nil
+}
+
+// upToDate reads the files, lists and closes.
+func (x *Index) upToDate(q Query) (all []Session, err error) {
+	defer func() { err = errors.Join(err, x.Close()) }()
+	if err := x.Sync(); err != nil {
+		return nil, fmt.Errorf("bring the journal's index up to date: %w", err)
+	}
+	return x.List(q)
+}
+
+// openIndex opens an index that is there, or makes it; without a path, in memory.
 func openIndex(dir, path string) (*Index, error) {
 	query := url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", indexPatience.Milliseconds()), "journal_mode(WAL)", "synchronous(OFF)",
 	}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	at := &url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
+	if path == "" {
+		at.Opaque = ":memory:"
+	}
+	db, err := sql.Open("sqlite", at.String())
 	if err != nil {
 		return nil, err
 	}

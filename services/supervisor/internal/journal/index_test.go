@@ -122,6 +122,29 @@ func TestAnIndexThatIsMissingDamagedOrOfAnotherVersionIsMadeAnew(t *testing.T) {
 	}
 }
 
+func TestWhatIsRecordedIsListedWhereTheIndexCannotBeWritten(t *testing.T) {
+	dir := indexed(t)
+	if err := os.Mkdir(filepath.Join(dir, indexName), 0o700); err != nil { // as bad a place for a file as a full disk
+		t.Fatal(err)
+	}
+	if x, err := OpenIndex(dir); err == nil {
+		_ = x.Close()
+		t.Fatal("the index could be written")
+	}
+	for range 2 {
+		all, err := List(dir, Query{})
+		if err != nil || len(all) != 3 {
+			t.Errorf("got %v, %v", all, err)
+		}
+	}
+	if err := os.Chmod(dir, 0o722); err != nil { //nolint:gosec // this is what is refused
+		t.Fatal(err)
+	}
+	if _, err := List(dir, Query{}); err == nil {
+		t.Error("a folder that others can write to was read")
+	}
+}
+
 func TestTheIndexFollowsTheFiles(t *testing.T) {
 	dir := indexed(t)
 	x := openedIndex(t, dir)
