@@ -250,6 +250,29 @@ func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
 	}
 }
 
+func TestAnIdThatIsUsedAgainHidesNothing(t *testing.T) {
+	run := func(line string) *permissionv1.Action {
+		return commandOf("tool.execute", "t", line, permissionv1.Door_DOOR_REQUEST)
+	}
+	for name, tt := range map[string]struct{ first, then *permissionv1.Action }{
+		"another command":          {run("ls"), run("rm x")},
+		"another file":             {editOf("t", "/w/a"), editOf("t", "/w/b")},
+		"a write of what was read": {readOf("/w/a"), editOf("t", "/w/a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gateWith(true, answers(Deny))
+			for _, a := range []*permissionv1.Action{tt.first, tt.then} {
+				if rep, err := g.Reported(t.Context(), request(a), true); err != nil || rep.Decision == nil {
+					t.Errorf("nothing is said of %v (%v)", a, err)
+				}
+			}
+			if rep, _ := g.Reported(t.Context(), request(tt.first), true); rep.Decision != nil {
+				t.Error("the first is told again")
+			}
+		})
+	}
+}
+
 func TestACommandThatIsNotNamedIsKnownByItsTerminal(t *testing.T) {
 	for name, want := range map[string]permissionv1.Verdict{"made by a call that passed": 0, "of its own": Ask} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -17,7 +19,8 @@ type Report struct {
 }
 
 // Reported looks at a tool call that has ended. What was done is held against what was decided about it at either door;
-// what nobody decided about is decided now, which prevents nothing and is reported. Each tool call is looked at once.
+// what nobody decided about is decided now, which prevents nothing and is reported. Each tool call is looked at once, unless
+// it is said to have done something else then: its id may be used again.
 //
 // What was only read is told of only where a rule denies it: many agents read files themselves and ask nobody, and some
 // report a read that was refused as completed.
@@ -66,9 +69,10 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 	defer g.mu.Unlock()
 	l := g.ledger(r)
 	id := r.Action.GetToolCallId()
-	first = !l.reported[id]
+	key := reportKey(r.Action)
+	first = !l.reported[key]
 	if len(l.reported) < maxAnswers {
-		l.reported[id] = true
+		l.reported[key] = true
 	}
 	for _, e := range l.asked {
 		if e.action.GetToolCallId() != id {
@@ -113,6 +117,27 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 		refused = false
 	}
 	return all, refused, first
+}
+
+// reportKey tells a tool call from others, by its id and by what it did.
+func reportKey(a *permissionv1.Action) string {
+	h := sha256.New()
+	part := func(text string) { fmt.Fprintf(h, "%d %s", len(text), text) }
+	part(a.GetToolCallId())
+	if c := a.GetCommand(); c != nil {
+		part(c.GetText())
+		part(c.GetCwd())
+		for _, word := range c.GetArgv() {
+			part(word)
+		}
+	} else {
+		part(a.GetKind())
+	}
+	for _, p := range a.GetPaths() {
+		part(placeOf(p))
+		part(p.GetAccess().String())
+	}
+	return string(h.Sum(nil))
 }
 
 // elsewhere tells whether what was done is surely not what was asked about: another command, or a file that the question
