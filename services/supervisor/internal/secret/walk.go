@@ -19,7 +19,7 @@ const maxName = 1 << 10
 const maxSteps = 1 << 16
 
 // stepBytes is how much text, searched for what looks like a secret, takes as long as a step.
-const stepBytes = 16
+const stepBytes = 4
 
 // cut is a part of a line that is replaced.
 type cut struct {
