@@ -230,8 +230,11 @@ func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisor
 	for i, req := range requests {
 		wg.Go(func() {
 			if _, err := client.StartAgent(ctx, req); err != nil {
-				what := cmp.Or(req.GetPreset(), strings.Join(req.GetCommand(), " "))
-				problems[i] = fmt.Errorf("start the agent %q: %s", what, status.Convert(err).Message())
+				message := status.Convert(err).Message()
+				if !strings.HasPrefix(message, "start agent ") {
+					message = fmt.Sprintf("start agent %q: %s", cmp.Or(req.GetPreset(), strings.Join(req.GetCommand(), " ")), message)
+				}
+				problems[i] = errors.New(message)
 			}
 		})
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
@@ -40,8 +42,23 @@ func (d *doctor) configuration(ctx context.Context) *config.Config {
 		in.warn("file", warning, "")
 	}
 	d.policy(ctx, c)
+	d.journal(c)
 	d.presets()
 	return c
+}
+
+// journal looks at the folder of the record where it is not below the state folder, which is looked at with the machine.
+func (d *doctor) journal(c *config.Config) {
+	in, j := d.in(Configuration), c.Effective().GetJournal()
+	switch dir := j.GetDir(); {
+	case j.GetDisabled():
+		in.ok("journal", "off: nothing of what passes is kept")
+	case dir == "":
+		in.warn("journal", "there is no folder for it: nothing of what passes is kept", "name one by journal.dir, or set HOME")
+	case filepath.Dir(dir) != ownfile.StateDir(d.Env):
+		d.folder(in, "journal", dir, 0o022)
+		space(in, existing(dir))
+	}
 }
 
 // policy has permd read the rule files.

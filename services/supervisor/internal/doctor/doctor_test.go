@@ -154,6 +154,30 @@ func TestAPolicyThatNobodyCanReadIsAProblem(t *testing.T) {
 	}
 }
 
+func TestAFolderOfItsOwnForTheRecordIsLookedAt(t *testing.T) {
+	p := newPatient(t)
+	for _, name := range []string{"fsd", "termd", "permd"} {
+		p.write(name, "#!/bin/sh\nexit 3\n", 0o700)
+	}
+	found, _ := p.examine()
+	if f, ok := found["configuration/journal folder"]; ok {
+		t.Errorf("below the state folder: %+v", f)
+	}
+	dir := filepath.Dir(p.write("elsewhere/x", "", 0o600))
+	if err := os.Chmod(dir, 0o722); err != nil { //nolint:gosec // this is what is found
+		t.Fatal(err)
+	}
+	p.write(".config/acphost/config.yaml", "journal: {dir: "+dir+"}\n", 0o600)
+	found, _ = p.examine()
+	expect(t, found["configuration/journal folder"], Problem, "mode 0722", "chmod 0700 "+dir)
+	if f := found["configuration/free space"]; !strings.Contains(f.Detail, " in "+dir) {
+		t.Errorf("found %+v", f)
+	}
+	p.write(".config/acphost/config.yaml", "journal: {disabled: true}\n", 0o600)
+	found, _ = p.examine()
+	expect(t, found["configuration/journal"], OK, "off", "")
+}
+
 // withAgent has an agent answer as it is told to.
 func (p *patient) withAgent(a *handshake.Answer, err error) {
 	p.opts.Agent = &AgentCommand{Name: "mine", Command: []string{"/bin/mine", "--acp"}, Preset: true}
