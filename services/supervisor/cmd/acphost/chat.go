@@ -58,6 +58,7 @@ Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; w
 GOTRACEBACK is set, it prints where acphost was, too.
 
 Environment:
+  ACPHOST_CONFIG  the configuration file, where --config is not given
   NO_COLOR        no colours, whatever it is set to
   COLUMNS, LINES  the size, where the terminal does not say it
 `
