@@ -203,6 +203,6 @@ func recordLine(r *supervisorv1.AuditRecord) string {
 	if by := r.GetAnsweredBy(); by != "" && by != "policy" {
 		who += ", answered by " + cell(by)
 	}
-	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-9s  %-50s  %-20s  %s", at, cell(r.GetVerdict()), cell(r.GetOutcome()),
+	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-20s  %s", at, cell(r.GetVerdict()), cell(r.GetOutcome()),
 		cell(intent.Summary(r.GetAction())), cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
 }

@@ -75,6 +75,15 @@ func TestTheAuditIsPrintedForPeople(t *testing.T) {
 	}
 }
 
+func TestWhatWasDoneUnaskedStandsInTheSameColumns(t *testing.T) {
+	rule := func(outcome string) int {
+		return strings.Index(recordLine(&supervisorv1.AuditRecord{Verdict: "ask", Outcome: outcome, Rule: "RULE"}), "RULE")
+	}
+	if got, want := rule("done, not asked"), rule("allowed"); got != want {
+		t.Errorf("the rule stands at %d, and elsewhere at %d", got, want)
+	}
+}
+
 func TestTheAuditIsAsked(t *testing.T) {
 	env := recorded(t)
 	for _, tt := range []struct{ args, want string }{
