@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ var ErrFolder = errors.New("is a folder: give a file that holds nothing but the 
 
 // Protect has no agent touch files from now on, for as long as the Gate lives: those that somebody named as holding secrets
 // while it runs. A file is known by its name, by where that led and leads, and by what it is: also through links, and
-// after a folder on its way was given another name. It need not be there. Devices are left out: what is in "/dev/null" is no
+// after a folder on its way was given another name. It need not be there; where too many were named, those that are gone are forgotten. Devices are left out: what is in "/dev/null" is no
 // secret, and commands need it. fresh: one was not known yet. The error is ErrFolder, or says that there are too many; none is
 // taken then.
 func (g *Gate) Protect(files ...string) (fresh bool, err error) {
@@ -47,13 +48,16 @@ func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 		if g.protected.covers(k.asked) || slices.ContainsFunc(keys, k.same) {
 			continue
 		}
+		if len(keys) >= maxKeyFiles { // callers may write one for each agent, and take it away again
+			keys = slices.DeleteFunc(keys, keyFile.gone)
+		}
 		if len(keys) >= maxKeyFiles {
 			return false, fmt.Errorf("more than %d files with keys were named, which is more than can be kept from agents: take some of them again, or put keys together", maxKeyFiles)
 		}
-		keys = append(keys, k)
+		keys, fresh = append(keys, k), true
 	}
 	g.keys.Store(&keys)
-	return len(keys) > len(before), nil
+	return fresh, nil
 }
 
 func (g *Gate) keyFiles() []keyFile {
@@ -61,6 +65,16 @@ func (g *Gate) keyFiles() []keyFile {
 		return *keys
 	}
 	return nil
+}
+
+// gone tells whether nothing is there any more by any name that is known.
+func (k keyFile) gone() bool {
+	for _, name := range [...]string{k.asked, k.real} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // same tells whether another one is known already.

@@ -246,18 +246,35 @@ func TestADeviceThatWasNamedIsStillThereForCommands(t *testing.T) {
 	}
 }
 
-func TestTooManyKeyFilesAreRefused(t *testing.T) {
+func TestTooManyKeyFilesAreRefusedUnlessSomeAreGone(t *testing.T) {
 	g := gateWith(false, fails)
+	dir := t.TempDir()
+	var files []string
 	for i := range maxKeyFiles {
-		protect(t, g, filepath.Join("/keys", string(rune('a'+i))))
+		file := filepath.Join(dir, string(rune('a'+i)))
+		if err := os.WriteFile(file, []byte("key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+		protect(t, g, file)
 	}
-	if fresh, err := g.Protect("/keys/a"); err != nil || fresh {
+	if fresh, err := g.Protect(files[0]); err != nil || fresh {
 		t.Errorf("the first again is new: %v (%v)", fresh, err)
 	}
-	if _, err := g.Protect("/keys/one-more"); err == nil {
+	more := filepath.Join(dir, "one-more")
+	if _, err := g.Protect(more); err == nil {
 		t.Error("one more is taken")
 	}
-	if !g.Protected("/keys/a") {
+	if !g.Protected(files[0]) {
 		t.Error("the first is not protected any more")
+	}
+	if err := os.Remove(files[7]); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, err := g.Protect(more); err != nil || !fresh {
+		t.Errorf("in the place of one that is gone: new %v (%v)", fresh, err)
+	}
+	if !g.Protected(more) || !g.Protected(files[0]) {
+		t.Error("one that is kept is not protected")
 	}
 }
