@@ -45,7 +45,8 @@ const (
 // started, sessions can be watched, and the rest is FAILED_PRECONDITION: they are the editor's. All but
 // ListStoredSessions and WatchSession are verbs. Safe for concurrent use.
 //
-// Wherever a request names a session, agent_id is needed only if two agents have a session of that id.
+// Where a request names a session that is open here, agent_id is needed only if two agents have a session of that id. To
+// load, resume or delete one that an agent has stored, it is required.
 type SessionServiceClient interface {
 	// NewSession opens a session.
 	NewSession(ctx context.Context, in *NewSessionRequest, opts ...grpc.CallOption) (*NewSessionResponse, error)
@@ -250,7 +251,8 @@ type SessionService_WatchSessionClient = grpc.ServerStreamingClient[WatchSession
 // started, sessions can be watched, and the rest is FAILED_PRECONDITION: they are the editor's. All but
 // ListStoredSessions and WatchSession are verbs. Safe for concurrent use.
 //
-// Wherever a request names a session, agent_id is needed only if two agents have a session of that id.
+// Where a request names a session that is open here, agent_id is needed only if two agents have a session of that id. To
+// load, resume or delete one that an agent has stored, it is required.
 type SessionServiceServer interface {
 	// NewSession opens a session.
 	NewSession(context.Context, *NewSessionRequest) (*NewSessionResponse, error)
