@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -162,6 +163,14 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending"}`)
 	if got := fmt.Sprint(ids()); got != "[u v tpending]" || w.show().GetToolKinds()["edit"] != 2 {
 		t.Errorf("tool calls %s, kinds %v", got, w.show().GetToolKinds())
+	}
+}
+
+func TestAFileOfAToolCallIsNamedOnce(t *testing.T) {
+	w := newFolded(t)
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"e","title":"Edit","kind":"edit","locations":[{"path":"/f","line":3},{"path":"/g"},{"path":"/f","line":9}],"content":[{"type":"diff","path":"/f","newText":"1"},{"type":"diff","path":"/f","newText":"2"}]}`)
+	if got := w.show().GetToolCalls()[0].GetPaths(); !slices.Equal(got, []string{"/f", "/g"}) {
+		t.Errorf("the tool call names %q, want /f and /g once each", got)
 	}
 }
 

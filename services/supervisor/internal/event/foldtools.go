@@ -129,15 +129,7 @@ func (t *tool) merge(r *supervisorv1.ToolCallReport) {
 		c.Locations = fitting(r.GetLocations(), maxToolBytes)
 	}
 	if r.GetContentSet() || r.GetLocationsSet() {
-		c.Paths = nil
-		for _, item := range c.GetContent() {
-			if p := item.GetDiff().GetPath(); p != "" {
-				c.Paths = append(c.Paths, p)
-			}
-		}
-		for _, l := range c.GetLocations() {
-			c.Paths = append(c.Paths, l.GetPath())
-		}
+		c.Paths = pathsOf(c)
 	}
 	if in := r.GetRawInput(); in != "" {
 		c.RawInput = in
@@ -152,6 +144,24 @@ func (t *tool) merge(r *supervisorv1.ToolCallReport) {
 		}
 	}
 	t.shown = c
+}
+
+// pathsOf are the files that a tool call changes and where it works, each once: an edit names its file both ways.
+func pathsOf(c *supervisorv1.ToolCall) (paths []string) {
+	seen := map[string]bool{"": true}
+	add := func(p string) {
+		if !seen[p] {
+			seen[p] = true
+			paths = append(paths, p)
+		}
+	}
+	for _, item := range c.GetContent() {
+		add(item.GetDiff().GetPath())
+	}
+	for _, l := range c.GetLocations() {
+		add(l.GetPath())
+	}
+	return paths
 }
 
 // fitting are the first items that have room in so many bytes; what has none is left out, and what comes after it not.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -29,5 +30,15 @@ func TestWhatATurnLeftOpenGoesOnUnlessItWasCancelled(t *testing.T) {
 				t.Errorf("%d bytes are counted for nothing", st.toolBytes)
 			}
 		})
+	}
+}
+
+func TestAFileOfAToolCallIsNamedOnce(t *testing.T) {
+	b, _, _ := newBook(t)
+	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	b.ToolCall("s", []byte(`{"toolCallId":"e","locations":[{"path":"/f"},{"path":"/g"}],"content":[{"type":"diff","path":"/f","newText":"1"},{"type":"diff","path":"/f","newText":"2"}]}`))
+	if got := b.Snapshot()[0].GetToolCalls()[0].GetPaths(); !slices.Equal(got, []string{"/f", "/g"}) {
+		t.Errorf("the tool call names %q, want /f and /g once each", got)
 	}
 }

@@ -59,14 +59,23 @@ func (s *state) snapshot() *supervisorv1.Session {
 
 func shown(tc *acp.ToolCall) *supervisorv1.ToolCall {
 	out := &supervisorv1.ToolCall{ToolCallId: tc.ID, Title: tc.Title, Kind: tc.Kind, Status: tc.Status}
+	seen := map[string]bool{} // an edit names its file in its diff and in its locations
+	path := func(p string) {
+		if !seen[p] {
+			seen[p] = true
+			out.Paths = append(out.Paths, p)
+		}
+	}
 	for _, it := range acp.ContentItems(tc.Content) {
 		switch {
 		case it.Type == "terminal" && it.TerminalID != "":
 			out.TerminalIds = append(out.TerminalIds, it.TerminalID)
 		case it.Type == "diff" && it.Path != "":
-			out.Paths = append(out.Paths, it.Path)
+			path(it.Path)
 		}
 	}
-	out.Paths = append(out.Paths, acp.LocationPaths(tc.Locations)...)
+	for _, p := range acp.LocationPaths(tc.Locations) {
+		path(p)
+	}
 	return out
 }
