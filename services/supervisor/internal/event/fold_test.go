@@ -135,7 +135,7 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 	w.update(`{"sessionUpdate":"tool_call_update","toolCallId":"u","kind":"execute"}`)
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"v","title":"?"}`)
 	w.expect(`{"toolCalls":[` +
-		`{"toolCallId":"t","title":"Edit","name":"edit_file","kind":"edit","status":"completed","content":[{"diff":{"path":"/a","newText":"x"}},{"terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":"{\"x\":1}","rawOutput":"\"ok\"","terminalIds":["T"],"paths":["/a","/a","/b"]},` +
+		`{"toolCallId":"t","title":"Edit","name":"edit_file","kind":"edit","status":"completed","content":[{"diff":{"path":"/a","newText":"x"}},{"terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":"{\"x\":1}","rawOutput":"\"ok\"","terminalIds":["T"],"paths":["/a","/b"]},` +
 		`{"toolCallId":"u","kind":"execute"},{"toolCallId":"v","title":"?"}],` +
 		`"files":[{"path":"/a","reported":1},{"path":"/b","reported":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
 
