@@ -18,6 +18,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/formschema"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"google.golang.org/protobuf/proto"
@@ -117,7 +118,7 @@ func (r *Registry) list(sessionID string, attended bool) []*supervisorv1.Approva
 
 // AnswerApproval answers a question. The error is a *fault.Error: NotFound where there is no such question, Precondition
 // where it was answered, with the answer that came first if it is still known, Invalid where the question does not offer
-// the answer or the id names several.
+// the answer, a form's content does not fit its schema, or the id names several.
 func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	a, err := answerOf(req)
 	if err != nil {
@@ -126,6 +127,9 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 	e, err := r.find(req.GetId())
 	if err != nil {
 		return nil, err
+	}
+	if err := e.takes(a); err != nil {
+		return nil, fault.New(fault.Invalid, "answer question %s: %w", e.approval.GetId(), err)
 	}
 	by := req.GetAnsweredBy()
 	if by == "" {
@@ -167,6 +171,16 @@ func answerOf(req *supervisorv1.AnswerApprovalRequest) (link.Answer, error) {
 		}
 	}
 	return link.Answer{}, fault.New(fault.Invalid, "answer question %s: say one of option_id, accept, decline and cancel", req.GetId())
+}
+
+// takes checks a form's content against its schema: an agent may trust what it has asked for. Whether the question offers
+// such an answer at all is the link's to say.
+func (e *entry) takes(a link.Answer) error {
+	form := e.approval.GetElicitation()
+	if a.Accept == nil || form.GetMode() == "url" || form.GetRequestedSchema() == "" {
+		return nil
+	}
+	return formschema.Fits([]byte(form.GetRequestedSchema()), a.Accept)
 }
 
 // find is the question that waits and has an id, or alone begins with it.

@@ -271,6 +271,39 @@ func TestAnAnswerThatIsNotOfferedLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
+func TestAFormsAnswerFitsItsSchemaOrLeavesTheQuestionOpen(t *testing.T) {
+	for name, c := range map[string]struct{ params, content, want string }{
+		"what is asked for": {`{"mode":"form","requestedSchema":{"properties":{"target":{"type":"string"}},"required":["target"]}}`, `{"target":"x"}`, ""},
+		"without what is required": {`{"mode":"form","requestedSchema":{"properties":{"target":{"type":"string"}},"required":["target"]}}`, `{}`,
+			`answer question a/1: the field "target" is required: expected a text`},
+		"of another kind": {`{"requestedSchema":{"properties":{"jobs":{"type":"integer","maximum":8}}}}`, `{"jobs":"many"}`,
+			`answer question a/1: the field "jobs" does not fit: expected a whole number of at most 8`},
+		"no object":                    {`{"mode":"form","requestedSchema":{"properties":{}}}`, `7`, "answer question a/1: the content is not a JSON object"},
+		"a page":                       {`{"mode":"url","url":"https://a","requestedSchema":{"properties":{"a":{"type":"string"}},"required":["a"]}}`, `{}`, ""},
+		"a schema that cannot be read": {`{"mode":"form","requestedSchema":{"properties":7}}`, `{"a":1}`, ""},
+		"no schema":                    {`{"mode":"form"}`, `{"a":1}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New()
+			a := newAgent(r, "a")
+			a.put(&link.Question{ID: []byte("1"), Method: acp.MethodElicitationCreate, SessionID: "s", Params: []byte(c.params), Asked: time.Now()})
+			_, err := r.AnswerApproval(t.Context(), accept("a/1", c.content))
+			if c.want == "" {
+				if err != nil || len(a.got) != 1 || string(a.got[0].Accept) != c.content {
+					t.Errorf("got %v, and the link %v", err, a.got)
+				}
+				return
+			}
+			if f := classOf(t, err); f.Class != fault.Invalid || f.Message != c.want {
+				t.Errorf("got %+v, want %q", f, c.want)
+			}
+			if len(r.ListApprovals("")) != 1 || len(a.got) > 0 {
+				t.Errorf("%d questions wait, and the link was told %v", len(r.ListApprovals("")), a.got)
+			}
+		})
+	}
+}
+
 func TestAQuestionIsFoundByAPrefixThatIsItsAlone(t *testing.T) {
 	r := New()
 	one, two := newAgent(r, "one"), newAgent(r, "two")
