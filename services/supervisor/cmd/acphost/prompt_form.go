@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/formschema"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -159,8 +160,11 @@ func (d *formDialog) describe() string {
 func (d *formDialog) enter() string {
 	f := d.fields[d.at]
 	value, err := f.parse(string(d.typed))
+	if err == nil && value != nil {
+		err = formschema.FitsField(f.schema, value) // what the supervisor will ask of it
+	}
 	if err != nil {
-		return "    " + err.Error() + "\n"
+		return "    " + render.CleanLine(err.Error()) + "\n"
 	}
 	said := "(left out)"
 	if value != nil {

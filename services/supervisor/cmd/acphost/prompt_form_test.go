@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/formschema"
 )
 
 const everyField = `{"type":"object","title":"Build","properties":{
@@ -119,11 +120,28 @@ func TestADefaultThatTheFieldCannotHaveIsNone(t *testing.T) {
 		`{"type":"array","items":{"enum":["x","y"]},"default":["y"]}`:     `{"a":["y"]}`,
 		`{"type":"array","items":{"enum":["x","y"]},"default":["y","z"]}`: `{}`,
 		`{"type":"array","items":{"enum":["x","y"]},"default":null}`:      `{}`,
+		`{"type":"string","pattern":"^[a-z]+$","default":"X"}`:            `{}`,
+		`{"type":"integer","maximum":8,"default":9}`:                      `{}`,
 	} {
 		d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{
 			Mode: "form", RequestedSchema: `{"properties":{"a":` + property + `}}`}}, renderPlain)
 		if _, answer := fill(d, "\n\n\n"); answer.GetAccept() != want {
 			t.Errorf("%s: %s, want %s", property, answer.GetAccept(), want)
+		}
+	}
+}
+
+func TestAFormTakesOnlyWhatTheSupervisorWillTake(t *testing.T) {
+	const schema = `{"properties":{"name":{"type":"string","pattern":"^[a-z]+$"},"mail":{"type":"string","format":"email"},"day":{"type":"string","format":"date"}}}`
+	d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, renderPlain)
+	said, answer := fill(d, "\n"+"Zoë\n\x15zoe\n"+"zoe\n\x15z@e\n"+"today\n\x152024-02-29\n"+"\n")
+	const want = `{"name":"zoe","mail":"z@e","day":"2024-02-29"}`
+	if answer.GetAccept() != want || formschema.Fits([]byte(schema), []byte(want)) != nil {
+		t.Errorf("got %s, want %s", answer.GetAccept(), want)
+	}
+	for _, words := range []string{`expected a text that matches the pattern "^[a-z]+$"`, "expected an e-mail address", "expected a date"} {
+		if !strings.Contains(said, words) {
+			t.Errorf("it does not say %q:\n%s", words, said)
 		}
 	}
 }
@@ -137,8 +155,8 @@ func FuzzForm(f *testing.F) {
 		}
 		d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, renderPlain)
 		_, answer := fill(d, keys)
-		if a, ok := answer.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok && !jsontext.Value(a.Accept).IsValid() {
-			t.Errorf("the content is no JSON: %s", a.Accept)
+		if a, ok := answer.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok && (!jsontext.Value(a.Accept).IsValid() || formschema.Fits([]byte(schema), []byte(a.Accept)) != nil) {
+			t.Errorf("the content is not what the supervisor takes: %s", a.Accept)
 		}
 		for _, r := range d.line() + d.intro() {
 			if r < 0x20 && r != '\n' || r == 0x7f {

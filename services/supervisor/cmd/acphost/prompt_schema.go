@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acphost/acphost/services/supervisor/internal/formschema"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -32,6 +33,7 @@ type field struct {
 	min, max       float64 // of numbers; of a text's length; of how many are selected
 	hasMin, hasMax bool
 	format         string
+	schema         jsontext.Value
 }
 
 type fieldOption struct{ value, title string }
@@ -85,11 +87,11 @@ func parseForm(raw string) ([]*field, error) {
 			return nil, fmt.Errorf("its schema cannot be read: %w", err)
 		}
 		name := tok.String()
-		var s schema
-		if err := json.UnmarshalDecode(dec, &s); err != nil {
+		property, err := dec.ReadValue()
+		if err != nil {
 			return nil, fmt.Errorf("its field %q cannot be read: %w", render.CleanLine(name), err)
 		}
-		f, err := newField(name, &s)
+		f, err := newField(name, property.Clone())
 		if err != nil {
 			return nil, err
 		}
@@ -101,8 +103,12 @@ func parseForm(raw string) ([]*field, error) {
 	return fields, nil
 }
 
-func newField(name string, s *schema) (*field, error) {
-	f := &field{name: name, kind: s.Type, title: cmp.Or(s.Title, name), about: s.Description, def: s.Default, format: s.Format}
+func newField(name string, property jsontext.Value) (*field, error) {
+	s := &schema{}
+	if err := json.Unmarshal(property, s); err != nil {
+		return nil, fmt.Errorf("its field %q cannot be read: %w", render.CleanLine(name), err)
+	}
+	f := &field{name: name, kind: s.Type, title: cmp.Or(s.Title, name), about: s.Description, def: s.Default, format: s.Format, schema: property}
 	bound := func(low, high *float64) {
 		if low != nil {
 			f.min, f.hasMin = *low, true
@@ -129,39 +135,13 @@ func newField(name string, s *schema) (*field, error) {
 	default:
 		return nil, fmt.Errorf("its field %q is of a kind that acphost does not know: %q", render.CleanLine(name), render.CleanLine(s.Type))
 	}
-	if !f.fits(f.def) {
+	if len(f.def) > 0 && formschema.FitsField(property, f.def) != nil {
 		f.def = nil
 	}
 	if len(f.options) > maxOptions {
 		return nil, fmt.Errorf("its field %q has over %d choices", render.CleanLine(name), maxOptions)
 	}
 	return f, nil
-}
-
-// fits reports whether a default is a value that the field can have.
-func (f *field) fits(v jsontext.Value) bool {
-	var list []string
-	switch f.kind {
-	case "boolean":
-		return v.Kind() == 't' || v.Kind() == 'f'
-	case "number", "integer":
-		return v.Kind() == '0'
-	case "string":
-		list = make([]string, 1)
-		if json.Unmarshal(v, &list[0]) != nil {
-			return false
-		}
-	case "array":
-		if json.Unmarshal(v, &list) != nil || v.Kind() != '[' {
-			return false
-		}
-	}
-	for _, value := range list {
-		if len(f.options) > 0 && !slices.ContainsFunc(f.options, func(op fieldOption) bool { return op.value == value }) {
-			return false
-		}
-	}
-	return true
 }
 
 func optionsOf(s *schema) []fieldOption {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acphost/acphost/services/supervisor/internal/formschema"
 )
 
 // fieldKind is how a field is filled in.
@@ -34,7 +35,7 @@ type field struct {
 	required          bool
 	options           []choice
 	least, most       *float64 // of a number, of a text's length, or of how many are chosen
-	pattern           *regexp.Regexp
+	schema            jsontext.Value
 
 	edit   editor
 	at     int // of options
@@ -57,7 +58,6 @@ type property struct {
 	Maximum     *float64       `json:"maximum"`
 	MinItems    *float64       `json:"minItems"`
 	MaxItems    *float64       `json:"maxItems"`
-	Pattern     string         `json:"pattern"`
 	Items       struct {
 		Enum  []string   `json:"enum"`
 		AnyOf []constant `json:"anyOf"`
@@ -70,9 +70,9 @@ type constant struct {
 	Title string `json:"title"`
 }
 
-func newField(name string, p *property, required bool) *field {
+func newField(name string, schema jsontext.Value, p *property, required bool) *field {
 	f := &field{
-		name: name, title: cmp.Or(short(p.Title), short(name)), help: short(p.Description), required: required,
+		name: name, schema: schema, title: cmp.Or(short(p.Title), short(name)), help: short(p.Description), required: required,
 		least: p.MinLength, most: p.MaxLength, chosen: map[int]bool{}, at: -1,
 	}
 	names := func(values []string, titles []string, constants []constant) {
@@ -123,9 +123,6 @@ func newField(name string, p *property, required bool) *field {
 			break
 		}
 		f.edit.Set(text)
-		if p.Pattern != "" && len(p.Pattern) < 1000 {
-			f.pattern, _ = regexp.Compile(p.Pattern) // one that Go does not know is the agent's to check
-		}
 	}
 	return f
 }
@@ -195,7 +192,9 @@ func (x *field) check() string {
 			return "choose one"
 		}
 	case manyField:
-		return within(float64(x.count()), x.least, x.most, x.required && x.count() == 0 && x.least == nil, "choose", "chosen")
+		if bad := within(float64(x.count()), x.least, x.most, x.required && x.count() == 0 && x.least == nil, "choose", "chosen"); bad != "" {
+			return bad
+		}
 	case numberField, integerField:
 		text := strings.TrimSpace(x.edit.Text())
 		if text == "" {
@@ -211,7 +210,9 @@ func (x *field) check() string {
 		if x.kind == integerField && n != math.Trunc(n) {
 			return "a whole number is needed"
 		}
-		return within(n, x.least, x.most, false, "", "")
+		if bad := within(n, x.least, x.most, false, "", ""); bad != "" {
+			return bad
+		}
 	default:
 		text := x.edit.Text()
 		if text == "" {
@@ -223,9 +224,18 @@ func (x *field) check() string {
 		if bad := within(float64(utf8.RuneCountInString(text)), x.least, x.most, false, "", "characters"); bad != "" {
 			return bad
 		}
-		if x.pattern != nil && !x.pattern.MatchString(text) {
-			return "it has to match " + short(x.pattern.String())
-		}
+	}
+	return x.misfit()
+}
+
+// misfit says what else the supervisor will not take.
+func (x *field) misfit() string {
+	value := x.value()
+	if value == nil {
+		return ""
+	}
+	if err := formschema.FitsField(x.schema, value); err != nil {
+		return short(err.Error())
 	}
 	return ""
 }
@@ -250,6 +260,43 @@ func (x *field) count() int {
 		}
 	}
 	return n
+}
+
+// value is what is filled in, as JSON; nil: it is left out.
+func (x *field) value() jsontext.Value {
+	encoded := func(v any) jsontext.Value {
+		b, _ := json.Marshal(v, jsontext.AllowInvalidUTF8(true)) // a text, a list of texts or a bool: it cannot fail
+		return b
+	}
+	switch x.kind {
+	case boolField:
+		if x.yes == nil {
+			return nil
+		}
+		return encoded(*x.yes)
+	case oneField:
+		if x.at < 0 {
+			return nil
+		}
+		return encoded(x.options[x.at].value)
+	case manyField:
+		list := []string{}
+		for i, o := range x.options {
+			if x.chosen[i] {
+				list = append(list, o.value)
+			}
+		}
+		return encoded(list)
+	case numberField, integerField:
+		if text := strings.TrimSpace(x.edit.Text()); text != "" {
+			return jsontext.Value(text)
+		}
+		return nil
+	}
+	if text := x.edit.Text(); text != "" || x.required {
+		return encoded(text)
+	}
+	return nil
 }
 
 // rows is what is filled in, or what there is to choose.

@@ -49,11 +49,15 @@ func newForm(schema string) *form {
 		}
 		key := name.String()
 		var p property
-		if err := json.UnmarshalDecode(d, &p); err != nil || len(f.fields) == maxFields {
+		schema, err := d.ReadValue()
+		if err == nil {
+			err = json.Unmarshal(schema, &p, jsontext.AllowInvalidUTF8(true))
+		}
+		if err != nil || len(f.fields) == maxFields {
 			f.broken = fmt.Sprintf("the field %q of the agent's form cannot be filled in here", short(key))
 			return f
 		}
-		f.fields = append(f.fields, newField(key, &p, slices.Contains(s.Required, key)))
+		f.fields = append(f.fields, newField(key, schema.Clone(), &p, slices.Contains(s.Required, key)))
 	}
 	return f
 }
@@ -108,36 +112,9 @@ func (f *form) answer() string {
 	write := func(t jsontext.Token) { _ = e.WriteToken(t) } // into memory, in the right order: it cannot fail
 	write(jsontext.BeginObject)
 	for _, x := range f.fields {
-		switch x.kind {
-		case boolField:
-			if x.yes != nil {
-				write(jsontext.String(x.name))
-				write(jsontext.Bool(*x.yes))
-			}
-		case oneField:
-			if x.at >= 0 {
-				write(jsontext.String(x.name))
-				write(jsontext.String(x.options[x.at].value))
-			}
-		case manyField:
+		if value := x.value(); value != nil {
 			write(jsontext.String(x.name))
-			write(jsontext.BeginArray)
-			for i, o := range x.options {
-				if x.chosen[i] {
-					write(jsontext.String(o.value))
-				}
-			}
-			write(jsontext.EndArray)
-		case numberField, integerField:
-			if text := strings.TrimSpace(x.edit.Text()); text != "" {
-				write(jsontext.String(x.name))
-				_ = e.WriteValue(jsontext.Value(text)) // it was checked
-			}
-		default:
-			if text := x.edit.Text(); text != "" || x.required {
-				write(jsontext.String(x.name))
-				write(jsontext.String(text))
-			}
+			_ = e.WriteValue(value) // it was checked
 		}
 	}
 	write(jsontext.EndObject)
