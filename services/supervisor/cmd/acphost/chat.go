@@ -150,8 +150,9 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 	} else {
 		r.Command = command
 	}
+	records := &unrecorded{tell: logs.tell}
 	return a.holdChat(cmd.Context(), f, r, meta, logs, func(ctx context.Context) (headless, error) {
-		sup, err := a.programs.headless(ctx, host.Options{
+		o := host.Options{
 			Env:        os.Environ(),
 			Config:     c,
 			Stderr:     quiet,
@@ -162,10 +163,13 @@ func (a *app) chat(cmd *cobra.Command, f *chatFlags, command []string) (err erro
 			Private:    true,
 			Logger:     logger,
 			Presets:    a.presets,
-		})
+		}
+		records.watch(&o)
+		sup, err := a.programs.headless(ctx, o)
 		if err != nil {
 			return nil, err
 		}
+		records.begun()
 		return sup, nil
 	})
 }

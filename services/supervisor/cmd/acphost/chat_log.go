@@ -46,6 +46,18 @@ func (l *logRelay) app(a *app) *app {
 	return &relayed
 }
 
+// tell shows a line of acphost's own: in the chat while that has the terminal, else on standard error. It does not wait.
+func (l *logRelay) tell(text string) {
+	if l.lines == nil || l.passing.Load() {
+		fmt.Fprintln(l.to, "acphost: "+text)
+		return
+	}
+	select {
+	case l.lines <- text:
+	default:
+	}
+}
+
 // direct: the screen is free, and what comes from now on goes to standard error.
 func (l *logRelay) direct() { l.passing.Store(true) }
 

@@ -226,6 +226,9 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		signal.Notify(signals, jobcontrol.Signals()...)
 		p.keyboard = func() (keyboard, error) { return openKeyboard(a.stdin) }
 	}
+	unsaid := make(chan string, 4) // each record is told of once
+	p.unsaid = unsaid
+	records := &unrecorded{tell: func(line string) { unsaid <- line }}
 	p.start = func(ctx context.Context) (headless, error) {
 		o := host.Options{
 			Env:        os.Environ(),
@@ -242,10 +245,12 @@ func (a *app) prompt(cmd *cobra.Command, f *promptFlags, args []string) error {
 		if !attended {
 			o.Unattended, o.UnattendedFor = true, time.Millisecond // nobody is there, and nobody comes
 		}
+		records.watch(&o)
 		sup, err := a.programs.headless(ctx, o)
 		if err != nil {
 			return nil, err
 		}
+		records.begun()
 		return sup, nil
 	}
 	a.status = p.run(context.WithoutCancel(cmd.Context()))

@@ -52,6 +52,7 @@ type promptRun struct {
 	login                     string // what "agents login" takes
 	agent                     *supervisorv1.StartAgentRequest
 	start                     func(context.Context) (headless, error)
+	unsaid                    <-chan string            // lines that a person should see
 	keyboard                  func() (keyboard, error) // nil: nobody is asked
 	signals                   <-chan os.Signal
 	stderr                    io.Writer
@@ -103,6 +104,7 @@ func (p *promptRun) hold(ctx context.Context) int {
 	p.screen.print(p.r.Flush())
 	cancel()
 	p.shutDown()
+	p.sayTheRest()
 	return code
 }
 
@@ -121,6 +123,8 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			}
 		case <-p.asker.away:
 			p.lookForTerminal()
+		case line := <-p.unsaid:
+			p.say("%s", line)
 		case <-p.pause:
 			p.pause, p.overdue = nil, time.After(p.slow())
 			p.screen.print(p.r.Pause())
@@ -376,6 +380,18 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 			}
 		}
 	})
+}
+
+// sayTheRest says what came after the turn: the end of a short one is recorded when it is over.
+func (p *promptRun) sayTheRest() {
+	for {
+		select {
+		case line := <-p.unsaid:
+			p.say("%s", line)
+		default:
+			return
+		}
+	}
 }
 
 // signalled takes a signal and reports whether to go at once.

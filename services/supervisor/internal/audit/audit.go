@@ -48,6 +48,8 @@ type Options struct {
 	Syslog bool
 	// Logger is told of what is dropped. Nil: nobody is.
 	Logger *slog.Logger
+	// Failing is called with each error of Write, before that returns: it must not wait. Nil: nobody is.
+	Failing func(error)
 	// Now is the clock. Nil: the system's.
 	Now func() time.Time
 }
@@ -120,8 +122,12 @@ func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("audit: record a decision in %s: %w; see that its disk has room, or set permission.audit.file to another place",
+		err = fmt.Errorf("audit: record a decision in %s: %w; see that its disk has room, or set permission.audit.file to another place",
 			l.opts.File, err)
+		if l.opts.Failing != nil {
+			l.opts.Failing(err)
+		}
+		return err
 	}
 	return nil
 }

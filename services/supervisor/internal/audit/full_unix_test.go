@@ -17,7 +17,8 @@ import (
 // writing goes on once there is room.
 func fillAsChild(file string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	l, err := Open(Options{File: file})
+	failing := 0
+	l, err := Open(Options{File: file, Failing: func(error) { failing++ }})
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,9 @@ func fillAsChild(file string) error {
 	limit.Cur = high
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
+	}
+	if failing != 3 {
+		return fmt.Errorf("it was told %d times, want 3", failing)
 	}
 	return l.Write(record("fits again"))
 }

@@ -76,6 +76,9 @@ type Options struct {
 	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger
+	// Unrecorded is told what cannot be recorded and why, besides the log: when it is opened, and while it is written. It
+	// is called from any goroutine and must not wait. Nil: nobody is told.
+	Unrecorded func(what Record, err error)
 }
 
 // Run runs an agent for the front on standard input and output until one of them is gone or ctx ends, and returns the

@@ -9,6 +9,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
+// Record is one of the records that a supervisor keeps.
+type Record string
+
+// The records: what passes in sessions, and what was decided about permissions.
+const (
+	RecordSessions  Record = "sessions"
+	RecordDecisions Record = "decisions"
+)
+
+// unrecorded tells a person that a record cannot be written, where there is one to be told.
+func (h *host) unrecorded(what Record, err error) {
+	if h.opts.Unrecorded != nil {
+		h.opts.Unrecorded(what, err)
+	}
+}
+
 // openJournal opens the record of what passes. Sessions go on without one where there can be none.
 func (h *host) openJournal() {
 	cfg := h.config.GetJournal()
@@ -29,9 +45,11 @@ func (h *host) openJournal() {
 		MaxAge:          time.Duration(cfg.GetMaxAgeDays()) * 24 * time.Hour,
 		MaxTotal:        int64(cfg.GetMaxTotalBytes()),
 		Logger:          h.log,
+		Failing:         func(_ string, err error) { h.unrecorded(RecordSessions, err) },
 	})
 	if err != nil {
 		h.log.Warn("sessions are not recorded", "error", err)
+		h.unrecorded(RecordSessions, err)
 		return
 	}
 	h.journal = j

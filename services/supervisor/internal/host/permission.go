@@ -39,6 +39,7 @@ func (h *host) openGate(protected []string) error {
 	if len(policies) > 0 && !perm.GetAudit().GetDisabled() {
 		a := perm.GetAudit()
 		o := audit.Options{File: a.GetFile(), MaxBytes: int64(a.GetMaxBytes()), Keep: int(a.GetKeep()), Syslog: a.GetSyslog(), Logger: h.log}
+		o.Failing = func(err error) { h.unrecorded(RecordDecisions, err) }
 		if a.GetStderr() {
 			o.Stderr = h.opts.Stderr
 		}
@@ -52,6 +53,9 @@ func (h *host) openGate(protected []string) error {
 				return fmt.Errorf("the record of decisions (permission.audit): %w", err)
 			}
 			h.log.Warn("decisions are not recorded", "error", err)
+			if !errors.Is(err, errNoRecord) { // else nobody has set a place for it
+				h.unrecorded(RecordDecisions, err)
+			}
 		}
 	}
 	h.gate = gate.New(gate.Options{

@@ -202,6 +202,9 @@ func (w *writer) write(f *file, lines []byte, holds gap) {
 		if !w.full {
 			w.full = true
 			w.opts.Logger.Warn("the journal cannot be written; sessions go on without, and what is missing is counted", "file", f.path, "error", err)
+			if w.opts.Failing != nil {
+				w.opts.Failing(f.path, err)
+			}
 		}
 		return
 	}

@@ -72,6 +72,8 @@ type Options struct {
 	MaxQueued int
 	// Logger is told what is lost, once each time it begins. Nil: nobody is.
 	Logger *slog.Logger
+	// Failing is called each time that writing begins to fail, by the goroutine that writes: it must not wait. Nil: nobody is.
+	Failing func(file string, err error)
 	// Now is the clock. Nil: the system's.
 	Now func() time.Time
 }

@@ -181,7 +181,10 @@ func TestAKilledSupervisorLeavesNothingThatCannotBeRead(t *testing.T) {
 // fillAsChild writes until there is no room, goes on, and sees that it is said what is missing once there is room.
 func fillAsChild(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	j, err := Open(Options{Dir: dir, Agent: "fill", Content: true})
+	var failing []string // the goroutine's that writes, until Close
+	j, err := Open(Options{Dir: dir, Agent: "fill", Content: true, Failing: func(file string, err error) {
+		failing = append(failing, fmt.Sprint(file != "", " ", errors.Is(err, syscall.EFBIG)))
+	}})
 	if err != nil {
 		return err
 	}
@@ -223,7 +226,13 @@ func fillAsChild(dir string) error {
 	}
 	time.Sleep(retryAfter) // it is not tried again before
 	send(j, frame.AgentToFront, update("s", "fits again"))
-	return errors.Join(j.Close())
+	if err := j.Close(); err != nil {
+		return err
+	}
+	if len(failing) != 1 || failing[0] != "true true" {
+		return fmt.Errorf("it was told %q, want once that there is no room", failing)
+	}
+	return nil
 }
 
 func TestAFullDiskStopsNothingAndIsSaid(t *testing.T) {
