@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -230,6 +231,9 @@ func TestASupervisorThatIsToldToEndTakesAllAlong(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(proc.SignalName(sig), func(t *testing.T) {
 			t.Parallel()
+			if signal.Ignored(sig) {
+				t.Skipf("%v is ignored here, as under nohup, and so it is in what is started from here", sig)
+			}
 			p := newPlace(t)
 			s := p.sceneWith(t, `{}`, p.config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 			family := s.family()
