@@ -65,11 +65,13 @@ type request struct {
 	opening *opening
 }
 
-// opening is a request for a session that has no id yet. Its line waits for the file that it belongs to.
+// opening is a request for a session that is not open yet: one that has no id before the answer, or one that is loaded or
+// resumed and may not be there. Its line waits for the file that it belongs to.
 type opening struct {
 	rec     record
 	cwd     string
-	session string // once it is known, or was guessed
+	asked   string // the session that is loaded or resumed
+	session string // once its line is written: where to
 }
 
 func newWriter(o Options, marks *atomic.Int64) *writer {
@@ -121,6 +123,9 @@ func (w *writer) settle(done func(int)) {
 // gap tells what was lost where it is missing.
 func (w *writer) gap(r *record) {
 	f := w.files[fileKey{idOf(r.agent), string(r.session)}]
+	if f == nil {
+		f = w.asked(r.agent, string(r.session))
+	}
 	if f == nil {
 		f = w.file(r.agent, "", "")
 	}
@@ -204,10 +209,17 @@ func (w *writer) look(r *record) {
 }
 
 // request notes a request for its answer, and returns the session that it belongs to. One that opens a session waits for
-// the answer, which names it.
+// the answer, which names it, or says that there is none.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
 	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
+	if before := w.requests[key].opening; before != nil { // its id is used again: its answer cannot be told any more
+		delete(w.requests, key)
+		w.openings = slices.DeleteFunc(w.openings, func(o *opening) bool { return o == before })
+		if before.session == "" {
+			w.put("", &before.rec, "")
+		}
+	}
 	if r.dir == frame.FrontToAgent {
 		switch q.method {
 		case acp.MethodSessionNew, acp.MethodSessionFork:
@@ -222,7 +234,14 @@ func (w *writer) request(r *record) (session string, waits bool) {
 			return "", true
 		case acp.MethodSessionLoad, acp.MethodSessionResume:
 			cwd, _ := acp.String(acp.Get(r.line, "params", "cwd"))
-			w.file(r.agent, q.session, cwd)
+			if q.session == "" || w.files[fileKey{idOf(r.agent), q.session}] != nil || len(w.requests) >= maxOpenRequests {
+				w.file(r.agent, q.session, cwd)
+				break
+			}
+			q.opening = &opening{rec: r.clone(), cwd: cwd, asked: q.session}
+			w.openings = append(w.openings, q.opening)
+			w.requests[key] = q
+			return "", true
 		}
 	}
 	if len(w.requests) < maxOpenRequests {
@@ -244,6 +263,9 @@ func (w *writer) response(r *record) (session, method string) {
 	}
 	o := q.opening
 	w.openings = slices.DeleteFunc(w.openings, func(p *opening) bool { return p == o })
+	if o.asked != "" {
+		return w.loaded(r, o), q.method
+	}
 	id, _ := acp.String(acp.Get(r.line, "result", "sessionId"))
 	if o.session != "" { // its line is written
 		if id != "" && id != o.session {
@@ -258,6 +280,41 @@ func (w *writer) response(r *record) (session, method string) {
 	return id, q.method
 }
 
+// loaded returns the session that the answer to a load or a resume belongs to. A session that was refused, and that nothing
+// was heard of, never was one: what was said of it belongs to none.
+func (w *writer) loaded(r *record, o *opening) (session string) {
+	if o.session != "" { // its line is written
+		return o.session
+	}
+	if acp.Get(r.line, "result") != nil || w.files[fileKey{idOf(r.agent), o.asked}] != nil {
+		w.opened(o, o.asked)
+		return o.asked
+	}
+	w.put("", &o.rec, "")
+	return ""
+}
+
+// opened writes an opening's line to the file of its session, which is made.
+func (w *writer) opened(o *opening, session string) *file {
+	o.session = session
+	f := w.file(o.rec.agent, session, o.cwd)
+	w.append(f, func(b []byte) []byte { return w.lines.frame(b, &o.rec, "") }, o.rec.size())
+	return f
+}
+
+// asked is the file of a session that is being loaded or resumed, made because something is heard of it; nil: it is not.
+func (w *writer) asked(agent *frame.Agent, session string) (f *file) {
+	if session == "" {
+		return nil
+	}
+	for _, o := range w.openings { // what else was asked of it before belongs there too
+		if o.asked == session && o.session == "" && idOf(o.rec.agent) == idOf(agent) {
+			f = w.opened(o, session)
+		}
+	}
+	return f
+}
+
 // put writes a frame to a session's file. Only sessions that a front has opened have one: an agent cannot make files.
 func (w *writer) put(session string, r *record, answers string) {
 	f := w.fileOf(r.agent, session)
@@ -270,12 +327,12 @@ func (w *writer) fileOf(agent *frame.Agent, session string) *file {
 		return f
 	}
 	if session != "" {
-		// An agent may name a session before it has answered the request that opens it.
-		if o := w.onlyOpening(agent); o != nil {
-			o.session = session
-			f := w.file(agent, session, o.cwd)
-			w.append(f, func(b []byte) []byte { return w.lines.frame(b, &o.rec, "") }, o.rec.size())
+		// An agent may name a session before it has answered the request that opens it, and replays one that it loads.
+		if f := w.asked(agent, session); f != nil {
 			return f
+		}
+		if o := w.onlyOpening(agent); o != nil {
+			return w.opened(o, session)
 		}
 	}
 	return w.file(agent, "", "")
@@ -284,7 +341,7 @@ func (w *writer) fileOf(agent *frame.Agent, session string) *file {
 // onlyOpening is the one request of an agent's front for a session that is not known yet; nil if there is none, or several.
 func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
 	for _, o := range w.openings {
-		if idOf(o.rec.agent) != idOf(agent) || o.session != "" {
+		if idOf(o.rec.agent) != idOf(agent) || o.session != "" || o.asked != "" {
 			continue
 		}
 		if only != nil {
@@ -303,6 +360,9 @@ func (w *writer) cancelled(r *record) string {
 	id := string(acp.Get(r.line, "params", "requestId"))
 	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a front may be about a question of the agent's
 		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
+			if q.opening != nil {
+				return q.opening.session // giving up on a session does not make one
+			}
 			return q.session
 		}
 	}
