@@ -7,6 +7,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
@@ -22,6 +23,8 @@ type live struct {
 	thinking bool
 	// ended are the tool calls of the turn that have ended.
 	ended map[string]bool
+	// unanswered are the tool calls of the turn whose question ended without an answer: that was printed.
+	unanswered map[string]bool
 	// outputs are the terminals whose output is, or was, shown.
 	outputs []string
 }
@@ -42,7 +45,7 @@ type tool struct {
 }
 
 func (l *live) endTurn() {
-	l.tools, l.outputs, l.ended = nil, nil, nil
+	l.tools, l.outputs, l.ended, l.unanswered = nil, nil, nil, nil
 	l.planShown, l.thinking = true, false
 }
 
@@ -97,8 +100,11 @@ func (t *tool) text() string {
 
 // done reports whether a tool call's status is the last that it can have.
 func done(status string) bool {
-	return status == "completed" || status == "failed" || status == "cancelled"
+	return status == "completed" || status == "failed" || status == cancelled
 }
+
+// cancelled is how a turn ends that was cancelled, and what becomes of what it leaves open.
+const cancelled = "cancelled"
 
 // short is a line of an agent's that is kept.
 func short(text string) string {
@@ -159,6 +165,9 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		}
 		m.tail = err.GetStderrTail()
 		defer m.sayLogin(err)
+		if !ev.GetHistory() {
+			m.printOpen(e.TurnEnded.GetStopReason() == cancelled)
+		}
 	case *supervisorv1.Event_Plan:
 		m.live.plan, m.live.planShown = e.Plan.GetEntries(), ev.GetHistory()
 		s.Plan = m.live.plan
@@ -200,6 +209,27 @@ func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
 		m.drawTool(t) // output stands below its tool call
 	}
 	return tea.Batch(cmds...)
+}
+
+// printOpen prints the tool calls that a turn leaves open: they will not be told to have ended. Those of a cancelled turn
+// are cancelled with it, which is said of what was asked about already, or will be.
+func (m *model) printOpen(wasCancelled bool) {
+	for _, t := range m.live.tools {
+		if wasCancelled {
+			id := t.report.GetToolCallId()
+			if m.live.unanswered[id] || slices.ContainsFunc(m.asked, func(q *question) bool { return m.asksAbout(q.approval, id) }) {
+				continue
+			}
+			t.report.Status = proto.String(cancelled)
+		}
+		m.drawTool(t)
+	}
+	m.live.tools = nil
+}
+
+// asksAbout reports whether a question is about a tool call of the session.
+func (m *model) asksAbout(a *supervisorv1.Approval, toolCallID string) bool {
+	return toolCallID != "" && a.GetPermission().GetToolCallId() == toolCallID && a.GetSessionId() == m.session.GetSessionId()
 }
 
 func (m *model) drawTool(t *tool) {

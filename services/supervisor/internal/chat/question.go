@@ -102,7 +102,16 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	if i < 0 {
 		return
 	}
+	asked := m.asked[i].approval
 	m.asked = slices.Delete(m.asked, i, i+1)
+	if id := asked.GetPermission().GetToolCallId(); m.asksAbout(asked, id) && (a.GetOutcome() == cancelled || a.GetOutcome() == "withdrawn") {
+		if m.live.unanswered == nil {
+			m.live.unanswered = map[string]bool{}
+		}
+		if len(m.live.unanswered) < maxEnded {
+			m.live.unanswered[id] = true
+		}
+	}
 	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: a}}))
 	if i == 0 && len(m.asked) > 0 {
 		m.asked[0].since = m.now() // a key that was meant for the one before

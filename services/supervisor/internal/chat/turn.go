@@ -68,9 +68,7 @@ func (m *model) turnOver(msg turnMsg) tea.Cmd {
 // endTurn is the end of a turn, however it came.
 func (m *model) endTurn() tea.Cmd {
 	m.flush()
-	for _, t := range m.live.tools { // they will not be told to have ended
-		m.drawTool(t)
-	}
+	m.printOpen(false) // what a turn that broke off leaves
 	m.printPlan()
 	m.live.endTurn()
 	m.turn = nil

@@ -33,6 +33,20 @@ func (r *Renderer) Overdue() string {
 	return text + r.lines(work, failed)
 }
 
+// leftOpen has what is held back of a cancelled turn's tool calls say that they were cancelled.
+func (r *Renderer) leftOpen() {
+	for _, id := range r.begun {
+		if t, ok := r.tools.get(id); ok {
+			t.call.Status = statusCancelled
+		}
+	}
+}
+
+// withdrawn takes that nobody answered what was asked about a tool call: that is said of it, and what is held back is not.
+func (r *Renderer) withdrawn(toolCallID string) {
+	r.begun = slices.DeleteFunc(r.begun, func(id string) bool { return id == toolCallID })
+}
+
 // brief shows a tool call that has ended, and holds back one that has not.
 func (r *Renderer) brief(t *tool) string {
 	id := t.call.GetToolCallId()

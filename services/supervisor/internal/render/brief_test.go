@@ -32,6 +32,10 @@ func saidText(text string) *supervisorv1.Event {
 	}}}
 }
 
+func turnEnded(why string) *supervisorv1.Event {
+	return &supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{StopReason: why}}}
+}
+
 func callFailed(why string) *supervisorv1.Event {
 	return &supervisorv1.Event{Event: &supervisorv1.Event_CallEnded{CallEnded: &supervisorv1.CallEnded{Id: "1", Method: "fs/read_text_file", Error: why}}}
 }
@@ -52,6 +56,19 @@ func TestWhatSoonEndsIsToldOnce(t *testing.T) {
 		"one that takes a while": {func(r *Renderer) []string {
 			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.Overdue(), r.Overdue(), r.Event(reported("t", "Run", "completed"))}
 		}, "◐ $ Run\n✓ $ Run\n"},
+		"what a cancelled turn leaves open": {func(r *Renderer) []string {
+			return []string{
+				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.Overdue(), r.Event(reported("u", "Then", "pending", shownDiff())),
+				r.Event(turnEnded("cancelled")),
+			}
+		}, "◐ $ Run\n    f +1 -1\n    -a\n    +b\n✗ $ Then (cancelled)\nThe turn was cancelled.\n"},
+		"one whose question a cancelled turn takes back": {func(r *Renderer) []string {
+			return []string{
+				r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: question}}), r.Event(reported("t", "Edit f", "pending", shownDiff())),
+				r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: &supervisorv1.ApprovalAnswer{Id: "q", Outcome: "cancelled"}}}),
+				r.Event(turnEnded("cancelled")),
+			}
+		}, "- cancelled: Edit f\nThe turn was cancelled.\n"},
 		"several at once": {func(r *Renderer) []string {
 			return []string{r.Event(reported("a", "A", "pending")), r.Event(reported("b", "B", "pending")), r.Event(reported("a", "A", "completed")), r.Event(reported("b", "B", "completed"))}
 		}, "✓ $ A\n✓ $ B\n"},

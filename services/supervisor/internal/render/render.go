@@ -332,6 +332,7 @@ func (r *Renderer) answered(a *supervisorv1.ApprovalAnswer) string {
 		mark, s = "✗", red
 	default:
 		mark, s = "-", yellow
+		r.withdrawn(asked.GetPermission().GetToolCallId())
 	}
 	text := r.o.paint(s, mark) + " " + Answer(a, asked.GetPermission().GetOptions())
 	if ok {
@@ -362,6 +363,9 @@ func (r *Renderer) turnEnded(e *supervisorv1.TurnEnded) string {
 		b.WriteString(AgentError(r.o, e.GetError()))
 	case e.GetStopReason() != "end_turn":
 		b.WriteString(r.o.paint(yellow, StopReason(e.GetStopReason())) + "\n")
+	}
+	if e.GetStopReason() == "cancelled" {
+		r.leftOpen()
 	}
 	context := r.context
 	if context == r.told {

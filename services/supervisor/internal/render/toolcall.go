@@ -32,6 +32,9 @@ func ToolCall(o Options, c *supervisorv1.ToolCall) string {
 
 const toolIndent = "    "
 
+// statusCancelled is what becomes of a tool call that a cancelled turn leaves open. ACP has no such status.
+const statusCancelled = "cancelled"
+
 // toolLine is the line of a tool call.
 func toolLine(o Options, c *supervisorv1.ToolCall) string {
 	mark, s := statusMark(c.GetStatus())
@@ -53,7 +56,7 @@ func statusMark(status string) (string, style) {
 		return "✗", red
 	case "in_progress":
 		return "◐", yellow
-	case "cancelled":
+	case statusCancelled:
 		return "✗", yellow
 	}
 	return "○", dim
@@ -112,6 +115,9 @@ func locations(o Options, c *supervisorv1.ToolCall) string {
 
 // toolContent is one thing that a tool call shows: whole lines. A terminal's output comes by itself.
 func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) string {
+	if status == statusCancelled {
+		return "" // nobody knows what of it was done
+	}
 	switch it := item.GetItem().(type) {
 	case *supervisorv1.ToolCallContent_Diff:
 		return Diff(o, it.Diff)
