@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/formschema"
 )
 
 const testSchema = `{"type":"object","properties":{
@@ -93,6 +94,27 @@ func TestAFormWithoutFieldsIsSentByEnter(t *testing.T) {
 	}
 }
 
+func TestAFormTakesOnlyWhatTheSupervisorWillTake(t *testing.T) {
+	const schema = `{"properties":{"mail":{"type":"string","format":"email"},"word":{"type":"string","pattern":"^[a-z]+$"}},"required":["mail"]}`
+	form, r := newForm(schema), &supervisorv1.AnswerApprovalRequest{}
+	press := func(keys string) (done bool) {
+		for _, k := range strings.Fields(keys) {
+			done, _ = form.key(pressed(k), r)
+		}
+		return done
+	}
+	if press("z enter"); form.at != 0 || form.wrong != "expected an e-mail address" {
+		t.Errorf("field %d: %q", form.at, form.wrong)
+	}
+	press("@ e enter")
+	if press("7 enter"); form.at != 1 || form.wrong != `expected a text that matches the pattern "^[a-z]+$"` {
+		t.Errorf("field %d: %q", form.at, form.wrong)
+	}
+	if !press("backspace w enter") || r.GetAccept() != `{"mail":"z@e","word":"w"}` {
+		t.Errorf("the answer is %v", r)
+	}
+}
+
 func FuzzForm(f *testing.F) {
 	f.Add(testSchema, "enter a enter 1 enter y enter")
 	f.Add(`{"properties":{"a":{"type":"string","pattern":"(a+)+$"}}}`, "a enter esc")
@@ -104,7 +126,11 @@ func FuzzForm(f *testing.F) {
 				return
 			}
 			form.rows(m)
-			if done, _ := form.key(pressed(k), &supervisorv1.AnswerApprovalRequest{}); done {
+			r := &supervisorv1.AnswerApprovalRequest{}
+			if done, _ := form.key(pressed(k), r); done {
+				if a, ok := r.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok && formschema.Fits([]byte(schema), []byte(a.Accept)) != nil {
+					t.Errorf("the supervisor does not take %s", a.Accept)
+				}
 				return
 			}
 		}
