@@ -61,6 +61,12 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	return e
 }
 
+// Words are what an agent says in a JSON-RPC error object, cut to what can be shown. They have to be made harmless.
+func Words(jsonError []byte) string {
+	_, words := errorWords(jsonError)
+	return words
+}
+
 // aboutSession tells whether what an agent does not find is the session. What is done in one can miss other things as well:
 // a file, say.
 func aboutSession(method, words string) bool {
@@ -83,16 +89,18 @@ func said(method, who, words string) string {
 }
 
 // errorWords is an error's code, and its message cut to what can be shown. Agents put what matters into data as often as
-// into the message: a string there, or one named "details" or "message", is added.
+// into the message: a string there, or the first one there by a name that they use for it, is added.
 func errorWords(fault []byte) (code int32, words string) {
 	n, _ := signed(get(fault, "code"), 32)
 	words = strings.TrimSpace(textOf(get(fault, "message")))
 	data := get(fault, "data")
-	for _, v := range [][]byte{data, get(data, "details"), get(data, "message")} {
-		if more, ok := text(v); ok {
-			if more = strings.TrimSpace(more); more != "" && !strings.Contains(words, more) {
-				words = strings.TrimPrefix(words+": "+more, ": ")
-			}
+	if len(data) > maxData && data[0] == '{' {
+		data = nil // it would be read once for each name
+	}
+	for _, path := range [][]string{{}, {"details"}, {"message"}, {"detail"}, {"error"}, {"error", "message"}, {"reason"}, {"description"}} {
+		more := strings.TrimSpace(textOf(get(data, path...)))
+		if more != "" && !strings.Contains(words, more) {
+			words = strings.TrimPrefix(words+": "+more, ": ")
 			break
 		}
 	}

@@ -27,6 +27,8 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 			`{"kind":"ERROR_KIND_NOT_SUPPORTED","code":-32601,"message":"session/fork: the agent does not offer it: Method not found"}`},
 		{"another error, whose words are in its data", "session/prompt", `{"code":-32603,"message":"Internal error","data":{"details":"quota used up"}}`, false,
 			`{"kind":"ERROR_KIND_AGENT_ERROR","code":-32603,"message":"session/prompt: the agent answered with an error: Internal error: quota used up","data":"{\"details\":\"quota used up\"}"}`},
+		{"words in an error in the data", "authenticate", `{"code":-32603,"message":"Internal error","data":{"details":" ","message":"Internal error","error":{"message":"the key has expired"}}}`, false,
+			`{"kind":"ERROR_KIND_AGENT_ERROR","code":-32603,"message":"authenticate: the agent answered with an error: Internal error: the key has expired","data":"{\"details\":\" \",\"message\":\"Internal error\",\"error\":{\"message\":\"the key has expired\"}}"}`},
 		{"words in the data alone", "", `{"code":1,"data":"because"}`, false,
 			`{"kind":"ERROR_KIND_AGENT_ERROR","code":1,"message":"the agent answered with an error: because","data":"\"because\""}`},
 		{"crashed", "session/prompt", crash, true,

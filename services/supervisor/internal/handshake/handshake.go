@@ -14,6 +14,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -155,8 +156,7 @@ func exchange(p *agent.Process, client Client) reply {
 			continue
 		}
 		if m.Error != nil {
-			message, _ := acp.String(acp.Get(m.Error, "message"))
-			return reply{err: fmt.Errorf("it refused initialize: %s", short(message))}
+			return reply{err: fmt.Errorf("it refused initialize: %s", short(event.Words(m.Error)))}
 		}
 		return reply{answer: parse(m.Result)}
 	}

@@ -90,6 +90,7 @@ func TestAnAgentThatDoesNotAnswerIsSaidWhy(t *testing.T) {
 		{"it ends", `echo "no key" >&2; exit 3`, "it ended before it answered initialize: "},
 		{"it is not there", `exec acphost-test-no-such-command`, "command not found"},
 		{"it refuses", `read -r l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"too old"}}'; cat >/dev/null`, "it refused initialize: too old"},
+		{"it refuses and says why in the data", `read -r l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"Internal error","data":{"details":"too old"}}}'; cat >/dev/null`, "it refused initialize: Internal error: too old"},
 		{"it closes its output", `exec >&-; cat >/dev/null`, "closed its standard output"},
 		{"it writes another thing", `yes | head -n 2000; cat >/dev/null`, "it wrote 1000 lines and no answer"},
 	} {
