@@ -69,7 +69,7 @@ func TestWhatCannotBeStartedSaysWhy(t *testing.T) {
 		"a command that is nowhere in PATH":   {agent.Spec{Command: []string{"no-such-agent"}}, agent.NotFound, 127, "command not found"},
 		"a path that leads nowhere":           {agent.Spec{Command: []string{"/no/such/agent"}}, agent.NotFound, 127, "command not found"},
 		"a path through a file":               {agent.Spec{Command: []string{plain + "/agent"}}, agent.NotFound, 127, "command not found"},
-		"a file that is not executable":       {agent.Spec{Command: []string{plain}}, agent.StartFailed, 126, "not executable"},
+		"a file that is not executable":       {agent.Spec{Command: []string{plain}}, agent.StartFailed, 126, "not executable; chmod +x " + plain},
 		"a folder":                            {agent.Spec{Command: []string{dir}}, agent.StartFailed, 126, "folder"},
 		"a script without its interpreter":    {agent.Spec{Command: []string{broken}}, agent.NotFound, 127, "interpreter"},
 		"a working directory that is missing": {agent.Spec{Command: []string{"true"}, Dir: dir + "/none"}, agent.StartFailed, 126, "working directory"},

@@ -58,7 +58,7 @@ func executable(file string) error {
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder: %w", file, errNotExecutable)
 	case info.Mode()&0o111 == 0:
-		return fmt.Errorf("%s: %w", file, errNotExecutable)
+		return fmt.Errorf("%s: %w; chmod +x %s", file, errNotExecutable, file)
 	}
 	return nil
 }
