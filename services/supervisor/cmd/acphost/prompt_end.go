@@ -84,6 +84,10 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 			p.say("run \"acphost agents login %s\" and try again", p.login)
 		}
 		return statusLogin
+	case supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
+		if p.session != "" {
+			p.say("see \"acphost sessions list\" for its id, or leave --session out to begin a new one")
+		}
 	case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
 		return statusNotFound
 	case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:

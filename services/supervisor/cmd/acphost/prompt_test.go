@@ -168,6 +168,12 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 		"sessions cannot be gone on with": {
 			func(r *aRun) { r.session = "old" }, 1, "acphost: agent \"demo\" cannot go on with a session that it has stored: leave --session out\n",
 		},
+		"the agent does not know the session": {
+			func(r *aRun) {
+				r.session, r.fake.can = "old", &supervisorv1.AgentCapabilities{LoadSession: true}
+				r.fake.openErr = agentError(codes.NotFound, supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, "never heard of it")
+			}, 1, "acphost: never heard of it\nacphost: see \"acphost sessions list\" for its id, or leave --session out to begin a new one\n",
+		},
 		"images are not taken": {
 			func(r *aRun) { r.attachments = []*attachment{{path: "/a.png", image: true}} }, 1,
 			"acphost: the agent does not take images: leave --image out, or name the file in the text\n",

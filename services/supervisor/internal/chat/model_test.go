@@ -324,6 +324,29 @@ func TestErrorsOfAnAgentAreTold(t *testing.T) {
 	}
 }
 
+func TestASessionThatTheAgentDoesNotKnowIsNotTriedAgain(t *testing.T) {
+	st, err := status.New(codes.NotFound, "the agent does not know the session").WithDetails(&supervisorv1.AgentError{
+		Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: "the agent does not know the session",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScreen(t, 120, 24, func(o *Options) { o.Session = "old" })
+	s.send(startedMsg{agent: testAgent()})
+	if s.m.loading != "old" {
+		t.Fatalf("the session %q is opened, want old", s.m.loading)
+	}
+	s.send(openedMsg{err: st.Err()})
+	if got := s.printed(); !strings.Contains(got, "/sessions shows those") || !strings.Contains(got, "/new begins a new session") {
+		t.Errorf("printed %q, want what to do", got)
+	}
+	s.write("/new")
+	s.press("enter")
+	if s.m.phase != opening || s.m.loading != "" {
+		t.Errorf("/new opens %q in phase %v, want a new session", s.m.loading, s.m.phase)
+	}
+}
+
 var errEOF = io.EOF
 
 func pasted(text string) tea.Msg { return tea.PasteMsg{Content: text} }

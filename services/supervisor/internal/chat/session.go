@@ -99,7 +99,16 @@ func (m *model) broke(err error) {
 	m.session, m.turn = nil, nil
 	m.fail(render.WithoutLastWords(problem(err), agentError(err).GetStderrTail()))
 	m.printTail(agentError(err).GetStderrTail())
-	if !m.sayLogin(agentError(err)) {
+	switch {
+	case m.sayLogin(agentError(err)):
+	case agentError(err).GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
+		m.o.Session = "" // the agent would not know it another time either
+		others := ""
+		if m.agent.GetInfo().GetCapabilities().GetListSessions() {
+			others = "/sessions shows those that the agent has stored, "
+		}
+		m.note(others + "/new begins a new session, /quit leaves")
+	default:
 		m.note("/new tries again, /quit leaves")
 	}
 }
