@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // daemon finds the process of one of the supervisor's programs.
@@ -29,7 +30,7 @@ func (h *host) daemon(name string) int {
 		}
 		return false
 	}) {
-		h.t.Fatalf("%s does not run:\n%s", name, describe(h.family()))
+		h.t.Fatalf("%s does not run:\n%s", name, wire.Describe(h.family()))
 	}
 	return found
 }
@@ -38,11 +39,11 @@ func (h *host) daemon(name string) int {
 func (h *host) guard() int {
 	h.t.Helper()
 	for _, pid := range h.family() {
-		if strings.Contains(describe([]int{pid}), "acphost guard") {
+		if strings.Contains(wire.Describe([]int{pid}), "acphost guard") {
 			return pid
 		}
 	}
-	h.t.Fatalf("there is no guard:\n%s", describe(h.family()))
+	h.t.Fatalf("there is no guard:\n%s", wire.Describe(h.family()))
 	return 0
 }
 
@@ -215,7 +216,7 @@ func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
 			}
 			family := s.family()
 			if len(family) < 7 { // the daemons, the guard, the agent and its two children
-				t.Errorf("the supervisor's family is\n%s", describe(family))
+				t.Errorf("the supervisor's family is\n%s", wire.Describe(family))
 			}
 			for _, pid := range c.kill(s) {
 				s.signal(pid, syscall.SIGKILL)

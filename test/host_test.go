@@ -100,7 +100,7 @@ func (p *place) expectNobody(t testing.TB, pids []int) {
 		}
 		return len(left) == 0
 	}) {
-		t.Errorf("processes are left behind:\n%s", describe(left))
+		t.Errorf("processes are left behind:\n%s", wire.Describe(left))
 	}
 }
 

@@ -134,7 +134,7 @@ func TestObservingRoutesAndRewritesNothing(t *testing.T) {
 	}
 	for _, pid := range h.family() {
 		for _, name := range []string{"fsd", "termd", "permd"} {
-			if strings.Contains(describe([]int{pid}), program(name)) {
+			if strings.Contains(wire.Describe([]int{pid}), program(name)) {
 				t.Errorf("%s runs, though nothing is routed", name)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // sidecar is a daemon that runs by itself.
@@ -98,7 +99,7 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 	s.ExpectExit()
 	if !eventually(func() bool {
 		left, err := proc.Descendants(running["termd"].cmd.Process.Pid)
-		return errors.Is(err, proc.ErrUnsupported) || err == nil && !strings.Contains(describe(left), "sleep 1000")
+		return errors.Is(err, proc.ErrUnsupported) || err == nil && !strings.Contains(wire.Describe(left), "sleep 1000")
 	}) {
 		t.Error("a terminal outlived its supervisor")
 	}

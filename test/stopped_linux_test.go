@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // stubbornCommand is a terminal's command line that only KILL ends, with a child in a session of its own.
@@ -59,14 +60,14 @@ func TestAKilledTerminalDaemonTakesItsCommandsAlong(t *testing.T) {
 	s.agent.Request("terminal/create", params("command", stubbornCommand), nil)
 	commands, err := proc.Descendants(termd)
 	if err != nil || len(commands) < 2 {
-		t.Fatalf("the terminal's processes are\n%s (%v)", describe(commands), err)
+		t.Fatalf("the terminal's processes are\n%s (%v)", wire.Describe(commands), err)
 	}
 	s.signal(termd, syscall.SIGKILL)
 	if !eventually(func() bool {
 		alive, err := proc.Descendants(os.Getpid())
 		return err == nil && !slices.ContainsFunc(commands, func(pid int) bool { return slices.Contains(alive, pid) })
 	}) {
-		t.Errorf("commands outlive the daemon that ran them:\n%s", describe(commands))
+		t.Errorf("commands outlive the daemon that ran them:\n%s", wire.Describe(commands))
 	}
 	s.finish()
 }

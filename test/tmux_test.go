@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // terminal is a command in a terminal of its own, as a person sees it: a pane of tmux.
@@ -133,7 +134,7 @@ func (x *terminal) exits() int {
 	}) {
 		out, _ := x.tmux("list-panes", "-a", "-F", "#{pane_pid} dead #{pane_dead}")
 		marked, _ := proc.WithEnviron("HOME=" + x.home)
-		x.t.Fatalf("the command does not end: %s%s\n%s", out, describe(marked), x.screen())
+		x.t.Fatalf("the command does not end: %s%s\n%s", out, wire.Describe(marked), x.screen())
 	}
 	return status
 }
@@ -148,9 +149,9 @@ func (p *place) expectNobodyBut(t testing.TB, name string) {
 			t.Error(err)
 			return true
 		}
-		left = slices.DeleteFunc(marked, func(pid int) bool { return strings.Contains(describe([]int{pid}), name) })
+		left = slices.DeleteFunc(marked, func(pid int) bool { return strings.Contains(wire.Describe([]int{pid}), name) })
 		return len(left) == 0
 	}) {
-		t.Errorf("processes are left behind:\n%s", describe(left))
+		t.Errorf("processes are left behind:\n%s", wire.Describe(left))
 	}
 }

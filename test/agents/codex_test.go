@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -247,17 +246,7 @@ func TestCodexIsSwitchedAndCancelled(t *testing.T) {
 	if err != nil || mode.GetSession().GetMode() != "workspace-write" || option(mode.GetSession(), "mode") != "workspace-write" {
 		t.Errorf("in another mode it is %v (%v)", mode, explain(err))
 	}
-	m.Play(Step{Text: "Wait a moment. ", Hang: true})
-	u := r.prompt(s, "Wait.")
-	u.until("it hangs", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
-	if _, err := r.sessions.CancelPrompt(r.ctx, &supervisorv1.CancelPromptRequest{SessionId: s.GetSessionId()}); err != nil {
-		t.Fatal(explain(err))
-	}
-	u.stopped("cancelled")
-	m.Play(Step{Text: "Still here."})
-	u = r.prompt(s, "And?")
-	u.stopped("end_turn")
-	u.expectSaid("Still here.")
+	r.cancels(s, m)
 	r.finish()
 }
 
@@ -266,35 +255,9 @@ func TestCodexGoesOnAfterItWasKilled(t *testing.T) {
 	r := newRig(t, "")
 	agent, m := r.codex("read-only")
 	s := r.open(agent)
-	m.Play(Step{Text: "I remember the word xyzzy."})
-	r.prompt(s, "Remember.").stopped("end_turn")
-	m.Play(Step{Text: "Wait a moment. ", Hang: true})
-	u := r.prompt(s, "Wait.")
-	u.until("it hangs", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
-	if err := syscall.Kill(int(agent.GetPid()), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if end := u.end(); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED || end.GetError().GetSignal() != "SIGKILL" {
-		t.Errorf("the turn ends with %v", end)
-	}
-	r.resumed(s)
-	m.Play(Step{Text: "It was xyzzy."})
-	u = r.prompt(s, "What was it?")
-	u.stopped("end_turn")
-	u.expectSaid("It was xyzzy.")
-	if !m.Heard("I remember the word xyzzy.") {
-		t.Error("the agent does not remember the session")
-	}
-	r.expectStored(agent, s)
-	r.expectLoaded(agent, s, "I remember the word xyzzy.")
-	forked, err := r.sessions.ForkSession(r.ctx, &supervisorv1.ForkSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()})
-	if err != nil {
-		t.Fatal(explain(err))
-	}
-	m.Play(Step{Text: "Apart."})
-	u = r.prompt(forked.GetSession(), "And you?")
-	u.stopped("end_turn")
-	u.expectSaid("Apart.")
+	expectKilled(t, r.killsInATurn(s, m, killed(t, agent)))
+	r.goesOn(s, m)
+	r.storesAndForks(agent, s, m)
 	r.finish()
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -237,64 +236,28 @@ rules:
 func TestOpenCodeIsCancelled(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
-	m := Completions(t, Step{Text: "I begin.", Hang: true}, Step{Text: "Again."})
+	m := Completions(t)
 	r := newRig(t, "")
 	s := r.openCode(m, nil)
-	u := r.prompt(s, "Begin.")
-	u.until("its first words", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
-	<-m.Hanging()
-	if _, err := r.sessions.CancelPrompt(r.ctx, &supervisorv1.CancelPromptRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil {
-		t.Fatal(explain(err))
-	}
-	u.stopped("cancelled")
-	u = r.prompt(s, "Once more.")
-	u.stopped("end_turn")
-	u.expectSaid("Again.")
+	r.cancels(s, m)
 	r.finish()
 }
 
 func TestOpenCodeGoesOnAfterItWasKilled(t *testing.T) {
 	t.Parallel()
 	cmd := executable(t, "opencode")
-	m := Completions(t, Step{Text: "I remember the word xyzzy."})
+	m := Completions(t)
 	r := newRig(t, "")
 	agent := r.start([]string{cmd, "acp"}, openCodeEnv(t, m, nil)...)
 	s := r.open(agent)
 	if _, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
 		t.Fatal(explain(err))
 	}
-	r.prompt(s, "Remember.").stopped("end_turn")
-	m.Play(Step{Text: "Wait a moment. ", Hang: true})
-	u := r.prompt(s, "Wait.")
-	u.until("it hangs", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
-	if err := syscall.Kill(int(agent.GetPid()), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if end := u.end(); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED || end.GetError().GetSignal() != "SIGKILL" {
-		t.Errorf("the turn ends with %v", end)
-	}
-	r.resumed(s)
+	expectKilled(t, r.killsInATurn(s, m, killed(t, agent)))
+	r.goesOn(s, m)
 	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "plan" {
 		t.Errorf("the session is %v (%v), want it still in the mode plan", got, explain(err))
 	}
-	m.Play(Step{Text: "It was xyzzy."})
-	u = r.prompt(s, "What was it?")
-	u.stopped("end_turn")
-	u.expectSaid("It was xyzzy.")
-	if !m.Heard("I remember the word xyzzy.") {
-		t.Error("the agent does not remember the session")
-	}
-
-	// What it has stored is listed, loaded and forked.
-	r.expectStored(agent, s)
-	r.expectLoaded(agent, s, "I remember the word xyzzy.")
-	forked, err := r.sessions.ForkSession(r.ctx, &supervisorv1.ForkSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()})
-	if err != nil {
-		t.Fatal(explain(err))
-	}
-	m.Play(Step{Text: "Apart."})
-	u = r.prompt(forked.GetSession(), "And you?")
-	u.stopped("end_turn")
-	u.expectSaid("Apart.")
+	r.storesAndForks(agent, s, m)
 	r.finish()
 }

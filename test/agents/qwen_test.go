@@ -9,6 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // qwen starts Qwen Code before a model and before nobody else, and opens a session in the mode that asks.
@@ -169,32 +170,19 @@ func TestQwenCodeLeavesItsPlanModeWhenItMay(t *testing.T) {
 func TestQwenCodeIsCancelled(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
-	m := Completions(t, Step{Text: "I begin.", Hang: true}, Step{Text: "Again."})
+	m := Completions(t)
 	r := newRig(t, "")
 	s := r.qwen(m)
-	u := r.prompt(s, "Begin.")
-	u.until("its first words", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
-	<-m.Hanging()
-	if _, err := r.sessions.CancelPrompt(r.ctx, &supervisorv1.CancelPromptRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil {
-		t.Fatal(explain(err))
-	}
-	u.stopped("cancelled")
-	u = r.prompt(s, "Once more.")
-	u.stopped("end_turn")
-	u.expectSaid("Again.")
+	r.cancels(s, m)
 	r.finish()
 }
 
 func TestQwenCodeGoesOnAfterItWasKilled(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
-	m := Completions(t, Step{Text: "I remember the word xyzzy."})
+	m := Completions(t)
 	r := newRig(t, "")
 	s := r.qwen(m)
-	r.prompt(s, "Remember.").stopped("end_turn")
-	m.Play(Step{Text: "Wait a moment. ", Hang: true})
-	u := r.prompt(s, "Wait.")
-	u.until("it hangs", func(e *supervisorv1.Event) bool { return e.GetAgentMessage().GetContent().GetText().GetText() != "" })
 	got, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
 	if err != nil {
 		t.Fatal(explain(err))
@@ -202,24 +190,18 @@ func TestQwenCodeGoesOnAfterItWasKilled(t *testing.T) {
 	agent := got.GetAgent()
 	// It has started itself twice more, and the last of these, to which the others pass all on, holds the session.
 	all, err := proc.Descendants(int(agent.GetPid()))
-	all = slices.DeleteFunc(all, func(pid int) bool { return !strings.Contains(describe([]int{pid}), "--acp") })
+	all = slices.DeleteFunc(all, func(pid int) bool { return !strings.Contains(wire.Describe([]int{pid}), "--acp") })
 	if err != nil || len(all) == 0 {
 		t.Fatalf("below %d there are no more of its kind (%v)", agent.GetPid(), err)
 	}
-	if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents stand before their children
-		t.Fatal(err)
-	}
-	if end := u.end(); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED {
+	if end := r.killsInATurn(s, m, func() {
+		if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents stand before their children
+			t.Fatal(err)
+		}
+	}); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED {
 		t.Errorf("the turn ends with %v", end)
 	}
-	r.resumed(s)
-	m.Play(Step{Text: "It was xyzzy."})
-	u = r.prompt(s, "What was it?")
-	u.stopped("end_turn")
-	u.expectSaid("It was xyzzy.")
-	if !m.Heard("I remember the word xyzzy.") {
-		t.Error("the agent does not remember the session")
-	}
+	r.goesOn(s, m)
 
 	// What it has stored is listed and loaded. It closes and forks none.
 	r.expectStored(agent, s)

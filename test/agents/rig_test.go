@@ -224,7 +224,7 @@ func (r *rig) expectNobody() {
 		}
 		return len(left) == 0
 	}) {
-		r.t.Errorf("processes are left behind:\n%s", describe(left))
+		r.t.Errorf("processes are left behind:\n%s", wire.Describe(left))
 	}
 }
 
