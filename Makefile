@@ -16,7 +16,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # The modules of the workspace.
-MODULES := proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/policy-opa test
+MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
@@ -31,7 +31,7 @@ build: ## build every binary into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ \
 		./services/supervisor/cmd/acphost ./services/fsd ./services/termd ./services/permd \
-		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo ./examples/businesshours ./examples/policy-opa
+		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo ./examples/businesshours ./examples/plainfs ./examples/plainterm ./examples/policy-opa
 
 .PHONY: demo
 demo: build ## build, and play one turn of a scripted agent
@@ -48,7 +48,12 @@ cross: ## build and vet for the other system
 test: test-deps build ## install what the tests need and run them all, race detector on
 	go test -race -timeout 10m $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
-	ACPHOST_BIN=$(CURDIR)/bin go test -race -count=1 -timeout 10m ./test/... # -count: the cache knows nothing of bin/
+	ACPHOST_BIN=$(CURDIR)/bin go test -race -count=1 -timeout 10m $$(go list ./test/... | grep -v /test/adversary) # -count: the cache knows nothing of bin/
+	@$(MAKE) adversary
+
+.PHONY: adversary
+adversary: build ## attack acphost with hostile agents, as who runs this and, where that is root, as nobody else besides
+	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 10m -parallel 4 ./test/adversary/...; echo "adversary: $$((SECONDS - begun)) s"
 
 .PHONY: test-deps
 test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-node/node_modules/.installed ## install what the tests need
@@ -101,6 +106,28 @@ lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## lint Go and protobuf
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
 	$(TOOLS)/golangci-lint run $(MODULES:%=./%/...)
+
+.PHONY: check-tidy
+check-tidy: ## go.mod and go.sum of every module are tidy
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "$$m is not tidy: run go mod tidy there and commit" >&2; exit 1; }; done
+
+# --- the repository itself
+
+.PHONY: lines
+lines: ## count lines of code; with BASE=REV, what has changed since REV
+	@go run ./internal/tools/lines $(if $(BASE),-base $(BASE))
+
+.PHONY: names
+names: ## count the exported names of the SDK
+	@go run ./internal/tools/names
+
+.PHONY: map
+map: ## draw docs/map.md from the code
+	go run ./internal/tools/rooms
+
+.PHONY: check-map
+check-map: ## docs/map.md is current
+	@go run ./internal/tools/rooms -check
 
 # --- tools
 

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,6 +55,17 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	h := p.start(t, p.config(t, "agent: {initialize_timeout_seconds: 1}\n"), role("silent"))
 	e := h.initialize(`{}`).Refused(-32603)
 	expectContains(t, "the error", e.Message, "initialize", "1s", "initialize_timeout_seconds")
+	if status := h.ExpectExit(); status != 1 {
+		t.Errorf("the exit status is %d, want 1", status)
+	}
+}
+
+func TestAnEditorIsToldWhyNothingIsStarted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h := p.start(t, p.config(t, fmt.Sprintf("handlers: {terminal: {command: [%q], no_tls: true}}\n", program("termd"))), role("silent"))
+	e := h.initialize(`{}`).Refused(-32603)
+	expectContains(t, "the error", e.Message, "handlers.terminal", "no_tls")
 	if status := h.ExpectExit(); status != 1 {
 		t.Errorf("the exit status is %d, want 1", status)
 	}

@@ -38,7 +38,7 @@ func (s *server) answerAll(ctx context.Context) <-chan map[string]*supervisorv1.
 			if q == nil {
 				continue
 			}
-			resp, err := s.approvals.AnswerApproval(ctx, yes(q, "tester"))
+			resp, err := s.approvals.AnswerApproval(s.ctx, yes(q, "tester")) // the turn may end before this does, and ctx with it
 			if err != nil {
 				s.t.Errorf("answer %v: %v", q, err)
 				return
@@ -97,6 +97,9 @@ func TestOfTwoWhoAnswerOneWinsAndBothLearn(t *testing.T) {
 	session := s.open(agent.GetId()).GetSessionId()
 	changes, err := s.approvals.WatchApprovals(s.ctx, &supervisorv1.WatchApprovalsRequest{SessionId: session})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := changes.Recv(); err != nil { // what waits now: from here on the end of each question is told
 		t.Fatal(err)
 	}
 	for range 10 {

@@ -28,9 +28,9 @@ func (p *place) cli(t testing.TB, args ...string) (status int, stdout, stderr st
 }
 
 // shell runs a line as a person would, with tools in the PATH.
-func (p *place) shell(tools, variable, line string) (string, error) {
+func (p *place) shell(tools, line string, variables ...string) (string, error) {
 	cmd := exec.Command("sh", "-c", line)
-	cmd.Dir, cmd.Env = p.work, append(p.env(variable), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Dir, cmd.Env = p.work, append(p.env(variables...), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

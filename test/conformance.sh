@@ -28,7 +28,7 @@ suite() {
 
 # sidecar DAEMON: starts it and waits until its socket is there.
 sidecar() {
-  bin/"$1" --listen "unix://$dir/$1.sock" --allow-uid "$(id -u)" 2>"$dir/$1.log" &
+  bin/"$1" --listen "unix://$dir/$1.sock" --secret-file "$dir/secret" 2>"$dir/$1.log" &
   sidecars+=($!)
   for _ in $(seq 200); do
     [ -S "$dir/$1.sock" ] && return
@@ -40,19 +40,22 @@ sidecar() {
   return 1
 }
 
+(umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$dir/secret")
 for pair in fs=fsd terminal=termd permission=permd; do
   kind=${pair%%=*} daemon=${pair##*=}
   suite "$daemon as a child" --kind "$kind" -- "bin/$daemon"
   sidecar "$daemon"
-  suite "$daemon as a sidecar" --kind "$kind" --address "unix://$dir/$daemon.sock"
+  suite "$daemon as a sidecar" --kind "$kind" --address "unix://$dir/$daemon.sock" --secret-file "$dir/secret"
 done
 suite "echo as a child" --kind extension -- bin/echo
+suite "plainfs as a child" --kind fs -- bin/plainfs
+suite "plainterm as a child" --kind terminal --no-tty -- bin/plainterm
 
 # The policies, with settings that let them decide.
 printf 'paths: ["%s"]\nfrom: 0\nuntil: 24\n' "$(dirname "$(realpath "$dir")")" >"$dir/businesshours.yaml"
 suite "businesshours as a child" --kind permission --settings "$dir/businesshours.yaml" -- bin/businesshours
 sidecar businesshours
-suite "businesshours, a sidecar" --kind permission --address "unix://$dir/businesshours.sock"
+suite "businesshours, a sidecar" --kind permission --address "unix://$dir/businesshours.sock" --secret-file "$dir/secret"
 
 echo 'commands: [git status, ls -la, head -5]' >"$dir/policy-node.yaml"
 suite "policy-node as a child" --kind permission --settings "$dir/policy-node.yaml" -- examples/policy-node/main.js

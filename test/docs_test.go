@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 // documented returns the blocks of a language in a page.
@@ -35,8 +37,13 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "supervisor.key", "anthropic.key", "corp-policy", "policy.yaml"} {
+	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "anthropic.key", "corp-policy", "policy.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("version: 1\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"policy.secret", "my-permd.secret", "supervisor.key"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("0", 64)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,6 +54,7 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 				s.finish()
 				continue
 			}
+			block = strings.ReplaceAll(block, "user: coder", "user: nobody") // whom every system has
 			file := filepath.Join(dir, "shown.yaml")
 			if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
 				t.Fatal(err)
@@ -78,7 +86,8 @@ func TestTheDocumentedRecipesWork(t *testing.T) {
 	s := p.scene(t, nil)
 	_, listed, _ := p.cli(t, "ps", "--json")
 	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
-	if socket == nil {
+	control := regexp.MustCompile(`"control": *"([^"]+)"`).FindStringSubmatch(listed)
+	if socket == nil || control == nil {
 		t.Fatalf("acphost ps --json says %s", listed)
 	}
 	ran := 0
@@ -92,7 +101,7 @@ func TestTheDocumentedRecipesWork(t *testing.T) {
 					continue
 				}
 				ran++
-				if out, err := p.shell(tools, "S="+socket[1], strings.TrimSpace(line)); err != nil {
+				if out, err := p.shell(tools, strings.TrimSpace(line), "S="+socket[1], "C="+control[1]); err != nil {
 					t.Errorf("%s: %s: %v\n%s", page, line, err, out)
 				}
 			}
@@ -135,14 +144,14 @@ func TestTheDocumentedScriptsWork(t *testing.T) {
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("%q, %v: want one socket", sockets, err)
 	}
-	path := tools + string(os.PathListSeparator) + programs
+	path, control := tools+string(os.PathListSeparator)+programs, wire.Control(t, sockets[0])
 	ran := 0
 	for _, block := range documented(t, "docs/operations.md", "sh") {
 		if !isScript(block) {
 			continue
 		}
 		ran++
-		if out, err := p.shell(path, "S="+sockets[0], "set -e\n"+block); err != nil {
+		if out, err := p.shell(path, "set -e\n"+block, "C="+control); err != nil {
 			t.Errorf("%s\n%v\n%s", block, err, out)
 		}
 	}

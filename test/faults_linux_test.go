@@ -1,10 +1,7 @@
 package e2e_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,7 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -21,7 +19,7 @@ import (
 func (h *host) daemon(name string) int {
 	h.t.Helper()
 	found := 0
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		for _, pid := range h.family() {
 			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(exe) == name {
 				found = pid
@@ -47,35 +45,16 @@ func (h *host) guard() int {
 	return 0
 }
 
-// signal sends a signal. A process that shall stop has done so when it returns: each of its threads does it by itself, and
-// may answer a call until then.
+// signal sends a signal. A process that shall stop has done so when it returns.
 func (h *host) signal(pid int, sig syscall.Signal) {
 	h.t.Helper()
+	if sig == syscall.SIGSTOP {
+		testkit.Freeze(h.t, pid)
+		return
+	}
 	if err := syscall.Kill(pid, sig); err != nil {
 		h.t.Fatalf("%v to %d: %v", sig, pid, err)
 	}
-	if sig == syscall.SIGSTOP && !eventually(func() bool { return hasStopped(pid) }) {
-		h.t.Fatalf("%d does not stop", pid)
-	}
-}
-
-// hasStopped tells whether all threads of a process are stopped.
-func hasStopped(pid int) bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	if err != nil || len(threads) == 0 {
-		return false
-	}
-	for _, file := range threads {
-		stat, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		_, after, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
-		if err != nil || !strings.HasPrefix(after, "T") {
-			return false
-		}
-	}
-	return true
 }
 
 // expectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
@@ -116,7 +95,7 @@ func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
 	s.signal(fsd, syscall.SIGKILL)
 	s.expectRefusals("fs", ids)
 	// It is started anew, and works.
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		m := s.read("a.txt").Answer()
 		return m.Error == nil
 	}) {
@@ -156,7 +135,7 @@ func TestAHandlerThatIsStoppedIsReplaced(t *testing.T) {
 	s.signal(fsd, syscall.SIGSTOP)
 	call := s.read("a.txt")
 	call.Refused(-32603) // two missed looks at its health, then it is killed
-	if !eventually(func() bool { return s.read("a.txt").Answer().Error == nil }) {
+	if !testkit.Poll(func() bool { return s.read("a.txt").Answer().Error == nil }) {
 		t.Errorf("fsd did not come back")
 	}
 	s.finish()
@@ -178,7 +157,7 @@ func TestAHandlerThatDiesAgainAndAgainIsGivenUpAndSaysSo(t *testing.T) {
 	p.file(t, "a.txt", "a\n")
 	s := p.scene(t, nil)
 	failed, last := "", 0
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		m := s.read("a.txt").Answer()
 		if m.Error != nil {
 			failed = m.Error.Message

@@ -205,6 +205,9 @@ func TestAnAgentThatAsksForOneThingAndDoesAnotherIsStopped(t *testing.T) {
 		method string
 		does   map[string]any
 	}{
+		{"other content", edit(p.path("a.txt")), "fs/write_text_file", params("path", p.path("a.txt"), "content", "x")},
+		{"a file that was named and not shown", map[string]any{"toolCallId": "n", "kind": "edit", "content": edit(p.path("a.txt"))["content"],
+			"locations": []any{map[string]any{"path": p.path("ci.yml")}}}, "fs/write_text_file", params("path", p.path("ci.yml"), "content", "b")},
 		{"another file", edit(p.path("a.txt")), "fs/write_text_file", params("path", p.path("b.txt"), "content", "x")},
 		{"another command", command("make test"), "terminal/create", params("command", "make install")},
 		{"more of a command", command("make test"), "terminal/create", params("command", "make test; make install")},

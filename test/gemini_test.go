@@ -92,6 +92,41 @@ func TestGeminiEditsAndWritesThroughFsd(t *testing.T) {
 	}
 }
 
+func TestGeminiIsAskedAboutOnceForEachEdit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	old, edited, created := p.file(t, "old.txt", "old\n"), p.file(t, "edited.txt", "\ufeffone\ntwo"), p.path("sub/new.txt")
+	p.file(t, "../config/policy.yaml", "version: 1\nrules: [{id: look, effect: allow, on: [fs.read, fs.list, tool.read, tool.search]}]\n")
+	model := gemini.Serve(t,
+		gemini.Step{Calls: []gemini.Call{{Name: "write_file", Args: map[string]any{"file_path": old, "content": "overwritten\n"}}}},
+		gemini.Step{Calls: []gemini.Call{{Name: "replace", Args: map[string]any{"file_path": edited, "old_string": "two", "new_string": "three", "instruction": "count on"}}}},
+		gemini.Step{Calls: []gemini.Call{{Name: "replace", Args: map[string]any{"file_path": edited, "old_string": "one", "new_string": "1", "instruction": "count on"}}}},
+		gemini.Step{Calls: []gemini.Call{{Name: "write_file", Args: map[string]any{"file_path": created, "content": "created\n"}}}},
+		gemini.Step{Text: "All done."},
+	)
+	h := geminiTurn(t, p, model, p.config(t, "permission: {policy: policy.yaml}\n"))
+	for path, want := range map[string]string{old: "overwritten\n", edited: "\ufeff1\nthree", created: "created\n"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s is %q (%v), want %q", path, got, err, want)
+		}
+	}
+	earlier := 0
+	for line := range strings.Lines(h.Stderr()) {
+		var event struct{ Msg, Action, By string }
+		if json.Unmarshal([]byte(line), &event) != nil || event.Msg != "decided" || event.Action != "fs.write" {
+			continue
+		}
+		if event.By != "earlier answer" {
+			t.Errorf("a write was decided about anew: %s", line)
+		}
+		earlier++
+	}
+	if earlier != 4 {
+		t.Errorf("%d writes passed for what was asked before, want 4", earlier)
+	}
+	h.finish()
+}
+
 func TestGeminiIsHeldToAPolicy(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -1,15 +1,12 @@
 package e2e_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-)
 
-var renew = flag.Bool("update", false, "write the golden files anew")
+	"github.com/acphost/acphost/internal/testkit"
+)
 
 // varying are parts of what acphost prints that differ from run to run, and what stands for them in golden files.
 var varying = []struct {
@@ -18,6 +15,7 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`acphost-[0-9a-f]{32}`), "TERMINAL"},
 	{regexp.MustCompile(`demo-[A-Z2-7]{26}`), "SESSION"},
+	{regexp.MustCompile(`([a-z]+-[0-9]+/[0-9]+)\.[A-Z2-7]{26}`), "$1"},
 	{regexp.MustCompile(`"cursor":"[^"]*"`), `"cursor":"CURSOR"`},
 	{regexp.MustCompile(`"(time|expireTime|startTime|updatedAt)":"20[^"]*Z"`), `"$1":"TIME"`},
 	{regexp.MustCompile(`"pid":"?[0-9]+"?`), `"pid":PID`},
@@ -31,20 +29,5 @@ func (p *place) golden(t testing.TB, name, got string) {
 	for _, v := range varying {
 		got = v.re.ReplaceAllString(got, v.by)
 	}
-	file := filepath.Join("testdata", name)
-	if *renew {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", file, got)
-	}
+	testkit.Golden(t, name, got)
 }

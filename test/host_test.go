@@ -5,116 +5,38 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
 // place is where a supervisor is run: a home and a runtime folder of its own, and a workspace.
 type place struct {
-	home string // also marks every process that belongs here
-	work string
+	*wire.Place
+	home, work string
 }
 
 func newPlace(t testing.TB) *place {
 	t.Helper()
-	home, err := os.MkdirTemp("", "e2e") // short, since sockets are made below
-	if err != nil {
-		t.Fatal(err)
-	}
-	if home, err = filepath.EvalSymlinks(home); err != nil {
-		t.Fatal(err)
-	}
-	p := &place{home: home, work: filepath.Join(home, "work")}
-	for _, dir := range []string{p.work, filepath.Join(home, "run"), filepath.Join(home, "tmp")} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		p.expectNobody(t, nil)
-		if err := os.RemoveAll(home); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	p := wire.NewPlace(t)
+	return &place{Place: p, home: p.Home, work: p.Work}
 }
 
-// env is the environment of all that is run here.
-func (p *place) env(more ...string) []string {
-	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "TMPDIR=" + filepath.Join(p.home, "tmp"),
-		"XDG_RUNTIME_DIR=" + filepath.Join(p.home, "run"), "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=0",
-	}, more...)
-}
+func (p *place) env(more ...string) []string { return p.Env(more...) }
 
-// path is a path in the workspace.
-func (p *place) path(name string) string { return filepath.Join(p.work, name) }
+func (p *place) path(name string) string { return p.Path(name) }
 
-// file writes a file into the workspace.
 func (p *place) file(t testing.TB, name, text string) string {
 	t.Helper()
-	path := p.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return p.File(t, name, text)
 }
 
-// config writes a configuration file, outside of the workspace, and returns the flags that name it.
-func (p *place) config(t testing.TB, text string) []string {
-	t.Helper()
-	return []string{"--config", p.file(t, "../config/config.yaml", text)}
-}
+func (p *place) config(t testing.TB, text string) []string { t.Helper(); return p.Config(t, text) }
 
-// expectNobody waits until no process is left that belongs here, or is one of pids.
-func (p *place) expectNobody(t testing.TB, pids []int) {
-	t.Helper()
-	var left []int
-	if !eventually(func() bool {
-		marked, err := proc.WithEnviron("HOME=" + p.home)
-		if err != nil {
-			t.Error(err)
-			return true
-		}
-		alive, err := proc.Descendants(os.Getpid())
-		if err != nil {
-			t.Error(err)
-			return true
-		}
-		left = marked
-		for _, pid := range pids {
-			if slices.Contains(alive, pid) && !slices.Contains(left, pid) {
-				left = append(left, pid)
-			}
-		}
-		return len(left) == 0
-	}) {
-		t.Errorf("processes are left behind:\n%s", wire.Describe(left))
-	}
-}
-
-// eventually polls for what no signal tells of, another process's state, and says whether it came in time.
-func eventually(reached func() bool) bool {
-	deadline := time.Now().Add(wire.Patience / 2)
-	for !reached() {
-		if time.Now().After(deadline) {
-			return false
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return true
-}
+func (p *place) expectNobody(t testing.TB, pids []int) { t.Helper(); p.ExpectNobody(t, pids) }
 
 // host is a running supervisor; its embedded peer is the editor's end.
 type host struct {
@@ -169,43 +91,21 @@ type pupil struct {
 
 // stage is where a pupil comes to.
 type stage struct {
-	listener *net.UnixListener
-	command  []string
+	*wire.Stage
+	command []string
 }
 
 // newStage returns the command line of an agent that the test will play.
 func (p *place) newStage(t testing.TB, how ...string) *stage {
 	t.Helper()
-	path := filepath.Join(p.home, "tmp", "agent"+strconv.FormatInt(time.Now().UnixNano(), 36)+".sock")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	return &stage{listener: listener, command: role("puppet", append([]string{path}, how...)...)}
+	s := p.NewStage(t)
+	return &stage{Stage: s, command: role("puppet", append([]string{s.Path}, how...)...)}
 }
 
 // accept waits for the agent's process and returns its connection and pid.
 func (s *stage) accept(t testing.TB) (*net.UnixConn, *bufio.Reader, int) {
 	t.Helper()
-	if err := s.listener.SetDeadline(time.Now().Add(wire.Patience)); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := s.listener.AcceptUnix()
-	if err != nil {
-		t.Fatalf("the agent was not started: %v", err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	in := bufio.NewReaderSize(conn, 1<<20)
-	line, err := in.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn, in, pid
+	return s.Accept(t)
 }
 
 // play returns the agent's end.

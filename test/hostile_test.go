@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -159,7 +161,8 @@ func TestWhatAnAgentSendsOutOfPlaceHarmsNothing(t *testing.T) {
 
 func TestAQuestionLivesAsLongAsTheAgentWaits(t *testing.T) {
 	t.Parallel()
-	s := newPlace(t).serve(t, nil)
+	p := newPlace(t)
+	s := p.serve(t, nil)
 	agent, actor := s.plays("asking")
 	if err := s.opens(agent, actor, "s"); err != nil {
 		t.Fatal(explain(err))
@@ -178,8 +181,8 @@ func TestAQuestionLivesAsLongAsTheAgentWaits(t *testing.T) {
 	asked := actor.Expect("session/prompt")
 	question := actor.SendAs(`"q-1"`, "session/request_permission", ask)
 	q := turn.question()
-	if want := agent.GetId() + "/q-1"; q.GetId() != want {
-		t.Errorf("the question is %q, want %q", q.GetId(), want)
+	if want := agent.GetId() + "/q-1"; handleOf(q.GetId()) != want {
+		t.Errorf("the question is %q, want %q", handleOf(q.GetId()), want)
 	}
 	actor.Write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"q-1"}}`)
 	if a := ended(t, changes, q.GetId()); a.GetOutcome() != "withdrawn" {
@@ -190,6 +193,18 @@ func TestAQuestionLivesAsLongAsTheAgentWaits(t *testing.T) {
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("a question that was withdrawn was answered: %v", err)
 	}
+
+	// Another one in its place, whose handle begins alike.
+	question = actor.SendAs(`"q-1x"`, "session/request_permission", ask)
+	other := turn.question()
+	code, _, said := p.cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), handleOf(q.GetId()), "allow_once")
+	if code != 1 || !strings.HasSuffix(said, "question "+handleOf(q.GetId())+" does not wait any more: the agent withdrew it, or is gone\n") {
+		t.Errorf("the answer to what was withdrawn has the status %d: %s", code, said)
+	}
+	if _, err := s.approvals.AnswerApproval(s.ctx, yes(other, "grpc")); err != nil {
+		t.Errorf("the question in its place cannot be answered: %v", err)
+	}
+	question.Answer()
 
 	// Open while the turn ends: the agent waits for it still.
 	question = actor.SendAs(`7`, "session/request_permission", ask)
@@ -232,7 +247,7 @@ func TestACallerThatReadsLateLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The agent is held up, and others are not.
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		resp, err := s.state.GetSession(s.ctx, &supervisorv1.GetSessionRequest{SessionId: session})
 		return err == nil && resp.GetSession().GetUpdates() > 100
 	}) {

@@ -18,8 +18,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -35,7 +36,7 @@ func TestAServerThatIsToldToEndLetsTurnsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is new is refused from now on; what has begun ends by itself.
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		events, err := s.sessions.Prompt(s.ctx, &supervisorv1.PromptRequest{SessionId: other, Prompt: []*supervisorv1.ContentBlock{text("repeat")}})
 		for err == nil {
 			_, err = events.Recv()
@@ -102,7 +103,7 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 				cmd.Env = env
 				return cmd.Run()
 			}
-			if !eventually(func() bool { return health() == nil }) {
+			if !testkit.Poll(func() bool { return health() == nil }) {
 				t.Fatalf("it is not healthy: %s", keeper.Stderr())
 			}
 			s := &server{Process: keeper, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
@@ -143,7 +144,7 @@ func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
 
 	keeper = serve("permission: {policy: headless, audit: {file: " + p.path("../audit.jsonl") + "}}\n")
 	s := &server{Process: keeper, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
-	if !eventually(func() bool { _, err := os.Stat(socket); return err == nil }) {
+	if !testkit.Poll(func() bool { _, err := os.Stat(socket); return err == nil }) {
 		t.Fatalf("it does not serve: %s", keeper.Stderr())
 	}
 	agent := s.start(&supervisorv1.StartAgentRequest{Command: []string{program("demoagent")}, Cwd: p.work})
@@ -175,7 +176,8 @@ func TestAServerThatIsTheFirstProcessReapsWhatIsLeftToIt(t *testing.T) {
 	script := p.file(t, "../script.sh", `
 set -e
 for i in $(seq 1 500); do "$ACPHOST" health --socket "$SOCKET" && break; sleep 0.02; done
-call() { "$GRPCURL" -plaintext -unix -d "$2" "$SOCKET" "acphost.supervisor.v1.$1"; }
+control=$("$GRPCURL" -plaintext -unix "$SOCKET" acphost.supervisor.v1.SupervisorStateService/GetStatus | sed -n 's/.*"controlSocket": "\([^"]*\)".*/unix:\1/p')
+call() { "$GRPCURL" -plaintext -d "$2" "$control" "acphost.supervisor.v1.$1"; }
 agent=$(call AgentService/StartAgent '{"command": ["'"$AGENT"'"], "cwd": "/"}' | sed -n 's/^ *"id": "\(demoagent[^"]*\)".*/\1/p' | head -1)
 session=$(call SessionService/NewSession '{"agentId": "'"$agent"'", "cwd": "'"$WORK"'"}' | sed -n 's/.*"sessionId": "\([^"]*\)".*/\1/p' | head -1)
 call SessionService/Prompt '{"sessionId": "'"$session"'", "prompt": [{"text": {"text": "/run (setsid sh -c \"sleep 0.05\" &) ; echo played"}}]}' | grep -q 'exit 0: played'
@@ -188,7 +190,7 @@ kill -TERM 1
 `)
 	keeper := wire.Start(t, wire.Options{Name: "keeper", Command: append(unshare, program("acphost"), "serve", "--socket", socket), Dir: p.work, Env: p.env()})
 	first := 0
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		below, err := proc.Descendants(keeper.PID())
 		for _, pid := range below {
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may be gone by now
@@ -218,7 +220,7 @@ func TestAProbeTellsAServerThatRunsFromOneThatEnded(t *testing.T) {
 	p := newPlace(t)
 	s := p.serve(t, nil)
 	pid := strconv.Itoa(s.PID())
-	if !eventually(func() bool { status, _, _ := p.cli(t, "health", "--pid", pid); return status == 0 }) {
+	if !testkit.Poll(func() bool { status, _, _ := p.cli(t, "health", "--pid", pid); return status == 0 }) {
 		t.Error("a server that runs is not healthy")
 	}
 	if status, out, _ := p.cli(t, "ps", "--json"); status != 0 || !strings.Contains(out, pid) {

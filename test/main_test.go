@@ -3,16 +3,12 @@
 package e2e_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -27,11 +23,6 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	// What a test leaves behind becomes a child of this process, wherever it hid, and is found in the end.
-	if err := proc.Subreaper(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	var err error
 	if bin = os.Getenv("ACPHOST_BIN"); bin == "" {
 		if bin, err = os.MkdirTemp("", "acphost-e2e-bin-"); err == nil {
@@ -43,16 +34,7 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	status := m.Run()
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = max(status, 1)
-	}
-	if err := wire.NobodyLeft(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = max(status, 1)
-	}
-	return status
+	return wire.RunTests(m)
 }
 
 // program is the path of one of the binaries under test.

@@ -29,11 +29,11 @@ func chosen(t *testing.T, asked *wire.Call) string {
 	return answer.Outcome.OptionID
 }
 
-// edit is a tool call that shows what it would change.
+// edit is a tool call that shows the new file that it would write.
 func edit(path string) map[string]any {
 	return map[string]any{
 		"toolCallId": "e", "title": "Edit", "kind": "edit",
-		"content": []any{map[string]any{"type": "diff", "path": path, "oldText": "a", "newText": "b"}},
+		"content": []any{map[string]any{"type": "diff", "path": path, "oldText": nil, "newText": "b"}},
 	}
 }
 

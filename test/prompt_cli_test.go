@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +12,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -243,7 +245,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 		"once, the turn is cancelled": {"sleep", "\"text\":\"waiting\"", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGINT) }, 6},
 		"twice, it ends whatever the agent does": {"hang", "hanging", func(t *testing.T, p *wire.Process) {
 			send(t, p, syscall.SIGINT)
-			if !eventually(func() bool { return strings.Contains(p.Stderr(), "being cancelled") }) {
+			if !testkit.Poll(func() bool { return strings.Contains(p.Stderr(), "being cancelled") }) {
 				t.Error("it does not say that the turn is being cancelled")
 			}
 			send(t, p, syscall.SIGINT)
@@ -271,7 +273,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 func TestAPromptWhoseReaderLeavesEnds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	out, err := p.shell(filepath.Dir(program("acphost")), "X=", `acphost prompt "flood 1000000" -- demoagent | head -n 3`)
+	out, err := p.shell(filepath.Dir(program("acphost")), `acphost prompt "flood 1000000" -- demoagent | head -n 3`)
 	if err != nil || !strings.Contains(out, "piece 2") {
 		t.Errorf("the first lines are %q (%v)", out, err)
 	}
@@ -296,7 +298,11 @@ func TestAPersonAnswersAPromptsQuestion(t *testing.T) {
 			x := p.terminal(t, append([]string{program("acphost")}, demoCommand("ask")...))
 			// What would be changed, and the keys.
 			x.shows("notes.md", "old", "new", "[a] Allow", "[A] Always allow", "[r] Reject", "Press a A r")
-			x.keys(c.key)
+			if c.key == "a" {
+				x.allows(c.key)
+			} else {
+				x.keys(c.key)
+			}
 			x.shows(c.says)
 			if status := x.exits(); status != 0 {
 				t.Errorf("the exit status is %d, want 0", status)
@@ -311,7 +317,7 @@ func TestAPersonSeesATurnAndCancelsIt(t *testing.T) {
 	p.file(t, "notes.md", misspelt)
 	x := p.terminal(t, append([]string{program("acphost")}, demoCommand("Please fix the spelling.")...))
 	x.shows("Edit notes.md", "recieve", "receive", "Press a A r")
-	x.keys("a")
+	x.allows("a")
 	// What the command in the terminal says is to be seen, and what was refused.
 	x.exits()
 	expectContains(t, "the terminal", x.all(), "I will look at notes.md first.", "Read notes.md", "grep -n receive notes.md", "3:We will receive the parts on Monday.", "diary.md", "The spelling is right now.")
@@ -340,6 +346,27 @@ func TestAPersonSeesATurnAndCancelsIt(t *testing.T) {
 	r.expectNobodyBut(t, "tmux")
 }
 
+func TestAPersonSeesAllOfALongCommandBeforeAllowingIt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	line := "echo begun > made"
+	for i := range 83 {
+		line += fmt.Sprintf("\necho %d >> made", i)
+	}
+	args := demoCommand("/run " + line)
+	x := p.terminal(t, append([]string{program("acphost"), args[0], "--policy", "workspace"}, args[1:]...))
+	x.shows("more lines: v shows all. Press a")
+	x.keys("v")
+	x.shows("echo 82 >> made")
+	x.keys("r")
+	if status := x.exits(); status != 0 {
+		t.Errorf("the exit status is %d, want 0", status)
+	}
+	if _, err := os.Stat(p.path("made")); err == nil {
+		t.Error("what was rejected was run")
+	}
+}
+
 func TestAPersonFillsInAForm(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -357,5 +384,16 @@ func TestAPersonFillsInAForm(t *testing.T) {
 	x.shows(`elicit ok: accept {"clean":true,"jobs":2,"target":"release"}`)
 	if status := x.exits(); status != 0 {
 		t.Errorf("the exit status is %d, want 0", status)
+	}
+}
+
+func TestAnAgentIsToldThatWhatChangesSomethingIsForPeople(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	acphost := program("acphost")
+	for _, verb := range []string{"policy reload", "handler restart terminal", "grants revoke abcdefghij", "policy trust", "certs init x"} {
+		_, out, _ := p.cli(t, demoCommand("/run "+acphost+" "+verb)...)
+		name := strings.Join(strings.Fields(verb)[:2], " ")
+		expectContains(t, verb, strings.ReplaceAll(out, "\n    │ ", ""), "acphost "+name+" is for people: run it in a terminal of your own, not through an agent or a handler")
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/wire"
 )
@@ -32,7 +35,7 @@ func freePort(t *testing.T) string {
 }
 
 // dialTLS connects with the keys in a folder; "": with none.
-func dialTLS(t *testing.T, address, ca, dir string) services {
+func dialTLS(t *testing.T, address, ca, dir string, options ...grpc.DialOption) services {
 	t.Helper()
 	roots := x509.NewCertPool()
 	pem, err := os.ReadFile(ca)
@@ -47,12 +50,12 @@ func dialTLS(t *testing.T, address, ca, dir string) services {
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}
-	return dialWith(t, address, credentials.NewTLS(cfg))
+	return dialWith(t, address, credentials.NewTLS(cfg), options...)
 }
 
-func dialWith(t *testing.T, address string, c credentials.TransportCredentials) services {
+func dialWith(t *testing.T, address string, c credentials.TransportCredentials, options ...grpc.DialOption) services {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
+	conn, err := grpc.NewClient(address, append(options, grpc.WithTransportCredentials(c))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,18 +66,89 @@ func dialWith(t *testing.T, address string, c credentials.TransportCredentials) 
 	}
 }
 
+// makeKeys makes an authority with its server and its clients.
+func (p *place) makeKeys(t *testing.T, dir string) {
+	t.Helper()
+	if status, out, errs := p.cli(t, "certs", "init", dir); status != 0 {
+		t.Fatalf("acphost certs init: %s%s", out, errs)
+	}
+}
+
+// deploy takes the server's folder to where nothing else lies, as one does.
+func (p *place) deploy(t *testing.T, keys string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(p.home, "deployed", "tls")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(keys, "server"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "server.key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// An agent that reads an operator's key approves what it likes.
+func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	keys, address := filepath.Join(p.home, "keys"), freePort(t)
+	p.makeKeys(t, keys)
+	refused := func(why string, args ...string) {
+		t.Helper()
+		code, out, errs := p.cli(t, append([]string{"serve", "--listen", address}, args...)...)
+		if code == 0 || !strings.Contains(out+errs, why) {
+			t.Errorf("acphost serve %q: status %d\n%s%s", args, code, out, errs)
+		}
+	}
+	refused("the server's files are in "+filepath.Join(keys, "server"), "--tls-dir", keys)
+	refused("an agent could read "+filepath.Join(keys, "approver", "client.key"), "--tls-dir", filepath.Join(keys, "server"))
+	config := p.config(t, fmt.Sprintf("admin: {listen: %q, tls: {ca: %[2]s/ca.crt, cert: %[2]s/server.crt, key: %[2]s/server.key}}\n", address, filepath.Join(keys, "server")))
+	for _, command := range []string{"serve", "config check"} {
+		code, out, errs := p.cli(t, append(strings.Fields(command), config...)...)
+		if code == 0 || !strings.Contains(out+errs, "agents_may_use_keys") {
+			t.Errorf("acphost %s: status %d\n%s%s", command, code, out, errs)
+		}
+	}
+	// As an older acphost laid them out; and then without the clients, but with what can make more.
+	for _, name := range []string{"server.crt", "server.key"} {
+		if err := os.Rename(filepath.Join(keys, "server", name), filepath.Join(keys, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("an agent could read "+filepath.Join(keys, "approver", "client.key"), "--tls-dir", keys)
+	away := filepath.Join(p.home, "away")
+	if err := os.Mkdir(away, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"viewer", "approver", "operator"} {
+		if err := os.Rename(filepath.Join(keys, name), filepath.Join(away, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("an agent could read "+filepath.Join(keys, "ca.key"), "--tls-dir", keys)
+
+	// Who says that it is meant so is served.
+	s := p.serve(t, []string{"--listen", address, "--tls-dir", keys, "--agents-may-use-keys"})
+	c := dialTLS(t, address, filepath.Join(keys, "ca.crt"), filepath.Join(away, "viewer"))
+	if !testkit.Poll(func() bool {
+		_, err := c.agents.ListAgents(s.ctx, &supervisorv1.ListAgentsRequest{})
+		return err == nil
+	}) {
+		t.Error("nothing is served with --agents-may-use-keys")
+	}
+	s.finish()
+}
+
 func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	keys, address := filepath.Join(p.home, "keys"), freePort(t)
-	if status, out, errs := p.cli(t, "certs", "init", keys); status != 0 {
-		t.Fatalf("acphost certs init: %s%s", out, errs)
-	}
-	s := p.serve(t, []string{"--listen", address, "--tls-dir", keys})
+	p.makeKeys(t, keys)
+	s := p.serve(t, []string{"--listen", address, "--tls-dir", p.deploy(t, keys)})
 	ca := filepath.Join(keys, "ca.crt")
 	as := func(role string) services { return dialTLS(t, address, ca, filepath.Join(keys, role)) }
 	viewer, approver, operator := as("viewer"), as("approver"), as("operator")
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		_, err := viewer.agents.ListAgents(s.ctx, &supervisorv1.ListAgentsRequest{})
 		return err == nil
 	}) {
@@ -128,11 +202,10 @@ func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
 	p := newPlace(t)
 	keys, others, address := filepath.Join(p.home, "keys"), filepath.Join(p.home, "others"), freePort(t)
 	for _, dir := range []string{keys, others} {
-		if status, out, errs := p.cli(t, "certs", "init", dir); status != 0 {
-			t.Fatalf("acphost certs init: %s%s", out, errs)
-		}
+		p.makeKeys(t, dir)
 	}
-	s := p.serve(t, []string{"--listen", address, "--tls-dir", keys})
+	deployed := p.deploy(t, keys)
+	s := p.serve(t, []string{"--listen", address, "--tls-dir", deployed})
 	sees := func(dir string) error {
 		c := dialTLS(t, address, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "viewer"))
 		ctx, cancel := context.WithTimeout(s.ctx, wire.Patience/6)
@@ -140,28 +213,21 @@ func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
 		_, err := c.agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
 		return err
 	}
-	if !eventually(func() bool { return sees(keys) == nil }) {
+	if !testkit.Poll(func() bool { return sees(keys) == nil }) {
 		t.Fatal("a viewer sees nothing")
 	}
 	if sees(others) == nil {
 		t.Error("a caller of another authority sees something")
 	}
-	before := filepath.Join(p.home, "before")
-	if err := os.CopyFS(before, os.DirFS(keys)); err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"ca.crt", "server.crt", "server.key"} {
-		if err := os.Rename(filepath.Join(others, name), filepath.Join(keys, name)); err != nil {
+		if err := os.Rename(filepath.Join(others, "server", name), filepath.Join(deployed, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(others, "ca.crt"), must(t, filepath.Join(keys, "ca.crt")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if !eventually(func() bool { return sees(others) == nil }) {
+	if !testkit.Poll(func() bool { return sees(others) == nil }) {
 		t.Errorf("the new keys do not count: %v", sees(others))
 	}
-	if sees(before) == nil {
+	if sees(keys) == nil {
 		t.Error("the old keys count still")
 	}
 	s.finish()
@@ -174,4 +240,34 @@ func must(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// What somebody can do who has no certificate: connect, and say nothing.
+func TestAFloodOfConnectionsKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	keys, address := filepath.Join(p.home, "keys"), freePort(t)
+	p.makeKeys(t, keys)
+	s := p.serve(t, []string{"--listen", address, "--tls-dir", p.deploy(t, keys)})
+	for range 1500 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	for _, from := range []string{"127.0.0.2", "127.0.0.1"} {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c := dialTLS(t, address, filepath.Join(keys, "viewer", "ca.crt"), filepath.Join(keys, "viewer"), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", to)
+		}))
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(s.ctx, wire.Patience)
+		_, err := c.agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
+		cancel()
+		if took := time.Since(begun); err != nil || took > 4*time.Second { // less than a handshake may take
+			t.Errorf("a caller at %s: %v after %v", from, err, took)
+		}
+	}
+	s.finish()
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -16,7 +17,7 @@ import (
 func (s *server) running(id string, n uint32) *supervisorv1.Agent {
 	s.t.Helper()
 	var agent *supervisorv1.Agent
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		resp, err := s.agents.GetAgent(s.ctx, &supervisorv1.GetAgentRequest{AgentId: id})
 		agent = resp.GetAgent()
 		return err == nil && agent.GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING && agent.GetRestarts() == n
@@ -63,7 +64,7 @@ func TestASessionGoesOnAfterItsAgentWasKilled(t *testing.T) {
 			if e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED || e.GetSignal() != "SIGKILL" || e.ExitCode != nil || !strings.Contains(strings.Join(e.GetStderrTail(), "\n"), "a word of the agent") {
 				t.Errorf("the turn ended with %v, want that the agent was killed", e)
 			}
-			if !eventually(func() bool {
+			if !testkit.Poll(func() bool {
 				list, err := s.state.ListTerminals(s.ctx, &supervisorv1.ListTerminalsRequest{})
 				for _, x := range list.GetTerminals() {
 					if x.GetRunning() {
@@ -131,7 +132,7 @@ func TestAnAgentThatEndsTooOftenIsGivenUp(t *testing.T) {
 		return resp.GetAgent()
 	}
 	killed := map[int64]bool{}
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		a := failed()
 		if pid := a.GetPid(); pid > 0 && !killed[pid] && a.GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING {
 			if err := syscall.Kill(int(pid), syscall.SIGKILL); err == nil {

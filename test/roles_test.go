@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
 	"syscall"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 // rolePrefix marks a command line of the test binary as an agent's.
@@ -57,30 +58,10 @@ func puppet(socket string, how []string) int {
 			return 1
 		}
 	}
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
+	if err := wire.Puppet(socket, stubborn); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if _, err := fmt.Fprintf(conn, "%d\n", os.Getpid()); err != nil {
-		return 1
-	}
-	ended := make(chan struct{}, 2)
-	go func() {
-		_, _ = io.Copy(conn, os.Stdin)
-		_ = conn.(*net.UnixConn).CloseWrite()
-		if !stubborn {
-			ended <- struct{}{}
-		}
-	}()
-	go func() {
-		_, _ = io.Copy(os.Stdout, conn)
-		if stubborn {
-			select {}
-		}
-		ended <- struct{}{}
-	}()
-	<-ended
 	return 0
 }
 

@@ -31,9 +31,9 @@ func TestAPersonLooksAfterAServerFromTheCommandLine(t *testing.T) {
 	question := turn.question()
 
 	list := run(0, "approvals", "list", "--pid", pid)
-	expectContains(t, "the list of questions", list, question.GetId(), "Edit", "notes.md")
-	expectContains(t, "the refusal", run(1, "approvals", "answer", "--pid", pid, question.GetId(), "perhaps"), "allow")
-	run(0, "approvals", "answer", "--pid", pid, question.GetId(), "reject_once")
+	expectContains(t, "the list of questions", list, handleOf(question.GetId())+" ", "Edit", "notes.md")
+	expectContains(t, "the refusal", run(1, "approvals", "answer", "--pid", pid, handleOf(question.GetId()), "perhaps"), "allow")
+	run(0, "approvals", "answer", "--pid", pid, handleOf(question.GetId()), "reject_once")
 	answered := turn.until("the answer", func(e *supervisorv1.Event) bool { return e.GetQuestionAnswered() != nil }).GetQuestionAnswered()
 	if answered.GetAnsweredBy() != "cli" || answered.GetOptionId() != "reject" {
 		t.Errorf("the question was answered with %v", answered)
@@ -42,8 +42,10 @@ func TestAPersonLooksAfterAServerFromTheCommandLine(t *testing.T) {
 	run(1, "approvals", "answer", "--pid", pid, question.GetId(), "allow_once")
 
 	turn = s.prompt(id, "tour")
-	turn.until("a question", func(e *supervisorv1.Event) bool { return e.GetQuestionAsked() != nil })
-	run(0, "approvals", "answer", "--pid", pid, agent+"/", "yes") // the only one that begins so
+	question = turn.question()
+	handle := handleOf(question.GetId())
+	expectContains(t, "the refusal of a part", run(1, "approvals", "answer", "--pid", pid, agent+"/", "yes"), "these wait:\n  "+handle+"  ")
+	run(0, "approvals", "answer", "--pid", pid, handle, "yes")
 	turn.stopped("end_turn")
 
 	turn = s.prompt(id, "/run echo begun; sleep 600")

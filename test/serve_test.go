@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/wire"
 )
@@ -32,7 +33,7 @@ type services struct {
 func (p *place) dial(t testing.TB, pid int, options ...grpc.DialOption) services {
 	t.Helper()
 	var found []string
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		found, _ = filepath.Glob(filepath.Join(p.home, "run", "acphost", fmt.Sprintf("%d-*.sock", pid)))
 		return len(found) == 1
 	}) {
@@ -41,11 +42,17 @@ func (p *place) dial(t testing.TB, pid int, options ...grpc.DialOption) services
 	return dialAt(t, found[0], options...)
 }
 
-// dialAt connects to the supervisor at a socket.
+// dialAt connects to the control socket of the supervisor with that admin socket.
 func dialAt(t testing.TB, socket string, options ...grpc.DialOption) services {
 	t.Helper()
+	return servicesAt(t, wire.Control(t, socket), options...)
+}
+
+// servicesAt connects to an address as gRPC takes it.
+func servicesAt(t testing.TB, address string, options ...grpc.DialOption) services {
+	t.Helper()
 	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
-	conn, err := grpc.NewClient("unix://"+socket, options...)
+	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +75,13 @@ type server struct {
 // serve runs "acphost serve FLAGS" in a place.
 func (p *place) serve(t testing.TB, flags []string, env ...string) *server {
 	t.Helper()
-	command := slices.Concat([]string{program("acphost"), "serve"}, flags)
+	return p.serveFrom(t, program("acphost"), flags, env...)
+}
+
+// serveFrom is serve with acphost's program at another place.
+func (p *place) serveFrom(t testing.TB, acphost string, flags []string, env ...string) *server {
+	t.Helper()
+	command := slices.Concat([]string{acphost, "serve"}, flags)
 	s := &server{
 		Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.work, Env: p.env(env...)}),
 		place:   p, t: t,

@@ -11,7 +11,16 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -23,17 +32,27 @@ type sidecar struct {
 	t    testing.TB
 }
 
-// sidecar starts a daemon as a sidecar that takes calls of this user.
+// secret makes a file with the secret of a sidecar.
+func (p *place) secret(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(p.home, "secret")
+	if err := os.WriteFile(file, []byte(strings.Repeat("k", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// sidecar starts a daemon as a sidecar of this user that knows its supervisors by the place's secret.
 func (p *place) sidecar(t testing.TB, name string) (s *sidecar, address string) {
 	t.Helper()
 	address = "unix://" + filepath.Join(p.home, "tmp", name+".sock")
-	s = &sidecar{t: t, cmd: exec.Command(program(name), "--listen", address, "--allow-uid", fmt.Sprint(os.Getuid()))}
+	s = &sidecar{t: t, cmd: exec.Command(program(name), "--listen", address, "--secret-file", p.secret(t))}
 	s.cmd.Env, s.cmd.Stderr = p.env(), &s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
-	if !eventually(func() bool { _, err := os.Stat(strings.TrimPrefix(address, "unix://")); return err == nil }) {
+	if !testkit.Poll(func() bool { _, err := os.Stat(strings.TrimPrefix(address, "unix://")); return err == nil }) {
 		t.Fatalf("%s does not listen", name)
 	}
 	return s, address
@@ -58,7 +77,11 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 		running[name], sockets[name] = daemons.sidecar(t, name)
 	}
 	p.file(t, "a.txt", "a\n")
-	flags := p.config(t, fmt.Sprintf("handlers: {fs: {address: %q}, terminal: {address: %q}, permission: {address: %q}}\n", sockets["fsd"], sockets["termd"], sockets["permd"]))
+	// The agent runs as the same user here, so that it could read the secret as well.
+	entry := func(name string) string {
+		return fmt.Sprintf("{address: %q, secret_file: %q, agent_may_call: true}", sockets[name], daemons.secret(t))
+	}
+	flags := p.config(t, fmt.Sprintf("handlers: {fs: %s, terminal: %s, permission: %s}\n", entry("fsd"), entry("termd"), entry("permd")))
 	s := p.sceneWith(t, showsTerminals, flags, nil)
 	if got := content(s.read("a.txt")); got != "a\n" {
 		t.Errorf("the agent read %q", got)
@@ -78,7 +101,7 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 		t.Errorf("the agent was told %q", e.Message)
 	}
 	daemons.sidecar(t, "fsd")
-	if !eventually(func() bool { return s.read("a.txt").Answer().Error == nil }) {
+	if !testkit.Poll(func() bool { return s.read("a.txt").Answer().Error == nil }) {
 		t.Error("the sidecar was not found again")
 	}
 	// Two supervisors share them, and none sees the other's terminals.
@@ -97,7 +120,7 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.ExpectExit()
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		left, err := proc.Descendants(running["termd"].cmd.Process.Pid)
 		return errors.Is(err, proc.ErrUnsupported) || err == nil && !strings.Contains(wire.Describe(left), "sleep 1000")
 	}) {
@@ -110,6 +133,7 @@ func TestASidecarThatAnyoneMightCallDoesNotStart(t *testing.T) {
 	p := newPlace(t)
 	for _, args := range [][]string{
 		{"--listen", "unix://" + filepath.Join(p.home, "tmp", "x.sock")},
+		{"--listen", "unix://" + filepath.Join(p.home, "tmp", "x.sock"), "--allow-uid", fmt.Sprint(os.Getuid())},
 		{"--listen", "tcp://127.0.0.1:0"},
 		{"--listen", "tcp://127.0.0.1:0", "--allow-uid", "0"},
 	} {
@@ -120,5 +144,64 @@ func TestASidecarThatAnyoneMightCallDoesNotStart(t *testing.T) {
 		if !strings.Contains(string(out), "--tls-cert") {
 			t.Errorf("fsd %q says %q", args, out)
 		}
+	}
+}
+
+// An agent of the sidecar's own user makes a context of its own and calls Run.
+func TestNobodyRunsCommandsInASidecarWithoutItsSecret(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, address := p.sidecar(t, "termd")
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	run := func(headers ...string) (*terminalv1.RunResponse, error) {
+		return terminalv1.NewTerminalServiceClient(conn).Run(metadata.AppendToOutgoingContext(t.Context(), headers...), &terminalv1.RunRequest{
+			Context: &acpv1.CallContext{
+				SessionId: "s", Scope: strings.Repeat("0", 32), Agent: "a", ProtocolVersion: 1, Roots: []*acpv1.Root{{Path: p.work}},
+			},
+			SessionId: "s", Command: "touch owned",
+		})
+	}
+	if _, err := run(); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without the secret: %v, want UNAUTHENTICATED", err)
+	}
+	if _, err := os.Stat(filepath.Join(p.work, "owned")); err == nil {
+		t.Error("the command ran")
+	}
+	secret := strings.TrimSpace(string(must(t, p.secret(t))))
+	if res, err := run("authorization", "Bearer "+secret); err != nil || res.GetExitCode() != 0 {
+		t.Errorf("with the secret: %v, %v", res, err)
+	}
+}
+
+func TestASidecarWhoseSecretTheAgentReadsIsNotUsed(t *testing.T) {
+	t.Parallel()
+	p, daemons := newPlace(t), newPlace(t)
+	_, address := daemons.sidecar(t, "termd")
+	entry := fmt.Sprintf("handlers: {terminal: {address: %q, secret_file: %q}}\n", address, daemons.secret(t))
+	flags := p.config(t, entry)
+	for _, args := range [][]string{
+		append(append([]string{"run"}, flags...), "--", program("demoagent")), append([]string{"serve"}, flags...), append([]string{"config", "check"}, flags...),
+	} {
+		code, out, errs := p.cli(t, args...)
+		if code == 0 || !strings.Contains(out+errs, "an agent could read this secret") || !strings.Contains(out+errs, "agent_may_call") {
+			t.Errorf("acphost %q: status %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("an agent of another user takes root")
+	}
+	// With agents of another user a terminal has to act as that user, who could read its secret; a policy does not.
+	flags = p.config(t, "agent: {user: '65534'}\n"+entry)
+	if code, out, errs := p.cli(t, append([]string{"config", "check"}, flags...)...); code == 0 || !strings.Contains(out+errs, "read the sidecar's copy") {
+		t.Errorf("a terminal that runs as the agents' user: status %d\n%s%s", code, out, errs)
+	}
+	_, address = daemons.sidecar(t, "permd")
+	flags = p.config(t, fmt.Sprintf("agent: {user: '65534'}\npermission: {chain: [{address: %q, secret_file: %q}]}\n", address, daemons.secret(t)))
+	if code, out, errs := p.cli(t, append([]string{"config", "check"}, flags...)...); code != 0 {
+		t.Errorf("with agents of another user: status %d\n%s%s", code, out, errs)
 	}
 }

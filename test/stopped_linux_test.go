@@ -6,7 +6,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -63,7 +64,7 @@ func TestAKilledTerminalDaemonTakesItsCommandsAlong(t *testing.T) {
 		t.Fatalf("the terminal's processes are\n%s (%v)", wire.Describe(commands), err)
 	}
 	s.signal(termd, syscall.SIGKILL)
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		alive, err := proc.Descendants(os.Getpid())
 		return err == nil && !slices.ContainsFunc(commands, func(pid int) bool { return slices.Contains(alive, pid) })
 	}) {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -22,9 +23,7 @@ func TestAnAgentThatDoesNotWantToEndIsEnded(t *testing.T) {
 	parent := s.prompt(s.open(deaf.GetId()).GetSessionId(), "/children")
 	parent.stopped("end_turn")
 	expectContains(t, "the agent's message", parent.said(), "children ok")
-	if err := syscall.Kill(int(frozen.GetPid()), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Freeze(t, int(frozen.GetPid()))
 	var wg sync.WaitGroup
 	for _, id := range []string{deaf.GetId(), frozen.GetId()} {
 		wg.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -26,7 +27,7 @@ func TestTheLinkStaysUpWhileThePolicyIsSwappedAndKilled(t *testing.T) {
 		return n
 	}
 	ready := func() {
-		if !eventually(func() bool { return s.handler("permission").State == "HANDLER_STATE_READY" }) {
+		if !testkit.Poll(func() bool { return s.handler("permission").State == "HANDLER_STATE_READY" }) {
 			t.Fatalf("the policy does not come back: %+v", s.handler("permission"))
 		}
 	}
@@ -146,7 +147,7 @@ func TestAPolicyIsReloadedByAPersonAlone(t *testing.T) {
 	}
 	ask("a", "yes")
 	p.file(t, "../config/policy.yaml", stricter)
-	if !eventually(func() bool { return chosen(t, s.ask(edit(p.path("a")), options)) == "no" }) {
+	if !testkit.Poll(func() bool { return chosen(t, s.ask(edit(p.path("a")), options)) == "no" }) {
 		t.Error("a stricter rule does not count at once")
 	}
 	p.file(t, "../config/policy.yaml", looser)
@@ -200,9 +201,9 @@ func TestTheAgentCanChangeNothingOverTheSocketsThatItFinds(t *testing.T) {
 	}
 	read, _ := json.Marshal(map[string]any{"context": map[string]any{"scope": strings.Repeat("0", 32), "roots": []any{map[string]any{"path": p.work}}}, "path": p.path("secret.txt")})
 	hostile := fmt.Sprintf(`
-for i in $(seq 100); do [ -n "$(find %[1]s/run -type s)" ] && break; sleep 0.05; done
+for i in $(seq 100); do [ -n "$(find %[1]s/run -name '*.sock')" ] && break; sleep 0.05; done
 try() { %[2]s -plaintext -connect-timeout 1 -max-time 2 -unix -d "$1" $s "$2" >>%[3]s 2>&1 && echo "$2 on $s" >>%[4]s; }
-for s in $(find %[1]s/run %[1]s/tmp -type s | sort -u); do
+for s in $(find %[1]s/run -name '*.sock'; find %[1]s/tmp -type s); do
   case $s in
   %[1]s/run/*)
     try '{"name":"permission","command":["/bin/true"]}' %[5]sSwapHandler

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -51,7 +53,7 @@ func (p *place) terminal(t testing.TB, command []string, env ...string) *termina
 		_ = server.Wait()
 	})
 	t.Cleanup(x.end)
-	if !eventually(func() bool { _, err := x.tmux("show-options", "-g"); return err == nil }) {
+	if !testkit.Poll(func() bool { _, err := x.tmux("show-options", "-g"); return err == nil }) {
 		t.Fatal("tmux does not start")
 	}
 	// One call, so that the pane has its settings before its command says anything.
@@ -91,7 +93,7 @@ func (x *terminal) all() string {
 func (x *terminal) shows(words ...string) string {
 	x.t.Helper()
 	var now string
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		now = x.screen()
 		for _, w := range words {
 			if !strings.Contains(now, w) {
@@ -113,6 +115,15 @@ func (x *terminal) keys(keys ...string) {
 	}
 }
 
+var codeAsked = regexp.MustCompile(`Type ([a-z]+) for `)
+
+// allows presses the key of an option that allows something, and types the code that is asked for then.
+func (x *terminal) allows(key string) {
+	x.t.Helper()
+	x.keys(key)
+	x.types(codeAsked.FindStringSubmatch(x.shows("Type ", " or another key to go back"))[1])
+}
+
 // types types a text.
 func (x *terminal) types(text string) {
 	x.t.Helper()
@@ -125,7 +136,7 @@ func (x *terminal) types(text string) {
 func (x *terminal) exits() int {
 	x.t.Helper()
 	var status int
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		data, err := os.ReadFile(x.status)
 		if err == nil {
 			status, err = strconv.Atoi(strings.TrimSpace(string(data)))
@@ -143,7 +154,7 @@ func (x *terminal) exits() int {
 func (p *place) expectNobodyBut(t testing.TB, name string) {
 	t.Helper()
 	var left []int
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		marked, err := proc.WithEnviron("HOME=" + p.home)
 		if err != nil {
 			t.Error(err)

@@ -8,7 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestTheAgentCannotReachItsSupervisorNorTheDaemons(t *testing.T) {
@@ -76,7 +77,7 @@ func TestAReplacedHandlerIsNotStarted(t *testing.T) {
 	install(append(original, 0))
 	s.signal(fsd, syscall.SIGKILL)
 	var state handlerState
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		state = s.handler("fs")
 		return state.State != "HANDLER_STATE_READY" && strings.Contains(state.Error, "sha256")
 	}) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // An agent withdraws questions as soon as it has asked them. Wherever one is by then, it must end: here, with an answer,
@@ -22,7 +24,7 @@ func TestAQuestionThatIsWithdrawnAtOnceEnds(t *testing.T) {
 	}
 	s.agent.Write(strings.TrimSuffix(lines.String(), "\n"))
 	ended := map[string]bool{}
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		for _, m := range s.agent.Waiting() {
 			ended[string(m.ID)] = true
 		}

@@ -11,6 +11,7 @@ require (
 )
 
 require (
+	github.com/acphost/acphost/internal v0.0.0 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
@@ -26,6 +27,8 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
+
+replace github.com/acphost/acphost/internal => ../../internal
 
 replace github.com/acphost/acphost/proto => ../../proto
 

@@ -53,7 +53,6 @@ func main() {
 	p := &policy{now: time.Now}
 	handler.Main(handler.Handler{
 		Name: "businesshours", Version: "1.0.0", Configure: p.settings.Configure,
-		Services: []string{permissionv1.PermissionService_ServiceDesc.ServiceName},
 		Register: func(server grpc.ServiceRegistrar) { permissionv1.RegisterPermissionServiceServer(server, p) },
 	})
 }

@@ -131,7 +131,6 @@ func TestConformance(t *testing.T) {
 	p := &policy{now: at(time.Wednesday, 12, 0)}
 	handlertest.Run(t, conformance.KindPermission, handler.Handler{
 		Name: "businesshours", Version: "1.0.0", Configure: p.settings.Configure,
-		Services: []string{permissionv1.PermissionService_ServiceDesc.ServiceName},
 		Register: func(r grpc.ServiceRegistrar) { permissionv1.RegisterPermissionServiceServer(r, p) },
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/coder/acp-go-sdk"
@@ -109,12 +110,7 @@ func (a *agent) handle(ctx context.Context, name string, params json.RawMessage)
 
 // can says whether a feature is on.
 func (a *agent) can(feature string) bool {
-	for _, off := range a.how.without {
-		if off == feature {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(a.how.without, feature)
 }
 
 func (a *agent) clientCan() capabilities {
@@ -200,7 +196,7 @@ func (a *agent) prompt(ctx context.Context, p struct {
 		err = saved
 	}
 	if ctx.Err() != nil {
-		return object{"stopReason": acp.StopReasonCancelled}, nil //nolint:nilerr // a cancelled turn is no error
+		return object{"stopReason": acp.StopReasonCancelled}, nil // a cancelled turn is no error
 	}
 	if err != nil {
 		return nil, err

@@ -27,7 +27,6 @@ func main() {
 	h := handler.Handler{
 		Name:          "echo",
 		Version:       "1.0.0",
-		Services:      []string{echov1.EchoService_ServiceDesc.ServiceName},
 		Register:      func(s grpc.ServiceRegistrar) { echov1.RegisterEchoServiceServer(s, service) },
 		Configure:     service.configure,
 		DescriptorSet: descriptors,

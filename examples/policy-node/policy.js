@@ -33,10 +33,18 @@ export class Policy {
     return { verdict: 'VERDICT_ASK', rule: 'else', reason: 'no rule is for this', grantable: true };
   }
 
+  // A name means the system's program, and git works on the repository of a root, which names no programs.
+  #itself({ argv, program, repository }) {
+    const found = program && !program.insideRoots && !program.doubt && (program.builtin || program.path !== '');
+    if (!argv[0]?.includes('/') && !found) return false;
+    if (!/(^|\/)git$/i.test(argv[0] ?? '')) return true;
+    return Boolean(repository) && !repository.doubt && !repository.suspects.length && (!repository.gitDir || repository.atRoot);
+  }
+
   // A command is known if it is written in full in the settings, and nothing around it changes what it does.
   #known(sub) {
     const plain = !sub.dynamic && !sub.cwd && !sub.cwdUnknown &&
-      !sub.redirections.length && !sub.assignments.length && !sub.wrappers.length;
+      !sub.redirections.length && !sub.assignments.length && !sub.wrappers.length && this.#itself(sub);
     return plain && sub.argv.every((word) => !/\s/.test(word)) && this.#commands.has(sub.argv.join(' '));
   }
 }

@@ -4,8 +4,11 @@ import test from 'node:test';
 import { Policy } from './policy.js';
 
 const file = (path, more) => ({ path, resolvedPath: path, access: 'ACCESS_READ', insideRoots: true, ...more });
+const found = (path, more) => ({ path, insideRoots: false, builtin: false, doubt: '', ...more });
+const own = { gitDir: '/w/.git', atRoot: true, suspects: [], doubt: '' };
 const sub = (line, more) => ({
-  argv: line.split(' '), redirections: [], assignments: [], wrappers: [], dynamic: false, cwd: '', cwdUnknown: false, ...more,
+  argv: line.split(' '), redirections: [], assignments: [], wrappers: [], dynamic: false, cwd: '', cwdUnknown: false,
+  program: found(`/usr/bin/${line.split(' ')[0]}`), repository: line.startsWith('git ') ? own : null, ...more,
 });
 const run = (subCommands, more) => ({
   kind: 'terminal.create', paths: [], unparsed: '', command: { subCommands, env: [], unparsed: '', ...more },
@@ -29,6 +32,10 @@ for (const [what, action, verdict, rule] of [
   ['a known and an unknown one', run([sub('npm test'), sub('rm -rf x')]), 'ASK', 'else'],
   ['a known command with more', run([sub('npm test --foo')]), 'ASK', 'else'],
   ['two words in one', run([sub('npm test', { argv: ['npm test'] })]), 'ASK', 'else'],
+  ['a name of which nothing is known', run([sub('npm test', { program: null })]), 'ASK', 'else'],
+  ['a name that leads into the workspace', run([sub('npm test', { program: found('/w/node_modules/.bin/npm', { insideRoots: true }) })]), 'ASK', 'else'],
+  ['git in a repository elsewhere', run([sub('git status', { repository: { ...own, atRoot: false } })]), 'ASK', 'else'],
+  ['git in a repository that names a program', run([sub('git status', { repository: { ...own, suspects: ['core.fsmonitor'] } })]), 'ASK', 'else'],
   ['a known command as root', run([sub('npm test', { wrappers: ['sudo'] })]), 'ASK', 'else'],
   ['a known command elsewhere', run([sub('npm test', { cwd: '/tmp/evil' })]), 'ASK', 'else'],
   ['a known command, redirected', run([sub('npm test', { redirections: [{ path: '/w/x', resolvedPath: '/w/x' }] })]), 'ASK', 'else'],

@@ -11,6 +11,7 @@ require (
 )
 
 require (
+	github.com/acphost/acphost/internal v0.0.0 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
@@ -25,6 +26,8 @@ require (
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 )
+
+replace github.com/acphost/acphost/internal => ../../internal
 
 replace github.com/acphost/acphost/proto => ../../proto
 

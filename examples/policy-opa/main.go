@@ -35,7 +35,6 @@ func (p *policy) handler() handler.Handler {
 	return handler.Handler{
 		Name:      "policy-opa",
 		Version:   "1.0.0",
-		Services:  []string{permissionv1.PermissionService_ServiceDesc.ServiceName},
 		Register:  func(r grpc.ServiceRegistrar) { permissionv1.RegisterPermissionServiceServer(r, p) },
 		Configure: p.configure,
 		Close:     p.client.close,

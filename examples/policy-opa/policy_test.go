@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -52,9 +53,7 @@ func asking(t *testing.T, server *httptest.Server, more map[string]any) *policy 
 	p := newPolicy()
 	t.Cleanup(p.client.close)
 	given := map[string]any{"url": server.URL + "/v1/data/acphost/decision"}
-	for name, value := range more {
-		given[name] = value
-	}
+	maps.Copy(given, more)
 	if err := configure(t, p, given); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,12 @@
-// Package conformance is the contract of a handler as cases that run over a connection, whatever is at its other end: a
-// child, a sidecar, a server in the same process, a handler in another language.
+// Package conformance contains the contract of a handler as test cases. The cases run over a connection to any handler: a
+// child, a sidecar, a server in the same process, or a handler in another language.
 //
-// A case knows the proto contract and nothing of the handler. The handler must see the same file system as the suite:
-// each case works in a fresh folder of its own. Cases are in the order from the plain to the particular, and none needs
-// another to have run.
+// A case knows the proto contract and not the handler. The handler must see the same file system as the suite: each case
+// works in a new folder of its own. The cases are ordered from simple to special, and no case needs another one to have
+// run.
 //
-// It knows no *testing.T, so that a command can run it (sdk/cmd/acphost-conformance); for tests there is sdk/handlertest.
+// The package does not import testing, so that a command can run it (sdk/cmd/acphost-conformance). For tests, use
+// sdk/handlertest.
 package conformance
 
 import (
@@ -17,11 +18,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
@@ -55,21 +59,21 @@ type Case struct {
 
 // Env is what a case works with.
 type Env struct {
-	Conn grpc.ClientConnInterface
-	// Kind is the handler's kind.
-	Kind string
+	Suite
 	// Dir is a fresh folder, by its real path, and the root of Context. It is removed after the case.
 	Dir string
 	// Scope is a fresh scope: 32 characters of lower-case hexadecimal.
 	Scope string
-	// Sidecar says that the handler keeps the settings that it was started with.
-	Sidecar bool
-	// Settings are what the handler was configured with; nil: none.
-	Settings *structpb.Struct
-	// Impure: see Suite.
-	Impure bool
-	// Program is how the handler is started; nil: not known.
-	Program *Program
+
+	mu      sync.Mutex
+	cleanup []func() // what is done when the case has ended, the last first
+}
+
+// after has a function called when the case has ended.
+func (e *Env) after(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cleanup = append(e.cleanup, f)
 }
 
 // Context is a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
@@ -105,9 +109,11 @@ func Cases(kind string) []Case {
 
 // Suite runs cases against one handler.
 type Suite struct {
+	// Conn is a connection to the handler.
 	Conn grpc.ClientConnInterface
+	// Kind is the handler's kind.
 	Kind string
-	// Sidecar: see Env.
+	// Sidecar says that the handler keeps the settings that it was started with.
 	Sidecar bool
 	// Settings are the handler's, which it is configured with before each case. Default (nil): none, and each case finds
 	// the handler as the one before left it.
@@ -115,22 +121,13 @@ type Suite struct {
 	// Impure says that decisions depend on more than the action, on the time of day or on another server, so that the
 	// same action may be judged otherwise the next time. Cases that demand the same verdict are skipped then.
 	Impure bool
+	// NoTTY says that a handler of terminals gives commands pipes to write to, and no pseudo-terminal. Cases about what a
+	// pseudo-terminal does are skipped then, and raw output ends its lines as the command does.
+	NoTTY bool
 	// Program is how the handler is started, for ChildCases. Default (nil): they are skipped.
 	Program *Program
 	// Timeout bounds each case. Default (0): DefaultTimeout.
 	Timeout time.Duration
-}
-
-// Run runs all cases for a kind, one after another, against a handler that the suite has for itself and that takes
-// settings, and reports each. It stops early only when ctx is done.
-func Run(ctx context.Context, conn grpc.ClientConnInterface, kind string, report func(name string, err error)) {
-	s := Suite{Conn: conn, Kind: kind}
-	for _, c := range Cases(kind) {
-		if ctx.Err() != nil {
-			return
-		}
-		report(c.Name, s.RunCase(ctx, c))
-	}
 }
 
 // RunCase runs one case in an environment of its own, and always returns by its deadline if the connection honours
@@ -159,10 +156,7 @@ func (s Suite) RunCase(ctx context.Context, c Case) (err error) {
 			err = fmt.Errorf("the case panicked: %v\n%s", v, debug.Stack())
 		}
 	}()
-	e := &Env{
-		Conn: s.Conn, Kind: s.Kind, Dir: real, Scope: hex.EncodeToString(scope[:]), Sidecar: s.Sidecar,
-		Settings: s.Settings, Impure: s.Impure, Program: s.Program,
-	}
+	e := &Env{Suite: s, Dir: real, Scope: hex.EncodeToString(scope[:])}
 	if s.Settings != nil {
 		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: s.Settings}); err != nil {
 			return fmt.Errorf("configure the handler for the case: %w", err)
@@ -183,6 +177,79 @@ func removeAll(dir string) error {
 		return nil
 	})
 	return os.RemoveAll(dir)
+}
+
+// demand is a case in the making. Its function ends the case by check, must or fail, as Fatal of package testing ends a
+// test, so that it reads as a list of what the contract demands.
+type demand struct {
+	Name string
+	Run  func(ctx context.Context, e *Env)
+}
+
+// kind makes cases of demands on one kind of handler.
+func kind(name string, demands []demand) []Case {
+	cases := make([]Case, len(demands))
+	for i, d := range demands {
+		cases[i] = Case{Name: name + "/" + d.Name, Kind: name, Run: func(ctx context.Context, e *Env) (err error) {
+			defer func() {
+				v := recover()
+				for _, f := range slices.Backward(e.cleanup) {
+					f()
+				}
+				if end, ok := v.(ended); ok {
+					err = end.error
+				} else if v != nil {
+					panic(v)
+				}
+			}()
+			d.Run(ctx, e)
+			return nil
+		}}
+	}
+	return cases
+}
+
+// ended is what fail panics with; kind makes it the case's result again.
+type ended struct{ error }
+
+// fail ends a case with its result. It, check and must are for the case's own goroutine alone.
+func fail(err error) { panic(ended{err}) }
+
+// check ends a case with err unless it is nil.
+func check(err error) {
+	if err != nil {
+		fail(err)
+	}
+}
+
+// must returns value, or ends a case as check does.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// named is err with what it is about; nil if err is nil.
+func named(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// same demands that got is want.
+func same[T comparable](what string, got, want T) error {
+	if got != want {
+		return differs(what, got, want)
+	}
+	return nil
+}
+
+// alike is same for messages.
+func alike(what string, got, want proto.Message) error {
+	if !proto.Equal(got, want) {
+		return differs(what, got, want)
+	}
+	return nil
 }
 
 // skip says why a case does not apply.
@@ -211,10 +278,8 @@ func shown(v any) string {
 // wantCode demands an error with one of the codes.
 func wantCode(what string, err error, allowed ...codes.Code) error {
 	got := status.Code(err)
-	for _, code := range allowed {
-		if got == code {
-			return nil
-		}
+	if slices.Contains(allowed, got) {
+		return nil
 	}
 	if err == nil {
 		return fmt.Errorf("%s: it succeeded, want %v", what, allowed)

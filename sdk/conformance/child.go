@@ -51,7 +51,7 @@ const (
 
 // ChildCases are about the life of a child, for every kind of handler. Each starts the suite's Program anew.
 func ChildCases() []Case {
-	return kind("child", []Case{
+	return kind("child", []demand{
 		{Name: "the handshake is all that it prints on stdout", Run: printsOnlyItsHandshake},
 		{Name: "it ends when its stdin ends", Run: endsWithItsInput},
 		{Name: "it ends on SIGTERM", Run: endsOnTerm},
@@ -206,98 +206,71 @@ func (c *child) close() {
 	_ = c.out.Close()
 }
 
-func printsOnlyItsHandshake(ctx context.Context, e *Env) error {
-	c, err := e.startChild(ctx)
-	if err != nil {
-		return err
-	}
+func printsOnlyItsHandshake(ctx context.Context, e *Env) {
+	c := must(e.startChild(ctx))
 	_ = c.stdin.Close()
-	err = c.end(ctx, endTime)
+	err := c.end(ctx, endTime)
 	c.close()
 	if err == nil && c.tail != "" {
 		err = differs("stdout after the handshake", c.tail, "nothing")
 	}
-	return err
+	check(err)
 }
 
-func endsWithItsInput(ctx context.Context, e *Env) error {
-	c, err := e.startChild(ctx)
-	if err != nil {
-		return err
-	}
+func endsWithItsInput(ctx context.Context, e *Env) {
+	c := must(e.startChild(ctx))
 	defer c.close()
 	// What stands there means nothing; its end does.
 	_, _ = io.WriteString(c.stdin, "a line that nobody asked for\n")
 	_ = c.stdin.Close()
-	return c.end(ctx, endTime)
+	check(c.end(ctx, endTime))
 }
 
-func endsOnTerm(ctx context.Context, e *Env) error {
-	c, err := e.startChild(ctx)
-	if err != nil {
-		return err
-	}
+func endsOnTerm(ctx context.Context, e *Env) {
+	c := must(e.startChild(ctx))
 	defer c.close()
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return c.end(ctx, drainTime)
+	check(c.cmd.Process.Signal(syscall.SIGTERM))
+	check(c.end(ctx, drainTime))
 }
 
-func needsTheCookie(ctx context.Context, e *Env) error {
+func needsTheCookie(ctx context.Context, e *Env) {
 	if e.Program == nil {
-		return skip("it was not started by the suite")
+		fail(skip("it was not started by the suite"))
 	}
-	c, err := e.run(ctx, []string{"PLUGIN_UNIX_SOCKET_DIR=" + e.Dir})
-	if err != nil {
-		return err
-	}
+	c := must(e.run(ctx, []string{"PLUGIN_UNIX_SOCKET_DIR=" + e.Dir}))
 	defer c.close()
-	if err := c.end(ctx, handshakeTime); err != nil {
-		return fmt.Errorf("started by hand: %w", err)
-	}
+	check(named("started by hand", c.end(ctx, handshakeTime)))
 	if c.cmd.ProcessState.Success() {
-		return errors.New("started by hand, it ends as though all were well: its exit status is 0")
+		fail(errors.New("started by hand, it ends as though all were well: its exit status is 0"))
 	}
 	printed, _ := io.ReadAll(io.LimitReader(c.out, 1<<20))
 	if strings.HasPrefix(string(printed), "1|") {
-		return differs("stdout without the cookie", string(printed), "no handshake")
+		fail(differs("stdout without the cookie", string(printed), "no handshake"))
 	}
-	return nil
 }
 
-func needsTheKey(ctx context.Context, e *Env) error {
+func needsTheKey(ctx context.Context, e *Env) {
 	if e.Program != nil && e.Program.NoTLS {
-		return skip("it cannot do mutual TLS")
+		fail(skip("it cannot do mutual TLS"))
 	}
-	c, err := e.startChild(ctx)
-	if err != nil {
-		return err
-	}
+	c := must(e.startChild(ctx))
 	defer c.close()
-	stranger, err := selfSigned()
-	if err != nil {
-		return err
-	}
+	stranger := must(selfSigned())
 	for who, trust := range map[string]credentials.TransportCredentials{
 		"somebody without TLS":        insecure.NewCredentials(),
-		"somebody without a key":      credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),                                            //nolint:gosec // a stranger trusts anybody
-		"somebody with another's key": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{stranger}}), //nolint:gosec // likewise
+		"somebody without a key":      credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),                                            // a stranger trusts anybody
+		"somebody with another's key": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{stranger}}), // likewise
 	} {
-		conn, err := grpc.NewClient("passthrough:///child", grpc.WithTransportCredentials(trust), grpc.WithAuthority("localhost"),
+		conn := must(grpc.NewClient("passthrough:///child", grpc.WithTransportCredentials(trust), grpc.WithAuthority("localhost"),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, c.network, c.address)
-			}))
-		if err != nil {
-			return err
-		}
-		_, err = grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
+			})))
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 		_ = conn.Close()
 		if err == nil {
-			return fmt.Errorf("%s was answered", who)
+			fail(fmt.Errorf("%s was answered", who))
 		}
 	}
-	return nil
 }
 
 // supervisorCertificate is one in PEM whose key nobody has any more.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/sdk/conformance"
 )
 
@@ -93,11 +94,7 @@ func TestEveryDefectOfAChildFailsItsCase(t *testing.T) {
 // openServer answers whoever calls, without TLS.
 func openServer(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "open")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
 		t.Fatal(err)

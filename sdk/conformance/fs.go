@@ -65,6 +65,14 @@ func (e *Env) write(ctx context.Context, c *acpv1.CallContext, path, content str
 	})
 }
 
+// wantUntouchable demands that a read and a write of a path are refused with a code.
+func (e *Env) wantUntouchable(ctx context.Context, c *acpv1.CallContext, what, path string, code codes.Code) {
+	_, err := e.read(ctx, c, path)
+	check(wantRefused("a read of "+what, err, code))
+	_, err = e.write(ctx, c, path, "written")
+	check(wantRefused("a write to "+what, err, code))
+}
+
 // wantContent demands what a file on the disk holds.
 func wantContent(path, want string) error {
 	got, err := os.ReadFile(path)

@@ -14,8 +14,8 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 )
 
-func fsListCases() []Case {
-	return []Case{
+func fsListCases() []demand {
+	return []demand{
 		{Name: "ListDirectory returns entries in order", Run: listIsInOrder},
 		{Name: "ListDirectory is cut at its limit and says so", Run: listIsCut},
 		{Name: "ListDirectory refuses files, missing folders and the outside", Run: listRefuses},
@@ -31,13 +31,9 @@ func (e *Env) list(ctx context.Context, c *acpv1.CallContext, path string, limit
 	return got, err
 }
 
-func listIsInOrder(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"b": "12345", "a/f": "", "B": "", ".hidden": "1"}); err != nil {
-		return err
-	}
-	if err := os.Symlink("b", e.at("link")); err != nil {
-		return err
-	}
+func listIsInOrder(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"b": "12345", "a/f": "", "B": "", ".hidden": "1"}))
+	check(os.Symlink("b", e.at("link")))
 	want := []*fsv1.DirectoryEntry{
 		{Name: ".hidden", Type: "file", Size: 1}, {Name: "B", Type: "file"}, {Name: "a", Type: "directory"},
 		{Name: "b", Type: "file", Size: 5}, {Name: "link", Type: "symlink"},
@@ -45,52 +41,38 @@ func listIsInOrder(ctx context.Context, e *Env) error {
 	if _, err := os.Stat(e.at("A")); err == nil {
 		want = want[:0] // names differ in case alone and are one here
 	}
-	got, err := e.list(ctx, e.Context(), e.Dir, nil)
-	if err != nil {
-		return err
-	}
+	got := must(e.list(ctx, e.Context(), e.Dir, nil))
 	if got.GetTruncated() {
-		return differs("truncated", true, false)
+		fail(differs("truncated", true, false))
 	}
 	for i, entry := range want {
 		if len(got.GetEntries()) != len(want) || !proto.Equal(got.GetEntries()[i], entry) {
-			return differs("the entries", got.GetEntries(), want)
+			fail(differs("the entries", got.GetEntries(), want))
 		}
 	}
-	return nil
 }
 
-func listIsCut(ctx context.Context, e *Env) error {
+func listIsCut(ctx context.Context, e *Env) {
 	for i := range 30 {
-		if _, err := e.put(fmt.Sprintf("f%02d", i), ""); err != nil {
-			return err
-		}
+		must(e.put(fmt.Sprintf("f%02d", i), ""))
 	}
 	for limit, want := range map[uint32]int{1: 1, 29: 29, 30: 30, 31: 30} {
-		got, err := e.list(ctx, e.Context(), e.Dir, &limit)
-		if err != nil {
-			return err
-		}
+		got := must(e.list(ctx, e.Context(), e.Dir, &limit))
 		if len(got.GetEntries()) != want || got.GetTruncated() != (want < 30) {
-			return differs(fmt.Sprintf("limit %d", limit),
-				fmt.Sprintf("%d entries, truncated %v", len(got.GetEntries()), got.GetTruncated()), want)
+			fail(differs(fmt.Sprintf("limit %d", limit),
+				fmt.Sprintf("%d entries, truncated %v", len(got.GetEntries()), got.GetTruncated()), want))
 		}
 		for i, entry := range got.GetEntries() {
 			if name := fmt.Sprintf("f%02d", i); entry.GetName() != name {
-				return differs(fmt.Sprintf("limit %d, entry %d", limit, i), entry.GetName(), name)
+				fail(differs(fmt.Sprintf("limit %d, entry %d", limit, i), entry.GetName(), name))
 			}
 		}
 	}
-	return nil
 }
 
-func listRefuses(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"ws/f": "x", "out/f": "x"}); err != nil {
-		return err
-	}
-	if err := os.Symlink("../out", e.at("ws/link")); err != nil {
-		return err
-	}
+func listRefuses(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"ws/f": "x", "out/f": "x"}))
+	check(os.Symlink("../out", e.at("ws/link")))
 	in := e.below("ws")
 	for name, demand := range map[string]func(error, string) error{
 		"ws/f":       func(err error, _ string) error { return wantRefused("a file", err, codes.InvalidArgument) },
@@ -100,11 +82,8 @@ func listRefuses(ctx context.Context, e *Env) error {
 	} {
 		_, err := e.list(ctx, in, e.at(name), nil)
 		if errors.Is(err, ErrSkipped) {
-			return err
+			fail(err)
 		}
-		if failed := demand(err, e.at(name)); failed != nil {
-			return failed
-		}
+		check(demand(err, e.at(name)))
 	}
-	return nil
 }

@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-func fsPathCases() []Case {
-	return []Case{
+func fsPathCases() []demand {
+	return []demand{
 		{Name: "a call without context or roots is refused", Run: pathNeedsContext},
 		{Name: "a path must be absolute", Run: pathMustBeAbsolute},
 		{Name: "a path that leaves the roots is refused", Run: pathMayNotLeave},
@@ -32,235 +31,145 @@ func fsPathCases() []Case {
 	}
 }
 
-func pathNeedsContext(ctx context.Context, e *Env) error {
-	path, err := e.put("f", "secret")
-	if err != nil {
-		return err
-	}
+func pathNeedsContext(ctx context.Context, e *Env) {
+	path := must(e.put("f", "secret"))
 	noRoots := e.Context()
 	noRoots.Roots = nil
 	for name, c := range map[string]*acpv1.CallContext{"no context": nil, "no roots": noRoots} {
-		_, err := e.fs().ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: c, Path: path})
-		if failed := wantRefused("a read with "+name, err, codes.InvalidArgument); failed != nil {
-			return failed
-		}
-		_, err = e.fs().WriteTextFile(ctx, &fsv1.WriteTextFileRequest{Context: c, Path: path, Content: "x"})
-		if failed := wantRefused("a write with "+name, err, codes.InvalidArgument); failed != nil {
-			return failed
-		}
+		e.wantUntouchable(ctx, c, "a file with "+name, path, codes.InvalidArgument)
 	}
-	return wantContent(path, "secret")
+	check(wantContent(path, "secret"))
 }
 
-func pathMustBeAbsolute(ctx context.Context, e *Env) error {
-	if _, err := e.put("f", "x"); err != nil {
-		return err
-	}
+func pathMustBeAbsolute(ctx context.Context, e *Env) {
+	must(e.put("f", "x"))
 	for _, path := range []string{"f", "./f", "", "~/f", "../" + e.at("f")} {
 		_, err := e.read(ctx, e.Context(), path)
-		if failed := wantRefused(fmt.Sprintf("a read of %q", path), err, codes.InvalidArgument); failed != nil {
-			return failed
-		}
+		check(wantRefused(fmt.Sprintf("a read of %q", path), err, codes.InvalidArgument))
 		if path != "" && !strings.Contains(err.Error(), "absolute") {
-			return differs("the message", err.Error(), "one that says absolute")
+			fail(differs("the message", err.Error(), "one that says absolute"))
 		}
 		_, err = e.write(ctx, e.Context(), path, "x")
-		if failed := wantRefused(fmt.Sprintf("a write to %q", path), err, codes.InvalidArgument); failed != nil {
-			return failed
-		}
+		check(wantRefused(fmt.Sprintf("a write to %q", path), err, codes.InvalidArgument))
 	}
-	return nil
 }
 
-func pathMayNotLeave(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "ws-too/f": "outside"}); err != nil {
-		return err
-	}
-	return e.wantAllOutside(ctx, e.at("out/f"), e.at("ws-too/f"), e.at("out/nothing"), e.Dir+"/ws/../out/f",
+func pathMayNotLeave(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "ws-too/f": "outside"}))
+	e.wantAllOutside(ctx, e.at("out/f"), e.at("ws-too/f"), e.at("out/nothing"), e.Dir+"/ws/../out/f",
 		e.Dir+"/ws/"+strings.Repeat("../", 40)+"etc/passwd", e.Dir+"/ws/..//../"+"nothing")
 }
 
-func linkMayNotLeave(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside"}); err != nil {
-		return err
-	}
-	err := errors.Join(
+func linkMayNotLeave(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside"}))
+	check(errors.Join(
 		os.Symlink(e.at("out/f"), e.at("ws/file")),
 		os.Symlink("../out", e.at("ws/folder")),
 		os.Symlink("../out/new", e.at("ws/new")),
 		os.Symlink("folder/f", e.at("ws/twice")),
-	)
-	if err != nil {
-		return err
-	}
-	return e.wantAllOutside(ctx, e.at("ws/file"), e.at("ws/folder/f"), e.at("ws/folder/new"), e.at("ws/new"), e.at("ws/twice"))
+	))
+	e.wantAllOutside(ctx, e.at("ws/file"), e.at("ws/folder/f"), e.at("ws/folder/new"), e.at("ws/new"), e.at("ws/twice"))
 }
 
 // wantAllOutside demands that reads and writes of the paths are refused, with the folder "ws" as the only root, and that
 // nothing beside it changes.
-func (e *Env) wantAllOutside(ctx context.Context, paths ...string) error {
+func (e *Env) wantAllOutside(ctx context.Context, paths ...string) {
 	in := e.below("ws")
 	for _, path := range paths {
 		got, err := e.read(ctx, in, path)
 		if err == nil {
-			return fmt.Errorf("a read of %s returned %s", path, shown(got.GetContent()))
+			fail(fmt.Errorf("a read of %s returned %s", path, shown(got.GetContent())))
 		}
-		if failed := wantEscapes(err, path); failed != nil {
-			return failed
-		}
+		check(wantEscapes(err, path))
 		_, err = e.write(ctx, in, path, "written")
-		if failed := wantEscapes(err, path); failed != nil {
-			return failed
-		}
+		check(wantEscapes(err, path))
 	}
-	return errors.Join(wantContent(e.at("out/f"), "outside"), wantAbsent(e.at("out/new")), wantAbsent(e.at("out/nothing")))
+	check(errors.Join(wantContent(e.at("out/f"), "outside"), wantAbsent(e.at("out/new")), wantAbsent(e.at("out/nothing"))))
 }
 
-func linksInsideWork(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"dir/f": "inside", "dir/sub/g": "deeper"}); err != nil {
-		return err
-	}
-	err := errors.Join(
+func linksInsideWork(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"dir/f": "inside", "dir/sub/g": "deeper"}))
+	check(errors.Join(
 		os.Symlink("dir/f", e.at("relative")),
 		os.Symlink(e.at("dir/f"), e.at("absolute")),
 		os.Symlink(e.at("dir/sub"), e.at("sub")),
-	)
-	if err != nil {
-		return err
-	}
+	))
 	for name, want := range map[string]string{"relative": "inside", "absolute": "inside", "sub/g": "deeper"} {
 		got, err := e.read(ctx, e.Context(), e.at(name))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if got.GetContent() != want {
-			return differs(name, got.GetContent(), want)
-		}
+		check(named(name, err))
+		check(same(name, got.GetContent(), want))
 	}
-	return nil
 }
 
-func rootMayBeALink(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"real/ws/f": "inside"}); err != nil {
-		return err
-	}
-	if err := os.Symlink("real", e.at("alias")); err != nil {
-		return err
-	}
+func rootMayBeALink(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"real/ws/f": "inside"}))
+	check(os.Symlink("real", e.at("alias")))
 	for _, path := range []string{"alias/ws/f", "real/ws/f"} {
 		if _, err := e.read(ctx, e.below("alias/ws"), e.at(path)); err != nil {
-			return fmt.Errorf("the root is alias/ws, the path %s: %w", path, err)
+			fail(fmt.Errorf("the root is alias/ws, the path %s: %w", path, err))
 		}
 	}
-	if _, err := e.write(ctx, e.below("alias/ws"), e.at("alias/ws/new"), "new"); err != nil {
-		return err
-	}
-	return wantContent(e.at("real/ws/new"), "new")
+	must(e.write(ctx, e.below("alias/ws"), e.at("alias/ws/new"), "new"))
+	check(wantContent(e.at("real/ws/new"), "new"))
 }
 
-func circlesAreRefused(ctx context.Context, e *Env) error {
-	if err := errors.Join(os.Symlink("b", e.at("a")), os.Symlink("a", e.at("b"))); err != nil {
-		return err
-	}
+func circlesAreRefused(ctx context.Context, e *Env) {
+	check(errors.Join(os.Symlink("b", e.at("a")), os.Symlink("a", e.at("b"))))
 	_, err := e.read(ctx, e.Context(), e.at("a"))
 	if err == nil {
-		return errors.New("a circle of links was read")
+		fail(errors.New("a circle of links was read"))
 	}
-	return wantRefused("a circle of links", err, codes.InvalidArgument, codes.FailedPrecondition, codes.Internal)
+	check(wantRefused("a circle of links", err, codes.InvalidArgument, codes.FailedPrecondition, codes.Internal))
 }
 
-func everyRootCounts(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"one/f": "1", "two/f": "2", "three/f": "3"}); err != nil {
-		return err
-	}
+func everyRootCounts(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"one/f": "1", "two/f": "2", "three/f": "3"}))
 	in := e.Context()
 	in.Roots = []*acpv1.Root{{Path: e.at("one")}, {Path: e.at("two")}}
 	for _, name := range []string{"one/f", "two/f"} {
-		if _, err := e.read(ctx, in, e.at(name)); err != nil {
-			return err
-		}
+		must(e.read(ctx, in, e.at(name)))
 	}
 	_, err := e.read(ctx, in, e.at("three/f"))
-	if failed := wantEscapes(err, e.at("three/f")); failed != nil {
-		return failed
-	}
+	check(wantEscapes(err, e.at("three/f")))
 	// The same scope with other roots: a handler may remember nothing.
 	in.Roots = []*acpv1.Root{{Path: e.at("three")}}
-	if _, err := e.read(ctx, in, e.at("three/f")); err != nil {
-		return err
-	}
+	must(e.read(ctx, in, e.at("three/f")))
 	_, err = e.read(ctx, in, e.at("one/f"))
-	return wantEscapes(err, e.at("one/f"))
+	check(wantEscapes(err, e.at("one/f")))
 }
 
-func resolvedPathHolds(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"f": "one", "g": "two"}); err != nil {
-		return err
-	}
+func resolvedPathHolds(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"f": "one", "g": "two"}))
 	in := e.Context()
 	in.ResolvedPath = &acpv1.ResolvedPath{Path: e.at("f")}
-	if _, err := e.read(ctx, in, e.at("f")); err != nil {
-		return err
-	}
-	_, err := e.read(ctx, in, e.at("g"))
-	if failed := wantRefused("a read of another file than was seen", err, codes.FailedPrecondition); failed != nil {
-		return failed
-	}
-	_, err = e.write(ctx, in, e.at("g"), "written")
-	if failed := wantRefused("a write to another file than was seen", err, codes.FailedPrecondition); failed != nil {
-		return failed
-	}
-	return wantContent(e.at("g"), "two")
+	must(e.read(ctx, in, e.at("f")))
+	e.wantUntouchable(ctx, in, "another file than was seen", e.at("g"), codes.FailedPrecondition)
+	check(wantContent(e.at("g"), "two"))
 }
 
-func protectedPathsAreRefused(ctx context.Context, e *Env) (err error) {
+func protectedPathsAreRefused(ctx context.Context, e *Env) {
 	if e.Sidecar {
-		return skip("a sidecar takes no protected paths from a supervisor")
+		fail(skip("a sidecar takes no protected paths from a supervisor"))
 	}
-	if err := e.putAll(map[string]string{"ours/policy": "rules", "f": "free"}); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Symlink("ours", e.at("alias")), os.Link(e.at("ours/policy"), e.at("hard"))); err != nil {
-		return err
-	}
+	check(e.putAll(map[string]string{"ours/policy": "rules", "f": "free"}))
+	check(errors.Join(os.Symlink("ours", e.at("alias")), os.Link(e.at("ours/policy"), e.at("hard"))))
 	protected := []string{e.at("ours"), e.at("later")}
-	if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: protected}}); err != nil {
-		return err
-	}
-	defer func() {
-		_, undone := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{})
-		err = errors.Join(err, undone)
-	}()
+	must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: protected}}))
+	defer func() { must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{})) }()
 	for _, name := range []string{"ours/policy", "alias/policy", "hard", "later", "ours/new"} {
-		_, err := e.read(ctx, e.Context(), e.at(name))
-		if failed := wantRefused("a read of "+name, err, codes.PermissionDenied); failed != nil {
-			return failed
-		}
-		_, err = e.write(ctx, e.Context(), e.at(name), "written")
-		if failed := wantRefused("a write to "+name, err, codes.PermissionDenied); failed != nil {
-			return failed
-		}
-		at, err := e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: e.Context(), Path: e.at(name)})
-		if err != nil {
-			return err
-		}
+		e.wantUntouchable(ctx, e.Context(), name, e.at(name), codes.PermissionDenied)
+		at := must(e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: e.Context(), Path: e.at(name)}))
 		if !at.GetProtected() {
-			return differs("Resolve of "+name, at, "protected")
+			fail(differs("Resolve of "+name, at, "protected"))
 		}
 	}
-	if _, err := e.read(ctx, e.Context(), e.at("f")); err != nil {
-		return err
-	}
-	return wantContent(e.at("ours/policy"), "rules")
+	must(e.read(ctx, e.Context(), e.at("f")))
+	check(wantContent(e.at("ours/policy"), "rules"))
 }
 
-func resolveAnswers(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"ws/dir/f": "x", "ws/ro/f": "x"}); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Symlink("dir", e.at("ws/link")), os.Symlink("ws", e.at("alias"))); err != nil {
-		return err
-	}
+func resolveAnswers(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"ws/dir/f": "x", "ws/ro/f": "x"}))
+	check(errors.Join(os.Symlink("dir", e.at("ws/link")), os.Symlink("ws", e.at("alias"))))
 	in := e.Context()
 	in.Roots = []*acpv1.Root{{Path: e.at("alias")}, {Path: e.at("alias/ro"), ReadOnly: true}}
 	for name, want := range map[string]*fsv1.ResolveResponse{
@@ -271,31 +180,19 @@ func resolveAnswers(ctx context.Context, e *Env) error {
 		"alias/dir/../ro/x": {Path: e.at("ws/ro/x"), InsideRoots: true, Root: e.at("alias/ro"), ReadOnly: true},
 	} {
 		got, err := e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: in, Path: e.Dir + "/" + name})
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if !proto.Equal(got, want) {
-			return differs(name, got, want)
-		}
+		check(named(name, err))
+		check(alike(name, got, want))
 	}
-	return nil
 }
 
-func resolveAnswersOutside(ctx context.Context, e *Env) error {
-	if err := e.putAll(map[string]string{"ws/f": "x", "out/f": "x"}); err != nil {
-		return err
-	}
-	if err := os.Symlink("../out", e.at("ws/link")); err != nil {
-		return err
-	}
+func resolveAnswersOutside(ctx context.Context, e *Env) {
+	check(e.putAll(map[string]string{"ws/f": "x", "out/f": "x"}))
+	check(os.Symlink("../out", e.at("ws/link")))
 	for _, name := range []string{"out/f", "out/nothing", "ws/link/f", "ws/link/nothing", "ws/../out/f"} {
 		got, err := e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: e.below("ws"), Path: e.Dir + "/" + name})
-		if err != nil {
-			return fmt.Errorf("%s: an error, want an answer: %w", name, err)
-		}
+		check(named(fmt.Sprintf("%s: an error, want an answer", name), err))
 		if got.GetInsideRoots() || got.GetRoot() != "" {
-			return differs(name, got, "outside")
+			fail(differs(name, got, "outside"))
 		}
 	}
-	return nil
 }

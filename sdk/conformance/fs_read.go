@@ -14,8 +14,8 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 )
 
-func fsReadCases() []Case {
-	return []Case{
+func fsReadCases() []demand {
+	return []demand{
 		{Name: "ReadTextFile returns a file as it is", Run: readIsExact},
 		{Name: "ReadTextFile counts lines from 1 and keeps their endings", Run: readCountsLines},
 		{Name: "ReadTextFile past the end is empty", Run: readPastTheEnd},
@@ -30,30 +30,19 @@ func fsReadCases() []Case {
 	}
 }
 
-func readIsExact(ctx context.Context, e *Env) error {
+func readIsExact(ctx context.Context, e *Env) {
 	for i, content := range []string{
 		"", "\n", "a", "a\n", "one\ntwo", "one\r\ntwo\r\n", "a\rb", "\uFEFFmark\n", "héllo 世界 🎉\u2028\n", "\t\x01\x7f\n",
 	} {
-		path, err := e.put(fmt.Sprintf("f%d", i), content)
-		if err != nil {
-			return err
-		}
+		path := must(e.put(fmt.Sprintf("f%d", i), content))
 		got, err := e.read(ctx, e.Context(), path)
-		if err != nil {
-			return fmt.Errorf("a file of %q: %w", content, err)
-		}
-		if got.GetContent() != content {
-			return differs("the content", got.GetContent(), content)
-		}
+		check(named(fmt.Sprintf("a file of %q", content), err))
+		check(same("the content", got.GetContent(), content))
 	}
-	return nil
 }
 
-func readCountsLines(ctx context.Context, e *Env) error {
-	path, err := e.put("f", "one\ntwo\r\n\nfour")
-	if err != nil {
-		return err
-	}
+func readCountsLines(ctx context.Context, e *Env) {
+	path := must(e.put("f", "one\ntwo\r\n\nfour"))
 	number := func(n uint32) *uint32 { return &n }
 	for _, c := range []struct {
 		line, limit *uint32
@@ -75,14 +64,9 @@ func readCountsLines(ctx context.Context, e *Env) error {
 			Context: e.Context(), Path: path, Line: c.line, Limit: c.limit,
 		})
 		what := fmt.Sprintf("line %s, limit %s", optional(c.line), optional(c.limit))
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		if got.GetContent() != c.want {
-			return differs(what, got.GetContent(), c.want)
-		}
+		check(named(what, err))
+		check(same(what, got.GetContent(), c.want))
 	}
-	return nil
 }
 
 func optional(n *uint32) string {
@@ -92,92 +76,56 @@ func optional(n *uint32) string {
 	return fmt.Sprint(*n)
 }
 
-func readPastTheEnd(ctx context.Context, e *Env) error {
+func readPastTheEnd(ctx context.Context, e *Env) {
 	for name, content := range map[string]string{"empty": "", "two lines": "one\ntwo\n"} {
-		path, err := e.put(name, content)
-		if err != nil {
-			return err
-		}
+		path := must(e.put(name, content))
 		for _, line := range []uint32{3, 1000, math.MaxUint32} {
 			got, err := e.fs().ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: e.Context(), Path: path, Line: &line})
-			if err != nil {
-				return fmt.Errorf("%s, line %d: %w", name, line, err)
-			}
-			if got.GetContent() != "" {
-				return differs(fmt.Sprintf("%s, line %d", name, line), got.GetContent(), "")
-			}
+			check(named(fmt.Sprintf("%s, line %d", name, line), err))
+			check(same(fmt.Sprintf("%s, line %d", name, line), got.GetContent(), ""))
 		}
 	}
-	return nil
 }
 
-func readMissing(ctx context.Context, e *Env) error {
-	if err := os.Symlink("nothing", e.at("dangling")); err != nil {
-		return err
-	}
+func readMissing(ctx context.Context, e *Env) {
+	check(os.Symlink("nothing", e.at("dangling")))
 	for _, name := range []string{"nothing", "no/thing", "dangling"} {
 		_, err := e.read(ctx, e.Context(), e.at(name))
-		if failed := wantMissing(err, e.at(name)); failed != nil {
-			return failed
-		}
+		check(wantMissing(err, e.at(name)))
 	}
-	return nil
 }
 
-func readNotText(ctx context.Context, e *Env) error {
+func readNotText(ctx context.Context, e *Env) {
 	for name, content := range map[string]string{
 		"a NUL": "a\x00b", "latin 1": "caf\xe9\n", "UTF-16": "\xff\xfea\x00", "a surrogate": "\xed\xa0\x80",
 	} {
-		path, err := e.put(name, content)
-		if err != nil {
-			return err
-		}
-		_, err = e.read(ctx, e.Context(), path)
+		path := must(e.put(name, content))
+		_, err := e.read(ctx, e.Context(), path)
 		if err == nil {
-			return fmt.Errorf("a file with %s was returned", name)
+			fail(fmt.Errorf("a file with %s was returned", name))
 		}
 		if message := status.Convert(err).Message(); !strings.Contains(message, "not a text file") {
-			return differs("the message for a file with "+name, message, `one that says "not a text file"`)
+			fail(differs("the message for a file with "+name, message, `one that says "not a text file"`))
 		}
 	}
-	return nil
 }
 
-func readSpecial(ctx context.Context, e *Env) error {
-	if err := os.Mkdir(e.at("folder"), 0o755); err != nil {
-		return err
-	}
+func readSpecial(ctx context.Context, e *Env) {
+	check(os.Mkdir(e.at("folder"), 0o755))
 	names := []string{"folder", ""}
 	if makeFIFO(e.at("fifo")) == nil {
 		names = append(names, "fifo")
 	}
 	for _, name := range names {
-		_, err := e.read(ctx, e.Context(), e.at(name))
-		if failed := wantRefused("a read of "+name, err, codes.InvalidArgument); failed != nil {
-			return failed
-		}
-		_, err = e.write(ctx, e.Context(), e.at(name), "x")
-		if failed := wantRefused("a write to "+name, err, codes.InvalidArgument); failed != nil {
-			return failed
-		}
+		e.wantUntouchable(ctx, e.Context(), name, e.at(name), codes.InvalidArgument)
 	}
-	return nil
 }
 
-func readLarge(ctx context.Context, e *Env) error {
+func readLarge(ctx context.Context, e *Env) {
 	content := strings.Repeat("0123456789abcde\n", 8<<16)
-	path, err := e.put("f", content)
-	if err != nil {
-		return err
-	}
-	got, err := e.read(ctx, e.Context(), path)
-	if err != nil {
-		return err
-	}
-	if got.GetContent() != content {
-		return differs("the content", got.GetContent(), content)
-	}
-	return nil
+	path := must(e.put("f", content))
+	got := must(e.read(ctx, e.Context(), path))
+	check(same("the content", got.GetContent(), content))
 }
 
 // hugeSize is more than any handler may return whole.
@@ -194,47 +142,29 @@ func (e *Env) huge(content string) (path string, err error) {
 	return path, nil
 }
 
-func readHugeInPart(ctx context.Context, e *Env) error {
-	path, err := e.huge("one\ntwo\nthree\n")
-	if err != nil {
-		return err
-	}
+func readHugeInPart(ctx context.Context, e *Env) {
+	path := must(e.huge("one\ntwo\nthree\n"))
 	line, limit := uint32(2), uint32(2)
-	got, err := e.fs().ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: e.Context(), Path: path, Line: &line, Limit: &limit})
-	if err != nil {
-		return err
-	}
-	if got.GetContent() != "two\nthree\n" {
-		return differs("lines 2 and 3", got.GetContent(), "two\nthree\n")
-	}
-	return nil
+	got := must(e.fs().ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: e.Context(), Path: path, Line: &line, Limit: &limit}))
+	check(same("lines 2 and 3", got.GetContent(), "two\nthree\n"))
 }
 
-func readHugeWhole(ctx context.Context, e *Env) error {
-	path, err := e.huge("one\n")
-	if err != nil {
-		return err
-	}
-	_, err = e.read(ctx, e.Context(), path)
-	if failed := wantRefused("a whole read", err, codes.OutOfRange, codes.InvalidArgument); failed != nil {
-		return failed
-	}
+func readHugeWhole(ctx context.Context, e *Env) {
+	path := must(e.huge("one\n"))
+	_, err := e.read(ctx, e.Context(), path)
+	check(wantRefused("a whole read", err, codes.OutOfRange, codes.InvalidArgument))
 	for _, word := range []string{fmt.Sprint(hugeSize), "line", "limit"} {
 		if message := status.Convert(err).Message(); !strings.Contains(message, word) {
-			return differs("the message", message, "one that holds "+word)
+			fail(differs("the message", message, "one that holds "+word))
 		}
 	}
-	return nil
 }
 
-func readMany(ctx context.Context, e *Env) error {
+func readMany(ctx context.Context, e *Env) {
 	var all sync.WaitGroup
 	failed := make(chan error, 64)
 	for i := range 64 {
-		path, err := e.put(fmt.Sprintf("f%d", i), strings.Repeat(fmt.Sprintf("%d\n", i), 10000))
-		if err != nil {
-			return err
-		}
+		path := must(e.put(fmt.Sprintf("f%d", i), strings.Repeat(fmt.Sprintf("%d\n", i), 10000)))
 		all.Go(func() {
 			got, err := e.read(ctx, e.Context(), path)
 			if err != nil {
@@ -247,17 +177,14 @@ func readMany(ctx context.Context, e *Env) error {
 	all.Wait()
 	select {
 	case err := <-failed:
-		return err
+		fail(err)
 	default:
-		return nil
+		return
 	}
 }
 
-func readCancelled(ctx context.Context, e *Env) error {
-	path, err := e.huge("one\n")
-	if err != nil {
-		return err
-	}
+func readCancelled(ctx context.Context, e *Env) {
+	path := must(e.huge("one\n"))
 	cancelled, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -270,15 +197,11 @@ func readCancelled(ctx context.Context, e *Env) error {
 		_, err = e.read(ctx, e.Context(), small)
 	}
 	cancel()
-	if failed := wantCode("the cancelled read", <-ended, codes.Canceled, codes.OK); failed != nil {
-		return failed
-	}
-	if err != nil {
-		return err
-	}
+	check(wantCode("the cancelled read", <-ended, codes.Canceled, codes.OK))
+	check(err)
 	got, err := e.read(ctx, e.Context(), small)
 	if err == nil && got.GetContent() != "small\n" {
 		err = differs("the content", got.GetContent(), "small\n")
 	}
-	return err
+	check(err)
 }

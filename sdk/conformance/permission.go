@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 // decisionDeadline is how long a supervisor waits for a decision before it counts as deny.
@@ -28,7 +28,7 @@ var actionKinds = []string{
 
 // permissionCases do not know the policy of the handler, so none of them wants a certain verdict.
 func permissionCases() []Case {
-	return kind(KindPermission, []Case{
+	return kind(KindPermission, []demand{
 		{Name: "Decide answers every kind of action", Run: decidesEveryKind},
 		{Name: "Decide answers kinds that nobody has heard of", Run: decidesUnknownKinds},
 		{Name: "Decide answers about actions with little in them", Run: decidesSparseActions},
@@ -96,25 +96,19 @@ func command(line string) *permissionv1.Command {
 	return &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}
 }
 
-func decidesEveryKind(ctx context.Context, e *Env) error {
+func decidesEveryKind(ctx context.Context, e *Env) {
 	for _, kind := range actionKinds {
-		if _, err := e.decide(ctx, kind, e.action(kind)); err != nil {
-			return err
-		}
+		must(e.decide(ctx, kind, e.action(kind)))
 	}
-	return nil
 }
 
-func decidesUnknownKinds(ctx context.Context, e *Env) error {
+func decidesUnknownKinds(ctx context.Context, e *Env) {
 	for _, kind := range []string{"", ".", "tool.", "fs.read.more", "FS.READ", "*", "völlig.neu", strings.Repeat("x", 10_000)} {
-		if _, err := e.decide(ctx, "kind "+shown(kind), e.action(kind)); err != nil {
-			return err
-		}
+		must(e.decide(ctx, "kind "+shown(kind), e.action(kind)))
 	}
-	return nil
 }
 
-func decidesSparseActions(ctx context.Context, e *Env) error {
+func decidesSparseActions(ctx context.Context, e *Env) {
 	for what, a := range map[string]*permissionv1.Action{
 		"no action":               nil,
 		"an empty action":         {},
@@ -125,14 +119,11 @@ func decidesSparseActions(ctx context.Context, e *Env) error {
 		"an empty root":           {Kind: "fs.read", Roots: []string{""}, Paths: []*permissionv1.PathAccess{{Path: "/x", ResolvedPath: "/x"}}},
 		"nothing but a complaint": {Unparsed: "the agent does not say what it is about to do"},
 	} {
-		if _, err := e.decide(ctx, what, a); err != nil {
-			return err
-		}
+		must(e.decide(ctx, what, a))
 	}
-	return nil
 }
 
-func decidesLargeActions(ctx context.Context, e *Env) error {
+func decidesLargeActions(ctx context.Context, e *Env) {
 	paths := e.action("fs.write")
 	paths.Paths = nil
 	for i := range 1000 {
@@ -156,145 +147,106 @@ func decidesLargeActions(ctx context.Context, e *Env) error {
 		"1000 paths": paths, "1000 sub-commands": commands, "100,000 arguments": arguments, "a raw input of 1 MiB": input,
 		"a title and a mode of 1 MiB": title,
 	} {
-		if _, err := e.decide(ctx, what, a); err != nil {
-			return err
-		}
+		must(e.decide(ctx, what, a))
 	}
-	return nil
 }
 
-func decidesHugeRequests(ctx context.Context, e *Env) error {
+func decidesHugeRequests(ctx context.Context, e *Env) {
 	a := e.action("tool.edit")
 	a.RawInput = `"` + strings.Repeat("x", largeMessage) + `"`
 	_, err := e.decide(ctx, "an action of 16 MiB", a)
-	return err
+	check(err)
 }
 
-func decidesOddActions(ctx context.Context, e *Env) error {
+func decidesOddActions(ctx context.Context, e *Env) {
 	for _, name := range []string{"relative", "..", "/../..", "//x//", "/a\x00b", "/\n", "/[", "/{a,b", "/*", "/\\", "~", "${root}/x",
 		"/e\u0301", "/\u202e/x", "C:\\x", strings.Repeat("/a", 100_000)} {
 		a := e.action("fs.write")
 		a.Paths = []*permissionv1.PathAccess{{Path: name, ResolvedPath: name, Access: permissionv1.Access_ACCESS_WRITE}}
 		a.Roots = append(a.Roots, name)
-		if _, err := e.decide(ctx, "the path "+shown(name), a); err != nil {
-			return err
-		}
+		must(e.decide(ctx, "the path "+shown(name), a))
 	}
 	for _, line := range []string{"", " ", "#", "a 'b", "$(a", "(((", "a\x00b", "a && ", "<", "'' ''", "[", "*", "\\", "sh -c", "x=1", "> /dev/null",
 		"a <<EOF\n", strings.Repeat("$(", 1000)} {
 		a := e.action("terminal.create")
 		a.Command = command(line)
 		a.Command.Cwd, a.Command.Env = "..", []string{"", "=", "A", "=x", "A=\x00"}
-		if _, err := e.decide(ctx, "the line "+shown(line), a); err != nil {
-			return err
-		}
+		must(e.decide(ctx, "the line "+shown(line), a))
 	}
-	return nil
 }
 
 // errImpure skips what cannot be demanded of every policy.
 var errImpure = skip("its decisions depend on more than the action")
 
-func decisionsAreRepeatable(ctx context.Context, e *Env) error {
+func decisionsAreRepeatable(ctx context.Context, e *Env) {
 	if e.Impure {
-		return errImpure
+		fail(errImpure)
 	}
 	for _, kind := range actionKinds {
-		first, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
-		again, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
-		if !proto.Equal(first, again) {
-			return differs(kind+": the second answer", again, first)
-		}
+		first := must(e.decide(ctx, kind, e.action(kind)))
+		again := must(e.decide(ctx, kind, e.action(kind)))
+		check(alike(kind+": the second answer", again, first))
 	}
-	return nil
 }
 
 // decisionsAreIndependent asks the same again after other questions, and after telling what people answered.
-func decisionsAreIndependent(ctx context.Context, e *Env) error {
+func decisionsAreIndependent(ctx context.Context, e *Env) {
 	if e.Impure {
-		return errImpure
+		fail(errImpure)
 	}
 	a := e.action("terminal.create")
-	first, err := e.decide(ctx, "an action", a)
-	if err != nil {
-		return err
-	}
+	first := must(e.decide(ctx, "an action", a))
 	for _, kind := range actionKinds {
 		other := e.action(kind)
-		decision, err := e.decide(ctx, kind, other)
-		if err != nil {
-			return err
-		}
+		decision := must(e.decide(ctx, kind, other))
 		if err := e.answered(ctx, other, decision, "allow_always"); err != nil && !errors.Is(err, ErrSkipped) {
-			return err
+			fail(err)
 		}
 	}
-	again, err := e.decide(ctx, "the same action", a)
-	if err != nil {
-		return err
-	}
+	again := must(e.decide(ctx, "the same action", a))
 	if first.GetVerdict() != again.GetVerdict() || first.GetRule() != again.GetRule() {
-		return differs("the answer after other questions", again, first)
+		fail(differs("the answer after other questions", again, first))
 	}
-	return nil
 }
 
-func decisionsAreExplained(ctx context.Context, e *Env) error {
+func decisionsAreExplained(ctx context.Context, e *Env) {
 	for _, kind := range actionKinds {
-		d, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
+		d := must(e.decide(ctx, kind, e.action(kind)))
 		if n := utf8.RuneCountInString(d.GetRule()); n > 128 {
-			return fmt.Errorf("%s: the rule's id has %d characters, want at most 128", kind, n)
+			fail(fmt.Errorf("%s: the rule's id has %d characters, want at most 128", kind, n))
 		}
 		if n := utf8.RuneCountInString(d.GetReason()); n > 4096 {
-			return fmt.Errorf("%s: the reason has %d characters, want one or two sentences", kind, n)
+			fail(fmt.Errorf("%s: the reason has %d characters, want one or two sentences", kind, n))
 		}
 		if digest := d.GetPolicyDigest(); digest != "" && !isDigest(digest) {
-			return differs(kind+": the policy's digest", digest, `"sha256:" and 64 characters of lower-case hexadecimal`)
+			fail(differs(kind+": the policy's digest", digest, `"sha256:" and 64 characters of lower-case hexadecimal`))
 		}
 	}
-	return nil
 }
 
-func denialsAreExplained(ctx context.Context, e *Env) error {
+func denialsAreExplained(ctx context.Context, e *Env) {
 	for _, kind := range actionKinds {
-		d, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
+		d := must(e.decide(ctx, kind, e.action(kind)))
 		if d.GetVerdict() == permissionv1.Verdict_VERDICT_DENY && d.GetReason() == "" && d.GetRule() == "" {
-			return fmt.Errorf("%s: denied without a reason or a rule: neither a person nor the agent would learn why", kind)
+			fail(fmt.Errorf("%s: denied without a reason or a rule: neither a person nor the agent would learn why", kind))
 		}
 	}
-	return nil
 }
 
-func unattendedIsFinal(ctx context.Context, e *Env) error {
+func unattendedIsFinal(ctx context.Context, e *Env) {
 	for _, kind := range actionKinds {
-		d, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
+		d := must(e.decide(ctx, kind, e.action(kind)))
 		switch d.GetUnattended() {
 		case permissionv1.Verdict_VERDICT_UNSPECIFIED, permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY:
 		default:
-			return differs(kind+": unattended", d.GetUnattended(), "allow, deny or unspecified")
+			fail(differs(kind+": unattended", d.GetUnattended(), "allow, deny or unspecified"))
 		}
 	}
-	return nil
 }
 
 // allowsOnlyWhatIsUnderstood looks for actions that are allowed for their command or paths, since they are not without
 // them, and then says that these are not all. A policy that allows the kind as such may go on doing so.
-func allowsOnlyWhatIsUnderstood(ctx context.Context, e *Env) error {
+func allowsOnlyWhatIsUnderstood(ctx context.Context, e *Env) {
 	allowed := func(what string, a *permissionv1.Action) (bool, error) {
 		d, err := e.decide(ctx, what, a)
 		return d.GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW, err
@@ -303,14 +255,8 @@ func allowsOnlyWhatIsUnderstood(ctx context.Context, e *Env) error {
 		whole := e.action(kind)
 		bare := proto.CloneOf(whole)
 		bare.Command, bare.Paths = nil, nil
-		byContent, err := allowed(kind, whole)
-		if err != nil {
-			return err
-		}
-		byKind, err := allowed(kind+" without command and paths", bare)
-		if err != nil {
-			return err
-		}
+		byContent := must(allowed(kind, whole))
+		byKind := must(allowed(kind+" without command and paths", bare))
 		if !byContent || byKind {
 			continue
 		}
@@ -322,17 +268,13 @@ func allowsOnlyWhatIsUnderstood(ctx context.Context, e *Env) error {
 			unclear = append(unclear, half)
 		}
 		for _, a := range unclear {
-			yes, err := allowed(kind+" that was not understood", a)
-			if err != nil {
-				return err
-			}
+			yes := must(allowed(kind+" that was not understood", a))
 			if yes {
-				return fmt.Errorf("%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
-					kind, a.GetUnparsed(), a.GetCommand().GetUnparsed())
+				fail(fmt.Errorf("%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
+					kind, a.GetUnparsed(), a.GetCommand().GetUnparsed()))
 			}
 		}
 	}
-	return nil
 }
 
 func isDigest(s string) bool {
@@ -340,27 +282,20 @@ func isDigest(s string) bool {
 	return ok && len(hexadecimal) == 64 && strings.Trim(hexadecimal, "0123456789abcdef") == ""
 }
 
-func grantableMeansAsk(ctx context.Context, e *Env) error {
+func grantableMeansAsk(ctx context.Context, e *Env) {
 	for _, kind := range actionKinds {
-		d, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
+		d := must(e.decide(ctx, kind, e.action(kind)))
 		if d.GetGrantable() && d.GetVerdict() != permissionv1.Verdict_VERDICT_ASK {
-			return fmt.Errorf("%s: grantable with %v, want it with ask only", kind, d.GetVerdict())
+			fail(fmt.Errorf("%s: grantable with %v, want it with ask only", kind, d.GetVerdict()))
 		}
 	}
-	return nil
 }
 
-func decidesConcurrently(ctx context.Context, e *Env) error {
+func decidesConcurrently(ctx context.Context, e *Env) {
 	const callers, calls = 64, 10
 	want := map[string]*permissionv1.DecideResponse{}
 	for _, kind := range actionKinds {
-		d, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
+		d := must(e.decide(ctx, kind, e.action(kind)))
 		want[kind] = d
 	}
 	results := make(chan error, callers)
@@ -386,12 +321,12 @@ func decidesConcurrently(ctx context.Context, e *Env) error {
 			first = err
 		}
 	}
-	return first
+	check(first)
 }
 
 // decisionsSurviveCancelling gives up calls at once and half way, small ones and large ones, and wants an answer in time
 // to the one after.
-func decisionsSurviveCancelling(ctx context.Context, e *Env) error {
+func decisionsSurviveCancelling(ctx context.Context, e *Env) {
 	large := e.action("tool.edit")
 	large.RawInput = `"` + strings.Repeat("x", 1<<20-2) + `"`
 	for i := range 60 {
@@ -412,45 +347,31 @@ func decisionsSurviveCancelling(ctx context.Context, e *Env) error {
 		cancel()
 	}
 	_, err := e.decide(ctx, "after cancelled calls", e.action("terminal.create"))
-	return err
+	check(err)
 }
 
 // refusedSettingsChangeNothing asks before and after a Configure that must fail, and one that only validates.
-func refusedSettingsChangeNothing(ctx context.Context, e *Env) error {
+func refusedSettingsChangeNothing(ctx context.Context, e *Env) {
 	if e.Impure {
-		return errImpure
+		fail(errImpure)
 	}
 	before := map[string]*permissionv1.DecideResponse{}
 	for _, kind := range actionKinds {
-		d, err := e.decide(ctx, kind, e.action(kind))
-		if err != nil {
-			return err
-		}
+		d := must(e.decide(ctx, kind, e.action(kind)))
 		before[kind] = d
 	}
 	for _, validateOnly := range []bool{false, true} {
-		if err := refusesUnknownSetting(ctx, e, validateOnly); err != nil {
-			return err
-		}
+		refusesUnknownSetting(ctx, e, validateOnly)
 	}
 	for _, kind := range actionKinds {
-		after, err := e.decide(ctx, kind+" after settings that were refused", e.action(kind))
-		if err != nil {
-			return err
-		}
-		if !proto.Equal(before[kind], after) {
-			return differs(kind+": the answer after settings that were refused", after, before[kind])
-		}
+		after := must(e.decide(ctx, kind+" after settings that were refused", e.action(kind)))
+		check(alike(kind+": the answer after settings that were refused", after, before[kind]))
 	}
-	return nil
 }
 
-func answeredIsOptional(ctx context.Context, e *Env) error {
+func answeredIsOptional(ctx context.Context, e *Env) {
 	a := e.action("terminal.create")
-	decision, err := e.decide(ctx, "an action", a)
-	if err != nil {
-		return err
-	}
+	decision := must(e.decide(ctx, "an action", a))
 	known, unknown := 0, error(nil)
 	tell := func(a *permissionv1.Action, d *permissionv1.DecideResponse, outcome string) error {
 		err := e.answered(ctx, a, d, outcome)
@@ -464,15 +385,13 @@ func answeredIsOptional(ctx context.Context, e *Env) error {
 	for _, outcome := range []string{"allow_once", "allow_always", "reject_once", "reject_always", "cancelled"} {
 		// Twice, since the method is idempotent.
 		for range 2 {
-			if err := tell(a, decision, outcome); err != nil {
-				return err
-			}
+			check(tell(a, decision, outcome))
 		}
 	}
 	if known > 0 && unknown != nil {
-		return errors.New("it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
+		fail(errors.New("it knows Answered for some outcomes, and for others says UNIMPLEMENTED"))
 	}
-	return unknown
+	check(unknown)
 }
 
 func (e *Env) answered(ctx context.Context, a *permissionv1.Action, d *permissionv1.DecideResponse, outcome string) error {

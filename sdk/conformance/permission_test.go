@@ -41,7 +41,7 @@ func (forgetful) Answered(context.Context, *permissionv1.AnsweredRequest) (*perm
 func servePolicy(t *testing.T, policy permissionv1.PermissionServiceServer) *grpc.ClientConn {
 	t.Helper()
 	return handlertest.Serve(t, handler.Handler{
-		Name: "policy", Version: "1", Services: []string{"acphost.permission.v1.PermissionService"},
+		Name: "policy", Version: "1",
 		Register: func(r grpc.ServiceRegistrar) { permissionv1.RegisterPermissionServiceServer(r, policy) },
 	})
 }
@@ -170,7 +170,7 @@ func (choosy) Answered(_ context.Context, r *permissionv1.AnsweredRequest) (*per
 func TestAPolicyThatKeepsHalfOfWhatItRefusesFails(t *testing.T) {
 	var refused atomic.Bool
 	conn := handlertest.Serve(t, handler.Handler{
-		Name: "hasty", Version: "1", Services: []string{"acphost.permission.v1.PermissionService"},
+		Name: "hasty", Version: "1",
 		Configure: func(_ context.Context, r *pluginv1.ConfigureRequest) ([]string, error) {
 			for name := range r.GetSettings().GetFields() {
 				refused.Store(true)
@@ -227,7 +227,7 @@ func TestTheSuiteConfiguresTheHandlerBeforeEachCase(t *testing.T) {
 	}
 	var got atomic.Pointer[structpb.Struct]
 	conn := handlertest.Serve(t, handler.Handler{
-		Name: "set", Version: "1", Services: []string{"test.v1.Nothing"}, Register: func(grpc.ServiceRegistrar) {},
+		Name: "set", Version: "1", Register: func(grpc.ServiceRegistrar) {},
 		Configure: func(_ context.Context, r *pluginv1.ConfigureRequest) ([]string, error) {
 			got.Store(r.GetSettings())
 			return nil, nil

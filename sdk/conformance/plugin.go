@@ -32,7 +32,7 @@ const largeMessage = 16 << 20
 
 // pluginCases are for every kind of handler.
 func pluginCases() []Case {
-	return kind("plugin", []Case{
+	return kind("plugin", []demand{
 		{Name: "Describe says who the handler is", Run: describeIsComplete},
 		{Name: "Describe can be repeated", Run: describeIsRepeatable},
 		{Name: "Describe takes a request of 16 MiB", Run: describeTakesLargeRequests},
@@ -48,87 +48,59 @@ func pluginCases() []Case {
 	})
 }
 
-// kind completes cases of one kind.
-func kind(name string, cases []Case) []Case {
-	for i := range cases {
-		cases[i].Kind = name
-		cases[i].Name = name + "/" + cases[i].Name
-	}
-	return cases
-}
-
 func (e *Env) plugin() pluginv1.PluginServiceClient { return pluginv1.NewPluginServiceClient(e.Conn) }
 
-func describeIsComplete(ctx context.Context, e *Env) error {
-	d, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"})
-	if err != nil {
-		return err
-	}
+func describeIsComplete(ctx context.Context, e *Env) {
+	d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"}))
 	if n := len(d.GetName()); n < 1 || n > 64 {
-		return differs("the length of the name", n, "1 to 64")
+		fail(differs("the length of the name", n, "1 to 64"))
 	}
 	if n := len(d.GetVersion()); n < 1 || n > 64 {
-		return differs("the length of the version", n, "1 to 64")
+		fail(differs("the length of the version", n, "1 to 64"))
 	}
 	if size := d.GetMaxMessageBytes(); size != 0 && size < largeMessage {
-		return differs("max_message_bytes", size, fmt.Sprintf("0 or at least %d", largeMessage))
+		fail(differs("max_message_bytes", size, fmt.Sprintf("0 or at least %d", largeMessage)))
 	}
 	for _, service := range d.GetServices() {
 		if !strings.Contains(service, ".") || strings.ContainsAny(service, "/ ") {
-			return differs("a service", service, "a full gRPC service name")
+			fail(differs("a service", service, "a full gRPC service name"))
 		}
 	}
 	for name := range d.GetCapabilityMeta().GetFields() {
 		if !strings.ContainsAny(name, "./") {
-			return differs("a name in capability_meta", name, "one with a dot or a slash")
+			fail(differs("a name in capability_meta", name, "one with a dot or a slash"))
 		}
 	}
-	return nil
 }
 
-func describeIsRepeatable(ctx context.Context, e *Env) error {
-	first, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
-	if err != nil {
-		return err
-	}
-	second, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
-	if err != nil {
-		return err
-	}
-	if !proto.Equal(first, second) {
-		return differs("the second answer", second, first)
-	}
-	return nil
+func describeIsRepeatable(ctx context.Context, e *Env) {
+	first := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
+	second := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
+	check(alike("the second answer", second, first))
 }
 
-func describeTakesLargeRequests(ctx context.Context, e *Env) error {
+func describeTakesLargeRequests(ctx context.Context, e *Env) {
 	_, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: strings.Repeat("v", largeMessage)})
-	return err
+	check(err)
 }
 
-func describeAnnouncesItsService(ctx context.Context, e *Env) error {
-	d, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
-	if err != nil {
-		return err
-	}
+func describeAnnouncesItsService(ctx context.Context, e *Env) {
+	d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 	want, ok := services[e.Kind]
 	if !ok {
 		if len(d.GetServices()) == 0 {
-			return errors.New("no service is announced, so nothing would ever be called")
+			fail(errors.New("no service is announced, so nothing would ever be called"))
 		}
-		return nil
+		return
 	}
 	if !slices.Contains(d.GetServices(), want) {
-		return differs("services", d.GetServices(), want)
+		fail(differs("services", d.GetServices(), want))
 	}
-	return nil
 }
 
-func configureIsRepeatable(ctx context.Context, e *Env) error {
+func configureIsRepeatable(ctx context.Context, e *Env) {
 	for range 2 {
-		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: e.Settings}); err != nil {
-			return err
-		}
+		must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: e.Settings}))
 	}
 	settings := e.Settings
 	if settings == nil {
@@ -138,18 +110,18 @@ func configureIsRepeatable(ctx context.Context, e *Env) error {
 		Settings: settings,
 		Host:     &pluginv1.Host{Instance: e.Scope},
 	})
-	return err
+	check(err)
 }
 
-func configureRefusesUnknownSettings(ctx context.Context, e *Env) error {
-	return refusesUnknownSetting(ctx, e, false)
+func configureRefusesUnknownSettings(ctx context.Context, e *Env) {
+	refusesUnknownSetting(ctx, e, false)
 }
 
-func configureValidates(ctx context.Context, e *Env) error {
-	return refusesUnknownSetting(ctx, e, true)
+func configureValidates(ctx context.Context, e *Env) {
+	refusesUnknownSetting(ctx, e, true)
 }
 
-func refusesUnknownSetting(ctx context.Context, e *Env, validateOnly bool) error {
+func refusesUnknownSetting(ctx context.Context, e *Env, validateOnly bool) {
 	const name = "conformance_knows_no_such_setting"
 	settings := &structpb.Struct{}
 	if e.Settings != nil {
@@ -160,13 +132,10 @@ func refusesUnknownSetting(ctx context.Context, e *Env, validateOnly bool) error
 	}
 	settings.Fields[name] = structpb.NewBoolValue(true)
 	_, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, ValidateOnly: validateOnly})
-	if failed := wantCode("an unknown setting", err, codes.InvalidArgument); failed != nil {
-		return failed
-	}
+	check(wantCode("an unknown setting", err, codes.InvalidArgument))
 	if !strings.Contains(err.Error(), name) {
-		return differs("the message", err.Error(), "one that names "+name)
+		fail(differs("the message", err.Error(), "one that names "+name))
 	}
-	return nil
 }
 
 // hold opens a Hold and waits for its answer. end closes it.
@@ -185,48 +154,37 @@ func (e *Env) hold(ctx context.Context, scope string) (
 	return stream, cancel, nil
 }
 
-func holdAnswersAndLasts(ctx context.Context, e *Env) error {
+func holdAnswersAndLasts(ctx context.Context, e *Env) {
 	stream, end, err := e.hold(ctx, e.Scope)
-	if err != nil {
-		return err
-	}
+	check(err)
 	defer end()
 	// Two calls go by while it lasts; one message only may come.
 	for range 2 {
-		if _, err := e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}); err != nil {
-			return err
-		}
+		must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 	}
 	end()
 	if _, err = stream.Recv(); err == nil {
-		return errors.New("hold: a second message came")
+		fail(errors.New("hold: a second message came"))
 	} else if errors.Is(err, io.EOF) {
-		return errors.New("hold: the handler ended the stream")
+		fail(errors.New("hold: the handler ended the stream"))
 	}
-	return wantCode("a hold that was let go", err, codes.Canceled)
+	check(wantCode("a hold that was let go", err, codes.Canceled))
 }
 
-func holdIsShared(ctx context.Context, e *Env) error {
+func holdIsShared(ctx context.Context, e *Env) {
 	_, first, err := e.hold(ctx, e.Scope)
-	if err != nil {
-		return err
-	}
+	check(err)
 	defer first()
 	_, second, err := e.hold(ctx, e.Scope)
-	if err != nil {
-		return err
-	}
+	check(err)
 	first()
 	second()
 	_, third, err := e.hold(ctx, e.Scope)
-	if err != nil {
-		return err
-	}
+	check(err)
 	third()
-	return nil
 }
 
-func holdTakesMany(ctx context.Context, e *Env) error {
+func holdTakesMany(ctx context.Context, e *Env) {
 	var all sync.WaitGroup
 	failed := make([]error, 64)
 	for i := range failed {
@@ -239,29 +197,23 @@ func holdTakesMany(ctx context.Context, e *Env) error {
 		})
 	}
 	all.Wait()
-	return errors.Join(failed...)
+	check(errors.Join(failed...))
 }
 
-func healthServes(ctx context.Context, e *Env) error {
+func healthServes(ctx context.Context, e *Env) {
 	got, err := grpc_health_v1.NewHealthClient(e.Conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
-	if err != nil {
-		return fmt.Errorf("health of %q: %w", wire.HealthService, err)
-	}
+	check(named(fmt.Sprintf("health of %q", wire.HealthService), err))
 	if got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		return differs("health", got.GetStatus(), "SERVING")
+		fail(differs("health", got.GetStatus(), "SERVING"))
 	}
-	return nil
 }
 
-func unknownMethods(ctx context.Context, e *Env) error {
+func unknownMethods(ctx context.Context, e *Env) {
 	for _, method := range []string{
 		"/acphost.plugin.v1.PluginService/NoSuchMethod",
 		"/conformance.v1.NoSuchService/NoSuchMethod",
 	} {
 		err := e.Conn.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{})
-		if failed := wantCode(method, err, codes.Unimplemented); failed != nil {
-			return failed
-		}
+		check(wantCode(method, err, codes.Unimplemented))
 	}
-	return nil
 }

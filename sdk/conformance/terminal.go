@@ -19,6 +19,7 @@ import (
 // terminalCases are for handlers of kind terminal. Commands are lines for a POSIX shell.
 func terminalCases() []Case {
 	cases := terminalCommandCases()
+	cases = append(cases, terminalDecidedCases()...)
 	cases = append(cases, terminalOutputCases()...)
 	cases = append(cases, terminalLifeCases()...)
 	cases = append(cases, terminalWatchCases()...)
@@ -36,7 +37,7 @@ type screen struct {
 	id string
 }
 
-// open creates a terminal; close it.
+// open creates a terminal, which is released when the case has ended.
 func (e *Env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen, error) {
 	if req.Context == nil {
 		req.Context = e.Context()
@@ -46,7 +47,9 @@ func (e *Env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen,
 	if err != nil {
 		return nil, fmt.Errorf("create %q %q: %w", req.GetCommand(), req.GetArgs(), err)
 	}
-	return &screen{e: e, c: req.GetContext(), id: resp.GetTerminalId()}, nil
+	s := &screen{e: e, c: req.GetContext(), id: resp.GetTerminalId()}
+	e.after(func() { s.close(ctx) })
+	return s, nil
 }
 
 // line creates a terminal that runs a line in a shell.
@@ -111,19 +114,24 @@ func (s *screen) shows(ctx context.Context, words string) (string, error) {
 	}
 }
 
-// prints demands the whole output of a line.
+// prints demands the whole output of a line in a shell.
 func (e *Env) prints(ctx context.Context, line, want string) error {
-	s, err := e.line(ctx, line)
+	return e.outputs(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}}, want)
+}
+
+// outputs demands the whole output of a command.
+func (e *Env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want string) error {
+	s, err := e.open(ctx, req)
 	if err != nil {
 		return err
 	}
 	defer s.close(ctx)
 	out, err := s.end(ctx)
-	if err != nil {
-		return fmt.Errorf("%q: %w", line, err)
+	if err == nil && (out.GetOutput() != want || out.GetTruncated()) {
+		err = differs("the output", out.GetOutput(), want)
 	}
-	if out.GetOutput() != want || out.GetTruncated() {
-		return fmt.Errorf("%q: %w", line, differs("the output", out.GetOutput(), want))
+	if err != nil {
+		return fmt.Errorf("%q %q: %w", req.GetCommand(), req.GetArgs(), err)
 	}
 	return nil
 }
@@ -147,8 +155,8 @@ func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSi
 
 // Commands.
 
-func terminalCommandCases() []Case {
-	return []Case{
+func terminalCommandCases() []demand {
+	return []demand{
 		{Name: "Create gives an unguessable id", Run: terminalIDs},
 		{Name: "Create with args executes, without a shell", Run: terminalArgs},
 		{Name: "Create without args runs a program of that whole name, else a line", Run: terminalLines},
@@ -166,49 +174,27 @@ func terminalCommandCases() []Case {
 
 var terminalID = regexp.MustCompile(`^acphost-[0-9a-f]{32}$`)
 
-func terminalIDs(ctx context.Context, e *Env) error {
+func terminalIDs(ctx context.Context, e *Env) {
 	seen := map[string]bool{}
 	for range 3 {
-		s, err := e.line(ctx, ":")
-		if err != nil {
-			return err
-		}
-		defer s.close(ctx)
+		s := must(e.line(ctx, ":"))
 		if !terminalID.MatchString(s.id) {
-			return differs("a terminal's id", s.id, `"acphost-" and 32 hexadecimal digits`)
+			fail(differs("a terminal's id", s.id, `"acphost-" and 32 hexadecimal digits`))
 		}
 		if seen[s.id] {
-			return fmt.Errorf("two terminals have the id %s", s.id)
+			fail(fmt.Errorf("two terminals have the id %s", s.id))
 		}
 		seen[s.id] = true
 	}
-	return nil
 }
 
-func terminalArgs(ctx context.Context, e *Env) error {
-	s, err := e.open(ctx, &terminalv1.CreateRequest{Command: "printf", Args: []string{"%s|", "a b", "$HOME", "", "*"}})
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	out, err := s.end(ctx)
-	if err != nil {
-		return err
-	}
-	if want := "a b|$HOME||*|"; out.GetOutput() != want {
-		return differs("the output", out.GetOutput(), want)
-	}
-	return nil
+func terminalArgs(ctx context.Context, e *Env) {
+	check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "printf", Args: []string{"%s|", "a b", "$HOME", "", "*"}}, "a b|$HOME||*|"))
 }
 
-func terminalLines(ctx context.Context, e *Env) error {
-	script, err := e.put("my tool", "#!/bin/sh\necho tool $#\n")
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(script, 0o755); err != nil {
-		return err
-	}
+func terminalLines(ctx context.Context, e *Env) {
+	script := must(e.put("my tool", "#!/bin/sh\necho tool $#\n"))
+	check(os.Chmod(script, 0o755))
 	for _, c := range []struct{ command, want string }{
 		{"echo one; echo two | tr t T", "one\nTwo\n"},
 		{"cd / && pwd", "/\n"},
@@ -216,162 +202,96 @@ func terminalLines(ctx context.Context, e *Env) error {
 		{"'" + script + "' x y", "tool 2\n"},
 		{"pwd", e.Dir + "\n"},
 	} {
-		s, err := e.open(ctx, &terminalv1.CreateRequest{Command: c.command})
-		if err != nil {
-			return err
-		}
-		defer s.close(ctx)
-		out, err := s.end(ctx)
-		if err != nil {
-			return fmt.Errorf("%q: %w", c.command, err)
-		}
-		if out.GetOutput() != c.want {
-			return fmt.Errorf("%q: %w", c.command, differs("the output", out.GetOutput(), c.want))
-		}
+		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: c.command}, c.want))
 	}
-	return nil
 }
 
-func terminalResolved(ctx context.Context, e *Env) error {
+func terminalResolved(ctx context.Context, e *Env) {
 	c := e.Context()
 	c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"echo", "judged"}}
-	s, err := e.open(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"})
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	out, err := s.end(ctx)
-	if err != nil {
-		return err
-	}
-	if out.GetOutput() != "judged\n" {
-		return differs("the output", out.GetOutput(), "judged\n")
-	}
-	return nil
+	check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n"))
 }
 
-func terminalCwd(ctx context.Context, e *Env) error {
-	if _, err := e.put("sub/f", ""); err != nil {
-		return err
-	}
+func terminalCwd(ctx context.Context, e *Env) {
+	must(e.put("sub/f", ""))
 	for _, c := range []struct {
 		cwd  *string
 		want string
 	}{{nil, e.Dir}, {proto.String(e.Dir), e.Dir}, {proto.String(e.at("sub")), e.at("sub")}} {
-		s, err := e.open(ctx, &terminalv1.CreateRequest{Command: "pwd", Cwd: c.cwd})
-		if err != nil {
-			return err
-		}
-		defer s.close(ctx)
-		out, err := s.end(ctx)
-		if err != nil {
-			return err
-		}
-		if out.GetOutput() != c.want+"\n" {
-			return differs("the output of pwd", out.GetOutput(), c.want+"\n")
-		}
+		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "pwd", Cwd: c.cwd}, c.want+"\n"))
 	}
-	return nil
 }
 
-func terminalCwdRefused(ctx context.Context, e *Env) error {
-	if _, err := e.put("in/f", ""); err != nil {
-		return err
-	}
-	if err := os.Symlink("/", e.at("in/out")); err != nil {
-		return err
-	}
+func terminalCwdRefused(ctx context.Context, e *Env) {
+	must(e.put("in/f", ""))
+	check(os.Symlink("/", e.at("in/out")))
 	create := func(cwd string) error {
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.below("in"), Command: "pwd", Cwd: &cwd})
 		return err
 	}
 	for _, cwd := range []string{"/", e.Dir, e.at("in/.."), e.at("in/out"), e.at("in/out/tmp"), e.Dir + "/inx"} {
-		if err := wantEscapes(create(cwd), cwd); err != nil {
-			return err
-		}
+		check(wantEscapes(create(cwd), cwd))
 	}
 	for _, cwd := range []string{"in", "./in", e.at("in/f"), e.at("in/missing")} {
-		if err := wantRefused("cwd "+cwd, create(cwd), codes.InvalidArgument); err != nil {
-			return err
-		}
+		check(wantRefused("cwd "+cwd, create(cwd), codes.InvalidArgument))
 	}
 	c := e.Context()
 	c.Roots = nil
 	_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: c, Command: "pwd"})
-	return wantRefused("a call without roots", err, codes.InvalidArgument)
+	check(wantRefused("a call without roots", err, codes.InvalidArgument))
 }
 
-func terminalEnv(ctx context.Context, e *Env) error {
-	s, err := e.open(ctx, &terminalv1.CreateRequest{
+func terminalEnv(ctx context.Context, e *Env) {
+	check(e.outputs(ctx, &terminalv1.CreateRequest{
 		Command: "sh", Args: []string{"-c", `printf '%s|' "$A" "$B" "${C-unset}" "$TERM" "$GIT_PAGER"`},
 		Env: []*terminalv1.EnvVariable{
 			{Name: "A", Value: "first"}, {Name: "A", Value: "last=1"}, {Name: "B", Value: ""}, {Name: "GIT_PAGER", Value: "less"},
 		},
-	})
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	out, err := s.end(ctx)
-	if err != nil {
-		return err
-	}
-	if want := "last=1||unset|xterm-256color|less|"; out.GetOutput() != want {
-		return differs("the environment", out.GetOutput(), want)
-	}
-	return nil
+	}, "last=1||unset|xterm-256color|less|"))
 }
 
-func terminalEnvRefused(ctx context.Context, e *Env) error {
+func terminalEnvRefused(ctx context.Context, e *Env) {
 	for _, v := range []*terminalv1.EnvVariable{
 		{Name: "", Value: "x"}, {Name: "A=B", Value: "x"}, {Name: "A\x00B", Value: "x"}, {Name: "A", Value: "x\x00y"},
 	} {
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
 			Context: e.Context(), Command: "true", Env: []*terminalv1.EnvVariable{v},
 		})
-		if err := wantRefused(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument); err != nil {
-			return err
-		}
+		check(wantRefused(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument))
 	}
 	_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.Context(), Command: ""})
-	return wantRefused("an empty command", err, codes.InvalidArgument)
+	check(wantRefused("an empty command", err, codes.InvalidArgument))
 }
 
-func terminalCannotStart(ctx context.Context, e *Env) error {
-	text, err := e.put("text", "no program\n")
-	if err != nil {
-		return err
-	}
+func terminalCannotStart(ctx context.Context, e *Env) {
+	text := must(e.put("text", "no program\n"))
 	for _, program := range []string{"acphost-conformance-no-such-program", e.at("missing"), text} {
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.Context(), Command: program, Args: []string{"x"}})
-		if err := wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition); err != nil {
-			return err
-		}
+		check(wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition))
 		if !strings.Contains(status.Convert(err).Message(), program) {
-			return fmt.Errorf("the message does not name the program %s: %q", program, status.Convert(err).Message())
+			fail(fmt.Errorf("the message does not name the program %s: %q", program, status.Convert(err).Message()))
 		}
 	}
-	return nil
 }
 
-func terminalIsATerminal(ctx context.Context, e *Env) error {
+func terminalIsATerminal(ctx context.Context, e *Env) {
+	if e.NoTTY {
+		fail(skip("the handler gives commands pipes"))
+	}
 	for line, want := range map[string]string{
 		"test -t 1 && test -t 2 && echo yes":                                  "yes\n",
 		"cat; read x || echo end":                                             "end\n",
 		"stty size <&1 2>/dev/null || stty -F $(readlink /proc/$$/fd/1) size": "30 120\n",
 	} {
-		if err := e.prints(ctx, line, want); err != nil {
-			return err
-		}
+		check(e.prints(ctx, line, want))
 	}
-	return nil
 }
 
-func terminalPager(ctx context.Context, e *Env) error {
-	return e.prints(ctx, `echo "$PAGER|$GIT_PAGER|$GIT_EDITOR"`, "|cat|:\n")
+func terminalPager(ctx context.Context, e *Env) {
+	check(e.prints(ctx, `echo "$PAGER|$GIT_PAGER|$GIT_EDITOR"`, "|cat|:\n"))
 }
 
-func terminalResolve(ctx context.Context, e *Env) error {
+func terminalResolve(ctx context.Context, e *Env) {
 	for _, c := range []struct {
 		command string
 		args    []string
@@ -387,19 +307,16 @@ func terminalResolve(ctx context.Context, e *Env) error {
 		got, err := e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
 			Context: e.Context(), Command: c.command, Args: c.args,
 		})
-		if err != nil {
-			return fmt.Errorf("%q %q: %w", c.command, c.args, err)
-		}
+		check(named(fmt.Sprintf("%q %q", c.command, c.args), err))
 		argv := got.GetCommand().GetArgv()
 		if len(argv) == 3 && c.shell {
 			argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // where the shell is, is the handler's matter
 		}
 		if fmt.Sprintf("%q", argv) != fmt.Sprintf("%q", c.argv) || got.GetCommand().GetShell() != c.shell {
-			return differs("what would run", got.GetCommand(), fmt.Sprintf("%q, shell %t", c.argv, c.shell))
+			fail(differs("what would run", got.GetCommand(), fmt.Sprintf("%q, shell %t", c.argv, c.shell)))
 		}
 		if (got.GetProgram() != "") != c.program || got.GetCwd() != e.Dir {
-			return differs("program and cwd", got, e.Dir)
+			fail(differs("program and cwd", got, e.Dir))
 		}
 	}
-	return nil
 }

@@ -16,8 +16,8 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-func terminalLifeCases() []Case {
-	return []Case{
+func terminalLifeCases() []demand {
+	return []demand{
 		{Name: "WaitForExit tells code and signal", Run: waitTells},
 		{Name: "WaitForExit that is cancelled kills nothing", Run: waitCancelled},
 		{Name: "a grandchild that holds the terminal does not delay the exit", Run: waitDespiteGrandchild},
@@ -32,196 +32,108 @@ func terminalLifeCases() []Case {
 	}
 }
 
-func waitTells(ctx context.Context, e *Env) error {
+func waitTells(ctx context.Context, e *Env) {
 	for _, c := range []struct {
 		line   string
 		code   uint32
 		signal string
 	}{{"exit 0", 0, ""}, {"exit 42", 42, ""}, {"exit 255", 255, ""}, {"kill -TERM $$", 0, "SIGTERM"}, {"kill -INT $$", 0, "SIGINT"}, {"kill -KILL $$", 0, "SIGKILL"}} {
-		s, err := e.line(ctx, c.line)
-		if err != nil {
-			return err
-		}
-		defer s.close(ctx)
-		got, err := s.wait(ctx)
-		if err != nil {
-			return err
-		}
-		if err := wantExit(c.line, got.ExitCode, got.Signal, c.code, c.signal); err != nil {
-			return err
-		}
-		out, err := s.output(ctx)
-		if err != nil {
-			return err
-		}
-		if err := wantExit("the output of "+c.line, out.GetExitStatus().ExitCode, out.GetExitStatus().Signal, c.code, c.signal); err != nil {
-			return err
-		}
+		s := must(e.line(ctx, c.line))
+		got := must(s.wait(ctx))
+		check(wantExit(c.line, got.ExitCode, got.Signal, c.code, c.signal))
+		out := must(s.output(ctx))
+		check(wantExit("the output of "+c.line, out.GetExitStatus().ExitCode, out.GetExitStatus().Signal, c.code, c.signal))
 	}
-	return nil
 }
 
-func waitCancelled(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "echo up; exec sleep 1000")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
+func waitCancelled(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "echo up; exec sleep 1000"))
 	waiting, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { _, err := s.wait(waiting); done <- err }()
 	if _, err := s.shows(ctx, "up"); err != nil {
 		cancel()
-		return errors.Join(err, <-done)
+		fail(errors.Join(err, <-done))
 	}
 	cancel()
-	if err := wantCode("a cancelled wait", <-done, codes.Canceled); err != nil {
-		return err
-	}
+	check(wantCode("a cancelled wait", <-done, codes.Canceled))
 	out, err := s.output(ctx)
 	if err == nil && out.GetExitStatus() != nil {
-		return errors.New("the command has ended with the wait")
+		fail(errors.New("the command has ended with the wait"))
 	}
-	return err
+	check(err)
 }
 
-func waitDespiteGrandchild(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "sleep 1000 & echo child=$!; exit 0")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
+func waitDespiteGrandchild(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "sleep 1000 & echo child=$!; exit 0"))
 	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the exit is not told while a grandchild lives"))
 	defer cancel()
-	out, err := s.end(ctx)
-	if err != nil {
-		return err
-	}
-	pid, err := pidIn(out.GetOutput(), "child")
-	if err != nil {
-		return err
-	}
+	out := must(s.end(ctx))
+	pid := must(pidIn(out.GetOutput(), "child"))
 	if !alive(pid) {
-		return errors.New("the grandchild was ended with the command")
+		fail(errors.New("the grandchild was ended with the command"))
 	}
-	if err := s.kill(ctx); err != nil {
-		return err
-	}
+	check(s.kill(ctx))
 	if alive(pid) {
-		return errors.New("the grandchild is alive after the kill")
+		fail(errors.New("the grandchild is alive after the kill"))
 	}
-	return nil
 }
 
-func killTree(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "sleep 1000 & echo a=$!; (sleep 1000 & echo b=$!); echo c=$$; wait")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	text, err := s.shows(ctx, "c=")
-	if err != nil {
-		return err
-	}
-	if err := s.kill(ctx); err != nil {
-		return err
-	}
+func killTree(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "sleep 1000 & echo a=$!; (sleep 1000 & echo b=$!); echo c=$$; wait"))
+	text := must(s.shows(ctx, "c="))
+	check(s.kill(ctx))
 	for _, name := range []string{"a", "b"} {
-		pid, err := pidIn(text, name)
-		if err != nil {
-			return err
-		}
+		pid := must(pidIn(text, name))
 		if alive(pid) {
-			return fmt.Errorf("process %s is alive after the kill", name)
+			fail(fmt.Errorf("process %s is alive after the kill", name))
 		}
 	}
 	out, err := s.output(ctx)
-	if err != nil {
-		return fmt.Errorf("output after the kill: %w", err)
-	}
+	check(named("output after the kill", err))
 	if out.GetExitStatus() == nil || !strings.Contains(out.GetOutput(), "c=") {
-		return differs("what is known after the kill", out, "the output and an exit status")
+		fail(differs("what is known after the kill", out, "the output and an exit status"))
 	}
-	if err := s.kill(ctx); err != nil {
-		return fmt.Errorf("a second kill: %w", err)
-	}
-	return nil
+	check(named("a second kill", s.kill(ctx)))
 }
 
-func killStubborn(ctx context.Context, e *Env) error {
+func killStubborn(ctx context.Context, e *Env) {
 	for _, line := range []string{
 		"trap '' TERM HUP INT; echo a=$$; while :; do sleep 1000; done",
 		"echo a=$$; kill -STOP $$",
 	} {
-		s, err := e.line(ctx, line)
-		if err != nil {
-			return err
-		}
-		defer s.close(ctx)
-		text, err := s.shows(ctx, "\n")
-		if err != nil {
-			return err
-		}
-		pid, err := pidIn(text, "a")
-		if err != nil {
-			return err
-		}
-		if err := s.kill(ctx); err != nil {
-			return err
-		}
+		s := must(e.line(ctx, line))
+		text := must(s.shows(ctx, "\n"))
+		pid := must(pidIn(text, "a"))
+		check(s.kill(ctx))
 		if alive(pid) {
-			return fmt.Errorf("%q is alive after the kill", line)
+			fail(fmt.Errorf("%q is alive after the kill", line))
 		}
 	}
-	return nil
 }
 
-func releaseEnds(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "sleep 1000 & echo a=$!; exec sleep 1000")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	text, err := s.shows(ctx, "\n")
-	if err != nil {
-		return err
-	}
-	pid, err := pidIn(text, "a")
-	if err != nil {
-		return err
-	}
-	if err := s.release(ctx); err != nil {
-		return err
-	}
+func releaseEnds(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "sleep 1000 & echo a=$!; exec sleep 1000"))
+	text := must(s.shows(ctx, "\n"))
+	pid := must(pidIn(text, "a"))
+	check(s.release(ctx))
 	_, outputErr := s.output(ctx)
 	_, waitErr := s.wait(ctx)
 	for what, err := range map[string]error{"Output": outputErr, "WaitForExit": waitErr, "Kill": s.kill(ctx)} {
-		if err := wantUnknown(what+" after release", err, s.id); err != nil {
-			return err
-		}
+		check(wantUnknown(what+" after release", err, s.id))
 	}
-	return awaitDeath(ctx, "a child of a released terminal", pid)
+	check(awaitDeath(ctx, "a child of a released terminal", pid))
 }
 
-func releaseTwice(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, ":")
-	if err != nil {
-		return err
-	}
+func releaseTwice(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, ":"))
 	for i := range 3 {
-		if err := s.release(ctx); err != nil {
-			return fmt.Errorf("release number %d: %w", i+1, err)
-		}
+		check(named(fmt.Sprintf("release number %d", i+1), s.release(ctx)))
 	}
-	return nil
 }
 
-func releaseAnswersWaits(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "trap '' TERM; echo up; while :; do sleep 1000; done")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
+func releaseAnswersWaits(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "trap '' TERM; echo up; while :; do sleep 1000; done"))
 	type answer struct {
 		resp *terminalv1.WaitForExitResponse
 		err  error
@@ -231,64 +143,49 @@ func releaseAnswersWaits(ctx context.Context, e *Env) error {
 		resp, err := s.wait(ctx)
 		answered <- answer{resp, err}
 	}()
-	if _, err := s.shows(ctx, "up"); err != nil {
-		return err
-	}
+	must(s.shows(ctx, "up"))
 	releaseErr := s.release(ctx)
 	got := <-answered
 	switch {
 	case releaseErr != nil:
-		return releaseErr
+		fail(releaseErr)
 	case status.Code(got.err) == codes.NotFound:
-		return nil // the wait came after the release; both are right
+		return // the wait came after the release; both are right
 	case got.err != nil:
-		return got.err
+		fail(got.err)
 	}
-	return wantExit("a wait that a release ended", got.resp.ExitCode, got.resp.Signal, 0, "SIGKILL")
+	check(wantExit("a wait that a release ended", got.resp.ExitCode, got.resp.Signal, 0, "SIGKILL"))
 }
 
-func terminalScopes(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "exec sleep 1000")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
+func terminalScopes(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "exec sleep 1000"))
 	other := *s
 	other.c = e.Context()
 	other.c.Scope = strings.Repeat("0", 32)
-	if err := wantForeign(ctx, &other); err != nil {
-		return fmt.Errorf("from another scope: %w", err)
-	}
+	wantForeign(ctx, &other)
 	if _, err := s.output(ctx); err != nil {
-		return fmt.Errorf("its own scope, after another has tried: %w", err)
+		fail(fmt.Errorf("its own scope, after another has tried: %w", err))
 	}
-	return nil
 }
 
-func terminalUnknown(ctx context.Context, e *Env) error {
+func terminalUnknown(ctx context.Context, e *Env) {
 	for _, id := range []string{"", "x", "acphost-" + strings.Repeat("f", 32)} {
-		if err := wantForeign(ctx, &screen{e: e, c: e.Context(), id: id}); err != nil {
-			return err
-		}
+		wantForeign(ctx, &screen{e: e, c: e.Context(), id: id})
 	}
-	return nil
 }
 
 // wantForeign demands that no call knows the terminal.
-func wantForeign(ctx context.Context, s *screen) error {
+func wantForeign(ctx context.Context, s *screen) {
 	_, outputErr := s.output(ctx)
 	_, waitErr := s.wait(ctx)
 	for what, err := range map[string]error{
 		"Output": outputErr, "WaitForExit": waitErr, "Kill": s.kill(ctx), "Release": s.release(ctx),
 	} {
-		if err := wantUnknown(fmt.Sprintf("%s of %q", what, s.id), err, s.id); err != nil {
-			return err
-		}
+		check(wantUnknown(fmt.Sprintf("%s of %q in scope %s", what, s.id, s.c.GetScope()), err, s.id))
 	}
-	return nil
 }
 
-func terminalMany(ctx context.Context, e *Env) error {
+func terminalMany(ctx context.Context, e *Env) {
 	const many = 20
 	failed := make(chan error, many)
 	for i := range many {
@@ -300,7 +197,7 @@ func terminalMany(ctx context.Context, e *Env) error {
 	for range many {
 		all = errors.Join(all, <-failed)
 	}
-	return all
+	check(all)
 }
 
 // pidIn finds "NAME=PID" on a line of its own.

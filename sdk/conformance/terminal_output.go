@@ -16,8 +16,8 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-func terminalOutputCases() []Case {
-	return []Case{
+func terminalOutputCases() []demand {
+	return []demand{
 		{Name: "Output is plain text", Run: outputIsPlain},
 		{Name: "Output shows what has come so far", Run: outputSoFar},
 		{Name: "Output keeps the newest bytes and cuts at a character", Run: outputKeepsTheNewest},
@@ -26,7 +26,7 @@ func terminalOutputCases() []Case {
 	}
 }
 
-func outputIsPlain(ctx context.Context, e *Env) error {
+func outputIsPlain(ctx context.Context, e *Env) {
 	for printf, want := range map[string]string{
 		`one\ntwo`:                        "one\ntwo",
 		`\033[1;31mred\033[0m plain\n`:    "red plain\n",
@@ -38,84 +38,61 @@ func outputIsPlain(ctx context.Context, e *Env) error {
 		`h\303\251llo \360\237\216\211\n`: "héllo 🎉\n",
 		`a\377b\n`:                        "a\ufffdb\n",
 	} {
-		if err := e.prints(ctx, "printf '"+printf+"'", want); err != nil {
-			return err
-		}
+		check(e.prints(ctx, "printf '"+printf+"'", want))
 	}
-	return nil
 }
 
-func outputSoFar(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "printf begun; exec sleep 1000")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	got, err := s.shows(ctx, "begun")
-	if err != nil {
-		return err
-	}
-	if got != "begun" {
-		return differs("the output of a command that runs", got, "begun")
-	}
+func outputSoFar(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "printf begun; exec sleep 1000"))
+	got := must(s.shows(ctx, "begun"))
+	check(same("the output of a command that runs", got, "begun"))
 	out, err := s.output(ctx)
 	if err == nil && out.GetExitStatus() != nil {
-		return errors.New("a command that runs has an exit status")
+		fail(errors.New("a command that runs has an exit status"))
 	}
-	return err
+	check(err)
 }
 
-func outputKeepsTheNewest(ctx context.Context, e *Env) error {
+func outputKeepsTheNewest(ctx context.Context, e *Env) {
 	const line = `i=0; while [ $i -lt 200 ]; do echo "$i äöü€🎉"; i=$((i+1)); done`
 	var whole strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&whole, "%d äöü€🎉\n", i)
 	}
 	for _, limit := range []uint64{0, 1, 5, 100, 101, 102, 103, uint64(whole.Len()), 1 << 40} {
-		s, err := e.open(ctx, &terminalv1.CreateRequest{
+		s := must(e.open(ctx, &terminalv1.CreateRequest{
 			Command: "sh", Args: []string{"-c", line}, OutputByteLimit: proto.Uint64(limit),
-		})
-		if err != nil {
-			return err
-		}
-		defer s.close(ctx)
-		out, err := s.end(ctx)
-		if err != nil {
-			return err
-		}
+		}))
+		out := must(s.end(ctx))
 		text, cut := out.GetOutput(), limit < uint64(whole.Len())
 		switch {
 		case uint64(len(text)) > limit || !strings.HasSuffix(whole.String(), text) || !utf8.ValidString(text):
-			return fmt.Errorf("limit %d: %w", limit, differs("the output", text, "the newest bytes"))
+			fail(fmt.Errorf("limit %d: %w", limit, differs("the output", text, "the newest bytes")))
 		case out.GetTruncated() != cut:
-			return fmt.Errorf("limit %d of %d: %w", limit, whole.Len(), differs("truncated", out.GetTruncated(), cut))
+			fail(fmt.Errorf("limit %d of %d: %w", limit, whole.Len(), differs("truncated", out.GetTruncated(), cut)))
 		case uint64(len(text)+utf8.UTFMax-1) < min(limit, uint64(whole.Len())):
-			return fmt.Errorf("limit %d of %d: only %d bytes are kept", limit, whole.Len(), len(text))
+			fail(fmt.Errorf("limit %d of %d: only %d bytes are kept", limit, whole.Len(), len(text)))
 		}
 	}
-	return nil
 }
 
-func outputIsComplete(ctx context.Context, e *Env) error {
+func outputIsComplete(ctx context.Context, e *Env) {
 	const lines = 20000
 	var want strings.Builder
 	for i := 1; i <= lines; i++ {
 		fmt.Fprintf(&want, "%d\n", i)
 	}
-	return e.prints(ctx, fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done`, lines), want.String())
+	check(e.prints(ctx, fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done`, lines), want.String()))
 }
 
-func outputOfShortCommands(ctx context.Context, e *Env) error {
+func outputOfShortCommands(ctx context.Context, e *Env) {
 	for i := range 30 {
-		if err := e.prints(ctx, fmt.Sprintf("printf %d", i), fmt.Sprint(i)); err != nil {
-			return err
-		}
+		check(e.prints(ctx, fmt.Sprintf("printf %d", i), fmt.Sprint(i)))
 	}
-	return nil
 }
 
-func terminalWatchCases() []Case {
-	return []Case{
+func terminalWatchCases() []demand {
+	return []demand{
 		{Name: "Watch streams what was, what comes, and the exit", Run: watchStreams},
 		{Name: "Watch works after the release", Run: watchAfterRelease},
 		{Name: "Watch of an unknown terminal is NOT_FOUND", Run: watchUnknown},
@@ -166,16 +143,18 @@ func (s *screen) watch(ctx context.Context, each func(raw string)) (raw string, 
 	}
 }
 
-func watchStreams(ctx context.Context, e *Env) error {
+// raw is what a command has printed as a watcher gets it: a terminal ends lines in its own way.
+func (e *Env) raw(printed string) string {
+	if e.NoTTY {
+		return printed
+	}
+	return strings.ReplaceAll(printed, "\n", "\r\n")
+}
+
+func watchStreams(ctx context.Context, e *Env) {
 	gate := e.at("gate")
-	s, err := e.line(ctx, "mkfifo '"+gate+"'; printf '\\033[31mone\\033[0m\\n'; read x <'"+gate+"'; echo two; exit 5")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
-	if _, err := s.shows(ctx, "one"); err != nil {
-		return err
-	}
+	s := must(e.line(ctx, "mkfifo '"+gate+"'; printf '\\033[31mone\\033[0m\\n'; read x <'"+gate+"'; echo two; exit 5"))
+	must(s.shows(ctx, "one"))
 	var opened error
 	told := false
 	raw, exit, err := s.watch(ctx, func(raw string) {
@@ -183,121 +162,77 @@ func watchStreams(ctx context.Context, e *Env) error {
 			told, opened = true, os.WriteFile(gate, []byte("go\n"), 0)
 		}
 	})
-	if err := errors.Join(err, opened); err != nil {
-		return err
-	}
-	if want := "\x1b[31mone\x1b[0m\r\ntwo\r\n"; raw != want {
-		return differs("the raw output", raw, want)
-	}
-	return wantExit("the stream", exit.ExitCode, exit.Signal, 5, "")
+	check(errors.Join(err, opened))
+	check(same("the raw output", raw, e.raw("\x1b[31mone\x1b[0m\ntwo\n")))
+	check(wantExit("the stream", exit.ExitCode, exit.Signal, 5, ""))
 }
 
-func watchAfterRelease(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "echo end")
-	if err != nil {
-		return err
-	}
-	if _, err := s.end(ctx); err != nil {
-		return err
-	}
-	if err := s.release(ctx); err != nil {
-		return err
-	}
+func watchAfterRelease(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "echo end"))
+	must(s.end(ctx))
+	check(s.release(ctx))
 	raw, exit, err := s.watch(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("watch after release: %w", err)
-	}
-	if raw != "end\r\n" {
-		return differs("the raw output", raw, "end\r\n")
-	}
-	return wantExit("the stream", exit.ExitCode, exit.Signal, 0, "")
+	check(named("watch after release", err))
+	check(same("the raw output", raw, e.raw("end\n")))
+	check(wantExit("the stream", exit.ExitCode, exit.Signal, 0, ""))
 }
 
-func watchUnknown(ctx context.Context, e *Env) error {
+func watchUnknown(ctx context.Context, e *Env) {
 	s := &screen{e: e, c: e.Context(), id: "acphost-" + strings.Repeat("0", 32)}
 	_, _, err := s.watch(ctx, nil)
-	return wantUnknown("an unknown terminal", err, s.id)
+	check(wantUnknown("an unknown terminal", err, s.id))
 }
 
-func watchSlow(ctx context.Context, e *Env) error {
-	s, err := e.line(ctx, "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo 0123456789012345678901234567890123456789012345678901234567890123456789; done; yes | head -n 500000; echo over")
-	if err != nil {
-		return err
-	}
-	defer s.close(ctx)
+func watchSlow(ctx context.Context, e *Env) {
+	s := must(e.line(ctx, "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo 0123456789012345678901234567890123456789012345678901234567890123456789; done; yes | head -n 500000; echo over"))
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	if _, err := s.e.terminals().Watch(watching, &terminalv1.WatchRequest{Scope: e.Scope, TerminalId: s.id}); err != nil {
-		return err
-	}
+	must(s.e.terminals().Watch(watching, &terminalv1.WatchRequest{Scope: e.Scope, TerminalId: s.id}))
 	out, err := s.end(ctx)
-	if err != nil {
-		return fmt.Errorf("while a watcher does not read: %w", err)
-	}
+	check(named("while a watcher does not read", err))
 	if !strings.HasSuffix(out.GetOutput(), "\nover\n") {
-		return differs("the end of the output", out.GetOutput()[max(0, len(out.GetOutput())-20):], "over")
+		fail(differs("the end of the output", out.GetOutput()[max(0, len(out.GetOutput())-20):], "over"))
 	}
-	return nil
 }
 
-func listTerminals(ctx context.Context, e *Env) error {
-	first, err := e.line(ctx, "exec sleep 1000")
-	if err != nil {
-		return err
-	}
-	defer first.close(ctx)
-	second, err := e.line(ctx, "exit 3")
-	if err != nil {
-		return err
-	}
-	defer second.close(ctx)
-	if _, err := second.end(ctx); err != nil {
-		return err
-	}
-	resp, err := e.terminals().List(ctx, &terminalv1.ListRequest{Scope: e.Scope})
-	if err != nil {
-		return err
-	}
+func listTerminals(ctx context.Context, e *Env) {
+	first := must(e.line(ctx, "exec sleep 1000"))
+	second := must(e.line(ctx, "exit 3"))
+	must(second.end(ctx))
+	resp := must(e.terminals().List(ctx, &terminalv1.ListRequest{Scope: e.Scope}))
 	all := resp.GetTerminals()
 	if len(all) != 2 || all[0].GetTerminalId() != first.id || all[1].GetTerminalId() != second.id {
-		return differs("the terminals of the scope, oldest first", all, []string{first.id, second.id})
+		fail(differs("the terminals of the scope, oldest first", all, []string{first.id, second.id}))
 	}
 	for i, t := range all {
 		ended := i == 1
 		if t.GetScope() != e.Scope || len(t.GetArgv()) != 3 || t.GetCwd() != e.Dir || t.GetPid() <= 0 || t.GetStartTimeMs() <= 0 {
-			return differs("what is listed", t, "scope, argv, cwd, pid and start")
+			fail(differs("what is listed", t, "scope, argv, cwd, pid and start"))
 		}
 		if (t.GetEndTimeMs() != 0) != ended || (t.GetExitStatus() != nil) != ended || t.GetReleased() {
-			return differs("how it stands", t, fmt.Sprintf("ended %t, not released", ended))
+			fail(differs("how it stands", t, fmt.Sprintf("ended %t, not released", ended)))
 		}
 	}
-	return nil
 }
 
-func runWhole(ctx context.Context, e *Env) error {
+func runWhole(ctx context.Context, e *Env) {
 	run := func(line string) (*terminalv1.RunResponse, error) {
 		return e.terminals().Run(ctx, &terminalv1.RunRequest{Context: e.Context(), Command: line})
 	}
 	got, err := run("echo out; echo err >&2; exit 4")
 	if status.Code(err) == codes.Unimplemented {
-		return skip("Run is not answered")
+		fail(skip("Run is not answered"))
 	}
-	if err != nil {
-		return err
-	}
+	check(err)
 	if got.GetOutput() != "out\nerr\n" || got.GetTruncated() {
-		return differs("the output", got.GetOutput(), "out\nerr\n")
+		fail(differs("the output", got.GetOutput(), "out\nerr\n"))
 	}
-	if err := wantExit("Run", got.ExitCode, got.Signal, 4, ""); err != nil {
-		return err
-	}
-	if got, err = run("kill -TERM $$"); err != nil {
-		return err
-	}
-	return wantExit("Run", got.ExitCode, got.Signal, 0, "SIGTERM")
+	check(wantExit("Run", got.ExitCode, got.Signal, 4, ""))
+	got = must(run("kill -TERM $$"))
+	check(wantExit("Run", got.ExitCode, got.Signal, 0, "SIGTERM"))
 }
 
-func runCancelled(ctx context.Context, e *Env) error {
+func runCancelled(ctx context.Context, e *Env) {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
@@ -305,13 +240,8 @@ func runCancelled(ctx context.Context, e *Env) error {
 		_, err := e.terminals().Run(running, &terminalv1.RunRequest{Context: e.Context(), Command: "echo $$ >pid.new; mv pid.new pid; exec sleep 1000"})
 		done <- err
 	}()
-	pid, err := awaitPID(ctx, e.at("pid"), done)
-	if err != nil {
-		return err
-	}
+	pid := must(awaitPID(ctx, e.at("pid"), done))
 	cancel()
-	if err := wantCode("a cancelled Run", <-done, codes.Canceled); err != nil {
-		return err
-	}
-	return awaitDeath(ctx, "the command of a cancelled Run", pid)
+	check(wantCode("a cancelled Run", <-done, codes.Canceled))
+	check(awaitDeath(ctx, "the command of a cancelled Run", pid))
 }

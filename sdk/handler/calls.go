@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
-	"github.com/acphost/acphost/sdk/proc"
 )
 
 var errEnding = status.Error(codes.Unavailable, "the handler is ending")
@@ -23,10 +22,10 @@ var errEnding = status.Error(codes.Unavailable, "the handler is ending")
 // calls stands around every call: it turns panics into errors, counts what has to be finished before the process ends,
 // refuses new calls from then on, and at last cuts short what would go on for ever.
 type calls struct {
-	log  *slog.Logger
-	over context.Context // done: streams, and calls that wait, end now
-	cut  context.CancelFunc
-	pace *proc.Pace // of the process; does nothing where there is none of its own
+	log    *slog.Logger
+	over   context.Context // done: streams, and calls that wait, end now
+	cut    context.CancelFunc
+	around func(call func()) // Handler.Around; never nil
 
 	mu       sync.Mutex
 	inFlight int
@@ -34,8 +33,11 @@ type calls struct {
 	idle     chan struct{} // closed when draining and inFlight is 0
 }
 
-func newCalls(log *slog.Logger) *calls {
-	c := &calls{log: log, pace: &proc.Pace{}, idle: make(chan struct{})}
+func newCalls(h Handler) *calls {
+	c := &calls{log: h.Logger, around: h.Around, idle: make(chan struct{})}
+	if c.around == nil {
+		c.around = func(call func()) { call() }
+	}
 	c.over, c.cut = context.WithCancel(context.Background())
 	return c
 }
@@ -80,7 +82,7 @@ func (c *calls) end() {
 
 func (c *calls) unary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-) (_ any, err error) {
+) (reply any, err error) {
 	defer c.recovered(info.FullMethod, &err)
 	if waits(info.FullMethod) {
 		ctx, done := c.endless(ctx)
@@ -91,9 +93,8 @@ func (c *calls) unary(
 		return nil, errEnding
 	}
 	defer c.end()
-	c.pace.Enter()
-	defer c.pace.Leave()
-	return next(ctx, req)
+	c.around(func() { reply, err = next(ctx, req) })
+	return reply, err
 }
 
 func (c *calls) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {

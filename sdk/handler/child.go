@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/acphost/acphost/sdk/internal/wire"
-	"github.com/acphost/acphost/sdk/proc"
 )
 
 // serveChild serves as a child of the supervisor that started this process, until its stdin ends or it is signalled.
@@ -23,7 +22,6 @@ func serveChild(h Handler, _ options) error {
 	if err != nil {
 		return err
 	}
-	c.calls.pace = proc.NewPace()
 	// The supervisor removes the socket's folder, unless it was killed. Only an empty folder can be removed like this.
 	if dir := os.Getenv(plugin.EnvUnixSocketDir); dir != "" {
 		defer func() { _ = os.Remove(dir) }()
@@ -31,12 +29,8 @@ func serveChild(h Handler, _ options) error {
 	defer c.close()
 	child := &childServer{core: c}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: plugin.HandshakeConfig{
-			ProtocolVersion:  wire.ProtocolVersion,
-			MagicCookieKey:   wire.CookieKey,
-			MagicCookieValue: wire.CookieValue,
-		},
-		Plugins: plugin.PluginSet{h.Name: &registration{child: child}},
+		HandshakeConfig: wire.Handshake(),
+		Plugins:         plugin.PluginSet{h.Name: &registration{child: child}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			child.server = grpc.NewServer(append(opts, c.options()...)...)
 			return child.server

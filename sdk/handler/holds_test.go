@@ -31,7 +31,7 @@ func (r *released) all() []string {
 }
 
 func newTestHolds(r *released) *holds {
-	return newHolds(r.add, ReleaseDelay, slog.New(slog.DiscardHandler))
+	return newHolds(r.add, releaseDelay, slog.New(slog.DiscardHandler))
 }
 
 func mustHold(t *testing.T, h *holds) (drop func()) {
@@ -57,7 +57,7 @@ func TestAScopeIsReleasedTenSecondsAfterItsLastHold(t *testing.T) {
 			t.Fatalf("released %v while it was held", got.all())
 		}
 		two()
-		time.Sleep(ReleaseDelay - time.Millisecond)
+		time.Sleep(releaseDelay - time.Millisecond)
 		synctest.Wait()
 		if len(got.all()) != 0 {
 			t.Fatalf("released %v too early", got.all())
@@ -81,7 +81,7 @@ func TestAScopeThatIsHeldAgainInTimeIsKept(t *testing.T) {
 		for range 5 {
 			drop := mustHold(t, h)
 			drop()
-			time.Sleep(ReleaseDelay - time.Second)
+			time.Sleep(releaseDelay - time.Second)
 		}
 		drop := mustHold(t, h)
 		time.Sleep(time.Hour)
@@ -96,9 +96,9 @@ func TestAScopeThatIsHeldAgainInTimeIsKept(t *testing.T) {
 func TestAHoldWaitsForTheReleaseUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
-		h := newHolds(func(string) { <-finish }, ReleaseDelay, slog.New(slog.DiscardHandler))
+		h := newHolds(func(string) { <-finish }, releaseDelay, slog.New(slog.DiscardHandler))
 		mustHold(t, h)()
-		time.Sleep(ReleaseDelay)
+		time.Sleep(releaseDelay)
 		synctest.Wait()
 
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -122,9 +122,9 @@ func TestAHoldWaitsForTheReleaseUnderWay(t *testing.T) {
 
 func TestAPanicInReleaseHarmsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHolds(func(string) { panic("on purpose") }, ReleaseDelay, slog.New(slog.DiscardHandler))
+		h := newHolds(func(string) { panic("on purpose") }, releaseDelay, slog.New(slog.DiscardHandler))
 		mustHold(t, h)()
-		time.Sleep(ReleaseDelay)
+		time.Sleep(releaseDelay)
 		synctest.Wait()
 		mustHold(t, h)()
 		h.close()

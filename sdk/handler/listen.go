@@ -1,6 +1,8 @@
 package handler
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,45 +12,68 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
-	"github.com/acphost/acphost/sdk/internal/peer"
+	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/sdk/internal/secret"
 )
 
-// credentials are mutual TLS from the files, read again for each connection so that renewed ones take effect. Without
-// files there are none.
-func (o options) credentials() ([]grpc.ServerOption, error) {
-	if o.tlsCA == "" {
-		return nil, nil
+// credentials are how the supervisor is known: by the secret that each call carries, or by mutual TLS from the files,
+// which are read again for each connection so that renewed ones take effect.
+func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
+	if o.secretFile != "" {
+		s, err := secret.Load(o.secretFile)
+		if err != nil {
+			return nil, fmt.Errorf("--secret-file: %w", err)
+		}
+		return []grpc.ServerOption{grpc.InTapHandle(demand(s, log))}, nil
 	}
 	if _, err := o.tlsConfig(); err != nil {
 		return nil, err
 	}
-	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(&tls.Config{
+	return []grpc.ServerOption{grpc.Creds(telling{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return o.tlsConfig()
 		},
-	}))}, nil
+	})})}, nil
+}
+
+// demand refuses every call that does not carry the secret, health and reflection too, before any of its body is read.
+// The first refusal is a warning in the log; whoever can connect could fill the log with more. A supervisor asks for the
+// health without it, to see that it is refused.
+func demand(s secret.Secret, log *slog.Logger) tap.ServerInHandle {
+	var warn sync.Once
+	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		if s.InHeaders(call.Header) {
+			return ctx, nil
+		}
+		if call.FullMethodName != grpc_health_v1.Health_Check_FullMethodName {
+			warn.Do(func() {
+				log.Warn("refused a call without the secret; more of them are not logged", "method", call.FullMethodName)
+			})
+		}
+		return nil, status.Error(codes.Unauthenticated, "this sidecar serves its supervisor alone, and the call does not carry "+
+			"the secret of --secret-file: name the same secret as secret_file in acphost's configuration of the handler")
+	}
 }
 
 func (o options) tlsConfig() (*tls.Config, error) {
-	authority, err := os.ReadFile(o.tlsCA)
+	clients, pair, err := keyfiles.Files{CA: o.tlsCA, Cert: o.tlsCert, Key: o.tlsKey}.Pair()
 	if err != nil {
-		return nil, fmt.Errorf("--tls-ca: %w", err)
-	}
-	clients := x509.NewCertPool()
-	if !clients.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("--tls-ca: %s holds no certificate in PEM", o.tlsCA)
-	}
-	pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		return nil, fmt.Errorf("--tls-ca, --tls-cert and --tls-key: %w", err)
 	}
 	return &tls.Config{
 		Certificates: []tls.Certificate{pair},
@@ -56,7 +81,22 @@ func (o options) tlsConfig() (*tls.Config, error) {
 		ClientCAs:    clients,
 		MinVersion:   tls.VersionTLS13,
 		NextProtos:   []string{"h2"},
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return checkClient(state.PeerCertificates[0], pair.Leaf)
+		},
 	}, nil
+}
+
+// checkClient refuses a client whose certificate was not made for clients. Whoever can read a sidecar's own key, or that of
+// another one of the same authority, could call with it otherwise: an agent, where a sidecar runs as the agents' user.
+func checkClient(client, own *x509.Certificate) error {
+	switch {
+	case own != nil && bytes.Equal(client.RawSubjectPublicKeyInfo, own.RawSubjectPublicKeyInfo):
+		return errors.New("the caller shows this sidecar's own certificate: give the supervisor one of its own")
+	case !slices.Contains(client.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
+		return errors.New("the caller's certificate is not said to be a client's: make one with extendedKeyUsage=clientAuth")
+	}
+	return nil
 }
 
 // open listens on the address, for the users that may connect.
@@ -70,7 +110,7 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--listen %s: %w", o.listen, err)
 		}
-		return l, nil
+		return newPressed(l, crowd.Room()), nil
 	}
 	l, err := listenUnix(target, o.socketMode())
 	if err != nil {
@@ -82,11 +122,12 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 	return &uidListener{Listener: l, allowed: o.allowUIDs, log: log}, nil
 }
 
-// socketMode lets only this user connect where nobody else is expected; root always can. Otherwise the check of each
-// connection (uid or certificate) is the wall.
+// socketMode lets only this user connect where nobody else is expected; root always can. Otherwise the checks (of each
+// connection's uid or certificate, of each call's secret) are the wall. A secret without users is for this user alone: it
+// is this user's file.
 func (o options) socketMode() fs.FileMode {
 	others := slices.ContainsFunc(o.allowUIDs, func(uid uint32) bool { return uid != 0 && uid != uint32(os.Geteuid()) })
-	if others || len(o.allowUIDs) == 0 {
+	if others || len(o.allowUIDs) == 0 && o.secretFile == "" {
 		return 0o666
 	}
 	return 0o600
@@ -116,7 +157,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s exists and is not a socket: it was left alone", path)
 	}
-	conn, err := net.DialTimeout("unix", path, 2*time.Second)
+	conn, err := net.DialTimeout("unix", path, 2*time.Second) //nolint:gosec // the socket is the one that the handler was told to listen on
 	if err == nil {
 		_ = conn.Close()
 		return fmt.Errorf("%s is served by a living process: stop that first", path)

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/internal/wire"
-	"github.com/acphost/acphost/sdk/proc"
 )
 
 // Main runs the handler as a child or as a sidecar, whichever way the process was started, and exits with it. It is all
@@ -24,6 +24,7 @@ func Main(h Handler) {
 }
 
 func run(h Handler, o options) int {
+	proc.TakeName()
 	unprotected := proc.Undumpable()
 	program, err := os.Executable()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 type options struct {
 	listen                 string
 	tlsCA, tlsCert, tlsKey string
+	secretFile             string
 	allowUIDs              uids
 	settings               string
 	logLevel, logFormat    string
@@ -48,6 +49,7 @@ func parseArgs(args []string) options {
 	set.StringVar(&o.tlsCA, "tls-ca", "", "")
 	set.StringVar(&o.tlsCert, "tls-cert", "", "")
 	set.StringVar(&o.tlsKey, "tls-key", "", "")
+	set.StringVar(&o.secretFile, "secret-file", "", "")
 	set.Var(&o.allowUIDs, "allow-uid", "")
 	set.StringVar(&o.settings, "settings", "", "")
 	set.StringVar(&o.logLevel, "log-level", "", "")
@@ -78,8 +80,8 @@ func (o options) check() error {
 		return errors.New("mutual TLS takes all three of --tls-ca, --tls-cert and --tls-key")
 	}
 	if o.listen == "" {
-		if tls || len(o.allowUIDs) > 0 || o.settings != "" {
-			return errors.New("--tls-*, --allow-uid and --settings are for a sidecar: give --listen too")
+		if tls || o.secretFile != "" || len(o.allowUIDs) > 0 || o.settings != "" {
+			return errors.New("--tls-*, --secret-file, --allow-uid and --settings are for a sidecar: give --listen too")
 		}
 		return nil
 	}
@@ -87,13 +89,19 @@ func (o options) check() error {
 	switch {
 	case err != nil:
 		return err
+	case network == "tcp" && o.secretFile != "":
+		return errors.New("--secret-file is for unix sockets: over TCP others could read the secret on its way; " +
+			"give --tls-ca, --tls-cert and --tls-key instead")
 	case network == "tcp" && !tls:
 		return errors.New("over TCP only with mutual TLS: give --tls-ca, --tls-cert and --tls-key")
 	case network == "tcp" && len(o.allowUIDs) > 0:
 		return errors.New("--allow-uid is for unix sockets: TCP does not tell who the peer is")
-	case network == "unix" && !tls && len(o.allowUIDs) == 0:
-		return errors.New("a sidecar must know whom it serves: give --allow-uid UID (the supervisor's user, which must " +
-			"not be the agent's), or --tls-ca, --tls-cert and --tls-key")
+	case tls && o.secretFile != "":
+		return errors.New("either --secret-file or --tls-ca, --tls-cert and --tls-key: with mutual TLS a certificate says who calls")
+	case !tls && o.secretFile == "":
+		return errors.New("a sidecar must know its supervisor from everybody else, an agent of the same user too: " +
+			"give --secret-file FILE, with what only the supervisor can read, or --tls-ca, --tls-cert and --tls-key; " +
+			"--allow-uid only narrows further who may connect")
 	}
 	return nil
 }
@@ -115,35 +123,35 @@ func (o options) address() (network, target string, err error) {
 
 // about says what the binary is and how it is run.
 func about(h Handler, program string) string {
-	var answers string
-	if len(h.Services) > 0 {
-		answers = " It answers " + strings.Join(h.Services, " and ") + "."
-	}
-	return fmt.Sprintf(`%[1]s %[2]s is a handler for acphost, the host for coding agents.%[3]s
+	return fmt.Sprintf(`%[1]s %[2]s is a handler for acphost, the host for coding agents.
 
 It is not run by hand. Either acphost starts it, as its configuration file says:
 
     handlers:
       %[1]s:
-        command: [%[4]s]
+        command: [%[3]s]
 
 or it runs on its own, as a sidecar, and the configuration names its address:
 
-    %[4]s --listen unix:///run/acphost/%[1]s.sock --allow-uid UID
+    %[3]s --listen unix:///run/acphost/%[1]s.sock --secret-file FILE
 
 Flags of a sidecar:
   --listen ADDRESS      unix:///PATH or tcp://HOST:PORT
-  --allow-uid UID       serve processes of this user on a unix socket; repeatable
+  --secret-file FILE    on a unix socket: serve calls that carry what is in this file, 32 bytes at least.
+                        It belongs to this sidecar's user or to root, with mode 0600; it is read once.
+                        (umask 077; openssl rand -hex 32 >FILE) makes one
   --tls-ca FILE         PEM: who signed the supervisor's certificate
   --tls-cert FILE       PEM: this handler's certificate
   --tls-key FILE        PEM: its private key
+  --allow-uid UID       on a unix socket: let only processes of this user connect; repeatable
+                        (default: with --secret-file those of this sidecar's user and of root, else all)
   --settings FILE       YAML: what would stand under "settings" in acphost's configuration
                         (a sidecar only checks those that a supervisor sends)
-A unix socket takes --allow-uid, or the three --tls flags, or both; TCP takes the --tls flags.
+A unix socket takes --secret-file or the three --tls flags; TCP takes the --tls flags.
 
 Other flags:
-  --log-level LEVEL     debug, info, warn or error (default: $%[5]s, else info)
+  --log-level LEVEL     debug, info, warn or error (default: $%[4]s, else info)
   --log-format FORMAT   text or json
   --version, --help
-`, h.Name, h.Version, answers, program, wire.LogEnv)
+`, h.Name, h.Version, program, wire.LogEnv)
 }

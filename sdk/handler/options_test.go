@@ -22,15 +22,21 @@ func TestASidecarMustKnowWhomItServes(t *testing.T) {
 		want string // in the error; empty: none
 	}{
 		"nothing at all":               {nil, ""},
-		"a user on a unix socket":      {[]string{"--listen", "unix:///s", "--allow-uid", "1"}, ""},
-		"two users":                    {[]string{"--listen", "unix:///s", "--allow-uid", "1", "--allow-uid", "2"}, ""},
+		"a secret on a unix socket":    {[]string{"--listen", "unix:///s", "--secret-file", "f"}, ""},
+		"a secret for two users":       {[]string{"--listen", "unix:///s", "--secret-file", "f", "--allow-uid", "1", "--allow-uid", "2"}, ""},
+		"certificates for one user":    {append([]string{"--listen", "unix:///s", "--allow-uid", "1"}, tls...), ""},
+		"a user on a unix socket":      {[]string{"--listen", "unix:///s", "--allow-uid", "1"}, "give --secret-file FILE"},
+		"a secret and certificates":    {append([]string{"--listen", "unix:///s", "--secret-file", "f"}, tls...), "either --secret-file or"},
+		"a secret over TCP":            {[]string{"--listen", "tcp://127.0.0.1:1", "--secret-file", "f"}, "others could read the secret"},
+		"both over TCP":                {append([]string{"--listen", "tcp://127.0.0.1:1", "--secret-file", "f"}, tls...), "others could read the secret"},
+		"a secret without an address":  {[]string{"--secret-file", "f"}, "give --listen too"},
 		"certificates on a socket":     {append([]string{"--listen", "unix:///s"}, tls...), ""},
 		"certificates over TCP":        {append([]string{"--listen", "tcp://127.0.0.1:1"}, tls...), ""},
-		"nobody on a unix socket":      {[]string{"--listen", "unix:///s"}, "must know whom it serves"},
+		"nobody on a unix socket":      {[]string{"--listen", "unix:///s"}, "must know its supervisor"},
 		"nobody over TCP":              {[]string{"--listen", "tcp://127.0.0.1:1"}, "only with mutual TLS"},
 		"a user over TCP":              {append([]string{"--listen", "tcp://:1", "--allow-uid", "1"}, tls...), "for unix sockets"},
 		"half of the certificates":     {[]string{"--listen", "unix:///s", "--tls-ca", "a"}, "takes all three"},
-		"a user by name":               {[]string{"--listen", "unix:///s", "--allow-uid", "root"}, "numeric user id"},
+		"a user by name":               {[]string{"--listen", "unix:///s", "--secret-file", "f", "--allow-uid", "root"}, "numeric user id"},
 		"a relative path":              {[]string{"--listen", "unix://s", "--allow-uid", "1"}, "must be absolute"},
 		"an unknown scheme":            {[]string{"--listen", "http://s", "--allow-uid", "1"}, "neither unix"},
 		"users without an address":     {[]string{"--allow-uid", "1"}, "give --listen too"},
@@ -55,10 +61,14 @@ func TestOnlyThisUserCanOpenTheSocketUnlessOthersAreServed(t *testing.T) {
 	own := uint32(os.Geteuid())
 	for _, c := range []struct {
 		allowed uids
+		secret  string
 		want    uint32
-	}{{uids{own}, 0o600}, {uids{own, 0}, 0o600}, {uids{own, own + 1}, 0o666}, {nil, 0o666}} {
-		if got := (options{allowUIDs: c.allowed}).socketMode(); uint32(got) != c.want {
-			t.Errorf("mode for %v = %o, want %o", c.allowed, got, c.want)
+	}{
+		{uids{own}, "", 0o600}, {uids{own, 0}, "f", 0o600}, {uids{own, own + 1}, "f", 0o666}, {uids{own, own + 1}, "", 0o666},
+		{nil, "f", 0o600}, {nil, "", 0o666},
+	} {
+		if got := (options{allowUIDs: c.allowed, secretFile: c.secret}).socketMode(); uint32(got) != c.want {
+			t.Errorf("mode for %v with the secret %q = %o, want %o", c.allowed, c.secret, got, c.want)
 		}
 	}
 }
@@ -70,7 +80,7 @@ func TestTheLogIsWhatItsReaderTakes(t *testing.T) {
 		want string
 	}{
 		"a child":                    {nil, "", `"msg":"info"`},
-		"a sidecar":                  {[]string{"--listen", "unix:///s", "--allow-uid", "1"}, "", `msg=info`},
+		"a sidecar":                  {[]string{"--listen", "unix:///s", "--secret-file", "f"}, "", `msg=info`},
 		"a child at a level":         {nil, "warn", ""},
 		"a flag against the level":   {[]string{"--log-level", "info"}, "error", `"msg":"info"`},
 		"a format as asked":          {[]string{"--log-format", "text"}, "", `msg=info`},
@@ -92,9 +102,9 @@ func TestTheLogIsWhatItsReaderTakes(t *testing.T) {
 }
 
 func TestHelpSaysWhatTheBinaryIsAndHowToRunIt(t *testing.T) {
-	text := about(Handler{Name: "fsd", Version: "1", Services: []string{"acphost.fs.v1.FileSystemService"}}, "/opt/fsd")
-	for _, want := range []string{"fsd 1 is a handler", "acphost.fs.v1.FileSystemService", "command: [/opt/fsd]",
-		"/opt/fsd --listen unix:///run/acphost/fsd.sock --allow-uid UID", "--tls-ca"} {
+	text := about(Handler{Name: "fsd", Version: "1"}, "/opt/fsd")
+	for _, want := range []string{"fsd 1 is a handler", "command: [/opt/fsd]",
+		"/opt/fsd --listen unix:///run/acphost/fsd.sock --secret-file FILE", "--tls-ca", "--allow-uid UID"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("help does not say %q:\n%s", want, text)
 		}
@@ -132,14 +142,16 @@ func TestSettingsAreDecodedStrictly(t *testing.T) {
 		settings map[string]any
 		want     []string
 	}{
-		"an unknown name":          {map[string]any{"agnet": 1}, []string{"agnet", "no such setting", "agent"}},
-		"an unknown name inside":   {map[string]any{"agent": map[string]any{"nme": 1}}, []string{"agent.nme", "no such"}},
+		"an unknown name":          {map[string]any{"agnet": 1}, []string{"agnet: expected a known field", `did you mean "agent"?`}},
+		"an unknown name inside":   {map[string]any{"agent": map[string]any{"nme": 1}}, []string{"agent.nme: expected a known field"}},
 		"an unknown name in a map": {map[string]any{"handlers": map[string]any{"x": map[string]any{"cmd": 1}}}, []string{"handlers.x.cmd"}},
 		"a wrong type":             {map[string]any{"agent": map[string]any{"no_landlock": "yes"}}, []string{"agent.no_landlock", "yes"}},
 		"a number out of range":    {map[string]any{"agent": map[string]any{"initialize_timeout_seconds": -1}}, []string{"agent.initialize_timeout_seconds", "-1"}},
 		"a list for an object":     {map[string]any{"agent": []any{}}, []string{"agent"}},
-		"an object for a list":     {map[string]any{"handlers": map[string]any{"x": 1}}, []string{"handlers.x", "by name"}},
-		"one setting by two names": {map[string]any{"agent": map[string]any{"noLandlock": true, "no_landlock": true}}, []string{"agent.no_landlock", "same setting"}},
+		"an object for a list":     {map[string]any{"handlers": map[string]any{"x": 1}}, []string{"handlers.x", "a mapping"}},
+		"a number as text":         {map[string]any{"agent": map[string]any{"initialize_timeout_seconds": "7"}}, []string{"agent.initialize_timeout_seconds", "an integer"}},
+		"two mistakes":             {map[string]any{"agnet": 1, "handlers": 2}, []string{"agnet: ", "; handlers: expected a mapping"}},
+		"one setting by two names": {map[string]any{"agent": map[string]any{"noLandlock": true, "no_landlock": true}}, []string{"agent.no_landlock: expected each field once, got it again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := decode(c.settings)
@@ -151,7 +163,7 @@ func TestSettingsAreDecodedStrictly(t *testing.T) {
 					t.Errorf("error %q does not say %q", err, want)
 				}
 			}
-			if strings.Contains(err.Error(), "proto:") || strings.Contains(err.Error(), "\u00a0") {
+			if strings.Contains(err.Error(), "proto:") || strings.Contains(err.Error(), "line") || strings.Contains(err.Error(), "\u00a0") {
 				t.Errorf("error %q shows where it comes from", err)
 			}
 		})

@@ -53,7 +53,7 @@ func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureReques
 	if fields := req.GetSettings(); fields != nil {
 		text, err := protojson.Marshal(fields)
 		if err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", plainReason(err))
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %v", err)
 		}
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()

@@ -18,10 +18,11 @@ import (
 type pluginService struct {
 	pluginv1.UnimplementedPluginServiceServer
 
-	h       Handler
-	sidecar bool
-	meta    *structpb.Struct
-	holds   *holds
+	h        Handler
+	services []string // as Register has registered them; written before anything is served
+	sidecar  bool
+	meta     *structpb.Struct
+	holds    *holds
 
 	configuring sync.Mutex
 }
@@ -31,7 +32,7 @@ func (p *pluginService) Describe(context.Context, *pluginv1.DescribeRequest) (*p
 	return &pluginv1.DescribeResponse{
 		Name:            p.h.Name,
 		Version:         p.h.Version,
-		Services:        p.h.Services,
+		Services:        p.services,
 		DescriptorSet:   p.h.DescriptorSet,
 		MaxMessageBytes: p.h.MaxMessageBytes,
 		CapabilityMeta:  p.meta,
@@ -45,7 +46,14 @@ func (p *pluginService) Configure(
 ) (*pluginv1.ConfigureResponse, error) {
 	if !p.sidecar {
 		notes, err := p.configure(ctx, req)
-		return &pluginv1.ConfigureResponse{Notes: notes}, err
+		if err != nil {
+			return nil, err
+		}
+		res := &pluginv1.ConfigureResponse{Notes: notes}
+		if p.h.Keep != nil {
+			res.Keep = p.h.Keep()
+		}
+		return res, nil
 	}
 	notes, err := p.configure(ctx, &pluginv1.ConfigureRequest{Settings: req.GetSettings(), ValidateOnly: true})
 	if len(req.GetSettings().GetFields()) > 0 {

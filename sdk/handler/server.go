@@ -79,8 +79,8 @@ func newCore(h Handler, sidecar bool) (*core, error) {
 	}
 	c := &core{
 		h:     h,
-		calls: newCalls(h.Logger),
-		holds: newHolds(h.Release, ReleaseDelay, h.Logger),
+		calls: newCalls(h),
+		holds: newHolds(h.Release, releaseDelay, h.Logger),
 	}
 	c.self = &pluginService{h: h, sidecar: sidecar, meta: meta, holds: c.holds}
 	return c, nil
@@ -91,10 +91,25 @@ func (c *core) options() []grpc.ServerOption {
 	return append(wire.ServerOptions(c.h.MaxMessageBytes), c.calls.options()...)
 }
 
-// register registers the handler's services and PluginService.
+// register registers PluginService and the handler's services, and notes which ones Describe lists.
 func (c *core) register(to grpc.ServiceRegistrar) {
 	pluginv1.RegisterPluginServiceServer(to, c.self)
-	c.h.Register(to)
+	c.h.Register(&listing{to: to, names: &c.self.services})
+	if c.h.RegisterUnlisted != nil {
+		c.h.RegisterUnlisted(to)
+	}
+}
+
+// listing is a registrar that notes the names of the services that go through it.
+type listing struct {
+	to    grpc.ServiceRegistrar
+	names *[]string
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (l *listing) RegisterService(service *grpc.ServiceDesc, implementation any) {
+	l.to.RegisterService(service, implementation)
+	*l.names = append(*l.names, service.ServiceName)
 }
 
 // server makes a whole server: go-plugin adds health and reflection to a child's, here it is up to us.
@@ -102,7 +117,7 @@ func (c *core) server(opts ...grpc.ServerOption) *Server {
 	g := grpc.NewServer(append(c.options(), opts...)...)
 	c.register(g)
 	status := health.NewServer()
-	for _, name := range append([]string{wire.HealthService, pluginv1.PluginService_ServiceDesc.ServiceName}, c.h.Services...) {
+	for _, name := range append([]string{wire.HealthService, pluginv1.PluginService_ServiceDesc.ServiceName}, c.self.services...) {
 		status.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	grpc_health_v1.RegisterHealthServer(g, status)

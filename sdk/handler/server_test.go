@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,7 +83,12 @@ func serve(t *testing.T, h Handler) (*Server, *grpc.ClientConn) {
 
 func TestAServerDescribesItselfAndHasHealthAndReflection(t *testing.T) {
 	h := minimal()
-	h.Services = []string{"test.Service"}
+	h.Register = func(s grpc.ServiceRegistrar) {
+		s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.Service"}, nil)
+	}
+	h.RegisterUnlisted = func(s grpc.ServiceRegistrar) {
+		s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.Unlisted"}, nil)
+	}
 	h.DescriptorSet = []byte("set")
 	h.MaxMessageBytes = 1 << 20
 	h.CapabilityMeta = map[string]any{"acme.com/x": true}
@@ -336,7 +342,8 @@ func TestASidecarOnlyChecksSettings(t *testing.T) {
 
 func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	t.Setenv("OF_THE_SIDECAR", "yes")
-	file := filepath.Join(t.TempDir(), "settings.yaml")
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "settings.yaml"), filepath.Join(dir, "secret")
 	if err := os.WriteFile(file, []byte("max_bytes: 12\nroots: [{path: /x}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +357,7 @@ func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := parseArgs([]string{"--listen", "unix:///run/x", "--allow-uid", "1", "--settings", file})
+	o := parseArgs([]string{"--listen", "unix:///run/x", "--secret-file", secret, "--settings", file})
 	if o.err != nil {
 		t.Fatal(o.err)
 	}
@@ -365,7 +372,7 @@ func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	if host := strings.Join(got.GetHost().GetEnvironment(), "\n"); !strings.Contains(host, "OF_THE_SIDECAR=yes") {
 		t.Errorf("environment = %s", host)
 	}
-	if paths := got.GetHost().GetProtectedPaths(); len(paths) != 2 || paths[0] != file || paths[1] != "/run/x" {
+	if paths := got.GetHost().GetProtectedPaths(); !slices.Equal(paths, []string{file, secret, "/run/x"}) {
 		t.Errorf("protected paths = %v", paths)
 	}
 	if err := os.WriteFile(file, []byte("a: [\n"), 0o600); err != nil {
@@ -373,5 +380,32 @@ func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	}
 	if err := c.configureOnce(o); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a broken file: %v", err)
+	}
+}
+
+func TestAroundStandsAroundCallsThatDoNotWait(t *testing.T) {
+	h := minimal()
+	var begun, ended atomic.Int32
+	h.Around = func(call func()) {
+		begun.Add(1)
+		defer ended.Add(1)
+		call()
+	}
+	h.Register = func(s grpc.ServiceRegistrar) {
+		terminalv1.RegisterTerminalServiceServer(s, terminals{
+			kill: func(context.Context) error { return nil },
+			wait: func(context.Context) error { return nil },
+		})
+	}
+	_, conn := serve(t, h)
+	client := terminalv1.NewTerminalServiceClient(conn)
+	if _, err := client.Kill(t.Context(), &terminalv1.KillRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.WaitForExit(t.Context(), &terminalv1.WaitForExitRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if begun.Load() != 1 || ended.Load() != 1 {
+		t.Errorf("it stood around %d calls, and %d ended; want 1", begun.Load(), ended.Load())
 	}
 }

@@ -10,12 +10,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 // connectTime bounds a new connection's TLS and HTTP/2 handshakes.
@@ -27,8 +26,7 @@ func serveSidecar(h Handler, o options) error {
 	if err != nil {
 		return err
 	}
-	c.calls.pace = proc.NewPace()
-	opts, err := o.credentials()
+	opts, err := o.credentials(h.Logger)
 	if err != nil {
 		return err
 	}
@@ -51,7 +49,7 @@ func serveSidecar(h Handler, o options) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	h.Logger.Info(h.Name+" serves as a sidecar", "version", h.Version, "address", o.listen,
-		"mutual_tls", o.tlsCA != "", "allowed_uids", o.allowUIDs.String())
+		"mutual_tls", o.tlsCA != "", "secret", o.secretFile != "", "allowed_uids", o.allowUIDs.String())
 	select {
 	case err := <-served:
 		return err
@@ -96,7 +94,7 @@ func (c *core) configureOnce(o options) error {
 // ownFiles are the files that this sidecar is run by.
 func (o options) ownFiles() []string {
 	var files []string
-	for _, file := range []string{o.settings, o.tlsCA, o.tlsCert, o.tlsKey} {
+	for _, file := range []string{o.settings, o.tlsCA, o.tlsCert, o.tlsKey, o.secretFile} {
 		if file == "" {
 			continue
 		}

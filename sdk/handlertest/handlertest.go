@@ -1,5 +1,5 @@
-// Package handlertest runs the conformance cases against a handler in the test's own process, as subtests: what a
-// handler's author writes first.
+// Package handlertest runs the conformance cases against a handler in the test's own process, as subtests. It is usually
+// the first test of a new handler.
 //
 //	func TestConformance(t *testing.T) {
 //		handlertest.Run(t, conformance.KindFS, myHandler())
@@ -24,14 +24,17 @@ import (
 const messageLimit = 128 << 20
 
 // Run serves h in this process and runs every case for its kind (conformance.KindFS, …) as a subtest. Cases that do not
-// apply are skipped subtests.
-func Run(t *testing.T, kind string, h handler.Handler) {
+// apply are skipped subtests. options say more of the handler before the first case runs.
+func Run(t *testing.T, kind string, h handler.Handler, options ...func(*conformance.Suite)) {
 	t.Helper()
 	cases := conformance.Cases(kind)
 	if len(cases) == 0 {
 		t.Fatalf("there are no cases for handlers of kind %q, only for %q", kind, conformance.Kinds())
 	}
 	suite := conformance.Suite{Conn: Serve(t, h), Kind: kind}
+	for _, option := range options {
+		option(&suite)
+	}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			switch err := suite.RunCase(t.Context(), c); {

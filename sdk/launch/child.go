@@ -40,11 +40,11 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 			return nil, err
 		}
 	}
-	dir, err := socketDir()
+	dir, err := socketDir(s.User)
 	if err != nil {
 		return nil, err
 	}
-	p := newProcess(s)
+	p := newProcess(s, program)
 	defer func() {
 		if err != nil {
 			p.abandon()
@@ -60,7 +60,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		}
 	}
 	config := &plugin.ClientConfig{
-		HandshakeConfig: Handshake(),
+		HandshakeConfig: wire.Handshake(),
 		// go-plugin compares versions through this set; nothing in it is ever dispensed.
 		Plugins:          plugin.PluginSet{s.Name: none{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
@@ -97,7 +97,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		return nil, p.explain(fmt.Errorf("dial it after its handshake: %w", err))
 	}
 	stopWaiting := context.AfterFunc(ctx, func() { _ = socket.Close() })
-	conn, err := connect(ctx, socket, config.TLSConfig)
+	conn, err := connect(ctx, socket, config.TLSConfig, nil)
 	stopWaiting()
 	if err != nil {
 		return nil, p.explain(err)
@@ -200,6 +200,7 @@ func environment(s Spec) []string {
 			env = append(env, name+"="+value)
 		}
 	}
+	env = s.User.Environ(env)
 	env = append(env, wire.LogEnv+"="+strings.ToLower(lowestLevel(s.Logger).String()))
 	return append(env, s.Env...)
 }

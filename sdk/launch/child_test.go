@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/launch"
 )
@@ -48,7 +49,7 @@ func TestAChildIsReadyToCallWhenStartReturns(t *testing.T) {
 }
 
 func TestStopEndsTheProcessAndLeavesNothing(t *testing.T) {
-	t.Setenv("TMPDIR", shortDir(t))
+	t.Setenv("TMPDIR", testkit.ShortDir(t))
 	i, err := launch.Start(t.Context(), spec("handler"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,9 +84,7 @@ func TestStopEndsTheProcessAndLeavesNothing(t *testing.T) {
 
 func TestStopEndsAStoppedProcessByItsDeadline(t *testing.T) {
 	i := start(t, spec("handler"))
-	if err := syscall.Kill(i.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Freeze(t, i.PID())
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -114,9 +113,9 @@ func TestStopKillsAProcessThatIgnoresEverythingElse(t *testing.T) {
 }
 
 func TestAChildDiesWithItsHost(t *testing.T) {
-	t.Setenv("TMPDIR", shortDir(t))
+	t.Setenv("TMPDIR", testkit.ShortDir(t))
 	pid := killedHost(t, "handler")
-	if !gone(pid, 2*time.Second) {
+	if !testkit.Poll(func() bool { return !alive(pid) }) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Error("the handler outlives its host, which was killed")
 	}
@@ -128,7 +127,7 @@ func TestAChildDiesWithItsHost(t *testing.T) {
 func TestAChildGivesEverythingBackThoughItsHostAndItsStderrAreGone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "closed")
 	pid := killedHost(t, "lastwords:"+file)
-	if !gone(pid, 5*time.Second) {
+	if !testkit.Poll(func() bool { return !alive(pid) }) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Error("the handler outlives its host, which was killed")
 	}
@@ -272,7 +271,7 @@ func TestWithoutTLSAHandlerStillRuns(t *testing.T) {
 }
 
 func TestALongTemporaryFolderDoesNotMatter(t *testing.T) {
-	long := filepath.Join(shortDir(t), strings.Repeat("long", 20))
+	long := filepath.Join(testkit.ShortDir(t), strings.Repeat("long", 20))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -303,17 +302,6 @@ func TestAProgramWithAnotherDigestIsNotStarted(t *testing.T) {
 	for range 2 { // go-plugin's own check fails the second time
 		start(t, s)
 	}
-}
-
-// shortDir is a temporary folder with a path that leaves room for a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "l")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 func ls(t *testing.T, dir string) []string {

@@ -22,8 +22,9 @@ import (
 var errLost = errors.New("its connection is lost")
 
 // connect runs gRPC over socket, once: grpc may not dial again, since what would answer then need not be what was
-// described. config nil is plain text. It returns when the other end has proved itself and speaks HTTP/2.
-func connect(ctx context.Context, socket net.Conn, config *tls.Config) (*grpc.ClientConn, error) {
+// described. config nil is plain text; shown, if it is not nil, goes along with every call. It returns when the other end
+// has proved itself, where TLS is used, and speaks HTTP/2.
+func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *showing) (*grpc.ClientConn, error) {
 	trust := insecure.NewCredentials()
 	if config != nil {
 		trust = credentials.NewTLS(config)
@@ -39,6 +40,9 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config) (*grpc.Cl
 			return socket, nil
 		}),
 	)
+	if shown != nil {
+		opts = append(opts, grpc.WithPerRPCCredentials(shown))
+	}
 	if config != nil && config.ServerName != "" {
 		opts = append(opts, grpc.WithAuthority(config.ServerName))
 	}

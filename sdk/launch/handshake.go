@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
 // checkHandshake checks a child's handshake line, "1|1|NETWORK|ADDRESS|grpc|CERTIFICATE", and returns what of it
@@ -25,8 +27,8 @@ func checkHandshake(line string, mutualTLS bool) (string, error) {
 	switch {
 	case core != "1":
 		return "", fmt.Errorf("speaks go-plugin's core protocol %.20q, not 1", core)
-	case version != strconv.Itoa(ProtocolVersion):
-		return "", fmt.Errorf("speaks plugin protocol version %.20q, not %d", version, ProtocolVersion)
+	case version != strconv.Itoa(wire.ProtocolVersion):
+		return "", fmt.Errorf("speaks plugin protocol version %.20q, not %d", version, wire.ProtocolVersion)
 	case protocol != "grpc":
 		return "", fmt.Errorf("serves %.20q, not grpc", protocol)
 	}
@@ -75,5 +77,5 @@ func checkSocket(network, address string, mutualTLS bool) error {
 }
 
 func notHandshake(line string) error {
-	return fmt.Errorf("its first line on stdout is not a handshake: %.80q", line)
+	return fmt.Errorf("its first line on stdout is not a handler's handshake (is it a handler?): %.80q", line)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/sdk/launch"
 )
 
@@ -21,8 +22,8 @@ func TestAFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 		noTLS bool
 		want  []string
 	}{
-		"it prints something else":           {"garbage", false, []string{"not a handshake", "Hello, I am not", "a last word"}},
-		"its first line never ends":          {"endless", false, []string{"not a handshake", "xxxx"}},
+		"it prints something else":           {"garbage", false, []string{"not a handler's handshake", "Hello, I am not", "a last word"}},
+		"its first line never ends":          {"endless", false, []string{"not a handler's handshake", "xxxx"}},
 		"it exits":                           {"exit", false, []string{"exited with status 3 before its handshake: a last word"}},
 		"it says nothing":                    {"silent", false, []string{"no handshake on stdout within 300ms"}},
 		"it speaks another core protocol":    {"line:2|1|unix|/x|grpc|" + cert, false, []string{"core protocol"}},
@@ -36,7 +37,7 @@ func TestAFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 		"it listens on TCP without TLS":      {"line:1|1|tcp|127.0.0.1:1|grpc", true, []string{"without mutual TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("TMPDIR", shortDir(t))
+			t.Setenv("TMPDIR", testkit.ShortDir(t))
 			s := spec(c.role)
 			s.NoTLS = c.noTLS
 			s.HandshakeTimeout = 5 * time.Second
@@ -120,7 +121,7 @@ func TestAGrandchildThatHoldsStderrDelaysNothing(t *testing.T) {
 	if !found || convErr != nil {
 		t.Fatalf("error %q does not end in the last line on stderr", err)
 	}
-	if !gone(pid, 2*time.Second) {
+	if !testkit.Poll(func() bool { return !alive(pid) }) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Error("the grandchild, of the same process group, lives on")
 	}

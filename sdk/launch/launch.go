@@ -1,12 +1,12 @@
-// Package launch is the host's half of running a handler: it starts one as a go-plugin child, or dials one that runs as
-// a sidecar, and hands back the same thing for both, a gRPC connection with a life of its own (Instance).
+// Package launch starts a handler as a go-plugin child, or connects to a handler that runs as a sidecar. In both cases it
+// returns an Instance: a gRPC connection that reports its end.
 //
-// It knows processes, sockets, go-plugin's handshake and TLS. It must not know what a handler answers, nor when one
-// should be started again: that is its caller's.
+// The package knows processes, sockets, go-plugin's handshake and TLS. It must not know which methods a handler answers,
+// or when to start a handler again: the caller decides that.
 //
-// go-plugin is used for its handshake and its mutual TLS only. Its ways of reading stderr, killing and pinging have no
-// bounds against a hostile or stopped process, so the process belongs to a runner of our own and the connection is
-// dialled here.
+// The package uses go-plugin only for its handshake and its mutual TLS. go-plugin reads stderr, kills and pings without
+// bounds against a hostile or stopped process. Therefore the package has its own process runner and opens the connection
+// itself.
 package launch
 
 import (
@@ -18,8 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-plugin"
-
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -29,28 +28,13 @@ const (
 	CookieValue = wire.CookieValue
 )
 
-// ProtocolVersion is go-plugin's application protocol version. It stays 1: a breaking change of the contract is a new
-// proto package, seen in Describe.
-const ProtocolVersion = wire.ProtocolVersion
-
-// MaxReplyBytes is the largest reply that is taken from a handler, in bytes; a larger one fails its call with
-// RESOURCE_EXHAUSTED.
-const MaxReplyBytes = wire.MaxReply
-
-// Defaults of Spec.
+// Defaults of Spec. A child is given longer than a sidecar, which runs already: on a busy machine, with nothing in its
+// caches, a program of an interpreted language takes seconds to start.
 const (
-	DefaultHandshakeTimeout = 10 * time.Second
-	DefaultStopGrace        = 5 * time.Second
+	childTimeout   = 30 * time.Second
+	sidecarTimeout = 10 * time.Second
+	stopGrace      = 5 * time.Second
 )
-
-// Handshake returns what host and child compare before anything else.
-func Handshake() plugin.HandshakeConfig {
-	return plugin.HandshakeConfig{
-		ProtocolVersion:  ProtocolVersion,
-		MagicCookieKey:   CookieKey,
-		MagicCookieValue: CookieValue,
-	}
-}
 
 // Spec says which handler to run or to reach. Exactly one of Command and Address is set.
 type Spec struct {
@@ -71,20 +55,33 @@ type Spec struct {
 	// can then call the handler.
 	NoTLS bool
 
-	// Address is a sidecar's: "unix:///PATH" or "tcp://HOST:PORT". TCP takes TLS.
+	// User is who the child runs as; nil: who this process runs as, which has to be root for another one. The child's
+	// HOME is that user's, its folder is / unless Dir says otherwise, and the folder of its socket belongs to the user.
+	User *proc.User
+
+	// Limited takes all capabilities from the child but those of Keep, also where this process is root.
+	Limited bool
+	Keep    []proc.Capability
+
+	// Address is a sidecar's: "unix:///PATH" or "tcp://HOST:PORT". It takes TLS; a unix address takes TLS or SecretFile.
 	Address string
-	// TLS names the keys for mutual TLS with a sidecar. Nil: none, for unix addresses only.
+	// TLS names the keys for mutual TLS with a sidecar. Nil: none.
 	TLS *TLSFiles
-	// UID is the user id that a sidecar's socket must belong to where TLS is nil. Nil: the host's own effective one.
+	// SecretFile holds what every call to a sidecar carries, 32 bytes at least; it belongs to this process's user or to
+	// root and is closed to others. It is read at each Start, and sent once the kernel has said that UID serves the
+	// socket and the sidecar has refused a call without it. Empty: none.
+	SecretFile string
+	// UID is the user id that a sidecar on a unix socket must run as. Nil: any where TLS is set, else the host's own
+	// effective one.
 	UID *uint32
 
 	// Logger takes the handler's own log lines and what befalls it, with handler=Name. Nil: nothing is logged.
 	Logger *slog.Logger
 	// HandshakeTimeout bounds the time from the start to the handshake, and from there to a connection that answers.
-	// Default (0): DefaultHandshakeTimeout.
+	// Default (0): 30 s for a child, 10 s for a sidecar.
 	HandshakeTimeout time.Duration
 	// StopGrace is how long Stop waits after the end of the child's stdin until it sends TERM, and from TERM to KILL.
-	// Default (0): DefaultStopGrace.
+	// Default (0): 5 s.
 	StopGrace time.Duration
 }
 
@@ -131,10 +128,12 @@ func (s *Spec) complete() error {
 		return errors.New("both a command and an address are given: choose one")
 	case len(s.Command) > 0 && !filepath.IsAbs(s.Command[0]):
 		return fmt.Errorf("command %q is not an absolute path, and PATH is not searched", s.Command[0])
-	case len(s.Command) > 0 && (s.TLS != nil || s.UID != nil):
-		return errors.New("tls files and uid are for an address: a child makes its own keys")
-	case s.Address != "" && (s.SHA256 != "" || len(s.Env) > 0 || s.NoTLS || s.Dir != ""):
-		return errors.New("sha256, env, dir and no_tls are for a command: a sidecar is started by somebody else")
+	case len(s.Command) > 0 && (s.TLS != nil || s.UID != nil || s.SecretFile != ""):
+		return errors.New("tls files, a secret file and uid are for an address: a child makes its own keys")
+	case s.TLS != nil && s.SecretFile != "":
+		return errors.New("both tls files and a secret file are given: choose one")
+	case s.Address != "" && (s.SHA256 != "" || len(s.Env) > 0 || s.NoTLS || s.Dir != "" || s.User != nil):
+		return errors.New("sha256, env, dir, user and no_tls are for a command: a sidecar is started by somebody else")
 	}
 	for _, e := range s.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsRune(e, 0) {
@@ -146,10 +145,13 @@ func (s *Spec) complete() error {
 	}
 	s.Logger = s.Logger.With("handler", s.Name)
 	if s.HandshakeTimeout <= 0 {
-		s.HandshakeTimeout = DefaultHandshakeTimeout
+		s.HandshakeTimeout = childTimeout
+		if s.Address != "" {
+			s.HandshakeTimeout = sidecarTimeout
+		}
 	}
 	if s.StopGrace <= 0 {
-		s.StopGrace = DefaultStopGrace
+		s.StopGrace = stopGrace
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func play(r string) {
 // testHandler answers /test.Echo/Echo with what it gets, in a string of any size.
 func testHandler() handler.Handler {
 	return handler.Handler{
-		Name: "test", Version: "1.0", Services: []string{"test.Echo"},
+		Name: "test", Version: "1.0",
 		Register: func(s grpc.ServiceRegistrar) {
 			fmt.Println("a stray print while services are registered")
 			s.RegisterService(&grpc.ServiceDesc{
@@ -214,16 +214,6 @@ func within(t *testing.T, d time.Duration, ch <-chan struct{}, what string) {
 	case <-time.After(d):
 		t.Fatalf("%s: not within %s", what, d)
 	}
-}
-
-// gone waits until no process has the pid, which nothing here signals.
-func gone(pid int, limit time.Duration) bool {
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if !alive(pid) {
-			return true
-		}
-	}
-	return false
 }
 
 // alive says whether pid is a process that is not a zombie.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 const (
@@ -30,10 +31,11 @@ const (
 // process is a handler's process, and go-plugin's runner for it. It owns the pipes, leads a process group of its own,
 // and ends when its stdin does, so that a host that is killed takes it along.
 type process struct {
-	spec   Spec
-	cmd    *exec.Cmd
-	pid    int // 0: not started
-	stderr *relay
+	spec    Spec
+	program *program
+	cmd     *exec.Cmd
+	pid     int // 0: not started
+	stderr  *relay
 
 	inputOnce sync.Once
 	input     *os.File // the host's end of stdin; its end is the child's
@@ -53,13 +55,16 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-func newProcess(s Spec) *process {
+func newProcess(s Spec, program *program) *process {
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.Dir = s.Dir
+	if s.User != nil && s.Dir == "" {
+		cmd.Dir = "/" // ours may be one that the user cannot reach, and would be let into by inheriting it
+	}
 	cmd.Env = environment(s)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.User.Credential()}
 	p := &process{
-		spec: s, cmd: cmd, stderr: &relay{log: s.Logger},
+		spec: s, program: program, cmd: cmd, stderr: &relay{log: s.Logger},
 		dead: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.line, p.lineW = io.Pipe()
@@ -88,9 +93,18 @@ func (p *process) Start(context.Context) error {
 		return fmt.Errorf("make pipes: %w", err)
 	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, errW
-	if err := p.cmd.Start(); err != nil {
+	if p.spec.User == nil { // another user has to reach the program by itself, and cannot swap what is not that user's
+		if name, moved := p.program.descriptor(errW); name != "" {
+			p.cmd.Path, p.cmd.Stderr = name, moved // what was measured is what runs; its first argument remains the path
+			defer moved.Close()
+		}
+	}
+	if err := p.startChild(); err != nil {
 		closeAll()
-		return err
+		if wrong, ok := errors.AsType[*fs.PathError](err); ok && wrong.Path == p.cmd.Path {
+			wrong.Path = p.spec.Command[0] // which says more to people
+		}
+		return p.spec.User.CannotStart(p.spec.Command[0], err)
 	}
 	for _, f := range []*os.File{inR, outW, errW} {
 		_ = f.Close()
@@ -120,11 +134,20 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
+// startChild starts the process, with the capabilities that it may have.
+func (p *process) startChild() error {
+	if !p.spec.Limited {
+		return proc.StartChild(p.cmd)
+	}
+	c := proc.Confinement{NoLandlock: true, NoSeccomp: true, Keep: p.spec.Keep, ChangesUser: p.spec.User != nil}
+	return proc.Confine(c, func(proc.Walls) error { return proc.StartChild(p.cmd) })
+}
+
 // wait reaps the process and kills what is left of its group, while the group's number is still its own.
 func (p *process) wait() {
 	ended := waitUnreaped(p.pid)
 	if !ended { // the platform cannot wait without reaping: the group has to be left alone
-		_ = p.cmd.Wait()
+		_ = proc.WaitChild(p.cmd)
 	}
 	p.mu.Lock()
 	if ended {
@@ -133,7 +156,7 @@ func (p *process) wait() {
 	p.reaped = true
 	p.mu.Unlock()
 	if ended {
-		_ = p.cmd.Wait()
+		_ = proc.WaitChild(p.cmd)
 	}
 	close(p.dead)
 }

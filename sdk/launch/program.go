@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ func openProgram(path string) (*program, error) {
 	p := &program{path: path, file: file, before: info}
 	p.measure = sync.OnceValues(func() (string, error) {
 		sum := sha256.New()
-		if _, err := io.CopyBuffer(sum, struct{ io.Reader }{file}, make([]byte, 256<<10)); err != nil {
+		if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, math.MaxInt64), make([]byte, 256<<10)); err != nil {
 			return "", fmt.Errorf("measure its program: %w", err)
 		}
 		return hex.EncodeToString(sum.Sum(nil)), p.same()
@@ -81,19 +82,38 @@ func (p *program) require(want string) error {
 	return nil
 }
 
-// same refuses if the path no longer leads to the opened file, unchanged. It is asked once the process runs, and once the
-// file is measured: one that was put there in between, or written to, has another inode or another change time, which its
-// owner cannot set.
+// elf is what a program begins with that the kernel executes by itself.
+const elf = "\x7fELF"
+
+// native tells a program that needs nothing but its own file to be executed from a script, whose interpreter opens the
+// script's path again.
+func (p *program) native() bool {
+	begin := make([]byte, len(elf))
+	_, err := p.file.ReadAt(begin, 0)
+	return err == nil && string(begin) == elf
+}
+
+// same refuses if the path no longer leads to the opened file, or that was changed. It is asked once the process runs, and
+// once the file is measured: one that was put there in between, or written to, has another inode or another change time,
+// which its owner cannot set. A script is executed by its path, and whoever can swap a folder above it and put it back in
+// time goes unseen, as with a program that another user runs; else a native program is the opened file itself (descriptor).
 func (p *program) same() error {
 	now, err := os.Stat(p.path)
 	if err != nil {
 		return fmt.Errorf("its program vanished while it was started: %w", err)
 	}
-	if !os.SameFile(p.before, now) || now.Size() != p.before.Size() || !now.ModTime().Equal(p.before.ModTime()) ||
-		changeTime(now) != changeTime(p.before) {
+	held, err := p.file.Stat()
+	if err != nil {
+		return fmt.Errorf("look at its program: %w", err)
+	}
+	if !os.SameFile(p.before, now) || changed(p.before, now) || changed(p.before, held) {
 		return errors.New("its program changed while it was started: start it again")
 	}
 	return nil
+}
+
+func changed(before, now os.FileInfo) bool {
+	return now.Size() != before.Size() || !now.ModTime().Equal(before.ModTime()) || changeTime(now) != changeTime(before)
 }
 
 func (p *program) close() { _ = p.file.Close() }

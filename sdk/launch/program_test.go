@@ -1,8 +1,10 @@
 package launch
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -55,5 +57,58 @@ func TestAProgramThatChangesWhileItStartsHasNoDigest(t *testing.T) {
 				t.Errorf("error = %v", err)
 			}
 		})
+	}
+}
+
+// A folder above a program is swapped when the program was opened, and put back when it runs: nothing of the program's own
+// file changes by that.
+func TestWhatWasOpenedIsWhatRuns(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("programs are executed by their paths here")
+	}
+	program := func(folder, from string) {
+		data, err := os.ReadFile(from)
+		if err == nil {
+			err = os.Mkdir(folder, 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, "program"), data, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	top := t.TempDir()
+	ours, theirs := filepath.Join(top, "ours"), filepath.Join(top, "theirs")
+	program(ours, "/bin/true")
+	program(theirs, "/bin/false")
+	s := Spec{Name: "test", Command: []string{filepath.Join(ours, "program")}}
+	if err := s.complete(); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := openProgram(s.Command[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.close()
+	swap := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap(ours, ours+".away")
+	swap(theirs, ours)
+	p := newProcess(s, opened)
+	if err := p.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	swap(ours, theirs)
+	swap(ours+".away", ours)
+	<-p.exited
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the program that was not opened ran: exit status %d", code)
+	}
+	if err := opened.same(); err != nil {
+		t.Errorf("the swap is seen (%v): this test is of nothing", err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // sink collects log records.
@@ -120,13 +121,7 @@ func TestWhatAHandlerPrintsIsLoggedAndNeverBlocksIt(t *testing.T) {
 	if _, err := callEcho(t.Context(), i, "x"); err != nil {
 		t.Fatalf("Echo: %v", err)
 	}
-	deadline := time.Now().Add(5 * time.Second)
-	for find(log.records(t), "line", "printed ") == nil && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if find(log.records(t), "line", "printed ") == nil {
-		t.Error("what was printed to stdout is not in the log")
-	}
+	testkit.Eventually(t, "what was printed to stdout is in the log", func() bool { return find(log.records(t), "line", "printed ") != nil })
 	if r := find(log.records(t), "line", "a stray print"); r == nil {
 		t.Error("what was printed before the handshake is not in the log")
 	}

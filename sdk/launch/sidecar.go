@@ -3,15 +3,24 @@ package launch
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
-	"github.com/acphost/acphost/sdk/internal/peer"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/sdk/internal/secret"
+	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
 // dialSidecar connects to a handler that somebody else started.
@@ -20,12 +29,23 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	if network == "tcp" && s.TLS == nil {
+	switch {
+	case network == "tcp" && s.TLS == nil:
 		return nil, fmt.Errorf("address %s: a sidecar is reached over TCP only with mutual TLS: name tls files", s.Address)
+	case s.TLS == nil && s.SecretFile == "":
+		return nil, fmt.Errorf("address %s: a sidecar must know who calls: name a secret file, or tls files for mutual TLS", s.Address)
 	}
 	config, err := s.TLS.load(network, target)
 	if err != nil {
 		return nil, err
+	}
+	var shown *showing
+	if s.SecretFile != "" {
+		key, err := secret.Load(s.SecretFile)
+		if err != nil {
+			return nil, err
+		}
+		shown = &showing{PerRPCCredentials: key.Credentials()}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.HandshakeTimeout,
 		fmt.Errorf("%s did not answer within %s", s.Address, s.HandshakeTimeout))
@@ -35,19 +55,25 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w (is the sidecar running?)", s.Address, err)
 	}
-	if config == nil {
+	if network == "unix" && (config == nil || s.UID != nil) {
 		if err := s.checkPeer(socket); err != nil {
 			_ = socket.Close()
 			return nil, err
 		}
 	}
-	conn, err := connect(ctx, socket, config)
+	conn, err := connect(ctx, socket, config, shown)
 	switch {
 	case err != nil && config != nil:
 		// A server that refuses our certificate just hangs up: TLS 1.3 tells a client too late.
 		return nil, fmt.Errorf("%s, with mutual TLS: %w (does each side trust the other's certificate?)", s.Address, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", s.Address, err)
+	}
+	if shown != nil {
+		if err := shown.introduce(ctx, conn); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("%s: %w", s.Address, err)
+		}
 	}
 	watching, watch := context.WithCancel(context.Background())
 	i := &Instance{
@@ -66,6 +92,44 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	return i, nil
 }
 
+// showing is a secret that calls carry once it is known that the other end asks for it.
+type showing struct {
+	credentials.PerRPCCredentials
+	on atomic.Bool
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (s *showing) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
+	if !s.on.Load() {
+		return nil, nil
+	}
+	return s.PerRPCCredentials.GetRequestMetadata(ctx, uri...)
+}
+
+// introduce sees that the sidecar refuses a call that does not carry the secret, since whoever can connect could call it
+// otherwise, and takes one that does.
+func (s *showing) introduce(ctx context.Context, conn *grpc.ClientConn) error {
+	ask := func() codes.Code {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
+		return status.Code(err)
+	}
+	switch code := ask(); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("no answer on the connection: %w", context.Cause(ctx))
+	case code == codes.Unavailable:
+		return errLost
+	case code != codes.Unauthenticated:
+		return errors.New("the sidecar answers calls without its secret, so that whoever can connect can call it: " +
+			"it must demand one (--secret-file, for handlers made with acphost's sdk)")
+	}
+	s.on.Store(true)
+	if ask() == codes.Unauthenticated {
+		return errors.New("the sidecar does not take this secret: its --secret-file and secret_file here must hold the same " +
+			"(a sidecar reads its file when it starts)")
+	}
+	return nil
+}
+
 // checkPeer refuses a socket that is served by another user than s allows: the path alone proves nothing.
 func (s *Spec) checkPeer(socket net.Conn) error {
 	want := uint32(os.Geteuid())
@@ -74,10 +138,11 @@ func (s *Spec) checkPeer(socket net.Conn) error {
 	}
 	got, err := peer.UID(socket)
 	if err != nil {
-		return fmt.Errorf("dial %s without tls: %w: use mutual TLS", s.Address, err)
+		return fmt.Errorf("dial %s: which user serves it has to be known: %w", s.Address, err)
 	}
 	if got != want {
-		return fmt.Errorf("dial %s: it is served by user %d, not by %d as configured", s.Address, got, want)
+		return fmt.Errorf("dial %s: the sidecar runs as user %d, and has to run as user %d: start it as that user, or name its user "+
+			"by uid in the handler's configuration", s.Address, got, want)
 	}
 	return nil
 }
@@ -87,17 +152,9 @@ func (t *TLSFiles) load(network, target string) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
 	}
-	authority, err := os.ReadFile(t.CA)
+	roots, pair, err := keyfiles.Files{CA: t.CA, Cert: t.Cert, Key: t.Key}.Pair()
 	if err != nil {
-		return nil, fmt.Errorf("read the tls authority: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("read the tls authority: %s holds no certificate in PEM", t.CA)
-	}
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("read the tls certificate and key: %w", err)
+		return nil, fmt.Errorf("read the tls files: %w", err)
 	}
 	name := t.ServerName
 	if name == "" {

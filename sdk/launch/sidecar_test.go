@@ -15,13 +15,23 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/acphost/acphost/internal/testkit"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/launch"
 )
@@ -52,24 +62,49 @@ func sidecar(t *testing.T, uid int, args ...string) *exec.Cmd {
 	if rest, ok := strings.CutPrefix(address, "tcp://"); ok {
 		network, target = "tcp", rest
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := net.Dial(network, target)
-		if err == nil {
-			_ = conn.Close()
-			return cmd
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the sidecar does not listen: %v", err)
-		}
-	}
+	listens(t, network, target)
+	return cmd
 }
 
-func me() string { return strconv.Itoa(os.Geteuid()) }
+// listens waits until somebody listens there.
+func listens(t *testing.T, network, address string) {
+	t.Helper()
+	testkit.Eventually(t, "a sidecar listens at "+address, func() bool {
+		conn, err := net.Dial(network, address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+}
+
+const aSecret = "0123456789abcdef0123456789abcdef"
+
+// secretFile is a file that holds aSecret.
+func secretFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(aSecret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// rawClient calls a sidecar's socket as anybody could who can connect.
+func rawClient(t *testing.T, path string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
 
 func TestASidecarIsCalledLikeAChild(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
-	cmd := sidecar(t, 0, "--listen", "unix://"+path, "--allow-uid", me())
-	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path})
+	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
+	cmd := sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
+	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 	if got, err := callEcho(t.Context(), i, "x"); err != nil || got != "x" {
 		t.Errorf("Echo = %q, %v", got, err)
 	}
@@ -82,7 +117,7 @@ func TestASidecarIsCalledLikeAChild(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v; want mode 0600", info, err)
 	}
-	other := start(t, launch.Spec{Name: "test", Address: "unix:" + path})
+	other := start(t, launch.Spec{Name: "test", Address: "unix:" + path, SecretFile: key})
 	if err := other.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +137,7 @@ func TestASidecarIsCalledLikeAChild(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("the dead sidecar's socket: %v, want it left behind for this test", err)
 	}
-	sidecarAgain := exec.Command(self()[0], "--listen", "unix://"+path, "--allow-uid", me())
+	sidecarAgain := exec.Command(self()[0], "--listen", "unix://"+path, "--secret-file", key)
 	sidecarAgain.Env = append(os.Environ(), role+"=handler", noSleep)
 	if err := sidecarAgain.Start(); err != nil {
 		t.Fatal(err)
@@ -116,32 +151,31 @@ func TestASidecarIsCalledLikeAChild(t *testing.T) {
 			t.Error("the socket stays behind after SIGTERM")
 		}
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path}); err == nil {
+	testkit.Eventually(t, "a dead sidecar's socket is replaced", func() bool {
+		i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
+		if err == nil {
 			_ = i.Stop(t.Context())
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("a dead sidecar's socket is not replaced: %v", err)
 		}
-	}
+		return err == nil
+	})
 }
 
 func TestALivingSidecarKeepsItsSocket(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
-	sidecar(t, 0, "--listen", "unix://"+path, "--allow-uid", me())
-	second := exec.Command(self()[0], "--listen", "unix://"+path, "--allow-uid", me())
+	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
+	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
+	second := exec.Command(self()[0], "--listen", "unix://"+path, "--secret-file", key)
 	second.Env = append(os.Environ(), role+"=handler", noSleep)
 	out, err := second.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "served by a living process") {
 		t.Errorf("the second ended with %v and said %q", err, out)
 	}
-	start(t, launch.Spec{Name: "test", Address: "unix://" + path})
+	start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 }
 
 func TestASidecarRefusesOtherUsers(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
-	sidecar(t, 0, "--listen", "unix://"+path, "--allow-uid", strconv.Itoa(os.Geteuid()+1))
-	i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, HandshakeTimeout: 5 * time.Second})
+	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
+	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key, "--allow-uid", strconv.Itoa(os.Geteuid()+1))
+	i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key, HandshakeTimeout: 5 * time.Second})
 	if err == nil {
 		_ = i.Stop(t.Context())
 		t.Fatal("this user was served, though another one is allowed")
@@ -152,7 +186,7 @@ func TestAHostRefusesASocketOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to run a sidecar as another user takes root")
 	}
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +199,16 @@ func TestAHostRefusesASocketOfAnotherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Each reads a file of its own; the other user's may not be open to anybody else, either.
+	key, theirs := secretFile(t), filepath.Join(dir, "theirs")
+	if err = os.WriteFile(theirs, []byte(aSecret), 0o600); err == nil {
+		err = os.Chown(theirs, 65534, 65534)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, "s")
-	cmd := exec.Command(binary, "--listen", "unix://"+path, "--allow-uid", "0")
+	cmd := exec.Command(binary, "--listen", "unix://"+path, "--secret-file", theirs, "--allow-uid", "0")
 	cmd.Env = append(os.Environ(), role+"=handler", noSleep)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if err := cmd.Start(); err != nil {
@@ -176,24 +218,17 @@ func TestAHostRefusesASocketOfAnotherUser(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("unix", path); err == nil {
-			_ = conn.Close()
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("the sidecar does not listen: %v", err)
-		}
-	}
-	_, err = launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path})
-	if err == nil || !strings.Contains(err.Error(), "served by user 65534, not by 0") {
+	listens(t, "unix", path)
+	_, err = launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
+	if err == nil || !strings.Contains(err.Error(), "runs as user 65534, and has to run as user 0") {
 		t.Errorf("error = %v", err)
 	}
 	nobody := uint32(65534)
-	start(t, launch.Spec{Name: "test", Address: "unix://" + path, UID: &nobody})
+	start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key, UID: &nobody})
 }
 
 func TestMutualTLSOnBothKindsOfSocket(t *testing.T) {
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	ours, theirs := newAuthority(t, dir, "ours"), newAuthority(t, dir, "theirs")
 	server, client := ours.issue(t, "server"), ours.issue(t, "client")
 	flags := []string{"--tls-ca", ours.file, "--tls-cert", server.Cert, "--tls-key", server.Key}
@@ -229,18 +264,127 @@ func TestMutualTLSOnBothKindsOfSocket(t *testing.T) {
 			}
 		}
 	}
-	short := launch.Spec{Name: "test", Address: unix, HandshakeTimeout: time.Second}
+	short := launch.Spec{Name: "test", Address: unix, SecretFile: secretFile(t), HandshakeTimeout: time.Second}
 	if i, err := launch.Start(t.Context(), short); err == nil {
 		_ = i.Stop(t.Context())
 		t.Error("a client without TLS was accepted")
 	}
 }
 
+// What an agent can do that runs as the sidecar's own user: connect, and say what it likes.
+func TestASidecarServesNobodyWithoutItsSecret(t *testing.T) {
+	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
+	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key, "--allow-uid", strconv.Itoa(os.Geteuid()))
+	conn := rawClient(t, path)
+	for what, headers := range map[string][]string{
+		"nothing":                  nil,
+		"an empty header":          {"authorization", ""},
+		"no token":                 {"authorization", "Bearer "},
+		"another secret":           {"authorization", "Bearer " + strings.ToUpper(aSecret)},
+		"the beginning":            {"authorization", "Bearer " + aSecret[:31]},
+		"more than the secret":     {"authorization", "Bearer " + aSecret + "0"},
+		"the secret alone":         {"authorization", aSecret},
+		"another scheme":           {"authorization", "Basic " + aSecret},
+		"another header":           {"x-secret", "Bearer " + aSecret},
+		"two, one of them right":   {"authorization", "Bearer x", "authorization", "Bearer " + aSecret},
+		"the digest of the secret": {"authorization", "Bearer a8ae6e6ee929abea3afcfc5258c8ccd6f85273e0d4626d26c7279f3250f77c8e"},
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), headers...)
+		calls := map[string]error{
+			"a service": conn.Invoke(ctx, "/test.Echo/Echo", wrapperspb.String("x"), &wrapperspb.StringValue{}),
+			"a method that there is not": conn.Invoke(ctx, "/test.Echo/Unheard", wrapperspb.String("x"),
+				&wrapperspb.StringValue{}),
+			"a body that cannot be decoded": conn.Invoke(ctx, "/test.Echo/Echo", nil, nil, grpc.ForceCodec(garbage{})),
+		}
+		_, calls["health"] = grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		_, calls["Describe"] = pluginv1.NewPluginServiceClient(conn).Describe(ctx, &pluginv1.DescribeRequest{})
+		_, calls["Configure"] = pluginv1.NewPluginServiceClient(conn).Configure(ctx, &pluginv1.ConfigureRequest{})
+		if stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx); err != nil {
+			calls["reflection"] = err
+		} else {
+			_, calls["reflection"] = stream.Recv()
+		}
+		for call, err := range calls {
+			if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "--secret-file") {
+				t.Errorf("%s with %s: %v, want UNAUTHENTICATED and why", call, what, err)
+			}
+		}
+	}
+	with := metadata.AppendToOutgoingContext(t.Context(), "authorization", "bearer "+aSecret)
+	if err := conn.Invoke(with, "/test.Echo/Echo", wrapperspb.String("x"), &wrapperspb.StringValue{}); err != nil {
+		t.Errorf("with the secret: %v", err)
+	}
+}
+
+// garbage is a codec that writes what no message begins with.
+type garbage struct{}
+
+func (garbage) Marshal(any) ([]byte, error) { return []byte{0xff}, nil }
+func (garbage) Unmarshal([]byte, any) error { return nil }
+func (garbage) Name() string                { return "proto" }
+
+func TestASecretThatIsNotTheSidecarsOpensNothing(t *testing.T) {
+	path := filepath.Join(testkit.ShortDir(t), "s")
+	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", secretFile(t))
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte(strings.Repeat("x", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		spec launch.Spec
+		want string
+	}{
+		"another secret": {launch.Spec{SecretFile: other}, "does not take this secret"},
+		"no secret":      {launch.Spec{}, "must know who calls"},
+		"a bare user id": {launch.Spec{UID: new(uint32)}, "must know who calls"},
+		"no such file":   {launch.Spec{SecretFile: other + "-gone"}, "no such file"},
+		"both":           {launch.Spec{SecretFile: other, TLS: &launch.TLSFiles{}}, "choose one"},
+	} {
+		c.spec.Name, c.spec.Address = "test", "unix://"+path
+		i, err := launch.Start(t.Context(), c.spec)
+		if err == nil {
+			_ = i.Stop(t.Context())
+			t.Errorf("%s: it was served", what)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v does not say %q", what, err, c.want)
+		}
+	}
+}
+
+func TestASidecarThatAsksForNoSecretIsNotUsedNorShownOne(t *testing.T) {
+	path := filepath.Join(testkit.ShortDir(t), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen atomic.Bool
+	server := grpc.NewServer(grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		if len(call.Header.Get("authorization")) > 0 {
+			seen.Store(true)
+		}
+		return ctx, nil
+	}))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() { server.Stop(); <-served }()
+	i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: secretFile(t)})
+	if err == nil {
+		_ = i.Stop(t.Context())
+		t.Fatal("it was used")
+	}
+	if !strings.Contains(err.Error(), "answers calls without its secret") {
+		t.Errorf("error = %v", err)
+	}
+	if seen.Load() {
+		t.Error("it was shown the secret")
+	}
+}
+
 func TestASidecarsSettingsAreItsOwn(t *testing.T) {
-	dir := shortDir(t)
-	path := filepath.Join(dir, "s")
-	sidecar(t, 0, "--listen", "unix://"+path, "--allow-uid", me())
-	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path})
+	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
+	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
+	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 	answer, err := pluginv1.NewPluginServiceClient(i).Configure(t.Context(),
 		&pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: []string{"/secret"}}})
 	if err != nil {
@@ -253,9 +397,9 @@ func TestASidecarsSettingsAreItsOwn(t *testing.T) {
 }
 
 func TestASidecarStopsThoughACallHangs(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
-	sidecar(t, 0, "--listen", "unix://"+path, "--allow-uid", me())
-	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path})
+	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
+	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
+	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 	hanging := make(chan error, 1)
 	go func() {
 		_, err := callEcho(context.Background(), i, "hang")

@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestTermLetsTheCallInFlightFinish(t *testing.T) {
@@ -37,14 +39,10 @@ func TestTermLetsTheCallInFlightFinish(t *testing.T) {
 	if err := syscall.Kill(i.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; {
-		if _, err := callEcho(t.Context(), i, "x"); status.Code(err) == codes.Unavailable {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("new calls are still taken after TERM")
-		}
-	}
+	testkit.Eventually(t, "no new calls are taken after TERM", func() bool {
+		_, err := callEcho(t.Context(), i, "x")
+		return status.Code(err) == codes.Unavailable
+	})
 	if _, err := w.WriteString("finished"); err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +64,10 @@ func TestStartedByHandItSaysWhatItIs(t *testing.T) {
 	}{
 		"without anything":      {nil, 2, "test 1.0 is a handler for acphost"},
 		"with a wrong flag":     {[]string{"--lisen", "x"}, 2, "--help"},
-		"without a uid":         {[]string{"--listen", "unix:///x"}, 2, "must know whom it serves"},
+		"without a secret":      {[]string{"--listen", "unix:///x"}, 2, "must know its supervisor"},
 		"asked for its version": {[]string{"--version"}, 0, "test 1.0\n"},
 		"asked for help":        {[]string{"--help"}, 0, "--listen ADDRESS"},
-		"where it cannot":       {[]string{"--listen", "unix:///dev/null/s", "--allow-uid", "1"}, 1, "/dev/null/s"},
+		"where it cannot":       {[]string{"--listen", "unix:///dev/null/s", "--secret-file", secretFile(t)}, 1, "/dev/null/s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(self()[0], c.args...)

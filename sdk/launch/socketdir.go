@@ -3,8 +3,13 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // socketPathMax is the longest path of a unix socket that every platform takes (macOS: 104 bytes with the final NUL).
@@ -13,20 +18,63 @@ const socketPathMax = 103
 // socketNameMax is room for what stands below the base folder: our own folder, and the child's "pluginNNNNNNNNNN".
 const socketNameMax = len("/acphost-4294967295/plugin4294967295")
 
-// socketDir makes a folder that only this user can enter, with a path short enough for sockets below it. A container with
-// a read-only root may have no temporary folder that can be written; what is in memory still can, as a rule.
-func socketDir() (string, error) {
+// socketDir makes a folder that only the child's user can enter (nil: this one), with a path short enough for sockets
+// below it. A container with a read-only root may have no temporary folder that can be written; what is in memory still
+// can, as a rule.
+func socketDir(owner *proc.User) (string, error) {
 	bases := []string{os.TempDir(), "/tmp", "/run", "/dev/shm"}
 	var problems []error
 	for i, base := range bases {
 		if len(base)+socketNameMax > socketPathMax || slices.Contains(bases[:i], base) {
 			continue
 		}
+		if owner != nil && !reaches(owner, base) {
+			problems = append(problems, fmt.Errorf("%s: user %s cannot get there", base, owner))
+			continue
+		}
 		dir, err := os.MkdirTemp(base, "acphost-")
 		if err == nil {
-			return dir, nil
+			if owner == nil {
+				return dir, nil
+			}
+			if err = os.Chown(dir, int(owner.UID), int(owner.GID)); err == nil {
+				return dir, nil
+			}
+			_ = os.Remove(dir)
 		}
 		problems = append(problems, err)
 	}
 	return "", fmt.Errorf("make a folder for its socket, which needs one that can be written: set TMPDIR: %w", errors.Join(problems...))
+}
+
+// reaches reports whether a user may search a folder and all above it, by their owners and modes.
+func reaches(u *proc.User, dir string) bool {
+	dir, err := filepath.Abs(dir)
+	for err == nil {
+		var info fs.FileInfo
+		if info, err = os.Stat(dir); err != nil || !mayEnter(u, info) {
+			return false
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return true
+		}
+		dir = parent
+	}
+	return false
+}
+
+func mayEnter(u *proc.User, info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	mode := info.Mode().Perm()
+	switch {
+	case st.Uid == u.UID:
+		return mode&0o100 != 0
+	case st.Gid == u.GID || slices.Contains(u.Groups, st.Gid):
+		return mode&0o010 != 0
+	}
+	return mode&0o001 != 0
 }

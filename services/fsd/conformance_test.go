@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	"github.com/acphost/acphost/sdk/conformance"
 	"github.com/acphost/acphost/sdk/handler"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 func inProcess() (handler.Handler, *server.Server) {
 	fs := server.New(files.New(), slog.New(slog.DiscardHandler))
 	return handler.Handler{
-		Name: "fsd", Version: "test", Services: []string{server.ServiceName},
+		Name: "fsd", Version: "test",
 		Register: fs.Register, Configure: fs.Configure, Logger: slog.New(slog.DiscardHandler),
 	}, fs
 }
@@ -48,17 +48,17 @@ func TestConformanceInProcess(t *testing.T) {
 }
 
 func TestConformanceAsAChild(t *testing.T) {
-	conform(t, launch.Spec{Name: "fsd", Command: []string{self(t)}})
+	conform(t, launch.Spec{Name: "fsd", Command: []string{testkit.Self(t)}})
 }
 
 func TestConformanceAsASidecar(t *testing.T) {
-	dir, err := os.MkdirTemp("", "fsd") // a test's own folder has too long a name for a socket
-	if err != nil {
+	dir := testkit.ShortDir(t)
+	socket := filepath.Join(dir, "s")
+	key := filepath.Join(dir, "secret")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	sidecar := exec.Command(self(t), "--listen=unix://"+socket, fmt.Sprintf("--allow-uid=%d", os.Getuid()))
+	sidecar := exec.Command(testkit.Self(t), "--listen=unix://"+socket, "--secret-file="+key)
 	sidecar.Stderr = os.Stderr
 	if err := sidecar.Start(); err != nil {
 		t.Fatal(err)
@@ -68,26 +68,8 @@ func TestConformanceAsASidecar(t *testing.T) {
 			t.Errorf("the sidecar: %v", err)
 		}
 	})
-	deadline := time.Now().Add(20 * time.Second)
-	for { // the process outside gives no other signal than its socket
-		if _, err := os.Stat(socket); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the sidecar does not listen")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	conform(t, launch.Spec{Name: "fsd", Address: "unix://" + socket})
-}
-
-func self(t *testing.T) string {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	testkit.Eventually(t, "the sidecar listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	conform(t, launch.Spec{Name: "fsd", Address: "unix://" + socket, SecretFile: key})
 }
 
 func conform(t *testing.T, spec launch.Spec) {

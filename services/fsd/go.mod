@@ -3,6 +3,7 @@ module github.com/acphost/acphost/services/fsd
 go 1.26.0
 
 require (
+	github.com/acphost/acphost/internal v0.0.0
 	github.com/acphost/acphost/proto v0.0.0
 	github.com/acphost/acphost/sdk v0.0.0
 	go.uber.org/goleak v1.3.0
@@ -26,6 +27,8 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
+
+replace github.com/acphost/acphost/internal => ../../internal
 
 replace github.com/acphost/acphost/proto => ../../proto
 

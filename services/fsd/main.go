@@ -2,6 +2,7 @@
 package main
 
 import (
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/handler"
 
 	"github.com/acphost/acphost/services/fsd/internal/files"
@@ -16,8 +17,8 @@ func main() {
 	handler.Main(handler.Handler{
 		Name:      "fsd",
 		Version:   version,
-		Services:  []string{server.ServiceName},
 		Register:  fs.Register,
 		Configure: fs.Configure,
+		Around:    proc.NewPace().Do,
 	})
 }

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	cel.dev/cel-go v0.33.2
+	github.com/acphost/acphost/internal v0.0.0
 	github.com/acphost/acphost/proto v0.0.0
 	github.com/acphost/acphost/sdk v0.0.0
 	github.com/bmatcuk/doublestar/v4 v4.10.4
@@ -34,6 +35,8 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
+
+replace github.com/acphost/acphost/internal => ../../internal
 
 replace github.com/acphost/acphost/proto => ../../proto
 

@@ -1,7 +1,8 @@
-// Command permd decides about agents' actions by rule files, and helps people to write them.
+// Command permd decides about agents' actions by rule files, and helps users to write rule files.
 package main
 
 import (
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/handler"
 
 	"github.com/acphost/acphost/services/permd/internal/server"
@@ -15,8 +16,9 @@ func main() {
 	handler.Main(handler.Handler{
 		Name:      "permd",
 		Version:   version,
-		Services:  []string{server.ServiceName, server.ToolsName},
 		Register:  permissions.Register,
 		Configure: permissions.Configure,
+		Keep:      permissions.Keep,
+		Around:    proc.NewPace().Do,
 	})
 }

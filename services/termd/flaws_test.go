@@ -132,7 +132,7 @@ func TestTheSuiteCatchesFlaws(t *testing.T) {
 			c.flaw.Server = server.New(log, false)
 			t.Cleanup(c.flaw.Server.Close)
 			suite := conformance.Suite{Kind: conformance.KindTerminal, Conn: handlertest.Serve(t, handler.Handler{
-				Name: "termd", Version: "test", Services: []string{server.ServiceName}, Logger: log,
+				Name: "termd", Version: "test", Logger: log,
 				Configure: c.flaw.Configure,
 				Register: func(r grpc.ServiceRegistrar) {
 					c.flaw.Server.Register(discard{}) // starts it

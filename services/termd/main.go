@@ -4,6 +4,7 @@ package main
 import (
 	"os"
 
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/handler"
 
 	"github.com/acphost/acphost/services/termd/internal/guard"
@@ -21,10 +22,10 @@ func main() {
 	handler.Main(handler.Handler{
 		Name:      "termd",
 		Version:   version,
-		Services:  []string{server.ServiceName},
 		Register:  terminals.Register,
 		Configure: terminals.Configure,
 		Release:   terminals.ReleaseScope,
 		Close:     terminals.Close,
+		Around:    proc.NewPace().Do,
 	})
 }

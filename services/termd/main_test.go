@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/sdk/conformance"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/sdk/handlertest"
@@ -39,7 +39,7 @@ func TestConformanceInProcess(t *testing.T) {
 	terminals := server.New(log, false)
 	t.Cleanup(terminals.Close) // runs after the server has stopped
 	handlertest.Run(t, conformance.KindTerminal, handler.Handler{
-		Name: "termd", Version: "test", Services: []string{server.ServiceName}, Logger: log,
+		Name: "termd", Version: "test", Logger: log,
 		Register: terminals.Register, Configure: terminals.Configure, Release: terminals.ReleaseScope,
 	})
 }
@@ -49,11 +49,11 @@ func TestConformanceAsAChild(t *testing.T) {
 }
 
 func TestConformanceAsASidecar(t *testing.T) {
-	dir, err := os.MkdirTemp("", "termd") // a test's own folder has too long a name for a socket
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "s")
-	sidecar := exec.Command(self(t), "--listen=unix://"+socket, fmt.Sprintf("--allow-uid=%d", os.Getuid()))
+	key := filepath.Join(dir, "secret")
+	must(t, os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600))
+	sidecar := exec.Command(testkit.Self(t), "--listen=unix://"+socket, "--secret-file="+key)
 	sidecar.Stderr = os.Stderr
 	must(t, sidecar.Start())
 	t.Cleanup(func() {
@@ -61,8 +61,8 @@ func TestConformanceAsASidecar(t *testing.T) {
 			t.Errorf("the sidecar: %v", err)
 		}
 	})
-	until(t, "the sidecar listens", func() bool { _, err := os.Stat(socket); return err == nil })
-	conform(t, start(t, launch.Spec{Name: "termd", Address: "unix://" + socket}))
+	testkit.Eventually(t, "the sidecar listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	conform(t, start(t, launch.Spec{Name: "termd", Address: "unix://" + socket, SecretFile: key}))
 }
 
 func conform(t *testing.T, instance *launch.Instance) {
@@ -78,7 +78,7 @@ func conform(t *testing.T, instance *launch.Instance) {
 // child starts termd as a supervisor does.
 func child(t *testing.T) *launch.Instance {
 	t.Helper()
-	return start(t, launch.Spec{Name: "termd", Command: []string{self(t)}})
+	return start(t, launch.Spec{Name: "termd", Command: []string{testkit.Self(t)}})
 }
 
 func start(t *testing.T, spec launch.Spec) *launch.Instance {
@@ -93,23 +93,6 @@ func start(t *testing.T, spec launch.Spec) *launch.Instance {
 		}
 	})
 	return instance
-}
-
-func self(t *testing.T) string {
-	t.Helper()
-	path, err := os.Executable()
-	must(t, err)
-	return path
-}
-
-// until polls what only another process can make true.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in 30 s: %s", what)
-		}
-	}
 }
 
 func must(t *testing.T, err error) {

@@ -12,9 +12,10 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/sdk/proc"
 )
 
 const scope = "0123456789abcdef0123456789abcdef"
@@ -41,7 +42,7 @@ func run(t *testing.T, conn grpc.ClientConnInterface, line string, names ...stri
 	must(t, err)
 	pids := map[string]int{}
 	for _, name := range names {
-		until(t, name+" has started", func() bool {
+		testkit.Eventually(t, name+" has started", func() bool {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			if err == nil {
 				pids[name], err = strconv.Atoi(strings.TrimSpace(string(data)))
@@ -65,7 +66,7 @@ func dead(pid int) bool {
 func allDie(t *testing.T, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		until(t, name+" is dead", func() bool { return dead(pid) })
+		testkit.Eventually(t, name+" is dead", func() bool { return dead(pid) })
 	}
 }
 
@@ -78,7 +79,7 @@ func TestNothingSurvivesAKilledTermd(t *testing.T) {
 	<-instance.Done()
 	allDie(t, pids)
 	for _, pid := range guards {
-		until(t, "the guard is gone", func() bool { return dead(pid) })
+		testkit.Eventually(t, "the guard is gone", func() bool { return dead(pid) })
 	}
 }
 
@@ -103,7 +104,7 @@ func TestAKilledGuardIsReplaced(t *testing.T) {
 		must(t, err)
 		return pids
 	}
-	until(t, "there is a guard", func() bool {
+	testkit.Eventually(t, "there is a guard", func() bool {
 		if pids := children(); len(pids) == 1 {
 			old = pids[0]
 		}
@@ -111,7 +112,7 @@ func TestAKilledGuardIsReplaced(t *testing.T) {
 	})
 	pids := run(t, instance, stubborn, "orphan", "session", "clean", "nohup", "leader")
 	must(t, syscall.Kill(old, syscall.SIGKILL))
-	until(t, "there is another guard", func() bool {
+	testkit.Eventually(t, "there is another guard", func() bool {
 		for _, pid := range children() {
 			line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 			if pid != old && strings.Contains(string(line), "guard-of-terminals") {
@@ -139,7 +140,7 @@ func TestUntraceableProcessesEndWithTheLastTerminal(t *testing.T) {
 	})
 	must(t, err)
 	allDie(t, pids)
-	until(t, "there is nobody but the guard", func() bool {
+	testkit.Eventually(t, "there is nobody but the guard", func() bool {
 		left, err := proc.Descendants(instance.PID())
 		return err == nil && len(left) == 1
 	})
@@ -157,7 +158,7 @@ func TestAHundredStubbornTerminalsEndInTime(t *testing.T) {
 		})
 		must(t, err)
 	}
-	until(t, "all ignore TERM", func() bool {
+	testkit.Eventually(t, "all ignore TERM", func() bool {
 		up, err := filepath.Glob(filepath.Join(dir, "up.*"))
 		return err == nil && len(up) == 100
 	})

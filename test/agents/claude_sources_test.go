@@ -47,7 +47,7 @@ func TestClaudeRunsWhatAFolderSaysUnlessItIsToldNotTo(t *testing.T) {
 			r.file("CLAUDE.md", "Say heeded-the-folder.\n")
 
 			agent, m := r.claude()
-			opened, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work, Meta: tt.meta})
+			opened, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work, Meta: tt.meta})
 			if err != nil {
 				t.Fatal(explain(err))
 			}

@@ -238,11 +238,11 @@ func TestClaudeIsSwitchedCancelledAndPlans(t *testing.T) {
 		t.Fatalf("there are the models %q", models)
 	}
 	other := models[slices.IndexFunc(models, func(id string) bool { return id != s.GetModel() })]
-	switched, err := r.sessions.SetModel(r.ctx, &supervisorv1.SetModelRequest{SessionId: s.GetSessionId(), ModelId: other})
+	switched, err := r.Sessions.SetModel(r.ctx, &supervisorv1.SetModelRequest{SessionId: s.GetSessionId(), ModelId: other})
 	if err != nil || switched.GetSession().GetModel() != other {
 		t.Errorf("with another model it is %v (%v)", switched, explain(err))
 	}
-	mode, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{SessionId: s.GetSessionId(), ModeId: "acceptEdits"})
+	mode, err := r.Sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{SessionId: s.GetSessionId(), ModeId: "acceptEdits"})
 	if err != nil || mode.GetSession().GetMode() != "acceptEdits" {
 		t.Errorf("in another mode it is %v (%v)", mode, explain(err))
 	}

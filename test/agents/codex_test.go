@@ -242,7 +242,7 @@ func TestCodexIsSwitchedAndCancelled(t *testing.T) {
 	if want := []string{"read-only", "workspace-write", "agent", "agent-full-access"}; !slices.Equal(modes, want) {
 		t.Errorf("there are the modes %q, want %q", modes, want)
 	}
-	mode, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{SessionId: s.GetSessionId(), ModeId: "workspace-write"})
+	mode, err := r.Sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{SessionId: s.GetSessionId(), ModeId: "workspace-write"})
 	if err != nil || mode.GetSession().GetMode() != "workspace-write" || option(mode.GetSession(), "mode") != "workspace-write" {
 		t.Errorf("in another mode it is %v (%v)", mode, explain(err))
 	}
@@ -265,7 +265,7 @@ func TestCodexWithoutAKeySaysSo(t *testing.T) {
 	cmd := executable(t, "codex-acp")
 	r := newRig(t, "")
 	agent := r.start([]string{cmd}, "NO_BROWSER=1")
-	_, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
+	_, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
 	if err == nil || !strings.Contains(explain(err).Error(), "ERROR_KIND_AUTH_REQUIRED") {
 		t.Errorf("a session was refused with %v", explain(err))
 	}

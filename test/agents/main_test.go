@@ -1,15 +1,11 @@
 package agents
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -23,11 +19,6 @@ var bin string
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
-	// What a test leaves behind becomes a child of this process, wherever it hid, and is found in the end.
-	if err := proc.Subreaper(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	if bin = os.Getenv("ACPHOST_BIN"); bin == "" && os.Getenv(installed) != "" {
 		dir, err := os.MkdirTemp("", "acphost-agents-bin-")
 		if err == nil {
@@ -39,16 +30,7 @@ func runTests(m *testing.M) int {
 			return 1
 		}
 	}
-	status := m.Run()
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = max(status, 1)
-	}
-	if err := wire.NobodyLeft(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = max(status, 1)
-	}
-	return status
+	return wire.RunTests(m)
 }
 
 // program is the path of one of the binaries under test.

@@ -61,10 +61,10 @@ func TestOpenCodeSpeaks(t *testing.T) {
 	if s.GetMode() != "build" {
 		t.Errorf("the session is %v, want it in the mode build", s)
 	}
-	if _, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
+	if _, err := r.Sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
 		t.Errorf("set its mode: %v", explain(err))
 	}
-	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "plan" {
+	if got, err := r.State.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "plan" {
 		t.Errorf("the session is %v (%v), want it in the mode plan", got, explain(err))
 	}
 	if s.GetModel() != "script/small" {
@@ -196,7 +196,7 @@ rules:
 		Step{Calls: []Call{{Name: "apply_patch", Args: map[string]any{"patchText": "*** Begin Patch\n*** Delete File: b.txt\n*** End Patch"}}}},
 	)
 	s := r.openCode(m, map[string]string{"*": "allow", "edit": "ask"})
-	if _, err := r.sessions.SetModel(r.ctx, &supervisorv1.SetModelRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId(), ModelId: "script/gpt-5"}); err != nil {
+	if _, err := r.Sessions.SetModel(r.ctx, &supervisorv1.SetModelRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId(), ModelId: "script/gpt-5"}); err != nil {
 		t.Fatal(explain(err))
 	}
 	u := r.prompt(s, "Patch.")
@@ -250,12 +250,12 @@ func TestOpenCodeGoesOnAfterItWasKilled(t *testing.T) {
 	r := newRig(t, "")
 	agent := r.start([]string{cmd, "acp"}, openCodeEnv(t, m, nil)...)
 	s := r.open(agent)
-	if _, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
+	if _, err := r.Sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
 		t.Fatal(explain(err))
 	}
 	expectKilled(t, r.killsInATurn(s, m, killed(t, agent)))
 	r.goesOn(s, m)
-	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "plan" {
+	if got, err := r.State.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "plan" {
 		t.Errorf("the session is %v (%v), want it still in the mode plan", got, explain(err))
 	}
 	r.storesAndForks(agent, s, m)

@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acphost/acphost/internal/proc"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -59,7 +59,7 @@ func TestQwenCodeWithoutAKeyHasSomebodyLogIn(t *testing.T) {
 	cmd := executable(t, "qwen")
 	r := newRig(t, "")
 	agent := r.start([]string{cmd, "--acp"})
-	_, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
+	_, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
 	if err == nil || !strings.Contains(explain(err).Error(), supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED.String()) {
 		t.Errorf("got the error %v, want one that has somebody log in", explain(err))
 	}
@@ -151,7 +151,7 @@ func TestQwenCodeLeavesItsPlanModeWhenItMay(t *testing.T) {
 	r := newRig(t, "version: 1\nrules: []\n")
 	m.Play(Step{Calls: []Call{{Name: "exit_plan_mode", Args: map[string]any{"plan": "Do it."}}}}, Step{Text: "Then I begin."})
 	s := r.qwen(m)
-	if _, err := r.sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
+	if _, err := r.Sessions.SetMode(r.ctx, &supervisorv1.SetModeRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId(), ModeId: "plan"}); err != nil {
 		t.Fatal(explain(err))
 	}
 	u := r.prompt(s, "Plan.")
@@ -161,7 +161,7 @@ func TestQwenCodeLeavesItsPlanModeWhenItMay(t *testing.T) {
 	}
 	u.answer(q, "restore_previous") // allow_once could mean two of them
 	u.stopped("end_turn")
-	if got, err := r.state.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "default" {
+	if got, err := r.State.GetSession(r.ctx, &supervisorv1.GetSessionRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil || got.GetSession().GetMode() != "default" {
 		t.Errorf("the session is %v (%v), want it in the mode default", got, explain(err))
 	}
 	r.finish()
@@ -183,7 +183,7 @@ func TestQwenCodeGoesOnAfterItWasKilled(t *testing.T) {
 	m := Completions(t)
 	r := newRig(t, "")
 	s := r.qwen(m)
-	got, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
+	got, err := r.Agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
 	if err != nil {
 		t.Fatal(explain(err))
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -91,9 +92,7 @@ func items(m *Model, step Step) []map[string]any {
 // sendItem sends an item as its begin, its pieces and its end.
 func sendItem(out events, i int, item map[string]any) {
 	begin := map[string]any{}
-	for k, v := range item {
-		begin[k] = v
-	}
+	maps.Copy(begin, item)
 	switch item["type"] {
 	case "message":
 		begin["content"] = []any{}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,14 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -52,12 +50,8 @@ func executable(t testing.TB, command string) string {
 // rig is a running "acphost serve" in a home of its own, with a workspace, for one agent.
 type rig struct {
 	*wire.Process
+	*client.Client
 	home, work string // home also marks every process that belongs here
-
-	agents    supervisorv1.AgentServiceClient
-	sessions  supervisorv1.SessionServiceClient
-	approvals supervisorv1.ApprovalServiceClient
-	state     supervisorv1.SupervisorStateServiceClient
 
 	t   testing.TB
 	ctx context.Context
@@ -67,25 +61,14 @@ type rig struct {
 // person.
 func newRig(t testing.TB, rules string) *rig {
 	t.Helper()
-	home, err := os.MkdirTemp("", "rig") // short, since sockets are made below
-	if err != nil {
-		t.Fatal(err)
-	}
-	if home, err = filepath.EvalSymlinks(home); err != nil {
-		t.Fatal(err)
-	}
+	home := testkit.ShortDir(t)
 	r := &rig{home: home, work: filepath.Join(home, "work"), t: t}
 	for _, dir := range []string{"work", "run", "tmp", "config"} {
 		if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() {
-		r.expectNobody()
-		if err := os.RemoveAll(home); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(r.expectNobody)
 	config := ""
 	if rules != "" {
 		r.file("../config/policy.yaml", rules)
@@ -104,19 +87,17 @@ func newRig(t testing.TB, rules string) *rig {
 func (r *rig) dial() {
 	r.t.Helper()
 	var found []string
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		found, _ = filepath.Glob(filepath.Join(r.home, "run", "acphost", fmt.Sprintf("%d-*.sock", r.PID())))
 		return len(found) == 1
 	}) {
 		r.t.Fatalf("the supervisor has the sockets %q, want one", found)
 	}
-	conn, err := grpc.NewClient("unix://"+found[0], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
-	if err != nil {
+	var err error
+	if r.Client, err = client.DialSocket(found[0]); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = conn.Close() })
-	r.agents, r.sessions = supervisorv1.NewAgentServiceClient(conn), supervisorv1.NewSessionServiceClient(conn)
-	r.approvals, r.state = supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn)
+	r.t.Cleanup(func() { _ = r.Client.Close() })
 }
 
 // env is the environment of all that is run here. The agents are on its PATH, as they are where npm has installed them for
@@ -183,7 +164,7 @@ func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *superv
 		name, value, _ := strings.Cut(e, "=")
 		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
 	}
-	resp, err := r.agents.StartAgent(r.ctx, req)
+	resp, err := r.Agents.StartAgent(r.ctx, req)
 	if err != nil {
 		r.t.Fatalf("start %v: %v", req, explain(err))
 	}
@@ -193,7 +174,7 @@ func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *superv
 // open opens a session in the workspace.
 func (r *rig) open(agent *supervisorv1.Agent) *supervisorv1.Session {
 	r.t.Helper()
-	resp, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
+	resp, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
 	if err != nil {
 		r.t.Fatalf("open a session with %s: %v", agent.GetId(), explain(err))
 	}
@@ -216,7 +197,7 @@ func (r *rig) finish() {
 func (r *rig) expectNobody() {
 	r.t.Helper()
 	var left []int
-	if !eventually(func() bool {
+	if !testkit.Poll(func() bool {
 		var err error
 		if left, err = proc.WithEnviron("HOME=" + r.home); err != nil {
 			r.t.Error(err)
@@ -226,18 +207,6 @@ func (r *rig) expectNobody() {
 	}) {
 		r.t.Errorf("processes are left behind:\n%s", wire.Describe(left))
 	}
-}
-
-// eventually polls for what no signal tells of, another process's state, and says whether it came in time.
-func eventually(reached func() bool) bool {
-	deadline := time.Now().Add(wire.Patience)
-	for !reached() {
-		if time.Now().After(deadline) {
-			return false
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return true
 }
 
 // decisions are the lines of the audit.
@@ -263,7 +232,7 @@ func (r *rig) decisions() []*supervisorv1.AuditRecord {
 func (r *rig) done() *supervisorv1.AuditRecord {
 	r.t.Helper()
 	isDone := func(d *supervisorv1.AuditRecord) bool { return d.GetAction().GetDone() }
-	eventually(func() bool { return slices.ContainsFunc(r.decisions(), isDone) })
+	testkit.Poll(func() bool { return slices.ContainsFunc(r.decisions(), isDone) })
 	return r.decision("what was done without a question", isDone)
 }
 
@@ -342,42 +311,38 @@ func (r *rig) cli(args ...string) (code int, stdout, stderr string) {
 
 // turn is one prompt and all that is told of it. Its methods belong to the test's goroutine.
 type turn struct {
+	*client.Turn
 	t    testing.TB
 	r    *rig
-	next func() (*supervisorv1.Event, error)
 	seen []*supervisorv1.Event
 }
 
 // prompt begins a turn.
 func (r *rig) prompt(session *supervisorv1.Session, words string) *turn {
 	r.t.Helper()
-	req := &supervisorv1.PromptRequest{AgentId: session.GetAgentId(), SessionId: session.GetSessionId(), Prompt: []*supervisorv1.ContentBlock{text(words)}}
-	told, err := r.sessions.Prompt(r.ctx, req)
+	began, err := r.Prompt(r.ctx, &supervisorv1.PromptRequest{
+		AgentId: session.GetAgentId(), SessionId: session.GetSessionId(), Prompt: []*supervisorv1.ContentBlock{client.Text(words)},
+	})
 	if err != nil {
 		r.t.Fatalf("prompt: %v", explain(err))
 	}
-	return &turn{t: r.t, r: r, next: func() (*supervisorv1.Event, error) {
-		m, err := told.Recv()
-		return m.GetEvent(), err
-	}}
-}
-
-func text(s string) *supervisorv1.ContentBlock {
-	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}}
+	return &turn{Turn: began, t: r.t, r: r}
 }
 
 // until takes events up to one that f accepts, and returns that one.
 func (u *turn) until(what string, f func(*supervisorv1.Event) bool) *supervisorv1.Event {
 	u.t.Helper()
-	for {
-		e, err := u.next()
-		if err != nil {
-			u.t.Fatalf("the events ended with %v before %s; there were:\n%s", explain(err), what, listing(u.seen))
+	var ended error
+	for e, err := range u.Events() {
+		if ended = err; err != nil {
+			break
 		}
 		if u.seen = append(u.seen, e); f(e) {
 			return e
 		}
 	}
+	u.t.Fatalf("the events ended with %v before %s; there were:\n%s", explain(ended), what, listing(u.seen))
+	return nil
 }
 
 // question takes events up to a permission question and returns it.
@@ -389,9 +354,7 @@ func (u *turn) question() *supervisorv1.Approval {
 // answer answers a question with the option of a kind: "allow_once".
 func (u *turn) answer(q *supervisorv1.Approval, kind string) {
 	u.t.Helper()
-	if _, err := u.r.approvals.AnswerApproval(u.r.ctx, &supervisorv1.AnswerApprovalRequest{
-		Id: q.GetId(), Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: kind}, AnsweredBy: "tester",
-	}); err != nil {
+	if _, err := u.r.Answer(u.r.ctx, q.GetId(), "tester", client.Choose(kind)); err != nil {
 		u.t.Fatalf("answer %v with %s: %v", q, kind, explain(err))
 	}
 }
@@ -400,7 +363,7 @@ func (u *turn) answer(q *supervisorv1.Approval, kind string) {
 func (u *turn) end() *supervisorv1.TurnEnded {
 	u.t.Helper()
 	end := u.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
-	if e, err := u.next(); !errors.Is(err, io.EOF) {
+	for e, err := range u.Events() {
 		u.t.Errorf("behind the turn's end came %v, %v", e, explain(err))
 	}
 	return end.GetTurnEnded()
@@ -436,8 +399,8 @@ func (u *turn) expectSaid(words ...string) {
 }
 
 // calls are the tool calls as they stand after all that was told, in the order in which they began.
-func (u *turn) calls() []*supervisorv1.ToolCallReport {
-	var all []*supervisorv1.ToolCallReport
+func (u *turn) calls() []*supervisorv1.ToolCall {
+	var all []*supervisorv1.ToolCall
 	for _, e := range u.seen {
 		report := e.GetToolCall()
 		if report == nil {
@@ -446,41 +409,20 @@ func (u *turn) calls() []*supervisorv1.ToolCallReport {
 		if report == nil {
 			continue
 		}
-		i := slices.IndexFunc(all, func(c *supervisorv1.ToolCallReport) bool { return c.GetToolCallId() == report.GetToolCallId() })
+		i := slices.IndexFunc(all, func(c *supervisorv1.ToolCall) bool { return c.GetToolCallId() == report.GetToolCallId() })
 		if i < 0 {
 			i = len(all)
-			all = append(all, &supervisorv1.ToolCallReport{ToolCallId: report.GetToolCallId()})
+			all = append(all, &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()})
 		}
-		fold(all[i], report)
+		client.FoldToolCall(all[i], report)
 	}
 	return all
 }
 
-// fold brings a tool call up to date.
-func fold(c, report *supervisorv1.ToolCallReport) {
-	for _, f := range []struct{ to, from **string }{{&c.Title, &report.Title}, {&c.Name, &report.Name}, {&c.Kind, &report.Kind}, {&c.Status, &report.Status}} {
-		if *f.from != nil {
-			*f.to = *f.from
-		}
-	}
-	if report.GetContentSet() {
-		c.Content = report.GetContent()
-	}
-	if report.GetLocationsSet() {
-		c.Locations = report.GetLocations()
-	}
-	if report.GetRawInput() != "" {
-		c.RawInput = report.GetRawInput()
-	}
-	if report.GetRawOutput() != "" {
-		c.RawOutput = report.GetRawOutput()
-	}
-}
-
 // call is the only tool call of a kind.
-func (u *turn) call(kind string) *supervisorv1.ToolCallReport {
+func (u *turn) call(kind string) *supervisorv1.ToolCall {
 	u.t.Helper()
-	var found []*supervisorv1.ToolCallReport
+	var found []*supervisorv1.ToolCall
 	for _, c := range u.calls() {
 		if c.GetKind() == kind {
 			found = append(found, c)
@@ -520,10 +462,8 @@ func listing(events []*supervisorv1.Event) string {
 
 // explain is an error with its detail.
 func explain(err error) error {
-	for _, d := range status.Convert(err).Details() {
-		if e, ok := d.(*supervisorv1.AgentError); ok {
-			return fmt.Errorf("%w (%s: %v)", err, e.GetKind(), e)
-		}
+	if e := client.ErrorOf(err); e != nil && e.Agent != nil {
+		return fmt.Errorf("%w (%s: %v)", err, e.Agent.GetKind(), e.Agent)
 	}
 	return err
 }
@@ -556,12 +496,12 @@ func expectNothingStrange(t *testing.T, m *Model) {
 // resumed waits until a session is open again at an agent that was started anew.
 func (r *rig) resumed(s *supervisorv1.Session) {
 	r.t.Helper()
-	if !eventually(func() bool {
-		a, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
+	if !testkit.Poll(func() bool {
+		a, err := r.Agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
 		return err == nil && a.GetAgent().GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING && a.GetAgent().GetRestarts() > 0 &&
 			slices.Contains(a.GetAgent().GetSessionIds(), s.GetSessionId())
 	}) {
-		a, err := r.agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
+		a, err := r.Agents.GetAgent(r.ctx, &supervisorv1.GetAgentRequest{AgentId: s.GetAgentId()})
 		r.t.Fatalf("the session does not go on; the agent is %v (%v)", a, explain(err))
 	}
 }
@@ -569,7 +509,7 @@ func (r *rig) resumed(s *supervisorv1.Session) {
 // expectStored expects an agent to list a session.
 func (r *rig) expectStored(agent *supervisorv1.Agent, s *supervisorv1.Session) {
 	r.t.Helper()
-	list, err := r.sessions.ListStoredSessions(r.ctx, &supervisorv1.ListStoredSessionsRequest{AgentId: agent.GetId(), Cwd: r.work})
+	list, err := r.Sessions.ListStoredSessions(r.ctx, &supervisorv1.ListStoredSessionsRequest{AgentId: agent.GetId(), Cwd: r.work})
 	if err != nil {
 		r.t.Fatal(explain(err))
 	}
@@ -581,26 +521,29 @@ func (r *rig) expectStored(agent *supervisorv1.Agent, s *supervisorv1.Session) {
 // expectLoaded closes a session and loads it again, and expects the agent to tell words of its own as history.
 func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, words string) {
 	r.t.Helper()
-	if _, err := r.sessions.CloseSession(r.ctx, &supervisorv1.CloseSessionRequest{SessionId: s.GetSessionId()}); err != nil {
+	if _, err := r.Sessions.CloseSession(r.ctx, &supervisorv1.CloseSessionRequest{SessionId: s.GetSessionId()}); err != nil {
 		r.t.Fatal(explain(err))
 	}
-	if _, err := r.sessions.LoadSession(r.ctx, &supervisorv1.LoadSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), Cwd: r.work}); err != nil {
+	if _, err := r.Sessions.LoadSession(r.ctx, &supervisorv1.LoadSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId(), Cwd: r.work}); err != nil {
 		r.t.Fatal(explain(err))
 	}
-	watching, err := r.sessions.WatchSession(r.ctx, &supervisorv1.WatchSessionRequest{SessionId: s.GetSessionId()})
+	events, err := r.WatchSession(r.ctx, &supervisorv1.WatchSessionRequest{SessionId: s.GetSessionId()})
 	if err != nil {
 		r.t.Fatal(explain(err))
 	}
 	told := ""
-	for !strings.Contains(told, words) {
-		m, err := watching.Recv()
+	for e, err := range events {
 		if err != nil {
 			r.t.Fatalf("the history ended with %v; the agent had said %q", explain(err), told)
 		}
-		if e := m.GetEvent(); e.GetHistory() {
+		if e.GetHistory() {
 			told += e.GetAgentMessage().GetContent().GetText().GetText()
 		}
+		if strings.Contains(told, words) {
+			return
+		}
 	}
+	r.t.Fatalf("the history ended; the agent had said %q", told)
 }
 
 // option is the value of a session's option.
@@ -643,7 +586,7 @@ func (r *rig) openWithTool(agent *supervisorv1.Agent) *supervisorv1.Session {
 		r.t.Skip("there is no Node.js, which MCP's server needs")
 	}
 	stdio := &supervisorv1.McpStdio{Command: node, Args: []string{r.file("../tool.js", tool), filepath.Join(r.home, "tool.log")}}
-	resp, err := r.sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work, McpServers: []*supervisorv1.McpServer{
+	resp, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work, McpServers: []*supervisorv1.McpServer{
 		{Name: "rig", Transport: &supervisorv1.McpServer_Stdio{Stdio: stdio}},
 	}})
 	if err != nil {

@@ -57,7 +57,7 @@ func (r *rig) storesAndForks(agent *supervisorv1.Agent, s *supervisorv1.Session,
 	r.t.Helper()
 	r.expectStored(agent, s)
 	r.expectLoaded(agent, s, secretWord)
-	forked, err := r.sessions.ForkSession(r.ctx, &supervisorv1.ForkSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()})
+	forked, err := r.Sessions.ForkSession(r.ctx, &supervisorv1.ForkSessionRequest{AgentId: agent.GetId(), SessionId: s.GetSessionId()})
 	if err != nil {
 		r.t.Fatal(explain(err))
 	}
@@ -74,7 +74,7 @@ func (r *rig) cancels(s *supervisorv1.Session, m *Model) {
 	u := r.prompt(s, "Wait.")
 	u.until("it hangs", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil })
 	<-m.Hanging()
-	if _, err := r.sessions.CancelPrompt(r.ctx, &supervisorv1.CancelPromptRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil {
+	if _, err := r.Sessions.CancelPrompt(r.ctx, &supervisorv1.CancelPromptRequest{AgentId: s.GetAgentId(), SessionId: s.GetSessionId()}); err != nil {
 		r.t.Fatal(explain(err))
 	}
 	u.stopped("cancelled")

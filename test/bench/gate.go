@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/launch"
-	"github.com/acphost/acphost/sdk/shell"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 

@@ -220,7 +220,7 @@ func descendants(pid int) []int {
 		list = append(append(list, ' '), more...)
 	}
 	seen := map[int]bool{}
-	for _, s := range strings.Fields(string(list)) {
+	for s := range strings.FieldsSeq(string(list)) {
 		if child, err := strconv.Atoi(s); err == nil && !seen[child] {
 			seen[child] = true
 			out = append(append(out, child), descendants(child)...)

@@ -18,9 +18,6 @@ func main() {
 	handler.Main(handler.Handler{
 		Name:    "broken",
 		Version: "0",
-		Services: []string{
-			fsv1.FileSystemService_ServiceDesc.ServiceName, permissionv1.PermissionService_ServiceDesc.ServiceName,
-		},
 		Register: func(r grpc.ServiceRegistrar) {
 			fsv1.RegisterFileSystemServiceServer(r, files{})
 			permissionv1.RegisterPermissionServiceServer(r, &policy{})

@@ -1,7 +1,8 @@
 // Package wire plays either end of an ACP connection, byte for byte: what it writes is exactly what a test says, what it
 // reads is kept exactly as it came, and the whole conversation is printed when the test fails.
 //
-// It knows JSON-RPC's envelope and nothing of ACP or acphost.
+// It also has what suites need around that: places to run programs in, processes that a test plays, an account of what is
+// left behind. It knows JSON-RPC's envelope and nothing of ACP or acphost.
 package wire
 
 import (

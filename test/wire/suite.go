@@ -7,9 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"testing"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"go.uber.org/goleak"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // Build makes programs as "make build" does: packages, named from the repository's root, which is root, into dir.
@@ -23,15 +27,34 @@ func Build(root, dir string, packages ...string) error {
 	return nil
 }
 
-// NobodyLeft makes sure that no process outlives the tests of this one, which is a subreaper: the error names those that
-// do, and they are ended.
-func NobodyLeft() error {
-	list := func() ([]int, error) { return proc.Descendants(os.Getpid()) }
-	left, err := list()
-	if errors.Is(err, proc.ErrUnsupported) {
-		return nil
+// RunTests runs the tests and returns the exit status of the test binary. It fails them if they leave goroutines or
+// processes behind: what a test leaves becomes a child of this process, wherever it hid.
+func RunTests(m *testing.M) int {
+	if err := proc.Subreaper(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if err != nil || len(left) == 0 {
+	status := m.Run()
+	for _, err := range []error{goleak.Find(), nobodyLeft()} {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = max(status, 1)
+		}
+	}
+	return status
+}
+
+// nobodyLeft makes sure that no process outlives the tests of this one: the error names those that do, and they are ended.
+// It waits for those that are ending. A Place sees only processes whose environment it may read, and to a user that is not
+// root a supervisor's is closed.
+func nobodyLeft() error {
+	list := func() ([]int, error) { return proc.Descendants(os.Getpid()) }
+	var left []int
+	var err error
+	if testkit.Poll(func() bool { left, err = list(); return err != nil || len(left) == 0 }) {
+		if errors.Is(err, proc.ErrUnsupported) {
+			return nil
+		}
 		return err
 	}
 	said := Describe(left)

@@ -1,6 +1,6 @@
-// Command acphost-conformance runs the contract's cases against a handler: a program that it starts as acphost would, or
-// a sidecar at an address. It prints a line a case; the exit status is 0 if no case failed, 1 if one did, and 2 if there
-// was nothing to run them against.
+// Command acphost-conformance runs the conformance cases against a handler: a program that it starts as acphost would, or
+// a sidecar at an address. It prints a line for each case. The exit status is 0 if no case failed, 1 if a case failed,
+// and 2 if the cases could not run.
 package main
 
 import (
@@ -21,9 +21,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/sdk/conformance"
 	"github.com/acphost/acphost/sdk/launch"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 func main() {
@@ -45,6 +45,7 @@ type options struct {
 	spec     launch.Spec
 	settings *structpb.Struct
 	impure   bool
+	noTTY    bool
 	run      *regexp.Regexp
 	timeout  time.Duration
 	verbose  bool
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 // check runs the cases and says whether one failed.
 func check(ctx context.Context, o options, instance *launch.Instance, out io.Writer) (failed bool) {
 	suite := conformance.Suite{
-		Conn: instance, Kind: o.kind, Sidecar: instance.Sidecar(), Timeout: o.timeout, Settings: o.settings, Impure: o.impure,
+		Conn: instance, Kind: o.kind, Sidecar: instance.Sidecar(), Timeout: o.timeout, Settings: o.settings, Impure: o.impure, NoTTY: o.noTTY,
 	}
 	cases := conformance.Cases(o.kind)
 	if !instance.Sidecar() {
@@ -140,6 +141,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	set.StringVar(&tls.CA, "tls-ca", "", "PEM `FILE`: who signed the sidecar's certificate")
 	set.StringVar(&tls.Cert, "tls-cert", "", "PEM `FILE`: the certificate to show a sidecar")
 	set.StringVar(&tls.Key, "tls-key", "", "PEM `FILE`: its private key")
+	set.StringVar(&o.spec.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket")
 	set.Int64Var(&uid, "uid", -1, "the user id that the sidecar's socket must belong to (default: your own)")
 	set.BoolVar(&o.spec.NoTLS, "no-tls", false, "the command cannot do mutual TLS")
 	set.Func("env", "`NAME=VALUE` for the command; repeatable", func(v string) error {
@@ -148,6 +150,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	})
 	settings := set.String("settings", "", "YAML `FILE`: the handler's settings, as in acphost's configuration")
 	set.BoolVar(&o.impure, "impure", false, "decisions depend on more than the action: do not ask for the same one twice")
+	set.BoolVar(&o.noTTY, "no-tty", false, "commands write to pipes: skip what demands a pseudo-terminal")
 	pattern := set.String("run", "", "only cases whose names match this regular `EXPRESSION`")
 	set.DurationVar(&o.timeout, "timeout", conformance.DefaultTimeout, "how long a case may take")
 	set.BoolVar(&o.verbose, "v", false, "show the handler's log")

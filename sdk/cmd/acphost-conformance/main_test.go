@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/sdk/handler"
 )
 
@@ -17,18 +18,17 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_A_HANDLER") != "" {
 		handler.Main(handler.Handler{
-			Name: "sound", Version: "1", Services: []string{"test.v1.Nothing"},
-			Register: func(grpc.ServiceRegistrar) {},
+			Name: "sound", Version: "1",
+			Register: func(s grpc.ServiceRegistrar) {
+				s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.v1.Nothing"}, nil)
+			},
 		})
 	}
 	goleak.VerifyTestMain(m)
 }
 
 func TestTheExitStatusSaysWhatHappened(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Self(t)
 	wrong := filepath.Join(t.TempDir(), "settings.yaml")
 	if err := os.WriteFile(wrong, []byte("colour: blue\n"), 0o600); err != nil {
 		t.Fatal(err)

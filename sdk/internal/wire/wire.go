@@ -1,16 +1,19 @@
-// Package wire holds what the two ends of a handler's connection must agree on: the cookie that tells a binary that it
-// was started as a child, the plugin protocol version, and the limits and buffers of the gRPC transport.
+// Package wire holds the constants that both ends of a handler's connection must agree on: the cookie that tells a binary
+// that it was started as a child, the plugin protocol version, and the limits and buffers of the gRPC transport.
 //
-// It knows nothing of processes, sockets or services.
+// It does not know processes, sockets or services.
 package wire
 
 import (
+	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/internal/peer"
 )
 
 const (
 	// CookieKey is the environment variable that marks a child.
-	CookieKey = "ACPHOST_HANDLER_COOKIE"
+	CookieKey = peer.HandlerCookie
 	// CookieValue is what it holds. It is no secret: it tells a person's mistake from a host's start.
 	CookieValue = "d1f2a8c04b6e4f3795a0c7e21b8d6f43"
 
@@ -39,6 +42,11 @@ const (
 	connWindow   = 16 << 20
 	bufferSize   = 128 << 10
 )
+
+// Handshake is what host and child compare before anything else.
+func Handshake() plugin.HandshakeConfig {
+	return plugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: CookieKey, MagicCookieValue: CookieValue}
+}
 
 // ServerOptions are the transport's limits and buffers on the handler's side. maxMessage is in bytes; 0 is
 // DefaultMaxMessage.

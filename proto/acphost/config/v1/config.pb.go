@@ -24,32 +24,32 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Config is acphost's whole configuration. Every field is optional; an empty file is the defaults.
+// Config is acphost's complete configuration. Every field is optional; an empty file means the defaults.
 type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Handlers by name. "fs", "terminal" and "permission" replace acphost's own for that capability; any other
 	// name (1 to 64 of a-z, 0-9, "-" and "_", but neither "handler", "front" nor "deny") adds a handler for extension
 	// methods.
 	Handlers map[string]*Handler `protobuf:"bytes,1,rep,name=handlers,proto3" json:"handlers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Optional. Who answers a method: method to "handler", "front", "deny", or a handler's name. A method is written
-	// whole ("fs/write_text_file") or as a namespace ("terminal/*"); the methods of one capability flag must agree.
-	// Default: the handler that declares the method, else the front.
+	// Optional. The target of each method: "handler", "front", "deny", or a handler's name. A method is a full name
+	// ("fs/write_text_file") or a namespace ("terminal/*"); all methods of one capability flag must have the same target.
+	// Default: the handler that declares the method; if there is none, the front.
 	Routes map[string]string `protobuf:"bytes,2,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Optional. How agents are run.
+	// Optional. Settings of agents.
 	Agent *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Optional. What sessions may touch beside their own roots.
+	// Optional. Folders that sessions may use in addition to their own roots.
 	Workspace *Workspace `protobuf:"bytes,4,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	// Optional. The permission policy.
 	Permission *Permission `protobuf:"bytes,5,opt,name=permission,proto3" json:"permission,omitempty"`
-	// Optional. Bounds on what is taken.
+	// Optional. Limits of messages and requests.
 	Limits *Limits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Optional. Logging.
 	Log *Log `protobuf:"bytes,7,opt,name=log,proto3" json:"log,omitempty"`
 	// Optional. The admin socket.
 	Admin *Admin `protobuf:"bytes,8,opt,name=admin,proto3" json:"admin,omitempty"`
-	// Optional. The record of what passes in sessions.
+	// Optional. The recordings of sessions.
 	Journal *Journal `protobuf:"bytes,9,opt,name=journal,proto3" json:"journal,omitempty"`
-	// Optional. A supervisor without an editor: acphost serve.
+	// Optional. Settings of acphost serve, a supervisor without an editor.
 	Serve         *Serve `protobuf:"bytes,10,opt,name=serve,proto3" json:"serve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -155,34 +155,45 @@ func (x *Config) GetServe() *Serve {
 	return nil
 }
 
-// Handler says how a handler is reached: exactly one of command and address. Neither, for "fs", "terminal" and
-// "permission", stands for acphost's own, so that an entry can hold settings alone.
+// Handler is a program or a sidecar: exactly one of command and address. For "fs", "terminal" and "permission", an
+// entry without both means acphost's own handler, so an entry may contain only settings.
 type Handler struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Program and arguments. The program is absolute, relative to the configuration file, or the bare name of
-	// a program that stands next to acphost's own; PATH is never searched.
+	// Optional. Program and arguments. The program is absolute, relative to the configuration file, or the bare name of a
+	// program in the same folder as acphost; PATH is never searched.
 	Command []string `protobuf:"bytes,1,rep,name=command,proto3" json:"command,omitempty"`
-	// Optional. Address of a sidecar: "unix:///run/acphost/fsd.sock", or "tcp://HOST:PORT" (mutual TLS only).
+	// Optional. Address of a sidecar: "unix:///run/acphost/fsd.sock" (with tls or secret_file), or "tcp://HOST:PORT" (with
+	// tls).
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// Optional, for command. The program's SHA-256 in hexadecimal, 64 characters. A different file is not started.
+	// Optional, for command. The program's SHA-256 in hexadecimal, 64 characters. acphost does not start a different
+	// file.
 	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// Optional, for command. Environment variables for the handler. It inherits none but PATH, HOME, TMPDIR and LANG.
+	// Optional, for command. Environment variables for the handler. It inherits only PATH, HOME, TMPDIR and LANG.
 	Env map[string]string `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. The handler's own settings, sent to it with Configure. Default: none.
 	Settings *structpb.Struct `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
 	// Optional, for address. The keys for mutual TLS.
 	Tls *TLS `protobuf:"bytes,6,opt,name=tls,proto3" json:"tls,omitempty"`
-	// Optional, for command. The handler cannot do mutual TLS: its connection is a private socket without it, and state
-	// and logs say so. Default: false.
+	// Optional, for command. The handler cannot do mutual TLS: it is called over a private socket without TLS, and state
+	// and logs show this. An agent of the same user can call it; agent_may_call must accept this. Default: false.
 	NoTls bool `protobuf:"varint,7,opt,name=no_tls,json=noTls,proto3" json:"no_tls,omitempty"`
-	// Optional, for address "unix:". The numeric id of the user that the sidecar must run as, where no tls is given; the
-	// kernel is asked, not the file.
-	// Absent: the supervisor's own.
+	// Optional, for address "unix:". The numeric id of the user that must run the sidecar, if tls is not set; acphost
+	// asks the kernel, and does not look at the file. Absent: the agents' user (agent.user), also with tls; if agent.user
+	// is not set, the supervisor's own user if tls is not set.
 	Uid *uint32 `protobuf:"varint,8,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
-	// Optional, for permission handlers. How long one decision may take, in milliseconds, 1 to 5000. Default (0): 5000.
+	// Optional, for permission handlers. The maximum time for one decision, in milliseconds, 1 to 5000. Default (0):
+	// 5000.
 	DecideTimeoutMs uint32 `protobuf:"varint,9,opt,name=decide_timeout_ms,json=decideTimeoutMs,proto3" json:"decide_timeout_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Optional, for address "unix:", instead of tls. The file with the secret that every call carries, and that the
+	// sidecar has as --secret-file: 32 bytes or more of printable text in a file of the supervisor's user or of root,
+	// mode 0600; absolute, or relative to the configuration file. acphost reads it when it connects.
+	SecretFile string `protobuf:"bytes,10,opt,name=secret_file,json=secretFile,proto3" json:"secret_file,omitempty"`
+	// Optional, for address, and for command with no_tls. Accept that the agent can call this handler directly, past the
+	// policy, with any context, and may be able to answer in its place. If this is not set, acphost does not start if the
+	// agent's user can read the secret or the TLS key. Default: false.
+	AgentMayCall  bool `protobuf:"varint,11,opt,name=agent_may_call,json=agentMayCall,proto3" json:"agent_may_call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Handler) Reset() {
@@ -278,15 +289,28 @@ func (x *Handler) GetDecideTimeoutMs() uint32 {
 	return 0
 }
 
-// TLS names PEM files for mutual TLS. They are read when a connection is made. All three are required.
+func (x *Handler) GetSecretFile() string {
+	if x != nil {
+		return x.SecretFile
+	}
+	return ""
+}
+
+func (x *Handler) GetAgentMayCall() bool {
+	if x != nil {
+		return x.AgentMayCall
+	}
+	return false
+}
+
+// TLS names PEM files for mutual TLS. acphost reads them when it connects. All three are required.
 type TLS struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The authority that the other side's certificate is checked by: a file, absolute or relative to the
-	// configuration file.
+	// Required. The authority for the other side's certificate: a file, absolute or relative to the configuration file.
 	Ca string `protobuf:"bytes,1,opt,name=ca,proto3" json:"ca,omitempty"`
-	// Required. Our certificate: a file, likewise.
+	// Required. acphost's certificate: a file, absolute or relative to the configuration file.
 	Cert string `protobuf:"bytes,2,opt,name=cert,proto3" json:"cert,omitempty"`
-	// Required. Our private key: a file, likewise.
+	// Required. acphost's private key: a file, absolute or relative to the configuration file.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Optional. The name that the other side's certificate must carry. Default: the address's host; "localhost" for unix.
 	ServerName    string `protobuf:"bytes,4,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
@@ -352,29 +376,39 @@ func (x *TLS) GetServerName() string {
 	return ""
 }
 
-// Agent says how agents are run.
+// Agent contains settings of agents.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The name that policies and handlers see, 1 to 128 characters. Default: the last element of the command.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. The user that the agent runs as, a name or a numeric id. It takes root. Default: the supervisor's own.
+	// Optional. The user for all agents, a name or a numeric id. Every handler that acts for agents also runs as this
+	// user: all handlers that acphost starts, except policies. A sidecar on a unix socket must run as this user. A
+	// sidecar over TCP, and the front, act as the user that runs them. Requires that acphost runs as root. Default: the
+	// supervisor's own user.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// Optional. Start the agent without the empty Landlock domain that keeps it from signalling and tracing other
 	// processes (Linux only). Default: false.
 	NoLandlock bool `protobuf:"varint,3,opt,name=no_landlock,json=noLandlock,proto3" json:"no_landlock,omitempty"`
-	// Optional. How long an agent may take to answer initialize, in seconds, 1 to 3600. Default (0): 60.
+	// Optional. Start the agent without the seccomp filter that keeps it from reaching into other processes of the same
+	// user, and by which the supervisor recognises processes that an agent started (Linux only). With both no_landlock
+	// and no_seccomp, calls that change something are refused on sockets. Default: false.
+	NoSeccomp bool `protobuf:"varint,9,opt,name=no_seccomp,json=noSeccomp,proto3" json:"no_seccomp,omitempty"`
+	// Optional. Capabilities that the agent keeps if the supervisor has them, as in capabilities(7): "CHOWN". Cannot be
+	// combined with user. Default: none, also if the supervisor runs as root.
+	Capabilities []string `protobuf:"bytes,10,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Optional. The maximum time for an agent's answer to initialize, in seconds, 1 to 3600. Default (0): 60.
 	InitializeTimeoutSeconds uint32 `protobuf:"varint,4,opt,name=initialize_timeout_seconds,json=initializeTimeoutSeconds,proto3" json:"initialize_timeout_seconds,omitempty"`
-	// Optional. How long after its input is closed an agent gets TERM, and after TERM gets KILL, in milliseconds, 1 to
+	// Optional. The time between the end of an agent's input and TERM, and between TERM and KILL, in milliseconds, 1 to
 	// 600000. Default (0): 2000.
 	StopGraceMs uint32 `protobuf:"varint,5,opt,name=stop_grace_ms,json=stopGraceMs,proto3" json:"stop_grace_ms,omitempty"`
-	// Optional. Quirks that agents are known to need, by name. "create_by_reading": a read of a file that is missing
-	// answers empty text, for Gemini CLI, which cannot create a file otherwise. Default: what acphost knows of the
-	// agent; a single "none" turns that off.
+	// Optional. Workarounds for agents, by name. "create_by_reading": acphost answers a read of a missing file with empty
+	// text, for Gemini CLI, which cannot create a file otherwise. Default: the workarounds that acphost knows for the
+	// agent; a single "none" turns them off.
 	Quirks []string `protobuf:"bytes,6,rep,name=quirks,proto3" json:"quirks,omitempty"`
-	// Optional. Environment variables for agents, on top of the supervisor's own.
+	// Optional. Environment variables for agents, in addition to the supervisor's own.
 	Env map[string]*EnvValue `protobuf:"bytes,7,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Optional. How often an agent that ends unasked is started again within ten minutes, 0 to 100, where no editor does
-	// that. Absent: 5.
+	// Optional. The maximum number of restarts within ten minutes of an agent that ends unexpectedly, 0 to 100, if no
+	// editor started the agent. Absent: 5.
 	MaxRestarts   *uint32 `protobuf:"varint,8,opt,name=max_restarts,json=maxRestarts,proto3,oneof" json:"max_restarts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -431,6 +465,20 @@ func (x *Agent) GetNoLandlock() bool {
 	return false
 }
 
+func (x *Agent) GetNoSeccomp() bool {
+	if x != nil {
+		return x.NoSeccomp
+	}
+	return false
+}
+
+func (x *Agent) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
 func (x *Agent) GetInitializeTimeoutSeconds() uint32 {
 	if x != nil {
 		return x.InitializeTimeoutSeconds
@@ -471,8 +519,8 @@ type EnvValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The value itself.
 	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
-	// Optional. A file that holds the value, absolute or relative to the configuration file; white space at its end is left
-	// out. It is read at each start of an agent.
+	// Optional. A file that contains the value, absolute or relative to the configuration file; white space at its end is
+	// removed. acphost reads it at each start of an agent.
 	File          string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -522,13 +570,13 @@ func (x *EnvValue) GetFile() string {
 	return ""
 }
 
-// Workspace says what sessions may touch beside their own roots.
+// Workspace contains settings of files in sessions.
 type Workspace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. More roots, for every session.
+	// Optional. Additional roots for every session.
 	ExtraRoots []*ExtraRoot `protobuf:"bytes,1,rep,name=extra_roots,json=extraRoots,proto3" json:"extra_roots,omitempty"`
-	// Optional. What happens to a write of a file that changed since the agent read it: "allow" or "refuse".
-	// Default (empty): "allow".
+	// Optional. The treatment of a write to a file that changed since the agent read it: "allow" or "refuse". Default
+	// (empty): "allow".
 	StaleWrites   string `protobuf:"bytes,2,opt,name=stale_writes,json=staleWrites,proto3" json:"stale_writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -578,12 +626,12 @@ func (x *Workspace) GetStaleWrites() string {
 	return ""
 }
 
-// ExtraRoot is a directory that every session may touch.
+// ExtraRoot is a directory that every session may use.
 type ExtraRoot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Absolute path; "~" in front stands for the home directory.
+	// Required. Absolute path; "~" at the beginning stands for the home directory.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Optional. Writes are refused. Default: false.
+	// Optional. Refuse writes. Default: false.
 	ReadOnly      bool `protobuf:"varint,2,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -633,40 +681,43 @@ func (x *ExtraRoot) GetReadOnly() bool {
 	return false
 }
 
-// Permission says who decides what an agent may do, and what is kept of it. A list in its place is short for chain:
-// "permission: [./corp-policy, permd]".
+// Permission contains the policy, remembered answers and the audit log. A list in place of this message is short for
+// chain: "permission: [./corp-policy, permd]".
 type Permission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The rule file for acphost's own permd: absolute, or relative to the configuration file; or the name of a
-	// ready policy: "ask", "workspace", "readonly" or "headless". Default: policy.yaml in the user's configuration folder
-	// for acphost, if it is there; else none, and every question goes to the front.
+	// ready-made policy: "ask", "workspace", "readonly" or "headless". Default: policy.yaml in the user's configuration
+	// folder for acphost, if the file exists; otherwise there is no policy, and every permission request goes to the
+	// front.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Optional. A policy of your own instead of permd: program and arguments, as in Handler.
+	// Optional. Your own policy instead of permd: program and arguments, as in Handler.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	// Optional. A policy of your own instead of permd: the address of a sidecar, as in Handler.
+	// Optional. Always refused, because a sidecar also needs a secret or keys. Write a list instead: [{address,
+	// secret_file}], or [{address, tls}].
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
-	// Optional. Several policies, all of which are asked; the strictest counts. In a list, a string stands for a command of
-	// that one word; "permd" is acphost's own.
+	// Optional. Several policies. acphost asks all of them, and the strictest verdict applies. In a list, a string means
+	// a command of this one word; "permd" is acphost's own.
 	Chain []*Handler `protobuf:"bytes,4,rep,name=chain,proto3" json:"chain,omitempty"`
-	// Optional. The administrator's rule file for permd, an absolute path. Default: /etc/acphost/policy.yaml, if it is
-	// there.
+	// Optional. The administrator's rule file for permd, an absolute path. Default: /etc/acphost/policy.yaml, if the file
+	// exists.
 	AdminPolicy string `protobuf:"bytes,5,opt,name=admin_policy,json=adminPolicy,proto3" json:"admin_policy,omitempty"`
-	// Optional. What a repository's own rule file (.acphost/policy.yaml below a session's root) counts for: "tighten": it
-	// may only make permd's policy stricter, unless it is trusted; "ignore". Default (empty): "tighten".
+	// Optional. The effect of a repository's own rule file (.acphost/policy.yaml below a session's root). "tighten": it
+	// can only make permd's policy stricter, unless it is trusted. "ignore": it has no effect. Default (empty):
+	// "tighten".
 	WorkspacePolicy string `protobuf:"bytes,6,opt,name=workspace_policy,json=workspacePolicy,proto3" json:"workspace_policy,omitempty"`
-	// Optional. The methods that are decided when an agent calls them (door two), beside the questions that it asks: whole
-	// ("fs/write_text_file", "_acme.com/x") or as a namespace ("fs/*"). Default: "fs/*", "terminal/create",
-	// "terminal/run". Without a policy they are counted only.
+	// Optional. The methods whose calls are decided, in addition to permission requests: a full name
+	// ("fs/write_text_file", "_acme.com/x") or a namespace ("fs/*"). Default: "fs/*", "terminal/create", "terminal/run".
+	// Without a policy, acphost only counts these calls.
 	Gate []string `protobuf:"bytes,7,rep,name=gate,proto3" json:"gate,omitempty"`
-	// Optional. How long a question waits where nobody is there to answer it, in seconds, 1 to 86400; then the policy's
-	// "unattended" counts. A person at the front is waited for without limit. Default (0): 120.
+	// Optional. The time that a question waits if no user is there to answer it, in seconds, 1 to 86400; then the
+	// policy's "unattended" applies. If a user is at the front, a question waits without limit. Default (0): 120.
 	TimeoutSeconds uint32 `protobuf:"varint,8,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
-	// Optional. What happens when an agent has done what the policy denies, without asking: "report", or "cancel" to end
-	// the turn as well. Default (empty): "report".
+	// Optional. The reaction if an agent has done an action, without asking, that the policy denies: "report", or
+	// "cancel", which also ends the turn. Default (empty): "report".
 	OnUnasked string `protobuf:"bytes,9,opt,name=on_unasked,json=onUnasked,proto3" json:"on_unasked,omitempty"`
 	// Optional. Remembered answers.
 	Grants *Grants `protobuf:"bytes,10,opt,name=grants,proto3" json:"grants,omitempty"`
-	// Optional. The record of decisions.
+	// Optional. The audit log.
 	Audit         *Audit `protobuf:"bytes,11,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -779,14 +830,14 @@ func (x *Permission) GetAudit() *Audit {
 	return nil
 }
 
-// Grants says where remembered answers are kept.
+// Grants contains settings of remembered answers.
 type Grants struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Remember no answers: every question is asked. Default: false.
+	// Optional. Remember no answers: acphost asks every question. Default: false.
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// Optional. The file, an absolute path. Default: grants.jsonl in the user's state folder for acphost.
 	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
-	// Optional. How long an answer that outlives its session is remembered, in days, 1 to 3650. Default (0): 90.
+	// Optional. The time that an answer is kept that outlives its session, in days, 1 to 3650. Default (0): 90.
 	Days          uint32 `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -843,24 +894,23 @@ func (x *Grants) GetDays() uint32 {
 	return 0
 }
 
-// Audit says where decisions are recorded. Only those of a policy are.
+// Audit contains settings of the audit log. Only decisions of a policy are recorded.
 type Audit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Record nothing. Default: false.
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// Optional. The file, an absolute path. Default: audit.jsonl in the user's state folder for acphost.
 	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
-	// Optional. The size in bytes at which the file is put aside and begun anew, 65536 and over.
-	// Default (0): 16777216 (16 MiB).
+	// Optional. The size in bytes at which acphost rotates the file, 65536 and over. Default (0): 16777216 (16 MiB).
 	MaxBytes uint64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
-	// Optional. How many files that were put aside are kept, 1 to 1000. Default (0): 8.
+	// Optional. The number of rotated files to keep, 1 to 1000. Default (0): 8.
 	Keep uint32 `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`
-	// Optional. Send records to the system's log too. Default: false.
+	// Optional. Also send records to the system's log. Default: false.
 	Syslog bool `protobuf:"varint,5,opt,name=syslog,proto3" json:"syslog,omitempty"`
-	// Optional. Write records to standard error too. Default: false.
+	// Optional. Also write records to standard error. Default: false.
 	Stderr bool `protobuf:"varint,6,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	// Optional. What happens to an action that is allowed and whose record cannot be written: "deny", or "allow" after an
-	// error in the log. Default (empty): "deny".
+	// Optional. The treatment of an allowed action whose record cannot be written: "deny", or "allow" with an error in
+	// the log. Default (empty): "deny".
 	OnFailure     string `protobuf:"bytes,7,opt,name=on_failure,json=onFailure,proto3" json:"on_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -945,17 +995,18 @@ func (x *Audit) GetOnFailure() string {
 	return ""
 }
 
-// Limits bound what is taken. 0 stands for the default everywhere.
+// Limits bounds messages and requests. 0 means the default everywhere.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The longest message in bytes, 65536 to 1073741824. Default (0): 104857600 (100 MiB).
 	MaxMessageBytes uint64 `protobuf:"varint,1,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
-	// Optional. Routed requests of one agent that may wait, 1 to 65536. Default (0): 1024.
+	// Optional. The maximum number of waiting routed requests of one agent, 1 to 65536. Default (0): 1024.
 	MaxQueuedRequests uint32 `protobuf:"varint,2,opt,name=max_queued_requests,json=maxQueuedRequests,proto3" json:"max_queued_requests,omitempty"`
-	// Optional. Bytes of routed requests, and of answers on their way, that one agent may have at once, 1048576 and over.
-	// Default (0): 67108864 (64 MiB), or one longest message if that is more.
+	// Optional. The maximum number of bytes of routed requests and of pending answers of one agent, 1048576 and over.
+	// Default (0): 67108864 (64 MiB), or max_message_bytes if that is more.
 	MaxQueuedBytes uint64 `protobuf:"varint,3,opt,name=max_queued_bytes,json=maxQueuedBytes,proto3" json:"max_queued_bytes,omitempty"`
-	// Optional. Routed requests of one agent that handlers work on at once, 1 to 4096. Default (0): 64.
+	// Optional. The maximum number of routed requests of one agent that handlers process at once, 1 to 4096. Default (0):
+	// 64.
 	MaxConcurrentRequests uint32 `protobuf:"varint,4,opt,name=max_concurrent_requests,json=maxConcurrentRequests,proto3" json:"max_concurrent_requests,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -1019,7 +1070,7 @@ func (x *Limits) GetMaxConcurrentRequests() uint32 {
 	return 0
 }
 
-// Log says what is logged, on standard error.
+// Log contains settings of the log on standard error.
 type Log struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. "debug", "info", "warn" or "error". Default (empty): "warn".
@@ -1074,22 +1125,26 @@ func (x *Log) GetFormat() string {
 	return ""
 }
 
-// Admin says how a person looks into a running supervisor.
+// Admin contains settings of access to a running supervisor.
 type Admin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Serve no admin socket. Default: false.
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	// Optional. The socket's absolute path; its folder must be ours and closed to others. Default: a name of its own
-	// under $XDG_RUNTIME_DIR/acphost, or under a folder of the user's own in the temporary folder.
+	// Optional. The socket's absolute path; its folder must belong to acphost's user and be closed to others. Default: a
+	// unique name below $XDG_RUNTIME_DIR/acphost, or below the user's own folder in the temporary folder.
 	Socket string `protobuf:"bytes,2,opt,name=socket,proto3" json:"socket,omitempty"`
-	// Optional. An address to serve over TCP too: "HOST:PORT", only with mutual TLS. The role in a client's certificate says
-	// which calls it may make; "acphost certs init" makes such certificates. Default: none.
+	// Optional. A TCP address to serve in addition: "HOST:PORT", only with mutual TLS. The role in a client's certificate
+	// determines which calls the client may make; "acphost certs init" creates such certificates. Default: none.
 	Listen string `protobuf:"bytes,3,opt,name=listen,proto3" json:"listen,omitempty"`
-	// Optional, for listen. The keys. Files that change are read again; connections that are there stay. server_name does
-	// not count here.
-	Tls           *TLS `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Optional, for listen. The keys. If a file changes, acphost reads it again; open connections stay. server_name has
+	// no effect here.
+	Tls *TLS `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
+	// Optional, for listen. Accept that agents can read keys of callers or of the authority beside the server's keys, and
+	// so can do everything that the roles allow, including answering their own questions. For tests on one machine. If
+	// this is not set, acphost does not serve over TCP if agents can read such keys. Default: false.
+	AgentsMayUseKeys bool `protobuf:"varint,5,opt,name=agents_may_use_keys,json=agentsMayUseKeys,proto3" json:"agents_may_use_keys,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Admin) Reset() {
@@ -1150,17 +1205,24 @@ func (x *Admin) GetTls() *TLS {
 	return nil
 }
 
-// Serve says how a supervisor without an editor behaves.
+func (x *Admin) GetAgentsMayUseKeys() bool {
+	if x != nil {
+		return x.AgentsMayUseKeys
+	}
+	return false
+}
+
+// Serve contains settings of a supervisor without an editor.
 type Serve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. How long turns under way may take to end after TERM, in milliseconds, 0 to 3600000; then they are cancelled
-	// and everything is stopped. Absent: 10000.
+	// Optional. The time that turns in progress have to end after TERM, in milliseconds, 0 to 3600000; then acphost
+	// cancels them and stops everything. Absent: 10000.
 	DrainMs *uint32 `protobuf:"varint,1,opt,name=drain_ms,json=drainMs,proto3,oneof" json:"drain_ms,omitempty"`
-	// Optional. Agents at once, 1 to 1000. Default (0): 32.
+	// Optional. The maximum number of agents at once, 1 to 1000. Default (0): 32.
 	MaxAgents uint32 `protobuf:"varint,2,opt,name=max_agents,json=maxAgents,proto3" json:"max_agents,omitempty"`
-	// Optional. Open sessions at once, 1 to 100000. Default (0): 1000.
+	// Optional. The maximum number of open sessions at once, 1 to 100000. Default (0): 1000.
 	MaxSessions uint32 `protobuf:"varint,3,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
-	// Optional. Agents to start at once, by preset name or command.
+	// Optional. Agents to start immediately, by preset name or command.
 	Agents        []*ServeAgent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1224,7 +1286,7 @@ func (x *Serve) GetAgents() []*ServeAgent {
 	return nil
 }
 
-// ServeAgent is an agent that is started with the supervisor: exactly one of preset and command.
+// ServeAgent is an agent that starts with the supervisor: exactly one of preset and command.
 type ServeAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The name of a preset.
@@ -1235,7 +1297,7 @@ type ServeAgent struct {
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The working directory of its process, an absolute path. Default: the supervisor's.
 	Cwd string `protobuf:"bytes,4,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Optional. Environment variables on top of agent.env.
+	// Optional. Environment variables in addition to agent.env.
 	Env           map[string]*EnvValue `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1306,23 +1368,24 @@ func (x *ServeAgent) GetEnv() map[string]*EnvValue {
 	return nil
 }
 
-// Journal says what is kept of sessions: what passed between agent, front and handlers, one file a session.
+// Journal contains settings of session recordings: the frames between agent, front and handlers, one file for each
+// session.
 type Journal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Keep nothing. Default: false.
+	// Optional. Record nothing. Default: false.
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	// Optional. Keep frames whole, with prompts, answers and the content of files. Where it is false, only what they are
-	// about is kept: methods, ids, sizes, kinds of tools. Absent: true.
+	// Optional. Keep complete frames, with prompts, answers and the content of files. If false, keep only methods, ids,
+	// sizes and kinds of tools. Absent: true.
 	Content *bool `protobuf:"varint,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// Optional. The folder, an absolute path; several supervisors share it. Default: journal in the user's state folder
 	// for acphost.
 	Dir string `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
-	// Optional. How long a session's file is kept after it was last written, in days, 1 to 3650. Default (0): 30.
+	// Optional. The time that a session's file is kept after its last write, in days, 1 to 3650. Default (0): 30.
 	MaxAgeDays uint32 `protobuf:"varint,4,opt,name=max_age_days,json=maxAgeDays,proto3" json:"max_age_days,omitempty"`
-	// Optional. How many bytes all files may have together, 1048576 and over; the oldest go first, those that are being
-	// written stay. Default (0): 1073741824 (1 GiB).
+	// Optional. The maximum number of bytes of all files together, 1048576 and over. acphost deletes the oldest files
+	// first, and keeps files that are being written. Default (0): 1073741824 (1 GiB).
 	MaxTotalBytes uint64 `protobuf:"varint,5,opt,name=max_total_bytes,json=maxTotalBytes,proto3" json:"max_total_bytes,omitempty"`
-	// Optional. How many bytes the file of one session may have, 65536 and over; what comes after is counted and not kept.
+	// Optional. The maximum number of bytes of one session's file, 65536 and over; later frames are counted and not kept.
 	// Default (0): 536870912 (512 MiB).
 	MaxSessionBytes uint64 `protobuf:"varint,6,opt,name=max_session_bytes,json=maxSessionBytes,proto3" json:"max_session_bytes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -1425,7 +1488,7 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x03\n" +
 	"\aHandler\x12\x18\n" +
 	"\acommand\x18\x01 \x03(\tR\acommand\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -1435,7 +1498,11 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x03tls\x18\x06 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\x12\x15\n" +
 	"\x06no_tls\x18\a \x01(\bR\x05noTls\x12\x15\n" +
 	"\x03uid\x18\b \x01(\rH\x00R\x03uid\x88\x01\x01\x12*\n" +
-	"\x11decide_timeout_ms\x18\t \x01(\rR\x0fdecideTimeoutMs\x1a6\n" +
+	"\x11decide_timeout_ms\x18\t \x01(\rR\x0fdecideTimeoutMs\x12\x1f\n" +
+	"\vsecret_file\x18\n" +
+	" \x01(\tR\n" +
+	"secretFile\x12$\n" +
+	"\x0eagent_may_call\x18\v \x01(\bR\fagentMayCall\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
@@ -1445,12 +1512,16 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x04cert\x18\x02 \x01(\tR\x04cert\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1f\n" +
 	"\vserver_name\x18\x04 \x01(\tR\n" +
-	"serverName\"\x8d\x03\n" +
+	"serverName\"\xd0\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1f\n" +
 	"\vno_landlock\x18\x03 \x01(\bR\n" +
-	"noLandlock\x12<\n" +
+	"noLandlock\x12\x1d\n" +
+	"\n" +
+	"no_seccomp\x18\t \x01(\bR\tnoSeccomp\x12\"\n" +
+	"\fcapabilities\x18\n" +
+	" \x03(\tR\fcapabilities\x12<\n" +
 	"\x1ainitialize_timeout_seconds\x18\x04 \x01(\rR\x18initializeTimeoutSeconds\x12\"\n" +
 	"\rstop_grace_ms\x18\x05 \x01(\rR\vstopGraceMs\x12\x16\n" +
 	"\x06quirks\x18\x06 \x03(\tR\x06quirks\x123\n" +
@@ -1505,12 +1576,13 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x17max_concurrent_requests\x18\x04 \x01(\rR\x15maxConcurrentRequests\"3\n" +
 	"\x03Log\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\tR\x06format\"}\n" +
+	"\x06format\x18\x02 \x01(\tR\x06format\"\xac\x01\n" +
 	"\x05Admin\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12\x16\n" +
 	"\x06socket\x18\x02 \x01(\tR\x06socket\x12\x16\n" +
 	"\x06listen\x18\x03 \x01(\tR\x06listen\x12(\n" +
-	"\x03tls\x18\x04 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\"\xad\x01\n" +
+	"\x03tls\x18\x04 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\x12-\n" +
+	"\x13agents_may_use_keys\x18\x05 \x01(\bR\x10agentsMayUseKeys\"\xad\x01\n" +
 	"\x05Serve\x12\x1e\n" +
 	"\bdrain_ms\x18\x01 \x01(\rH\x00R\adrainMs\x88\x01\x01\x12\x1d\n" +
 	"\n" +

@@ -24,23 +24,23 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AgentState is where an agent is in its life.
+// AgentState is the state of an agent's process.
 type AgentState int32
 
 const (
 	// Not known.
 	AgentState_AGENT_STATE_UNSPECIFIED AgentState = 0
-	// It was started and has not answered initialize yet.
+	// The agent was started and has not answered initialize yet.
 	AgentState_AGENT_STATE_STARTING AgentState = 1
-	// It answers.
+	// The agent answers.
 	AgentState_AGENT_STATE_RUNNING AgentState = 2
-	// It ended unasked and is started again soon.
+	// The agent ended unexpectedly and will be started again.
 	AgentState_AGENT_STATE_BACKOFF AgentState = 3
-	// It did not start, or ended too often.
+	// The agent did not start, or ended too often.
 	AgentState_AGENT_STATE_FAILED AgentState = 4
-	// It is being stopped.
+	// The agent is being stopped.
 	AgentState_AGENT_STATE_STOPPING AgentState = 5
-	// It ended.
+	// The agent ended.
 	AgentState_AGENT_STATE_STOPPED AgentState = 6
 )
 
@@ -93,29 +93,29 @@ func (AgentState) EnumDescriptor() ([]byte, []int) {
 	return file_acphost_supervisor_v1_agent_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorKind says what went wrong with an agent.
+// ErrorKind classifies an agent's error.
 type ErrorKind int32
 
 const (
-	// Something else: see the message.
+	// Another error: see the message.
 	ErrorKind_ERROR_KIND_UNSPECIFIED ErrorKind = 0
-	// Its process could not be started. gRPC: FAILED_PRECONDITION.
+	// The agent's process could not be started. gRPC: FAILED_PRECONDITION.
 	ErrorKind_ERROR_KIND_SPAWN_FAILED ErrorKind = 1
-	// Its program is not there. gRPC: NOT_FOUND.
+	// The agent's program does not exist. gRPC: NOT_FOUND.
 	ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND ErrorKind = 2
-	// It did not answer initialize in time. gRPC: DEADLINE_EXCEEDED.
+	// The agent did not answer initialize in time. gRPC: DEADLINE_EXCEEDED.
 	ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT ErrorKind = 3
-	// It ended by itself, or closed its output. gRPC: ABORTED.
+	// The agent ended by itself, or closed its output. gRPC: ABORTED.
 	ErrorKind_ERROR_KIND_CRASHED ErrorKind = 4
-	// It wants somebody to log in. gRPC: UNAUTHENTICATED.
+	// The agent requires a login. gRPC: UNAUTHENTICATED.
 	ErrorKind_ERROR_KIND_AUTH_REQUIRED ErrorKind = 5
-	// It does not know the session. gRPC: NOT_FOUND.
+	// The agent does not know the session. gRPC: NOT_FOUND.
 	ErrorKind_ERROR_KIND_SESSION_NOT_FOUND ErrorKind = 6
-	// It does not offer what was asked for. gRPC: UNIMPLEMENTED.
+	// The agent does not offer the requested function. gRPC: UNIMPLEMENTED.
 	ErrorKind_ERROR_KIND_NOT_SUPPORTED ErrorKind = 7
-	// It answered with another error. gRPC: INVALID_ARGUMENT for -32602, CANCELLED for -32800, else UNKNOWN.
+	// The agent answered with another error. gRPC: INVALID_ARGUMENT for -32602, CANCELLED for -32800, else UNKNOWN.
 	ErrorKind_ERROR_KIND_AGENT_ERROR ErrorKind = 8
-	// It was stopped on a person's order. gRPC: ABORTED.
+	// A user stopped the agent. gRPC: ABORTED.
 	ErrorKind_ERROR_KIND_STOPPED ErrorKind = 9
 )
 
@@ -174,23 +174,23 @@ func (ErrorKind) EnumDescriptor() ([]byte, []int) {
 	return file_acphost_supervisor_v1_agent_proto_rawDescGZIP(), []int{1}
 }
 
-// AgentError is what went wrong with an agent.
+// AgentError is an error of an agent.
 type AgentError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The kind.
 	Kind ErrorKind `protobuf:"varint,1,opt,name=kind,proto3,enum=acphost.supervisor.v1.ErrorKind" json:"kind,omitempty"`
-	// Required. What was tried, on what, and what to do next.
+	// Required. What failed, on which object, and what to do next.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional, where it ended. Its exit code.
+	// Optional. The exit code, if the agent exited.
 	ExitCode *int32 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// Optional, where it ended. The signal that ended it: "SIGKILL".
+	// Optional. The signal that ended the agent: "SIGKILL".
 	Signal string `protobuf:"bytes,4,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Optional, where it ended or did not start. The last lines of its standard error, at most 20 of at most 500
-	// characters.
+	// Optional, if the agent ended or did not start. The last lines of its standard error: at most 20 lines, each of at
+	// most 500 characters.
 	StderrTail []string `protobuf:"bytes,5,rep,name=stderr_tail,json=stderrTail,proto3" json:"stderr_tail,omitempty"`
-	// Optional, where it answered with an error. The error's code. 0: it did not.
+	// Optional. The code of the error with which the agent answered. 0: it did not answer with an error.
 	Code int32 `protobuf:"varint,6,opt,name=code,proto3" json:"code,omitempty"`
-	// Optional, likewise. The error's data, raw JSON.
+	// Optional. The data of the error with which the agent answered, raw JSON.
 	Data          string `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,7 +278,7 @@ func (x *AgentError) GetData() string {
 // EnvValue is the value of an environment variable: exactly one of value and file.
 type EnvValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Where the value is from.
+	// Required. The source of the value.
 	//
 	// Types that are valid to be assigned to Source:
 	//
@@ -349,12 +349,13 @@ type isEnvValue_Source interface {
 }
 
 type EnvValue_Value struct {
-	// The value itself. It is seen by whoever sees the request; keys belong in files.
+	// The value itself. Everybody who can read the request can read it; put keys into files.
 	Value string `protobuf:"bytes,1,opt,name=value,proto3,oneof"`
 }
 
 type EnvValue_File struct {
-	// The absolute path of a file that holds the value; white space at its end is left out. It is read at each start.
+	// The absolute path of a file that contains the value; white space at its end is removed. The supervisor reads it
+	// at each start.
 	File string `protobuf:"bytes,2,opt,name=file,proto3,oneof"`
 }
 
@@ -365,7 +366,7 @@ func (*EnvValue_File) isEnvValue_Source() {}
 // StartAgentRequest says what to run: exactly one of preset and command.
 type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The name of an agent that is known: "claude". See "acphost agents list".
+	// Optional. The name of a known agent: "claude". See "acphost agents list".
 	Preset string `protobuf:"bytes,1,opt,name=preset,proto3" json:"preset,omitempty"`
 	// Optional. Program and arguments.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
@@ -377,10 +378,10 @@ type StartAgentRequest struct {
 	Cwd string `protobuf:"bytes,5,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// Optional. The name that policies and handlers see. Default: the preset's id, else the last element of the program.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. Somebody will answer what the agent asks beside permissions: elicitation and boolean options are offered to
-	// it. Default: false.
+	// Optional. A client will answer questions other than permission requests: the supervisor offers elicitation and
+	// boolean options to the agent. Default: false.
 	Attended bool `protobuf:"varint,7,opt,name=attended,proto3" json:"attended,omitempty"`
-	// Optional. Start a process of its own even if one with the same configuration runs. Default: false.
+	// Optional. Start a separate process even if an agent with the same configuration runs. Default: false.
 	Separate      bool `protobuf:"varint,8,opt,name=separate,proto3" json:"separate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -477,7 +478,7 @@ type StartAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Required. It ran already.
+	// Required. The agent already ran.
 	Reused        bool `protobuf:"varint,2,opt,name=reused,proto3" json:"reused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -527,38 +528,38 @@ func (x *StartAgentResponse) GetReused() bool {
 	return false
 }
 
-// Agent is what is known of an agent.
+// Agent is the state of an agent.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Its id in this supervisor: "claude-1".
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Required. The name that policies and handlers see.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. The preset that it was started by.
+	// Optional. The preset by which it was started.
 	Preset string `protobuf:"bytes,3,opt,name=preset,proto3" json:"preset,omitempty"`
-	// Required. Its command line.
+	// Required. Its command line. What looks like a secret is "[redacted]".
 	Command []string `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
 	// Required. The working directory of its process.
 	Cwd string `protobuf:"bytes,5,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Optional. The names of the environment variables that it was given on top of the supervisor's own.
+	// Optional. The names of the environment variables that it got on top of the supervisor's own.
 	EnvNames []string `protobuf:"bytes,6,rep,name=env_names,json=envNames,proto3" json:"env_names,omitempty"`
-	// Required. Where it is in its life.
+	// Required. The state of its process.
 	State AgentState `protobuf:"varint,7,opt,name=state,proto3,enum=acphost.supervisor.v1.AgentState" json:"state,omitempty"`
 	// Optional. Its process id. 0: not running.
 	Pid int64 `protobuf:"varint,8,opt,name=pid,proto3" json:"pid,omitempty"`
 	// Required. When it was first started.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Required. How often it was started again.
+	// Required. The number of restarts.
 	Restarts uint32 `protobuf:"varint,10,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	// Optional. What it says of itself. Absent: it has not answered initialize.
+	// Optional. Its answer to initialize. Absent: it has not answered yet.
 	Info *AgentInfo `protobuf:"bytes,11,opt,name=info,proto3" json:"info,omitempty"`
-	// Optional. Why it is not running, or why it last ended.
+	// Optional. The reason why it is not running, or why it last ended.
 	Error *AgentError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
-	// Optional. The last lines of its standard error, at most 20 of at most 500 characters.
+	// Optional. The last lines of its standard error: at most 20 lines, each of at most 500 characters.
 	StderrTail []string `protobuf:"bytes,13,rep,name=stderr_tail,json=stderrTail,proto3" json:"stderr_tail,omitempty"`
-	// Optional. The ids of its sessions that are open.
+	// Optional. The ids of its open sessions.
 	SessionIds []string `protobuf:"bytes,14,rep,name=session_ids,json=sessionIds,proto3" json:"session_ids,omitempty"`
-	// Required. Somebody answers what it asks beside permissions.
+	// Required. A client answers questions other than permission requests.
 	Attended      bool `protobuf:"varint,15,opt,name=attended,proto3" json:"attended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -699,22 +700,22 @@ func (x *Agent) GetAttended() bool {
 	return false
 }
 
-// AgentInfo is what an agent says of itself when it answers initialize.
+// AgentInfo is an agent's answer to initialize.
 type AgentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The ACP protocol version agreed on.
 	ProtocolVersion uint32 `protobuf:"varint,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	// Optional. Its name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. Its title for people.
+	// Optional. Its display title.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
 	// Optional. Its version.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Required. What it can do.
+	// Required. Its capabilities.
 	Capabilities *AgentCapabilities `protobuf:"bytes,5,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Optional. The ways to log in.
 	AuthMethods []*AuthMethod `protobuf:"bytes,6,rep,name=auth_methods,json=authMethods,proto3" json:"auth_methods,omitempty"`
-	// Required. The whole result of initialize, raw JSON.
+	// Required. The complete result of initialize, raw JSON.
 	Raw           string `protobuf:"bytes,7,opt,name=raw,proto3" json:"raw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -799,7 +800,7 @@ func (x *AgentInfo) GetRaw() string {
 	return ""
 }
 
-// AgentCapabilities is what an agent can do.
+// AgentCapabilities are the functions that an agent supports.
 type AgentCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. session/load.
@@ -818,7 +819,7 @@ type AgentCapabilities struct {
 	AdditionalDirectories bool `protobuf:"varint,7,opt,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Required. Images in prompts.
 	PromptImage bool `protobuf:"varint,8,opt,name=prompt_image,json=promptImage,proto3" json:"prompt_image,omitempty"`
-	// Required. Sounds in prompts.
+	// Required. Audio in prompts.
 	PromptAudio bool `protobuf:"varint,9,opt,name=prompt_audio,json=promptAudio,proto3" json:"prompt_audio,omitempty"`
 	// Required. Embedded resources in prompts.
 	PromptEmbeddedContext bool `protobuf:"varint,10,opt,name=prompt_embedded_context,json=promptEmbeddedContext,proto3" json:"prompt_embedded_context,omitempty"`
@@ -958,12 +959,12 @@ type AuthMethod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Its id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Required. Its name for people.
+	// Required. Its display name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. What it means.
+	// Optional. Its description.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Required. "agent": the agent does it itself; "terminal": the agent is run on a terminal; another word where the agent
-	// knows one.
+	// Required. "agent": the agent logs in by itself. "terminal": the agent runs on a terminal. An agent may define other
+	// values.
 	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1030,7 +1031,7 @@ func (x *AuthMethod) GetType() string {
 // StopAgentRequest names an agent.
 type StopAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId       string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1073,7 +1074,7 @@ func (x *StopAgentRequest) GetAgentId() string {
 	return ""
 }
 
-// StopAgentResponse is the agent as it ended.
+// StopAgentResponse is the stopped agent.
 type StopAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The agent.
@@ -1122,7 +1123,7 @@ func (x *StopAgentResponse) GetAgent() *Agent {
 // RestartAgentRequest names an agent.
 type RestartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId       string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1297,7 +1298,7 @@ func (x *ListAgentsResponse) GetAgents() []*Agent {
 // GetAgentRequest names an agent.
 type GetAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId       string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1386,12 +1387,12 @@ func (x *GetAgentResponse) GetAgent() *Agent {
 	return nil
 }
 
-// AuthenticateRequest says how to log in.
+// AuthenticateRequest chooses a login method.
 type AuthenticateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Required. The id of one of its methods. Empty where it has just one.
+	// Required. The id of one of its methods. May be empty if it has only one method.
 	MethodId      string `protobuf:"bytes,2,opt,name=method_id,json=methodId,proto3" json:"method_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1444,7 +1445,7 @@ func (x *AuthenticateRequest) GetMethodId() string {
 // AuthenticateResponse is a step of a login.
 type AuthenticateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. What happened.
+	// Required. The step.
 	//
 	// Types that are valid to be assigned to Step:
 	//
@@ -1515,7 +1516,7 @@ type isAuthenticateResponse_Step interface {
 }
 
 type AuthenticateResponse_Question struct {
-	// A page to open. It is an approval too, and the agent goes on when that is answered.
+	// A page to open. It is also an approval, and the agent continues when the approval is answered.
 	Question *Approval `protobuf:"bytes,1,opt,name=question,proto3,oneof"`
 }
 
@@ -1528,7 +1529,7 @@ func (*AuthenticateResponse_Question) isAuthenticateResponse_Step() {}
 
 func (*AuthenticateResponse_Done) isAuthenticateResponse_Step() {}
 
-// Authenticated says that an agent is logged in.
+// Authenticated reports that an agent is logged in.
 type Authenticated struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The method that was used.
@@ -1577,7 +1578,7 @@ func (x *Authenticated) GetMethodId() string {
 // LogoutRequest names an agent.
 type LogoutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId       string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

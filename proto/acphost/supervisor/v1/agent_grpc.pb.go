@@ -34,25 +34,27 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentService starts, stops and shows agents. In a supervisor that an editor started, there is its one agent to see, and
-// the rest is FAILED_PRECONDITION. Errors carry an AgentError as a detail. All but ListAgents and GetAgent are verbs.
-// Safe for concurrent use.
+// AgentService starts, stops and shows agents. If an editor started the supervisor, ListAgents and GetAgent show its
+// one agent, and all other calls return FAILED_PRECONDITION. Errors carry an AgentError as a detail. All calls except
+// ListAgents and GetAgent change something. Safe for concurrent use.
 type AgentServiceClient interface {
-	// StartAgent starts an agent and waits for its answer to initialize. Where an agent with the same configuration runs,
-	// it is that one.
+	// StartAgent starts an agent and waits for its answer to initialize. If an agent with the same configuration already
+	// runs, it returns that agent.
 	StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error)
-	// StopAgent ends an agent and all that it started. Turns under way end with an error.
+	// StopAgent ends an agent and all processes that it started. Turns in progress end with an error.
 	StopAgent(ctx context.Context, in *StopAgentRequest, opts ...grpc.CallOption) (*StopAgentResponse, error)
-	// RestartAgent stops an agent, starts it again as it was started, and resumes its sessions where it can.
+	// RestartAgent stops an agent, starts it again with the same request, and resumes its sessions if the agent can do
+	// that.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
-	// ListAgents lists the agents, oldest first, those that ended or failed included until they are stopped.
+	// ListAgents lists the agents, oldest first. It includes agents that ended or failed, until they are stopped.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// GetAgent shows one agent.
 	GetAgent(ctx context.Context, in *GetAgentRequest, opts ...grpc.CallOption) (*GetAgentResponse, error)
-	// Authenticate logs the agent in by one of its methods. It tells each page that a person has to open until it is done;
-	// the last message is done. A method of type "terminal" is FAILED_PRECONDITION, and the message says what to run.
+	// Authenticate logs the agent in by one of its methods. It reports each page that the user must open. The last
+	// message is "done". For a method of type "terminal" it returns FAILED_PRECONDITION, and the message names the
+	// command to run.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AuthenticateResponse], error)
-	// Logout logs the agent out. UNIMPLEMENTED where the agent does not offer it.
+	// Logout logs the agent out. It returns UNIMPLEMENTED if the agent does not offer logout.
 	Logout(ctx context.Context, in *LogoutRequest, opts ...grpc.CallOption) (*LogoutResponse, error)
 }
 
@@ -147,25 +149,27 @@ func (c *agentServiceClient) Logout(ctx context.Context, in *LogoutRequest, opts
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
 //
-// AgentService starts, stops and shows agents. In a supervisor that an editor started, there is its one agent to see, and
-// the rest is FAILED_PRECONDITION. Errors carry an AgentError as a detail. All but ListAgents and GetAgent are verbs.
-// Safe for concurrent use.
+// AgentService starts, stops and shows agents. If an editor started the supervisor, ListAgents and GetAgent show its
+// one agent, and all other calls return FAILED_PRECONDITION. Errors carry an AgentError as a detail. All calls except
+// ListAgents and GetAgent change something. Safe for concurrent use.
 type AgentServiceServer interface {
-	// StartAgent starts an agent and waits for its answer to initialize. Where an agent with the same configuration runs,
-	// it is that one.
+	// StartAgent starts an agent and waits for its answer to initialize. If an agent with the same configuration already
+	// runs, it returns that agent.
 	StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error)
-	// StopAgent ends an agent and all that it started. Turns under way end with an error.
+	// StopAgent ends an agent and all processes that it started. Turns in progress end with an error.
 	StopAgent(context.Context, *StopAgentRequest) (*StopAgentResponse, error)
-	// RestartAgent stops an agent, starts it again as it was started, and resumes its sessions where it can.
+	// RestartAgent stops an agent, starts it again with the same request, and resumes its sessions if the agent can do
+	// that.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
-	// ListAgents lists the agents, oldest first, those that ended or failed included until they are stopped.
+	// ListAgents lists the agents, oldest first. It includes agents that ended or failed, until they are stopped.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// GetAgent shows one agent.
 	GetAgent(context.Context, *GetAgentRequest) (*GetAgentResponse, error)
-	// Authenticate logs the agent in by one of its methods. It tells each page that a person has to open until it is done;
-	// the last message is done. A method of type "terminal" is FAILED_PRECONDITION, and the message says what to run.
+	// Authenticate logs the agent in by one of its methods. It reports each page that the user must open. The last
+	// message is "done". For a method of type "terminal" it returns FAILED_PRECONDITION, and the message names the
+	// command to run.
 	Authenticate(*AuthenticateRequest, grpc.ServerStreamingServer[AuthenticateResponse]) error
-	// Logout logs the agent out. UNIMPLEMENTED where the agent does not offer it.
+	// Logout logs the agent out. It returns UNIMPLEMENTED if the agent does not offer logout.
 	Logout(context.Context, *LogoutRequest) (*LogoutResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }

@@ -23,12 +23,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// McpServer is an MCP server that an agent is to use: exactly one of stdio, http and sse.
+// McpServer is an MCP server for an agent: exactly one of stdio, http and sse.
 type McpServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Its name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Required. How it is reached.
+	// Required. The transport.
 	//
 	// Types that are valid to be assigned to Transport:
 	//
@@ -200,7 +200,7 @@ func (x *McpStdio) GetEnv() map[string]string {
 	return nil
 }
 
-// McpHttp is an MCP server that is reached by a URL.
+// McpHttp is an MCP server with a URL.
 type McpHttp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The URL.
@@ -255,20 +255,20 @@ func (x *McpHttp) GetHeaders() map[string]string {
 	return nil
 }
 
-// NewSessionRequest says what a session is about.
+// NewSessionRequest describes a new session.
 type NewSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The working directory, an absolute path.
 	Cwd string `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Optional. Further roots, absolute paths. UNIMPLEMENTED where the agent does not advertise them.
+	// Optional. Further roots, absolute paths. UNIMPLEMENTED if the agent does not advertise them.
 	AdditionalDirectories []string `protobuf:"bytes,3,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
 	McpServers []*McpServer `protobuf:"bytes,4,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
-	// Optional. Options of the agent's own and trace context: the text of a JSON object, sent as the _meta of session/new. It
-	// has at most 256 KiB and 100 levels, and no name twice; else it is INVALID_ARGUMENT. It goes along when acphost opens the
-	// session again after the agent ended. Default: none.
+	// Optional. Options that only this agent knows, and a trace context: the text of a JSON object, sent as the _meta of
+	// session/new. It has at most 256 KiB and 100 levels, and no duplicate names; otherwise the call returns
+	// INVALID_ARGUMENT. acphost sends it again if it opens the session again after the agent ended. Default: none.
 	Meta          string `protobuf:"bytes,5,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -388,7 +388,7 @@ func (x *NewSessionResponse) GetSession() *Session {
 // LoadSessionRequest names a session that the agent has stored.
 type LoadSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -398,7 +398,8 @@ type LoadSessionRequest struct {
 	AdditionalDirectories []string `protobuf:"bytes,4,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
 	McpServers []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
-	// Optional. As in NewSessionRequest. What the session was opened with before is not taken over. Default: none.
+	// Optional. As in NewSessionRequest. The _meta with which the session was opened before is not used again. Default:
+	// none.
 	Meta          string `protobuf:"bytes,6,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,7 +526,7 @@ func (x *LoadSessionResponse) GetSession() *Session {
 // ResumeSessionRequest names a session that the agent has stored.
 type ResumeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -535,7 +536,8 @@ type ResumeSessionRequest struct {
 	AdditionalDirectories []string `protobuf:"bytes,4,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
 	McpServers []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
-	// Optional. As in NewSessionRequest. What the session was opened with before is not taken over. Default: none.
+	// Optional. As in NewSessionRequest. The _meta with which the session was opened before is not used again. Default:
+	// none.
 	Meta          string `protobuf:"bytes,6,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -662,17 +664,17 @@ func (x *ResumeSessionResponse) GetSession() *Session {
 // ForkSessionRequest names a session.
 type ForkSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Required. The ACP session id of the one that is forked.
+	// Required. The ACP session id of the session to fork.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Optional. The working directory of the new one, an absolute path. Default: that of the one that is forked.
+	// Optional. The working directory of the new session, an absolute path. Default: that of the forked session.
 	Cwd string `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// Optional. Further roots, absolute paths.
 	AdditionalDirectories []string `protobuf:"bytes,4,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. MCP servers for the agent.
 	McpServers []*McpServer `protobuf:"bytes,5,rep,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
-	// Optional. As in NewSessionRequest. That of the session that is forked is not taken over. Default: none.
+	// Optional. As in NewSessionRequest. The _meta of the forked session is not used. Default: none.
 	Meta          string `protobuf:"bytes,6,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -796,14 +798,14 @@ func (x *ForkSessionResponse) GetSession() *Session {
 	return nil
 }
 
-// ListStoredSessionsRequest narrows the list.
+// ListStoredSessionsRequest filters the list.
 type ListStoredSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Optional. Only those with this working directory.
+	// Optional. Only sessions with this working directory.
 	Cwd string `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Optional. The next_cursor of the answer before.
+	// Optional. The next_cursor of the previous response.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -865,7 +867,7 @@ type ListStoredSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The sessions, in the agent's order.
 	Sessions []*StoredSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// Optional. What the next page begins at. Empty: this is the last.
+	// Optional. The cursor of the next page. Empty: this is the last page.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -926,9 +928,9 @@ type StoredSession struct {
 	AdditionalDirectories []string `protobuf:"bytes,3,rep,name=additional_directories,json=additionalDirectories,proto3" json:"additional_directories,omitempty"`
 	// Optional. Its title.
 	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
-	// Optional. When something last happened in it, as the agent writes it: ISO 8601.
+	// Optional. The time of its last activity, as the agent writes it: ISO 8601.
 	UpdatedAt string `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// Required. It is open here.
+	// Required. It is open in this supervisor.
 	Open          bool `protobuf:"varint,6,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1009,7 +1011,7 @@ func (x *StoredSession) GetOpen() bool {
 // CloseSessionRequest names a session.
 type CloseSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1061,10 +1063,11 @@ func (x *CloseSessionRequest) GetSessionId() string {
 	return ""
 }
 
-// CloseSessionResponse says what was done.
+// CloseSessionResponse is the result.
 type CloseSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent was told. False: it cannot close sessions; the session is forgotten here alone.
+	// Required. The agent was asked to close the session. False: the agent cannot close sessions, and only the supervisor
+	// forgets the session.
 	Told          bool `protobuf:"varint,1,opt,name=told,proto3" json:"told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1110,7 +1113,7 @@ func (x *CloseSessionResponse) GetTold() bool {
 // DeleteSessionRequest names a session.
 type DeleteSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent's id, or its name where only one has it.
+	// Required. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1202,17 +1205,17 @@ func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
 // PromptRequest is a prompt.
 type PromptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Required. The prompt, at least one block. Images, sounds and embedded resources are UNIMPLEMENTED where the agent
+	// Required. The prompt, at least one block. Images, audio and embedded resources return UNIMPLEMENTED if the agent
 	// does not advertise them.
 	Prompt []*ContentBlock `protobuf:"bytes,3,rep,name=prompt,proto3" json:"prompt,omitempty"`
-	// Optional. The turn is cancelled when the caller leaves. Default: false.
+	// Optional. Cancel the turn if the caller disconnects. Default: false.
 	CancelOnDisconnect bool `protobuf:"varint,4,opt,name=cancel_on_disconnect,json=cancelOnDisconnect,proto3" json:"cancel_on_disconnect,omitempty"`
-	// Optional. Options of the agent's own and trace context for this turn: sent as the _meta of session/prompt, with the
-	// bounds of that of NewSessionRequest. Default: none.
+	// Optional. Options that only this agent knows, and a trace context, for this turn: sent as the _meta of
+	// session/prompt, with the limits of meta in NewSessionRequest. Default: none.
 	Meta          string `protobuf:"bytes,5,opt,name=meta,proto3" json:"meta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1283,7 +1286,7 @@ func (x *PromptRequest) GetMeta() string {
 	return ""
 }
 
-// PromptResponse is one thing that happened.
+// PromptResponse is one event.
 type PromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The event.
@@ -1332,7 +1335,7 @@ func (x *PromptResponse) GetEvent() *Event {
 // CancelPromptRequest names a session.
 type CancelPromptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1384,10 +1387,10 @@ func (x *CancelPromptRequest) GetSessionId() string {
 	return ""
 }
 
-// CancelPromptResponse says whether there was a turn.
+// CancelPromptResponse reports whether there was a turn.
 type CancelPromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. A turn was under way.
+	// Required. A turn was in progress.
 	TurnActive    bool `protobuf:"varint,1,opt,name=turn_active,json=turnActive,proto3" json:"turn_active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1433,7 +1436,7 @@ func (x *CancelPromptResponse) GetTurnActive() bool {
 // SetModeRequest names a mode.
 type SetModeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1543,7 +1546,7 @@ func (x *SetModeResponse) GetSession() *Session {
 // SetModelRequest names a model.
 type SetModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1653,13 +1656,13 @@ func (x *SetModelResponse) GetSession() *Session {
 // SetConfigOptionRequest sets an option: exactly one of value and enabled.
 type SetConfigOptionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Required. The option's id.
 	ConfigId string `protobuf:"bytes,3,opt,name=config_id,json=configId,proto3" json:"config_id,omitempty"`
-	// Required. What it is set to.
+	// Required. The new value.
 	//
 	// Types that are valid to be assigned to To:
 	//
@@ -1751,12 +1754,12 @@ type isSetConfigOptionRequest_To interface {
 }
 
 type SetConfigOptionRequest_Value struct {
-	// For one that has choices: the id of a value.
+	// For an option with choices: the id of a value.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3,oneof"`
 }
 
 type SetConfigOptionRequest_Enabled struct {
-	// For one that is on or off.
+	// For an option that is on or off.
 	Enabled bool `protobuf:"varint,5,opt,name=enabled,proto3,oneof"`
 }
 
@@ -1813,14 +1816,14 @@ func (x *SetConfigOptionResponse) GetSession() *Session {
 // WatchSessionRequest names a session.
 type WatchSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The agent's id, or its name where only one has it.
+	// Optional. The agent's id, or its name if only one agent has this name.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. The ACP session id.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Optional. The cursor of an event: what is told begins behind it. Default: at the beginning of what is kept; "now":
-	// with what happens next.
+	// Optional. The cursor of an event: the stream begins after this event. Default: the stream begins with the oldest
+	// recorded event. "now": it begins with the next event.
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. The stream ends when all that is there was told. Default: false.
+	// Optional. End the stream after all recorded events. Default: false.
 	NoFollow      bool `protobuf:"varint,4,opt,name=no_follow,json=noFollow,proto3" json:"no_follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1884,7 +1887,7 @@ func (x *WatchSessionRequest) GetNoFollow() bool {
 	return false
 }
 
-// WatchSessionResponse is one thing that happened.
+// WatchSessionResponse is one event.
 type WatchSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The event.

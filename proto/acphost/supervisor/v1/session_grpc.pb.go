@@ -40,49 +40,49 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService holds sessions with agents. What an agent did not advertise is never sent to it: such a call is
-// UNIMPLEMENTED and says what the agent lacks. Errors carry an AgentError as a detail. In a supervisor that an editor
-// started, sessions can be watched, and the rest is FAILED_PRECONDITION: they are the editor's. All but
-// ListStoredSessions and WatchSession are verbs. Safe for concurrent use.
+// SessionService holds sessions with agents. If a call needs a capability that the agent did not advertise, the call
+// returns UNIMPLEMENTED and names the capability. Errors carry an AgentError as a detail. If an editor started the
+// supervisor, the sessions are the editor's: you can watch them, and all other calls return FAILED_PRECONDITION. All
+// calls except ListStoredSessions and WatchSession change something. Safe for concurrent use.
 //
-// Where a request names a session that is open here, agent_id is needed only if two agents have a session of that id. To
-// load, resume or delete one that an agent has stored, it is required.
+// If a request names an open session, agent_id is needed only if two agents have a session with this id. To load,
+// resume or delete a session that an agent has stored, agent_id is required.
 type SessionServiceClient interface {
 	// NewSession opens a session.
 	NewSession(ctx context.Context, in *NewSessionRequest, opts ...grpc.CallOption) (*NewSessionResponse, error)
-	// LoadSession opens a session that the agent has stored; the agent tells its history again, as events marked so.
+	// LoadSession opens a session that the agent has stored. The agent repeats the history, as events with history set.
 	LoadSession(ctx context.Context, in *LoadSessionRequest, opts ...grpc.CallOption) (*LoadSessionResponse, error)
 	// ResumeSession opens a session that the agent has stored, without its history.
 	ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error)
-	// ForkSession opens a session that begins where another one is.
+	// ForkSession opens a session that continues from the current state of another session.
 	ForkSession(ctx context.Context, in *ForkSessionRequest, opts ...grpc.CallOption) (*ForkSessionResponse, error)
-	// ListStoredSessions lists the sessions that the agent has stored. Those that are open here are shown by
-	// SupervisorStateService.
+	// ListStoredSessions lists the sessions that the agent has stored. SupervisorStateService shows the open sessions.
 	ListStoredSessions(ctx context.Context, in *ListStoredSessionsRequest, opts ...grpc.CallOption) (*ListStoredSessionsResponse, error)
-	// CloseSession ends a session; a turn under way is cancelled first. Where the agent cannot close sessions, it is
-	// forgotten here, its terminals are released, and what the agent still says of it is dropped.
+	// CloseSession ends a session. It first cancels a turn in progress. If the agent cannot close sessions, the
+	// supervisor forgets the session, releases its terminals, and drops further messages of the agent about it.
 	CloseSession(ctx context.Context, in *CloseSessionRequest, opts ...grpc.CallOption) (*CloseSessionResponse, error)
-	// DeleteSession has the agent forget a session that it has stored, open here or not.
+	// DeleteSession makes the agent delete a stored session, whether the session is open or not.
 	DeleteSession(ctx context.Context, in *DeleteSessionRequest, opts ...grpc.CallOption) (*DeleteSessionResponse, error)
-	// Prompt begins a turn and tells its events, questions included, up to TurnEnded, which comes last; only then is the
-	// stream over. A session with a turn under way is FAILED_PRECONDITION. A caller that leaves does not end the turn,
-	// unless it said so. A caller that reads slowly slows its agent down; one that reads nothing for 30 s is cut off
-	// (RESOURCE_EXHAUSTED), and the turn goes on.
+	// Prompt begins a turn and streams its events, including questions. The last event is TurnEnded; then the stream
+	// ends. If a turn is in progress in the session, Prompt returns FAILED_PRECONDITION. If the caller disconnects, the
+	// turn continues, unless cancel_on_disconnect is set. A caller that reads slowly slows its agent down. If a caller
+	// reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues.
 	Prompt(ctx context.Context, in *PromptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PromptResponse], error)
-	// CancelPrompt has the agent end its turn. It answers at once; the turn ends with its TurnEnded. No turn under way is
-	// no error.
+	// CancelPrompt asks the agent to end its turn. It returns at once; the turn ends with its TurnEnded. If no turn is in
+	// progress, it is not an error.
 	CancelPrompt(ctx context.Context, in *CancelPromptRequest, opts ...grpc.CallOption) (*CancelPromptResponse, error)
-	// SetMode puts a session in a mode: through the option of category "mode" where it has one, else session/set_mode. A
-	// mode that the session does not have is INVALID_ARGUMENT, and the message lists them.
+	// SetMode sets a session's mode: by the option of category "mode" if the session has one, otherwise by
+	// session/set_mode. For an unknown mode it returns INVALID_ARGUMENT, and the message lists the modes.
 	SetMode(ctx context.Context, in *SetModeRequest, opts ...grpc.CallOption) (*SetModeResponse, error)
-	// SetModel chooses a session's model: through the option of category "model" where it has one, else session/set_model.
+	// SetModel sets a session's model: by the option of category "model" if the session has one, otherwise by
+	// session/set_model.
 	SetModel(ctx context.Context, in *SetModelRequest, opts ...grpc.CallOption) (*SetModelResponse, error)
 	// SetConfigOption sets an option.
 	SetConfigOption(ctx context.Context, in *SetConfigOptionRequest, opts ...grpc.CallOption) (*SetConfigOptionResponse, error)
-	// WatchSession tells the events of a session: those behind the cursor from the record, then live, until the caller
-	// leaves. Sessions of supervisors that ended are told from the record too. A cursor that is not known is
-	// INVALID_ARGUMENT; where events are missing there is a Gap. A caller that does not keep up is cut off
-	// (RESOURCE_EXHAUSTED) and calls again with its last cursor.
+	// WatchSession streams the events of a session: first the recorded events after the cursor, then live events, until
+	// the caller cancels. It also streams recorded sessions of supervisors that ended. For an unknown cursor it returns
+	// INVALID_ARGUMENT. A Gap marks missing events. The stream of a caller that falls behind ends with
+	// RESOURCE_EXHAUSTED; the caller calls again with its last cursor.
 	WatchSession(ctx context.Context, in *WatchSessionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSessionResponse], error)
 }
 
@@ -246,49 +246,49 @@ type SessionService_WatchSessionClient = grpc.ServerStreamingClient[WatchSession
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService holds sessions with agents. What an agent did not advertise is never sent to it: such a call is
-// UNIMPLEMENTED and says what the agent lacks. Errors carry an AgentError as a detail. In a supervisor that an editor
-// started, sessions can be watched, and the rest is FAILED_PRECONDITION: they are the editor's. All but
-// ListStoredSessions and WatchSession are verbs. Safe for concurrent use.
+// SessionService holds sessions with agents. If a call needs a capability that the agent did not advertise, the call
+// returns UNIMPLEMENTED and names the capability. Errors carry an AgentError as a detail. If an editor started the
+// supervisor, the sessions are the editor's: you can watch them, and all other calls return FAILED_PRECONDITION. All
+// calls except ListStoredSessions and WatchSession change something. Safe for concurrent use.
 //
-// Where a request names a session that is open here, agent_id is needed only if two agents have a session of that id. To
-// load, resume or delete one that an agent has stored, it is required.
+// If a request names an open session, agent_id is needed only if two agents have a session with this id. To load,
+// resume or delete a session that an agent has stored, agent_id is required.
 type SessionServiceServer interface {
 	// NewSession opens a session.
 	NewSession(context.Context, *NewSessionRequest) (*NewSessionResponse, error)
-	// LoadSession opens a session that the agent has stored; the agent tells its history again, as events marked so.
+	// LoadSession opens a session that the agent has stored. The agent repeats the history, as events with history set.
 	LoadSession(context.Context, *LoadSessionRequest) (*LoadSessionResponse, error)
 	// ResumeSession opens a session that the agent has stored, without its history.
 	ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error)
-	// ForkSession opens a session that begins where another one is.
+	// ForkSession opens a session that continues from the current state of another session.
 	ForkSession(context.Context, *ForkSessionRequest) (*ForkSessionResponse, error)
-	// ListStoredSessions lists the sessions that the agent has stored. Those that are open here are shown by
-	// SupervisorStateService.
+	// ListStoredSessions lists the sessions that the agent has stored. SupervisorStateService shows the open sessions.
 	ListStoredSessions(context.Context, *ListStoredSessionsRequest) (*ListStoredSessionsResponse, error)
-	// CloseSession ends a session; a turn under way is cancelled first. Where the agent cannot close sessions, it is
-	// forgotten here, its terminals are released, and what the agent still says of it is dropped.
+	// CloseSession ends a session. It first cancels a turn in progress. If the agent cannot close sessions, the
+	// supervisor forgets the session, releases its terminals, and drops further messages of the agent about it.
 	CloseSession(context.Context, *CloseSessionRequest) (*CloseSessionResponse, error)
-	// DeleteSession has the agent forget a session that it has stored, open here or not.
+	// DeleteSession makes the agent delete a stored session, whether the session is open or not.
 	DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionResponse, error)
-	// Prompt begins a turn and tells its events, questions included, up to TurnEnded, which comes last; only then is the
-	// stream over. A session with a turn under way is FAILED_PRECONDITION. A caller that leaves does not end the turn,
-	// unless it said so. A caller that reads slowly slows its agent down; one that reads nothing for 30 s is cut off
-	// (RESOURCE_EXHAUSTED), and the turn goes on.
+	// Prompt begins a turn and streams its events, including questions. The last event is TurnEnded; then the stream
+	// ends. If a turn is in progress in the session, Prompt returns FAILED_PRECONDITION. If the caller disconnects, the
+	// turn continues, unless cancel_on_disconnect is set. A caller that reads slowly slows its agent down. If a caller
+	// reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues.
 	Prompt(*PromptRequest, grpc.ServerStreamingServer[PromptResponse]) error
-	// CancelPrompt has the agent end its turn. It answers at once; the turn ends with its TurnEnded. No turn under way is
-	// no error.
+	// CancelPrompt asks the agent to end its turn. It returns at once; the turn ends with its TurnEnded. If no turn is in
+	// progress, it is not an error.
 	CancelPrompt(context.Context, *CancelPromptRequest) (*CancelPromptResponse, error)
-	// SetMode puts a session in a mode: through the option of category "mode" where it has one, else session/set_mode. A
-	// mode that the session does not have is INVALID_ARGUMENT, and the message lists them.
+	// SetMode sets a session's mode: by the option of category "mode" if the session has one, otherwise by
+	// session/set_mode. For an unknown mode it returns INVALID_ARGUMENT, and the message lists the modes.
 	SetMode(context.Context, *SetModeRequest) (*SetModeResponse, error)
-	// SetModel chooses a session's model: through the option of category "model" where it has one, else session/set_model.
+	// SetModel sets a session's model: by the option of category "model" if the session has one, otherwise by
+	// session/set_model.
 	SetModel(context.Context, *SetModelRequest) (*SetModelResponse, error)
 	// SetConfigOption sets an option.
 	SetConfigOption(context.Context, *SetConfigOptionRequest) (*SetConfigOptionResponse, error)
-	// WatchSession tells the events of a session: those behind the cursor from the record, then live, until the caller
-	// leaves. Sessions of supervisors that ended are told from the record too. A cursor that is not known is
-	// INVALID_ARGUMENT; where events are missing there is a Gap. A caller that does not keep up is cut off
-	// (RESOURCE_EXHAUSTED) and calls again with its last cursor.
+	// WatchSession streams the events of a session: first the recorded events after the cursor, then live events, until
+	// the caller cancels. It also streams recorded sessions of supervisors that ended. For an unknown cursor it returns
+	// INVALID_ARGUMENT. A Gap marks missing events. The stream of a caller that falls behind ends with
+	// RESOURCE_EXHAUSTED; the caller calls again with its last cursor.
 	WatchSession(*WatchSessionRequest, grpc.ServerStreamingServer[WatchSessionResponse]) error
 	mustEmbedUnimplementedSessionServiceServer()
 }

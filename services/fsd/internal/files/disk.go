@@ -1,16 +1,18 @@
-// Package files is what an agent may do to a file system: read text, write text, list a folder, and ask where a path
-// leads, always below a session's roots.
+// Package files reads and writes text files, lists folders and resolves paths for an agent, always below a session's
+// roots.
 //
-// It treats the caller as hostile. A path is resolved first, link by link, and judged by where it leads; what is then
-// opened is exactly the resolved path, with no symbolic link anywhere in it, so a link that is swapped in between gives
-// an error and never a file outside the roots. Nothing here ever waits for a FIFO, a device or a socket.
+// The package treats the caller as hostile. It first resolves a path, link by link, and judges the resolved path. Then it
+// opens exactly the resolved path, without following any symbolic link in it. If a link is swapped in between, the result
+// is an error and never a file outside of the roots. No function waits for a FIFO, a device or a socket.
 //
-// It knows paths, bytes and errno. It must not know gRPC, protobuf or ACP: the server package adapts it.
+// The package knows paths, bytes and errno. It must not know gRPC, protobuf or ACP: the server package adapts it.
 package files
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 )
 
@@ -60,6 +62,8 @@ type Disk struct {
 	locks  keyedLocks
 	swept  sweeper
 	chunks chunkPool
+	// repositories is held by writes that may have a part in making a folder a repository of git's.
+	repositories sync.Mutex
 }
 
 // state is a configuration and what was derived from it. It never changes.
@@ -92,11 +96,9 @@ func (d *Disk) Check(c Config) error {
 }
 
 func newState(c Config) (*state, error) {
-	if c.MaxContent == 0 {
-		c.MaxContent = DefaultMaxContent
-	}
+	c.MaxContent = cmp.Or(c.MaxContent, DefaultMaxContent)
 	if c.MaxContent < MinMaxContent || c.MaxContent > MaxMaxContent {
-		return nil, errMaxContent(c.MaxContent)
+		return nil, fail(Invalid, "a content of at most %d bytes was asked for, %d to %d can be set", c.MaxContent, int64(MinMaxContent), int64(MaxMaxContent))
 	}
 	s := &state{maxContent: c.MaxContent}
 	for _, path := range c.Protected {

@@ -53,125 +53,24 @@ func fail(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, text: fmt.Sprintf(format, args...)}
 }
 
-func errMissing(path string) *Error {
-	return fail(Missing, "Resource not found: %s", path)
-}
+// Errors about the path that they are given.
+var (
+	errMissing       = about(Missing, "Resource not found: %s")
+	errEscapes       = about(Escapes, "Path escapes workspace: %s")
+	errRelative      = about(Invalid, "the path is relative, an absolute path is needed: %s")
+	errNameTooLong   = about(Invalid, "a name in the path is too long for the file system: %s")
+	errDirectory     = about(Invalid, "is a directory, not a file: %s")
+	errTrailingSlash = about(Invalid, "the path ends like a directory's, a file's is needed: %s")
+	errNotText       = about(NotText, "not a text file (not UTF-8, or it holds a NUL byte): %s")
+	errGit           = about(Protected, "the path is git's own, and git runs programs that are named there: use git's commands, or ask the user: %s")
+	errProtected     = about(Protected, "the path belongs to acphost itself, which no agent may touch: %s")
+	errSwapped       = about(Changed, "the path changed while it was being opened, try again: %s")
+	errStale         = about(Changed, "the file changed since it was read, read it again before writing: %s")
+	errStaleGone     = about(Changed, "the file was removed since it was read, read it again before writing: %s")
+)
 
-func errEscapes(path string) *Error {
-	return fail(Escapes, "Path escapes workspace: %s", path)
-}
-
-func errEmptyPath() *Error {
-	return fail(Invalid, "the path is empty: an absolute path is needed")
-}
-
-func errRelative(path string) *Error {
-	return fail(Invalid, "the path is relative, an absolute path is needed: %s", path)
-}
-
-func errNULInPath() *Error {
-	return fail(Invalid, "the path holds a NUL byte")
-}
-
-func errPathTooLong(size int) *Error {
-	return fail(Invalid, "the path is %d bytes long, %d are allowed", size, maxPath)
-}
-
-func errNameTooLong(path string) *Error {
-	return fail(Invalid, "a name in the path is too long for the file system: %s", path)
-}
-
-func errUnprintable(path string) *Error {
-	return fail(Invalid, "the path leads to a name that is not UTF-8: %s", path)
-}
-
-func errNoRoots() *Error {
-	return fail(Invalid, "the call names no roots")
-}
-
-func errRelativeRoot(path string) *Error {
-	return fail(Invalid, "a root is relative, an absolute path is needed: %q", path)
-}
-
-func errLoop(path string) *Error {
-	return fail(Invalid, "too many symbolic links: %s", path)
-}
-
-func errBelowFile(path, file string) *Error {
-	return fail(Invalid, "%s is not a directory, so nothing can be below it: %s", file, path)
-}
-
-func errNotDirectory(path string) *Error {
-	return fail(Invalid, "not a directory: %s", path)
-}
-
-func errDirectory(path string) *Error {
-	return fail(Invalid, "is a directory, not a file: %s", path)
-}
-
-func errTrailingSlash(path string) *Error {
-	return fail(Invalid, "the path ends like a directory's, a file's is needed: %s", path)
-}
-
-func errSpecial(path string, m meta) *Error {
-	return fail(Invalid, "is %s, not a regular file: %s", m.describe(), path)
-}
-
-func errNotText(path string) *Error {
-	return fail(NotText, "not a text file (not UTF-8, or it holds a NUL byte): %s", path)
-}
-
-func errFileTooLarge(path string, size, limit int64) *Error {
-	return fail(TooLarge, "the file has %d bytes, more than the %d that are read at once: read it in parts, with line "+
-		"(the first line, from 1) and limit (how many lines): %s", size, limit, path)
-}
-
-func errStreamTooLarge(path string, limit int64) *Error {
-	return fail(TooLarge, "the file has more than the %d bytes that are read at once: read it in parts, with line "+
-		"(the first line, from 1) and limit (how many lines): %s", limit, path)
-}
-
-func errLinesTooLarge(path string, size, limit int64) *Error {
-	return fail(TooLarge, "the lines asked for, of a file of %d bytes, have more than the %d bytes that are read at "+
-		"once: ask for fewer, with line (the first line, from 1) and limit (how many lines): %s", size, limit, path)
-}
-
-func errContentTooLarge(path string, size, limit int64) *Error {
-	return fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, limit, path)
-}
-
-func errMaxContent(size int64) *Error {
-	return fail(Invalid, "a content of at most %d bytes was asked for, %d to %d can be set",
-		size, int64(MinMaxContent), int64(MaxMaxContent))
-}
-
-func errListLimit(limit uint32) *Error {
-	return fail(Invalid, "%d entries were asked for, 1 to %d can be", limit, MaxListLimit)
-}
-
-func errReadOnlyRoot(path, root string) *Error {
-	return fail(Denied, "the root %s is read-only: %s", root, path)
-}
-
-func errProtected(path string) *Error {
-	return fail(Protected, "the path belongs to acphost itself, which no agent may touch: %s", path)
-}
-
-func errLedElsewhere(path, decided, now string) *Error {
-	return fail(Changed, "the path led to %s when the call was allowed and leads to %s now, try again: %s",
-		decided, now, path)
-}
-
-func errSwapped(path string) *Error {
-	return fail(Changed, "the path changed while it was being opened, try again: %s", path)
-}
-
-func errStale(path string) *Error {
-	return fail(Changed, "the file changed since it was read, read it again before writing: %s", path)
-}
-
-func errStaleGone(path string) *Error {
-	return fail(Changed, "the file was removed since it was read, read it again before writing: %s", path)
+func about(kind Kind, format string) func(path string) *Error {
+	return func(path string) *Error { return fail(kind, format, path) }
 }
 
 func errTorn(path string, cause error) *Error {

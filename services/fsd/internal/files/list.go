@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -50,11 +51,9 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 	if err := ctx.Err(); err != nil {
 		return Listing{}, err
 	}
-	if limit == 0 {
-		limit = DefaultListLimit
-	}
+	limit = cmp.Or(limit, DefaultListLimit)
 	if limit > MaxListLimit {
-		return Listing{}, errListLimit(limit)
+		return Listing{}, fail(Invalid, "%d entries were asked for, 1 to %d can be", limit, MaxListLimit)
 	}
 	p, err := d.state.Load().locate(b, path, toRead)
 	if err != nil {
@@ -64,7 +63,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 		return Listing{}, errMissing(path)
 	}
 	if !p.meta.isDirectory() {
-		return Listing{}, errNotDirectory(path)
+		return Listing{}, fail(Invalid, "not a directory: %s", path)
 	}
 	fd, err := openExact(p.path, unix.O_RDONLY|unix.O_DIRECTORY|quiet)
 	if err != nil {
@@ -137,12 +136,10 @@ func firstNames(ctx context.Context, folder *os.File, path string, limit int) (n
 
 // rootCause takes the os package's words, which repeat the path, off an error.
 func rootCause(err error) error {
-	var call *os.SyscallError
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
 		return call.Err
 	}
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}
 	return err

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"path/filepath"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/paths"
 )
 
 // reach is how far a path may lead.
@@ -34,7 +37,7 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 		return nil, err
 	}
 	if !utf8.ValidString(p.path) {
-		return nil, errUnprintable(path)
+		return nil, fail(Invalid, "the path leads to a name that is not UTF-8: %s", path)
 	}
 	if !p.strayed {
 		p.root = roots.innermost(p.path)
@@ -51,11 +54,14 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	if p.protected {
 		return nil, errProtected(path)
 	}
+	if how == toOverwrite && (git.Own(p.path) || git.Own(path) || git.Completes(p.path)) {
+		return nil, errGit(path)
+	}
 	if how == toOverwrite && p.root.ReadOnly {
-		return nil, errReadOnlyRoot(path, p.root.Path)
+		return nil, fail(Denied, "the root %s is read-only: %s", p.root.Path, path)
 	}
 	if b.Resolved != "" && b.Resolved != p.path {
-		return nil, errLedElsewhere(path, b.Resolved, p.path)
+		return nil, fail(Changed, "the path led to %s when the call was allowed and leads to %s now, try again: %s", b.Resolved, p.path, path)
 	}
 	return p, nil
 }
@@ -71,12 +77,12 @@ type resolvedRoot struct {
 
 func (w *walker) roots(given []Root) (rootSet, error) {
 	if len(given) == 0 {
-		return nil, errNoRoots()
+		return nil, fail(Invalid, "the call names no roots")
 	}
 	set := make(rootSet, 0, len(given))
 	for _, root := range given {
 		if checkPath(root.Path) != nil {
-			return nil, errRelativeRoot(root.Path)
+			return nil, fail(Invalid, "a root is relative, an absolute path is needed: %q", root.Path)
 		}
 		r := resolvedRoot{given: root, spelled: filepath.Clean(root.Path)}
 		// A root that cannot be followed must not take the other roots with it; a path in it meets the same error.
@@ -93,10 +99,10 @@ func everywhere(string) bool { return true }
 // lane says that a path is inside a root, or an ancestor of one.
 func (set rootSet) lane(path string) bool {
 	for _, r := range set {
-		if within(path, r.spelled) || within(r.spelled, path) {
+		if paths.Below(r.spelled, path) || paths.Below(path, r.spelled) {
 			return true
 		}
-		if r.real != "" && (within(path, r.real) || within(r.real, path)) {
+		if r.real != "" && (paths.Below(r.real, path) || paths.Below(path, r.real)) {
 			return true
 		}
 	}
@@ -109,7 +115,7 @@ func (set rootSet) innermost(path string) *Root {
 	var best *resolvedRoot
 	for i := range set {
 		r := &set[i]
-		if r.real == "" || !within(path, r.real) {
+		if r.real == "" || !paths.Below(r.real, path) {
 			continue
 		}
 		if best == nil || len(r.real) > len(best.real) || len(r.real) == len(best.real) && r.given.ReadOnly && !best.given.ReadOnly {

@@ -67,8 +67,7 @@ func kindOf(err error) Kind {
 	if err == nil {
 		return 0
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return -1

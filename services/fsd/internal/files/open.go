@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -52,7 +53,7 @@ func checkRegular(path string, m meta) error {
 		return errDirectory(path)
 	}
 	if !m.isRegular() {
-		return errSpecial(path, m)
+		return fail(Invalid, "is %s, not a regular file: %s", m.describe(), path)
 	}
 	return nil
 }
@@ -80,9 +81,7 @@ func openWalking(path string, flags int) (int, error) {
 	}
 	names := strings.Split(strings.Trim(path, "/"), "/")
 	for i, name := range names {
-		if name == "" {
-			name = "."
-		}
+		name = cmp.Or(name, ".")
 		how := searchOnly
 		if i == len(names)-1 {
 			how = flags | unix.O_NOFOLLOW

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/paths"
 )
 
 // foldNames: names that differ in case alone are taken as one when a path is compared with a protected one that is not
@@ -126,7 +128,7 @@ func holds(folder string, id identity) (bool, error) {
 
 func below(path, folder string) bool {
 	if foldNames {
-		return within(strings.ToLower(path), strings.ToLower(folder))
+		return paths.Below(strings.ToLower(folder), strings.ToLower(path))
 	}
-	return within(path, folder)
+	return paths.Below(folder, path)
 }

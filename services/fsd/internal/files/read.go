@@ -80,7 +80,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 		return Text{}, errNotText(path)
 	}
 	// The bytes are ours alone and are never written again: they become the string without another copy.
-	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path}
+	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path} //nolint:gosec // nothing else keeps the bytes
 	if whole {
 		text.Digest = digestOf(content)
 	}
@@ -123,7 +123,8 @@ func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
 // whole reads everything: one buffer, and for nearly every file one read and another that says there is no more.
 func (r *reader) whole() ([]byte, error) {
 	if r.size > r.max {
-		return nil, errFileTooLarge(r.path, r.size, r.max)
+		return nil, fail(TooLarge, "the file has %d bytes, more than the %d that are read at once: read it in parts, with line "+
+			"(the first line, from 1) and limit (how many lines): %s", r.size, r.max, r.path)
 	}
 	size := int64(readFirst)
 	if r.size > 0 {
@@ -145,7 +146,8 @@ func (r *reader) whole() ([]byte, error) {
 		}
 		buffer = buffer[:len(buffer)+n]
 		if int64(len(buffer)) > r.max {
-			return nil, errStreamTooLarge(r.path, r.max)
+			return nil, fail(TooLarge, "the file has more than the %d bytes that are read at once: read it in parts, with line "+
+				"(the first line, from 1) and limit (how many lines): %s", r.max, r.path)
 		}
 	}
 }
@@ -177,7 +179,8 @@ func (r *reader) some(lines Range) (content []byte, whole bool, err error) {
 		}
 		piece, done := cut.next(chunk[:n])
 		if int64(len(content)+len(piece)) > r.max {
-			return nil, false, errLinesTooLarge(r.path, r.size, r.max)
+			return nil, false, fail(TooLarge, "the lines asked for, of a file of %d bytes, have more than the %d bytes that are read at once: ask for fewer, with line "+
+				"(the first line, from 1) and limit (how many lines): %s", r.size, r.max, r.path)
 		}
 		if bytes.IndexByte(piece, 0) >= 0 {
 			return nil, false, errNotText(r.path)

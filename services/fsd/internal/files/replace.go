@@ -153,7 +153,7 @@ func writeAll(fd int, content []byte, offset int64) error {
 }
 
 // bytesOf gives the bytes of a string without a copy. They must not be written.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) } //nolint:gosec // nobody writes to the bytes
 
 func splitPath(path string) (folder string, name []string) {
 	i := strings.LastIndexByte(path, '/')

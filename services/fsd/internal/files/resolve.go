@@ -121,7 +121,7 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 		}
 		if s.meta.isLink() {
 			if links++; links > maxLinks {
-				return nil, outsideOr(errLoop(asked), asked, next, allowed)
+				return nil, outsideOr(fail(Invalid, "too many symbolic links: %s", asked), asked, next, allowed)
 			}
 			if mine {
 				own = len(rest)
@@ -140,7 +140,7 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 			if strings.Trim(rest, "/") == "" {
 				p.asDirectory = true
 			} else {
-				return nil, outsideOr(errBelowFile(asked, next), asked, next, allowed)
+				return nil, outsideOr(fail(Invalid, "%s is not a directory, so nothing can be below it: %s", next, asked), asked, next, allowed)
 			}
 		}
 		here = next
@@ -217,23 +217,15 @@ func outsideOr(err *Error, asked, at string, allowed lane) error {
 	return err
 }
 
-// within says that path is folder or lies below it. Both are clean and absolute.
-func within(path, folder string) bool {
-	if !strings.HasPrefix(path, folder) {
-		return false
-	}
-	return len(path) == len(folder) || folder == "/" || path[len(folder)] == '/'
-}
-
 // checkPath refuses what no file system needs to be asked about.
 func checkPath(path string) error {
 	switch {
 	case path == "":
-		return errEmptyPath()
+		return fail(Invalid, "the path is empty: an absolute path is needed")
 	case len(path) > maxPath:
-		return errPathTooLong(len(path))
+		return fail(Invalid, "the path is %d bytes long, %d are allowed", len(path), maxPath)
 	case strings.IndexByte(path, 0) >= 0:
-		return errNULInPath()
+		return fail(Invalid, "the path holds a NUL byte")
 	case !filepath.IsAbs(path):
 		return errRelative(path)
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/internal/paths"
 )
 
 func TestAPathIsJudgedByWhereItLeads(t *testing.T) {
@@ -283,17 +285,17 @@ func FuzzResolve(f *testing.F) {
 		loc, resolveErr := d.Resolve(context.Background(), in(ws), asked)
 		real, refErr := filepath.EvalSymlinks(asked)
 		if err == nil {
-			if text.Content != "inside" || !within(text.Path, ws) {
+			if text.Content != "inside" || !paths.Below(ws, text.Path) {
 				t.Fatalf("read of %q gave %q of %s", asked, text.Content, text.Path)
 			}
 			if refErr == nil && real != text.Path {
 				t.Fatalf("%q led to %s, the reference says %s", asked, text.Path, real)
 			}
 		}
-		if resolveErr == nil && loc.Inside && !within(loc.Path, ws) {
+		if resolveErr == nil && loc.Inside && !paths.Below(ws, loc.Path) {
 			t.Fatalf("Resolve took %s for inside", loc.Path)
 		}
-		if refErr == nil && resolveErr == nil && loc.Path != real && within(loc.Path, ws) {
+		if refErr == nil && resolveErr == nil && loc.Path != real && paths.Below(ws, loc.Path) {
 			t.Fatalf("Resolve of %q said %s, the reference says %s", asked, loc.Path, real)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/git"
 )
 
 // Written is what a write did.
@@ -23,9 +25,13 @@ type Written struct {
 // The new content appears at once or not at all: it is written to a temporary file beside the old one, which it then
 // replaces, with the old one's permissions, owner and extended attributes. The set-user-id and set-group-id bits are
 // dropped. A file that exists is replaced only after the new content has reached the disk, so that losing power leaves
-// the old content or the new; a new file is not waited for. Where a file cannot be replaced (it is a mount point or has
-// other hard links, the folder is read-only, the owner would change), it is written in place and a note says so; if that
-// fails half way, the old content is put back.
+// the old content or the new; a new file is not waited for. Where a file cannot be replaced (it is a mount point, the folder
+// is read-only, the owner would change), it is written in place and a note says so; if that fails half way, the old content
+// is put back.
+//
+// A file with other hard links is written in place too, where all its names lie below the roots and none is git's. One of
+// git's is refused under every name. If some of its names are not found, it is replaced, so that they keep the old content,
+// and a note says so; or refused, where it cannot be.
 //
 // A write that has begun runs to its end, whatever becomes of the context: its caller must learn what happened.
 //
@@ -41,9 +47,9 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	}
 	defer unlock()
 	if size := int64(len(content)); size > s.maxContent {
-		return Written{}, errContentTooLarge(path, size, s.maxContent)
+		return Written{}, fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, s.maxContent, path)
 	}
-	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, dir: -1, old: -1}
+	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
 	defer w.close()
 	if err := w.write(); err != nil {
 		return Written{}, err
@@ -58,6 +64,12 @@ func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), er
 		return nil, nil, err
 	}
 	unlock := d.locks.lock(before.path)
+	if git.Decides(before.path) {
+		// Of several writes that make a repository together, each must see what the others have written.
+		d.repositories.Lock()
+		of := unlock
+		unlock = func() { d.repositories.Unlock(); of() }
+	}
 	// Whoever had the lock may have made what was missing.
 	p, err := s.locate(b, path, toOverwrite)
 	if err == nil && p.path != before.path {
@@ -83,6 +95,7 @@ type writer struct {
 	place    *place
 	content  []byte
 	expected string
+	roots    []Root
 	notes    []string
 
 	dir  int    // the folder, only for going through; -1: not open
@@ -118,14 +131,27 @@ func (w *writer) write() error {
 	if w.exists() && w.meta.privileged() {
 		w.note("the set-user-id and set-group-id bits were cleared")
 	}
-	if w.exists() && w.meta.links > 1 {
-		return w.writeInPlace("it has other hard links")
+	linked := w.exists() && w.meta.links > 1
+	if linked {
+		switch namesOf(w.meta, w.roots) {
+		case gits:
+			return errGit(w.place.asked)
+		case known:
+			return w.writeInPlace("it has other hard links")
+		}
 	}
 	why, err := w.replace()
-	if err != nil || why == "" {
+	switch {
+	case err != nil:
 		return err
+	case linked && why != "":
+		return fail(Protected, "the file has other hard links, not all of which lie in the workspace, so that it is not written in place, and %s: %s", why, w.place.asked)
+	case linked:
+		w.note("it had other hard links, not all of which lie in the workspace: they keep the old content")
+	case why != "":
+		return w.writeInPlace(why)
 	}
-	return w.writeInPlace(why)
+	return nil
 }
 
 func (w *writer) note(text string) { w.notes = append(w.notes, text) }

@@ -1,5 +1,5 @@
-// Package server serves package files as acphost.fs.v1.FileSystemService. It turns messages into calls and errors into
-// gRPC status, and decides nothing.
+// Package server serves package files as acphost.fs.v1.FileSystemService. It translates messages to calls and errors to
+// gRPC status, and makes no decisions.
 package server
 
 import (
@@ -11,9 +11,6 @@ import (
 
 	"github.com/acphost/acphost/services/fsd/internal/files"
 )
-
-// ServiceName is the full name of the gRPC service.
-const ServiceName = "acphost.fs.v1.FileSystemService"
 
 // Server is the service. It is safe for concurrent use.
 type Server struct {

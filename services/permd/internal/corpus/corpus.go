@@ -1,6 +1,6 @@
-// Package corpus proves that what a policy denies stays denied, however it is said: a table of command lines and paths
-// (corpus.yaml) with what is to become of each, and a fuzz target that wraps a denied command in ways of its own.
+// Package corpus tests that a denied action stays denied in every spelling. It has a table of command lines and paths
+// with the expected verdicts (corpus.yaml), and a fuzz target that wraps a denied command in generated ways.
 //
-// It holds tests and their data alone. An Action is built as the supervisor builds it: lines are taken apart by
-// sdk/shell, and paths are resolved on a real file system with real symbolic links.
+// The package contains only tests and their data. It builds an Action as the supervisor does: internal/shell splits
+// command lines, and paths are resolved on a real file system with real symbolic links.
 package corpus

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
@@ -142,6 +142,7 @@ func (s scene) run(line string, argv, env []string, cwd string) *permissionv1.Ac
 	}
 	a.Command = c
 	for _, sub := range c.GetSubCommands() {
+		policy.Ordinary(sub)
 		s.runsIn(c, sub)
 		s.redirections(a, sub)
 	}
@@ -167,7 +168,7 @@ func (s scene) words(c *permissionv1.Command) {
 			if i == 0 && !strings.Contains(word, "/") || slices.Contains(sub.GetDynamicWords(), uint32(i)) {
 				continue
 			}
-			spelled := spellings(word, operands)
+			spelled, _ := shell.Spellings(word, operands)
 			operands = operands || i > 0 && word == "--"
 			if len(spelled) == 0 {
 				continue
@@ -190,32 +191,6 @@ func (s scene) words(c *permissionv1.Command) {
 			}
 		}
 	}
-}
-
-// spellings are the paths that a program may take a word for.
-func spellings(word string, operand bool) []string {
-	var of []string
-	add := func(file string) {
-		if file != "" && !strings.ContainsRune(file, 0) && !slices.Contains(of, file) {
-			of = append(of, file)
-		}
-	}
-	option := !operand && strings.HasPrefix(word, "-")
-	if !option {
-		add(word)
-	}
-	if _, value, ok := strings.Cut(word, "="); ok {
-		add(strings.TrimPrefix(value, "@"))
-	}
-	switch {
-	case strings.HasPrefix(word, "@"):
-		add(word[1:])
-	case strings.HasPrefix(word, "file://"):
-		add(word[len("file://"):])
-	case option && len(word) > 2 && word[1] != '-':
-		add(strings.TrimPrefix(word[2:], "@"))
-	}
-	return of
 }
 
 // runsIn makes the folder of a part of a line absolute.

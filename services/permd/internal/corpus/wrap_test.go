@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 

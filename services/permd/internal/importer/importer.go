@@ -1,13 +1,13 @@
-// Package importer turns the permissions that people already have for other programs into a rule file.
+// Package importer converts a user's permissions for other programs to a rule file.
 //
-// The formats differ in what counts when several entries match: the strictest (Claude Code), the one with the highest
-// priority (Gemini CLI), the last (opencode). Here it is always the strictest. So an entry that allows is carried over
-// only as far as it allows no more here than there, and an entry that denies or asks at least as far as it does there.
-// What cannot be said in rules is reported; where it forbade something, a rule stands in for it that asks each time. The
-// result may be stricter than what it came from, and never looser: an action that it allows was allowed.
+// The formats differ in which entry applies if several match: the strictest (Claude Code), the one with the highest
+// priority (Gemini CLI), or the last (opencode). In a rule file the strictest always applies. Therefore the package
+// converts an entry that allows only as far as the rule allows no more than the entry did. It converts an entry that
+// denies or asks so that the rule covers at least as much. It reports entries that rules cannot express; in place of such
+// an entry that forbade something, it writes a rule that asks each time. The result may be stricter than the original,
+// and is never looser.
 //
-// "The same command" means the same words. That the other program would have told apart two ways to quote them is not
-// kept.
+// "The same command" means the same words. If the other program distinguished two ways to quote them, this is lost.
 //
 // The package knows the formats and the language of rules. It opens no files.
 package importer
@@ -21,8 +21,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/permd/internal/importer"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
@@ -77,6 +77,9 @@ func act(what string) *permissionv1.Action {
 		a.Kind = "terminal.create"
 		a.Command = &permissionv1.Command{Text: what}
 		a.Command.SubCommands, a.Command.Unparsed = shell.Parse(what)
+		for _, sub := range a.Command.SubCommands {
+			policy.Ordinary(sub)
+		}
 		return a
 	}
 	a.Kind = kind

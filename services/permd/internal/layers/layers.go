@@ -1,11 +1,11 @@
-// Package layers is which rule files count: the administrator's, the user's, and those that workspaces bring along. It
-// reads them, notices when they change, and decides by all of them together.
+// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads
+// them, notices changes, and decides by all of them together.
 //
-// A change counts at once where it tightens and waits for a person where it loosens. That is had without comparing
-// rules: until the files are loaded anew, what was in force counts beside what came later, and the stricter verdict wins.
-// A file that cannot be used changes nothing; it is reported once.
+// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not
+// compare rules for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict wins.
+// A file that cannot be used changes nothing; the package reports it once.
 //
-// The package knows files and policies; it knows nothing of how decisions are transported.
+// The package knows files and policies; it does not know how decisions are transported.
 package layers
 
 import (
@@ -43,18 +43,27 @@ type Files struct {
 	fixed      []*source  // the administrator's and the user's
 	workspaces map[string]*source
 	order      []string // of workspaces, oldest first
+	size       int      // of what is kept of all files, in bytes
+	belief     []byte   // what Belief returned last; nil: that has changed since
+	digest     []byte   // of belief
 }
 
 // Load reads the files that settings name. A file that is there and cannot be used is an error, with every mistake in it.
-func Load(settings *permissionv1.Settings, around policy.Surroundings, log *slog.Logger) (*Files, error) {
+// believed is a Belief of files that were in force until permd ended, though nobody asked for that: then those count, and
+// what the files say by now only where it is stricter. Nil: what the files say counts.
+func Load(settings *permissionv1.Settings, believed []byte, around policy.Surroundings, log *slog.Logger) (*Files, error) {
 	f := &Files{around: around, log: log, workspace: settings.GetWorkspacePolicy(), workspaces: map[string]*source{}}
 	if f.workspace != "" && !filepath.IsLocal(f.workspace) {
 		return nil, fmt.Errorf("workspace_policy: expected a relative path that stays below, got %q", f.workspace)
 	}
+	earlier, err := recall(believed)
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
 	if path := settings.GetAdminPolicy(); path != "" {
 		s := &source{path: path, name: path, layer: permissionv1.Layer_LAYER_ADMIN, optional: true}
-		errs = append(errs, f.first("admin_policy", s))
+		errs = append(errs, f.first("admin_policy", s, earlier))
 	}
 	if name := settings.GetPolicy(); name != "" {
 		s := &source{path: name, name: name, layer: permissionv1.Layer_LAYER_USER}
@@ -63,14 +72,17 @@ func Load(settings *permissionv1.Settings, around policy.Surroundings, log *slog
 			if err != nil {
 				return nil, fmt.Errorf("policy: %w", err)
 			}
-			s.path, s.versions = "", []*policy.Policy{p}
+			s.path = ""
+			s.add(p, s.layer, nil)
 			f.fixed = append(f.fixed, s)
 		} else {
-			errs = append(errs, f.first("policy", s))
+			errs = append(errs, f.first("policy", s, earlier))
 		}
 	}
-	var err error
-	if f.trusted, err = readTrust(settings.GetTrust()); err != nil {
+	if earlier != nil {
+		f.trusted = earlier.trusted
+		errs = append(errs, f.resume(earlier))
+	} else if f.trusted, err = readTrust(settings.GetTrust()); err != nil {
 		errs = append(errs, fmt.Errorf("trust: %w", err))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -79,15 +91,20 @@ func Load(settings *permissionv1.Settings, around policy.Surroundings, log *slog
 	return f, nil
 }
 
-// first reads a file for the first time.
-func (f *Files) first(field string, s *source) error {
+// first reads a file for the first time, or has it say what it said before.
+func (f *Files) first(field string, s *source, earlier *earlier) error {
 	if !filepath.IsAbs(s.path) {
 		return fmt.Errorf("%s: %q is neither an absolute path nor the name of a ready policy", field, s.path)
 	}
-	if err := s.load(f.around, f.log); err != nil {
+	load := s.load
+	if file := earlier.take(s); file != nil {
+		load = func(around policy.Surroundings, _ *slog.Logger) error { return s.restore(file, around) }
+	}
+	if err := load(f.around, f.log); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	f.fixed = append(f.fixed, s)
+	f.size += s.size()
 	return nil
 }
 
@@ -136,7 +153,7 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 	defer f.mu.Unlock()
 	sources := f.fixed
 	for _, s := range f.fixed {
-		s.refresh(f.around, f.log)
+		f.refresh(s)
 	}
 	if f.workspace != "" {
 		sources = append(sources[:len(sources):len(sources)], f.workspacesOf(a)...)
@@ -191,17 +208,33 @@ func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 		path := filepath.Join(root, f.workspace)
 		s := f.workspaces[path]
 		if s == nil {
-			s = &source{path: path, name: path, layer: permissionv1.Layer_LAYER_WORKSPACE, optional: true, guest: true, trusted: f.trusted}
+			s = f.guest(path)
 			f.remember(path, s)
 		}
-		s.refresh(f.around, f.log)
+		f.refresh(s)
 		found = append(found, s)
 	}
 	return found
 }
 
+// guest is the rule file that a workspace brings along.
+func (f *Files) guest(path string) *source {
+	return &source{path: path, name: path, layer: permissionv1.Layer_LAYER_WORKSPACE, optional: true, guest: true, trusted: f.trusted}
+}
+
+// refresh notices a change of a file.
+func (f *Files) refresh(s *source) {
+	before := s.size()
+	if s.refresh(f.around, maxKept-f.size, f.log) {
+		f.size += s.size() - before
+		f.belief = nil
+	}
+}
+
 func (f *Files) remember(path string, s *source) {
 	if len(f.order) >= maxWorkspaces {
+		f.size -= f.workspaces[f.order[0]].size()
+		f.belief = nil
 		delete(f.workspaces, f.order[0])
 		f.order = f.order[1:]
 	}

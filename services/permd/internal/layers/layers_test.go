@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -66,7 +67,7 @@ func (b *bench) write(path, rules string) {
 func (b *bench) load(settings *permissionv1.Settings) *Files {
 	b.t.Helper()
 	settings.WorkspacePolicy = ".acphost/policy.yaml"
-	f, err := Load(settings, policy.Surroundings{}, slog.New(slog.NewTextHandler(&b.log, nil)))
+	f, err := Load(settings, nil, policy.Surroundings{}, slog.New(slog.NewTextHandler(&b.log, nil)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func TestAFileThatCannotBeUsedChangesNothingAndIsReportedOnce(t *testing.T) {
 	if n := strings.Count(b.log.String(), "user.yaml:3:"); n != 1 {
 		t.Errorf("it was reported %d times:\n%s", n, b.log.String())
 	}
-	if _, err := Load(&permissionv1.Settings{Policy: b.path("user.yaml")}, policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil ||
+	if _, err := Load(&permissionv1.Settings{Policy: b.path("user.yaml")}, nil, policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil ||
 		!strings.Contains(err.Error(), "user.yaml:3:") {
 		t.Errorf("loading it: %v", err)
 	}
@@ -207,9 +208,17 @@ func TestAFileThatCannotBeUsedChangesNothingAndIsReportedOnce(t *testing.T) {
 
 func TestWhatAWorkspaceMeansIsAskedAboutIfItsFileCannotBeRead(t *testing.T) {
 	for name, spoil := range map[string]func(b *bench) error{
-		"no rules":  func(b *bench) error { return os.WriteFile(b.workspace(), []byte("rules: 5\n"), 0o600) },
-		"a fifo":    func(b *bench) error { return syscall.Mkfifo(b.workspace(), 0o600) },
-		"a link":    func(b *bench) error { return os.Symlink(b.path("user.yaml"), b.workspace()) },
+		"no rules": func(b *bench) error { return os.WriteFile(b.workspace(), []byte("rules: 5\n"), 0o600) },
+		"a fifo":   func(b *bench) error { return syscall.Mkfifo(b.workspace(), 0o600) },
+		"a link":   func(b *bench) error { return os.Symlink(b.path("user.yaml"), b.workspace()) },
+		"a link in its folder's place": func(b *bench) error {
+			if err := os.Mkdir(b.path("elsewhere"), 0o700); err != nil {
+				return err
+			}
+			b.write(b.path("elsewhere/policy.yaml"), allowAll)
+			return relink(b, b.path("elsewhere"))
+		},
+		"a link that leads nowhere in its folder's place": func(b *bench) error { return relink(b, b.path("nowhere")) },
 		"a folder":  func(b *bench) error { return os.Mkdir(b.workspace(), 0o700) },
 		"too large": func(b *bench) error { return os.WriteFile(b.workspace(), make([]byte, maxFile+1), 0o600) },
 	} {
@@ -228,6 +237,12 @@ func TestWhatAWorkspaceMeansIsAskedAboutIfItsFileCannotBeRead(t *testing.T) {
 	}
 }
 
+// relink puts a link in the place of the folder of the workspace's rules.
+func relink(b *bench, to string) error {
+	folder := filepath.Dir(b.workspace())
+	return errors.Join(os.Remove(folder), os.Symlink(to, folder))
+}
+
 func TestBadSettingsAreRefused(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("open.yaml"), allowAll)
@@ -241,11 +256,11 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		"stays below":              {WorkspacePolicy: "../policy.yaml"},
 		"regular file":             {Trust: b.dir},
 	} {
-		if _, err := Load(s, policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(s, nil, policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want an error with %q", s, err, want)
 		}
 	}
-	if _, err := Load(&permissionv1.Settings{Policy: "workspace", AdminPolicy: b.path("none")}, policy.Surroundings{Home: b.dir}, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := Load(&permissionv1.Settings{Policy: "workspace", AdminPolicy: b.path("none")}, nil, policy.Surroundings{Home: b.dir}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
 }
@@ -283,4 +298,81 @@ func TestDecisionsAndChangesMayRace(t *testing.T) {
 		b.write(b.workspace(), askB)
 	}
 	wg.Wait()
+}
+
+// again is what comes after an end of permd that nobody asked for.
+func (b *bench) again(f *Files, settings *permissionv1.Settings) *Files {
+	b.t.Helper()
+	belief, digest := f.Belief()
+	if sum := sha256.Sum256(belief); !bytes.Equal(sum[:], digest) {
+		b.t.Error("the digest is not that of the belief")
+	}
+	f, err := Load(settings, belief, policy.Surroundings{}, slog.New(slog.NewTextHandler(&b.log, nil)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return f
+}
+
+func TestWhatWasBelievedCountsAfterAnEndThatNobodyAskedFor(t *testing.T) {
+	b := newBench(t)
+	const strict = "  - {id: strict, effect: deny, path: [\"**/x\"]}\n"
+	const loose = "  - {id: loose, effect: allow, path: [\"/**\"]}\n"
+	settings := &permissionv1.Settings{
+		Policy: b.path("user.yaml"), AdminPolicy: b.path("admin.yaml"), WorkspacePolicy: ".acphost/policy.yaml", Trust: b.path("trust"),
+	}
+	b.write(b.path("user.yaml"), strict)
+	f, err := Load(settings, nil, policy.Surroundings{}, slog.New(slog.NewTextHandler(&b.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &permissionv1.Action{
+		Kind: "fs.write", Roots: []string{b.root()},
+		Paths: []*permissionv1.PathAccess{{Path: b.path("ws/x"), ResolvedPath: b.path("ws/x"), Access: permissionv1.Access_ACCESS_WRITE, InsideRoots: true}},
+	}
+	verdict := func(want permissionv1.Verdict) {
+		t.Helper()
+		if got := f.Decide(x); got.GetVerdict() != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	b.write(b.path("user.yaml"), loose)
+	b.write(b.workspace(), loose)
+	sum := sha256.Sum256([]byte("version: 1\nrules:\n" + loose))
+	if err := os.WriteFile(b.path("trust"), fmt.Appendf(nil, `{"files": [{"path": %q, "sha256": "%x"}]}`, b.workspace(), sum), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = b.again(f, settings)
+	verdict(deny)
+	before, _ := f.Belief()
+	verdict(deny)
+	if after, _ := f.Belief(); !bytes.Equal(before, after) {
+		t.Error("what is believed changes though no file does")
+	}
+	b.write(b.path("admin.yaml"), strict) // which was not there
+	verdict(deny)
+	if err := os.Remove(b.path("admin.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	f = b.again(f, settings)
+	verdict(deny)
+	if f, err = Load(settings, nil, policy.Surroundings{}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	verdict(allow)
+	t.Run("also that there was too much to keep", func(t *testing.T) {
+		for i := range maxVersions {
+			b.write(b.path("user.yaml"), fmt.Sprintf("  - {id: r%d, effect: allow, path: [\"/**\"]}\n", i))
+			f.Decide(x)
+		}
+		f = b.again(f, settings)
+		if got := f.Decide(x); got.GetRule() != RuleReload {
+			t.Errorf("got %v", got)
+		}
+	})
+	t.Run("but a belief that is none is refused", func(t *testing.T) {
+		if _, err := Load(settings, []byte("none"), policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil {
+			t.Error("it was taken")
+		}
+	})
 }

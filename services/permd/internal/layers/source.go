@@ -22,6 +22,8 @@ const (
 	maxFile = 1 << 20
 	// maxVersions bounds the versions of one file that count at once.
 	maxVersions = 16
+	// maxKept bounds the versions of all files together, in bytes: a supervisor keeps up to 32 MiB of a handler.
+	maxKept = 16 << 20
 )
 
 // source is one rule file and what it has said since it was loaded. It is guarded by the mu of Files.
@@ -39,6 +41,7 @@ type source struct {
 	looked     bool
 	versions   []*policy.Policy // the one in force, nil for none, and those that came later
 	layers     []permissionv1.Layer
+	contents   [][]byte // of versions
 	unreadable bool
 	overflow   bool
 	reported   string // the last problem that was reported
@@ -62,27 +65,40 @@ func (s *source) part(version int) policy.Part {
 
 // load reads the file for the first time.
 func (s *source) load(around policy.Surroundings, log *slog.Logger) error {
-	s.seen, s.looked = look(s.path), true
+	s.seen, s.looked = look(s.path, s.guest), true
 	if !s.seen.there && s.optional {
-		s.versions, s.layers = []*policy.Policy{nil}, []permissionv1.Layer{s.layer}
+		s.add(nil, s.layer, nil)
 		return nil
 	}
-	p, layer, err := s.read(around)
+	p, layer, content, err := s.read(around)
 	if err != nil {
 		return err
 	}
-	s.versions, s.layers = []*policy.Policy{p}, []permissionv1.Layer{layer}
+	s.add(p, layer, content)
 	return nil
 }
 
-// refresh notices a change of the file. What can be used of it counts from now on, beside what it said before.
-func (s *source) refresh(around policy.Surroundings, log *slog.Logger) {
-	if s.path == "" {
-		return
+func (s *source) add(p *policy.Policy, layer permissionv1.Layer, content []byte) {
+	s.versions, s.layers, s.contents = append(s.versions, p), append(s.layers, layer), append(s.contents, content)
+}
+
+// size is how many bytes are kept of it.
+func (s *source) size() (n int) {
+	for _, c := range s.contents {
+		n += len(c)
 	}
-	now := look(s.path)
+	return n
+}
+
+// refresh notices a change of the file, and tells whether there is more to keep of it than before. What can be used of it
+// counts from now on, beside what it said before; room is how many bytes more can be kept.
+func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger) (more bool) {
+	if s.path == "" {
+		return false
+	}
+	now := look(s.path, s.guest)
 	if s.looked && now == s.seen {
-		return
+		return false
 	}
 	first := !s.looked
 	s.seen, s.looked = now, true
@@ -91,32 +107,34 @@ func (s *source) refresh(around policy.Surroundings, log *slog.Logger) {
 			s.report(log, "a rule file is gone; what it said counts until the policy is loaded again", nil)
 		}
 		s.unreadable = false
-		return
+		return false
 	}
-	p, layer, err := s.read(around)
+	p, layer, content, err := s.read(around)
 	if err != nil {
 		s.unreadable = true
 		s.report(log, "a rule file cannot be used; what counted before still counts", err)
-		return
+		return false
 	}
 	s.unreadable, s.reported = false, ""
 	for i, v := range s.versions {
 		if v != nil && v.Digest() == p.Digest() && s.layers[i] == layer {
-			return
+			return false
 		}
 	}
 	switch {
-	case len(s.versions) >= maxVersions:
+	case len(s.versions) >= maxVersions || len(content) > room:
+		more = !s.overflow
 		s.overflow = true
 		s.report(log, "a rule file has changed too often: everything is asked until the policy is loaded again", nil)
-		return
+		return more
 	case len(s.versions) > 0:
 		log.Warn("a rule file has changed: where it is stricter it counts now, where it is looser after a reload", "file", s.name)
 	case s.guest:
 		log.Info("a workspace brings rules of its own", "file", s.name, "rules", p.Rules(),
 			"trusted", layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
 	}
-	s.versions, s.layers = append(s.versions, p), append(s.layers, layer)
+	s.add(p, layer, content)
+	return true
 }
 
 // report logs a problem once.
@@ -137,14 +155,14 @@ func (s *source) report(log *slog.Logger, what string, err error) {
 }
 
 // read reads and compiles the file.
-func (s *source) read(around policy.Surroundings) (*policy.Policy, permissionv1.Layer, error) {
+func (s *source) read(around policy.Surroundings) (*policy.Policy, permissionv1.Layer, []byte, error) {
 	data, err := readFile(s.path, s.guest)
 	if err != nil {
-		return nil, s.layer, err
+		return nil, s.layer, nil, err
 	}
 	p, err := policy.Parse(s.name, data, around)
 	if err != nil {
-		return nil, s.layer, err
+		return nil, s.layer, nil, err
 	}
 	layer := s.layer
 	if s.guest {
@@ -153,11 +171,15 @@ func (s *source) read(around policy.Surroundings) (*policy.Policy, permissionv1.
 			layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
 		}
 	}
-	return p, layer, nil
+	return p, layer, data, nil
 }
 
-// look returns the state of a file. One that cannot be looked at is there, so that it is tried and the reason told.
-func look(path string) state {
+// look returns the state of a file. One that cannot be looked at is there, so that it is tried and the reason told. A link
+// in a guest's place is there wherever it leads: a workspace's owner shall not learn from here what stands elsewhere.
+func look(path string, guest bool) state {
+	if guest && (isLink(filepath.Dir(path)) || isLink(path)) {
+		return state{there: true}
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -170,14 +192,42 @@ func look(path string) state {
 	return st
 }
 
-// readFile reads a rule file: a regular one of bounded size that others cannot write. A guest's is not followed to
-// another place, and opening it never blocks.
-func readFile(path string, guest bool) ([]byte, error) {
-	flags := os.O_RDONLY | syscall.O_NONBLOCK
-	if guest {
-		flags |= syscall.O_NOFOLLOW
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().Type() == fs.ModeSymlink
+}
+
+// open opens a rule file without being held up. A guest's is just the one in its workspace: neither it nor its folder is a
+// link to another place, which this process may be able to read, and the workspace's owner not.
+func open(path string, guest bool) (*os.File, error) {
+	const flags = os.O_RDONLY | syscall.O_NONBLOCK
+	if !guest {
+		return os.OpenFile(path, flags, 0)
 	}
-	f, err := os.OpenFile(path, flags, 0)
+	dir := filepath.Dir(path)
+	if isLink(dir) {
+		return nil, fmt.Errorf("%s is a link to another folder", dir)
+	}
+	workspace, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = workspace.Close() }()
+	// A link that takes the folder's place now is followed within the workspace alone.
+	folder, err := workspace.OpenRoot(filepath.Base(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = folder.Close() }()
+	if info, err := folder.Lstat(filepath.Base(path)); err == nil && info.Mode().Type() == fs.ModeSymlink {
+		return nil, fmt.Errorf("%s is a link to another file", path)
+	}
+	return folder.OpenFile(filepath.Base(path), flags|syscall.O_NOFOLLOW, 0)
+}
+
+// readFile reads a rule file: a regular one of bounded size that others cannot write.
+func readFile(path string, guest bool) ([]byte, error) {
+	f, err := open(path, guest)
 	if err != nil {
 		return nil, fmt.Errorf("read the rule file: %w", err)
 	}

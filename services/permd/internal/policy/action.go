@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 const (
@@ -34,6 +35,12 @@ type action struct {
 	// unclear: the command may be more, or another, than what is given.
 	unclear bool
 	risks   []string // what is known against each simple command; "" for nothing
+	// doubts say of each simple command why it is not what its names say. trusting: they do not count, to find the rule
+	// that would hold but for them.
+	doubts   []doubts
+	trusting bool
+	// writesGit: a command may change what is git's own.
+	writesGit bool
 }
 
 // pathAccess is a path in all its forms. Forms that are not known are empty.
@@ -41,6 +48,8 @@ type pathAccess struct {
 	asked, resolved             string
 	foldedAsked, foldedResolved string
 	inside                      bool
+	// internal: it is git's own, and would be changed.
+	internal bool
 }
 
 func newAction(a *permissionv1.Action) *action {
@@ -69,6 +78,8 @@ func (p *action) preparePaths() {
 	for i, access := range given {
 		to := &p.paths[i]
 		to.inside = access.GetInsideRoots()
+		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) &&
+			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		if isPath(access.GetPath()) {
 			to.asked = path.Clean(access.GetPath())
 			to.foldedAsked = fold(to.asked)
@@ -96,6 +107,7 @@ func (p *action) prepareCommand() {
 	}
 	for _, sub := range command.GetSubCommands() {
 		p.risks = append(p.risks, shell.Risky(sub.GetArgv()))
+		p.doubts = append(p.doubts, p.doubtsOf(sub))
 		p.opaque = p.opaque || sub.GetDynamic()
 		for _, redirection := range sub.GetRedirections() {
 			p.opaque = p.opaque || redirection.GetDynamic()
@@ -116,21 +128,16 @@ func (p *action) prepareCommand() {
 	p.opaque = p.opaque || p.unclear
 }
 
-// addArgument adds every path that a word may be taken for: the word, what follows "=", "@" or a scheme in it, and the
-// value of a short option that is attached to it.
+// addArgument adds every path that a word may be taken for.
 func (p *action) addArgument(sub *permissionv1.SubCommand, word string) {
 	p.addWord(sub, word)
-	if _, value, ok := strings.Cut(word, "="); ok {
-		p.addWord(sub, strings.TrimPrefix(value, "@"))
+	spelled, all := shell.Spellings(word, false)
+	for _, file := range spelled {
+		if file != word {
+			p.addWord(sub, file)
+		}
 	}
-	switch {
-	case strings.HasPrefix(word, "@"):
-		p.addWord(sub, word[1:])
-	case strings.HasPrefix(word, "file://"):
-		p.addWord(sub, strings.TrimPrefix(word, "file://"))
-	case len(word) > 2 && word[0] == '-' && word[1] != '-':
-		p.addWord(sub, strings.TrimPrefix(word[2:], "@"))
-	}
+	p.opaque = p.opaque || !all
 }
 
 func (p *action) addWord(sub *permissionv1.SubCommand, word string) {
@@ -197,6 +204,15 @@ func isPath(name string) bool { return path.IsAbs(name) && !strings.Contains(nam
 func namesPaths(kind string) bool {
 	switch kind {
 	case "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit", "tool.delete", "tool.move":
+		return true
+	}
+	return false
+}
+
+// onlyReads reports whether actions of the kind change none of their paths.
+func onlyReads(kind string) bool {
+	switch kind {
+	case "fs.read", "fs.list", "tool.read", "tool.search":
 		return true
 	}
 	return false

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
@@ -75,6 +75,9 @@ func inRoots(a *permissionv1.Action, name string) bool {
 func line(text string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		subs, unparsed := shell.Parse(text)
+		for _, sub := range subs {
+			policy.Ordinary(sub)
+		}
 		a.Command = &permissionv1.Command{Text: text, SubCommands: subs, Unparsed: unparsed}
 	}
 }
@@ -83,6 +86,9 @@ func line(text string) func(*permissionv1.Action) {
 func argv(args ...string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		subs, unparsed := shell.FromArgv(args)
+		for _, sub := range subs {
+			policy.Ordinary(sub)
+		}
 		a.Command = &permissionv1.Command{Text: shell.Quote(args), Argv: args, SubCommands: subs, Unparsed: unparsed}
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 // Check loads a rule file that has been read, as Parse does, and reports every mistake in it; of a file that loads, what
 // most likely does not do what was meant.
 func Check(file string, data []byte, s Surroundings) *permissionv1.CheckResponse {
 	l, err := load(file, data, s)
-	checked := &permissionv1.CheckResponse{Rules: uint32(len(l.rules.GetRules())), Tests: l.tests} //nolint:gosec // bounded by the file
+	checked := &permissionv1.CheckResponse{Rules: uint32(len(l.rules.GetRules())), Tests: l.tests} // bounded by the file
 	if err != nil {
 		checked.Findings = mistakes(l.rules, err)
 	} else {
@@ -40,7 +40,7 @@ func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
 	found := &permissionv1.Finding{Severity: permissionv1.Severity_SEVERITY_ERROR, Message: err.Error()}
 	var at *yamlproto.Error
 	if errors.As(err, &at) {
-		found.Line, found.Column = uint32(max(at.Line, 0)), uint32(max(at.Column, 0)) //nolint:gosec // bounded by the file
+		found.Line, found.Column = uint32(max(at.Line, 0)), uint32(max(at.Column, 0)) // bounded by the file
 		found.Message = at.Message
 		if at.Field != "" {
 			found.Message = at.Field + ": " + at.Message

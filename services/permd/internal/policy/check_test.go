@@ -88,6 +88,8 @@ func TestCheckWarnsOfRulesThatDoNotDoWhatWasMeant(t *testing.T) {
 		"under the same condition":                     {"{id: a, effect: deny, on: [fs.read], when: 'action.done'}|{id: b, effect: allow, on: [fs.read], when: 'action.done'}", "4:3 b: this rule makes no difference"},
 		"under the same condition, commands not meant": {"{id: a, effect: allow, when: 'action.done'}|{id: b, effect: allow, when: 'action.done', command: [ls]}", nothing},
 		"without redirections":                         {"{id: a, effect: deny, command: [ls], redirect: none}|{id: b, effect: allow, command: [ls], redirect: any, path: ['/x/**']}", nothing},
+		"a looking command of the workspace":           {"{id: a, effect: allow, command: [make, ls], workspace_programs: true}", "3:42 a: workspace_programs lets a program of the workspace that is named like the command `ls`"},
+		"a rule that takes the workspace's too":        {"{id: a, effect: allow, command: [make test], workspace_programs: true}|{id: b, effect: allow, command: [make]}", ""},
 		"an ask that a grant does not satisfy":         {"{id: a, effect: ask, command: [ls]}|{id: b, effect: ask, command: [ls], not_grantable: true}", "3:3 a: this rule makes no difference: rule b (ask, line 4)"},
 		"an allowed danger beside the program":         {"{id: a, effect: allow, command: [sort]}|{id: b, effect: allow, command: [sort -o]}", nothing},
 		"an allowed command twice":                     {"{id: a, effect: allow, command: [git]}|{id: b, effect: allow, command: [git status]}", "4:3 b: this rule makes no difference: rule a (allow, line 3) matches whatever it matches, and already does the same"},

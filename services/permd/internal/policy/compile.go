@@ -9,9 +9,9 @@ import (
 
 	"cel.dev/cel-go/cel"
 
+	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 // rule is a compiled rule. A condition that is nil was not given.
@@ -33,6 +33,8 @@ type rule struct {
 	effect string
 	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
 	redirectNone, redirectAny bool
+	// workspacePrograms: programs of the workspace are what they are called.
+	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
 }
@@ -69,7 +71,7 @@ func (c *compiler) fail(field, format string, args ...any) {
 
 func (c *compiler) line(field string) uint32 {
 	line, _ := c.doc.Position(field)
-	return uint32(line) //nolint:gosec // a file has fewer lines than that
+	return uint32(line) // a file has fewer lines than that
 }
 
 func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
@@ -115,10 +117,13 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	if r.GetNotGrantable() && r.GetEffect() != "ask" {
 		c.fail(at+".not_grantable", "expected only in ask rules, got it in one with the effect %q", r.GetEffect())
 	}
+	if r.GetWorkspacePrograms() && (r.GetEffect() != "allow" || len(r.GetCommand()) == 0) {
+		c.fail(at+".workspace_programs", "expected only in allow rules with command: deny and ask rules hold for programs of the workspace anyway")
+	}
 	if n := utf8.RuneCountInString(r.GetReason()); n > maxReason {
 		c.fail(at+".reason", "expected at most %d characters, got %d", maxReason, n)
 	}
-	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable(), effect: r.GetEffect(),
+	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable(), effect: r.GetEffect(), workspacePrograms: r.GetWorkspacePrograms(),
 		agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool()}
 	switch r.GetRedirect() {
 	case "":

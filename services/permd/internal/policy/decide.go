@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -19,32 +20,14 @@ func (p *Policy) Decide(of *permissionv1.Action) *permissionv1.DecideResponse {
 	return Decide([]Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, of)
 }
 
-// asks is the verdict of the ask rules; nil if none matches. Of several, one that no remembered answer satisfies counts.
-func (p *Policy) asks(a *action) *permissionv1.DecideResponse {
-	var found *rule
-	reason := ""
-	for i := range p.ask {
-		r := &p.ask[i]
-		sure := r.forbids(a)
-		if sure == no || (found != nil && (r.grantable || !found.grantable)) {
-			continue
-		}
-		found, reason = r, orDefault(r.reason, "rule "+r.id+" asks")
-		if sure == maybe {
-			reason = fmt.Sprintf("rule %s may ask about this: %s", r.id, doubt(a))
-		}
-	}
-	if found == nil {
-		return nil
-	}
-	return &permissionv1.DecideResponse{Verdict: ask, Rule: found.id, Reason: reason, Grantable: found.grantable && isClear(a)}
-}
-
 // guard keeps acphost's own files from agents, whatever the rules.
 func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
+	denied := func(file string) *permissionv1.DecideResponse {
+		return &permissionv1.DecideResponse{Verdict: deny, Rule: Protected, Reason: show(file) + ": acphost's own files are not for agents"}
+	}
 	for _, access := range a.GetPaths() {
 		if access.GetProtected() {
-			return &permissionv1.DecideResponse{Verdict: deny, Rule: Protected, Reason: "acphost's own files are not for agents"}
+			return denied(access.GetPath())
 		}
 	}
 	for i := range a.paths {
@@ -52,11 +35,11 @@ func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 		if slices.ContainsFunc(p.protected, func(g glob) bool {
 			return g.forbids(a, access.foldedAsked) || g.forbids(a, access.foldedResolved)
 		}) {
-			return &permissionv1.DecideResponse{Verdict: deny, Rule: Protected, Reason: "acphost's own files are not for agents"}
+			return denied(access.asked)
 		}
 	}
-	if spells(p.protected, a) {
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: Protected, Reason: "the command names acphost's own files"}
+	if word := spelled(p.protected, a); word != "" {
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: Protected, Reason: show(word) + ": the command names acphost's own files"}
 	}
 	return nil
 }
@@ -64,20 +47,89 @@ func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 // isClear reports whether the action is known well enough for a remembered answer to mean something.
 func isClear(a *action) bool { return a.GetUnparsed() == "" && a.GetCommand().GetUnparsed() == "" }
 
-// doubt says in short why it is not certain what an action does.
-func doubt(a *action) string {
+// unseen says in short what is not known of an action, and of which word; empty if it is known in full.
+func unseen(a *action) string {
 	switch {
 	case a.GetUnparsed() != "":
-		return a.GetUnparsed()
+		return show(a.GetUnparsed())
 	case a.GetCommand().GetUnparsed() != "":
-		return a.GetCommand().GetUnparsed()
+		return "the line cannot be read in full: " + show(a.GetCommand().GetUnparsed())
 	case a.opaque:
-		return "a part of the command is only known when it runs"
+		var whys []string
+		for _, sub := range a.GetCommand().GetSubCommands() {
+			if why := unknown(sub); why != "" && !slices.Contains(whys, why) {
+				whys = append(whys, why)
+			}
+		}
+		return orDefault(listOf(whys, "; "), "a part of the command is only known when it runs")
 	case a.adrift:
+		for _, sub := range a.GetCommand().GetSubCommands() {
+			if sub.GetCwdUnknown() && len(sub.GetArgv()) > 0 {
+				return fmt.Sprintf("in which directory `%s` runs is only known when it runs", show(sub.GetArgv()[0]))
+			}
+		}
 		return "it is not known in which directory a part of the command runs"
 	case a.vague:
+		for _, p := range a.GetPaths() {
+			if !isPath(p.GetResolvedPath()) {
+				return fmt.Sprintf("it is not known where %s leads", show(p.GetPath()))
+			}
+		}
 		return "it is not known where every path leads"
-	case a.command:
+	}
+	return ""
+}
+
+// unknown says what of a simple command is only known when it runs; empty: nothing. Of its words only what a shell would
+// put something in place of is repeated: it goes into records, and other words may be secrets.
+func unknown(sub *permissionv1.SubCommand) string {
+	program := "the command"
+	if len(sub.GetArgv()) > 0 {
+		program = "`" + show(sub.GetArgv()[0]) + "`"
+	}
+	if !sub.GetDynamic() {
+		if slices.ContainsFunc(sub.GetRedirections(), (*permissionv1.Redirection).GetDynamic) {
+			return "to which file " + program + " redirects is only known when it runs"
+		}
+		return ""
+	}
+	var words []string
+	for _, i := range sub.GetDynamicWords() {
+		if i == 0 {
+			return "what " + program + " is, is only known when it runs"
+		}
+		if int(i) >= len(sub.GetArgv()) {
+			continue
+		}
+		word := sub.GetArgv()[i]
+		from := strings.IndexAny(word, "$`*?[{~")
+		if from < 0 {
+			continue
+		}
+		if from > 0 {
+			word = "…" + word[from:]
+		}
+		if word = show(word); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	if len(words) == 0 {
+		return "a part of what " + program + " is given is only known when it runs"
+	}
+	return fmt.Sprintf("what %s is given by `%s` is only known when it runs", program, listOf(words, "`, `"))
+}
+
+// whyMaybe says why it is not certain that a deny or ask rule matches an action.
+func (r *rule) whyMaybe(a *action) string {
+	if why := unseen(a); why != "" {
+		return why
+	}
+	if r.paths != nil {
+		if c := r.aboutForbiddenPaths(a); c.matched == maybe {
+			return c.why
+		}
+	}
+	if a.command {
 		return "the command may touch what the rule names"
 	}
 	return "it is not known in full"

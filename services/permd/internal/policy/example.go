@@ -5,8 +5,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/acphost/acphost/internal/shell"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 // exampleRoot is the root of the session in a rule's tests.
@@ -40,7 +41,7 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 }
 
 func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, error) {
-	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != ""
+	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != "" || t.GetWorkspacePrograms()
 	switch {
 	case t.GetAction() != nil && short:
 		return nil, fmt.Errorf("expected action alone, got other fields beside it")
@@ -48,6 +49,8 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 		return t.GetAction(), nil
 	case !short:
 		return nil, fmt.Errorf("expected a command, a path, a kind or an action, got none")
+	case t.GetWorkspacePrograms() && t.GetCommand() == "":
+		return nil, fmt.Errorf("expected a command beside workspace_programs, got none")
 	case t.GetResolvedPath() != "" && t.GetPath() == "":
 		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
 	}
@@ -75,6 +78,9 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 	if t.GetCommand() != "" {
 		a.Kind = orDefault(a.Kind, "terminal.create")
 		exampleCommand(a, t.GetCommand())
+		if t.GetWorkspacePrograms() {
+			ofWorkspace(a)
+		}
 	}
 	if t.GetTool() != "" {
 		a.Kind = orDefault(a.Kind, "tool.other")
@@ -107,6 +113,7 @@ func exampleCommand(a *permissionv1.Action, line string) {
 			}
 			sub.Cwd = dir
 		}
+		Ordinary(sub)
 		for _, r := range sub.GetRedirections() {
 			file := r.GetPath()
 			if r.GetDynamic() || file == "" || file == "/dev/null" {
@@ -121,6 +128,36 @@ func exampleCommand(a *permissionv1.Action, line string) {
 			}
 			r.ResolvedPath = path.Clean(file)
 			touch(a, file, r.ResolvedPath)
+		}
+	}
+}
+
+// Ordinary has a simple command be what its words say: its programs are the system's, and git works on the repository of a
+// root, which names no programs.
+func Ordinary(sub *permissionv1.SubCommand) {
+	system := func(name string) *acpv1.Program {
+		file := path.Join("/usr/bin", path.Base(name))
+		return &acpv1.Program{Path: file, ResolvedPath: file}
+	}
+	sub.WrapperPrograms = nil
+	for _, w := range sub.GetWrappers() {
+		name, _, _ := strings.Cut(w, " ")
+		sub.WrapperPrograms = append(sub.WrapperPrograms, system(name))
+	}
+	if argv := sub.GetArgv(); len(argv) > 0 {
+		sub.Program = system(argv[0])
+		if path.Base(argv[0]) == "git" {
+			sub.Repository = &acpv1.Repository{GitDir: exampleRoot + "/.git", AtRoot: true}
+		}
+	}
+}
+
+// ofWorkspace has the programs of a command lie in the root; those of wrappers stay the system's.
+func ofWorkspace(a *permissionv1.Action) {
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		if p := sub.GetProgram(); p != nil {
+			p.Path = path.Join(exampleRoot, "bin", path.Base(p.GetPath()))
+			p.ResolvedPath, p.InsideRoots = p.GetPath(), true
 		}
 	}
 }

@@ -8,11 +8,15 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // maxShown bounds how much of an action's text is repeated in an explanation, in characters.
 const maxShown = 120
+
+// mostNamed is how many of several things a text names; the others it counts.
+const mostNamed = 5
 
 // everything is why a rule matches whose only condition is one that always holds: "redirect: any" alone.
 const everything = "it matches every action"
@@ -85,21 +89,27 @@ func (r *rule) explain(a *action) (match, string) {
 }
 
 // code shows a simple command.
-func code(argv []string) string { return "`" + show(strings.Join(argv, " ")) + "`" }
+func code(argv []string) string { return shell.Code(show(strings.Join(argv, " "))) }
 
 // show makes a text of the agent's fit to be shown to a person: bounded, and nothing in it that a terminal obeys.
 func show(text string) string {
-	if n := 0; len(text) > maxShown {
-		for i := range text {
-			if n++; n > maxShown {
-				text = text[:i] + "…"
-				break
-			}
-		}
-	}
+	text = cut(text, maxShown)
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		quoted := strconv.Quote(text)
-		return quoted[1 : len(quoted)-1]
+		return cut(quoted[1:len(quoted)-1], maxShown)
+	}
+	return text
+}
+
+// cut returns at most the first n characters of a text, and "…" for the rest.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i] + "…"
+		}
 	}
 	return text
 }
@@ -113,8 +123,10 @@ func list(names []string) string {
 }
 
 // listOf joins the first few of what may be many.
-func listOf(texts []string, separator string) string {
-	const most = 5
+func listOf(texts []string, separator string) string { return firstOf(mostNamed, texts, separator) }
+
+// firstOf joins at most so many texts, and counts the others.
+func firstOf(most int, texts []string, separator string) string {
 	if len(texts) <= most {
 		return strings.Join(texts, separator)
 	}

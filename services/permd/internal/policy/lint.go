@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -17,7 +18,7 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 	warn := func(field, rule, format string, args ...any) {
 		line, column := l.doc.Position(field)
 		found = append(found, &permissionv1.Finding{Severity: permissionv1.Severity_SEVERITY_WARNING,
-			Line: uint32(line), Column: uint32(column), Rule: rule, Message: fmt.Sprintf(format, args...)}) //nolint:gosec // bounded by the file
+			Line: uint32(line), Column: uint32(column), Rule: rule, Message: fmt.Sprintf(format, args...)}) // bounded by the file
 	}
 	if l.policy.unattended == allow {
 		warn("unattended", "", "unattended: allow lets through whatever would be asked while nobody is there; say deny, and allow by rules what may go by itself")
@@ -65,6 +66,12 @@ func (r *rule) oddities() []oddity {
 		}
 		return all
 	}
+	if r.workspacePrograms {
+		if i := slices.IndexFunc(r.commands, onlyLooks); i >= 0 {
+			all = append(all, oddity{fmt.Sprintf("command[%d]", i), fmt.Sprintf("workspace_programs lets a program of the workspace "+
+				"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own", strings.Join(r.commands[i], " "))})
+		}
+	}
 	switch {
 	case r.redirectAny && r.paths == nil && r.commands != nil:
 		all = append(all, oddity{"redirect", "redirect: any changes nothing without path: only files that path covers may be redirected to; add path"})
@@ -75,6 +82,12 @@ func (r *rule) oddities() []oddity {
 		all = append(all, oddity{"", "this rule allows every command, with options that run or write something else included: name commands"})
 	}
 	return all
+}
+
+// onlyLooks reports whether a command is one that reads and prints, and nothing else.
+func onlyLooks(p prefix) bool {
+	_, looks := shell.Generalisable(p)
+	return looks
 }
 
 // othersTools reports whether the rule is for tools of MCP servers alone, as agents name them: those are no shell.
@@ -123,6 +136,9 @@ func (r *rule) strictness() int {
 
 // coversAll reports whether the rule certainly matches every action that another does. False: it is not known.
 func (r *rule) coversAll(other *rule) bool {
+	if r.effect == "allow" && other.workspacePrograms && !r.workspacePrograms {
+		return false
+	}
 	sameWhen := r.when == nil || (other.when != nil && r.when.source == other.when.source)
 	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) &&
 		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.pathsCover(other)

@@ -13,7 +13,7 @@ import (
 // TestARuleThatIsSaidToMakeNoDifferenceMakesNone puts rules together at random, and judges every action with and without
 // those that Check calls pointless.
 func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same files every time
+	random := rand.New(rand.NewPCG(1, 2)) // the same files every time
 	choices := map[string][]string{
 		"on":       {"", "", "[fs.read]", "['fs.*']", "[terminal.create]", "['*.*']", "[fs.read, tool.execute]"},
 		"path":     {"", "", "['${root}/**']", "['${root}/a/**']", "['**/.env']", "['/ws/**']", "['**']", "['/ws/a/.env', '/etc/x']"},

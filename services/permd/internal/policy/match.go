@@ -25,7 +25,7 @@ func (r *rule) allows(a *action) bool {
 		return false
 	case a.command && !a.harmlessSurroundings():
 		return false
-	case !r.matchesNames(a):
+	case !r.matchesNames(a), r.doubtful(a):
 		return false
 	case !r.redirectAny && redirects(a):
 		return false
@@ -158,13 +158,18 @@ func (r *rule) allowsPaths(a *action) bool {
 		return false
 	}
 	for i := range a.paths {
-		p := &a.paths[i]
-		if !slices.ContainsFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.asked) }) ||
-			(p.resolved != p.asked && !slices.ContainsFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.resolved) })) {
+		if !r.allowsPath(a, &a.paths[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+func (r *rule) allowsPath(a *action, p *pathAccess) bool {
+	covers := func(spelling string) bool {
+		return slices.ContainsFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, spelling) })
+	}
+	return (!p.internal || a.trusting) && covers(p.asked) && (p.resolved == p.asked || covers(p.resolved))
 }
 
 // allows reports whether the glob covers one spelling of a path.
@@ -186,14 +191,8 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 }
 
 func forbidsPaths(globs []glob, a *action) match {
-	for i := range a.paths {
-		p := &a.paths[i]
-		for j := range globs {
-			if globs[j].forbids(a, p.foldedAsked) ||
-				(p.foldedResolved != p.foldedAsked && globs[j].forbids(a, p.foldedResolved)) {
-				return yes
-			}
-		}
+	if slices.ContainsFunc(a.paths, func(p pathAccess) bool { return forbidsPath(globs, a, p) }) {
+		return yes
 	}
 	if a.vague || a.opaque || a.adrift {
 		return maybe
@@ -204,10 +203,16 @@ func forbidsPaths(globs []glob, a *action) match {
 			return maybe
 		}
 	}
-	if spells(globs, a) {
+	if spelled(globs, a) != "" {
 		return maybe
 	}
 	return no
+}
+
+func forbidsPath(globs []glob, a *action, p pathAccess) bool {
+	return slices.ContainsFunc(globs, func(g glob) bool {
+		return g.forbids(a, p.foldedAsked) || p.foldedResolved != p.foldedAsked && g.forbids(a, p.foldedResolved)
+	})
 }
 
 func (g *glob) forbids(a *action, spelling string) bool {
@@ -242,11 +247,15 @@ func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	}
 }
 
-// spells reports whether a word of the command reads like a path that a glob covers. It need not be one.
-func spells(globs []glob, a *action) bool {
-	return slices.ContainsFunc(a.words, func(word string) bool {
-		return slices.ContainsFunc(globs, func(g glob) bool { return g.forbids(a, word) })
-	})
+// spelled returns the path that a word of the command reads like and that a glob covers; "" if there is none. The word need
+// not be a path.
+func spelled(globs []glob, a *action) string {
+	for _, word := range a.words {
+		if slices.ContainsFunc(globs, func(g glob) bool { return g.forbids(a, word) }) {
+			return word
+		}
+	}
+	return ""
 }
 
 func (r *rule) allowsCommand(a *action) bool {
@@ -344,7 +353,7 @@ func (r *rule) forbidsCommand(a *action) match {
 	if a.unclear {
 		sure = maybe
 	}
-	r.eachSpelling(a, func(w words, _ string) bool {
+	r.eachSpelling(a, func(_ int, w words, _ string) bool {
 		for _, p := range r.commands {
 			sure = max(sure, p.judge(w))
 		}
@@ -353,21 +362,21 @@ func (r *rule) forbidsCommand(a *action) match {
 	return sure
 }
 
-// eachSpelling calls f with everything that a deny or ask rule's commands are held against, until f returns false. under
-// are the wrappers that w begins with.
-func (r *rule) eachSpelling(a *action, f func(w words, under string) bool) {
-	if !a.command || !f(words{argv: a.GetCommand().GetArgv()}, "") {
+// eachSpelling calls f with everything that a deny or ask rule's commands are held against, until f returns false. of is the
+// index of the simple command, -1 for the whole; under are the wrappers that w begins with.
+func (r *rule) eachSpelling(a *action, f func(of int, w words, under string) bool) {
+	if !a.command || !f(-1, words{argv: a.GetCommand().GetArgv()}, "") {
 		return
 	}
-	for _, sub := range a.GetCommand().GetSubCommands() {
-		if !f(wordsOf(nil, sub), "") {
+	for of, sub := range a.GetCommand().GetSubCommands() {
+		if !f(of, wordsOf(nil, sub), "") {
 			return
 		}
 		// A rule may also name what a command is wrapped in: "sudo", "sh -c", "env rm".
 		wrappers := sub.GetWrappers()
 		for i := range wrappers {
 			under := strings.Join(wrappers[i:], " ")
-			if !f(wordsOf(strings.Fields(under), sub), under) {
+			if !f(of, wordsOf(strings.Fields(under), sub), under) {
 				return
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -44,55 +45,83 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 		// A mode changes what the agent does from here on. It is not an action that rules about actions could judge.
 		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
 	}
-	var suspected *rule
-	for _, p := range parts {
-		for i := range p.Policy.deny {
-			switch r := &p.Policy.deny[i]; r.forbids(a) {
-			case yes:
-				return &permissionv1.DecideResponse{Verdict: deny, Rule: r.id, Reason: orDefault(r.reason, "denied by rule "+r.id)}
-			case maybe:
-				if suspected == nil {
-					suspected = r
-				}
-			}
-		}
+	denied, suspected := denials(parts, a)
+	if len(denied) > 0 {
+		return &permissionv1.DecideResponse{Verdict: deny, Rule: denied[0].rule.id, Reason: reasonOf(denied)}
 	}
+	asked := asks(parts, a)
 	if suspected != nil {
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.id,
-			Reason: fmt.Sprintf("rule %s may deny this: %s", suspected.id, doubt(a))}
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.rule.id, Reason: reasonOf(append([]finding{*suspected}, asked...))}
 	}
-	if d := asksTogether(parts, a); d != nil {
-		return d
+	if len(asked) > 0 {
+		r := asked[0].rule
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a)}
 	}
 	chosen := false
+	var but *rule
 	for _, p := range parts {
 		if !p.loosens() || p.Policy.digest == "" {
 			continue
 		}
 		chosen = true
 		for i := range p.Policy.allow {
-			if r := &p.Policy.allow[i]; a.GetKind() != "" && r.allows(a) {
+			r := &p.Policy.allow[i]
+			if a.GetKind() != "" && r.allows(a) {
 				return &permissionv1.DecideResponse{Verdict: allow, Rule: r.id, Reason: orDefault(r.reason, "allowed by rule "+r.id)}
+			}
+			if but == nil && a.GetKind() != "" && r.butForDoubts(a) {
+				but = r
 			}
 		}
 	}
 	switch {
+	case but != nil:
+		return &permissionv1.DecideResponse{Verdict: ask, Grantable: isClear(a),
+			Reason: fmt.Sprintf("rule %s would allow this, but %s", but.id, but.whyDoubtful(a))}
 	case chosen:
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: "no rule matches", Grantable: isClear(a)}
+		reason := naming(uncovered(parts, a), "no rule matches")
+		if why := unseen(a); why != "" && a.command {
+			reason = "no rule can allow this: " + why
+		}
+		return &permissionv1.DecideResponse{Verdict: ask, Reason: reason, Grantable: isClear(a)}
 	case a.GetDoor() == permissionv1.Door_DOOR_CALL:
 		return &permissionv1.DecideResponse{Verdict: allow, Rule: NoPolicy, Reason: "no policy is set"}
 	}
 	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
 }
 
-// asksTogether is the verdict of the ask rules; nil if none matches. Of several, one that no remembered answer satisfies
-// counts.
-func asksTogether(parts []Part, a *action) *permissionv1.DecideResponse {
-	var found *permissionv1.DecideResponse
+// denials returns the deny rules that match for certain, and the first that may match.
+func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 	for _, p := range parts {
-		if d := p.Policy.asks(a); d != nil && (found == nil || found.GetGrantable() && !d.GetGrantable()) {
-			found = d
+		for i := range p.Policy.deny {
+			switch r := &p.Policy.deny[i]; r.forbids(a) {
+			case yes:
+				denied = append(denied, r.finding(a, yes))
+			case maybe:
+				if suspected == nil {
+					f := r.finding(a, maybe)
+					suspected = &f
+				}
+			}
 		}
+	}
+	return denied, suspected
+}
+
+// asks returns the ask rules that match. The first one decides: of several, one that no remembered answer satisfies.
+func asks(parts []Part, a *action) []finding {
+	var found []finding
+	for _, p := range parts {
+		for i := range p.Policy.ask {
+			r := &p.Policy.ask[i]
+			if sure := r.forbids(a); sure != no {
+				found = append(found, r.finding(a, sure))
+			}
+		}
+	}
+	if i := slices.IndexFunc(found, func(f finding) bool { return !f.rule.grantable }); i > 0 {
+		decides := found[i]
+		found = slices.Insert(slices.Delete(found, i, i+1), 0, decides)
 	}
 	return found
 }

@@ -1,15 +1,15 @@
-// Package policy decides about actions by the rules of a file. It is a pure function of the rules and the action: it
-// keeps no state between decisions, asks nobody, and touches nothing but the rule file, which it reads once.
+// Package policy decides about actions by the rules of a file. A decision is a pure function of the rules and the action:
+// the package keeps no state between decisions, asks nobody, and reads only the rule file, once.
 //
-// Of the rules that match, the strictest counts: deny before ask before allow, in whatever order they stand. No match
-// means ask. The two sides of that are matched with opposite care. An allow rule matches only what is certain: it never
-// matches by a command or a path that is not fully known. A deny or ask rule also matches what cannot be ruled out: where
-// the part that it judges is not known, it makes the verdict ask. So whatever an agent does to hide what it is about to
-// do, the worst that it gets is a question to a person.
+// If several rules match, the strictest one applies: deny before ask before allow, in any order. If no rule matches, the
+// verdict is ask. Allow rules and other rules treat uncertainty in opposite ways. An allow rule matches only what is
+// certain: it never matches by a command or a path that is not fully known. If the part that a deny or ask rule judges is
+// not known, that rule makes the verdict ask. So if an agent hides an action, the best result for the agent is a question
+// to the user.
 //
-// Explain tells how a decision comes about, and Check what is wrong with a rule file, for people who write rules.
+// Explain shows how a decision comes about. Check reports mistakes in a rule file. Both are for users who write rules.
 //
-// The package knows the normalised action and nothing of how it came about or how decisions are transported.
+// The package knows the normalised action. It does not know how the action was built or how decisions are transported.
 package policy
 
 import (
@@ -22,8 +22,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 // maxFile bounds a rule file, in bytes.

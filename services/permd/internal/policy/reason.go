@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 // reason is how one condition of a rule fares, in words.
@@ -20,7 +20,7 @@ type reason struct {
 func (r *rule) allowing(a *action) []reason {
 	all := []reason{r.aboutKind(a)}
 	for _, next := range []func(*action) reason{r.aboutSurroundings, r.aboutAgent, r.aboutMode, r.aboutTool, r.aboutRedirections,
-		r.aboutAllowedCommand, r.aboutAllowedPaths, r.aboutAllowedWhen} {
+		r.aboutAllowedCommand, r.aboutAllowedPaths, r.aboutAllowedWhen, r.aboutDoubts} {
 		if all[len(all)-1].matched != yes {
 			break
 		}
@@ -149,7 +149,7 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 		argv := sub.GetArgv()
 		switch {
 		case sub.GetDynamic():
-			return fmt.Sprintf("it cannot be told: part of %s is only known when it runs", code(argv))
+			return "it cannot be told: " + unknown(sub)
 		case len(sub.GetAssignments()) > 0:
 			name, _, _ := strings.Cut(sub.GetAssignments()[0], "=")
 			return fmt.Sprintf("the line sets the variable %s", show(name))
@@ -207,6 +207,9 @@ func (r *rule) aboutAllowedPaths(a *action) reason {
 	var covered []string
 	for i := range a.paths {
 		p := &a.paths[i]
+		if p.internal {
+			return reason{no, fmt.Sprintf("path %s is git's own: git runs what is written there", show(p.asked))}
+		}
 		by := slices.IndexFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.asked) })
 		if by < 0 {
 			return reason{no, fmt.Sprintf("path %s matches none of its globs%s", show(p.asked), outside(r, p))}
@@ -245,6 +248,23 @@ func (r *rule) aboutAllowedWhen(a *action) reason {
 	return reason{yes, "when is true"}
 }
 
+// aboutDoubts comes last: what a rule does not cover anyway needs no doubt.
+func (r *rule) aboutDoubts(a *action) reason {
+	if r.doubtful(a) {
+		why := show(r.whyDoubtful(a))
+		if r.commands != nil && !r.workspacePrograms && !slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.beside != "" }) {
+			why += "; a rule with workspace_programs: true takes it as it is"
+		}
+		return reason{no, why}
+	}
+	for _, d := range a.doubts {
+		if r.workspacePrograms && d.all != "" {
+			return reason{yes, show(d.all) + ", and the rule says workspace_programs"}
+		}
+	}
+	return reason{yes, ""}
+}
+
 // aboutForbiddenCommand mirrors forbidsCommand.
 func (r *rule) aboutForbiddenCommand(a *action) reason {
 	if r.commands == nil {
@@ -261,7 +281,7 @@ func (r *rule) aboutForbiddenCommand(a *action) reason {
 		return reason{no, "no part of the line begins with one of its commands"}
 	}
 	var found string
-	r.eachSpelling(a, func(w words, under string) bool {
+	r.eachSpelling(a, func(_ int, w words, under string) bool {
 		for j, p := range r.commands {
 			if p.judge(w) != sure {
 				continue
@@ -310,13 +330,13 @@ func (r *rule) aboutForbiddenPaths(a *action) reason {
 	case a.GetUnparsed() != "" || a.GetCommand().GetUnparsed() != "":
 		return reason{maybe, "it cannot be told which paths are touched: " + show(whyUnclear(a))}
 	case a.opaque:
-		return reason{maybe, "it cannot be told which paths are touched: part of the command is only known when it runs"}
+		return reason{maybe, "it cannot be told which paths are touched: " + unseen(a)}
 	case a.adrift:
-		return reason{maybe, "it cannot be told which paths are touched: it is not known in which directory part of the command runs"}
+		return reason{maybe, "it cannot be told which paths are touched: " + unseen(a)}
 	case a.vague && len(a.paths) == 0:
 		return reason{maybe, "it cannot be told: the action names no path"}
 	case a.vague:
-		return reason{maybe, "it cannot be told: it is not known where every path leads"}
+		return reason{maybe, "it cannot be told: " + unseen(a)}
 	}
 	for i := range a.paths {
 		p := &a.paths[i]

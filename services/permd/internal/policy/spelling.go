@@ -25,7 +25,7 @@ func wordsOf(front []string, sub *permissionv1.SubCommand) words {
 		w.argv = append(front, sub.GetArgv()...)
 		w.at = make([]uint32, len(sub.GetDynamicWords()))
 		for i, position := range sub.GetDynamicWords() {
-			w.at[i] = position + uint32(len(front)) //nolint:gosec // wrappers are few
+			w.at[i] = position + uint32(len(front)) // wrappers are few
 		}
 	}
 	return w
@@ -40,7 +40,7 @@ func (w words) mayBeAny(i int) bool {
 	case len(w.at) == 0:
 		return mayExpand(w.argv[i])
 	}
-	return slices.Contains(w.at, uint32(i)) //nolint:gosec // an index is not negative
+	return slices.Contains(w.at, uint32(i)) // an index is not negative
 }
 
 // mayExpand reports whether a word of a dynamic command may be the dynamic one.

@@ -1,15 +1,15 @@
-// Package ready holds the rule files that permd comes with, so that nobody has to write one to begin with.
+// Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
-// The files are data: they are read by the same reader as a user's own, and their inline tests run like theirs. The
-// package knows their names and what they are for, and nothing of how rules are matched.
+// The files are data: the same reader reads them as a user's own files, and runs their inline tests. The package knows
+// their names and purposes, and does not know how rules are matched.
 package ready
 
 import (
 	"embed"
 	"strings"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 //go:embed policies/*.yaml

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
@@ -91,6 +91,7 @@ func act(what string) *permissionv1.Action {
 		a.Command = &permissionv1.Command{Text: rest}
 		a.Command.SubCommands, a.Command.Unparsed = shell.Parse(rest)
 		for _, sub := range a.Command.SubCommands {
+			policy.Ordinary(sub)
 			for _, r := range sub.GetRedirections() {
 				if r.GetPath() != "" && r.GetPath() != "/dev/null" {
 					r.ResolvedPath = touch(a, r.GetPath(), "").GetResolvedPath()

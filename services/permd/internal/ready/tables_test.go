@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 )
 
 func read(t *testing.T, p *permissionv1.ReadyPolicy) *permissionv1.Policy {
@@ -92,6 +92,40 @@ allow pwd
 allow bash -lc 'git status'
 allow ls 2>/dev/null
 allow tool.think
+allow find . -name a -o -name b
+allow find src -newer go.mod -type f
+allow find . -not -user root -xdev
+allow du -sh src
+allow tree -L 2 -f
+allow cd .
+allow cd /ws && ls
+allow cd /ws && git status && cat main.go | head -5
+`
+
+// lookFurtherTable looks like looking and is not certain to be it.
+const lookFurtherTable = `
+ask diff a b
+ask diff -N empty .
+ask diff --fro=a b
+ask git diff --no-index empty .
+ask git diff --no-index -- empty .
+ask wc --files0=list
+ask du --files0=list
+ask file --files=x
+ask file -bf x
+ask grep --inc=x y .
+ask rg --hidd x
+ask find . -files0-from x
+ask find . -follow
+ask cd
+ask cd -
+ask cd -- -
+ask cd /etc && ls
+ask cd .. && ls
+ask cd /ws/.. && ls
+ask cd /ws; cd; ls
+ask cd /ws; ls
+ask cd a b && ls
 `
 
 func askTable() []decision {
@@ -106,7 +140,7 @@ ask _acme.com/x
 }
 
 func workspaceTable() []decision {
-	return decisions(secretTable + lookTable + `
+	return decisions(secretTable + lookTable + lookFurtherTable + `
 allow fs.write /ws/main.go
 allow tool.edit /ws/main.go
 allow fs.write /ws/new/file.go
@@ -146,6 +180,9 @@ ask cat ../other/file
 ask cat --file=/etc/passwd
 ask ls > files
 ask ls $x
+ask cd $x && ls
+ask cd ~ && ls
+ask cd src && rm x
 ask ls; rm x
 ask git status; $x
 ask PATH=/tmp ls
@@ -158,7 +195,7 @@ ask unknown
 }
 
 func readonlyTable() []decision {
-	return decisions(secretTable + lookTable + `
+	return decisions(secretTable + lookTable + lookFurtherTable + `
 deny fs.write /ws/main.go
 deny tool.edit /ws/main.go
 deny tool.delete /ws/main.go
@@ -180,6 +217,9 @@ deny echo x > f
 deny ls > f
 deny ls >> f
 deny ls $x
+deny cd $x && ls
+deny cd ~ && ls
+deny cd src && rm x
 deny $x
 deny PATH=/tmp ls
 deny ls; rm x
@@ -196,7 +236,7 @@ ask tool.other
 }
 
 func headlessTable() []decision {
-	return decisions(secretTable + lookTable + `
+	return decisions(secretTable + lookTable + lookFurtherTable + `
 allow fs.write /ws/main.go
 allow tool.edit /ws/main.go
 deny fs.write /ws/.git/hooks/pre-commit
@@ -204,6 +244,10 @@ deny fs.write /ws/.git/HEAD
 deny fs.write /ws/.github/workflows/test.yml
 deny fs.write /ws/.vscode/tasks.json
 allow go test ./...
+allow go test -run X -count=1 -short -timeout 30s -cover ./...
+ask go test -exec x ./...
+ask go test -o x ./...
+ask go test -coverprofile=x ./...
 allow go build ./... && go vet ./...
 allow npm ci
 allow npm test

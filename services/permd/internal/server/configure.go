@@ -20,14 +20,14 @@ import (
 
 // Configure takes acphost.permission.v1.Settings, reads the rule files that they name, and puts them in force; called
 // again, it reads them anew, so that what has loosened counts too. A file that cannot be used is INVALID_ARGUMENT with
-// every mistake in it, and what was in force stays. It is what handler.Handler.Configure asks for.
+// every mistake in it, and what was in force stays. Started again, what it kept is in force. It is what handler.Handler.Configure asks for.
 func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &permissionv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
 		return nil, err
 	}
 	around := surroundings(req.GetHost().GetProtectedPaths())
-	files, err := layers.Load(settings, around, s.log)
+	files, err := layers.Load(settings, req.GetKept(), around, s.log)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "settings: %v", err)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -8,7 +9,13 @@ import (
 
 // Decide judges one action by the rule files in force.
 func (s *Server) Decide(ctx context.Context, req *permissionv1.DecideRequest) (*permissionv1.DecideResponse, error) {
-	decision := s.files.Load().Decide(req.GetAction())
+	files := s.files.Load()
+	decision := files.Decide(req.GetAction())
+	if len(req.GetKeptDigest()) > 0 {
+		if belief, digest := files.Belief(); !bytes.Equal(digest, req.GetKeptDigest()) {
+			decision.Keep = belief
+		}
+	}
 	// What the action is about stays out of the log: paths and commands may hold secrets.
 	s.log.DebugContext(ctx, "decided", "kind", req.GetAction().GetKind(), "verdict", decision.GetVerdict().String(),
 		"rule", decision.GetRule())

@@ -1,5 +1,5 @@
-// Package server serves package policy as acphost.permission.v1.PermissionService. It holds which policy is in force and
-// turns messages into calls; it decides nothing.
+// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and
+// translates messages to calls; it makes no decisions.
 package server
 
 import (
@@ -14,9 +14,6 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// ServiceName is the full name of the gRPC service.
-const ServiceName = "acphost.permission.v1.PermissionService"
-
 // Server is the service. It is safe for concurrent use.
 type Server struct {
 	permissionv1.UnimplementedPermissionServiceServer
@@ -29,7 +26,7 @@ type Server struct {
 // asks, and calls pass.
 func New(log *slog.Logger) *Server {
 	s := &Server{log: log}
-	files, err := layers.Load(&permissionv1.Settings{}, policy.Surroundings{}, log)
+	files, err := layers.Load(&permissionv1.Settings{}, nil, policy.Surroundings{}, log)
 	if err != nil { // without settings there is nothing that could fail
 		panic(err)
 	}
@@ -41,6 +38,12 @@ func New(log *slog.Logger) *Server {
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	permissionv1.RegisterPermissionServiceServer(r, s)
 	permissionv1.RegisterPolicyServiceServer(r, newTools(s.explain))
+}
+
+// Keep is what the supervisor is to give back where it has to start permd again. It is what handler.Handler.Keep asks for.
+func (s *Server) Keep() []byte {
+	belief, _ := s.files.Load().Belief()
+	return belief
 }
 
 // explain explains what Decide would say of an action.

@@ -28,17 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func permd() handler.Handler {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := server.New(log)
-	return handler.Handler{Name: "permd", Version: "test", Services: []string{server.ServiceName}, Register: s.Register,
+	return handler.Handler{Name: "permd", Version: "test", Register: s.Register,
 		Configure: s.Configure, Logger: log}
 }
 
 func TestPermdConforms(t *testing.T) { handlertest.Run(t, conformance.KindPermission, permd()) }
-
-func TestServiceNameIsThatOfTheContract(t *testing.T) {
-	if want := permissionv1.PermissionService_ServiceDesc.ServiceName; server.ServiceName != want {
-		t.Errorf("got %s, want %s", server.ServiceName, want)
-	}
-}
 
 func ruleFile(t *testing.T, rules string) string {
 	t.Helper()

@@ -12,9 +12,6 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
-// ToolsName is the full name of the gRPC service for people who write rules.
-const ToolsName = "acphost.permission.v1.PolicyService"
-
 // tools serves acphost.permission.v1.PolicyService. It decides about no agent's action.
 type tools struct {
 	permissionv1.UnimplementedPolicyServiceServer

@@ -28,7 +28,7 @@ func serveTools(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := New(log)
-	return handlertest.Serve(t, handler.Handler{Name: "permd", Version: "test", Services: []string{ServiceName, ToolsName}, Logger: log,
+	return handlertest.Serve(t, handler.Handler{Name: "permd", Version: "test", Logger: log,
 		Configure: s.Configure, Register: func(r grpc.ServiceRegistrar) {
 			permissionv1.RegisterPermissionServiceServer(r, s)
 			permissionv1.RegisterPolicyServiceServer(r, newTools(s.explain))
@@ -38,12 +38,6 @@ func serveTools(t *testing.T) *grpc.ClientConn {
 func readOf(name string) *permissionv1.Action {
 	return &permissionv1.Action{Kind: "fs.read", Roots: []string{"/ws"}, Door: permissionv1.Door_DOOR_CALL,
 		Paths: []*permissionv1.PathAccess{{Path: name, ResolvedPath: name, InsideRoots: true}}}
-}
-
-func TestToolsNameIsThatOfTheContract(t *testing.T) {
-	if want := permissionv1.PolicyService_ServiceDesc.ServiceName; ToolsName != want {
-		t.Errorf("got %s, want %s", ToolsName, want)
-	}
 }
 
 func TestExplainGoesByTheFilesOfTheRequest(t *testing.T) {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +15,26 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/proc"
 )
+
+func init() {
+	if os.Getenv(lookAround) != "" && os.Getenv(asProgram) != "" && len(os.Args) == 1 {
+		sayWhatIsAround()
+		os.Exit(0)
+	}
+}
 
 // onTerminal runs acphost in a process whose standard files are a terminal, and returns what it printed, its process id
 // and its exit status.
 func onTerminal(t *testing.T, args ...string) (output string, pid, status int) {
+	t.Helper()
+	return onTerminalWith(t, "", args...)
+}
+
+// onTerminalWith is onTerminal with a configuration.
+func onTerminalWith(t *testing.T, text string, args ...string) (output string, pid, status int) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -37,13 +54,17 @@ func onTerminal(t *testing.T, args ...string) (output string, pid, status int) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG=/missing")
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG="+config)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_ = slave.Close()
-	text, err := io.ReadAll(master) // ends with EIO when the last process has closed the terminal
+	said, err := io.ReadAll(master) // ends with EIO when the last process has closed the terminal
 	if err != nil && !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}
@@ -51,13 +72,79 @@ func onTerminal(t *testing.T, args ...string) (output string, pid, status int) {
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(text), "\r\n", "\n"), cmd.Process.Pid, cmd.ProcessState.ExitCode()
+	return strings.ReplaceAll(string(said), "\r\n", "\n"), cmd.Process.Pid, cmd.ProcessState.ExitCode()
 }
 
 func TestOnARealTerminalTheCommandTakesTheProcess(t *testing.T) {
 	output, pid, status := onTerminal(t, "run", "--", "sh", "-c", `echo "$$ $1"; exit 5`, "sh", "--login")
 	if want := fmt.Sprintf("%d --login\n", pid); output != want || status != 5 {
 		t.Errorf("output %q and status %d, want %q and 5", output, status, want)
+	}
+}
+
+// lookAround makes the test binary say what it can do, of what an agent must not; its value is the name of an abstract
+// socket of somebody else's.
+const lookAround = "ACPHOST_TEST_LOOK_AROUND"
+
+func sayWhatIsAround() {
+	filters, err := proc.Filters(os.Getpid())
+	_, dialed := net.Dial("unix", "@"+os.Getenv(lookAround))
+	var caps unix.CapUserData
+	_ = unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_1}, &caps)
+	fmt.Printf("filters: %d %v, socket: %t, capabilities: %x, user: %d\n", filters, err, dialed == nil, caps.Effective, os.Getuid())
+}
+
+func TestTheCommandOnATerminalIsBehindAnAgentsWalls(t *testing.T) {
+	for _, unsupported := range []error{proc.ConfineSupported(), proc.FilterSupported()} {
+		if unsupported != nil {
+			t.Skip(unsupported)
+		}
+	}
+	own, err := proc.Filters(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "acphost-test-" + rand.Text()
+	socket, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv(lookAround, name)
+	for _, c := range []struct {
+		config  string
+		filters int
+		socket  bool
+	}{
+		{"", own + 1, false},
+		{"agent: {no_seccomp: true}", own, false},
+		{"agent: {no_landlock: true}", own + 1, true},
+	} {
+		output, _, _ := onTerminalWith(t, c.config, "run", "--", "/proc/self/exe")
+		want := fmt.Sprintf("filters: %d <nil>, socket: %t, capabilities: 0, user: %d\n", c.filters, c.socket, os.Getuid())
+		if output != want {
+			t.Errorf("with %q: %q, want %q", c.config, output, want)
+		}
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	// Somebody else can execute the file that this process runs, which may lie in a folder that is closed to others.
+	output, _, _ := onTerminalWith(t, "agent: {user: nobody}", "run", "--", "/proc/self/exe")
+	nobody, err := proc.FindUser("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	want := fmt.Sprintf("filters: %d <nil>, socket: false, capabilities: 0, user: %d\n", own+1, nobody.UID)
+	if output != want {
+		t.Errorf("as another user: %q, want %q", output, want)
+	}
+}
+
+func TestABrokenConfigurationStopsALoginOfRootAlone(t *testing.T) {
+	output, _, status := onTerminalWith(t, "agent: {user: [nobody]}", "run", "--", "echo", "in place")
+	if root := os.Getuid() == 0; root != (status == 1) || root == strings.Contains(output, "in place") {
+		t.Errorf("output %q and status %d", output, status)
 	}
 }
 
@@ -83,7 +170,7 @@ func TestWithoutATerminalTheCommandIsNotExecutedInPlace(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run", "echo", "in place")
 	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG=/missing")
 	output, err := cmd.CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != statusFailed || !strings.Contains(string(output), "/missing") {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 || !strings.Contains(string(output), "/missing") {
 		t.Errorf("output %q and error %v; want the missing configuration, status 1", output, err)
 	}
 }

@@ -1,16 +1,18 @@
-// Package acp holds the messages of the Agent Client Protocol that the path between agent and front lives by:
-// initialize, the session/* requests, session/update with its tool calls, and session/request_permission.
+// Package acp has the messages of the Agent Client Protocol that the data path needs: initialize, the session/* requests,
+// session/update with its tool calls, and session/request_permission.
 //
-// It reads them leniently, as the protocol's schema asks for (an optional member of a wrong type counts as absent), and
-// it edits JSON in place, so that whatever it has no business with keeps its bytes. It knows neither routes nor handlers.
+// It reads them leniently, as the protocol's schema asks: an optional member of a wrong type counts as absent. It edits JSON
+// in place, so that every member that it does not change keeps its bytes. It must not know routes or handlers.
 package acp
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // The methods that the path handles itself.
@@ -32,94 +34,78 @@ const (
 	MethodCancelRequest     = "$/cancel_request"
 )
 
-var errStop = errors.New("stop")
-
 // Members calls f with the name and the raw value of each member of a JSON object, in the order they stand, until f
-// returns false. The values alias obj. It is an error if obj is no JSON object, or not JSON at all; duplicate names,
-// at any depth, are an error too, since peers differ about which of them counts.
+// returns false. The values alias obj. It is an error if obj is no JSON object, or not JSON at all. Names that occur twice
+// in one object, at any depth, are an error too, since peers differ about which of them counts; Members returns it after
+// it has called f with all members.
 func Members(obj []byte, f func(name string, value []byte) bool) error {
-	err := scanMembers(obj, false, func(name string, start, end int) error {
-		if !f(name, obj[start:end:end]) {
-			return errStop
+	var d lex.Duplicates
+	end := d.Object(obj, lex.SkipSpace(obj, 0), func(name []byte, at int) int {
+		end := d.ValueEnd(obj, at, 1)
+		if end > 0 && !f(strings.ToValidUTF8(string(name), "\uFFFD"), obj[at:end:end]) {
+			return lex.Stop
 		}
-		return nil
+		return end
 	})
-	if errors.Is(err, errStop) {
-		return nil
-	}
-	return err
+	return readError(obj, end, &d, "object")
 }
 
-// scanMembers is Members with offsets, and with a choice about duplicate names.
-func scanMembers(obj []byte, duplicates bool, f func(name string, start, end int) error) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(obj), jsontext.AllowDuplicateNames(duplicates), jsontext.AllowInvalidUTF8(true))
-	tok, err := dec.ReadToken()
-	if err != nil {
-		return fmt.Errorf("read a JSON object: %w", err)
-	}
-	if tok.Kind() != '{' {
-		return fmt.Errorf("read a JSON object: got %s", kindName(tok.Kind()))
-	}
-	for dec.PeekKind() != '}' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return fmt.Errorf("read a JSON object: %w", err)
-		}
-		name := tok.String()
-		val, err := dec.ReadValue()
-		if err != nil {
-			return fmt.Errorf("read member %q: %w", name, err)
-		}
-		end := int(dec.InputOffset())
-		if err := f(name, end-len(val), end); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Elements calls f with each raw element of a JSON array until f returns false. The values alias arr.
+// Elements calls f with each raw element of a JSON array until f returns false. The values alias arr. Its errors are as
+// those of Members.
 func Elements(arr []byte, f func(value []byte) bool) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(arr), jsontext.AllowInvalidUTF8(true))
-	tok, err := dec.ReadToken()
-	if err != nil {
-		return fmt.Errorf("read a JSON array: %w", err)
-	}
-	if tok.Kind() != '[' {
-		return fmt.Errorf("read a JSON array: got %s", kindName(tok.Kind()))
-	}
-	for dec.PeekKind() != ']' {
-		val, err := dec.ReadValue()
-		if err != nil {
-			return fmt.Errorf("read a JSON array: %w", err)
+	var d lex.Duplicates
+	end := lex.Array(arr, lex.SkipSpace(arr, 0), func(at int) int {
+		end := d.ValueEnd(arr, at, 1)
+		if end > 0 && !f(arr[at:end:end]) {
+			return lex.Stop
 		}
-		end := int(dec.InputOffset())
-		if !f(arr[end-len(val) : end : end]) {
+		return end
+	})
+	return readError(arr, end, &d, "array")
+}
+
+// readError is the error of a walk over b that ended at end.
+func readError(b []byte, end int, d *lex.Duplicates, what string) error {
+	switch {
+	case end == lex.Stop || end >= 0:
+		if !d.Found {
 			return nil
 		}
+		return fmt.Errorf("read a JSON %s: the name %.40q occurs twice", what, d.Name)
+	case end == lex.TooDeep:
+		return fmt.Errorf("read a JSON %s: nested deeper than %d", what, lex.MaxDepth)
+	case ^end >= len(b):
+		return fmt.Errorf("read a JSON %s: it ends early, after %d bytes", what, len(b))
 	}
-	return nil
+	return fmt.Errorf("read a JSON %s: unexpected %q at byte %d", what, b[^end:^end+1], ^end+1)
 }
 
 // Get returns the raw value at a path of object members, nil where there is none. It aliases obj. Of duplicate names
 // the last counts.
 func Get(obj []byte, path ...string) []byte {
 	for _, name := range path {
-		var found []byte
-		if err := scanMembers(obj, true, func(n string, start, end int) error {
-			if n == name {
-				found = obj[start:end:end]
-			}
-			return nil
-		}); err != nil {
+		from, to, _, end := member(obj, name)
+		if end < 0 || to == 0 {
 			return nil
 		}
-		if found == nil {
-			return nil
-		}
-		obj = found
+		obj = obj[from:to:to]
 	}
 	return obj
+}
+
+// member returns where the last member of obj with that name has its value, how many members obj has, and the index after
+// obj. to is 0 if there is none; end is negative if obj is no JSON object.
+func member(obj []byte, want string) (from, to, members, end int) {
+	var n lex.Nesting
+	end = lex.Object(obj, lex.SkipSpace(obj, 0), func(name []byte, at int) int {
+		members++
+		end := n.ValueEnd(obj, at, 1)
+		if string(name) == want {
+			from, to = at, end
+		}
+		return end
+	})
+	return from, to, members, end
 }
 
 // Set returns obj, a JSON object, with the value at path set, objects on the way made where they are missing. All other
@@ -128,15 +114,9 @@ func Set(obj []byte, value []byte, path ...string) ([]byte, error) {
 	if len(path) == 0 {
 		return value, nil
 	}
-	var start, end, members int
-	if err := scanMembers(obj, true, func(n string, s, e int) error {
-		members++
-		if n == path[0] {
-			start, end = s, e
-		}
-		return nil
-	}); err != nil {
-		return nil, err
+	start, end, members, after := member(obj, path[0])
+	if after < 0 {
+		return nil, readError(obj, after, nil, "object")
 	}
 	if end > 0 {
 		child := obj[start:end]
@@ -157,13 +137,8 @@ func Set(obj []byte, value []byte, path ...string) ([]byte, error) {
 	if members > 0 {
 		ins = append(ins, ',')
 	}
-	ins, err = jsontext.AppendQuote(ins, path[0])
-	if err != nil {
-		return nil, fmt.Errorf("set member %q: %w", path[0], err)
-	}
-	ins = append(append(ins, ':'), sub...)
-	at := bytes.LastIndexByte(obj, '}')
-	return splice(obj, at, at, ins), nil
+	ins = append(append(jsonrpc.AppendString(ins, path[0]), ':'), sub...)
+	return splice(obj, after-1, after-1, ins), nil
 }
 
 func splice(b []byte, start, end int, with []byte) []byte {
@@ -173,24 +148,35 @@ func splice(b []byte, start, end int, with []byte) []byte {
 	return append(out, b[end:]...)
 }
 
-// String returns the string that a raw JSON value is, and whether it is one.
+// String returns the string that a raw JSON value is, and whether it is one. Bytes that are not UTF-8, and halves of
+// surrogate pairs, become U+FFFD: an agent that cuts its text in the middle of a character has not said less. It is for
+// text that is shown or recorded, and for words of the protocol; see Exact.
 func String(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
-	out, err := jsontext.AppendUnquote(nil, raw)
-	if err != nil {
-		return "", false
-	}
-	return string(out), true
+	s, _ := lex.Text(raw)
+	return s, true
 }
 
-// Strings returns the strings of a raw JSON array, and whether it is an array of strings alone.
+// Exact is String for what a decision is made on, such as paths and commands: a string with bytes that are not UTF-8, or
+// with half of a surrogate pair, counts as none, since programs differ about the bytes that it becomes.
+func Exact(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	if s, exact := lex.Text(raw); exact {
+		return s, true
+	}
+	return "", false
+}
+
+// Strings returns the strings of a raw JSON array, and whether it is an array of strings alone, each of them as Exact.
 func Strings(raw []byte) ([]string, bool) {
 	var out []string
 	all := true
 	if err := Elements(raw, func(v []byte) bool {
-		s, ok := String(v)
+		s, ok := Exact(v)
 		all = all && ok
 		out = append(out, s)
 		return all
@@ -200,28 +186,24 @@ func Strings(raw []byte) ([]string, bool) {
 	return out, true
 }
 
-// Quote returns s as a JSON string.
-func Quote(s string) []byte {
-	out, err := jsontext.AppendQuote(nil, s)
-	if err != nil { // not UTF-8: the quoted form has U+FFFD in place of what is not
-		return out
+// Number returns the number that a raw JSON value is, and whether it is one that a float64 holds.
+func Number(raw []byte) (float64, bool) {
+	if c := lex.At(raw, 0); c != '-' && (c < '0' || c > '9') {
+		return 0, false
 	}
-	return out
+	n, err := strconv.ParseFloat(string(raw), 64)
+	return n, err == nil && !math.IsInf(n, 0)
 }
 
-func kindName(k jsontext.Kind) string {
-	switch k {
-	case 'n':
-		return "null"
-	case 'f', 't':
-		return "a boolean"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case '[':
-		return "an array"
-	default:
-		return "an object"
+// Int returns the integer that a raw JSON value is, and whether it is one of at most bits bits, however it is spelled.
+func Int(raw []byte, bits int) (int64, bool) {
+	if n, err := strconv.ParseInt(string(raw), 10, bits); err == nil {
+		return n, true
 	}
+	f, ok := Number(raw)
+	limit := math.Ldexp(1, bits-1)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 || f >= limit || f < -limit {
+		return 0, false
+	}
+	return int64(f), true
 }

@@ -56,7 +56,7 @@ func FuzzSetKeepsEverythingElse(f *testing.F) {
 		}
 		out, err := Set([]byte(obj), []byte(`"set"`), name)
 		if err != nil {
-			t.Skip("jsontext is stricter than encoding/json about some strings")
+			t.Fatalf("Set(%q, %q): %v", obj, name, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("Set(%q, %q) = %q, which is not JSON", obj, name, out)
@@ -182,5 +182,35 @@ func TestAToolsNameIsFoundWhereAgentsWriteIt(t *testing.T) {
 		if tc.Merge([]byte(`{"status":"completed"}`)); tc.Name != want {
 			t.Errorf("%s: a report without a name makes it %q", report, tc.Name)
 		}
+	}
+}
+
+func TestATitleThatIsCutInsideACharacterIsRepaired(t *testing.T) {
+	tc := ToolCall{Title: "before"}
+	tc.Merge([]byte(`{"toolCallId":"t","title":"Run \ud83d"}`))
+	if tc.Title != "Run \uFFFD" || tc.Ambiguous != "" {
+		t.Errorf("got %q, ambiguous: %q", tc.Title, tc.Ambiguous)
+	}
+}
+
+func TestWhatIsNotUTF8IsNoPathAndNoCommand(t *testing.T) {
+	for _, raw := range []string{`"/w/\ud800"`, "\"/w/\xff\"", `7`, `null`, ``} {
+		if s, ok := Exact([]byte(raw)); ok || s != "" {
+			t.Errorf("Exact(%q) = %q, want none", raw, s)
+		}
+		if list, ok := Strings([]byte(`["ls",` + raw + `]`)); ok {
+			t.Errorf("Strings with %q = %q, want none", raw, list)
+		}
+	}
+	if got := LocationPaths([]byte(`[{"path":"/w/\udc80"},{"path":"/w/\u00e4"}]`)); len(got) != 1 || got[0] != "/w/ä" {
+		t.Errorf("LocationPaths = %q", got)
+	}
+}
+
+func TestAReportWithDuplicatesIsReadToItsEnd(t *testing.T) {
+	var tc ToolCall
+	tc.Merge([]byte(`{"toolCallId":"t","rawInput":{"command":"ls","command":"rm"},"title":"one","title":"two","kind":"execute"}`))
+	if string(tc.RawInput) != `{"command":"ls","command":"rm"}` || tc.Title != "two" || tc.Kind != "execute" || tc.Ambiguous == "" {
+		t.Errorf("got %+v", tc)
 	}
 }

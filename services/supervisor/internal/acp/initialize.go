@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Initialize is what the path needs of the front's initialize request.
+// Initialize is what the path needs of the client's initialize request.
 type Initialize struct {
-	// ProtocolVersion is the latest version that the front speaks; 1 where it says nothing that can be read.
+	// ProtocolVersion is the latest version that the client speaks; 1 where it says nothing that can be read.
 	ProtocolVersion int
-	// TerminalOutput: the front shows terminals that it did not create (clientCapabilities._meta.terminal_output).
+	// TerminalOutput: the client shows terminals that it did not create (clientCapabilities._meta.terminal_output).
 	TerminalOutput bool
-	// Notices: the front shows notice updates (clientCapabilities.session.notices).
+	// Notices: the client shows notice updates (clientCapabilities.session.notices).
 	Notices bool
 }
 
 // ParseInitialize reads an initialize request's params. Whatever is absent or of a wrong type counts as not there.
 func ParseInitialize(params []byte) Initialize {
 	init := Initialize{ProtocolVersion: 1}
-	if v, ok := Int(Get(params, "protocolVersion")); ok {
-		init.ProtocolVersion = v
+	if v, ok := Int(Get(params, "protocolVersion"), 32); ok {
+		init.ProtocolVersion = int(v)
 	}
 	caps := Get(params, "clientCapabilities")
 	init.TerminalOutput = string(Get(caps, "_meta", "terminal_output")) == "true"
@@ -72,23 +72,9 @@ type Initialized struct {
 // ParseInitialized reads the result of initialize.
 func ParseInitialized(result []byte) Initialized {
 	out := Initialized{Raw: bytes.Clone(result)}
-	out.ProtocolVersion, _ = Int(Get(result, "protocolVersion"))
+	version, _ := Int(Get(result, "protocolVersion"), 32)
+	out.ProtocolVersion = int(version)
 	out.Name, _ = String(Get(result, "agentInfo", "name"))
 	out.Version, _ = String(Get(result, "agentInfo", "version"))
 	return out
-}
-
-// Int returns the integer that a raw JSON value is, and whether it is one that an int holds.
-func Int(raw []byte) (int, bool) {
-	if len(raw) == 0 {
-		return 0, false
-	}
-	if n, err := strconv.Atoi(string(raw)); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || f != float64(int(f)) || f > 1<<53 || f < -(1<<53) {
-		return 0, false
-	}
-	return int(f), true
 }

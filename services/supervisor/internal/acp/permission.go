@@ -1,6 +1,10 @@
 package acp
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
 
 // The kinds of option that a permission question offers.
 const (
@@ -53,7 +57,7 @@ func parseOptions(raw []byte) ([]PermissionOption, error) {
 		if Members(v, func(name string, v []byte) bool {
 			switch name {
 			case "optionId":
-				setString(&o.ID, v)
+				o.ID, _ = Exact(v)
 			case "kind":
 				setString(&o.Kind, v)
 			}
@@ -83,8 +87,7 @@ func (r PermissionRequest) Option(kinds ...string) (id string, ok bool) {
 
 // Selected returns the result that answers a question with an option.
 func Selected(optionID string) []byte {
-	out := append([]byte(`{"outcome":{"outcome":"selected","optionId":`), Quote(optionID)...)
-	return append(out, "}}"...)
+	return append(jsonrpc.AppendString([]byte(`{"outcome":{"outcome":"selected","optionId":`), optionID), "}}"...)
 }
 
 // Cancelled returns the result that answers a question of a turn that was cancelled.

@@ -20,8 +20,8 @@ type Opening struct {
 // path, since such a session could have no roots.
 func ParseOpening(params []byte) (Opening, error) {
 	var o Opening
-	o.SessionID, _ = String(Get(params, "sessionId"))
-	o.Cwd, _ = String(Get(params, "cwd"))
+	o.SessionID, _ = Exact(Get(params, "sessionId"))
+	o.Cwd, _ = Exact(Get(params, "cwd"))
 	o.AdditionalDirectories, _ = Strings(Get(params, "additionalDirectories"))
 	if o.Cwd != "" && !filepath.IsAbs(o.Cwd) {
 		return o, fmt.Errorf("cwd %q is not an absolute path", o.Cwd)
@@ -45,8 +45,8 @@ type Opened struct {
 // ParseOpened reads the result of a request that opens a session.
 func ParseOpened(result []byte) Opened {
 	var o Opened
-	o.SessionID, _ = String(Get(result, "sessionId"))
-	o.Mode, _ = String(Get(result, "modes", "currentModeId"))
+	o.SessionID, _ = Exact(Get(result, "sessionId"))
+	o.Mode, _ = Exact(Get(result, "modes", "currentModeId"))
 	if mode := OptionMode(result); mode != "" {
 		o.Mode = mode
 	}
@@ -58,12 +58,12 @@ func ParseOpened(result []byte) Opened {
 // request that sets one or opens a session. It is empty if they say nothing of it.
 func OptionMode(obj []byte) (mode string) {
 	_ = Elements(Get(obj, "configOptions"), func(o []byte) bool {
-		category, ok := String(Get(o, "category"))
+		category, ok := Exact(Get(o, "category"))
 		if !ok {
-			category, _ = String(Get(o, "id"))
+			category, _ = Exact(Get(o, "id"))
 		}
 		if category == "mode" {
-			mode, _ = String(Get(o, "currentValue"))
+			mode, _ = Exact(Get(o, "currentValue"))
 		}
 		return mode == ""
 	})
@@ -85,7 +85,7 @@ func TraceContext(params []byte) (traceparent, tracestate string) {
 	if meta == nil {
 		return "", ""
 	}
-	traceparent, _ = String(Get(meta, "traceparent"))
-	tracestate, _ = String(Get(meta, "tracestate"))
+	traceparent, _ = Exact(Get(meta, "traceparent"))
+	tracestate, _ = Exact(Get(meta, "tracestate"))
 	return traceparent, tracestate
 }

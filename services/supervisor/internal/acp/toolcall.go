@@ -1,7 +1,6 @@
 package acp
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -49,10 +48,36 @@ type ToolCall struct {
 	Ambiguous string
 }
 
-// Ended tells whether the agent has reported the tool call's end.
-func (t *ToolCall) Ended() bool { return t.Status == "completed" || t.Status == "failed" }
+// ToolCallEnded reports whether a tool call with this status has ended.
+func ToolCallEnded(status string) bool { return status == "completed" || status == "failed" }
 
-// BeginsToolCall tells whether a report is of a tool call that begins.
+// ReportSays reports whether a member of a tool call's report replaces what is known of the tool call. Null and values
+// of another type do not: version 1 of the protocol reads null as an absent member.
+func ReportSays(member string, value []byte) bool {
+	switch member {
+	case "toolCallId", "title", "name", "kind", "status":
+		return len(value) > 0 && value[0] == '"'
+	case "content", "locations":
+		return len(value) > 0 && value[0] == '['
+	}
+	return len(value) > 0 && value[0] != 'n'
+}
+
+// EmptyInput reports whether a raw input is an empty object. It does not replace an input that was reported before: some
+// agents ask for permission with an empty input after they have reported the tool call with its input.
+func EmptyInput[T string | []byte](raw T) bool {
+	if len(raw) < 2 || raw[0] != '{' {
+		return false
+	}
+	for i := 1; i < len(raw)-1; i++ {
+		if raw[i] != ' ' && raw[i] != '\t' && raw[i] != '\r' && raw[i] != '\n' {
+			return false
+		}
+	}
+	return true
+}
+
+// BeginsToolCall reports whether a report is of a tool call that begins.
 func BeginsToolCall(report []byte) bool {
 	kind, _ := String(Get(report, "sessionUpdate"))
 	return UpdateKind([]byte(kind)) == UpdateToolCall
@@ -67,8 +92,9 @@ func (t *ToolCall) Size() int {
 	return n
 }
 
-// Merge folds a report into the tool call: members that the report has replace the ones that stand, null and absent
-// ones leave them. report is an update of kind tool_call or tool_call_update, or a request_permission's toolCall.
+// Merge folds a report into the tool call, by the rules of client.FoldToolCall of the SDK. Unlike an event, a ToolCall keeps the bytes
+// that the agent wrote, since decisions are made on them. report is an update of kind tool_call or tool_call_update, or
+// the toolCall of a request_permission.
 func (t *ToolCall) Merge(report []byte) {
 	var twin string
 	var input, meta []byte
@@ -77,7 +103,7 @@ func (t *ToolCall) Merge(report []byte) {
 		if n := foldedTwin(name); n != "" {
 			twin = n
 		}
-		if bytes.Equal(v, []byte("null")) {
+		if !ReportSays(name, v) {
 			return true
 		}
 		switch name {
@@ -94,16 +120,12 @@ func (t *ToolCall) Merge(report []byte) {
 		case "status":
 			setString(&t.Status, v)
 		case "content":
-			if v[0] == '[' {
-				t.Content = slices.Clone(v)
-			}
+			t.Content = slices.Clone(v)
 		case "locations":
-			if v[0] == '[' {
-				t.Locations = slices.Clone(v)
-			}
+			t.Locations = slices.Clone(v)
 		case "rawInput":
-			if t.RawInput != nil && emptyObject(v) {
-				break // some agents ask with an empty one about what they have shown before
+			if t.RawInput != nil && EmptyInput(v) {
+				break
 			}
 			t.RawInput = slices.Clone(v)
 			input = t.RawInput
@@ -135,10 +157,6 @@ func MetaToolName(meta []byte) string {
 		}
 	}
 	return ""
-}
-
-func emptyObject(raw []byte) bool {
-	return len(raw) >= 2 && raw[0] == '{' && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
 }
 
 // foldedTwin returns the known member that name equals but for case; peers whose parsers ignore case would read it.
@@ -188,9 +206,9 @@ func ContentItems(content []byte) []ContentItem {
 			case "type":
 				setString(&it.Type, v)
 			case "path":
-				setString(&it.Path, v)
+				it.Path, _ = Exact(v)
 			case "terminalId":
-				setString(&it.TerminalID, v)
+				it.TerminalID, _ = Exact(v)
 			}
 			return true
 		}) == nil {
@@ -208,7 +226,7 @@ func LocationPaths(locations []byte) []string {
 		return nil
 	}
 	_ = Elements(locations, func(v []byte) bool {
-		if p, ok := String(Get(v, "path")); ok {
+		if p, ok := Exact(Get(v, "path")); ok {
 			paths = append(paths, p)
 		}
 		return true

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 const (
@@ -30,7 +29,7 @@ func sizeOf(f *frame.Frame) int {
 	return size
 }
 
-// brief makes what stands for a large call to a handler, or for its answer: what events tell of it. false: the frame is
+// brief shortens a large call to a handler, or its answer, to what events tell of it. It reports false if the frame is
 // something else, and needed whole.
 func brief(f *frame.Frame) bool {
 	switch f.Direction {
@@ -67,35 +66,18 @@ func call(f *frame.Frame) []byte {
 
 // early is a string among a request's params, if it stands in the beginning of the line; nil: it does not.
 func early(line []byte, name string) []byte {
-	dec := jsontext.NewDecoder(bytes.NewReader(line[:min(len(line), briefLook)]), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if !enter(dec) {
+	line = line[:min(len(line), briefLook)]
+	params := lex.Find(line, lex.SkipSpace(line, 0), "params")
+	if params < 0 {
 		return nil
 	}
-	for {
-		key, err := dec.ReadToken()
-		if err != nil || key.Kind() != '"' {
-			return nil
-		}
-		switch {
-		case dec.StackDepth() == 1 && key.String() == "params":
-			if !enter(dec) {
-				return nil
-			}
-			continue
-		case dec.StackDepth() == 2 && key.String() == name:
-			v, err := dec.ReadValue()
-			if _, ok := acp.String(v); err != nil || !ok {
-				return nil
-			}
-			return bytes.Clone(v)
-		}
-		if dec.SkipValue() != nil {
-			return nil
-		}
+	at := lex.Find(line, params, name)
+	if at < 0 || lex.At(line, at) != '"' {
+		return nil
 	}
-}
-
-func enter(dec *jsontext.Decoder) bool {
-	tok, err := dec.ReadToken()
-	return err == nil && tok.Kind() == '{'
+	end, _, _ := lex.StringEnd(line, at+1)
+	if end < 0 {
+		return nil
+	}
+	return line[at:end:end]
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// An agent reads and writes many large files at once, and its front waits for nothing of that.
+// An agent reads and writes many large files at once, and its client waits for nothing of that.
 func TestLargeFilesDoNotCutOffWhoPrompts(t *testing.T) {
 	p := open(t, recordDir(t), "i", Options{MaxQueued: 1 << 20})
 	o := p.Observer(&frame.Agent{ID: "a-1", Name: "a"})
-	o.Frame(frame.Frame{Direction: frame.FrontToAgent, Line: []byte(`{"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)})
-	o.Frame(frame.Frame{Direction: frame.AgentToFront, Line: []byte(`{"jsonrpc":"2.0","id":0,"result":{"sessionId":"s"}}`)})
+	o.Frame(frame.Frame{Direction: frame.ClientToAgent, Line: []byte(`{"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)})
+	o.Frame(frame.Frame{Direction: frame.AgentToClient, Line: []byte(`{"jsonrpc":"2.0","id":0,"result":{"sessionId":"s"}}`)})
 	sub := p.Subscribe("a-1", "s")
 	defer sub.Close()
 	if err := p.WaitRoom(t.Context(), "a-1"); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// now is the cursor of what happens next.
+// now is the cursor that means: what happens next.
 const now = "now"
 
 // position is a cursor, taken apart: an event of a frame of a supervisor.

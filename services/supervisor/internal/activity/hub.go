@@ -1,13 +1,16 @@
-// Package activity tells what happens in a supervisor: to those who watch all of it, to those who watch one session, from
-// the record as well as live, and to the callers whose turns it is about.
+// Package activity tells what happens in a supervisor. Some readers watch everything, some watch one session (its record
+// first, then live), and some wait for the events of a turn that they began.
 //
-// It stands beside the path of messages. Under one lock each frame gets its number, its time and its place in the
-// journal; what is needed of it is copied into a bounded queue, and one goroutine makes events of it, folds them, and
-// tells them. Nobody who watches can slow an agent down, but for a subscription: that loses nothing, and whoever writes to
-// the agent's front waits for it. The package knows frames, events and the journal. It decides nothing and writes to nobody.
+// The package stands beside the data path. Under one lock, each frame gets its number, its time and its place in the journal.
+// If a reader needs the frame, a copy goes to a bounded queue. One goroutine makes events of these frames, adds them to the
+// state of the sessions, and hands them to readers. A reader cannot slow an agent down, with one exception: a subscription
+// loses no event, so the agent waits while it is full.
+//
+// The package knows frames, events and the journal. It decides nothing, and writes to no agent and no client.
 package activity
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -36,7 +39,7 @@ const (
 	maxSessions = 1 << 16
 )
 
-// Options say what a Hub stands on. Zero stands for the default.
+// Options are what a Hub is made of. A zero field stands for the default.
 type Options struct {
 	// Instance tells this supervisor from all others; cursors begin with it. Required; the journal has the same.
 	Instance string
@@ -98,9 +101,7 @@ func New(o Options) *Hub {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -152,17 +153,17 @@ func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.put(item{event: ev, seq: h.seq, cost: eventCost + proto.Size(ev)})
 }
 
-// Tell has a notification of acphost's to an agent's front, which no link passes on, recorded and told as if one did.
+// Tell records and tells a notification of acphost's to an agent's client, as if a link had passed it on.
 func (h *Hub) Tell(agentID string, line []byte) {
 	h.mu.Lock()
 	p := h.ports[agentID]
 	h.mu.Unlock()
 	if p != nil {
-		p.Frame(frame.Frame{Direction: frame.OursToFront, Line: line})
+		p.Frame(frame.Frame{Direction: frame.OursToClient, Line: line})
 	}
 }
 
-// Show fills in what the events say of a session. See event.Fold.
+// Show fills in what events have told of a session. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	h.tell.Lock()
 	defer h.tell.Unlock()
@@ -174,8 +175,8 @@ func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	}
 }
 
-// Settle waits until what passed before it is known to Show, and was handed to those who watch.
-func (h *Hub) Settle(ctx context.Context) error {
+// Sync waits until every frame and event that came before the call is known to Show, and was handed to those who watch.
+func (h *Hub) Sync(ctx context.Context) error {
 	done := make(chan struct{})
 	h.mu.Lock()
 	if !h.closed {
@@ -214,7 +215,7 @@ func (h *Hub) run() {
 	defer h.end()
 	for range h.wake {
 		for {
-			batch, closed := h.take()
+			batch, closed := h.takeQueued()
 			if len(batch) == 0 {
 				if closed {
 					return
@@ -223,8 +224,13 @@ func (h *Hub) run() {
 			}
 			done := 0
 			for i := range batch {
+				done += batch[i].cost
+				if batch[i].mark != nil { // whoever waits for it finds the room of what came before it
+					h.release(done)
+					done = 0
+				}
 				h.handle(&batch[i])
-				if done += batch[i].cost; done > releaseAt {
+				if done > releaseAt {
 					h.release(done)
 					done = 0
 				}
@@ -273,7 +279,7 @@ func (h *Hub) handle(it *item) {
 		}
 		h.recent.add(e)
 		for w := range h.watchers {
-			w.take(e)
+			w.offer(e)
 		}
 	}
 }

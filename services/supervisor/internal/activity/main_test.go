@@ -75,8 +75,8 @@ func (l *link) say(d frame.Direction, line string) {
 // open opens a session.
 func (l *link) open(session string) {
 	l.id++
-	l.say(frame.FrontToAgent, fmt.Sprintf(`{"id":%d,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, l.id))
-	l.say(frame.AgentToFront, fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, l.id, session))
+	l.say(frame.ClientToAgent, fmt.Sprintf(`{"id":%d,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, l.id))
+	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, l.id, session))
 }
 
 // chunk is what most frames are: a scanned piece of a message.
@@ -84,7 +84,7 @@ func (l *link) chunk(session, text string) { l.Frame(chunk(session, text)) }
 
 func chunk(session, text string) frame.Frame {
 	return frame.Frame{
-		Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte(session),
+		Direction: frame.AgentToClient, Scanned: true, Method: []byte("session/update"), SessionID: []byte(session),
 		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}`+"\n", session, text),
 	}
 }
@@ -93,14 +93,14 @@ func chunk(session, text string) frame.Frame {
 func (l *link) turn(session, text string) {
 	l.id++
 	prompt := l.id
-	l.say(frame.FrontToAgent, fmt.Sprintf(`{"id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%q}]}}`, prompt, session, text))
+	l.say(frame.ClientToAgent, fmt.Sprintf(`{"id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%q}]}}`, prompt, session, text))
 	l.chunk(session, "I will "+text)
-	l.say(frame.AgentToFront, fmt.Sprintf(`{"method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"tool_call","toolCallId":"t%d","kind":"edit","status":"pending","title":%q}}}`, session, prompt, text))
+	l.say(frame.AgentToClient, fmt.Sprintf(`{"method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"tool_call","toolCallId":"t%d","kind":"edit","status":"pending","title":%q}}}`, session, prompt, text))
 	l.say(frame.AgentToHandler, fmt.Sprintf(`{"id":%d,"method":"fs/read_text_file","params":{"sessionId":%q,"path":"/w/a"}}`, prompt, session))
 	l.say(frame.HandlerToAgent, fmt.Sprintf(`{"id":%d,"result":{"content":"x"}}`, prompt))
-	l.say(frame.AgentToFront, fmt.Sprintf(`{"id":"q%d","method":"session/request_permission","params":{"sessionId":%q,"toolCall":{"toolCallId":"t%d"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}]}}`, prompt, session, prompt))
-	l.say(frame.FrontToAgent, fmt.Sprintf(`{"id":"q%d","result":{"outcome":{"outcome":"selected","optionId":"y"}}}`, prompt))
-	l.say(frame.AgentToFront, fmt.Sprintf(`{"id":%d,"result":{"stopReason":"end_turn"}}`, prompt))
+	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":"q%d","method":"session/request_permission","params":{"sessionId":%q,"toolCall":{"toolCallId":"t%d"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}]}}`, prompt, session, prompt))
+	l.say(frame.ClientToAgent, fmt.Sprintf(`{"id":"q%d","result":{"outcome":{"outcome":"selected","optionId":"y"}}}`, prompt))
+	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"stopReason":"end_turn"}}`, prompt))
 }
 
 // all are the events of a session that are there.

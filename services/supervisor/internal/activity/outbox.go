@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// outbox holds the events that one who watches has not taken yet.
+// outbox holds the events that a watcher has not taken yet.
 type outbox struct {
 	mu      sync.Mutex
 	entries []entry
@@ -28,7 +28,7 @@ func (o *outbox) add(e entry) {
 	o.signal()
 }
 
-// fits tells whether there is room for an event: an empty one takes any.
+// fits reports whether there is room for an event: an empty one takes any.
 func (o *outbox) fits(e entry, events, bytes int) bool {
 	n := len(o.entries) - o.head
 	return n == 0 || n < events && o.held+e.cost <= bytes
@@ -60,8 +60,8 @@ func (o *outbox) signal() {
 	}
 }
 
-// take returns the next event; false: there is none yet. mu is held.
-func (o *outbox) take() (entry, bool) {
+// pop removes and returns the next event; false: there is none yet. mu is held.
+func (o *outbox) pop() (entry, bool) {
 	if o.head == len(o.entries) {
 		return entry{}, false
 	}
@@ -81,7 +81,7 @@ func (o *outbox) take() (entry, bool) {
 func (o *outbox) next(ctx context.Context, taken func()) (entry, error) {
 	for {
 		o.mu.Lock()
-		e, ok := o.take()
+		e, ok := o.pop()
 		err := o.err
 		if ok && taken != nil {
 			taken()

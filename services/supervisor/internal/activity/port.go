@@ -16,8 +16,8 @@ const (
 	eventCost = 512
 	// releaseAt is how many bytes are worked on before they are given free.
 	releaseAt = 256 << 10
-	// pacedFactor is how much more than others may be queued of agents whose front waits for room: what they have under
-	// way when there is none any more finds its place.
+	// pacedFactor is how many times as much may be queued of an agent whose client waits for room. So what is under way when
+	// the room ends still has a place.
 	pacedFactor = 4
 	// sayAgain is how long after a loss was logged another one is.
 	sayAgain = time.Minute
@@ -35,7 +35,7 @@ type port struct {
 	watched    int            // who watch the whole agent
 	sessions   map[string]int // who watch a session of its
 	full       int            // subscriptions that are
-	paced      bool           // its front waits for room
+	paced      bool           // its client waits for room
 	incomplete bool           // frames of it were lost
 
 	// The goroutine's.
@@ -66,10 +66,10 @@ func (p *port) Frame(f frame.Frame) {
 	if p.secrets.MayHold(&f) {
 		f = p.secrets.Redact(f)
 	}
-	p.take(&f)
+	p.enqueue(&f)
 }
 
-func (p *port) take(f *frame.Frame) {
+func (p *port) enqueue(f *frame.Frame) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *port) take(f *frame.Frame) {
 		f.Time = h.opts.Now()
 	}
 	if h.opts.Journal != nil {
-		h.opts.Journal.Take(f)
+		h.opts.Journal.Add(f)
 	}
 	switch {
 	case h.closed:
@@ -90,7 +90,7 @@ func (p *port) take(f *frame.Frame) {
 	}
 }
 
-// wanted tells whether anybody needs a frame. What nobody watches is most of what passes, and is not even copied.
+// wanted reports whether anybody needs a frame. Nobody watches most frames, and those are not even copied.
 func (p *port) wanted(f *frame.Frame) bool {
 	if p.hub.all > 0 || p.watched > 0 {
 		return true
@@ -101,12 +101,12 @@ func (p *port) wanted(f *frame.Frame) bool {
 	return !plainChunk(f) && event.Needed(f)
 }
 
-// plainChunk tells whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it.
+// plainChunk reports whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it.
 // event.Needed says no to each of these, and takes longer.
 func plainChunk(f *frame.Frame) bool {
 	const begin, middle = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`, `","update":{"sessionUpdate":"agent_`
 	const message, thought = `message_chunk"`, `thought_chunk"`
-	if !f.Scanned || f.ID != nil || f.Direction != frame.AgentToFront || len(f.Rest) > 0 {
+	if !f.Scanned || f.ID != nil || f.Direction != frame.AgentToClient || len(f.Rest) > 0 {
 		return false
 	}
 	at := len(begin) + len(f.SessionID)
@@ -220,8 +220,8 @@ func (h *Hub) awake() {
 	}
 }
 
-// take returns what is queued.
-func (h *Hub) take() (batch []item, closed bool) {
+// takeQueued removes and returns what is queued.
+func (h *Hub) takeQueued() (batch []item, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tellLosses()

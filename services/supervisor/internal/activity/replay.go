@@ -58,7 +58,7 @@ func (r *replay) flushed(ctx context.Context, upTo uint64) error {
 	return r.tell(ctx, upTo)
 }
 
-// tell tells what is recorded; of this supervisor, what is about frames up to that number.
+// tell tells the recorded events; of this supervisor's own record, those of frames up to a number.
 func (r *replay) tell(ctx context.Context, upTo uint64) error {
 	for r.reader != nil || r.open() {
 		for {
@@ -76,7 +76,7 @@ func (r *replay) tell(ctx context.Context, upTo uint64) error {
 				r.held = e
 				return nil
 			}
-			if err := r.one(e); err != nil {
+			if err := r.tellEntry(e); err != nil {
 				return err
 			}
 		}
@@ -98,7 +98,7 @@ func (r *replay) open() bool {
 	for r.next < len(r.parts) {
 		r.part = r.parts[r.next]
 		r.next++
-		reader, err := journal.OpenReader(r.part.Path)
+		reader, err := journal.OpenReader(r.part.Path, 0)
 		if err != nil { // it is gone: too old
 			r.hub.opts.Logger.Warn("a session is told without a part of its record", "file", r.part.Path, "error", err)
 			continue
@@ -137,8 +137,8 @@ func (r *replay) entry() (*journal.Entry, error) {
 	return e, err
 }
 
-// one tells what a line says.
-func (r *replay) one(e *journal.Entry) error {
+// tellEntry tells what an entry of the journal says.
+func (r *replay) tellEntry(e *journal.Entry) error {
 	switch {
 	case e.Journal != nil:
 		if !e.Journal.Content && r.behind {
@@ -188,7 +188,7 @@ func (r *replay) one(e *journal.Entry) error {
 	return nil
 }
 
-// pieceOf tells whether a line is a piece of a message, which says nothing about what comes.
+// pieceOf reports whether a line is a piece of a message, which says nothing about what comes.
 func pieceOf(e *journal.Entry, session string) bool {
 	f := frame.Frame{
 		Direction: frame.ParseDirection(e.Dir), Scanned: true, Method: []byte(e.Method), SessionID: []byte(session), Line: e.Frame,
@@ -206,7 +206,7 @@ func behindCursor(events []*supervisorv1.Event, cursor string) []*supervisorv1.E
 	return nil
 }
 
-// missing says what the record of this supervisor could not take. Some of it may be told live, behind upTo.
+// missing tells which frames the record of this supervisor lacks. Frames behind upTo may still be told live.
 func (r *replay) missing(upTo uint64) error {
 	frames, last := r.hub.journal.Unwritten(r.port.id, r.session)
 	switch {

@@ -56,8 +56,8 @@ func (r *ring) add(e entry) {
 
 func (r *ring) kept() []entry { return r.entries[r.head:] }
 
-// behind returns the events behind a cursor, and how many frames had been left out before them. whole: none is missing
-// since it was told.
+// behind returns the events behind a cursor, and how many frames were left out before them. whole: no event is missing since
+// the cursor was told.
 func (r *ring) behind(at position) (kept []entry, skips uint64, whole bool) {
 	kept, skips = r.kept(), r.goneSkips
 	for len(kept) > 0 && kept[0].seq <= at.seq {

@@ -36,23 +36,23 @@ func TestSecretsAreNeitherRecordedNorTold(t *testing.T) {
 			t.Errorf("what passes became %s", f.Line)
 		}
 	}
-	say(frame.FrontToAgent, `{"id":0,"method":"initialize","params":{"_meta":{"apiKey":"hush"}}}`)
-	say(frame.FrontToAgent, `{"id":1,"method":"authenticate","params":{"methodId":"key","key":"hush"}}`)
-	say(frame.FrontToAgent, `{"id":2,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m","env":[{"name":"A","value":"hush"}]},{"type":"http","headers":[{"name":"A","value":"hush"}]}],"_meta":{"apiKey":"hush"}}}`)
-	say(frame.AgentToFront, `{"id":2,"result":{"sessionId":"s"}}`)
-	say(frame.FrontToAgent, `{"id":3,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`)
-	say(frame.AgentToFront, `{"id":3,"result":null}`)
-	say(frame.FrontToAgent, `{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}],"_meta":{"apiKey":"hush"}}}`)
+	say(frame.ClientToAgent, `{"id":0,"method":"initialize","params":{"_meta":{"apiKey":"hush"}}}`)
+	say(frame.ClientToAgent, `{"id":1,"method":"authenticate","params":{"methodId":"key","key":"hush"}}`)
+	say(frame.ClientToAgent, `{"id":2,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m","env":[{"name":"A","value":"hush"}]},{"type":"http","headers":[{"name":"A","value":"hush"}]}],"_meta":{"apiKey":"hush"}}}`)
+	say(frame.AgentToClient, `{"id":2,"result":{"sessionId":"s"}}`)
+	say(frame.ClientToAgent, `{"id":3,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`)
+	say(frame.AgentToClient, `{"id":3,"result":null}`)
+	say(frame.ClientToAgent, `{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}],"_meta":{"apiKey":"hush"}}}`)
 	for _, large := range []string{"", strings.Repeat("-hush", 40<<10)} { // which is told in brief, were it not for that
 		say(frame.AgentToHandler, `{"id":5,"method":"terminal/create","params":{"sessionId":"s","command":"x","env":[{"name":"A_TOKEN","value":"hush`+large+`"},{"name":"MY_OWN","value":"hush"}]}}`)
 		say(frame.HandlerToAgent, `{"id":5,"result":{"terminalId":"t"}}`)
 	}
-	for _, d := range []frame.Direction{frame.FrontToAgent, frame.OursToAgent} {
-		say(frame.AgentToFront, `{"id":6,"method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"code":{"type":"string","format":"password"}}}}}`)
+	for _, d := range []frame.Direction{frame.ClientToAgent, frame.OursToAgent} {
+		say(frame.AgentToClient, `{"id":6,"method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"code":{"type":"string","format":"password"}}}}}`)
 		say(d, `{"id":6,"result":{"action":"accept","content":{"code":"hush"}}}`)
 	}
-	say(frame.AgentToFront, `{"id":4,"result":{"stopReason":"end_turn"}}`)
-	a.Frame(frame.Frame{Direction: frame.FrontToAgent, Handler: "refused", Line: []byte(`{"id":7,"method":"session/load","params":{"sessionId":"s","mcpServers":"hush` + "\n")})
+	say(frame.AgentToClient, `{"id":4,"result":{"stopReason":"end_turn"}}`)
+	a.Frame(frame.Frame{Direction: frame.ClientToAgent, Handler: "refused", Line: []byte(`{"id":7,"method":"session/load","params":{"sessionId":"s","mcpServers":"hush` + "\n")})
 	p.Publish(&supervisorv1.Event{Event: &supervisorv1.Event_Handler{Handler: &supervisorv1.HandlerChanged{Name: "the end"}}})
 	wg.Wait()
 	if !errors.Is(result, errEnough) {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// catchUpRounds is how often the record is read on before one who watches is told live; catchUpEnough is so little that
-	// they need not be.
+	// catchUpRounds is how often the record is read on before a watcher is told live. If fewer frames than catchUpEnough
+	// have passed meanwhile, the record is not read again.
 	catchUpRounds = 8
 	catchUpEnough = 1024
 )
@@ -37,7 +37,7 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 			return err
 		}
 	}
-	if err := h.Settle(ctx); err != nil { // and which sessions there are is known
+	if err := h.Sync(ctx); err != nil { // and which sessions there are is known
 		return err
 	}
 	var parts []journal.Part
@@ -84,7 +84,7 @@ func Recorded(ctx context.Context, dir string, req *supervisorv1.WatchSessionReq
 	return s.fromRecord(ctx, at, true)
 }
 
-// begin is where a call begins: nowhere in particular, or behind a cursor.
+// begin returns the position of a request's cursor; a zero one if the request begins nowhere in particular.
 func begin(req *supervisorv1.WatchSessionRequest) (at position, err error) {
 	if req.GetSessionId() == "" {
 		return at, fault.New(fault.Invalid, "the request names no session")
@@ -193,7 +193,7 @@ func (h *Hub) portsOf(session string, parts []journal.Part) []*port {
 	return ports
 }
 
-// joinLive has a watcher told what happens next, and in after the number of the last frame before it.
+// joinLive has a watcher told the events to come. Its after is the number of the last frame before them.
 func (s *watched) joinLive() *watcher {
 	h := s.hub
 	w := &watcher{hub: h, port: s.port, session: s.session, out: newOutbox()}
@@ -229,7 +229,7 @@ func (s *watched) fromMemory(ctx context.Context, at position, noFollow bool) er
 		w.push(entry{event: gapEvent(s.port.id, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
 	}
 	for _, e := range kept {
-		w.take(e)
+		w.offer(e)
 	}
 	if noFollow {
 		w.out.end()

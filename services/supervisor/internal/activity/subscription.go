@@ -13,15 +13,16 @@ const (
 	// holds half of that.
 	subscribedEvents = 1024
 	subscribedShare  = 4
-	// subscribedFactor is how much more it holds at most: an agent may do much that does not pass its front's writer.
+	// subscribedFactor is how many times as much it holds at most: many events of an agent do not pass its client's writer,
+	// so waiting does not hold them back.
 	subscribedFactor = 16
-	// pacedShare is the share of the queue that agents may use whose fronts wait for room: so little that who watches beside,
-	// and is as fast as the subscription, has room for what comes of it.
+	// pacedShare is the share of the queue that agents may use whose clients wait for room. It is small, so that another
+	// watcher, if it is as fast as the subscription, has room for the same events.
 	pacedShare = 8
 )
 
 // Subscription gets each event of a session once and in order, and loses none: while it is full, WaitRoom has the agent's
-// front wait. One that stays full and unread for the Hub's patience is cut off. Safe for concurrent use.
+// client wait. One that stays full and unread for the Hub's patience is cut off. Safe for concurrent use.
 type Subscription struct {
 	hub     *Hub
 	watcher *watcher
@@ -137,7 +138,7 @@ func (h *Hub) full(p *port, n int) {
 }
 
 // WaitRoom waits until there is room for what an agent does: in the queue and in each subscription to it. Whoever writes
-// to the agent's front calls it before each message. From the first call on, frames of the agent are not left out until
+// to the agent's client calls it before each message. From the first call on, frames of the agent are not left out until
 // four times as much is queued as of others.
 func (h *Hub) WaitRoom(ctx context.Context, agentID string) error {
 	for {

@@ -134,7 +134,7 @@ func TestAnAgentThatDoesNotWaitIsNotKeptInMemoryWithoutEnd(t *testing.T) {
 	big := strings.Repeat("x", 100<<10)
 	for range 50 {
 		l.chunk("s", big)
-		if err := p.Settle(t.Context()); err != nil {
+		if err := p.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestASubscriptionThatWouldLackSomethingIsCutOff(t *testing.T) {
 		l.chunk("s", "more")
 	}
 	p.tell.Unlock()
-	if err := p.Settle(t.Context()); err != nil {
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	_, err := sub.Next(t.Context())
@@ -169,7 +169,7 @@ func TestAClosedSubscriptionEnds(t *testing.T) {
 	l := p.link("agent-1")
 	sub := p.Subscribe("agent-1", "s")
 	l.chunk("s", "read")
-	if err := p.Settle(t.Context()); err != nil {
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	sub.Close()

@@ -51,7 +51,8 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervi
 	return w.run(ctx, send)
 }
 
-// joinAll has a watcher of everything told what comes, and what is in memory behind a position if there is one.
+// joinAll adds a watcher of everything. The watcher gets the events to come and, if at is a position, the events behind it
+// that are in memory.
 func (h *Hub) joinAll(at position) (*watcher, error) {
 	w := &watcher{hub: h, out: newOutbox()}
 	h.tell.Lock()
@@ -71,7 +72,7 @@ func (h *Hub) joinAll(at position) (*watcher, error) {
 		}
 		w.missed = skips
 		for _, e := range kept {
-			w.take(e)
+			w.offer(e)
 		}
 	}
 	h.join(w)
@@ -98,7 +99,7 @@ func (h *Hub) leave(w *watcher) {
 	}
 }
 
-// count says on the path whose frames are needed. mu is held.
+// count notes, for the data path, whose frames are needed. mu is held.
 func (h *Hub) count(w *watcher, n int) {
 	switch {
 	case w.port == nil:
@@ -112,8 +113,8 @@ func (h *Hub) count(w *watcher, n int) {
 	}
 }
 
-// take holds an event for the watcher, if it is one of theirs.
-func (w *watcher) take(e entry) {
+// offer holds an event for the watcher, if it is one of theirs.
+func (w *watcher) offer(e entry) {
 	switch {
 	case e.seq <= w.after, w.port != nil && e.event.GetAgentId() != w.port.id,
 		w.session != "" && e.event.GetSessionId() != w.session:

@@ -130,7 +130,7 @@ func TestPiecesThatNobodyWatchedAreAGapForWhoComesBack(t *testing.T) {
 	l.chunk("s", "nobody sees this")
 	l.chunk("s", "nor this")
 	l.turn("s", "work") // with one more
-	if err := p.Settle(t.Context()); err != nil {
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var gaps []uint64
@@ -156,7 +156,7 @@ func TestACursorThatCannotBeFollowedIsSaid(t *testing.T) {
 	for i := range 100 {
 		l.turn("s", fmt.Sprint(i))
 	}
-	if err := p.Settle(t.Context()); err != nil {
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for cursor, class := range map[string]fault.Class{
@@ -172,7 +172,7 @@ func TestWhatFindsNoRoomIsAGapForAllWhoWatch(t *testing.T) {
 	l, other := p.link("agent-1"), p.link("other-1")
 	l.open("s")
 	other.open("o")
-	if err := p.Settle(t.Context()); err != nil {
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -197,7 +197,7 @@ func TestWhatFindsNoRoomIsAGapForAllWhoWatch(t *testing.T) {
 		}
 	}
 	p.tell.Unlock()
-	if err := p.Settle(t.Context()); err != nil {
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l.chunk("s", "the end")
@@ -319,7 +319,7 @@ func TestNothingThatIsNeededPassesForAPlainPiece(t *testing.T) {
 		if s.Scan([]byte(line), &m) != nil || m.Kind == jsonrpc.KindBatch {
 			return f, false
 		}
-		return frame.Frame{Direction: frame.AgentToFront, Scanned: true, Method: m.Method, ID: m.ID, SessionID: m.SessionID, Line: []byte(line)}, true
+		return frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: m.Method, ID: m.ID, SessionID: m.SessionID, Line: []byte(line)}, true
 	}
 	if f, ok := scan(plain); !ok || !plainChunk(&f) {
 		t.Error("what most agents write is not seen to be plain")
@@ -370,8 +370,8 @@ func TestWhatIsShownIsWhatPassed(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	l.turn("s", "work")
-	l.say(frame.AgentToFront, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"session_info_update","title":"A title"}}}`)
-	if err := p.Settle(t.Context()); err != nil {
+	l.say(frame.AgentToClient, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"session_info_update","title":"A title"}}}`)
+	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := &supervisorv1.Session{SessionId: "s"}

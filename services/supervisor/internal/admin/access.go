@@ -1,30 +1,46 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// access decides which calls a caller may make. What a call is, its descriptor says; see class.go.
+// access decides which calls a caller may make, checks what they say, and gives their errors codes. What a call is, its
+// descriptor says; see class.go.
 //
-// Over the socket, reading state is open to everyone who can connect. Everything else is a verb, and a verb must come
-// from a person: an agent runs as the same user as the supervisor and can connect too, so the caller's process is told
-// apart from agents and handlers by what stands above it; see descent.go. Over TCP the role in the caller's certificate
-// counts. This process itself may do everything.
+// Reading state is open to everyone who can connect to the socket with a path. Everything else is a verb, and a verb must
+// come from a person, though agents run as the same user. Verbs are taken on the control socket alone, and three things
+// that do not depend on one another keep agents from them there:
+//
+//   - An agent cannot connect: the socket is an abstract one, and its Landlock domain has no others than its own.
+//   - A caller with more seccomp filters than this process is refused: agents and commands have one more, and no process
+//     gets rid of one. (That it has one at all is no sign: in containers everybody does.)
+//   - A caller below an agent, a handler or a supervisor is refused; see package peer.
+//
+// A connection is its opener's: once another process writes on it, no verb is taken there.
+//
+// Over TCP the role in the caller's certificate counts. This process itself may do everything.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
 	ending  context.Context  // done: the server stops
 	logger  *slog.Logger
+	// refused says why a method is not there, whoever calls; nil: it is.
+	refused func(method string) error
 }
 
 func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -36,7 +52,11 @@ func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	defer done()
-	return handle(ctx, req)
+	if err := cmp.Or(a.refused(info.FullMethod), checkRequest(req)); err != nil {
+		return nil, err
+	}
+	res, err := handle(ctx, req)
+	return res, asStatus(err)
 }
 
 // stream ends with the server, so that no watcher has to be waited for.
@@ -52,28 +72,30 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		return err
 	}
 	defer done()
+	if err := a.refused(info.FullMethod); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(a.ending, func() { cancel(errStopping) })()
 	err = handle(srv, &checkedStream{ServerStream: stream, ctx: ctx, access: a, method: info.FullMethod, asks: class.asks})
-	if err != nil && errors.Is(context.Cause(ctx), errStopping) {
+	if err != nil && errors.Is(context.Cause(ctx), errStopping) && status.Code(err) != codes.PermissionDenied {
 		return status.Error(codes.Unavailable, errStopping.Error())
 	}
-	return err
+	return asStatus(err)
 }
 
 // speak begins a call, if it is not one of too many. The caller calls done at its end.
 func speak(ctx context.Context) (done func(), err error) {
-	speaking := identityOf(ctx).speaking
-	if speaking == nil {
+	who := identityOf(ctx)
+	if who.speaking == nil {
 		return func() {}, nil
 	}
-	select {
-	case speaking <- struct{}{}:
-		return func() { <-speaking }, nil
-	default:
+	done, ok := who.speaking.Admit(who.origin(), nil)
+	if !ok {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls are being answered: try again later")
 	}
+	return done, nil
 }
 
 // checkedStream is a stream that ends with its server, and whose request decides whether it may begin.
@@ -92,9 +114,11 @@ func (s *checkedStream) RecvMsg(m any) error {
 		return err
 	}
 	if s.asks {
-		return s.access.check(s.ctx, s.method, m)
+		if err := s.access.check(s.ctx, s.method, m); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkRequest(m)
 }
 
 // check refuses what the caller may not. req is the request of a call that is one thing or another by what it says.
@@ -124,16 +148,28 @@ func (a *access) classOf(method string) class {
 type identity struct {
 	credentials.CommonAuthInfo
 	// caller is the process, on a unix socket.
-	caller caller
+	caller peer.Peer
+	// control: it came over the control socket. verbs says where verbs are taken, or why nowhere, to those who did not.
+	control bool
+	verbs   string
 	// self: it is this process.
 	self bool
 	// certificate: it came over TCP and showed one, and name and role are what it says; unfit says why role is none.
 	certificate bool
 	name        string
+	fingerprint string
 	role        certs.Role
 	unfit       error
 	// speaking has room for the calls of all guests at a door; nil: it is no guest's.
-	speaking chan struct{}
+	speaking *crowd.Crowd
+}
+
+// origin tells callers apart that share what there is for guests.
+func (i identity) origin() string {
+	if i.certificate {
+		return i.fingerprint
+	}
+	return strconv.Itoa(i.caller.PID)
 }
 
 // AuthType implements credentials.AuthInfo.
@@ -169,13 +205,18 @@ func (i identity) may(need certs.Role) error {
 		return status.Errorf(codes.PermissionDenied, "this takes the role %s, and the certificate of %s has the role %s", need, presentable(i.name), i.role)
 	case i.certificate, need <= certs.Viewer:
 		return nil
+	case !i.control:
+		return status.Error(codes.PermissionDenied, "this socket only shows what is: "+i.verbs)
 	}
 	return checkVerb(i.caller)
 }
 
+// person reports whether it is a process on a unix socket that is neither an agent nor a handler, nor was started by one.
+func (i identity) person() bool { return !i.certificate && checkVerb(i.caller) == nil }
+
 // identityOf returns who is at the other end of a call's connection.
 func identityOf(ctx context.Context) identity {
-	if p, ok := peer.FromContext(ctx); ok {
+	if p, ok := grpcpeer.FromContext(ctx); ok {
 		if who, ok := p.AuthInfo.(identity); ok {
 			return who
 		}
@@ -185,17 +226,20 @@ func identityOf(ctx context.Context) identity {
 
 // checkVerb refuses a caller that is an agent or a handler, or something that one of them started, and one of which that
 // cannot be told.
-func checkVerb(c caller) error {
-	if !c.Known || c.process == nil {
-		return status.Error(codes.PermissionDenied, "this system cannot tell who calls, so nothing can be changed from here")
+func checkVerb(c peer.Peer) error {
+	if c.Known && c.PID <= 0 {
+		return status.Error(codes.PermissionDenied, "who calls cannot be seen from here, so it may not change anything: call from the container that acphost runs in, or over TCP with a certificate")
 	}
-	if c.PID <= 0 {
-		return status.Error(codes.PermissionDenied, "who calls cannot be seen from here (is it in another container?), so it may not change anything")
+	if !c.Known || c.Process == nil {
+		return status.Error(codes.PermissionDenied, "who calls cannot be told, so nothing can be changed from here: call from the container that acphost runs in, or over TCP with a certificate")
 	}
-	why, err := descent(c.PID, os.Getpid())
+	why, err := peer.Descent(c.PID, os.Getpid())
+	if err == nil && why == "" {
+		why, err = filtered(c.PID, os.Getpid())
+	}
 	if err == nil {
 		// Only now: the answer is about the caller if its number was the caller's all the time.
-		err = c.process.alive()
+		err = c.Process.Alive()
 	}
 	if err != nil {
 		return status.Errorf(codes.PermissionDenied, "it cannot be told whether an agent calls, so nothing can be changed: %v", err)
@@ -206,21 +250,12 @@ func checkVerb(c caller) error {
 	return nil
 }
 
-// caller is the process at the other end of a connection, as the kernel knows it.
-type caller struct {
-	// Known is false where the system does not tell; the rest is then empty.
-	Known bool
-	// UID is the effective user id that it connected with.
-	UID int
-	// PID is its process id when it connected; 0 if it lives where we cannot see it.
-	PID int
-	// process is a hold of the process that connected, which never means another one; nil: there is none.
-	process process
-}
-
-// process is a hold of a process.
-type process interface {
-	// alive returns an error if it has ended, so that its number may be another process's.
-	alive() error
-	close()
+// filtered says that a process has more seccomp filters than the supervisor; empty: it has not, or this kernel counts
+// none, and then something else must keep agents away; see Options.ControlOff.
+func filtered(pid, self int) (why string, err error) {
+	has, own, err := peer.Filters(pid, self)
+	if err != nil || has <= own {
+		return "", err
+	}
+	return fmt.Sprintf("process %d has %d seccomp filters and this supervisor has %d, as what an agent starts has one more; call from outside of that sandbox", pid, has, own), nil
 }

@@ -6,9 +6,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
@@ -22,13 +23,13 @@ func TestReadingIsOpenAndEverythingElseIsNot(t *testing.T) {
 		want   codes.Code
 	}{
 		{"/x/Read", nil, codes.OK},
-		{"/x/Stop", identity{caller: caller{Known: true, UID: 1, PID: 1}}, codes.PermissionDenied},
+		{"/x/Stop", identity{caller: peer.Peer{Known: true, UID: 1, PID: 1}}, codes.PermissionDenied},
 		{"/x/Stop", identity{}, codes.PermissionDenied},
 		{"/x/Stop", nil, codes.PermissionDenied},
 		{"/x/Unheard", nil, codes.PermissionDenied},
 		{"/x/Stop", identity{self: true}, codes.OK},
 	} {
-		ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: c.info})
+		ctx := grpcpeer.NewContext(t.Context(), &grpcpeer.Peer{AuthInfo: c.info})
 		if got := status.Code(gate.check(ctx, c.method, nil)); got != c.want {
 			t.Errorf("%s as %+v: %v, want %v", c.method, c.info, got, c.want)
 		}

@@ -1,34 +1,39 @@
-// Package admin is how people look into a running supervisor and change it: gRPC services on a unix socket of the
-// user's own, over TCP, and within the process.
+// Package admin serves the gRPC services by which people and programs look into a running supervisor and change it: on a unix
+// socket of the user, over TCP, and within the process.
 //
-// It knows where such sockets are, who may connect to one, and which calls change something. What there is to see and to
-// do it asks of a State, a Control, Agents, Sessions, Events and Approvals, which others implement; it checks requests
-// before they get there, and gives errors the codes that callers know. It must not know how any of it is done.
+// There are two unix sockets. The admin socket has a path: mode 0600, in a folder of mode 0700 of the user. The server also
+// asks the kernel for the caller's user, if the kernel can tell. An agent of the same user can still connect, so this socket
+// shows state and takes no other call. Calls that change something are taken on the control socket. It is an abstract socket,
+// and agents cannot connect to it (access.go). Over TCP, a caller's certificate says what the caller may do (package certs).
 //
-// A socket is mode 0600 in a folder of mode 0700 that belongs to the user, and its server asks the kernel who calls
-// where the kernel can tell. An agent of the same user passes both walls: that is why state can be read by anyone who
-// gets this far, and calls that change something need more than that; see access.go. Over TCP every caller shows a
-// certificate, which says what it may do; see package certs.
+// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into codes. It
+// must not know how anything is done: others implement its interfaces (State, Control, Agents, Sessions, Events, Approvals).
+// Package rundir says where the sockets are. Callers use sdk/client.
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
+	"path"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/crowd"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
@@ -47,6 +52,12 @@ type Control interface {
 	RevokeGrants(ctx context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error)
 }
 
+// controlService serves a Control. Who may call, and with what, was decided before; see access.go.
+type controlService struct {
+	supervisorv1.UnsafeSupervisorControlServiceServer
+	Control
+}
+
 // ErrNotFound says that what a request names is not there.
 var ErrNotFound = errors.New("not there")
 
@@ -61,10 +72,16 @@ type Options struct {
 	Sessions  Sessions
 	Events    Events
 	Approvals Approvals
+	// ReadOnly says why programs can only look at agents and sessions: all other calls to Agents and Sessions are refused with
+	// it. Empty: programs start agents and open sessions.
+	ReadOnly string
 	// Socket is the socket's absolute path. Default: a name of its own in Dir of the environment.
 	Socket string
 	// NoSocket serves no socket: only this process can call, through Local, and whoever comes over TCP.
 	NoSocket bool
+	// ControlOff says why agents could not be kept from the control socket, so that there is none: calls that change
+	// something are then refused on the admin socket, with this as the reason. Empty: they can be.
+	ControlOff string
 	// Listen is an address to serve over TCP too, "HOST:PORT"; port 0 is any free one. Default: none.
 	Listen string
 	// TLS are the files of the server's keys and of the authority of its clients. Required for Listen.
@@ -77,7 +94,7 @@ type Options struct {
 
 // Bounds on one connection, of those who are trusted and of guests; see door.go. A prompt can hold images. A request is
 // bounded before any of its body is read, and a stream that nobody reads from holds 64 KiB, so that all guests of a door
-// together take about maxGuests × maxGuestStreams × 64 KiB.
+// together take about 256 × 64 KiB; see bounds.
 const (
 	maxRequestBytes      = 64 << 20
 	maxGuestRequestBytes = 64 << 10
@@ -85,6 +102,8 @@ const (
 	// A program that watches many sessions has a stream for each, and more than there may be wait without a word.
 	maxStreams      = 4096
 	maxGuestStreams = 32
+	// A guest that calls nothing loses its connection, and makes another when it has something to call.
+	maxGuestIdle = 5 * time.Minute
 )
 
 // stopGrace is how long Stop waits for calls that are being answered; reading state takes less.
@@ -94,6 +113,7 @@ const stopGrace = 500 * time.Millisecond
 type Server struct {
 	path     string
 	address  string
+	control  string // "@" and the name; empty: there is none
 	opts     Options
 	doors    []*door
 	trusted  *grpc.Server
@@ -104,7 +124,7 @@ type Server struct {
 	stopOnce sync.Once
 	stopped  chan struct{}
 
-	inside *bufconn.Listener
+	inside *pipes
 	mu     sync.Mutex
 	locals []*grpc.ClientConn // guarded by mu
 }
@@ -116,17 +136,15 @@ func Start(o Options) (*Server, error) {
 	if o.Env == nil {
 		o.Env = os.Getenv
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: bufconn.Listen(maxInside)}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newPipes()}
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
 	trusted, guests := newHall(), newHall()
-	add := func(l net.Listener, introduce func(context.Context, net.Conn) (net.Conn, identity, error)) {
-		s.doors = append(s.doors, &door{listener: l, introduce: introduce, trusted: trusted, guests: guests, logger: o.Logger})
+	add := func(w way) {
+		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(crowd.Room()), trusted: trusted, guests: guests, logger: o.Logger})
 	}
-	add(s.inside, byBirth)
+	add(way{listener: s.inside, introduce: byBirth, origin: nowhere})
 	if o.Listen != "" {
 		keys, err := certs.NewServer(o.TLS, o.Logger)
 		if err != nil {
@@ -137,7 +155,7 @@ func Start(o Options) (*Server, error) {
 			return nil, fmt.Errorf("serve over TCP: %w", err)
 		}
 		s.address = listener.Addr().String()
-		add(listener, byCertificate(keys))
+		add(way{listener: listener, introduce: byCertificate(keys), origin: crowd.AddressOf, slow: true})
 	}
 	if !o.NoSocket {
 		listener, path, err := listen(o)
@@ -148,10 +166,17 @@ func Start(o Options) (*Server, error) {
 			return nil, fmt.Errorf("admin socket: %w", err)
 		}
 		s.path = path
-		add(listener, byKernel(o.Logger))
+		verbs := s.openControl(add)
+		socket := newLasting(listener, path, o.Socket == "")
+		s.served.Go(func() {
+			socket.keep(ending, func(err error) {
+				o.Logger.Warn("the admin socket is gone, and cannot be made again; the control socket is there", "path", path, "error", err)
+			})
+		})
+		add(way{listener: socket, introduce: byKernel(false, verbs, o.Logger), origin: processOf})
 	}
 	s.trusted = s.server(ending, maxRequestBytes, maxStreams)
-	s.guests = s.server(ending, maxGuestRequestBytes, maxGuestStreams)
+	s.guests = s.server(ending, maxGuestRequestBytes, maxGuestStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGuestIdle}))
 	s.serve(s.trusted, trusted)
 	s.serve(s.guests, guests)
 	for _, d := range s.doors {
@@ -160,10 +185,28 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
+// openControl opens the control socket, if there is to be one, and returns what is said to those who make a call on the
+// admin socket that belongs there.
+func (s *Server) openControl(add func(way)) (verbs string) {
+	if s.opts.ControlOff != "" {
+		s.opts.Logger.Warn("there is no control socket: calls that change something are refused", "reason", s.opts.ControlOff)
+	} else {
+		listener, name, err := listenControl()
+		if err == nil {
+			s.control = name
+			add(way{listener: listener, introduce: byKernel(true, "", s.opts.Logger), origin: processOf})
+			return "calls that change something are taken on the abstract socket " + name + ", where agents cannot connect"
+		}
+		s.opts.ControlOff = err.Error()
+		s.opts.Logger.Warn("there is no control socket: calls that change something are refused on the admin socket", "error", err)
+	}
+	return "calls that change something are refused: " + s.opts.ControlOff
+}
+
 // server makes one of the two servers, with all services.
-func (s *Server) server(ending context.Context, maxRequest int, streams uint32) *grpc.Server {
-	gate := &access{ending: ending, logger: s.opts.Logger}
-	server := grpc.NewServer(
+func (s *Server) server(ending context.Context, maxRequest int, streams uint32, more ...grpc.ServerOption) *grpc.Server {
+	gate := &access{ending: ending, logger: s.opts.Logger, refused: s.opts.refused}
+	server := grpc.NewServer(append(more,
 		grpc.Creds(introduced{}),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxRecvMsgSize(maxRequest),
@@ -174,17 +217,17 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32) 
 		grpc.WaitForHandlers(true),
 		// Clients behind a network that forgets quiet connections ask from time to time whether one is still there.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	)
+	)...)
 	o := s.opts
-	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{state: o.State, events: o.Events})
+	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{state: o.State, events: o.Events, approvals: o.Approvals, server: s})
 	if o.Control != nil {
-		supervisorv1.RegisterSupervisorControlServiceServer(server, &controlService{control: o.Control})
+		supervisorv1.RegisterSupervisorControlServiceServer(server, controlService{Control: o.Control})
 	}
 	if o.Agents != nil {
-		supervisorv1.RegisterAgentServiceServer(server, &agentService{agents: o.Agents})
+		supervisorv1.RegisterAgentServiceServer(server, &agentService{agents: o.Agents, approvals: o.Approvals})
 	}
 	if o.Sessions != nil || o.Events != nil {
-		supervisorv1.RegisterSessionServiceServer(server, &sessionService{sessions: o.Sessions, events: o.Events})
+		supervisorv1.RegisterSessionServiceServer(server, &sessionService{sessions: o.Sessions, events: o.Events, approvals: o.Approvals})
 	}
 	if o.Approvals != nil {
 		supervisorv1.RegisterApprovalServiceServer(server, &approvalService{approvals: o.Approvals})
@@ -198,6 +241,22 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32) 
 	return server
 }
 
+// refused returns why a method is not served; nil: it is.
+func (o *Options) refused(method string) error {
+	service, name := path.Split(method)
+	ofAgents, ofSessions := service == "/"+supervisorv1.AgentService_ServiceDesc.ServiceName+"/", service == "/"+supervisorv1.SessionService_ServiceDesc.ServiceName+"/"
+	switch {
+	case !ofAgents && !ofSessions, method == supervisorv1.AgentService_ListAgents_FullMethodName,
+		method == supervisorv1.AgentService_GetAgent_FullMethodName, method == supervisorv1.SessionService_WatchSession_FullMethodName:
+		return nil
+	case o.ReadOnly != "":
+		return status.Error(codes.FailedPrecondition, name+": "+o.ReadOnly)
+	case ofSessions && o.Sessions == nil:
+		return status.Error(codes.Unimplemented, "sessions can only be watched here")
+	}
+	return nil
+}
+
 func (s *Server) serve(server *grpc.Server, h *hall) {
 	s.served.Go(func() {
 		if err := server.Serve(h); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -209,19 +268,19 @@ func (s *Server) serve(server *grpc.Server, h *hall) {
 // Path returns the socket's absolute path; empty: there is none.
 func (s *Server) Path() string { return s.path }
 
+// Control returns the abstract socket for calls that change something, "@" and its name, and where there is none, why.
+func (s *Server) Control() (socket, off string) { return s.control, s.opts.ControlOff }
+
 // Address returns the address that is served over TCP, with its port; empty: there is none.
 func (s *Server) Address() string { return s.address }
-
-// maxInside is how many bytes may be on their way each way on a connection within the process.
-const maxInside = 256 << 10
 
 // Local returns a connection for this process itself, which may do everything. It works until Stop, which closes it; so
 // does its owner if it implements io.Closer.
 func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	conn, err := grpc.NewClient("passthrough:///acphost",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.inside.DialContext(ctx) }))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.inside.dial(ctx) }))
 	if err != nil {
 		return nil, fmt.Errorf("connect within the process: %w", err)
 	}

@@ -6,20 +6,20 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
@@ -83,17 +83,6 @@ func (fake) Grants() []*supervisorv1.Grant {
 	return []*supervisorv1.Grant{{Id: "abcdefgh"}}
 }
 
-// tempDir returns a folder with a path that is short enough for sockets in it.
-func tempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "acp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 func runtimeDir(dir string) func(string) string {
 	return func(name string) string {
 		if name == "XDG_RUNTIME_DIR" {
@@ -116,9 +105,9 @@ func start(t *testing.T, o admin.Options) *admin.Server {
 	return s
 }
 
-func dial(t *testing.T, path string) *grpc.ClientConn {
+func dial(t *testing.T, path string) *client.Client {
 	t.Helper()
-	conn, err := admin.Dial(path)
+	conn, err := client.Supervisor{Socket: path}.Dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +116,7 @@ func dial(t *testing.T, path string) *grpc.ClientConn {
 }
 
 func TestStateCanBeReadOverTheSocket(t *testing.T) {
-	s := start(t, admin.Options{Env: runtimeDir(tempDir(t))})
+	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	c := supervisorv1.NewSupervisorStateServiceClient(dial(t, s.Path()))
 	ctx := t.Context()
 
@@ -167,7 +156,7 @@ func TestTerminalsThatCannotBeListedSayWhy(t *testing.T) {
 		{"a handler's own status", status.Error(codes.DeadlineExceeded, "termd is away"), codes.DeadlineExceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := start(t, admin.Options{State: fake{terminalsErr: c.err}, Env: runtimeDir(tempDir(t))})
+			s := start(t, admin.Options{State: fake{terminalsErr: c.err}, Env: runtimeDir(testkit.ShortDir(t))})
 			_, err := supervisorv1.NewSupervisorStateServiceClient(dial(t, s.Path())).ListTerminals(t.Context(), &supervisorv1.ListTerminalsRequest{})
 			if status.Code(err) != c.code || !strings.Contains(err.Error(), "termd is away") {
 				t.Errorf("error is %v, want %v with its reason", err, c.code)
@@ -177,7 +166,7 @@ func TestTerminalsThatCannotBeListedSayWhy(t *testing.T) {
 }
 
 func TestHealthAndReflectionAreServed(t *testing.T) {
-	s := start(t, admin.Options{Env: runtimeDir(tempDir(t))})
+	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	conn := dial(t, s.Path())
 	for _, service := range []string{"", "acphost.supervisor.v1.SupervisorStateService"} {
 		resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
@@ -201,7 +190,7 @@ func TestHealthAndReflectionAreServed(t *testing.T) {
 }
 
 func TestProbesLearnThatNothingNewIsToCome(t *testing.T) {
-	s := start(t, admin.Options{Env: runtimeDir(tempDir(t))})
+	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	conn := dial(t, s.Path())
 	s.Draining()
 	resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
@@ -214,7 +203,7 @@ func TestProbesLearnThatNothingNewIsToCome(t *testing.T) {
 }
 
 func TestTheSocketIsTheUsersOwn(t *testing.T) {
-	dir := tempDir(t)
+	dir := testkit.ShortDir(t)
 	s := start(t, admin.Options{Env: runtimeDir(dir)})
 	if got := filepath.Dir(s.Path()); got != filepath.Join(dir, "acphost") {
 		t.Errorf("the socket is in %s, want %s/acphost", got, dir)
@@ -231,7 +220,7 @@ func TestTheSocketIsTheUsersOwn(t *testing.T) {
 }
 
 func TestStopRemovesTheSocketAndEndsStreams(t *testing.T) {
-	s := start(t, admin.Options{Env: runtimeDir(tempDir(t))})
+	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	watch, err := healthv1.NewHealthClient(dial(t, s.Path())).Watch(t.Context(), &healthv1.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +252,7 @@ func TestFoldersThatOthersCanReachAreRefused(t *testing.T) {
 			}
 		}, "chmod 0700"},
 		{"a symbolic link", func(t *testing.T, dir string) {
-			if err := os.Symlink(tempDir(t), dir); err != nil {
+			if err := os.Symlink(testkit.ShortDir(t), dir); err != nil {
 				t.Fatal(err)
 			}
 		}, "is not a folder"},
@@ -282,7 +271,7 @@ func TestFoldersThatOthersCanReachAreRefused(t *testing.T) {
 		}, "belongs to user 12345"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := tempDir(t)
+			dir := testkit.ShortDir(t)
 			c.prepare(t, filepath.Join(dir, "acphost"))
 			s, err := admin.Start(admin.Options{State: fake{}, Env: runtimeDir(dir)})
 			if err == nil {
@@ -297,7 +286,7 @@ func TestFoldersThatOthersCanReachAreRefused(t *testing.T) {
 }
 
 func TestAPathThatIsTooLongSaysSo(t *testing.T) {
-	dir := filepath.Join(tempDir(t), strings.Repeat("x", 100))
+	dir := filepath.Join(testkit.ShortDir(t), strings.Repeat("x", 100))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +301,7 @@ func TestAPathThatIsTooLongSaysSo(t *testing.T) {
 }
 
 func TestAConfiguredSocketReplacesADeadOneOnly(t *testing.T) {
-	path := filepath.Join(tempDir(t), "own.sock")
+	path := filepath.Join(testkit.ShortDir(t), "own.sock")
 	abandon(t, path)
 	s := start(t, admin.Options{Socket: path})
 	if s.Path() != path {
@@ -350,12 +339,12 @@ func abandon(t *testing.T, path string) {
 }
 
 func TestRunningSupervisorsAreFoundAndDeadOnesCleanedAway(t *testing.T) {
-	dir := tempDir(t)
+	dir := testkit.ShortDir(t)
 	env := runtimeDir(dir)
 	sockets := filepath.Join(dir, "acphost")
 	younger := start(t, admin.Options{Env: env, State: fake{pid: 22, started: time.Unix(200, 0)}})
 	older := start(t, admin.Options{Env: env, State: fake{pid: 11, started: time.Unix(100, 0)}})
-	configured := start(t, admin.Options{Socket: filepath.Join(tempDir(t), "own.sock"), State: fake{pid: 33, started: time.Unix(300, 0)}})
+	configured := start(t, admin.Options{Socket: filepath.Join(testkit.ShortDir(t), "own.sock"), State: fake{pid: 33, started: time.Unix(300, 0)}})
 	dead := filepath.Join(sockets, "999-dead.sock")
 	abandon(t, dead)
 	silent, err := net.Listen("unix", filepath.Join(sockets, "444-silent.sock")) // connects and never answers
@@ -368,7 +357,7 @@ func TestRunningSupervisorsAreFoundAndDeadOnesCleanedAway(t *testing.T) {
 	}
 
 	missing := filepath.Join(dir, "missing")
-	got := admin.Running(t.Context(), []string{sockets, missing}, configured.Path(), older.Path(), filepath.Join(missing, "x.sock"))
+	got := client.Find(t.Context(), []string{sockets, missing}, configured.Path(), older.Path(), filepath.Join(missing, "x.sock"))
 
 	want := []struct {
 		pid    int
@@ -388,7 +377,7 @@ func TestRunningSupervisorsAreFoundAndDeadOnesCleanedAway(t *testing.T) {
 }
 
 func TestStartingCleansUpAfterDeadSupervisors(t *testing.T) {
-	dir := tempDir(t)
+	dir := testkit.ShortDir(t)
 	sockets := filepath.Join(dir, "acphost")
 	if err := os.Mkdir(sockets, 0o700); err != nil {
 		t.Fatal(err)
@@ -406,30 +395,5 @@ func TestStartingCleansUpAfterDeadSupervisors(t *testing.T) {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
 		}
-	}
-}
-
-func TestTheFolderFollowsTheEnvironment(t *testing.T) {
-	xdg := tempDir(t)
-	for _, c := range []struct {
-		name string
-		env  map[string]string
-		want string
-	}{
-		{"the runtime folder", map[string]string{"XDG_RUNTIME_DIR": xdg, "TMPDIR": "/t"}, xdg + "/acphost"},
-		{"a runtime folder that is not there", map[string]string{"XDG_RUNTIME_DIR": xdg + "/no", "TMPDIR": "/t"}, "/t/acphost-UID"},
-		{"a relative runtime folder", map[string]string{"XDG_RUNTIME_DIR": "."}, "/tmp/acphost-UID"},
-		{"nothing", nil, "/tmp/acphost-UID"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			env := func(name string) string { return c.env[name] }
-			want := strings.Replace(c.want, "UID", strconv.Itoa(os.Geteuid()), 1)
-			if got := admin.Dir(env); got != want {
-				t.Errorf("the folder is %s, want %s", got, want)
-			}
-			if dirs := admin.Dirs(env); dirs[0] != want || len(dirs) < 2 {
-				t.Errorf("folders are %v, want %s first, and more", dirs, want)
-			}
-		})
 	}
 }

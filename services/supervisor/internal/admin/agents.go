@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -29,60 +27,25 @@ type Agents interface {
 	Logout(ctx context.Context, agentID string) error
 }
 
-// agentService checks requests and hands them to Agents.
+// agentService hands requests to Agents.
 type agentService struct {
 	supervisorv1.UnimplementedAgentServiceServer
-	agents Agents
+	agents    Agents
+	approvals Approvals // nil: there are none
 }
 
 func (s *agentService) StartAgent(ctx context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
-	if err := checkStartAgent(req); err != nil {
-		return nil, err
-	}
-	res, err := s.agents.StartAgent(ctx, req)
-	return res, asStatus(err)
-}
-
-func checkStartAgent(req *supervisorv1.StartAgentRequest) error {
-	command := req.GetCommand()
-	switch {
-	case (req.GetPreset() == "") == (len(command) == 0):
-		return status.Error(codes.InvalidArgument, "preset, command: exactly one of them says what to run")
-	case len(command) > 0 && command[0] == "":
-		return status.Error(codes.InvalidArgument, "command: its first element, the program, is empty")
-	case len(command) > 0 && len(req.GetArgs()) > 0:
-		return status.Error(codes.InvalidArgument, "args: they are for a preset; a command has its own")
-	}
-	return first(
-		short("preset", req.GetPreset(), maxName),
-		argument("command", command...),
-		argument("args", req.GetArgs()...),
-		environment("env", req.GetEnv()),
-		optional(absolute, "cwd", req.GetCwd()),
-		word("name", req.GetName(), maxAgentName),
-	)
+	return s.agents.StartAgent(ctx, req)
 }
 
 func (s *agentService) StopAgent(ctx context.Context, req *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
-	if err := first(agentNamed(req)); err != nil {
-		return nil, err
-	}
 	agent, err := s.agents.StopAgent(ctx, req.GetAgentId())
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.StopAgentResponse{Agent: agent}, nil
+	return &supervisorv1.StopAgentResponse{Agent: agent}, err
 }
 
 func (s *agentService) RestartAgent(ctx context.Context, req *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error) {
-	if err := first(agentNamed(req)); err != nil {
-		return nil, err
-	}
 	agent, err := s.agents.RestartAgent(ctx, req.GetAgentId())
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.RestartAgentResponse{Agent: agent}, nil
+	return &supervisorv1.RestartAgentResponse{Agent: agent}, err
 }
 
 func (s *agentService) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
@@ -90,29 +53,16 @@ func (s *agentService) ListAgents(context.Context, *supervisorv1.ListAgentsReque
 }
 
 func (s *agentService) GetAgent(_ context.Context, req *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
-	if err := first(agentNamed(req)); err != nil {
-		return nil, err
-	}
 	agent, err := s.agents.GetAgent(req.GetAgentId())
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.GetAgentResponse{Agent: agent}, nil
+	return &supervisorv1.GetAgentResponse{Agent: agent}, err
 }
 
 func (s *agentService) Authenticate(req *supervisorv1.AuthenticateRequest, stream grpc.ServerStreamingServer[supervisorv1.AuthenticateResponse]) error {
-	if err := first(agentNamed(req), short("method_id", req.GetMethodId(), maxID)); err != nil {
-		return err
-	}
-	return asStatus(s.agents.Authenticate(stream.Context(), req, stream.Send))
+	return s.agents.Authenticate(stream.Context(), req, func(step *supervisorv1.AuthenticateResponse) error {
+		return stream.Send(stepWithID(step, s.approvals))
+	})
 }
 
 func (s *agentService) Logout(ctx context.Context, req *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error) {
-	if err := first(agentNamed(req)); err != nil {
-		return nil, err
-	}
-	if err := s.agents.Logout(ctx, req.GetAgentId()); err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.LogoutResponse{}, nil
+	return &supervisorv1.LogoutResponse{}, s.agents.Logout(ctx, req.GetAgentId())
 }

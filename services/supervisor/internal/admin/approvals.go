@@ -2,14 +2,14 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -25,6 +25,8 @@ type Approvals interface {
 	WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error
 	// AnswerApproval answers a question. Who answers stands in the request, and is true as far as that can be told.
 	AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error)
+	// ID is the id by which the question of a handle (event.Handle) is answered; "" for one that is not known.
+	ID(handle string) string
 }
 
 // maxAnswerer is the longest name of who answers, in characters.
@@ -33,65 +35,42 @@ const maxAnswerer = 64
 // anyone answers where a caller does not say who it is.
 const anyone = "grpc"
 
-// ownWords are answerers that a caller cannot be: acphost says them of itself and of the front.
+// ownWords are answerers that a caller cannot be: acphost says them of itself and of the client.
 var ownWords = []string{"policy", "acphost", "nobody", "front", "timeout", "grant"}
 
-// approvalService checks requests and hands them to Approvals.
+// approvalService hands requests to Approvals.
 type approvalService struct {
 	supervisorv1.UnimplementedApprovalServiceServer
 	approvals Approvals
 }
 
-func (s *approvalService) ListApprovals(_ context.Context, req *supervisorv1.ListApprovalsRequest) (*supervisorv1.ListApprovalsResponse, error) {
-	if err := first(short("session_id", req.GetSessionId(), maxSessionID)); err != nil {
-		return nil, err
+func (s *approvalService) ListApprovals(ctx context.Context, req *supervisorv1.ListApprovalsRequest) (*supervisorv1.ListApprovalsResponse, error) {
+	approvals := s.approvals.ListApprovals(req.GetSessionId())
+	if !mayAnswer(ctx) {
+		for i, a := range approvals {
+			approvals[i] = withoutID(a)
+		}
 	}
-	return &supervisorv1.ListApprovalsResponse{Approvals: s.approvals.ListApprovals(req.GetSessionId())}, nil
+	return &supervisorv1.ListApprovalsResponse{Approvals: approvals}, nil
 }
 
 func (s *approvalService) WatchApprovals(req *supervisorv1.WatchApprovalsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchApprovalsResponse]) error {
-	if err := first(short("session_id", req.GetSessionId(), maxSessionID)); err != nil {
-		return err
+	send := stream.Send
+	if req.GetOnlyLook() || !mayAnswer(stream.Context()) {
+		send = func(change *supervisorv1.WatchApprovalsResponse) error { return stream.Send(changeWithoutID(change)) }
 	}
-	return asStatus(s.approvals.WatchApprovals(stream.Context(), req, stream.Send))
+	return s.approvals.WatchApprovals(stream.Context(), req, send)
 }
 
 func (s *approvalService) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.AnswerApprovalResponse, error) {
-	who, unnamed := answerer(identityOf(ctx), req.GetAnsweredBy())
-	if err := first(named("id", req.GetId(), maxText), checkAnswer(req), unnamed); err != nil {
-		return nil, err
+	who, err := answerer(identityOf(ctx), req.GetAnsweredBy())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	req = proto.CloneOf(req)
 	req.AnsweredBy = who
 	answer, err := s.approvals.AnswerApproval(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, nil
-}
-
-func checkAnswer(req *supervisorv1.AnswerApprovalRequest) error {
-	switch a := req.GetAnswer().(type) {
-	case *supervisorv1.AnswerApprovalRequest_OptionId:
-		return named("option_id", a.OptionId, maxID)
-	case *supervisorv1.AnswerApprovalRequest_Accept:
-		if v := jsontext.Value(a.Accept); !v.IsValid() || v.Kind() != '{' {
-			return errors.New("accept: it takes a JSON object, as {} or {\"name\": \"value\"}")
-		}
-		return nil
-	case *supervisorv1.AnswerApprovalRequest_Decline:
-		return onlyTrue("decline", a.Decline)
-	case *supervisorv1.AnswerApprovalRequest_Cancel:
-		return onlyTrue("cancel", a.Cancel)
-	}
-	return errors.New("option_id, accept, decline, cancel: exactly one of them is the answer")
-}
-
-func onlyTrue(field string, value bool) error {
-	if !value {
-		return fmt.Errorf("%s: it is true or not there", field)
-	}
-	return nil
+	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, err
 }
 
 // answerer is who a caller is for those who learn who answered. What a certificate says counts before what the caller

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,30 +13,32 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // byKernel asks the kernel who is at the other end of a unix socket: the same user, or root; anyone else is turned away
-// before a byte is read. For the client it looks like a plain connection.
-func byKernel(logger *slog.Logger) func(context.Context, net.Conn) (net.Conn, identity, error) {
+// before a byte is read. For the client it looks like a plain connection. control and verbs are those of identity.
+func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Context, net.Conn) (net.Conn, identity, error) {
 	return func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
-		c, err := callerOn(conn)
+		c, err := peer.Of(conn)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still stand
 			logger.Debug("cannot tell who connects to the admin socket", "error", err)
 		case err != nil:
 			return nil, identity{}, fmt.Errorf("ask who connects: %w", err)
 		case c.UID != os.Geteuid() && c.UID != 0:
-			if c.process != nil {
-				c.process.close()
-			}
-			logger.Warn("refused another user on the admin socket", "uid", c.UID, "pid", c.PID)
+			c.Close()
+			logger.Warn("refused another user on a unix socket", "uid", c.UID, "pid", c.PID)
 			return nil, identity{}, fmt.Errorf("user %d may not connect", c.UID)
 		}
-		who := identity{caller: c}
+		if control {
+			conn, c.Process = bySender(conn, c)
+		}
+		who := identity{caller: c, control: control, verbs: verbs}
 		who.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
-		if c.process != nil {
-			conn = &heldConn{Conn: conn, process: c.process}
+		if c.Process != nil {
+			conn = &heldConn{Conn: conn, process: c.Process}
 		}
 		return conn, who, nil
 	}
@@ -51,7 +55,8 @@ func byCertificate(server *certs.Server) func(context.Context, net.Conn) (net.Co
 		if state.NegotiatedProtocol != "h2" {
 			return nil, identity{}, fmt.Errorf("%s speaks no HTTP/2", conn.RemoteAddr())
 		}
-		who := identity{certificate: true, name: state.PeerCertificates[0].Subject.CommonName}
+		print := sha256.Sum256(state.PeerCertificates[0].Raw)
+		who := identity{certificate: true, name: state.PeerCertificates[0].Subject.CommonName, fingerprint: hex.EncodeToString(print[:])}
 		who.role, who.unfit = certs.RoleOf(state.PeerCertificates[0])
 		who.SecurityLevel = credentials.PrivacyAndIntegrity
 		return secure, who, nil
@@ -68,29 +73,12 @@ func byBirth(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 // heldConn lets go of the process at the other end when the connection is closed.
 type heldConn struct {
 	net.Conn
-	process process
+	process peer.Process
 }
 
 // Close implements net.Conn.
 func (c *heldConn) Close() error {
 	err := c.Conn.Close()
-	c.process.close()
+	c.process.Close()
 	return err
-}
-
-// onSocket runs f on a unix connection's file descriptor.
-func onSocket(conn net.Conn, f func(fd int) error) error {
-	unixConn, ok := conn.(*net.UnixConn)
-	if !ok {
-		return fmt.Errorf("%T is not a unix connection", conn)
-	}
-	raw, err := unixConn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
 }

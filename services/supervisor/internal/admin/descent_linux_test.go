@@ -9,24 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/sdk/launch"
-	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
-
-// self is this test binary, by a path that other processes can use too.
-func self(t *testing.T) string {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return exe
-}
 
 // command is this test binary in a role.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), self(t), args...)
+	cmd := exec.CommandContext(t.Context(), testkit.Self(t), args...)
 	cmd.Env = os.Environ()
 	cmd.Stderr = os.Stderr
 	return cmd
@@ -45,8 +36,8 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 // serve has another process serve a socket, and returns its path.
 func serve(t *testing.T) (socket string) {
 	t.Helper()
-	socket = filepath.Join(tempDir(t), "admin.sock")
-	cmd := exec.Command(self(t), "supervisor", socket, "") // not one that the end of the test's context kills
+	socket = filepath.Join(testkit.ShortDir(t), "admin.sock")
+	cmd := exec.Command(testkit.Self(t), "supervisor", socket, "") // not one that the end of the test's context kills
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +70,7 @@ func TestAPersonsProcessMayUseEveryVerb(t *testing.T) {
 	if got := output(t, command(t, "call", socket)); got != allowed {
 		t.Errorf("its sibling: %s", got)
 	}
-	if got := output(t, exec.Command("setsid", "-w", self(t), "call", socket)); got != allowed {
+	if got := output(t, exec.Command("setsid", "-w", testkit.Self(t), "call", socket)); got != allowed {
 		t.Errorf("one in a session of its own: %s", got)
 	}
 }
@@ -99,11 +90,11 @@ func TestAnAgentMayUseNoVerbHoweverItHides(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for whose, socket := range map[string]string{"its own supervisor's": "", "another supervisor's": other} {
-				own := filepath.Join(tempDir(t), "admin.sock")
+				own := filepath.Join(testkit.ShortDir(t), "admin.sock")
 				if socket == "" {
 					socket = own
 				}
-				script := strings.NewReplacer("SELF", self(t), "SOCKET", socket, "OUT", own+".out").Replace(c.script)
+				script := strings.NewReplacer("SELF", testkit.Self(t), "SOCKET", socket, "OUT", own+".out").Replace(c.script)
 				if got := output(t, command(t, "supervisor", own, script)); got != refused {
 					t.Errorf("on %s socket: %s", whose, got)
 				}
@@ -116,8 +107,9 @@ func TestAnAgentInAPIDNamespaceOfItsOwnMayUseNoVerb(t *testing.T) {
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 		t.Skipf("no pid namespaces here: %v", err)
 	}
-	own := filepath.Join(tempDir(t), "admin.sock")
-	script := "exec unshare -pf --mount-proc " + self(t) + " call " + own
+	own := filepath.Join(testkit.ShortDir(t), "admin.sock")
+	// A user namespace gives it the capabilities that the rest takes.
+	script := "exec unshare -Upf --mount-proc " + testkit.Self(t) + " call " + own
 	if got := output(t, command(t, "supervisor", own, script)); got != refused {
 		t.Error(got)
 	}
@@ -127,8 +119,8 @@ func TestASupervisorInAPIDNamespaceOfItsOwnSeesNoCallerOutside(t *testing.T) {
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 		t.Skipf("no pid namespaces here: %v", err)
 	}
-	socket := filepath.Join(tempDir(t), "admin.sock")
-	cmd := exec.CommandContext(t.Context(), "unshare", "-pf", "--mount-proc", self(t), "supervisor", socket, "")
+	socket := filepath.Join(testkit.ShortDir(t), "admin.sock")
+	cmd := exec.CommandContext(t.Context(), "unshare", "-pf", "--mount-proc", testkit.Self(t), "supervisor", socket, "")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -155,33 +147,33 @@ func TestASupervisorInAPIDNamespaceOfItsOwnSeesNoCallerOutside(t *testing.T) {
 func TestWhatStandsBelowAnotherSupervisorMayUseNoVerb(t *testing.T) {
 	socket := serve(t)
 	acphost := filepath.Join(t.TempDir(), "acphost")
-	if err := os.Symlink(self(t), acphost); err != nil {
+	if err := os.Symlink(testkit.Self(t), acphost); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"run", "demo", "serve", "prompt", "chat"} {
 		// This binary plays a shell whatever acphost's command is.
-		if got := output(t, exec.CommandContext(t.Context(), acphost, name, self(t)+" call "+socket)); got != refused {
+		if got := output(t, exec.CommandContext(t.Context(), acphost, name, testkit.Self(t)+" call "+socket)); got != refused {
 			t.Errorf("below acphost %s: %s", name, got)
 		}
 	}
-	if got := output(t, exec.CommandContext(t.Context(), acphost, "shell", self(t)+" call "+socket)); got != allowed {
+	if got := output(t, exec.CommandContext(t.Context(), acphost, "shell", testkit.Self(t)+" call "+socket)); got != allowed {
 		t.Errorf("below another command: %s", got)
 	}
 }
 
 func TestAHandlerAndWhatItStartsMayUseNoVerb(t *testing.T) {
 	socket := serve(t)
-	child := command(t, "shell", self(t)+" call "+socket)
+	child := command(t, "shell", testkit.Self(t)+" call "+socket)
 	child.Env = append(child.Env, launch.CookieKey+"="+launch.CookieValue)
 	if got := output(t, child); got != refused {
 		t.Errorf("a command of a handler: %s", got)
 	}
 	// A sidecar: started by a person, by acphost's own name, with no mark in its environment.
 	termd := filepath.Join(t.TempDir(), "termd")
-	if err := os.Symlink(self(t), termd); err != nil {
+	if err := os.Symlink(testkit.Self(t), termd); err != nil {
 		t.Fatal(err)
 	}
-	sidecar := exec.CommandContext(t.Context(), termd, "shell", self(t)+" call "+socket)
+	sidecar := exec.CommandContext(t.Context(), termd, "shell", testkit.Self(t)+" call "+socket)
 	if got := output(t, sidecar); got != refused {
 		t.Errorf("a command of a sidecar: %s", got)
 	}
@@ -198,18 +190,29 @@ func TestACallerThatHasEndedSpeaksForNobody(t *testing.T) {
 	}
 }
 
+// What a person's process connects and hands on is no agent's way in, though that process lives.
+func TestAConnectionIsItsOpenersAlone(t *testing.T) {
+	control := controlOf(t, serve(t)).GetControlSocket()
+	if got := tryOn(at(t, "unix:"+control)); got != allowed {
+		t.Errorf("who connected: %s", got)
+	}
+	if got := output(t, command(t, "hand", control)); got != refused {
+		t.Errorf("its child: %s", got)
+	}
+}
+
 func TestOneCanAskWhetherAnAgentStartedIt(t *testing.T) {
-	if from, err := admin.FromAgent(os.Getpid()); from || err != nil {
+	if from, err := peer.FromAgent(os.Getpid()); from || err != nil {
 		t.Errorf("the test itself: %v, %v", from, err)
 	}
 	if got := output(t, command(t, "descends")); got != "false <nil>" {
 		t.Errorf("a child of the test: %s", got)
 	}
-	own := filepath.Join(tempDir(t), "admin.sock")
-	if got := output(t, command(t, "supervisor", own, "setsid -w env -i GORACE=atexit_sleep_ms=0 "+self(t)+" descends")); got != "true <nil>" {
+	own := filepath.Join(testkit.ShortDir(t), "admin.sock")
+	if got := output(t, command(t, "supervisor", own, "setsid -w env -i GORACE=atexit_sleep_ms=0 "+testkit.Self(t)+" descends")); got != "true <nil>" {
 		t.Errorf("below a guard: %s", got)
 	}
-	if _, err := admin.FromAgent(1 << 30); err == nil {
+	if _, err := peer.FromAgent(1 << 30); err == nil {
 		t.Error("a process that is not there: no error")
 	}
 }

@@ -10,46 +10,84 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/acphost/acphost/internal/crowd"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// Bounds on what callers may take. An agent can connect too, as often as it likes: whoever is not trusted is a guest, and
-// guests have little.
-const (
-	// handshakeTimeout is how long a connection may take until its first call can come.
-	handshakeTimeout = 5 * time.Second
-	// maxHandshakes is how many connections may be between their beginning and that, at one door.
-	maxHandshakes = 256
-	// maxGuests is how many connections guests may have, and maxGuestCalls how many calls all of them together, at one
-	// door.
-	maxGuests     = 64
-	maxGuestCalls = 128
-)
+// handshakeTimeout is how long a connection may take until its first call can come.
+const handshakeTimeout = 5 * time.Second
 
-// door takes the connections of a listener, finds out who is there, and leads everyone into the hall that is for them. Who
-// is trusted when a connection begins may send much; what a caller may do is decided anew with each call.
-type door struct {
+// bounds are what callers may take at one door. Anybody can connect, an agent too, as often as it likes: whoever is not
+// trusted is a guest, and guests have little. What one origin may have of it leaves room for others.
+type bounds struct {
+	// handshakes may be under way.
+	handshakes, handshakesEach int
+	// guests of one kind may have so many connections, and so many calls; see room.
+	guests, guestsEach, calls, callsEach int
+}
+
+// usualBounds leave most of the files that this process may have open to agents and handlers: room of them at the most are
+// handshakes at one door, and half as many are guests, half of those such as may be agents.
+func usualBounds(room int) bounds {
+	return bounds{
+		handshakes: room, handshakesEach: room / 2,
+		guests: room / 4, guestsEach: room / 8, calls: 128, callsEach: 64,
+	}
+}
+
+// maxAtWork is how many callers a door finds out about at once where that waits for none of them; half of them may be one
+// process's.
+const maxAtWork = 16
+
+// way is a way in: a listener, and how it is found out who comes by it.
+type way struct {
 	listener net.Listener
 	// introduce finds out who is at the other end. The connection that it returns is used from then on.
 	introduce func(context.Context, net.Conn) (net.Conn, identity, error)
-	trusted   *hall
-	guests    *hall
-	logger    *slog.Logger
+	// origin tells callers apart before that; empty: it cannot.
+	origin func(net.Conn) string
+	// slow: introduce waits for the other end, which may keep us waiting. Then the oldest of those that do gives way to
+	// the newest. Otherwise all have their turn.
+	slow bool
+}
+
+// door takes the connections that come one way, finds out who is there, and leads everyone into the hall that is for them.
+// Who is trusted when a connection begins may send much; what a caller may do is decided anew with each call.
+type door struct {
+	way
+	bounds  bounds
+	trusted *hall
+	guests  *hall
+	logger  *slog.Logger
 
 	ctx      context.Context // done: the door is shut
 	shut     context.CancelFunc
-	waiting  chan struct{} // one for each handshake
-	sitting  chan struct{} // one for each connection of guests
-	speaking chan struct{} // one for each call of guests
+	arriving *crowd.Crowd  // of handshakes
+	atWork   chan struct{} // one for each handshake, where none is slow
+	agents   room          // of guests who may be agents
+	persons  room          // of guests who are none, and only look
 	running  sync.WaitGroup
 }
 
-// open lets callers in until close. The caller of open sets the exported fields.
+// room is what guests of one kind have together, so that no kind keeps another out.
+type room struct {
+	sitting  *crowd.Crowd // of connections
+	speaking *crowd.Crowd // of calls
+}
+
+func (b bounds) room() room {
+	return room{sitting: crowd.New(b.guests, b.guestsEach, crowd.Sharing), speaking: crowd.New(b.calls, b.callsEach, crowd.Firm)}
+}
+
+// open lets callers in until close. The caller of open sets the fields up to logger.
 func (d *door) open() {
 	d.ctx, d.shut = context.WithCancel(context.Background())
-	d.waiting = make(chan struct{}, maxHandshakes)
-	d.sitting = make(chan struct{}, maxGuests)
-	d.speaking = make(chan struct{}, maxGuestCalls)
+	d.arriving = crowd.New(2*maxAtWork, maxAtWork/2, crowd.Firm) // who is not at work waits to be accepted
+	if d.slow {
+		d.arriving = crowd.New(d.bounds.handshakes, d.bounds.handshakesEach, crowd.Pressing)
+	}
+	d.atWork = make(chan struct{}, maxAtWork)
+	d.agents, d.persons = d.bounds.room(), d.bounds.room()
 	d.running.Go(d.accept)
 }
 
@@ -80,44 +118,59 @@ func (d *door) accept() {
 			continue
 		}
 		pause = 5 * time.Millisecond
-		select {
-		case d.waiting <- struct{}{}:
-		case <-d.ctx.Done():
+		leave, ok := func() {}, true
+		if origin := d.origin(conn); origin != "" || d.slow {
+			leave, ok = d.arriving.Admit(origin, func() { _ = conn.Close() })
+		}
+		if !ok {
 			_ = conn.Close()
-			return
+			continue
+		}
+		if !d.slow {
+			select {
+			case d.atWork <- struct{}{}:
+			case <-d.ctx.Done():
+				_ = conn.Close()
+				return
+			}
 		}
 		d.running.Go(func() {
-			defer func() { <-d.waiting }()
-			d.enter(conn)
+			defer leave()
+			if !d.slow {
+				defer func() { <-d.atWork }()
+			}
+			d.enter(conn, leave)
 		})
 	}
 }
 
-// enter leads one connection to its place.
-func (d *door) enter(conn net.Conn) {
+// enter leads one connection to its place. It calls arrived when it is known who is there.
+func (d *door) enter(conn net.Conn, arrived func()) {
 	ctx, cancel := context.WithTimeout(d.ctx, handshakeTimeout)
 	defer cancel()
 	known, who, err := d.introduce(ctx, conn)
+	arrived()
 	if err != nil {
 		_ = conn.Close()
 		d.logger.Debug("turned a connection away", "address", d.listener.Addr().String(), "error", err)
 		return
 	}
-	arrived := &arrival{Conn: known, who: who}
 	if who.may(certs.Approver) == nil {
-		d.trusted.lead(d.ctx, arrived)
+		d.trusted.lead(d.ctx, &arrival{Conn: known, who: who})
 		return
 	}
-	select {
-	case d.sitting <- struct{}{}:
-	default:
+	of := &d.agents
+	if who.person() {
+		of = &d.persons
+	}
+	leave, ok := of.sitting.Admit(who.origin(), func() { _ = known.Close() })
+	if !ok {
 		_ = known.Close()
 		d.logger.Debug("turned a guest away: there are too many", "caller", who)
 		return
 	}
-	arrived.who.speaking = d.speaking
-	arrived.Conn = &guestConn{Conn: known, leave: sync.OnceFunc(func() { <-d.sitting })}
-	d.guests.lead(d.ctx, arrived)
+	who.speaking = of.speaking
+	d.guests.lead(d.ctx, &arrival{Conn: &guestConn{Conn: known, leave: leave}, who: who})
 }
 
 // guestConn gives its place back when it is closed.

@@ -12,6 +12,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // An error travels in the trailers of HTTP/2, and many clients take 8 KiB of these, base64 included. In bytes.
@@ -138,9 +139,5 @@ func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
 
 // cut is text of at most so many bytes that protobuf takes, "…" where something is missing.
 func cut(text string, most int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+	return safetext.Cut(strings.ToValidUTF8(text, "\uFFFD"), most)
 }

@@ -27,7 +27,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
@@ -49,6 +51,8 @@ func (p patient) WatchEvents(ctx context.Context, _ string, _ func(*supervisorv1
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+func (p patient) ID(string) string { return "" }
 
 func (p patient) AnswerApproval(_ context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	p.answered <- req.GetAnsweredBy()
@@ -75,14 +79,14 @@ func network(t *testing.T, keys string, p patient) *admin.Server {
 	t.Helper()
 	return start(t, admin.Options{
 		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Events: p, Approvals: p,
-		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(keys),
+		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 	})
 }
 
 // as connects as the client of a folder.
-func as(t *testing.T, s *admin.Server, client string) *grpc.ClientConn {
+func as(t *testing.T, s *admin.Server, keys string) *client.Client {
 	t.Helper()
-	conn, err := admin.DialTLS(s.Address(), certs.ClientFiles(client))
+	conn, err := client.DialTLS(s.Address(), keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +95,7 @@ func as(t *testing.T, s *admin.Server, client string) *grpc.ClientConn {
 }
 
 // check calls what everybody may.
-func check(t *testing.T, conn *grpc.ClientConn) error {
+func check(t *testing.T, conn grpc.ClientConnInterface) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
@@ -104,7 +108,7 @@ func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
 	p.willing = willing{}
 	s := start(t, admin.Options{
 		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Events: willing{}, Approvals: p,
-		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(keys),
+		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 	})
 	for role, may := range map[string]func(m protoreflect.MethodDescriptor, verb bool) bool{
 		"viewer": func(_ protoreflect.MethodDescriptor, verb bool) bool { return !verb },
@@ -235,51 +239,59 @@ func TestAGuestCannotMakeUsHoldMuch(t *testing.T) {
 		t.Errorf("a long request: %v, want RESOURCE_EXHAUSTED", err)
 	}
 
-	// As many calls as all guests may have, then one more.
+	// As many calls as one guest may have, then one more. Another guest has room, and with it there is none for a third.
+	if err := certs.AddClient(keys, certs.Client{Name: "other", Role: certs.Viewer}, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := certs.AddClient(keys, certs.Client{Name: "third", Role: certs.Viewer}, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	other, third := filepath.Join(keys, "other"), filepath.Join(keys, "third")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var last *grpc.ClientConn
-	for i := range 128 {
-		if i%30 == 0 { // of one connection's 32
-			last = as(t, s, viewer)
+	watch := func(client string) (last *client.Client) {
+		for i := range 64 {
+			if i%30 == 0 { // of one connection's 32
+				last = as(t, s, client)
+			}
+			if _, err := supervisorv1.NewSupervisorStateServiceClient(last).WatchEvents(ctx, &supervisorv1.WatchEventsRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			<-p.watching
 		}
-		if _, err := supervisorv1.NewSupervisorStateServiceClient(last).WatchEvents(ctx, &supervisorv1.WatchEventsRequest{}); err != nil {
-			t.Fatal(err)
-		}
-		<-p.watching
+		return last
 	}
+	last := watch(viewer)
 	if err := check(t, last); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one call too many: %v, want RESOURCE_EXHAUSTED", err)
+	}
+	if err := check(t, as(t, s, other)); err != nil {
+		t.Errorf("another guest meanwhile: %v", err)
+	}
+	watch(other)
+	if err := check(t, as(t, s, third)); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a call too many of all: %v, want RESOURCE_EXHAUSTED", err)
 	}
 	if err := check(t, operator); err != nil {
 		t.Errorf("an operator meanwhile: %v", err)
 	}
 	cancel()
-	within(t, "guests can call again", func() bool { return check(t, last) == nil })
+	testkit.Eventually(t, "guests can call again", func() bool { return check(t, last) == nil })
 
-	// As many connections as all guests may have, then one more.
-	for range 64 {
-		as(t, s, viewer).Connect()
+	// As many connections as one guest may have, then one more; others have room.
+	for range 32 {
+		_ = check(t, as(t, s, viewer)) // some are turned away already: there are connections from before
 	}
-	within(t, "a guest too many is turned away", func() bool {
+	testkit.Eventually(t, "a guest's connection too many is turned away", func() bool {
 		conn := as(t, s, viewer)
 		defer conn.Close()
 		return status.Code(check(t, conn)) == codes.Unavailable
 	})
-	if err := check(t, as(t, s, filepath.Join(keys, "operator"))); err != nil {
-		t.Errorf("another operator meanwhile: %v", err)
-	}
-}
-
-// within polls a condition of another connection's, for which there is no signal.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if holds() {
-			return
+	for _, client := range []string{third, filepath.Join(keys, "operator")} {
+		if err := check(t, as(t, s, client)); err != nil {
+			t.Errorf("%s meanwhile: %v", filepath.Base(client), err)
 		}
 	}
-	t.Errorf("it is not so that %s", what)
 }
 
 func TestWhoNeverSpeaksKeepsNobodyOut(t *testing.T) {
@@ -345,7 +357,7 @@ func TestNewKeysCountAndConnectionsStay(t *testing.T) {
 	// Under load: callers of both come all the time, and each gets in while its authority's keys are there.
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
-	for _, client := range []string{first, second} {
+	for _, keys := range []string{first, second} {
 		callers.Go(func() {
 			for {
 				select {
@@ -353,7 +365,7 @@ func TestNewKeysCountAndConnectionsStay(t *testing.T) {
 					return
 				default:
 				}
-				conn, err := admin.DialTLS(s.Address(), certs.ClientFiles(filepath.Join(client, "operator")))
+				conn, err := client.DialTLS(s.Address(), filepath.Join(keys, "operator"))
 				if err != nil {
 					t.Error(err)
 					return
@@ -396,7 +408,7 @@ func TestAServerWithoutGoodKeysDoesNotStart(t *testing.T) {
 	}{
 		"no keys": {func(*testing.T) admin.Options { return admin.Options{Listen: "127.0.0.1:0"} }, "all three files are needed"},
 		"keys that others can read": {func(t *testing.T) admin.Options {
-			f := certs.ServerFiles(keysOf(t))
+			f := certs.ServerFiles(filepath.Join(keysOf(t), certs.ServerDir))
 			if err := os.Chmod(f.Key, 0o640); err != nil {
 				t.Fatal(err)
 			}
@@ -408,11 +420,11 @@ func TestAServerWithoutGoodKeysDoesNotStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = l.Close() })
-			return admin.Options{Listen: l.Addr().String(), TLS: certs.ServerFiles(keysOf(t))}
+			return admin.Options{Listen: l.Addr().String(), TLS: certs.ServerFiles(filepath.Join(keysOf(t), certs.ServerDir))}
 		}, "address already in use"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := tempDir(t)
+			dir := testkit.ShortDir(t)
 			o := c.options(t)
 			o.State, o.Env = fake{}, runtimeDir(dir)
 			s, err := admin.Start(o)
@@ -431,7 +443,7 @@ func TestAServerWithoutGoodKeysDoesNotStart(t *testing.T) {
 }
 
 func TestWithinTheProcessThereIsNoSocket(t *testing.T) {
-	dir := tempDir(t)
+	dir := testkit.ShortDir(t)
 	s := start(t, admin.Options{State: fake{pid: 5}, Agents: willing{}, NoSocket: true, Env: runtimeDir(dir)})
 	if s.Path() != "" || s.Address() != "" {
 		t.Errorf("it is served at %q, %q", s.Path(), s.Address())

@@ -56,6 +56,8 @@ func (n nothing) WatchApprovals(ctx context.Context, req *supervisorv1.WatchAppr
 	return n.note(req)
 }
 
+func (n nothing) ID(string) string { return "" }
+
 func (n nothing) AnswerApproval(_ context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	return &supervisorv1.ApprovalAnswer{AnsweredBy: req.GetAnsweredBy()}, n.note(req)
 }

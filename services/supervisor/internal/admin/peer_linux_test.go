@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
@@ -17,7 +18,7 @@ func TestAnotherUserIsTurnedAway(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	dir := tempDir(t)
+	dir := testkit.ShortDir(t)
 	s := start(t, admin.Options{Env: runtimeDir(dir)})
 	for path, mode := range map[string]os.FileMode{dir: 0o755, filepath.Dir(s.Path()): 0o755, s.Path(): 0o666} {
 		if err := os.Chmod(path, mode); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,7 +23,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/acphost/acphost/internal/peer"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
@@ -37,12 +40,23 @@ func play(role string, args []string) (exit int, ok bool) {
 	case "call":
 		fmt.Println(try(args[0]))
 		return 0, true
+	case "connect":
+		fmt.Println(playConnect(args[0]))
+		return 0, true
+	case "hand":
+		return playHand(args[0]), true
+	case "pass":
+		return playPass(args[0]), true
+	case "hold-fd":
+		fmt.Println("serving")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0, true
 	case "call-on-fd":
 		return playCallOnFD(), true
 	case "leave":
 		return playLeave(args[0]), true
 	case "descends":
-		from, err := admin.FromAgent(os.Getpid())
+		from, err := peer.FromAgent(os.Getpid())
 		fmt.Println(from, err)
 		return 0, true
 	case "shell", "run", "demo", "serve", "prompt", "chat": // which stay above what they run
@@ -127,6 +141,8 @@ func (willing) WatchApprovals(context.Context, *supervisorv1.WatchApprovalsReque
 	return nil
 }
 
+func (willing) ID(string) string { return "" }
+
 func (willing) AnswerApproval(context.Context, *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	return nil, nil
 }
@@ -139,7 +155,7 @@ const (
 
 // try calls everything that a socket serves.
 func try(socket string) string {
-	conn, err := admin.Dial(socket)
+	conn, err := client.Supervisor{Socket: socket}.Dial()
 	if err != nil {
 		return err.Error()
 	}
@@ -148,7 +164,7 @@ func try(socket string) string {
 }
 
 // tryOn says what becomes of reads and of verbs. What gets as far as being told that it says too little was taken.
-func tryOn(conn *grpc.ClientConn) string {
+func tryOn(conn grpc.ClientConnInterface) string {
 	got := map[bool][]string{} // by whether it is a verb
 	callAll(conn, func(m protoreflect.MethodDescriptor, verb bool, err error) {
 		word := "taken"
@@ -168,7 +184,7 @@ func tryOn(conn *grpc.ClientConn) string {
 
 // callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that can
 // only look a second time, so.
-func callAll(conn *grpc.ClientConn, tell func(m protoreflect.MethodDescriptor, verb bool, err error)) {
+func callAll(conn grpc.ClientConnInterface, tell func(m protoreflect.MethodDescriptor, verb bool, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	protoregistry.GlobalFiles.RangeFilesByPackage("acphost.supervisor.v1", func(f protoreflect.FileDescriptor) bool {
@@ -191,7 +207,7 @@ func callAll(conn *grpc.ClientConn, tell func(m protoreflect.MethodDescriptor, v
 }
 
 // invoke calls a method and returns the error that it ends with.
-func invoke(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message) error {
+func invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.MethodDescriptor, req proto.Message) error {
 	name := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 	if !m.IsStreamingServer() {
 		return conn.Invoke(ctx, name, req, dynamicpb.NewMessage(m.Output()))
@@ -210,6 +226,20 @@ func invoke(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDes
 			return err
 		}
 	}
+}
+
+// playConnect says what becomes of a connection.
+func playConnect(address string) string {
+	conn, err := net.Dial("unix", address)
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case err != nil:
+		return err.Error()
+	}
+	_ = conn.Close()
+	return "ok"
 }
 
 // playLeave connects, leaves the connection to a child, and ends.
@@ -258,5 +288,45 @@ func playCallOnFD() int {
 	}
 	fmt.Println(tryOn(conn))
 	_ = conn.Close()
+	return 0
+}
+
+// playHand connects, has a child call on the connection, and waits for it.
+func playHand(address string) int {
+	conn, err := net.Dial("unix", address)
+	if err != nil {
+		return 1
+	}
+	file, err := conn.(*net.UnixConn).File()
+	if err != nil {
+		return 1
+	}
+	cmd := exec.Command("/proc/self/exe", "call-on-fd")
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdout, os.Stderr, []*os.File{file}
+	if cmd.Run() != nil {
+		return 1
+	}
+	return 0
+}
+
+// playPass listens, leaves the socket to a child and ends.
+func playPass(socket string) int {
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	listener.SetUnlinkOnClose(false)
+	file, err := listener.File()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	cmd := exec.Command("/proc/self/exe", "hold-fd")
+	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = os.Stdin, os.Stdout, []*os.File{file}
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	return 0
 }

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,19 +30,149 @@ const (
 	maxURI       = 64 << 10
 )
 
-// first is INVALID_ARGUMENT for the first thing that is wrong with a request; nil: nothing is.
-func first(problems ...error) error {
-	for _, problem := range problems {
-		if problem != nil {
-			return status.Error(codes.InvalidArgument, problem.Error())
+// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: there is none. Each request to our services
+// is checked here, before whoever answers it gets it.
+func checkRequest(req any) error {
+	if err := problem(req); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return nil
+}
+
+func problem(req any) error {
+	switch r := req.(type) {
+	case *supervisorv1.StartAgentRequest:
+		return startAgent(r)
+	case *supervisorv1.StopAgentRequest, *supervisorv1.RestartAgentRequest, *supervisorv1.GetAgentRequest, *supervisorv1.LogoutRequest:
+		return agentNamed(r)
+	case *supervisorv1.AuthenticateRequest:
+		return cmp.Or(agentNamed(r), short("method_id", r.GetMethodId(), maxID))
+	case *supervisorv1.NewSessionRequest:
+		return cmp.Or(agentNamed(r), opening(r))
+	case *supervisorv1.LoadSessionRequest:
+		return cmp.Or(agentNamed(r), sessionNamed(r), opening(r))
+	case *supervisorv1.ResumeSessionRequest:
+		return cmp.Or(agentNamed(r), sessionNamed(r), opening(r))
+	case *supervisorv1.ForkSessionRequest:
+		return cmp.Or(inSession(r), optional(absolute, "cwd", r.GetCwd()), also(r))
+	case *supervisorv1.ListStoredSessionsRequest:
+		return cmp.Or(agentNamed(r), optional(absolute, "cwd", r.GetCwd()), short("cursor", r.GetCursor(), maxText))
+	case *supervisorv1.CloseSessionRequest, *supervisorv1.CancelPromptRequest, *supervisorv1.GetSessionRequest:
+		return inSession(r)
+	case *supervisorv1.DeleteSessionRequest:
+		return cmp.Or(agentNamed(r), sessionNamed(r))
+	case *supervisorv1.PromptRequest:
+		return cmp.Or(inSession(r), prompt(r.GetPrompt()))
+	case *supervisorv1.SetModeRequest:
+		return cmp.Or(inSession(r), named("mode_id", r.GetModeId(), maxID))
+	case *supervisorv1.SetModelRequest:
+		return cmp.Or(inSession(r), named("model_id", r.GetModelId(), maxID))
+	case *supervisorv1.SetConfigOptionRequest:
+		return cmp.Or(inSession(r), named("config_id", r.GetConfigId(), maxID), setTo(r))
+	case *supervisorv1.WatchSessionRequest:
+		return cmp.Or(inSession(r), short("cursor", r.GetCursor(), maxID))
+	case *supervisorv1.WatchEventsRequest:
+		return short("cursor", r.GetCursor(), maxID)
+	case *supervisorv1.WatchOutputRequest:
+		return named("terminal_id", r.GetTerminalId(), maxID)
+	case *supervisorv1.ListApprovalsRequest:
+		return short("session_id", r.GetSessionId(), maxSessionID)
+	case *supervisorv1.WatchApprovalsRequest:
+		return short("session_id", r.GetSessionId(), maxSessionID)
+	case *supervisorv1.AnswerApprovalRequest:
+		return cmp.Or(named("id", r.GetId(), maxText), answer(r))
+	case *supervisorv1.RestartHandlerRequest:
+		return handlerNamed(r)
+	case *supervisorv1.SwapHandlerRequest:
+		return cmp.Or(handlerNamed(r), swap(r))
+	case *supervisorv1.RevokeGrantsRequest:
+		if len(r.GetIds()) == 0 {
+			return errors.New("ids: name at least one grant")
 		}
 	}
 	return nil
 }
 
-// agentNamed demands an agent.
-func agentNamed(req interface{ GetAgentId() string }) error {
-	return named("agent_id", req.GetAgentId(), maxName)
+func startAgent(r *supervisorv1.StartAgentRequest) error {
+	command := r.GetCommand()
+	switch {
+	case (r.GetPreset() == "") == (len(command) == 0):
+		return errors.New("preset, command: exactly one of them says what to run")
+	case len(command) > 0 && command[0] == "":
+		return errors.New("command: its first element, the program, is empty")
+	case len(command) > 0 && len(r.GetArgs()) > 0:
+		return errors.New("args: they are for a preset; a command has its own")
+	}
+	return cmp.Or(
+		short("preset", r.GetPreset(), maxName),
+		argument("command", command...),
+		argument("args", r.GetArgs()...),
+		environment("env", r.GetEnv()),
+		optional(absolute, "cwd", r.GetCwd()),
+		word("name", r.GetName(), maxAgentName),
+	)
+}
+
+func setTo(r *supervisorv1.SetConfigOptionRequest) error {
+	switch to := r.GetTo().(type) {
+	case *supervisorv1.SetConfigOptionRequest_Value:
+		return named("value", to.Value, maxID)
+	case *supervisorv1.SetConfigOptionRequest_Enabled:
+		return nil
+	}
+	return errors.New("value, enabled: exactly one of them says what the option is set to")
+}
+
+func answer(r *supervisorv1.AnswerApprovalRequest) error {
+	switch a := r.GetAnswer().(type) {
+	case *supervisorv1.AnswerApprovalRequest_OptionId:
+		return named("option_id", a.OptionId, maxID)
+	case *supervisorv1.AnswerApprovalRequest_Accept:
+		if v := jsontext.Value(a.Accept); !v.IsValid() || v.Kind() != '{' {
+			return errors.New("accept: it takes a JSON object, as {} or {\"name\": \"value\"}")
+		}
+		return nil
+	case *supervisorv1.AnswerApprovalRequest_Decline:
+		return onlyTrue("decline", a.Decline)
+	case *supervisorv1.AnswerApprovalRequest_Cancel:
+		return onlyTrue("cancel", a.Cancel)
+	}
+	return errors.New("option_id, accept, decline, cancel: exactly one of them is the answer")
+}
+
+func onlyTrue(field string, value bool) error {
+	if !value {
+		return fmt.Errorf("%s: it is true or not there", field)
+	}
+	return nil
+}
+
+func handlerNamed(r interface{ GetName() string }) error {
+	if r.GetName() == "" {
+		return errors.New("name: which handler?")
+	}
+	return nil
+}
+
+func swap(r *supervisorv1.SwapHandlerRequest) error {
+	switch digest, err := hex.DecodeString(r.GetSha256()); {
+	case (len(r.GetCommand()) == 0) == (r.GetAddress() == ""):
+		return errors.New("command, address: exactly one of them says what takes the handler's place")
+	case len(r.GetCommand()) > 0 && r.GetCommand()[0] == "":
+		return errors.New("command: its first element, the program, is empty")
+	case err != nil || len(digest) != 0 && len(digest) != 32:
+		return errors.New("sha256: it takes 64 hexadecimal characters")
+	case r.GetAddress() != "" && (r.GetSha256() != "" || r.GetNoTls()):
+		return errors.New("sha256, no_tls: they are for a command; an address is reached as the configuration says")
+	case r.GetSecretFile() != "" && (!strings.HasPrefix(r.GetAddress(), "unix:") || !filepath.IsAbs(r.GetSecretFile())):
+		return errors.New("secret_file: it is an absolute path, and for the address of a unix socket")
+	}
+	return nil
+}
+
+// agentNamed demands an agent; req has a field agent_id.
+func agentNamed(req any) error {
+	return named("agent_id", req.(interface{ GetAgentId() string }).GetAgentId(), maxName)
 }
 
 // sessionNamed demands a session.
@@ -48,15 +180,13 @@ func sessionNamed(req interface{ GetSessionId() string }) error {
 	return named("session_id", req.GetSessionId(), maxSessionID)
 }
 
-// inSession demands a session, whose agent may be left out.
-func inSession(req interface {
-	GetAgentId() string
-	GetSessionId() string
-}) error {
-	if err := short("agent_id", req.GetAgentId(), maxName); err != nil {
-		return err
-	}
-	return sessionNamed(req)
+// inSession demands a session, whose agent may be left out; req has the fields agent_id and session_id.
+func inSession(req any) error {
+	r := req.(interface {
+		GetAgentId() string
+		GetSessionId() string
+	})
+	return cmp.Or(short("agent_id", r.GetAgentId(), maxName), sessionNamed(r))
 }
 
 type places interface {
@@ -69,10 +199,7 @@ func opening(req interface {
 	places
 	GetCwd() string
 }) error {
-	if err := absolute("cwd", req.GetCwd()); err != nil {
-		return err
-	}
-	return also(req)
+	return cmp.Or(absolute("cwd", req.GetCwd()), also(req))
 }
 
 // also checks further roots and MCP servers.
@@ -96,10 +223,7 @@ func mcpServer(at string, s *supervisorv1.McpServer) error {
 	}
 	switch t := s.GetTransport().(type) {
 	case *supervisorv1.McpServer_Stdio:
-		if err := absolute(at+".stdio.command", t.Stdio.GetCommand()); err != nil {
-			return err
-		}
-		if err := argument(at+".stdio.args", t.Stdio.GetArgs()...); err != nil {
+		if err := cmp.Or(absolute(at+".stdio.command", t.Stdio.GetCommand()), argument(at+".stdio.args", t.Stdio.GetArgs()...)); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(t.Stdio.GetEnv())) {
@@ -162,10 +286,7 @@ func block(b *supervisorv1.ContentBlock) error {
 		}
 		return named(".audio.mime_type", c.Audio.GetMimeType(), maxName)
 	case *supervisorv1.ContentBlock_ResourceLink:
-		if err := named(".resource_link.uri", c.ResourceLink.GetUri(), maxURI); err != nil {
-			return err
-		}
-		return named(".resource_link.name", c.ResourceLink.GetName(), maxText)
+		return cmp.Or(named(".resource_link.uri", c.ResourceLink.GetUri(), maxURI), named(".resource_link.name", c.ResourceLink.GetName(), maxText))
 	case *supervisorv1.ContentBlock_Resource:
 		if c.Resource.GetContents() == nil {
 			return errors.New(".resource: neither text nor blob is there")

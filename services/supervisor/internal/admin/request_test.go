@@ -130,7 +130,14 @@ func ended[T any](stream grpc.ServerStreamingClient[T], err error) error {
 // local serves something within the process and returns a connection to it.
 func local(t *testing.T, n nothing) grpc.ClientConnInterface {
 	t.Helper()
-	s, err := Start(Options{State: noState{}, Agents: n, Sessions: n, Events: n, Approvals: n, NoSocket: true})
+	return serving(t, Options{Agents: n, Sessions: n, Events: n, Approvals: n})
+}
+
+// serving is local for other options.
+func serving(t *testing.T, o Options) grpc.ClientConnInterface {
+	t.Helper()
+	o.State, o.NoSocket = noState{}, true
+	s, err := Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +147,27 @@ func local(t *testing.T, n nothing) grpc.ClientConnInterface {
 		t.Fatal(err)
 	}
 	return conn
+}
+
+func TestWhereAgentsAreAnEditorsTheyCanOnlyBeLookedAt(t *testing.T) {
+	conn := serving(t, Options{Agents: nothing{}, Events: nothing{}, ReadOnly: "they are an editor's"})
+	for _, service := range []grpc.ServiceDesc{supervisorv1.AgentService_ServiceDesc, supervisorv1.SessionService_ServiceDesc} {
+		for _, m := range service.Methods {
+			if m.MethodName == "ListAgents" || m.MethodName == "GetAgent" {
+				continue
+			}
+			err := conn.Invoke(t.Context(), "/"+service.ServiceName+"/"+m.MethodName, &supervisorv1.ListAgentsRequest{}, &supervisorv1.ListAgentsResponse{})
+			if want := m.MethodName + ": they are an editor's"; status.Code(err) != codes.FailedPrecondition || status.Convert(err).Message() != want {
+				t.Errorf("%s: got %v, want %q", m.MethodName, err, want)
+			}
+		}
+	}
+	if err := ended(supervisorv1.NewSessionServiceClient(conn).Prompt(t.Context(), &supervisorv1.PromptRequest{})); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a prompt: %v", err)
+	}
+	if err := second(supervisorv1.NewAgentServiceClient(conn).GetAgent(t.Context(), &supervisorv1.GetAgentRequest{})); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("an agent without a name: %v", err)
+	}
 }
 
 func TestEveryRequestOfASessionNamesIt(t *testing.T) {

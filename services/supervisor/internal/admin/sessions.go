@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -51,163 +50,80 @@ type Events interface {
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }
 
-// sessionService checks requests and hands them to Sessions and Events.
+// sessionService hands requests to Sessions and Events.
 type sessionService struct {
 	supervisorv1.UnimplementedSessionServiceServer
-	sessions Sessions // nil: sessions can only be watched
-	events   Events   // nil: they cannot
+	sessions  Sessions  // nil: sessions can only be watched
+	events    Events    // nil: they cannot
+	approvals Approvals // nil: there are none
 }
 
 func (s *sessionService) NewSession(ctx context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
-	if err := s.offered(agentNamed(req), opening(req)); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.NewSession(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.NewSessionResponse{Session: session}, nil
+	return &supervisorv1.NewSessionResponse{Session: session}, err
 }
 
 func (s *sessionService) LoadSession(ctx context.Context, req *supervisorv1.LoadSessionRequest) (*supervisorv1.LoadSessionResponse, error) {
-	if err := s.offered(agentNamed(req), sessionNamed(req), opening(req)); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.LoadSession(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.LoadSessionResponse{Session: session}, nil
+	return &supervisorv1.LoadSessionResponse{Session: session}, err
 }
 
 func (s *sessionService) ResumeSession(ctx context.Context, req *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error) {
-	if err := s.offered(agentNamed(req), sessionNamed(req), opening(req)); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.ResumeSession(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.ResumeSessionResponse{Session: session}, nil
+	return &supervisorv1.ResumeSessionResponse{Session: session}, err
 }
 
 func (s *sessionService) ForkSession(ctx context.Context, req *supervisorv1.ForkSessionRequest) (*supervisorv1.ForkSessionResponse, error) {
-	if err := s.offered(inSession(req), optional(absolute, "cwd", req.GetCwd()), also(req)); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.ForkSession(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.ForkSessionResponse{Session: session}, nil
+	return &supervisorv1.ForkSessionResponse{Session: session}, err
 }
 
 func (s *sessionService) ListStoredSessions(ctx context.Context, req *supervisorv1.ListStoredSessionsRequest) (*supervisorv1.ListStoredSessionsResponse, error) {
-	if err := s.offered(agentNamed(req), optional(absolute, "cwd", req.GetCwd()), short("cursor", req.GetCursor(), maxText)); err != nil {
-		return nil, err
-	}
-	res, err := s.sessions.ListStoredSessions(ctx, req)
-	return res, asStatus(err)
+	return s.sessions.ListStoredSessions(ctx, req)
 }
 
 func (s *sessionService) CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error) {
-	if err := s.offered(inSession(req)); err != nil {
-		return nil, err
-	}
 	told, err := s.sessions.CloseSession(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.CloseSessionResponse{Told: told}, nil
+	return &supervisorv1.CloseSessionResponse{Told: told}, err
 }
 
 func (s *sessionService) DeleteSession(ctx context.Context, req *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error) {
-	if err := s.offered(agentNamed(req), sessionNamed(req)); err != nil {
-		return nil, err
-	}
-	if err := s.sessions.DeleteSession(ctx, req); err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.DeleteSessionResponse{}, nil
+	return &supervisorv1.DeleteSessionResponse{}, s.sessions.DeleteSession(ctx, req)
 }
 
 func (s *sessionService) Prompt(req *supervisorv1.PromptRequest, stream grpc.ServerStreamingServer[supervisorv1.PromptResponse]) error {
-	if err := s.offered(inSession(req), prompt(req.GetPrompt())); err != nil {
-		return err
-	}
-	return asStatus(s.sessions.Prompt(stream.Context(), req, func(e *supervisorv1.Event) error {
-		return stream.Send(&supervisorv1.PromptResponse{Event: e})
-	}))
+	shown := withIDs(stream.Context(), s.approvals)
+	return s.sessions.Prompt(stream.Context(), req, func(e *supervisorv1.Event) error {
+		return stream.Send(&supervisorv1.PromptResponse{Event: shown(e)})
+	})
 }
 
 func (s *sessionService) CancelPrompt(ctx context.Context, req *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
-	if err := s.offered(inSession(req)); err != nil {
-		return nil, err
-	}
 	active, err := s.sessions.CancelPrompt(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.CancelPromptResponse{TurnActive: active}, nil
+	return &supervisorv1.CancelPromptResponse{TurnActive: active}, err
 }
 
 func (s *sessionService) SetMode(ctx context.Context, req *supervisorv1.SetModeRequest) (*supervisorv1.SetModeResponse, error) {
-	if err := s.offered(inSession(req), named("mode_id", req.GetModeId(), maxID)); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.SetMode(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.SetModeResponse{Session: session}, nil
+	return &supervisorv1.SetModeResponse{Session: session}, err
 }
 
 func (s *sessionService) SetModel(ctx context.Context, req *supervisorv1.SetModelRequest) (*supervisorv1.SetModelResponse, error) {
-	if err := s.offered(inSession(req), named("model_id", req.GetModelId(), maxID)); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.SetModel(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.SetModelResponse{Session: session}, nil
+	return &supervisorv1.SetModelResponse{Session: session}, err
 }
 
 func (s *sessionService) SetConfigOption(ctx context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.SetConfigOptionResponse, error) {
-	var to error
-	switch v := req.GetTo().(type) {
-	case *supervisorv1.SetConfigOptionRequest_Value:
-		to = named("value", v.Value, maxID)
-	case *supervisorv1.SetConfigOptionRequest_Enabled:
-	default:
-		to = fmt.Errorf("value, enabled: exactly one of them says what the option is set to")
-	}
-	if err := s.offered(inSession(req), named("config_id", req.GetConfigId(), maxID), to); err != nil {
-		return nil, err
-	}
 	session, err := s.sessions.SetConfigOption(ctx, req)
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.SetConfigOptionResponse{Session: session}, nil
+	return &supervisorv1.SetConfigOptionResponse{Session: session}, err
 }
 
 func (s *sessionService) WatchSession(req *supervisorv1.WatchSessionRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error {
 	if s.events == nil {
 		return status.Error(codes.Unimplemented, "sessions cannot be watched here")
 	}
-	if err := first(inSession(req), short("cursor", req.GetCursor(), maxID)); err != nil {
-		return err
-	}
-	return asStatus(s.events.WatchSession(stream.Context(), req, func(e *supervisorv1.Event) error {
-		return stream.Send(&supervisorv1.WatchSessionResponse{Event: e})
-	}))
-}
-
-// offered is first, where there are sessions to hold.
-func (s *sessionService) offered(problems ...error) error {
-	if s.sessions == nil {
-		return status.Error(codes.Unimplemented, "sessions can only be watched here")
-	}
-	return first(problems...)
+	shown := withIDs(stream.Context(), s.approvals)
+	return s.events.WatchSession(stream.Context(), req, func(e *supervisorv1.Event) error {
+		return stream.Send(&supervisorv1.WatchSessionResponse{Event: shown(e)})
+	})
 }

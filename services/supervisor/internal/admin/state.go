@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -13,7 +14,7 @@ import (
 // State is what there is to see of a supervisor. Its methods are called concurrently, return messages that nobody
 // changes any more, and, but for Terminals and WatchOutput, answer at once.
 type State interface {
-	// Status is the supervisor as a whole.
+	// Status is the supervisor as a whole, but for where it is served.
 	Status() *supervisorv1.GetStatusResponse
 	// Handlers are the handlers, by name.
 	Handlers() []*supervisorv1.HandlerStatus
@@ -37,12 +38,19 @@ type State interface {
 // stateService answers from a State and tells Events.
 type stateService struct {
 	supervisorv1.UnimplementedSupervisorStateServiceServer
-	state  State
-	events Events // nil: they cannot be watched
+	state     State
+	events    Events    // nil: they cannot be watched
+	approvals Approvals // nil: there are none
+	server    *Server
 }
 
 func (s *stateService) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
-	return s.state.Status(), nil
+	status := proto.CloneOf(s.state.Status())
+	status.AdminSocket, status.AdminAddress = s.server.Path(), s.server.Address()
+	if status.GetAdminSocket() != "" {
+		status.ControlSocket, status.ControlOff = s.server.Control()
+	}
+	return status, nil
 }
 
 func (s *stateService) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) (*supervisorv1.ListHandlersResponse, error) {
@@ -59,13 +67,10 @@ func (s *stateService) ListSessions(context.Context, *supervisorv1.ListSessionsR
 
 func (s *stateService) ListTerminals(ctx context.Context, _ *supervisorv1.ListTerminalsRequest) (*supervisorv1.ListTerminalsResponse, error) {
 	terminals, err := s.state.Terminals(ctx)
-	if err != nil {
-		if st, ok := status.FromError(err); ok {
-			return nil, st.Err()
-		}
+	if _, ok := status.FromError(err); !ok {
 		return nil, status.Errorf(codes.Unavailable, "ask the terminal handler: %v", err)
 	}
-	return &supervisorv1.ListTerminalsResponse{Terminals: terminals}, nil
+	return &supervisorv1.ListTerminalsResponse{Terminals: terminals}, err
 }
 
 func (s *stateService) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error) {
@@ -73,31 +78,20 @@ func (s *stateService) ListGrants(context.Context, *supervisorv1.ListGrantsReque
 }
 
 func (s *stateService) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error) {
-	if err := first(inSession(req)); err != nil {
-		return nil, err
-	}
 	session, err := s.state.GetSession(req.GetAgentId(), req.GetSessionId())
-	if err != nil {
-		return nil, asStatus(err)
-	}
-	return &supervisorv1.GetSessionResponse{Session: session}, nil
+	return &supervisorv1.GetSessionResponse{Session: session}, err
 }
 
 func (s *stateService) WatchEvents(req *supervisorv1.WatchEventsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchEventsResponse]) error {
 	if s.events == nil {
 		return status.Error(codes.Unimplemented, "events cannot be watched here")
 	}
-	if err := first(short("cursor", req.GetCursor(), maxID)); err != nil {
-		return err
-	}
-	return asStatus(s.events.WatchEvents(stream.Context(), req.GetCursor(), func(e *supervisorv1.Event) error {
-		return stream.Send(&supervisorv1.WatchEventsResponse{Event: e})
-	}))
+	shown := withIDs(stream.Context(), s.approvals)
+	return s.events.WatchEvents(stream.Context(), req.GetCursor(), func(e *supervisorv1.Event) error {
+		return stream.Send(&supervisorv1.WatchEventsResponse{Event: shown(e)})
+	})
 }
 
 func (s *stateService) WatchOutput(req *supervisorv1.WatchOutputRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchOutputResponse]) error {
-	if err := first(named("terminal_id", req.GetTerminalId(), maxID)); err != nil {
-		return err
-	}
-	return asStatus(s.state.WatchOutput(stream.Context(), req.GetTerminalId(), stream.Send))
+	return s.state.WatchOutput(stream.Context(), req.GetTerminalId(), stream.Send)
 }

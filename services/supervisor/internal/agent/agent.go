@@ -1,15 +1,15 @@
-// Package agent runs one agent process and makes sure that nothing of it is left when it ends, however it ends.
+// Package agent runs one agent process. When the agent ends, for whatever reason, no process of it is left.
 //
-// The agent is started by a guard: the supervisor's own program, executed again (Guard). The guard adopts whatever the
-// agent detaches, and ends it all when the agent ends, when it is told to, or when the supervisor is gone. It stands
-// outside of the agent's Landlock domain, so that it can signal the agent and the agent cannot signal it. Should the
-// guard be killed first, the agent is killed with it by the kernel, and the supervisor looks for the rest.
+// A guard starts the agent: the supervisor's own program, executed again (Guard). The guard adopts the processes that the
+// agent detaches. It ends all of them when the agent ends, when the supervisor says so, or when the supervisor is gone. The
+// guard stands outside of the agent's Landlock domain: it can signal the agent, and the agent cannot signal it. If somebody
+// kills the guard first, the kernel kills the agent, and the supervisor looks for the other processes.
 //
-// The package knows processes, pipes and exit statuses. It knows nothing of ACP: what the pipes carry is not its
-// business, and it never reads or writes them.
+// The package knows processes, pipes and exit statuses. It must not know ACP: it never reads or writes what the pipes carry.
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,19 +18,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 const (
 	// defaultGrace is how long an agent has to end, first after its stdin was closed and again after SIGTERM.
 	defaultGrace = 2 * time.Second
 	// startTimeout bounds what the guard takes to start the agent: an exec, not the agent's own start.
-	startTimeout = 15 * time.Second
+	startTimeout = 30 * time.Second
 	// slack is added where the guard should long have done what it was told.
 	slack = 3 * time.Second
 	// stderrSettle bounds how long the end waits for a slow reader of the agent's stderr.
@@ -46,19 +47,23 @@ type Spec struct {
 	Command []string
 	// Dir is the working directory; empty: the supervisor's.
 	Dir string
-	// Env is the whole environment; nil: the supervisor's. One variable is added, ACPHOST_AGENT_ and 16 hexadecimal
+	// Env is the whole environment; nil: the supervisor's, made to fit User. One variable is added, ACPHOST_AGENT_ and 16 hexadecimal
 	// digits, by which stray processes are found.
 	Env []string
-	// User is the name or the number of the user to run as; empty: the supervisor's. Another one needs root.
-	User string
+	// User is who the agent runs as; nil: who the supervisor runs as.
+	User *proc.User
 	// NoLandlock starts the agent outside of a Landlock domain.
 	NoLandlock bool
+	// NoSeccomp starts it without a seccomp filter.
+	NoSeccomp bool
+	// Capabilities are those that the agent keeps if the supervisor has them. Default: none. They mean nothing with User.
+	Capabilities []proc.Capability
 	// StopGrace is how long the agent has to end after its stdin was closed, and again after SIGTERM. Default: 2 s.
 	StopGrace time.Duration
 	// Stderr receives what the agent writes to its stderr, as it is; nil: nobody. It may block; so will the agent in the
 	// end, as it would on a terminal, but never Stop.
 	Stderr io.Writer
-	// Guard is the command that runs Guard: {"/proc/self/exe", "guard"}.
+	// Guard is the command that runs Guard; see OwnGuard.
 	Guard []string
 	// Logger is told what is not in order; nil: nobody.
 	Logger *slog.Logger
@@ -67,6 +72,7 @@ type Spec struct {
 // Process is an agent that was started. Its methods are safe for concurrent use.
 type Process struct {
 	name   string
+	user   *proc.User
 	grace  time.Duration
 	logger *slog.Logger
 	mark   string
@@ -77,9 +83,8 @@ type Process struct {
 	stderr *relay
 
 	started   chan struct{} // closed when the guard has said how the start went, or ended
-	tree      proc.Tree     // of the agent; set before started is closed, as are the next three
-	landlock  bool
-	notes     []string
+	tree      proc.Tree     // of the agent; set before started is closed, as are the next two
+	walls     proc.Walls
 	startFail *Exit
 
 	stopping atomic.Bool
@@ -103,12 +108,10 @@ func Start(s Spec) (*Process, error) {
 		return nil, Exit{Name: s.Name, Reason: StartFailed, Code: 126, Detail: err.Error()}
 	}
 	p := &Process{
-		name: s.Name, grace: job.Grace, logger: s.Logger, mark: job.Mark,
+		name: s.Name, user: s.User, grace: job.Grace, logger: s.Logger, mark: job.Mark,
 		started: make(chan struct{}), done: make(chan struct{}),
 	}
-	if p.logger == nil {
-		p.logger = slog.New(slog.DiscardHandler)
-	}
+	p.logger = cmp.Or(p.logger, slog.New(slog.DiscardHandler))
 	if err := p.startGuard(s, job); err != nil {
 		return nil, fmt.Errorf("start the guard of agent %q: %w", s.Name, err)
 	}
@@ -135,11 +138,8 @@ func (p *Process) Stdout() *os.File { return p.stdout }
 // PID is the agent's process id. It stays after the agent has ended.
 func (p *Process) PID() int { return p.tree.Root }
 
-// Landlocked tells whether the agent is in a Landlock domain.
-func (p *Process) Landlocked() bool { return p.landlock }
-
-// Notes says what protection is missing and why, one sentence each.
-func (p *Process) Notes() []string { return p.notes }
+// Walls says what the agent was started behind. Its notes say what protection is missing and why, one sentence each.
+func (p *Process) Walls() proc.Walls { return p.walls }
 
 // StderrTail is the end of what the agent wrote to its stderr: at most 20 lines of at most 500 characters, without
 // escape sequences.
@@ -225,13 +225,16 @@ func (p *Process) startGuard(s Spec, job job) (err error) {
 		return err
 	}
 	p.guard = exec.Command(s.Guard[0], s.Guard[1:]...)
+	if own, err := os.Executable(); err == nil && s.Guard[0] == selfProgram() {
+		p.guard.Args[0] = own // for people who look at processes
+	}
 	p.guard.Env = runtimeEnv(os.Environ())
 	p.guard.Stdin, p.guard.Stdout, p.guard.Stderr = pipes.stdin.theirs, pipes.stdout.theirs, pipes.stderr.theirs
 	p.guard.ExtraFiles = []*os.File{pipes.life.theirs, pipes.status.theirs} // lifeFD, statusFD
 	// A process group of its own: an editor that kills the supervisor's whole group must not hit the guard. Not a
 	// session of its own: in the same one, the kernel wakes a stopped guard when the supervisor ends.
 	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.guard.Start(); err != nil {
+	if err := proc.StartChild(p.guard); err != nil {
 		return err
 	}
 	pipes.closeTheirs()
@@ -249,7 +252,7 @@ func (p *Process) watch(status *os.File) {
 	defer close(p.done)
 	end, clean := p.follow(status)
 	_ = status.Close()
-	waitErr := p.guard.Wait()
+	waitErr := proc.WaitChild(p.guard)
 	if !clean {
 		p.logger.Warn("the guard of an agent ended before its work was done", "agent", p.name, "error", waitErr)
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace+slack)
@@ -283,10 +286,14 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 			if err != nil {
 				tree = proc.Tree{Root: r.Started.PID} // not on this system, or it has ended already
 			}
-			p.tree, p.landlock, p.notes = tree, r.Started.Landlock, r.Started.Notes
+			p.tree, p.walls = tree, r.Started.Walls
 			settle(nil)
 		case r.Failed != nil:
-			settle(&Exit{Name: p.name, Reason: r.Failed.Reason, Code: r.Failed.Code, Detail: r.Failed.Detail})
+			detail := r.Failed.Detail
+			if p.user != nil && strings.HasSuffix(detail, syscall.EACCES.Error()) {
+				detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
+			}
+			settle(&Exit{Name: p.name, Reason: r.Failed.Reason, Code: r.Failed.Code, Detail: detail})
 		case r.Ended != nil:
 			end = r.Ended
 		case r.Clean:
@@ -295,6 +302,22 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 	}
 	settle(&Exit{Name: p.name, Reason: StartFailed, Code: 126, Detail: "its guard ended before it could start it"})
 	return end, clean
+}
+
+// OwnGuard is the command that runs Guard in this process's own program: the very file that was started, since a program
+// that somebody has put in its place would stand outside of all walls.
+func OwnGuard() ([]string, error) {
+	self, err := proc.OwnProgram()
+	if err != nil {
+		return nil, err
+	}
+	return []string{self, "guard"}, nil
+}
+
+// selfProgram is the program of OwnGuard; empty: there is none.
+func selfProgram() string {
+	self, _ := proc.OwnProgram()
+	return self
 }
 
 // newJob is what the guard is asked to do.
@@ -310,11 +333,7 @@ func newJob(s Spec) (job, error) {
 	}
 	env := s.Env
 	if env == nil {
-		env = os.Environ()
-	}
-	credential, err := credentialOf(s.User)
-	if err != nil {
-		return job{}, err
+		env = s.User.Environ(os.Environ())
 	}
 	grace := s.StopGrace
 	if grace <= 0 {
@@ -323,7 +342,7 @@ func newJob(s Spec) (job, error) {
 	mark := newMark()
 	return job{
 		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
-		Credential: credential, NoLandlock: s.NoLandlock, Grace: grace,
+		Credential: credentialOf(s.User), NoLandlock: s.NoLandlock, NoSeccomp: s.NoSeccomp, Keep: s.Capabilities, Grace: grace,
 	}, nil
 }
 

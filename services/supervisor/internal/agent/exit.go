@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // Reason is the kind of an agent's end.

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // Guard is the hidden command under which an agent runs; see the package comment. It takes no arguments, reads what to
@@ -61,6 +60,7 @@ func newGuard() (*guard, error) {
 		unix.CloseOnExec(fd)
 	}
 	keepFiles()
+	proc.TakeName()
 	g := &guard{
 		life:    bufio.NewReader(os.NewFile(lifeFD, "life")),
 		status:  os.NewFile(statusFD, "status"),
@@ -133,35 +133,14 @@ func (g *guard) run(j job) int {
 // the guard, is killed.
 func (g *guard) start(j job) error {
 	result := make(chan error, 1)
-	if j.NoLandlock {
-		g.notes = append(g.notes, "the agent is not in a Landlock domain: switched off by configuration")
-		go g.holdThread(j, result)
-		return <-result
-	}
-	if err := proc.ConfineSupported(); err != nil {
-		g.notes = append(g.notes, "the agent is not in a Landlock domain: "+err.Error())
-		go g.holdThread(j, result)
-		return <-result
-	}
 	go func() {
-		err := proc.Confine(func() error { g.live(j, true, result); return nil })
-		if errors.Is(err, proc.ErrUnsupported) { // live was not called
-			g.notes = append(g.notes, "the agent is not in a Landlock domain: "+err.Error())
-			g.holdThread(j, result)
-		}
+		_ = proc.Confine(j.confinement(), func(w proc.Walls) error { g.live(j, w, result); return nil })
 	}()
 	return <-result
 }
 
-// holdThread is what Confine does, without the domain.
-func (g *guard) holdThread(j job, result chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	g.live(j, false, result)
-}
-
 // live starts the agent on the calling thread, says how that went, and stays until the agent has ended.
-func (g *guard) live(j job, landlocked bool, result chan<- error) {
+func (g *guard) live(j job, walls proc.Walls, result chan<- error) {
 	p, err := execute(j)
 	if err != nil {
 		result <- err
@@ -170,7 +149,11 @@ func (g *guard) live(j job, landlocked bool, result chan<- error) {
 	g.letGo() // before the supervisor hears of the start, so that it never meets the guard at the other end of a pipe
 	g.agent.Store(int64(p.Pid))
 	g.group.Store(int64(p.Pid))
-	g.report(report{Started: &started{PID: p.Pid, Landlock: landlocked, Notes: g.notes}})
+	for _, note := range walls.Notes {
+		g.notes = append(g.notes, "the agent has "+note)
+	}
+	walls.Notes = g.notes
+	g.report(report{Started: &started{PID: p.Pid, Walls: walls}})
 	result <- nil
 	state, err := p.Wait()
 	g.agent.Store(0)
@@ -188,13 +171,23 @@ func execute(j job) (*os.Process, error) {
 		return nil, err
 	}
 	attr := &os.ProcAttr{Dir: j.Dir, Env: j.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: agentAttr(j.Credential)}
-	p, err := os.StartProcess(program, j.Command, attr)
+	p, err := startLimited(program, j.Command, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script that names no interpreter: do as execvp and shells do
-		p, err = os.StartProcess("/bin/sh", append([]string{"sh", program}, j.Command[1:]...), attr)
+		p, err = startLimited("/bin/sh", append([]string{"sh", program}, j.Command[1:]...), attr)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is there, but not the interpreter or loader that it needs: %w", program, err)
 	}
+	return p, err
+}
+
+func startLimited(program string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
+	_, err = proc.StartLimited(attr.Sys, func() (int, error) {
+		if p, err = os.StartProcess(program, argv, attr); err != nil {
+			return 0, err
+		}
+		return p.Pid, nil
+	})
 	return p, err
 }
 
@@ -228,6 +221,9 @@ func (g *guard) end(ctx context.Context, grace time.Duration) error {
 	defer cancel()
 	if err := g.endTree(ctx, grace); err != nil {
 		if err := g.endTree(last, 0); err != nil {
+			if group := int(g.group.Load()); group > 1 { // what it leads can be ended at least
+				_ = syscall.Kill(-group, syscall.SIGKILL)
+			}
 			return err
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
@@ -55,7 +56,7 @@ func TestNothingIsLeftWhenTheSupervisorIsKilled(t *testing.T) {
 			}
 			_ = supervisor.Process.Kill()
 			_ = supervisor.Wait()
-			eventually(t, "all of the agent is gone", func() bool { return len(everything(t, guard, mark)) == 0 })
+			testkit.Eventually(t, "all of the agent is gone", func() bool { return len(everything(t, guard, mark)) == 0 })
 			ended(t, guard)
 		})
 	}
@@ -107,9 +108,7 @@ func TestAGuardThatIsStoppedDoesNotStopTheEnd(t *testing.T) {
 	p := start(t, `trap '' TERM; echo ready; while :; do sleep 1000; done`)
 	say(t, p)
 	guard := parentOf(t, p.PID())
-	if err := syscall.Kill(guard, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Freeze(t, guard)
 	stop(t, p)
 	gone(t, p.PID())
 }
@@ -117,10 +116,7 @@ func TestAGuardThatIsStoppedDoesNotStopTheEnd(t *testing.T) {
 func TestAStoppedGuardWakesWhenTheSupervisorIsKilled(t *testing.T) {
 	supervisor, pid := supervised(t, `echo ready; while :; do sleep 1000; done`)
 	guard := parentOf(t, pid)
-	if err := syscall.Kill(guard, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the guard is stopped", func() bool { return stateOf(guard) == "T" })
+	testkit.Freeze(t, guard)
 	_ = supervisor.Process.Kill()
 	_ = supervisor.Wait()
 	gone(t, pid)
@@ -130,10 +126,7 @@ func TestAStoppedGuardWakesWhenTheSupervisorIsKilled(t *testing.T) {
 func TestTheAgentDiesWithItsGuardWhoeverElseIsThere(t *testing.T) {
 	supervisor, pid := supervised(t, `trap '' TERM; echo ready; while :; do sleep 1000; done`)
 	guard := parentOf(t, pid)
-	if err := syscall.Kill(supervisor.Process.Pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the supervisor is stopped", func() bool { return stateOf(supervisor.Process.Pid) == "T" })
+	testkit.Freeze(t, supervisor.Process.Pid)
 	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +140,7 @@ func TestAKilledGroupOfTheSupervisorLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = supervisor.Wait()
-	eventually(t, "all of the agent is gone", func() bool { return len(everything(t, guard, mark)) == 0 })
+	testkit.Eventually(t, "all of the agent is gone", func() bool { return len(everything(t, guard, mark)) == 0 })
 	ended(t, guard)
 }
 
@@ -163,8 +156,8 @@ func TestTheAgentCannotReachItsGuard(t *testing.T) {
 		(exec 3>/proc/$PPID/fd/4) 2>/dev/null && echo status
 		sleep 1000 & kill $! || echo 'cannot end its own'
 		echo done`)
-	if !p.Landlocked() || len(p.Notes()) != 0 {
-		t.Errorf("landlocked = %t, notes = %q", p.Landlocked(), p.Notes())
+	if w := p.Walls(); !w.Landlock || !w.Seccomp || !w.Capabilities || len(w.Notes) != 0 {
+		t.Errorf("walls = %+v, want all and no notes", w)
 	}
 	if got := say(t, p); got != "done" {
 		t.Errorf("the agent could reach its guard: %s", got)
@@ -176,8 +169,8 @@ func TestTheAgentCannotReachItsGuard(t *testing.T) {
 
 func TestTheDomainCanBeSwitchedOff(t *testing.T) {
 	p := start(t, `kill -0 $PPID && echo reached`, func(s *agent.Spec) { s.NoLandlock = true })
-	if p.Landlocked() || len(p.Notes()) != 1 {
-		t.Errorf("landlocked = %t, notes = %q, want none and one", p.Landlocked(), p.Notes())
+	if w := p.Walls(); w.Landlock || !w.Seccomp || len(w.Notes) != 1 {
+		t.Errorf("walls = %+v, want no domain, a filter and one note", w)
 	}
 	if got := say(t, p); got != "reached" {
 		t.Errorf("got %q", got)
@@ -195,7 +188,7 @@ func TestTheAgentInheritsThreeFilesAndNoMore(t *testing.T) {
 	if bits, err := strconv.ParseUint(flags[1], 8, 64); err != nil || bits&syscall.O_NONBLOCK != 0 {
 		t.Errorf("stdin has flags %q, want it blocking", flags)
 	}
-	eventually(t, "the agent has three files open", func() bool {
+	testkit.Eventually(t, "the agent has three files open", func() bool {
 		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
 		return err == nil && len(files) == 3
 	})
@@ -206,7 +199,10 @@ func TestTheAgentRunsAsAnotherUser(t *testing.T) {
 		t.Skip("only root can start a process as another user")
 	}
 	p := start(t, `id -u; id -G; echo "$HOME"; echo again >/dev/stdout; setsid sleep 1000 & sleep 1000`, func(s *agent.Spec) {
-		s.User = "nobody"
+		var err error
+		if s.User, err = proc.LookupUser("nobody"); err != nil {
+			t.Fatal(err)
+		}
 		s.Dir = "/"
 		s.Env = append(os.Environ(), "HOME=/somewhere")
 	})
@@ -233,7 +229,7 @@ func TestAdoptedProcessesLeaveNoZombies(t *testing.T) {
 	p := start(t, `i=0; while [ $i -lt 50 ]; do setsid sh -c 'sleep 0 & exit' </dev/null; i=$((i+1)); done; echo ready; exec sleep 1000`)
 	say(t, p)
 	guard := parentOf(t, p.PID())
-	eventually(t, "the guard has one child", func() bool {
+	testkit.Eventually(t, "the guard has one child", func() bool {
 		out, err := exec.Command("ps", "-o", "pid=", "--ppid", strconv.Itoa(guard)).Output()
 		return err == nil && len(strings.Fields(string(out))) == 1
 	})
@@ -296,7 +292,7 @@ func supervised(t *testing.T, script string) (*exec.Cmd, int) {
 // ended waits until a process has ended. Its zombie is init's to reap, which may take its time.
 func ended(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("process %d has ended", pid), func() bool { s := stateOf(pid); return s == "" || s == "Z" })
+	testkit.Eventually(t, fmt.Sprintf("process %d has ended", pid), func() bool { s := stateOf(pid); return s == "" || s == "Z" })
 }
 
 // stateOf is the letter that ps shows; empty: no such process.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // agentAttr: the agent leads a session and with it a process group, which is all that can be ended here.

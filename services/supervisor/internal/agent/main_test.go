@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
@@ -35,12 +36,20 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var guardCommand = []string{"/proc/self/exe", "guard"}
+var guardCommand = ownGuard()
+
+func ownGuard() []string {
+	guard, err := agent.OwnGuard()
+	if err != nil {
+		panic(err)
+	}
+	return guard
+}
 
 // standIn runs a script as an agent, says the agent's pid, and waits to be killed.
 func standIn(script string) int {
 	p, err := agent.Start(agent.Spec{
-		Name: "test", Command: []string{"sh", "-c", script}, Guard: guardCommand, StopGrace: 200 * time.Millisecond,
+		Name: "test", Command: []string{"sh", "-c", script}, Guard: guardCommand, StopGrace: time.Second,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -57,7 +66,7 @@ func standIn(script string) int {
 // start starts a shell script as an agent and stops it at the test's end.
 func start(t *testing.T, script string, change ...func(*agent.Spec)) *agent.Process {
 	t.Helper()
-	s := agent.Spec{Name: "test", Command: []string{"sh", "-c", script}, Guard: guardCommand, StopGrace: 200 * time.Millisecond}
+	s := agent.Spec{Name: "test", Command: []string{"sh", "-c", script}, Guard: guardCommand, StopGrace: time.Second}
 	for _, c := range change {
 		c(&s)
 	}
@@ -144,24 +153,10 @@ func stop(t *testing.T, p *agent.Process) agent.Exit {
 // gone waits until a process is no more, not even as a zombie: processes of others give no signal.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, "process "+strconv.Itoa(pid)+" is gone", func() bool {
+	testkit.Eventually(t, "process "+strconv.Itoa(pid)+" is gone", func() bool {
 		_, err := os.Stat("/proc/" + strconv.Itoa(pid))
 		return os.IsNotExist(err)
 	})
-}
-
-func eventually(t *testing.T, what string, fact func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
-	for !fact() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
 }
 
 // buffer is a bytes.Buffer for concurrent use.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // The guard's own pipes, beside the three that it hands on. Down the life pipe go one job, then orders; its end is the
@@ -34,13 +34,27 @@ type job struct {
 	Mark       string // the entry of Env by which strays are found
 	Credential *credential
 	NoLandlock bool
+	NoSeccomp  bool
+	Keep       []proc.Capability
 	Grace      time.Duration
+}
+
+// confinement is what the agent is started behind.
+func (j job) confinement() proc.Confinement {
+	return proc.Confinement{NoLandlock: j.NoLandlock, NoSeccomp: j.NoSeccomp, Keep: j.Keep, ChangesUser: j.Credential != nil}
 }
 
 // credential is the user to run as; nil: the guard's own.
 type credential struct {
 	UID, GID uint32
 	Groups   []uint32
+}
+
+func credentialOf(u *proc.User) *credential {
+	if u == nil {
+		return nil
+	}
+	return &credential{UID: u.UID, GID: u.GID, Groups: u.Groups}
 }
 
 // report is one line from the guard. One of its fields is set.
@@ -52,9 +66,8 @@ type report struct {
 }
 
 type started struct {
-	PID      int
-	Landlock bool
-	Notes    []string
+	PID   int
+	Walls proc.Walls
 }
 
 type failed struct {

@@ -2,8 +2,11 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 	"strings"
-	"unicode/utf8"
+	"unicode"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 const (
@@ -49,7 +52,7 @@ func (t *tail) push() {
 // get is the lines as text; empty ones are left out.
 func (t *tail) get() []string {
 	var lines []string
-	for _, line := range append(t.lines[:len(t.lines):len(t.lines)], t.line) {
+	for _, line := range append(slices.Clip(t.lines), t.line) {
 		if text := plain(line); text != "" {
 			lines = append(lines, text)
 		}
@@ -60,52 +63,17 @@ func (t *tail) get() []string {
 	return lines
 }
 
-// plain is a line without escape sequences and control characters, which would act on whatever shows it.
+// plain returns a line without escape sequences and control characters, which would act on the terminal that shows it.
 func plain(line []byte) string {
-	var b strings.Builder
 	chars := 0
-	for len(line) > 0 && chars < tailChars {
-		r, n := utf8.DecodeRune(line)
-		if r == 0x1b {
-			line = line[escape(line):]
-			continue
-		}
-		line = line[n:]
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
+		case chars == tailChars || r != '\t' && unicode.IsControl(r):
+			return -1
 		case r == '\t':
 			r = ' '
-		case r < 0x20, r >= 0x7f && r < 0xa0:
-			continue
 		}
-		b.WriteRune(r)
 		chars++
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// escape is the length of the escape sequence that the line begins with: CSI, OSC, or two bytes.
-func escape(line []byte) int {
-	if len(line) < 2 {
-		return len(line)
-	}
-	switch line[1] {
-	case '[':
-		for i := 2; i < len(line); i++ {
-			if line[i] >= 0x40 && line[i] <= 0x7e {
-				return i + 1
-			}
-		}
-		return len(line)
-	case ']':
-		for i := 2; i < len(line); i++ {
-			if line[i] == 0x07 {
-				return i + 1
-			}
-			if line[i] == 0x1b {
-				return min(i+2, len(line))
-			}
-		}
-		return len(line)
-	}
-	return 2
+		return r
+	}, safetext.Strip(string(line))))
 }

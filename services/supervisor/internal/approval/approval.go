@@ -1,26 +1,27 @@
-// Package approval keeps the questions that wait for a person, those of all agents of a supervisor, so that whoever is
-// there can see and answer them: an editor, a program, the command line.
+// Package approval keeps the questions of all agents of a supervisor that wait for the user. An editor, a program or a command
+// can list, watch and answer them.
 //
-// It knows what waits, who watches and what came of the last questions. It decides nothing: that an answer counts, and
-// that one alone does, is the link's business, which tells a Desk what becomes of each question. It knows no gRPC.
+// It knows which questions wait, who watches, and how the last questions ended. It decides nothing: the link decides which
+// answer counts. It must not know gRPC.
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/formschema"
+	"github.com/acphost/acphost/services/supervisor/internal/form"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -28,18 +29,18 @@ import (
 const (
 	// maxRecent is how many answers are remembered, so that whoever comes late learns who was first.
 	maxRecent = 256
-	// settleTimeout is how long the answer that came first may take to be recorded, where somebody else waits to learn it.
-	settleTimeout = 5 * time.Second
+	// recordTimeout is how long the answer that came first may take to be recorded, where somebody else waits to learn it.
+	recordTimeout = 5 * time.Second
 	// unnamed answers where nobody says who it is.
 	unnamed = "grpc"
 	// maxOption is how many bytes of an option's id are remembered: it is the agent's to choose.
 	maxOption = 4096
 )
 
-// Answerer answers questions at a front: a link.
+// Answerer answers questions at a client: a link.
 type Answerer interface {
 	// Answer is link.Link.Answer.
-	Answer(id []byte, a link.Answer, by string) (link.End, error)
+	Answer(id []byte, a question.Answer, by string) (question.End, error)
 }
 
 // Registry holds the questions of all agents. It is safe for concurrent use.
@@ -50,6 +51,7 @@ type Registry struct {
 	asked    uint64
 	ids      map[string]*event.ApprovalIDs // by agent, whose runs are many
 	open     map[string]*entry
+	handles  map[string]string // of open and recent questions, to their ids
 	recent   map[string]*supervisorv1.ApprovalAnswer
 	order    []string // of recent, oldest first
 	watchers map[*watcher]struct{}
@@ -58,12 +60,11 @@ type Registry struct {
 
 // entry is a question that waits.
 type entry struct {
-	desk     *Desk
-	question *link.Question
+	owner    *Questions
+	question *question.Question
 	nth      uint64
 	approval *supervisorv1.Approval // without its end; not changed
 	expires  time.Time              // guarded by the Registry's mu
-	whole    bool                   // its id is a number, or was used before: it is not found by a part of that
 	done     chan struct{}          // closed once answer is set
 	answer   *supervisorv1.ApprovalAnswer
 }
@@ -73,12 +74,13 @@ func New() *Registry {
 	return &Registry{
 		ids:      map[string]*event.ApprovalIDs{},
 		open:     map[string]*entry{},
+		handles:  map[string]string{},
 		recent:   map[string]*supervisorv1.ApprovalAnswer{},
 		watchers: map[*watcher]struct{}{},
 	}
 }
 
-// Attended tells whether somebody watches who will answer. It never waits.
+// Attended reports whether somebody watches who will answer. It never waits.
 func (r *Registry) Attended() bool { return r.attending.Load() > 0 }
 
 // Close ends all watching. What waits can still be answered.
@@ -118,7 +120,7 @@ func (r *Registry) list(sessionID string, attended bool) []*supervisorv1.Approva
 
 // AnswerApproval answers a question. The error is a *fault.Error: NotFound where there is no such question, Precondition
 // where it was answered, with the answer that came first if it is still known, Invalid where the question does not offer
-// the answer, a form's content does not fit its schema, or the id names several.
+// the answer, a form's content does not fit its schema, or its handle was given for its id.
 func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	a, err := answerOf(req)
 	if err != nil {
@@ -129,22 +131,22 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 		return nil, err
 	}
 	if err := e.takes(a); err != nil {
-		return nil, fault.New(fault.Invalid, "answer question %s: %w", e.approval.GetId(), err)
+		return nil, fault.New(fault.Invalid, "answer question %s: %w", e.handle(), err)
 	}
 	by := req.GetAnsweredBy()
 	if by == "" {
 		by = unnamed
 	}
-	end, err := e.desk.answer(e.question.ID, a, by)
+	end, err := e.owner.answer(e.question.ID, a, by)
 	switch {
-	case errors.Is(err, link.ErrNotOpen):
+	case errors.Is(err, question.ErrNotOpen):
 		first := e.await(ctx)
 		if first == nil {
-			return nil, fault.New(fault.Precondition, "question %s does not wait any more", e.approval.GetId())
+			return nil, fault.New(fault.Precondition, "question %s does not wait any more", e.handle())
 		}
 		return nil, answered(first)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, "answer question %s: %w", e.approval.GetId(), err)
+		return nil, fault.New(fault.Invalid, "answer question %s: %w", e.handle(), err)
 	}
 	if recorded := e.await(ctx); recorded != nil {
 		return recorded, nil
@@ -153,88 +155,73 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 }
 
 // answerOf is an answer as a link takes it.
-func answerOf(req *supervisorv1.AnswerApprovalRequest) (link.Answer, error) {
+func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) {
 	switch a := req.GetAnswer().(type) {
 	case *supervisorv1.AnswerApprovalRequest_OptionId:
 		if a.OptionId != "" {
-			return link.Answer{Option: a.OptionId}, nil
+			return question.Answer{Option: a.OptionId}, nil
 		}
 	case *supervisorv1.AnswerApprovalRequest_Accept:
-		return link.Answer{Accept: []byte(a.Accept)}, nil
+		return question.Answer{Accept: []byte(a.Accept)}, nil
 	case *supervisorv1.AnswerApprovalRequest_Decline:
 		if a.Decline {
-			return link.Answer{Decline: true}, nil
+			return question.Answer{Decline: true}, nil
 		}
 	case *supervisorv1.AnswerApprovalRequest_Cancel:
 		if a.Cancel {
-			return link.Answer{Cancel: true}, nil
+			return question.Answer{Cancel: true}, nil
 		}
 	}
-	return link.Answer{}, fault.New(fault.Invalid, "answer question %s: say one of option_id, accept, decline and cancel", req.GetId())
+	return question.Answer{}, fault.New(fault.Invalid, "answer question %s: say one of option_id, accept, decline and cancel", req.GetId())
 }
 
-// takes checks a form's content against its schema: an agent may trust what it has asked for. Whether the question offers
-// such an answer at all is the link's to say.
-func (e *entry) takes(a link.Answer) error {
-	form := e.approval.GetElicitation()
-	if a.Accept == nil || form.GetMode() == "url" || form.GetRequestedSchema() == "" {
+// takes checks a form's content against the form's schema, because an agent may rely on it. The link checks whether the
+// question offers such an answer at all.
+func (e *entry) takes(a question.Answer) error {
+	asked := e.approval.GetElicitation()
+	if a.Accept == nil || asked.GetMode() == "url" || asked.GetRequestedSchema() == "" {
 		return nil
 	}
-	return formschema.Fits([]byte(form.GetRequestedSchema()), a.Accept)
+	return form.Parse([]byte(asked.GetRequestedSchema())).Check(a.Accept)
 }
 
-// find is the question that waits and has an id, or alone begins with it.
+// ID is the id by which the question of a handle is, or was, answered; "" for one that is not known.
+func (r *Registry) ID(handle string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.handles[handle]
+}
+
+// find returns the question that waits under an id. The handle of a question is not enough: those who may not answer can
+// know it.
 func (r *Registry) find(id string) (*entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.open[id]; e != nil {
 		return e, nil
 	}
-	if first := r.recent[id]; first != nil {
+	if first := r.recent[cmp.Or(r.handles[id], id)]; first != nil {
 		return nil, answered(first)
 	}
-	var found []*entry
-	for _, e := range r.open {
-		if id != "" && e.beginsWith(id) {
-			found = append(found, e)
-		}
+	if r.handles[id] != "" {
+		return nil, fault.New(fault.Invalid, "%.128q names a question and does not answer it: its id does, which ListApprovals shows on the control socket, and over TCP to approvers", id)
 	}
-	switch len(found) {
-	case 0:
-		return nil, fault.New(fault.NotFound, "no question %.128q waits: `acphost approvals list` shows those that do", id)
-	case 1:
-		return found[0], nil
-	}
-	const most = 8
-	var ids []string
-	slices.SortFunc(found, func(a, b *entry) int { return int(int64(a.nth) - int64(b.nth)) })
-	for i, e := range found {
-		if i == most {
-			ids = append(ids, "…")
-			break
-		}
-		ids = append(ids, e.approval.GetId())
-	}
-	return nil, fault.New(fault.Invalid, "%d questions that wait begin with %.128q: %s", len(found), id, strings.Join(ids, ", "))
+	return nil, fault.New(fault.NotFound, "no question %.128q waits: `acphost approvals list` shows those that do", id)
 }
 
 // answered is the error for a question that somebody else has answered.
 func answered(first *supervisorv1.ApprovalAnswer) error {
 	return &fault.Error{
 		Class:   fault.Precondition,
-		Message: fmt.Sprintf("question %s does not wait any more: it was %s by %s", first.GetId(), first.GetOutcome(), first.GetAnsweredBy()),
+		Message: fmt.Sprintf("question %s does not wait any more: %s", event.Handle(first.GetId()), client.HowEnded(first)),
 		Answer:  first,
 	}
 }
 
-// beginsWith tells whether an entry is meant by the begin of its id. A number is not cut short: with the question 1 gone,
-// its id must not come to mean 12.
-func (e *entry) beginsWith(id string) bool {
-	full := e.approval.GetId()
-	return strings.HasPrefix(full, id) && (!e.whole || len(id) <= len(e.desk.agent.ID)+1)
-}
+// handle is the name by which people are told of the question.
+func (e *entry) handle() string { return event.Handle(e.approval.GetId()) }
 
-// isOf tells whether a question is of a session; every one is of the session "".
+// isOf reports whether a question is of a session; every one is of the session "".
 func (e *entry) isOf(sessionID string) bool {
 	return sessionID == "" || e.question.SessionID == sessionID
 }
@@ -250,7 +237,7 @@ func (e *entry) shown(attended bool) *supervisorv1.Approval {
 }
 
 // ended is how the question ended.
-func (e *entry) ended(end link.End) *supervisorv1.ApprovalAnswer {
+func (e *entry) ended(end question.End) *supervisorv1.ApprovalAnswer {
 	return &supervisorv1.ApprovalAnswer{
 		Id:         e.approval.GetId(),
 		Outcome:    string(end.Outcome),
@@ -262,7 +249,7 @@ func (e *entry) ended(end link.End) *supervisorv1.ApprovalAnswer {
 
 // await waits until it was told how the question ended; nil: it was not in time.
 func (e *entry) await(ctx context.Context) *supervisorv1.ApprovalAnswer {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	select {
 	case <-e.done:
@@ -277,24 +264,24 @@ func (e *entry) await(ctx context.Context) *supervisorv1.ApprovalAnswer {
 	}
 }
 
-// Desk is told of the questions of one agent. It implements link.Questions.
-type Desk struct {
+// Questions are the open questions of one run of an agent. It implements question.Observer.
+type Questions struct {
 	registry *Registry
 	agent    *frame.Agent
 	link     atomic.Pointer[Answerer]
 
-	entries map[*link.Question]*entry // guarded by the Registry's mu
+	entries map[*question.Question]*entry // guarded by the Registry's mu
 }
 
-var _ link.Questions = (*Desk)(nil)
+var _ question.Observer = (*Questions)(nil)
 
-// Desk returns the desk of an agent. Each run of an agent has its own.
-func (r *Registry) Desk(a *frame.Agent) *Desk {
-	return &Desk{registry: r, agent: a, entries: map[*link.Question]*entry{}}
+// Questions returns an empty collection for one run of an agent.
+func (r *Registry) Questions(a *frame.Agent) *Questions {
+	return &Questions{registry: r, agent: a, entries: map[*question.Question]*entry{}}
 }
 
 // id is the id of a question that is asked now.
-func (r *Registry) id(agentID string, raw []byte) (id string, use int) {
+func (r *Registry) id(agentID string, raw []byte) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ids := r.ids[agentID]
@@ -302,78 +289,79 @@ func (r *Registry) id(agentID string, raw []byte) (id string, use int) {
 		ids = &event.ApprovalIDs{}
 		r.ids[agentID] = ids
 	}
-	return ids.Next(agentID, raw)
+	handle, _ := ids.Next(agentID, raw)
+	return event.AnswerID(handle)
 }
 
 // Bind says which link answers; it must be called before that runs.
-func (d *Desk) Bind(l Answerer) { d.link.Store(&l) }
+func (qs *Questions) Bind(l Answerer) { qs.link.Store(&l) }
 
-func (d *Desk) answer(id []byte, a link.Answer, by string) (link.End, error) {
-	l := d.link.Load()
+func (qs *Questions) answer(id []byte, a question.Answer, by string) (question.End, error) {
+	l := qs.link.Load()
 	if l == nil {
-		return link.End{}, link.ErrNotOpen
+		return question.End{}, question.ErrNotOpen
 	}
 	return (*l).Answer(id, a, by)
 }
 
-// Asked implements link.Questions.
-func (d *Desk) Asked(q *link.Question) {
-	id, use := d.registry.id(d.agent.ID, q.ID)
+// Asked implements question.Observer.
+func (qs *Questions) Asked(q *question.Question) {
+	id := qs.registry.id(qs.agent.ID, q.ID)
 	e := &entry{
-		desk:     d,
+		owner:    qs,
 		question: q,
-		approval: approvalOf(d.agent.ID, id, q),
+		approval: approvalOf(qs.agent.ID, id, q),
 		expires:  q.Expires,
-		whole:    use > 1 || len(q.ID) > 0 && q.ID[0] != '"',
 		done:     make(chan struct{}),
 	}
-	attended := d.registry.Attended()
-	r := d.registry
+	attended := qs.registry.Attended()
+	r := qs.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, before := range r.open {
-		if before.desk != d && before.desk.agent.ID == d.agent.ID { // of a link that is over and has not said so
-			r.end(before, link.End{Outcome: link.Withdrawn, By: nobody})
+		if before.owner != qs && before.owner.agent.ID == qs.agent.ID { // of a link that is over and has not said so
+			r.end(before, question.End{Outcome: question.Withdrawn, By: nobody})
 		}
 	}
 	r.asked++
 	e.nth = r.asked
 	r.open[id] = e
-	d.entries[q] = e
+	r.handles[event.Handle(id)] = id
+	qs.entries[q] = e
 	r.tell(e, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: e.shown(attended)}})
 }
 
-// Expires implements link.Questions.
-func (d *Desk) Expires(q *link.Question, at time.Time) {
-	d.registry.mu.Lock()
-	defer d.registry.mu.Unlock()
-	if e := d.entries[q]; e != nil {
+// Expires implements question.Observer.
+func (qs *Questions) Expires(q *question.Question, at time.Time) {
+	qs.registry.mu.Lock()
+	defer qs.registry.mu.Unlock()
+	if e := qs.entries[q]; e != nil {
 		e.expires = at
 	}
 }
 
-// Ended implements link.Questions.
-func (d *Desk) Ended(q *link.Question, end link.End) {
-	d.registry.mu.Lock()
-	defer d.registry.mu.Unlock()
-	if e := d.entries[q]; e != nil {
-		d.registry.end(e, end)
+// Ended implements question.Observer.
+func (qs *Questions) Ended(q *question.Question, end question.End) {
+	qs.registry.mu.Lock()
+	defer qs.registry.mu.Unlock()
+	if e := qs.entries[q]; e != nil {
+		qs.registry.end(e, end)
 	}
 }
 
 // end ends a question; mu is held.
-func (r *Registry) end(e *entry, end link.End) {
+func (r *Registry) end(e *entry, end question.End) {
 	id := e.approval.GetId()
 	delete(r.open, id)
-	delete(e.desk.entries, e.question)
+	delete(e.owner.entries, e.question)
 	e.answer = e.ended(end)
-	if r.recent[id] != nil {
-		r.order = slices.DeleteFunc(r.order, func(other string) bool { return other == id })
-	}
 	r.recent[id] = e.answer
 	r.order = append(r.order, id)
 	if len(r.order) > maxRecent {
 		delete(r.recent, r.order[0])
+		if handle := event.Handle(r.order[0]); r.handles[handle] == r.order[0] {
+			delete(r.handles, handle)
+		}
 		r.order = append(r.order[:0], r.order[1:]...)
 	}
 	close(e.done)

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,10 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"go.uber.org/goleak"
 )
 
@@ -23,38 +25,38 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // agent is an agent's link as a test plays it: a table of questions, each answered once.
 type agent struct {
-	desk *Desk
+	questions *Questions
 
 	mu   sync.Mutex
-	open map[string]*link.Question
-	got  []link.Answer
+	open map[string]*question.Question
+	got  []question.Answer
 	err  error
 }
 
 func newAgent(r *Registry, id string) *agent {
-	a := &agent{desk: r.Desk(&frame.Agent{ID: id}), open: map[string]*link.Question{}}
-	a.desk.Bind(a)
+	a := &agent{questions: r.Questions(&frame.Agent{ID: id}), open: map[string]*question.Question{}}
+	a.questions.Bind(a)
 	return a
 }
 
 const params = `{"sessionId":"s","toolCall":{"toolCallId":"t","title":"Run make","kind":"execute","rawInput":{"command":"make"}},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"}]}`
 
 // ask has a permission question wait.
-func (a *agent) ask(id, session string) *link.Question {
-	q := &link.Question{ID: []byte(id), Method: acp.MethodRequestPermission, SessionID: session, Params: []byte(params), Asked: time.Now()}
+func (a *agent) ask(id, session string) *question.Question {
+	q := &question.Question{ID: []byte(id), Method: acp.MethodRequestPermission, SessionID: session, Params: []byte(params), Asked: time.Now()}
 	a.put(q)
 	return q
 }
 
-func (a *agent) put(q *link.Question) {
+func (a *agent) put(q *question.Question) {
 	a.mu.Lock()
 	a.open[string(q.ID)] = q
 	a.mu.Unlock()
-	a.desk.Asked(q)
+	a.questions.Asked(q)
 }
 
 // end ends a question as the link would; false: somebody else has.
-func (a *agent) end(id string, e link.End) bool {
+func (a *agent) end(id string, e question.End) bool {
 	a.mu.Lock()
 	q := a.open[id]
 	delete(a.open, id)
@@ -62,21 +64,21 @@ func (a *agent) end(id string, e link.End) bool {
 	if q == nil {
 		return false
 	}
-	a.desk.Ended(q, e)
+	a.questions.Ended(q, e)
 	return true
 }
 
-func (a *agent) Answer(id []byte, answer link.Answer, by string) (link.End, error) {
+func (a *agent) Answer(id []byte, answer question.Answer, by string) (question.End, error) {
 	a.mu.Lock()
 	a.got = append(a.got, answer)
 	err := a.err
 	a.mu.Unlock()
 	if err != nil {
-		return link.End{}, err
+		return question.End{}, err
 	}
-	e := link.End{Outcome: link.Allowed, Option: answer.Option, By: by}
+	e := question.End{Outcome: question.Allowed, Option: answer.Option, By: by}
 	if !a.end(string(id), e) {
-		return link.End{}, link.ErrNotOpen
+		return question.End{}, question.ErrNotOpen
 	}
 	return e, nil
 }
@@ -85,10 +87,16 @@ func option(id, option, by string) *supervisorv1.AnswerApprovalRequest {
 	return &supervisorv1.AnswerApprovalRequest{Id: id, AnsweredBy: by, Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option}}
 }
 
+// whole is an answer that names a question by its handle, with the id in its place.
+func whole(r *Registry, req *supervisorv1.AnswerApprovalRequest) *supervisorv1.AnswerApprovalRequest {
+	req.Id = cmp.Or(r.ID(req.GetId()), req.GetId())
+	return req
+}
+
 func ids(approvals []*supervisorv1.Approval) []string {
 	var all []string
 	for _, a := range approvals {
-		all = append(all, a.GetId())
+		all = append(all, event.Handle(a.GetId()))
 	}
 	return all
 }
@@ -114,7 +122,7 @@ func TestQuestionsAreListedOldestFirstAndBySession(t *testing.T) {
 	if got := ids(r.ListApprovals("s")); !slices.Equal(got, []string{"one/1", "one/x"}) {
 		t.Errorf("of s: %q", got)
 	}
-	one.end("1", link.End{Outcome: link.Denied, By: "front"})
+	one.end("1", question.End{Outcome: question.Denied, By: "front"})
 	if got := ids(r.ListApprovals("")); !slices.Equal(got, []string{"two/1", "one/x"}) {
 		t.Errorf("after one was answered: %q", got)
 	}
@@ -124,7 +132,7 @@ func TestAPermissionQuestionIsShownWithAllThatIsKnownOfItsToolCall(t *testing.T)
 	r := New()
 	a := newAgent(r, "a")
 	raw := `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}],"_meta":{"n":1.50}}`
-	a.put(&link.Question{
+	a.put(&question.Question{
 		ID: []byte("7"), Method: acp.MethodRequestPermission, SessionID: "s", Params: []byte(raw), Reason: "because (rule r)", Asked: time.Unix(5, 0),
 		ToolCall: &acp.ToolCall{
 			ID: "t", Title: "Edit a \"file\"", Kind: "edit",
@@ -149,9 +157,9 @@ func TestAPermissionQuestionIsShownWithAllThatIsKnownOfItsToolCall(t *testing.T)
 func TestOurOwnQuestionSaysThatItIs(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
-	a.put(&link.Question{ID: []byte(`"RANDOM"`), Own: true, Method: acp.MethodRequestPermission, SessionID: "s", Params: []byte(params), Reason: "a rule wants it"})
+	a.put(&question.Question{ID: []byte(`"RANDOM"`), Own: true, Method: acp.MethodRequestPermission, SessionID: "s", Params: []byte(params), Reason: "a rule wants it"})
 	got := r.ListApprovals("")[0]
-	if got.GetId() != "a/RANDOM" || !got.GetPermission().GetFromAcphost() || got.GetPermission().GetReason() != "a rule wants it" || got.GetPermission().GetTitle() != "Run make" {
+	if event.Handle(got.GetId()) != "a/RANDOM" || !got.GetPermission().GetFromAcphost() || got.GetPermission().GetReason() != "a rule wants it" || got.GetPermission().GetTitle() != "Run make" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -165,7 +173,7 @@ func TestElicitationsAreShownByTheirMode(t *testing.T) {
 		`{"mode":"_odd","message":5}`,
 		`null`,
 	} {
-		a.put(&link.Question{ID: []byte(fmt.Sprint(i)), Method: "elicitation/create", Params: []byte(raw)})
+		a.put(&question.Question{ID: []byte(fmt.Sprint(i)), Method: "elicitation/create", Params: []byte(raw)})
 	}
 	got := r.ListApprovals("")
 	form, page := got[0].GetElicitation(), got[1].GetElicitation()
@@ -184,11 +192,11 @@ func TestTheFirstAnswerCountsAndTheNextOneLearnsOfIt(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	a.ask("1", "s")
-	first, err := r.AnswerApproval(t.Context(), option("a/1", "y", "ann"))
-	if err != nil || first.GetOutcome() != "allowed" || first.GetOptionId() != "y" || first.GetAnsweredBy() != "ann" || first.GetId() != "a/1" || first.GetTime() == nil {
+	first, err := r.AnswerApproval(t.Context(), whole(r, option("a/1", "y", "ann")))
+	if err != nil || first.GetOutcome() != "allowed" || first.GetOptionId() != "y" || first.GetAnsweredBy() != "ann" || event.Handle(first.GetId()) != "a/1" || first.GetTime() == nil {
 		t.Fatalf("got %v, %v", first, err)
 	}
-	_, err = r.AnswerApproval(t.Context(), option("a/1", "n", "bob"))
+	_, err = r.AnswerApproval(t.Context(), whole(r, option("a/1", "n", "bob")))
 	if f := classOf(t, err); f.Class != fault.Precondition || f.Answer != first || !strings.Contains(f.Message, "allowed by ann") {
 		t.Errorf("got %+v", f)
 	}
@@ -202,19 +210,19 @@ func TestWhoLosesTheRaceLearnsWhoWonThoughItIsBeingRecorded(t *testing.T) {
 		r := New()
 		a := newAgent(r, "a")
 		q := a.ask("1", "s")
-		a.err = link.ErrNotOpen // the editor's answer is being recorded
+		a.err = question.ErrNotOpen // the editor's answer is being recorded
 		go func() {
 			time.Sleep(time.Second)
-			a.desk.Ended(q, link.End{Outcome: link.Denied, Option: "n", By: "front"})
+			a.questions.Ended(q, question.End{Outcome: question.Denied, Option: "n", By: "front"})
 		}()
-		_, err := r.AnswerApproval(t.Context(), option("a/1", "y", ""))
+		_, err := r.AnswerApproval(t.Context(), whole(r, option("a/1", "y", "")))
 		if f := classOf(t, err); f.Class != fault.Precondition || f.Answer.GetAnsweredBy() != "front" || f.Answer.GetOutcome() != "denied" {
 			t.Errorf("got %+v", f)
 		}
 		a.ask("2", "s")
 		started := time.Now()
-		_, err = r.AnswerApproval(t.Context(), option("a/2", "y", ""))
-		if f := classOf(t, err); f.Class != fault.Precondition || f.Answer != nil || time.Since(started) != settleTimeout {
+		_, err = r.AnswerApproval(t.Context(), whole(r, option("a/2", "y", "")))
+		if f := classOf(t, err); f.Class != fault.Precondition || f.Answer != nil || time.Since(started) != recordTimeout {
 			t.Errorf("got %+v after %v", f, time.Since(started))
 		}
 	})
@@ -223,19 +231,19 @@ func TestWhoLosesTheRaceLearnsWhoWonThoughItIsBeingRecorded(t *testing.T) {
 func TestAnAnswerReachesTheLinkAsItWasGiven(t *testing.T) {
 	for name, tt := range map[string]struct {
 		req  *supervisorv1.AnswerApprovalRequest
-		want link.Answer
+		want question.Answer
 	}{
-		"an option": {option("a/1", "y", ""), link.Answer{Option: "y"}},
-		"a form":    {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: `{"a":1}`}}, link.Answer{Accept: []byte(`{"a":1}`)}},
-		"no":        {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}}, link.Answer{Decline: true}},
-		"nothing":   {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}}, link.Answer{Cancel: true}},
+		"an option": {option("a/1", "y", ""), question.Answer{Option: "y"}},
+		"a form":    {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: `{"a":1}`}}, question.Answer{Accept: []byte(`{"a":1}`)}},
+		"no":        {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}}, question.Answer{Decline: true}},
+		"nothing":   {&supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}}, question.Answer{Cancel: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := New()
 			a := newAgent(r, "a")
 			a.ask("1", "s")
 			tt.req.Id = "a/1"
-			got, err := r.AnswerApproval(t.Context(), tt.req)
+			got, err := r.AnswerApproval(t.Context(), whole(r, tt.req))
 			if err != nil || got.GetAnsweredBy() != "grpc" {
 				t.Fatalf("got %v, %v", got, err)
 			}
@@ -251,7 +259,7 @@ func TestAnAnswerReachesTheLinkAsItWasGiven(t *testing.T) {
 		{Id: "a/1", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}},
 		{Id: "a/1", Answer: &supervisorv1.AnswerApprovalRequest_Cancel{}},
 	} {
-		if _, err := r.AnswerApproval(t.Context(), req); classOf(t, err).Class != fault.Invalid {
+		if _, err := r.AnswerApproval(t.Context(), whole(r, req)); classOf(t, err).Class != fault.Invalid {
 			t.Errorf("%v: %v", req, err)
 		}
 	}
@@ -261,8 +269,8 @@ func TestAnAnswerThatIsNotOfferedLeavesTheQuestionOpen(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	a.ask("1", "s")
-	a.err = fmt.Errorf("%w: choose y", link.ErrNotOffered)
-	_, err := r.AnswerApproval(t.Context(), option("a/1", "z", ""))
+	a.err = fmt.Errorf("%w: choose y", question.ErrNotOffered)
+	_, err := r.AnswerApproval(t.Context(), whole(r, option("a/1", "z", "")))
 	if f := classOf(t, err); f.Class != fault.Invalid || !strings.Contains(f.Message, "choose y") {
 		t.Errorf("got %+v", f)
 	}
@@ -286,8 +294,8 @@ func TestAFormsAnswerFitsItsSchemaOrLeavesTheQuestionOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := New()
 			a := newAgent(r, "a")
-			a.put(&link.Question{ID: []byte("1"), Method: acp.MethodElicitationCreate, SessionID: "s", Params: []byte(c.params), Asked: time.Now()})
-			_, err := r.AnswerApproval(t.Context(), accept("a/1", c.content))
+			a.put(&question.Question{ID: []byte("1"), Method: acp.MethodElicitationCreate, SessionID: "s", Params: []byte(c.params), Asked: time.Now()})
+			_, err := r.AnswerApproval(t.Context(), whole(r, accept("a/1", c.content)))
 			if c.want == "" {
 				if err != nil || len(a.got) != 1 || string(a.got[0].Accept) != c.content {
 					t.Errorf("got %v, and the link %v", err, a.got)
@@ -304,29 +312,38 @@ func TestAFormsAnswerFitsItsSchemaOrLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsFoundByAPrefixThatIsItsAlone(t *testing.T) {
+func TestAQuestionIsFoundByItsWholeIDAlone(t *testing.T) {
 	r := New()
 	one, two := newAgent(r, "one"), newAgent(r, "two")
 	one.ask(`"abc"`, "s")
-	one.ask(`"abd"`, "s")
 	two.ask(`12`, "s")
-	for id, want := range map[string]string{"one/abc": "one/abc", "one/abd": "one/abd", "tw": "two/12", "two/": "two/12", "two/12": "two/12"} {
-		if e, err := r.find(id); err != nil || e.approval.GetId() != want {
+	for _, q := range r.ListApprovals("") {
+		id, handle := q.GetId(), event.Handle(q.GetId())
+		if e, err := r.find(id); err != nil || e.approval != q {
 			t.Errorf("%s: %v", id, err)
 		}
-	}
-	for id, want := range map[string]fault.Class{
-		"one/ab": fault.Invalid, "o": fault.Invalid, "": fault.NotFound, "three": fault.NotFound,
-		"two/1": fault.NotFound, // a number is not cut short
-	} {
-		if _, err := r.find(id); classOf(t, err).Class != want {
-			t.Errorf("%q: %v", id, err)
+		if len(id) < len(handle)+26 || r.ID(handle) != id {
+			t.Errorf("%s is the id of %s, which is known by %s", id, handle, r.ID(handle))
+		}
+		if _, err := r.find(handle); classOf(t, err).Class != fault.Invalid || strings.Contains(err.Error(), id) {
+			t.Errorf("the handle %s: %v", handle, err)
+		}
+		for _, part := range []string{id[:len(id)-1], id + "A", handle + "." + strings.Repeat("A", 26), "", "one/", "three"} {
+			if _, err := r.find(part); classOf(t, err).Class != fault.NotFound || strings.Contains(err.Error(), id) && part != id+"A" {
+				t.Errorf("%q: %v", part, err)
+			}
 		}
 	}
-	two.end("12", link.End{Outcome: link.Allowed, By: "x"})
-	two.ask(`123`, "s")
-	if _, err := r.find("two/12"); classOf(t, err).Answer.GetId() != "two/12" {
-		t.Errorf("the id of a question that is gone: %v", err)
+	id := r.ID("two/12")
+	two.end("12", question.End{Outcome: question.Allowed, By: "x"})
+	for _, name := range []string{id, "two/12"} {
+		if _, err := r.find(name); classOf(t, err).Answer.GetId() != id {
+			t.Errorf("a question that is gone, by %s: %v", name, err)
+		}
+	}
+	two.ask(`12`, "s")
+	if again := r.ID("two/12~2"); again == "" || again == id {
+		t.Errorf("an id that was used again is %q", again)
 	}
 }
 
@@ -335,10 +352,10 @@ func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
 	a := newAgent(r, "a")
 	for i := range maxRecent + 10 {
 		a.ask(fmt.Sprint(i), "s")
-		a.end(fmt.Sprint(i), link.End{Outcome: link.Denied, By: "front"})
+		a.end(fmt.Sprint(i), question.End{Outcome: question.Denied, By: "front"})
 	}
-	if len(r.recent) != maxRecent || len(r.order) != maxRecent || len(a.desk.entries) != 0 {
-		t.Errorf("%d, %d, %d are kept", len(r.recent), len(r.order), len(a.desk.entries))
+	if len(r.recent) != maxRecent || len(r.order) != maxRecent || len(a.questions.entries) != 0 {
+		t.Errorf("%d, %d, %d are kept", len(r.recent), len(r.order), len(a.questions.entries))
 	}
 	if _, err := r.find("a/9"); classOf(t, err).Class != fault.NotFound {
 		t.Errorf("an old one: %v", err)
@@ -350,10 +367,10 @@ func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
 	if _, err := r.find("a/10"); classOf(t, err).Answer == nil {
 		t.Errorf("an id that was used before means the question of before: %v", err)
 	}
-	if e, err := r.find("a/10~2"); err != nil {
+	if e, err := r.find(r.ID("a/10~2")); err != nil {
 		t.Errorf("%v, %v", e, err)
 	}
-	a.end("10", link.End{Outcome: link.Allowed, By: "front"})
+	a.end("10", question.End{Outcome: question.Allowed, By: "front"})
 }
 
 func TestAnAnswerToAQuestionIsNoneToTheNextOneWithItsID(t *testing.T) {
@@ -363,7 +380,7 @@ func TestAnAnswerToAQuestionIsNoneToTheNextOneWithItsID(t *testing.T) {
 		for _, id := range []string{"7", `"x"`} {
 			a.ask(id, "s")
 			for _, was := range []string{"a/7", "a/x", "a/x~", "a/7~"} {
-				_, err := r.AnswerApproval(t.Context(), option(was, "allow_once", "ann"))
+				_, err := r.AnswerApproval(t.Context(), whole(r, option(was, "allow_once", "ann")))
 				if run > 1 && classOf(t, err) == nil {
 					t.Errorf("run %d: an answer to %s answered %s", run, was, id)
 				}
@@ -371,7 +388,7 @@ func TestAnAnswerToAQuestionIsNoneToTheNextOneWithItsID(t *testing.T) {
 			if run > 1 && len(r.ListApprovals("")) == 0 {
 				t.Errorf("run %d: %s was answered", run, id)
 			}
-			a.end(id, link.End{Outcome: link.Denied, By: "front"})
+			a.end(id, question.End{Outcome: question.Denied, By: "front"})
 		}
 	}
 }
@@ -380,19 +397,19 @@ func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	q := a.ask("1", "s")
-	a.desk.Ended(q, link.End{Outcome: link.Allowed, By: "x"})
-	a.desk.Ended(q, link.End{Outcome: link.Denied, By: "y"})
-	a.desk.Ended(&link.Question{ID: []byte("1")}, link.End{Outcome: link.Denied, By: "z"})
-	a.desk.Expires(q, time.Now())
-	if got := r.recent["a/1"]; got.GetAnsweredBy() != "x" {
+	a.questions.Ended(q, question.End{Outcome: question.Allowed, By: "x"})
+	a.questions.Ended(q, question.End{Outcome: question.Denied, By: "y"})
+	a.questions.Ended(&question.Question{ID: []byte("1")}, question.End{Outcome: question.Denied, By: "z"})
+	a.questions.Expires(q, time.Now())
+	if got := r.recent[r.ID("a/1")]; got.GetAnsweredBy() != "x" {
 		t.Errorf("got %v", got)
 	}
 	again := a.ask("1", "s")
 	if b := newAgent(r, "a"); b.ask("1", "s") == again { // a new link of an agent whose last one has not said that it is over
 		t.Fatal("the same question")
 	}
-	a.desk.Ended(again, link.End{Outcome: link.Allowed, By: "late"})
-	if got := r.recent["a/1~2"]; got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
+	a.questions.Ended(again, question.End{Outcome: question.Allowed, By: "late"})
+	if got := r.recent[r.ID("a/1~2")]; got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -402,7 +419,7 @@ func TestAnEndIsShownOnlyWhileNobodyAttends(t *testing.T) {
 		r := New()
 		a := newAgent(r, "a")
 		at := time.Now().Add(time.Minute)
-		q := &link.Question{ID: []byte("1"), Method: acp.MethodRequestPermission, Params: []byte(params), Asked: time.Now(), Expires: at}
+		q := &question.Question{ID: []byte("1"), Method: acp.MethodRequestPermission, Params: []byte(params), Asked: time.Now(), Expires: at}
 		a.put(q)
 		if got := r.ListApprovals("")[0].GetExpireTime(); !got.AsTime().Equal(at) {
 			t.Errorf("it ends at %v, want %v", got.AsTime(), at)
@@ -418,11 +435,11 @@ func TestAnEndIsShownOnlyWhileNobodyAttends(t *testing.T) {
 			t.Error("who will answer does not attend")
 		}
 		answers.leave()
-		a.desk.Expires(q, at.Add(time.Hour))
+		a.questions.Expires(q, at.Add(time.Hour))
 		if got := r.ListApprovals("")[0].GetExpireTime(); r.Attended() || !got.AsTime().Equal(at.Add(time.Hour)) {
 			t.Errorf("it ends at %v", got.AsTime())
 		}
-		a.desk.Expires(q, time.Time{})
+		a.questions.Expires(q, time.Time{})
 		if r.ListApprovals("")[0].GetExpireTime() != nil {
 			t.Error("it still ends")
 		}
@@ -478,11 +495,11 @@ func TestAWatcherIsToldWhatWaitsThenWhatBecomesOfIt(t *testing.T) {
 	a.ask("2", "other")
 	all, some := watch(t, r, &supervisorv1.WatchApprovalsRequest{}), watch(t, r, &supervisorv1.WatchApprovalsRequest{SessionId: "s"})
 	for _, want := range []string{"a/1", "a/2"} {
-		if got := all.take(t).GetAsked(); got.GetId() != want {
+		if got := all.take(t).GetAsked(); event.Handle(got.GetId()) != want {
 			t.Errorf("got %v, want %s", got, want)
 		}
 	}
-	if got := some.take(t).GetAsked(); got.GetId() != "a/1" {
+	if got := some.take(t).GetAsked(); event.Handle(got.GetId()) != "a/1" {
 		t.Errorf("got %v", got)
 	}
 	for _, w := range []*watching{all, some} {
@@ -490,17 +507,17 @@ func TestAWatcherIsToldWhatWaitsThenWhatBecomesOfIt(t *testing.T) {
 			t.Errorf("got %v, want that nothing was missed", got)
 		}
 	}
-	a.end("2", link.End{Outcome: link.Denied, Option: "n", By: "front"})
+	a.end("2", question.End{Outcome: question.Denied, Option: "n", By: "front"})
 	a.ask("3", "s")
-	a.end("1", link.End{Outcome: link.Expired, By: nobody})
-	if got := all.take(t).GetAnswered(); got.GetId() != "a/2" || got.GetOutcome() != "denied" || got.GetOptionId() != "n" || got.GetAnsweredBy() != "front" {
+	a.end("1", question.End{Outcome: question.Expired, By: nobody})
+	if got := all.take(t).GetAnswered(); event.Handle(got.GetId()) != "a/2" || got.GetOutcome() != "denied" || got.GetOptionId() != "n" || got.GetAnsweredBy() != "front" {
 		t.Errorf("got %v", got)
 	}
 	for _, w := range []*watching{all, some} {
-		if got := w.take(t).GetAsked(); got.GetId() != "a/3" {
+		if got := w.take(t).GetAsked(); event.Handle(got.GetId()) != "a/3" {
 			t.Errorf("got %v", got)
 		}
-		if got := w.take(t).GetAnswered(); got.GetId() != "a/1" || got.GetOutcome() != "expired" || got.GetAnsweredBy() != "nobody" {
+		if got := w.take(t).GetAnswered(); event.Handle(got.GetId()) != "a/1" || got.GetOutcome() != "expired" || got.GetAnsweredBy() != "nobody" {
 			t.Errorf("got %v", got)
 		}
 		if err := w.leave(); !errors.Is(err, context.Canceled) {
@@ -517,16 +534,16 @@ func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
 		"by number": func(a *agent) {
 			for i := range 2 * maxWaiting {
 				a.ask(fmt.Sprint(i), "s")
-				a.end(fmt.Sprint(i), link.End{Outcome: link.Withdrawn, By: nobody})
+				a.end(fmt.Sprint(i), question.End{Outcome: question.Withdrawn, By: nobody})
 			}
 		},
 		"by size": func(a *agent) {
 			big := &supervisorv1.Approval{Raw: strings.Repeat("x", maxWaitingBytes/4)}
-			r := a.desk.registry
+			r := a.questions.registry
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for range 12 { // what it has taken when it stops reading is no more than fits
-				r.tell(&entry{question: &link.Question{}}, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: big}})
+				r.tell(&entry{question: &question.Question{}}, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: big}})
 			}
 		},
 	} {
@@ -585,15 +602,15 @@ func TestWatchersSeeTheSameWhoeverAnswersMeanwhile(t *testing.T) {
 				m := w.take(t)
 				switch {
 				case m.GetAsked() != nil:
-					if asked[m.GetAsked().GetId()] {
-						t.Errorf("%s was told twice", m.GetAsked().GetId())
+					if asked[event.Handle(m.GetAsked().GetId())] {
+						t.Errorf("%s was told twice", event.Handle(m.GetAsked().GetId()))
 					}
-					asked[m.GetAsked().GetId()] = true
+					asked[event.Handle(m.GetAsked().GetId())] = true
 				case m.GetAnswered() != nil:
-					if id := m.GetAnswered().GetId(); !asked[id] || ended[id] {
+					if id := event.Handle(m.GetAnswered().GetId()); !asked[id] || ended[id] {
 						t.Errorf("the end of %s: asked %v, ended before %v", id, asked[id], ended[id])
 					}
-					ended[m.GetAnswered().GetId()] = true
+					ended[event.Handle(m.GetAnswered().GetId())] = true
 				}
 			}
 			_ = w.leave()
@@ -606,7 +623,7 @@ func TestWatchersSeeTheSameWhoeverAnswersMeanwhile(t *testing.T) {
 		var race sync.WaitGroup
 		for _, who := range []string{"ann", "bob"} {
 			race.Go(func() {
-				if got, err := r.AnswerApproval(t.Context(), option("a/"+id, "y", who)); err == nil {
+				if got, err := r.AnswerApproval(t.Context(), whole(r, option("a/"+id, "y", who))); err == nil {
 					wins.Store(who, got)
 				} else if classOf(t, err).Answer == nil {
 					t.Errorf("%s does not learn who was first: %v", who, err)

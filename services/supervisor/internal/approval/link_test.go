@@ -24,11 +24,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// joined is a real link between an agent and a front that a test plays, with its desk, and the events that are told of it.
+// joined is a real link between an agent and a client that a test plays, with its questions, and the events that are told of it.
 type joined struct {
-	t            *testing.T
-	registry     *Registry
-	agent, front *end
+	t             *testing.T
+	registry      *Registry
+	agent, client *end
 
 	mu      sync.Mutex
 	decoder *event.Decoder
@@ -94,10 +94,10 @@ func (j *joined) inEvents(id string) (asked *supervisorv1.Approval, ends []*supe
 	for {
 		j.mu.Lock()
 		for _, e := range j.events {
-			if q := e.GetQuestionAsked(); q.GetId() == id && q != nil {
+			if q := e.GetQuestionAsked(); event.Handle(q.GetId()) == id && q != nil {
 				asked = q
 			}
-			if a := e.GetQuestionAnswered(); a.GetId() == id && a != nil {
+			if a := e.GetQuestionAnswered(); event.Handle(a.GetId()) == id && a != nil {
 				ends = append(ends, a)
 			}
 		}
@@ -124,22 +124,22 @@ func join(t *testing.T, r *Registry, change ...func(*link.Options)) *joined {
 		}
 		return r, w
 	}
-	frontIn, toLink := pipe()
-	fromLink, frontOut := pipe()
+	clientIn, toLink := pipe()
+	fromLink, clientOut := pipe()
 	agentIn, toLink2 := pipe()
 	fromLink2, agentOut := pipe()
-	j.front = &end{t: t, in: toLink, raw: fromLink, out: bufio.NewReader(fromLink)}
+	j.client = &end{t: t, in: toLink, raw: fromLink, out: bufio.NewReader(fromLink)}
 	j.agent = &end{t: t, in: toLink2, raw: fromLink2, out: bufio.NewReader(fromLink2)}
-	desk := r.Desk(who)
+	questions := r.Questions(who)
 	log := slog.New(slog.DiscardHandler)
 	o := link.Options{
-		Front:     pipes{frontIn, frontOut},
+		Client:    pipes{clientIn, clientOut},
 		Agent:     pipes{agentIn, agentOut},
 		Ready:     func(context.Context) (*route.Table, error) { return route.Build(nil, nil) },
 		Conn:      func(string) (grpc.ClientConnInterface, error) { return nil, io.EOF },
-		Book:      session.New(session.Options{Agent: "demo"}),
+		Sessions:  session.New(session.Options{Agent: "demo"}),
 		Gate:      gate.New(gate.Options{Logger: log}),
-		Questions: desk,
+		Questions: questions,
 		Observer:  j,
 		Logger:    log,
 	}
@@ -147,7 +147,7 @@ func join(t *testing.T, r *Registry, change ...func(*link.Options)) *joined {
 		f(&o)
 	}
 	l := link.New(o)
-	desk.Bind(l)
+	questions.Bind(l)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -158,20 +158,20 @@ func join(t *testing.T, r *Registry, change ...func(*link.Options)) *joined {
 		_, _ = fromLink.Close(), fromLink2.Close()
 		<-done
 	})
-	j.front.send(`{"id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}`)
+	j.client.send(`{"id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}`)
 	j.agent.next()
 	j.agent.send(`{"id":"i","result":{"protocolVersion":1}}`)
-	j.front.next()
-	j.front.send(`{"id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	j.client.next()
+	j.client.send(`{"id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
 	j.agent.next()
 	j.agent.send(`{"id":"n","result":{"sessionId":"s"}}`)
-	j.front.next()
+	j.client.next()
 	return j
 }
 
 const (
-	question = `{"id":7,"method":"session/request_permission","params":` + params + `}`
-	form     = `{"id":"f","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}}`
+	asksEdit = `{"id":7,"method":"session/request_permission","params":` + params + `}`
+	formAsk  = `{"id":"f","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}}`
 )
 
 func accept(id, content string) *supervisorv1.AnswerApprovalRequest {
@@ -182,30 +182,30 @@ func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
 	var r *Registry
 	answer := func(req *supervisorv1.AnswerApprovalRequest) func(*joined) {
 		return func(j *joined) {
-			if _, err := r.AnswerApproval(j.t.Context(), req); err != nil {
+			if _, err := r.AnswerApproval(j.t.Context(), whole(r, req)); err != nil {
 				j.t.Error(err)
 			}
 		}
 	}
-	sends := func(line string) func(*joined) { return func(j *joined) { j.front.send(line) } }
+	sends := func(line string) func(*joined) { return func(j *joined) { j.client.send(line) } }
 	var there atomic.Bool
 	for name, tt := range map[string]struct {
 		line, id string
-		headless bool
+		program  bool
 		end      func(*joined)
 		want     *supervisorv1.ApprovalAnswer
 	}{
-		"allowed by a caller":      {question, "demo-1/7", true, answer(option("demo-1/7", "allow_once", "ann")), &supervisorv1.ApprovalAnswer{Outcome: "allowed", OptionId: "y", AnsweredBy: "ann"}},
-		"denied by the front":      {question, "demo-1/7", false, sends(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"n"}}}`), &supervisorv1.ApprovalAnswer{Outcome: "denied", OptionId: "n", AnsweredBy: "front"}},
-		"an error of the front's":  {question, "demo-1/7", false, sends(`{"id":7,"error":{"code":1,"message":""}}`), &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: "front"}},
-		"nobody's answer":          {question, "demo-1/7", true, func(*joined) { there.Store(false) }, &supervisorv1.ApprovalAnswer{Outcome: "expired", OptionId: "n", AnsweredBy: "nobody"}},
-		"a turn that is cancelled": {question, "demo-1/7", true, sends(`{"method":"session/cancel","params":{"sessionId":"s"}}`), &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: "nobody"}},
-		"an agent's second thought": {question, "demo-1/7", true, func(j *joined) {
+		"allowed by a caller":      {asksEdit, "demo-1/7", true, answer(option("demo-1/7", "allow_once", "ann")), &supervisorv1.ApprovalAnswer{Outcome: "allowed", OptionId: "y", AnsweredBy: "ann"}},
+		"denied by the front":      {asksEdit, "demo-1/7", false, sends(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"n"}}}`), &supervisorv1.ApprovalAnswer{Outcome: "denied", OptionId: "n", AnsweredBy: "front"}},
+		"an error of the front's":  {asksEdit, "demo-1/7", false, sends(`{"id":7,"error":{"code":1,"message":""}}`), &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: "front"}},
+		"nobody's answer":          {asksEdit, "demo-1/7", true, func(*joined) { there.Store(false) }, &supervisorv1.ApprovalAnswer{Outcome: "expired", OptionId: "n", AnsweredBy: "nobody"}},
+		"a turn that is cancelled": {asksEdit, "demo-1/7", true, sends(`{"method":"session/cancel","params":{"sessionId":"s"}}`), &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: "nobody"}},
+		"an agent's second thought": {asksEdit, "demo-1/7", true, func(j *joined) {
 			j.agent.send(`{"method":"$/cancel_request","params":{"requestId":7}}`)
 		}, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: "nobody"}},
-		"a form filled in":         {form, "demo-1/f", true, answer(accept("demo-1/f", `{"a":1}`)), &supervisorv1.ApprovalAnswer{Outcome: "accepted", AnsweredBy: "ann"}},
-		"a form that is left":      {form, "demo-1/f", true, func(*joined) { there.Store(false) }, &supervisorv1.ApprovalAnswer{Outcome: "expired", AnsweredBy: "nobody"}},
-		"a form that is cancelled": {form, "demo-1/f", true, sends(`{"method":"session/cancel","params":{"sessionId":"s"}}`), &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: "nobody"}},
+		"a form filled in":         {formAsk, "demo-1/f", true, answer(accept("demo-1/f", `{"a":1}`)), &supervisorv1.ApprovalAnswer{Outcome: "accepted", AnsweredBy: "ann"}},
+		"a form that is left":      {formAsk, "demo-1/f", true, func(*joined) { there.Store(false) }, &supervisorv1.ApprovalAnswer{Outcome: "expired", AnsweredBy: "nobody"}},
+		"a form that is cancelled": {formAsk, "demo-1/f", true, sends(`{"method":"session/cancel","params":{"sessionId":"s"}}`), &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: "nobody"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			there.Store(true)
@@ -215,17 +215,17 @@ func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
 				t.Fatal("something waited")
 			}
 			j := join(t, r, func(o *link.Options) {
-				o.Headless, o.Attended, o.Unattended = tt.headless, there.Load, 50*time.Millisecond
+				o.Program, o.Attended, o.Unattended = tt.program, there.Load, 50*time.Millisecond
 			})
 			j.agent.send(tt.line)
 			asked := w.take(t).GetAsked()
-			if asked.GetId() != tt.id || asked.GetAgentId() != "demo-1" || asked.GetSessionId() != "s" {
+			if event.Handle(asked.GetId()) != tt.id || asked.GetAgentId() != "demo-1" || asked.GetSessionId() != "s" {
 				t.Fatalf("asked: %v", asked)
 			}
-			j.front.next()
+			j.client.next()
 			tt.end(j)
 			got := w.take(t).GetAnswered()
-			if got.GetId() != tt.id || got.GetOutcome() != tt.want.GetOutcome() || got.GetOptionId() != tt.want.GetOptionId() || got.GetAnsweredBy() != tt.want.GetAnsweredBy() {
+			if event.Handle(got.GetId()) != tt.id || got.GetOutcome() != tt.want.GetOutcome() || got.GetOptionId() != tt.want.GetOptionId() || got.GetAnsweredBy() != tt.want.GetAnsweredBy() {
 				t.Errorf("answered: %v, want %v", got, tt.want)
 			}
 			j.agent.next() // what it is told, or what has passed before
@@ -252,14 +252,14 @@ func TestWhoLearnsOfAQuestionFromEventsCanAnswerItAtOnce(t *testing.T) {
 		for asked := false; !asked; {
 			j.mu.Lock()
 			for _, e := range j.events {
-				asked = asked || e.GetQuestionAsked().GetId() == id
+				asked = asked || event.Handle(e.GetQuestionAsked().GetId()) == id
 			}
 			j.mu.Unlock()
 			if !asked {
 				<-j.told
 			}
 		}
-		if _, err := r.AnswerApproval(t.Context(), option(id, "y", "ann")); err != nil {
+		if _, err := r.AnswerApproval(t.Context(), whole(r, option(id, "y", "ann"))); err != nil {
 			t.Fatal(err)
 		}
 		if got := j.agent.next(); !strings.Contains(got, `"optionId":"y"`) {
@@ -268,8 +268,8 @@ func TestWhoLearnsOfAQuestionFromEventsCanAnswerItAtOnce(t *testing.T) {
 		if got := r.ListApprovals(""); len(got) != 0 { // the agent goes on, and nothing waits
 			t.Fatalf("still there: %v", got)
 		}
-		j.front.next()
-		j.front.next()
+		j.client.next()
+		j.client.next()
 	}
 }
 
@@ -280,14 +280,14 @@ func TestOfEditorAndCallersOneAnswersAndAllLearnWho(t *testing.T) {
 	w := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
 	w.take(t)
 	for i := range rounds {
-		j.agent.send(strings.Replace(question, `"id":7`, fmt.Sprintf(`"id":%d`, i), 1))
-		id := w.take(t).GetAsked().GetId()
-		j.front.next()
+		j.agent.send(strings.Replace(asksEdit, `"id":7`, fmt.Sprintf(`"id":%d`, i), 1))
+		id := event.Handle(w.take(t).GetAsked().GetId())
+		j.client.next()
 		var race sync.WaitGroup
 		answers := make([]*supervisorv1.ApprovalAnswer, 2)
 		for n, by := range []string{"ann", "bob"} {
 			race.Go(func() {
-				got, err := r.AnswerApproval(t.Context(), option(id, "n", by))
+				got, err := r.AnswerApproval(t.Context(), whole(r, option(id, "n", by)))
 				if err != nil {
 					f := classOf(t, err)
 					if f.Class != fault.Precondition || f.Answer == nil {
@@ -301,12 +301,12 @@ func TestOfEditorAndCallersOneAnswersAndAllLearnWho(t *testing.T) {
 			})
 		}
 		race.Go(func() {
-			j.front.send(fmt.Sprintf(`{"id":%d,"result":{"outcome":{"outcome":"selected","optionId":"y"}}}`, i), `{"method":"_round"}`)
+			j.client.send(fmt.Sprintf(`{"id":%d,"result":{"outcome":{"outcome":"selected","optionId":"y"}}}`, i), `{"method":"_round"}`)
 		})
 		race.Wait()
 		told := w.take(t).GetAnswered()
 		for _, got := range answers {
-			if got.GetAnsweredBy() != told.GetAnsweredBy() || got.GetOutcome() != told.GetOutcome() || got.GetId() != id {
+			if got.GetAnsweredBy() != told.GetAnsweredBy() || got.GetOutcome() != told.GetOutcome() || event.Handle(got.GetId()) != id {
 				t.Errorf("round %d: %v, and the watcher %v", i, got, told)
 			}
 		}
@@ -314,7 +314,7 @@ func TestOfEditorAndCallersOneAnswersAndAllLearnWho(t *testing.T) {
 		if told.GetAnsweredBy() == "front" {
 			want = "y"
 		} else {
-			j.front.next() // its answer is not needed any more
+			j.client.next() // its answer is not needed any more
 		}
 		var got string
 		for passed := false; got == "" || !passed; {

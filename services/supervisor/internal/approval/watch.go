@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// Bounds on what waits for one watcher. Who leaves more than that is cut off.
+// Bounds on the changes that wait for one watcher. A watcher that leaves more unread is cut off.
 const (
 	maxWaiting      = 1024
 	maxWaitingBytes = 64 << 20 // of the questions' params; a single one may be larger

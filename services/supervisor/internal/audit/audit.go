@@ -1,10 +1,11 @@
-// Package audit keeps the record of decisions: one line of JSON each, in a file that several supervisors share, that is
-// put aside when it has grown, and from which secrets are kept out.
+// Package audit keeps the record of decisions: a file with one line of JSON for each decision. Several supervisors share the
+// file. When it has grown too large, it is rotated. Secrets are kept out of it.
 //
-// It knows records and how they are written and read. It decides nothing, and what it is told it takes as it is.
+// The package knows records, and how they are written and read. It decides nothing, and does not check what it is given.
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -75,9 +76,7 @@ func Open(o Options) (*Log, error) {
 	if o.Keep <= 0 {
 		o.Keep = DefaultKeep
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -105,9 +104,7 @@ func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 	if r.Time == nil {
 		r.Time = timestamppb.New(l.opts.Now())
 	}
-	if r.Supervisor == 0 {
-		r.Supervisor = uint32(os.Getpid())
-	}
+	r.Supervisor = cmp.Or(r.Supervisor, uint32(os.Getpid()))
 	redact(r)
 	line, err := fit(r, MaxLine)
 	if err != nil {
@@ -122,8 +119,11 @@ func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 		}
 		return nil
 	}); err != nil {
-		err = fmt.Errorf("audit: record a decision in %s: %w; see that its disk has room, or set permission.audit.file to another place",
-			l.opts.File, err)
+		what := "; see that its disk has room"
+		if errors.Is(err, ownfile.ErrLocked) {
+			what = "" // it is said
+		}
+		err = fmt.Errorf("audit: record a decision in %s: %w%s, or set permission.audit.file to another place", l.opts.File, err, what)
 		if l.opts.Failing != nil {
 			l.opts.Failing(err)
 		}

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // format returns a record as a line of JSON, with its end.
@@ -85,64 +86,38 @@ const shortened = "shortened for the record"
 
 // cutAction keeps at most text bytes of each text and items of each list.
 func cutAction(a *permissionv1.Action, text, items int) {
-	if a == nil {
-		return
-	}
-	cut := false
-	shorten := func(s *string) {
-		if len(*s) > text {
-			*s, cut = cutText(*s, text), true
-		}
-	}
-	list := func(l *[]string) {
-		if len(*l) > items {
-			*l, cut = (*l)[:items], true
-		}
-		for i := range *l {
-			shorten(&(*l)[i])
-		}
-	}
-	for _, s := range []*string{&a.Kind, &a.Agent, &a.Mode, &a.SessionId, &a.ToolCallId, &a.Title, &a.Method, &a.Unparsed} {
-		shorten(s)
-	}
-	list(&a.Roots)
-	list(&a.ResolvedRoots)
-	if len(a.Paths) > items {
-		a.Paths, cut = a.Paths[:items], true
-	}
-	for _, p := range a.Paths {
-		shorten(&p.Path)
-		shorten(&p.ResolvedPath)
-	}
-	if c := a.GetCommand(); c != nil {
-		shorten(&c.Text)
-		shorten(&c.Cwd)
-		shorten(&c.Unparsed)
-		list(&c.Argv)
-		list(&c.Env)
-		if len(c.SubCommands) > items {
-			c.SubCommands, cut = c.SubCommands[:items], true
-		}
-		for _, sub := range c.SubCommands {
-			list(&sub.Argv)
-			list(&sub.Assignments)
-			list(&sub.Wrappers)
-			shorten(&sub.Cwd)
-			if len(sub.DynamicWords) > items {
-				sub.DynamicWords, cut = sub.DynamicWords[:items], true
-			}
-			if len(sub.Redirections) > items {
-				sub.Redirections, cut = sub.Redirections[:items], true
-			}
-			for _, r := range sub.Redirections {
-				shorten(&r.Path)
-				shorten(&r.ResolvedPath)
-			}
-		}
-	}
-	if cut {
+	if a != nil && cutMessage(a.ProtoReflect(), text, items) {
 		doubt(a)
 	}
+}
+
+// cutMessage is cutAction for any message, and what is in it. It reports whether it left something out.
+func cutMessage(m protoreflect.Message, text, items int) (cut bool) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.IsList():
+			list := m.Mutable(fd).List()
+			if list.Len() > items {
+				list.Truncate(items)
+				cut = true
+			}
+			for i := range list.Len() {
+				if fd.Message() != nil {
+					cut = cutMessage(list.Get(i).Message(), text, items) || cut
+				} else if s := list.Get(i); fd.Kind() == protoreflect.StringKind && len(s.String()) > text {
+					list.Set(i, protoreflect.ValueOfString(cutText(s.String(), text)))
+					cut = true
+				}
+			}
+		case fd.Message() != nil:
+			cut = cutMessage(v.Message(), text, items) || cut
+		case fd.Kind() == protoreflect.StringKind && len(v.String()) > text:
+			m.Set(fd, protoreflect.ValueOfString(cutText(v.String(), text)))
+			cut = true
+		}
+		return true
+	})
+	return cut
 }
 
 // bare keeps what an action is, and none of what it is about.
@@ -189,12 +164,9 @@ func cutRest(r *supervisorv1.AuditRecord, text int) {
 
 // cutText keeps the first n bytes of s, whole characters, and says how many are gone.
 func cutText(s string, n int) string {
-	if len(s) <= n {
+	kept, cut := safetext.Prefix(s, n)
+	if !cut {
 		return s
 	}
-	cut := n
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s[… %d bytes left out]", s[:cut], len(s)-cut)
+	return fmt.Sprintf("%s[… %d bytes left out]", kept, len(s)-len(kept))
 }

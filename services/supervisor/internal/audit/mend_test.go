@@ -102,8 +102,12 @@ func TestAHeldLockIsAnErrorAndNoHang(t *testing.T) {
 		go func() { errs <- l.Write(record("b")) }()
 	}
 	for range writers {
-		if err := <-errs; !errors.Is(err, ownfile.ErrLocked) {
-			t.Errorf("got %v", err)
+		err := <-errs
+		if !errors.Is(err, ownfile.ErrLocked) {
+			t.Fatalf("got %v", err)
+		}
+		if text := err.Error(); !strings.Contains(text, l.opts.File) || !strings.Contains(text, "end it") || strings.Contains(text, "disk") {
+			t.Errorf("it does not say what to do: %v", err)
 		}
 	}
 	if took := time.Since(started); took > 3*ownfile.LockTimeout {

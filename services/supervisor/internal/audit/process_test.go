@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // childRole tells the test binary, run again, what to do with the file in its first argument.
@@ -55,11 +57,7 @@ func writeAsChild(file, name string) error {
 // asChild runs this binary again.
 func asChild(t *testing.T, role string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(testkit.Self(t), args...)
 	cmd.Env = append(os.Environ(), childRole+"="+role)
 	return cmd
 }

@@ -194,7 +194,7 @@ func openAll(file string, behind *part) (parts []*part, err error) {
 	return parts, nil
 }
 
-// hasOlder tells whether there is a file that was put aside behind the nth.
+// hasOlder reports whether there is a file that was put aside behind the nth.
 func hasOlder(file string, n int) bool {
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if err != nil {
@@ -340,7 +340,7 @@ func (p *part) toEnd() error {
 	return nil
 }
 
-// current tells whether the name stands for this file.
+// current reports whether the name stands for this file.
 func (p *part) current(name string) bool {
 	at, err := os.Lstat(name)
 	if err != nil {

@@ -19,15 +19,5 @@ func redact(r *supervisorv1.AuditRecord) {
 		dropRawInput(a) // it would not fit
 	}
 	a.RawInput = secret.JSON(a.GetRawInput())
-	c := a.GetCommand()
-	if c == nil {
-		return
-	}
-	c.Text = secret.Text(c.GetText())
-	secret.Argv(c.GetArgv())
-	secret.Env(c.GetEnv())
-	for _, sub := range c.GetSubCommands() {
-		secret.Argv(sub.GetArgv())
-		secret.Env(sub.GetAssignments())
-	}
+	secret.Command(a.GetCommand())
 }

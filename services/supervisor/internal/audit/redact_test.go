@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
@@ -18,7 +18,7 @@ func TestARecordKeepsNoSecretAndWhatAPolicyJudgesBy(t *testing.T) {
 	r := record("a")
 	r.Action.Title = "deploy with password: hunter2"
 	r.Action.RawInput = `{"command":"deploy --password hunter2","secret":"hunter2"}`
-	r.Reason = "no --password=hunter2"
+	r.Reason = "no --password=hunter2, and `mysql -phunter2 db` (command 2 of 3): no rule matches"
 	r.Action.Command = &permissionv1.Command{Text: text, SubCommands: subs, Unparsed: unparsed,
 		Argv: []string{"deploy", "--password", "hunter2"}, Env: []string{"A_SECRET=hunter2", "LANG=C"}}
 	l := open(t, Options{})

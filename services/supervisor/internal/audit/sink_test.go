@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestRecordsGoToStandardErrorToo(t *testing.T) {
@@ -78,11 +80,7 @@ func TestASlowPlaceStopsNobodyAndIsToldWhatItMissed(t *testing.T) {
 }
 
 func TestASystemsLogGetsRecords(t *testing.T) {
-	dir, err := os.MkdirTemp("", "a") // a socket's path has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "log")
 	listen := func() *net.UnixConn {
 		c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,16 +21,20 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/acphost/acphost/internal/keyfiles"
 )
 
-// The files of an authority's folder. A client has a folder of its own below it, which can be taken to where the client is.
+// The files of an authority's folder. The server and each client have a folder of their own below it, which can be taken
+// to where they are: neither needs what else lies here.
 const (
-	CAFile        = "ca.crt"
+	ServerDir     = "server"
+	CAFile        = keyfiles.CAFile
 	CAKeyFile     = "ca.key"
 	ServerFile    = "server.crt"
 	ServerKeyFile = "server.key"
-	ClientFile    = "client.crt"
-	ClientKeyFile = "client.key"
+	ClientFile    = keyfiles.ClientFile
+	ClientKeyFile = keyfiles.ClientKeyFile
 )
 
 // How long certificates are valid, in days.
@@ -76,8 +81,8 @@ func (c Client) check() error {
 	switch {
 	case !clientName.MatchString(c.Name):
 		return fmt.Errorf(`a client's name has 1 to 64 of A-Z, a-z, 0-9, ".", "_", "@" and "-", and begins with a letter or a digit; got %q`, c.Name)
-	case slices.Contains([]string{CAFile, CAKeyFile, ServerFile, ServerKeyFile}, c.Name):
-		return fmt.Errorf("%s is a file of the authority's; call the client something else", c.Name)
+	case slices.Contains([]string{ServerDir, CAFile, CAKeyFile, ServerFile, ServerKeyFile}, strings.ToLower(c.Name)):
+		return fmt.Errorf("%s is the name of something of the authority's; call the client something else", c.Name)
 	}
 	return nil
 }
@@ -111,11 +116,7 @@ func Init(dir string, o Options) error {
 		if err := errors.Join(writeCert(filepath.Join(dir, CAFile), a.cert.Raw), writeKey(filepath.Join(dir, CAKeyFile), a.key)); err != nil {
 			return err
 		}
-		server, err := serverTemplate(o)
-		if err != nil {
-			return err
-		}
-		if err := a.issue(server, o.Now, o.Days, filepath.Join(dir, ServerFile), filepath.Join(dir, ServerKeyFile)); err != nil {
+		if err := a.server(filepath.Join(dir, ServerDir), o); err != nil {
 			return err
 		}
 		for _, c := range o.Clients {
@@ -140,20 +141,16 @@ func AddClient(dir string, c Client, o Options) error {
 }
 
 // ClientFiles are a client's files in its folder.
-func ClientFiles(dir string) Files {
-	return Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, ClientFile), Key: filepath.Join(dir, ClientKeyFile)}
-}
+func ClientFiles(dir string) Files { return keyfiles.ClientFiles(dir) }
 
-// ServerFiles are a server's files in the authority's folder.
+// ServerFiles are a server's files in its folder. (An older acphost put them into the authority's.)
 func ServerFiles(dir string) Files {
 	return Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, ServerFile), Key: filepath.Join(dir, ServerKeyFile)}
 }
 
 // fill sets what is not set, and checks the rest.
 func (o *Options) fill() error {
-	if o.Days == 0 {
-		o.Days = DefaultDays
-	}
+	o.Days = cmp.Or(o.Days, DefaultDays)
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
@@ -213,11 +210,11 @@ func newAuthority(o Options) (*authority, error) {
 // openAuthority reads an authority from its folder.
 func openAuthority(dir string) (*authority, error) {
 	certFile, keyFile := filepath.Join(dir, CAFile), filepath.Join(dir, CAKeyFile)
-	certPEM, err := read(certFile)
+	certPEM, err := keyfiles.Read(certFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no folder of an authority: %w", dir, err)
+		return nil, fmt.Errorf("%s is no folder of an authority: %w; name the folder that \"acphost certs init\" made", dir, err)
 	}
-	keyPEM, err := readPrivate(keyFile)
+	keyPEM, err := keyfiles.ReadPrivate(keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("the authority's key: %w", err)
 	}
@@ -264,6 +261,21 @@ func serverTemplate(o Options) (*x509.Certificate, error) {
 }
 
 var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
+
+// server makes the server's folder.
+func (a *authority) server(dir string, o Options) error {
+	return whole(dir, func(dir string) error {
+		template, err := serverTemplate(o)
+		if err != nil {
+			return err
+		}
+		files := ServerFiles(dir)
+		if err := writeCert(files.CA, a.cert.Raw); err != nil {
+			return err
+		}
+		return a.issue(template, o.Now, o.Days, files.Cert, files.Key)
+	})
+}
 
 // client makes a client's folder.
 func (a *authority) client(dir string, c Client, o Options) error {

@@ -73,7 +73,7 @@ func clientConfig(t testing.TB, dir, host string) *tls.Config {
 
 func TestCertificatesSayTheRole(t *testing.T) {
 	dir := authority(t, certs.Options{Hosts: []string{"acp.example.org", "192.0.2.7", "[2001:db8::1]"}})
-	server := serverConfig(t, certs.ServerFiles(dir))
+	server := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)))
 	for name, want := range map[string]certs.Role{"viewer": certs.Viewer, "approver": certs.Approver, "operator": certs.Operator} {
 		for _, host := range []string{"localhost", "127.0.0.1", "::1", "acp.example.org", "192.0.2.7", "2001:db8::1"} {
 			cert, err := shake(t, server, clientConfig(t, filepath.Join(dir, name), host))
@@ -92,7 +92,7 @@ func TestCertificatesSayTheRole(t *testing.T) {
 
 func TestStrangersAreRefused(t *testing.T) {
 	dir, other := authority(t, certs.Options{}), authority(t, certs.Options{})
-	server := serverConfig(t, certs.ServerFiles(dir))
+	server := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)))
 	good := clientConfig(t, filepath.Join(dir, "operator"), "localhost")
 	with := func(change func(*tls.Config)) *tls.Config {
 		c := good.Clone()
@@ -112,7 +112,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	for name, client := range map[string]*tls.Config{
 		"without a certificate": with(func(c *tls.Config) { c.Certificates = nil }),
 		"of another authority":  with(func(c *tls.Config) { c.Certificates = pair(certs.ClientFiles(filepath.Join(other, "operator"))) }),
-		"the server's own":      with(func(c *tls.Config) { c.Certificates = pair(certs.ServerFiles(dir)) }),
+		"the server's own":      with(func(c *tls.Config) { c.Certificates = pair(certs.ServerFiles(filepath.Join(dir, certs.ServerDir))) }),
 		"over TLS 1.2":          with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }),
 	} {
 		if _, err := shake(t, server, client); err == nil {
@@ -120,7 +120,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 	}
 	// A client looks at the server's certificate as well.
-	if _, err := shake(t, serverConfig(t, certs.ServerFiles(other)), good); err == nil {
+	if _, err := shake(t, serverConfig(t, certs.ServerFiles(filepath.Join(other, certs.ServerDir))), good); err == nil {
 		t.Error("a server of another authority is trusted")
 	}
 }
@@ -131,7 +131,7 @@ func TestOneClientMoreIsMadeByTheSameAuthority(t *testing.T) {
 	if err := certs.AddClient(dir, more, certs.Options{Days: 7}); err != nil {
 		t.Fatal(err)
 	}
-	cert, err := shake(t, serverConfig(t, certs.ServerFiles(dir)), clientConfig(t, filepath.Join(dir, "ops@host"), "localhost"))
+	cert, err := shake(t, serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir))), clientConfig(t, filepath.Join(dir, "ops@host"), "localhost"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,24 +211,26 @@ func TestKeysThatCannotBeUsedAreToldOf(t *testing.T) {
 		spoil func(t *testing.T, f *certs.Files)
 		want  string
 	}{
-		"a missing key": {func(_ *testing.T, f *certs.Files) { f.Key += ".gone" }, "no such file"},
+		"a missing key": {func(_ *testing.T, f *certs.Files) { f.Key += ".gone" }, ".gone; \"acphost certs init DIR\" makes keys"},
 		"no authority":  {func(_ *testing.T, f *certs.Files) { f.CA = "" }, "all three files are needed"},
 		"an open key":   {func(t *testing.T, f *certs.Files) { chmod(t, f.Key, 0o644) }, "chmod 0600"},
-		"another's key": {func(t *testing.T, f *certs.Files) { f.Key = certs.ServerFiles(authority(t, certs.Options{})).Key }, "private key does not match"},
+		"another's key": {func(t *testing.T, f *certs.Files) {
+			f.Key = certs.ServerFiles(filepath.Join(authority(t, certs.Options{}), certs.ServerDir)).Key
+		}, "private key does not match"},
 		"a client's": {func(_ *testing.T, f *certs.Files) {
-			*f = certs.ClientFiles(filepath.Join(filepath.Dir(f.CA), "viewer"))
+			*f = certs.ClientFiles(filepath.Join(filepath.Dir(filepath.Dir(f.CA)), "viewer"))
 		}, "not a certificate for servers"},
 		"an empty authority": {func(t *testing.T, f *certs.Files) { overwrite(t, f.CA, nil) }, "no certificate in PEM"},
 		"a folder":           {func(t *testing.T, f *certs.Files) { f.Cert = t.TempDir() }, "not a regular file"},
 		"an expired one": {func(t *testing.T, f *certs.Files) {
-			*f = certs.ServerFiles(authority(t, certs.Options{Now: time.Now().AddDate(0, 0, -8), Days: 7}))
+			*f = certs.ServerFiles(filepath.Join(authority(t, certs.Options{Now: time.Now().AddDate(0, 0, -8), Days: 7}), certs.ServerDir))
 		}, "expired on"},
 		"one of the future": {func(t *testing.T, f *certs.Files) {
-			*f = certs.ServerFiles(authority(t, certs.Options{Now: time.Now().AddDate(0, 0, 8)}))
+			*f = certs.ServerFiles(filepath.Join(authority(t, certs.Options{Now: time.Now().AddDate(0, 0, 8)}), certs.ServerDir))
 		}, "not valid before"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := certs.ServerFiles(authority(t, certs.Options{}))
+			f := certs.ServerFiles(filepath.Join(authority(t, certs.Options{}), certs.ServerDir))
 			c.spoil(t, &f)
 			if _, err := certs.NewServer(f, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want %q in it", err, c.want)
@@ -277,7 +279,7 @@ func TestKeysThatChangeCountFromTheNextHandshake(t *testing.T) {
 	}
 	swap(first)
 	var logged strings.Builder
-	s, err := certs.NewServer(certs.ServerFiles(dir), slog.New(slog.NewTextHandler(&logged, nil)))
+	s, err := certs.NewServer(certs.ServerFiles(filepath.Join(dir, certs.ServerDir)), slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +297,7 @@ func TestKeysThatChangeCountFromTheNextHandshake(t *testing.T) {
 	greet("then, the old one", old, false)
 
 	broken := authority(t, certs.Options{})
-	overwrite(t, certs.ServerFiles(broken).Cert, []byte("broken"))
+	overwrite(t, certs.ServerFiles(filepath.Join(broken, certs.ServerDir)).Cert, []byte("broken"))
 	swap(broken)
 	greet("with broken files, the new one", fresh, true)
 	greet("with broken files, once more", fresh, true)
@@ -308,7 +310,7 @@ func TestKeysThatChangeCountFromTheNextHandshake(t *testing.T) {
 
 func TestKeysCanChangeUnderLoad(t *testing.T) {
 	dir := authority(t, certs.Options{})
-	s, err := certs.NewServer(certs.ServerFiles(dir), slog.New(slog.DiscardHandler))
+	s, err := certs.NewServer(certs.ServerFiles(filepath.Join(dir, certs.ServerDir)), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +325,7 @@ func TestKeysCanChangeUnderLoad(t *testing.T) {
 			default:
 			}
 			when := time.Now().Add(time.Duration(i) * time.Second)
-			if err := os.Chtimes(certs.ServerFiles(dir).Cert, when, when); err != nil {
+			if err := os.Chtimes(certs.ServerFiles(filepath.Join(dir, certs.ServerDir)).Cert, when, when); err != nil {
 				t.Error(err)
 				return
 			}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/acphost/acphost/internal/keyfiles"
 )
 
 // Renew makes new keys, and certificates that say the same, for the server of the authority in a folder and for the clients
@@ -22,14 +24,13 @@ func Renew(dir string, o Options) (renewed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	server := ServerFiles(dir)
-	pairs := []Files{server}
+	pairs := []Files{ServerFiles(filepath.Join(dir, ServerDir)), ServerFiles(dir)} // where they lie now, and where they lay
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
-		if files := ClientFiles(filepath.Join(dir, entry.Name())); entry.IsDir() && clientName.MatchString(entry.Name()) {
+		if files := ClientFiles(filepath.Join(dir, entry.Name())); entry.IsDir() && entry.Name() != ServerDir && clientName.MatchString(entry.Name()) {
 			pairs = append(pairs, files)
 		}
 	}
@@ -50,7 +51,7 @@ func Renew(dir string, o Options) (renewed []string, err error) {
 
 // renew replaces one key and its certificate.
 func (a *authority) renew(files Files, o Options) error {
-	data, err := read(files.Cert)
+	data, err := keyfiles.Read(files.Cert)
 	if err != nil {
 		return err
 	}

@@ -20,21 +20,21 @@ func TestRenewedCertificatesSayTheSame(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "approver"), away); err != nil {
 		t.Fatal(err)
 	}
-	server, err := certs.NewServer(certs.ServerFiles(dir), slog.New(slog.DiscardHandler))
+	server, err := certs.NewServer(certs.ServerFiles(filepath.Join(dir, certs.ServerDir)), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, old := parse(t, certs.ServerFiles(dir).Cert), clientConfig(t, filepath.Join(dir, "viewer"), "acp.example.org")
+	before, old := parse(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)).Cert), clientConfig(t, filepath.Join(dir, "viewer"), "acp.example.org")
 
 	renewed, err := certs.Renew(dir, certs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{certs.ServerFiles(dir).Cert, certs.ClientFiles(filepath.Join(dir, "operator")).Cert, certs.ClientFiles(filepath.Join(dir, "viewer")).Cert}
+	want := []string{certs.ServerFiles(filepath.Join(dir, certs.ServerDir)).Cert, certs.ClientFiles(filepath.Join(dir, "operator")).Cert, certs.ClientFiles(filepath.Join(dir, "viewer")).Cert}
 	if !slices.Equal(renewed, want) {
 		t.Errorf("renewed are %q, want %q", renewed, want)
 	}
-	after := parse(t, certs.ServerFiles(dir).Cert)
+	after := parse(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)).Cert)
 	if after.NotAfter.Sub(before.NotAfter) < 300*24*time.Hour || after.SerialNumber.Cmp(before.SerialNumber) == 0 || !slices.Equal(after.DNSNames, before.DNSNames) {
 		t.Errorf("the server's is valid until %v for %q, before until %v for %q", after.NotAfter, after.DNSNames, before.NotAfter, before.DNSNames)
 	}
@@ -56,7 +56,7 @@ func TestRenewedCertificatesSayTheSame(t *testing.T) {
 	if err != nil || left != nil {
 		t.Errorf("left are %q, %v", left, err)
 	}
-	info, err := os.Stat(certs.ServerFiles(dir).Key)
+	info, err := os.Stat(certs.ServerFiles(filepath.Join(dir, certs.ServerDir)).Key)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key has mode %v, %v", info.Mode(), err)
 	}

@@ -1,8 +1,8 @@
-// Package certs is how callers over the network are told apart: by certificates whose authority is the operator's own, and
-// which say what their owner may do.
+// Package certs makes and reads the certificates of callers over the network. The operator has an authority of their own, and
+// a certificate says which role its owner has.
 //
-// It makes such certificates, says which role one carries, and reads a server's again when its files change. It knows
-// files and TLS; it must not know what a role may call.
+// The package makes the authority and the certificates, reads a role from a certificate, and loads a server's certificate
+// again when its file changes. It knows files and TLS. It must not know which calls a role may make.
 package certs
 
 import (

@@ -8,23 +8,16 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/internal/keyfiles"
 )
 
 // Files are the PEM files of one end of a connection.
-type Files struct {
-	// CA is the authority that the other end's certificate is checked by.
-	CA string
-	// Cert is our certificate, with what stands between it and the authority.
-	Cert string
-	// Key is its private key. Only its owner may read it.
-	Key string
-}
-
-// maxFileBytes bounds a file of keys.
-const maxFileBytes = 1 << 20
+type Files = keyfiles.Files
 
 // Server has a server's keys, and reads them again when their files change. Safe for concurrent use.
 type Server struct {
@@ -50,8 +43,8 @@ func NewServer(f Files, logger *slog.Logger) (*Server, error) {
 	s := &Server{files: f, logger: logger}
 	s.seen = s.look()
 	var err error
-	if s.current, err = f.server(time.Now()); err != nil {
-		return nil, err
+	if s.current, err = serverConfig(f, time.Now()); err != nil {
+		return nil, toServe(f, err)
 	}
 	s.config = &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -76,7 +69,7 @@ func (s *Server) now() *tls.Config {
 		return s.current
 	}
 	s.seen = seen // once for each change, whatever comes of it
-	next, err := s.files.server(time.Now())
+	next, err := serverConfig(s.files, time.Now())
 	if err != nil {
 		s.logger.Error("the keys for TCP changed and cannot be used; those from before go on", "error", err)
 		return s.current
@@ -109,9 +102,9 @@ func same(a, b [3]stamp) bool {
 	return true
 }
 
-// server makes a server's configuration of what is in the files now.
-func (f Files) server(now time.Time) (*tls.Config, error) {
-	pool, pair, err := f.load(now)
+// serverConfig makes a server's configuration of what is in the files now.
+func serverConfig(f Files, now time.Time) (*tls.Config, error) {
+	pool, pair, err := f.Load(now)
 	if err != nil {
 		return nil, err
 	}
@@ -129,88 +122,14 @@ func (f Files) server(now time.Time) (*tls.Config, error) {
 	}, nil
 }
 
-// Client is a client's configuration for a server of the authority's. host is the name or address that the server's
-// certificate must carry.
-func (f Files) Client(host string) (*tls.Config, error) {
-	pool, pair, err := f.load(time.Now())
-	if err != nil {
-		return nil, err
+// toServe adds to an error about files that are not there where a server's keys are.
+func toServe(f Files, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: host, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}, nil
-}
-
-// load reads the files.
-func (f Files) load(now time.Time) (*x509.CertPool, tls.Certificate, error) {
-	none := tls.Certificate{}
-	authority, err := read(f.CA)
-	if err != nil {
-		return nil, none, err
+	dir := filepath.Dir(f.CA)
+	if server := filepath.Join(dir, ServerDir); isThere(ServerFiles(server).Cert) {
+		return fmt.Errorf("%w; the server's keys are in the folder %s: name that one", err, server)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authority) {
-		return nil, none, fmt.Errorf("%s holds no certificate in PEM", f.CA)
-	}
-	cert, err := read(f.Cert)
-	if err != nil {
-		return nil, none, err
-	}
-	key, err := readPrivate(f.Key)
-	if err != nil {
-		return nil, none, err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, none, fmt.Errorf("the certificate %s and the key %s: %w", f.Cert, f.Key, err)
-	}
-	if pair.Leaf == nil {
-		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-			return nil, none, fmt.Errorf("the certificate %s: %w", f.Cert, err)
-		}
-	}
-	switch {
-	case now.After(pair.Leaf.NotAfter):
-		return nil, none, fmt.Errorf("the certificate %s expired on %s; make a new one", f.Cert, pair.Leaf.NotAfter.Format(time.DateOnly))
-	case now.Before(pair.Leaf.NotBefore):
-		return nil, none, fmt.Errorf("the certificate %s is not valid before %s; is the clock right?", f.Cert, pair.Leaf.NotBefore.Format(time.DateTime))
-	}
-	return pool, pair, nil
-}
-
-// read returns a file's content.
-func read(name string) ([]byte, error) {
-	if name == "" {
-		return nil, errors.New("ca, cert and key: all three files are needed")
-	}
-	data, _, err := readFile(name)
-	return data, err
-}
-
-// readPrivate returns the content of a file that only its owner can read.
-func readPrivate(name string) ([]byte, error) {
-	if name == "" {
-		return read(name)
-	}
-	data, info, err := readFile(name)
-	if err != nil {
-		return nil, err
-	}
-	if forOthers(info) {
-		return nil, fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
-	}
-	return data, nil
-}
-
-func readFile(name string) ([]byte, fs.FileInfo, error) {
-	info, err := os.Stat(name) // before it is opened: opening a named pipe would wait
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	if info.Size() > maxFileBytes {
-		return nil, nil, fmt.Errorf("%s is longer than %d bytes", name, maxFileBytes)
-	}
-	data, err := os.ReadFile(name)
-	return data, info, err
+	return fmt.Errorf("%w; \"acphost certs init DIR\" makes keys, and a server takes those of the folder DIR/%s (--tls-dir, or admin.tls)", err, ServerDir)
 }

@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 )
 
 // Bounds of what is attached to a message; what is over is a link, which the agent may follow by itself.
@@ -27,9 +27,7 @@ var mentions = regexp.MustCompile(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
 
 // blocks is a message: the text as it was written, then the files that it mentions. What is no file is text alone.
 func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*supervisorv1.ContentBlock, error) {
-	all := []*supervisorv1.ContentBlock{{
-		Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}},
-	}}
+	all := []*supervisorv1.ContentBlock{client.Text(text)}
 	seen := map[string]bool{}
 	for _, found := range mentions.FindAllStringSubmatch(text, -1) {
 		path, info := attached(cwd, found[1]+found[2])
@@ -70,7 +68,7 @@ func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabiliti
 	uri := (&url.URL{Scheme: "file", Path: path}).String()
 	kind := mediaType(path)
 	link := &supervisorv1.ResourceLink{Uri: uri, Name: filepath.Base(path), MimeType: kind}
-	linked := &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: link}}
+	linked := client.Link(link)
 	if info.IsDir() {
 		link.MimeType = "inode/directory"
 		return linked, nil
@@ -88,21 +86,21 @@ func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabiliti
 	switch sniffed {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		if can.GetPromptImage() {
-			return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Image{
-				Image: &supervisorv1.ImageContent{Data: data, MimeType: sniffed, Uri: uri},
-			}}, nil
+			return client.Image(uri, sniffed, data), nil
 		}
 		return linked, nil
 	}
-	if !can.GetPromptEmbeddedContext() || len(data) > maxEmbedded || !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0 {
+	if !can.GetPromptEmbeddedContext() || len(data) > maxEmbedded {
 		return linked, nil
 	}
 	if !strings.HasPrefix(kind, "text/") && !strings.HasPrefix(kind, "application/") {
 		kind = "text/plain" // ".ts" is a video to some tables
 	}
-	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
-		Uri: uri, MimeType: kind, Contents: &supervisorv1.EmbeddedResource_Text{Text: string(data)},
-	}}}, nil
+	embedded := client.Embedded(uri, kind, data)
+	if len(embedded.GetResource().GetBlob()) > 0 {
+		return linked, nil // no text, and so of no use in a message
+	}
+	return embedded, nil
 }
 
 // readFile reads a file, and does not wait for a pipe that has come to stand in its place.

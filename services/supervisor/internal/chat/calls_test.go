@@ -35,7 +35,7 @@ func TestEverySessionOfAChatIsOpenedWithItsMeta(t *testing.T) {
 	sup := newSupervisor(context.Background(), nil)
 	defer sup.close()
 	o := &openings{}
-	sup.sessions = o
+	sup.Sessions = o
 	m := newModel(Options{Cwd: "/work/app", Meta: `{"a":1}`}, sup)
 	m.agent = testAgent()
 	open := func(id string) {

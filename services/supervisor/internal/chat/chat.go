@@ -1,9 +1,9 @@
-// Package chat is a session with an agent, held by a person at a terminal: what is said and done scrolls by in the
-// terminal's own scrollback; below it are what is under way, the questions that wait, the input, and a line of status.
+// Package chat shows a session with an agent on a terminal, and takes the user's input. Finished text scrolls by in the
+// terminal's own scrollback. Below it stand the work under way, the questions that wait, the input, and a status line.
 //
-// It knows a supervisor's gRPC services, and terminals through Bubble Tea. It must not know how the supervisor runs, which
-// agents there are, or how ACP is spoken. How events look once they scroll by is render's; what is under way is shown here.
-// Nothing that an agent says reaches the terminal as it came.
+// It knows a supervisor's gRPC services, and terminals by Bubble Tea. It must not know how the supervisor runs, which agents
+// exist, or how ACP is spoken. Package render makes the text that scrolls by; this package shows the work under way. No text
+// of an agent reaches the terminal unchanged.
 package chat
 
 import (
@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
@@ -55,6 +56,8 @@ type Options struct {
 	Notes <-chan string
 	// Export writes a session to a file. Default: /export says that it cannot.
 	Export func(ctx context.Context, session, file string) error
+
+	codes confirm.Codes // set by tests
 }
 
 // Result is how a chat ended.

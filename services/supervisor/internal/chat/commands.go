@@ -13,6 +13,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // command is one of acphost's slash commands.
@@ -172,7 +173,7 @@ func (m *model) storedCame(msg storedMsg) {
 		m.fail("list the agent's sessions: " + problem(msg.err))
 		return
 	}
-	p := &picker{title: "Sessions in " + line(m.o.Cwd), done: func(id string) tea.Cmd {
+	p := &picker{title: "Sessions in " + safetext.Line(m.o.Cwd), done: func(id string) tea.Cmd {
 		if id == m.session.GetSessionId() && m.phase == ready {
 			return nil
 		}
@@ -235,18 +236,18 @@ func (m *model) printFiles(s *supervisorv1.Session) {
 	for _, f := range s.GetFiles() {
 		var did []string
 		for _, c := range []struct {
-			n         uint32
-			one, many string
-		}{{f.GetReads(), "read", "reads"}, {f.GetWrites(), "write", "writes"}, {f.GetReported(), "report", "reports"}} {
+			n    uint32
+			noun string
+		}{{f.GetReads(), "read"}, {f.GetWrites(), "write"}, {f.GetReported(), "report"}} {
 			if c.n > 0 {
-				did = append(did, plural(uint64(c.n), c.one, c.many))
+				did = append(did, safetext.Count(uint64(c.n), c.noun))
 			}
 		}
 		path := f.GetPath()
 		if rel, err := filepath.Rel(m.o.Cwd, path); err == nil && filepath.IsLocal(rel) {
 			path = rel
 		}
-		m.print("  " + line(path) + m.sty.dim("  "+strings.Join(did, ", ")))
+		m.print("  " + safetext.Line(path) + m.sty.dim("  "+strings.Join(did, ", ")))
 	}
 }
 
@@ -257,7 +258,7 @@ func (m *model) printTools(s *supervisorv1.Session) {
 	}
 	for _, all := range []map[string]uint64{s.GetTools(), s.GetToolKinds()} {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			m.print("  " + line(cmp.Or(name, "other")) + m.sty.dim("  "+plural(all[name], "call", "calls")))
+			m.print("  " + safetext.Line(cmp.Or(name, "other")) + m.sty.dim("  "+safetext.Count(all[name], "call")))
 		}
 		if len(all) > 0 && len(s.GetTools()) > 0 {
 			m.print(" ")
@@ -266,7 +267,7 @@ func (m *model) printTools(s *supervisorv1.Session) {
 }
 
 func (m *model) printUsage(s *supervisorv1.Session) {
-	text := plural(s.GetTurns(), "turn", "turns")
+	text := safetext.Count(s.GetTurns(), "turn")
 	if u := render.Usage(s.GetTokens(), s.GetUsage()); u != "" {
 		text += " · " + u
 	} else {

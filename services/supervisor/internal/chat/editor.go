@@ -5,8 +5,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/clipperhouse/uax29/v2/graphemes"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxInput bounds what can be typed or pasted into the input, in bytes. A file is attached instead.
@@ -240,7 +241,7 @@ func (e *editor) layout(width int) (rows []row, at int) {
 	for i, line := range e.lines {
 		from, used := 0, 0
 		for j, c := range line {
-			w := ansi.StringWidth(shownCluster(c))
+			w := safetext.Width(shownCluster(c))
 			if used+w > width && j > from {
 				rows = append(rows, row{line: i, from: from, to: j})
 				from, used = j, 0
@@ -319,7 +320,7 @@ func shownCluster(c string) string {
 	if len(c) == 1 && c[0] >= ' ' && c[0] < 0x7f {
 		return c
 	}
-	if safe := harmless(c); safe != c || ansi.StringWidth(c) == 0 {
+	if safe := safetext.Text(c); safe != c || safetext.Width(c) == 0 {
 		return "·"
 	}
 	return c
@@ -328,7 +329,7 @@ func shownCluster(c string) string {
 func cells(line []string) int {
 	n := 0
 	for _, c := range line {
-		n += ansi.StringWidth(shownCluster(c))
+		n += safetext.Width(shownCluster(c))
 	}
 	return n
 }

@@ -2,6 +2,10 @@ package chat
 
 import (
 	"context"
+	"io"
+	"iter"
+
+	tea "charm.land/bubbletea/v2"
 )
 
 // feedSize is how many messages of a stream wait for the screen; the stream waits when it is full.
@@ -13,8 +17,8 @@ type feed[T any] struct {
 	err      error // after messages is closed
 }
 
-// open begins to read. What drop wants is not kept.
-func open[T any](s *supervisor, recv func() (T, error), drop func(T) bool) *feed[T] {
+// open begins to read.
+func open[T any](s *supervisor, messages iter.Seq2[T, error]) *feed[T] {
 	f := &feed[T]{messages: make(chan T, feedSize)}
 	if !s.enter() {
 		f.err = context.Canceled
@@ -24,14 +28,10 @@ func open[T any](s *supervisor, recv func() (T, error), drop func(T) bool) *feed
 	go func() {
 		defer s.wg.Done()
 		defer close(f.messages)
-		for {
-			m, err := recv()
+		for m, err := range messages {
 			if err != nil {
 				f.err = err
 				return
-			}
-			if drop != nil && drop(m) {
-				continue
 			}
 			select {
 			case f.messages <- m:
@@ -40,6 +40,7 @@ func open[T any](s *supervisor, recv func() (T, error), drop func(T) bool) *feed
 				return
 			}
 		}
+		f.err = io.EOF
 	}()
 	return f
 }
@@ -68,4 +69,14 @@ func (f *feed[T]) next(ctx context.Context) ([]T, error) {
 		}
 	}
 	return all, nil
+}
+
+// read is a command that waits for what comes, which message makes a message of.
+func read[T any](s *supervisor, f *feed[T], message func(all []T, err error, next tea.Cmd) tea.Msg) tea.Cmd {
+	var next tea.Cmd
+	next = s.do(func(ctx context.Context) tea.Msg {
+		all, err := f.next(ctx)
+		return message(all, err, next)
+	})
+	return next
 }

@@ -1,143 +1,65 @@
 package chat
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/acphost/acphost/services/supervisor/internal/formschema"
+	"github.com/acphost/acphost/services/supervisor/internal/form"
 )
 
-// fieldKind is how a field is filled in.
-type fieldKind int
-
-const (
-	textField fieldKind = iota
-	numberField
-	integerField
-	boolField
-	oneField  // one of several
-	manyField // any of several
-)
-
-// field is one property of the schema.
-type field struct {
-	name, title, help string
-	kind              fieldKind
-	required          bool
-	options           []choice
-	least, most       *float64 // of a number, of a text's length, or of how many are chosen
-	schema            jsontext.Value
-
-	edit   editor
-	at     int // of options
+// fieldEditor is a field that a person fills in, and what is filled in so far.
+type fieldEditor struct {
+	*form.Field
+	edit   editor // of what is written
+	at     int    // of options; -1: none
 	chosen map[int]bool
-	yes    *bool
+	yes    *bool // nil: neither yes nor no
 }
 
-// property is as much of JSON Schema as ACP's forms have.
-type property struct {
-	Type        string         `json:"type"`
-	Title       string         `json:"title"`
-	Description string         `json:"description"`
-	Enum        []string       `json:"enum"`
-	EnumNames   []string       `json:"enumNames"`
-	OneOf       []constant     `json:"oneOf"`
-	Default     jsontext.Value `json:"default"`
-	MinLength   *float64       `json:"minLength"`
-	MaxLength   *float64       `json:"maxLength"`
-	Minimum     *float64       `json:"minimum"`
-	Maximum     *float64       `json:"maximum"`
-	MinItems    *float64       `json:"minItems"`
-	MaxItems    *float64       `json:"maxItems"`
-	Items       struct {
-		Enum  []string   `json:"enum"`
-		AnyOf []constant `json:"anyOf"`
-		OneOf []constant `json:"oneOf"`
-	} `json:"items"`
-}
-
-type constant struct {
-	Const string `json:"const"`
-	Title string `json:"title"`
-}
-
-func newField(name string, schema jsontext.Value, p *property, required bool) *field {
-	f := &field{
-		name: name, schema: schema, title: cmp.Or(short(p.Title), short(name)), help: short(p.Description), required: required,
-		least: p.MinLength, most: p.MaxLength, chosen: map[int]bool{}, at: -1,
-	}
-	names := func(values []string, titles []string, constants []constant) {
-		for i, v := range values {
-			title := v
-			if i < len(titles) {
-				title = titles[i]
-			}
-			f.options = append(f.options, choice{value: v, label: short(title)})
+func newFieldEditor(f *form.Field) *fieldEditor {
+	x := &fieldEditor{Field: f, at: -1, chosen: map[int]bool{}}
+	switch f.Kind {
+	case form.Bool:
+		if f.Default != nil {
+			yes := f.Default.Kind() == 't'
+			x.yes = &yes
 		}
-		for _, c := range constants {
-			f.options = append(f.options, choice{value: c.Const, label: short(cmp.Or(c.Title, c.Const))})
+	case form.One:
+		if chosen := f.Chosen(f.Default); len(chosen) > 0 {
+			x.at = chosen[0]
 		}
-	}
-	switch p.Type {
-	case "boolean":
-		f.kind = boolField
-		if k := p.Default.Kind(); k == 't' || k == 'f' {
-			yes := k == 't'
-			f.yes = &yes
+	case form.Many:
+		x.at = 0
+		for _, i := range f.Chosen(f.Default) {
+			x.chosen[i] = true
 		}
-	case "number", "integer":
-		f.kind = numberField
-		if p.Type == "integer" {
-			f.kind = integerField
-		}
-		f.least, f.most = p.Minimum, p.Maximum
-		if p.Default.Kind() == '0' {
-			f.edit.Set(string(p.Default))
-		}
-	case "array":
-		f.kind = manyField
-		f.least, f.most = p.MinItems, p.MaxItems
-		names(p.Items.Enum, nil, slices.Concat(p.Items.AnyOf, p.Items.OneOf))
-		var chosen []string
-		_ = json.Unmarshal(p.Default, &chosen) // none, if it is something else
-		for i, o := range f.options {
-			f.chosen[i] = slices.Contains(chosen, o.value)
-		}
-		f.at = 0
 	default:
-		names(p.Enum, p.EnumNames, p.OneOf)
-		var text string
-		_ = json.Unmarshal(p.Default, &text) // none, if it is something else
-		if len(f.options) > 0 {
-			f.kind = oneField
-			f.at = slices.IndexFunc(f.options, func(c choice) bool { return c.value == text })
-			break
+		if f.Default != nil {
+			x.edit.Set(f.Show(f.Default))
 		}
-		f.edit.Set(text)
 	}
-	return f
+	return x
 }
 
-func (f *form) field() *field {
-	if f.broken != "" || f.at >= len(f.fields) {
+// writes reports whether the field is filled in by writing.
+func (x *fieldEditor) writes() bool {
+	return x.Kind == form.Text || x.Kind == form.Number || x.Kind == form.Integer
+}
+
+func (f *formEditor) field() *fieldEditor {
+	if f.at >= len(f.fields) {
 		return nil
 	}
 	return f.fields[f.at]
 }
 
 // key takes a key for the field.
-func (x *field) key(k tea.KeyPressMsg, name string) {
-	switch x.kind {
-	case boolField:
+func (x *fieldEditor) key(k tea.KeyPressMsg, name string) {
+	switch x.Kind {
+	case form.Bool:
 		set := func(yes bool) { x.yes = &yes }
 		switch name {
 		case "y":
@@ -147,8 +69,8 @@ func (x *field) key(k tea.KeyPressMsg, name string) {
 		case "space", "left", "right", "up", "down":
 			set(x.yes == nil || !*x.yes)
 		}
-	case oneField, manyField:
-		n := len(x.options)
+	case form.One, form.Many:
+		n := len(x.Options)
 		if n == 0 {
 			return
 		}
@@ -158,17 +80,17 @@ func (x *field) key(k tea.KeyPressMsg, name string) {
 		case "down":
 			x.at = (x.at + 1) % n
 		case "backspace", "delete":
-			if x.kind == oneField && !x.required {
+			if x.Kind == form.One && !x.Required {
 				x.at = -1
 			}
 		case "space":
-			if x.kind == manyField {
+			if x.Kind == form.Many {
 				x.chosen[x.at] = !x.chosen[x.at]
 			}
 		default:
 			if d, err := strconv.Atoi(k.Text); err == nil && d >= 1 && d <= n {
 				x.at = d - 1
-				if x.kind == manyField {
+				if x.Kind == form.Many {
 					x.chosen[x.at] = !x.chosen[x.at]
 				}
 			}
@@ -180,129 +102,35 @@ func (x *field) key(k tea.KeyPressMsg, name string) {
 	}
 }
 
-// check says what is wrong with what is filled in; empty: nothing.
-func (x *field) check() string {
-	switch x.kind {
-	case boolField:
-		if x.required && x.yes == nil {
-			return "choose yes or no"
-		}
-	case oneField:
-		if x.required && x.at < 0 {
-			return "choose one"
-		}
-	case manyField:
-		if bad := within(float64(x.count()), x.least, x.most, x.required && x.count() == 0 && x.least == nil, "choose", "chosen"); bad != "" {
-			return bad
-		}
-	case numberField, integerField:
-		text := strings.TrimSpace(x.edit.Text())
-		if text == "" {
-			if x.required {
-				return "it is needed"
-			}
-			return ""
-		}
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsInf(n, 0) || math.IsNaN(n) || !jsontext.Value(text).IsValid() {
-			return "a number is needed"
-		}
-		if x.kind == integerField && n != math.Trunc(n) {
-			return "a whole number is needed"
-		}
-		if bad := within(n, x.least, x.most, false, "", ""); bad != "" {
-			return bad
-		}
-	default:
-		text := x.edit.Text()
-		if text == "" {
-			if x.required {
-				return "it is needed"
-			}
-			return ""
-		}
-		if bad := within(float64(utf8.RuneCountInString(text)), x.least, x.most, false, "", "characters"); bad != "" {
-			return bad
-		}
-	}
-	return x.misfit()
-}
-
-// misfit says what else the supervisor will not take.
-func (x *field) misfit() string {
-	value := x.value()
-	if value == nil {
-		return ""
-	}
-	if err := formschema.FitsField(x.schema, value); err != nil {
-		return short(err.Error())
-	}
-	return ""
-}
-
-func within(n float64, least, most *float64, missing bool, verb, unit string) string {
-	switch {
-	case missing:
-		return verb + " at least one"
-	case least != nil && n < *least:
-		return strings.TrimSpace(fmt.Sprintf("at least %v %s", *least, unit))
-	case most != nil && n > *most:
-		return strings.TrimSpace(fmt.Sprintf("at most %v %s", *most, unit))
-	}
-	return ""
-}
-
-func (x *field) count() int {
-	n := 0
-	for _, yes := range x.chosen {
-		if yes {
-			n++
-		}
-	}
-	return n
-}
-
 // value is what is filled in, as JSON; nil: it is left out.
-func (x *field) value() jsontext.Value {
-	encoded := func(v any) jsontext.Value {
-		b, _ := json.Marshal(v, jsontext.AllowInvalidUTF8(true)) // a text, a list of texts or a bool: it cannot fail
-		return b
-	}
-	switch x.kind {
-	case boolField:
+func (x *fieldEditor) value() (jsontext.Value, error) {
+	switch x.Kind {
+	case form.Bool:
 		if x.yes == nil {
-			return nil
+			return x.Parse("")
 		}
-		return encoded(*x.yes)
-	case oneField:
+		return x.Parse(strconv.FormatBool(*x.yes))
+	case form.One:
 		if x.at < 0 {
-			return nil
+			return x.Choose()
 		}
-		return encoded(x.options[x.at].value)
-	case manyField:
-		list := []string{}
-		for i, o := range x.options {
+		return x.Choose(x.at)
+	case form.Many:
+		var chosen []int
+		for i := range x.Options {
 			if x.chosen[i] {
-				list = append(list, o.value)
+				chosen = append(chosen, i)
 			}
 		}
-		return encoded(list)
-	case numberField, integerField:
-		if text := strings.TrimSpace(x.edit.Text()); text != "" {
-			return jsontext.Value(text)
-		}
-		return nil
+		return x.Choose(chosen...)
 	}
-	if text := x.edit.Text(); text != "" || x.required {
-		return encoded(text)
-	}
-	return nil
+	return x.Parse(x.edit.Text())
 }
 
 // rows is what is filled in, or what there is to choose.
-func (x *field) rows(m *model) []string {
-	switch x.kind {
-	case boolField:
+func (x *fieldEditor) rows(m *model) []string {
+	switch x.Kind {
+	case form.Bool:
 		yes, no := "  yes", "  no"
 		switch {
 		case x.yes == nil:
@@ -312,19 +140,19 @@ func (x *field) rows(m *model) []string {
 			no = m.sty.bold("▸ no")
 		}
 		return []string{"  " + yes + "   " + no + m.sty.dim("   y, n")}
-	case oneField, manyField:
+	case form.One, form.Many:
 		const shown = 8
-		from := min(max(0, x.at-shown/2), max(0, len(x.options)-shown))
+		from := min(max(0, x.at-shown/2), max(0, len(x.Options)-shown))
 		var rows []string
-		for i, o := range x.options[from:min(len(x.options), from+shown)] {
+		for i, o := range x.Options[from:min(len(x.Options), from+shown)] {
 			mark := "    "
 			if from+i == x.at {
 				mark = "  ▸ "
 			}
-			if x.kind == manyField {
+			if x.Kind == form.Many {
 				mark += map[bool]string{true: "[x] ", false: "[ ] "}[x.chosen[from+i]]
 			}
-			rows = append(rows, fit(fmt.Sprintf("%s%d %s", mark, from+i+1, o.label), m.width))
+			rows = append(rows, fit(fmt.Sprintf("%s%d %s", mark, from+i+1, short(o.Title)), m.width))
 		}
 		return rows
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/formschema"
+	"github.com/acphost/acphost/services/supervisor/internal/form"
 )
 
 const testSchema = `{"type":"object","properties":{
@@ -15,34 +15,34 @@ const testSchema = `{"type":"object","properties":{
 	"sure":{"type":"boolean","default":true},
 	"size":{"type":"string","oneOf":[{"const":"s","title":"Small"},{"const":"l","title":"Large"}]},
 	"tags":{"type":"array","items":{"type":"string","enum":["a","b","c"]},"minItems":1,"maxItems":2}
-},"required":["name","size"]}`
+},"required":["name","size","tags"]}`
 
 func TestAFormIsFilledInFieldByField(t *testing.T) {
-	f := newForm(testSchema)
-	r := &supervisorv1.AnswerApprovalRequest{}
+	f := newFormEditor(testSchema)
+	var r *supervisorv1.AnswerApprovalRequest
 	press := func(keys string) bool {
 		t.Helper()
 		for k := range strings.FieldsSeq(keys) {
-			if done, _ := f.key(pressed(k), r); done {
+			if r = f.key(pressed(k)); r != nil {
 				return true
 			}
 		}
 		return false
 	}
 	steps := []struct{ keys, wrong string }{
-		{"enter", "it is needed"},
-		{"x enter", "at least 2 characters"},
-		{"y z space a b enter", "at most 5 characters"},
+		{"enter", "it is required"},
+		{"x enter", "expected a text of at least 2 and at most 5 characters"},
+		{"y z space a b enter", "expected a text of at least 2 and at most 5 characters"},
 		{"backspace enter", ""},
-		{"backspace x enter", "a number is needed"},
-		{"backspace 9 9 enter", "at most 9"},
+		{"backspace x enter", "expected a whole number of at least 1 and at most 9"},
+		{"backspace 9 9 enter", "expected a whole number of at least 1 and at most 9"},
 		{"backspace enter", ""},
 		{"enter", ""}, // not required
 		{"n enter", ""},
-		{"enter", "choose one"},
+		{"enter", "it is required"},
 		{"2 enter", ""},
-		{"enter", "at least 1 chosen"},
-		{"1 2 3 enter", "at most 2 chosen"},
+		{"enter", "it is required"},
+		{"1 2 3 enter", `expected a list of at least 1 and at most 2 items, each one of "a", "b", "c"`},
 		{"shift+tab shift+tab y enter enter", ""},
 	}
 	for i, step := range steps {
@@ -62,13 +62,19 @@ func TestAFormIsFilledInFieldByField(t *testing.T) {
 	}
 }
 
+func TestAListThatIsNotRequiredCanBeLeftOut(t *testing.T) {
+	const schema = `{"properties":{"tags":{"type":"array","items":{"enum":["a"]},"minItems":1}}}`
+	if r := newFormEditor(schema).key(pressed("enter")); r.GetAccept() != "{}" {
+		t.Errorf("got %v", r)
+	}
+}
+
 func TestAFormCanBeLeft(t *testing.T) {
 	for key, want := range map[string]func(*supervisorv1.AnswerApprovalRequest) bool{
 		"esc":    (*supervisorv1.AnswerApprovalRequest).GetCancel,
 		"ctrl+r": (*supervisorv1.AnswerApprovalRequest).GetDecline,
 	} {
-		r := &supervisorv1.AnswerApprovalRequest{}
-		if done, _ := newForm(testSchema).key(pressed(key), r); !done || !want(r) {
+		if r := newFormEditor(testSchema).key(pressed(key)); !want(r) {
 			t.Errorf("%s: got %v", key, r)
 		}
 	}
@@ -76,39 +82,39 @@ func TestAFormCanBeLeft(t *testing.T) {
 
 func TestAFormThatCannotBeReadCanOnlyBeLeft(t *testing.T) {
 	for _, schema := range []string{`{"properties":[]}`, `{`, `{"properties":{"a":{"type":["string","null"]}}}`, `{"properties":{"a":1}}`} {
-		f := newForm(schema)
-		if f.broken == "" {
+		f := newFormEditor(schema)
+		if f.form.Err() == nil {
 			t.Errorf("%s is taken", schema)
 			continue
 		}
-		if done, _ := f.key(pressed("enter"), &supervisorv1.AnswerApprovalRequest{}); done {
+		if r := f.key(pressed("enter")); r != nil {
 			t.Errorf("%s is sent", schema)
 		}
 	}
 }
 
 func TestAFormWithoutFieldsIsSentByEnter(t *testing.T) {
-	r := &supervisorv1.AnswerApprovalRequest{}
-	if done, _ := newForm(`{"type":"object","properties":{}}`).key(pressed("enter"), r); !done || r.GetAccept() != "{}" {
+	if r := newFormEditor(`{"type":"object","properties":{}}`).key(pressed("enter")); r.GetAccept() != "{}" {
 		t.Errorf("got %v", r)
 	}
 }
 
 func TestAFormTakesOnlyWhatTheSupervisorWillTake(t *testing.T) {
 	const schema = `{"properties":{"mail":{"type":"string","format":"email"},"word":{"type":"string","pattern":"^[a-z]+$"}},"required":["mail"]}`
-	form, r := newForm(schema), &supervisorv1.AnswerApprovalRequest{}
+	f := newFormEditor(schema)
+	var r *supervisorv1.AnswerApprovalRequest
 	press := func(keys string) (done bool) {
 		for _, k := range strings.Fields(keys) {
-			done, _ = form.key(pressed(k), r)
+			r = f.key(pressed(k))
 		}
-		return done
+		return r != nil
 	}
-	if press("z enter"); form.at != 0 || form.wrong != "expected an e-mail address" {
-		t.Errorf("field %d: %q", form.at, form.wrong)
+	if press("z enter"); f.at != 0 || f.wrong != "expected an e-mail address" {
+		t.Errorf("field %d: %q", f.at, f.wrong)
 	}
 	press("@ e enter")
-	if press("7 enter"); form.at != 1 || form.wrong != `expected a text that matches the pattern "^[a-z]+$"` {
-		t.Errorf("field %d: %q", form.at, form.wrong)
+	if press("7 enter"); f.at != 1 || f.wrong != `expected a text that matches the pattern "^[a-z]+$"` {
+		t.Errorf("field %d: %q", f.at, f.wrong)
 	}
 	if !press("backspace w enter") || r.GetAccept() != `{"mail":"z@e","word":"w"}` {
 		t.Errorf("the answer is %v", r)
@@ -119,16 +125,15 @@ func FuzzForm(f *testing.F) {
 	f.Add(testSchema, "enter a enter 1 enter y enter")
 	f.Add(`{"properties":{"a":{"type":"string","pattern":"(a+)+$"}}}`, "a enter esc")
 	f.Fuzz(func(t *testing.T, schema, keys string) {
-		form := newForm(schema)
+		e := newFormEditor(schema)
 		m := &model{width: 40, height: 20}
 		for i, k := range strings.Fields(keys) {
 			if i > 100 || strings.HasSuffix(k, "+") {
 				return
 			}
-			form.rows(m)
-			r := &supervisorv1.AnswerApprovalRequest{}
-			if done, _ := form.key(pressed(k), r); done {
-				if a, ok := r.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok && formschema.Fits([]byte(schema), []byte(a.Accept)) != nil {
+			e.rows(m)
+			if r := e.key(pressed(k)); r != nil {
+				if a, ok := r.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok && form.Parse([]byte(schema)).Check([]byte(a.Accept)) != nil {
 					t.Errorf("the supervisor does not take %s", a.Accept)
 				}
 				return

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
 // Bounds of what is remembered.
@@ -70,7 +71,7 @@ func openHistory(dir string) (*history, error) {
 	return h, nil
 }
 
-// Add remembers what was typed, and what to do to keep it: nil where there is nothing to do.
+// Add remembers what was typed, and what to do to keep it: nil where there is nothing to do. The file has no secrets of it.
 func (h *history) Add(entry string) (keep func() error) {
 	h.draft = ""
 	if entry == "" || len(entry) > historyEntry || len(h.entries) > 0 && h.entries[len(h.entries)-1] == entry {
@@ -84,7 +85,7 @@ func (h *history) Add(entry string) (keep func() error) {
 		return nil
 	}
 	file := h.file
-	return func() error { return appendHistory(file, entry) }
+	return func() error { return appendHistory(file, secret.Text(entry)) }
 }
 
 // Back is the entry before what is shown; text is what is in the input now. False: there is none.

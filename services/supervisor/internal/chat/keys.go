@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -43,6 +44,27 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.picker.key(m, name)
 	}
 	return m.typeKey(k, name)
+}
+
+// fromTerminal reports whether a message is what a terminal says of itself, in answer to somebody who asked.
+func fromTerminal(msg tea.Msg) bool {
+	switch msg.(type) {
+	case tea.CapabilityMsg, tea.ClipboardMsg, tea.CursorPositionMsg, tea.KeyboardEnhancementsMsg, tea.ModeReportMsg, tea.TerminalVersionMsg,
+		tea.BackgroundColorMsg, tea.CursorColorMsg, tea.ForegroundColorMsg, tea.MouseClickMsg, tea.MouseReleaseMsg, tea.MouseMotionMsg, tea.MouseWheelMsg:
+		return true
+	}
+	// What Bubble Tea has no message for comes as its decoder knows it.
+	of := reflect.TypeOf(msg)
+	return of != nil && of.PkgPath() == "github.com/charmbracelet/ultraviolet"
+}
+
+// terminalSpoke lets no key answer for a moment. An agent of the same user can open the terminal's device and ask the
+// terminal something, so that it sends text of the agent's choosing: should any of it be taken for keys, they come with it.
+func (m *model) terminalSpoke() {
+	m.keyTime = m.now()
+	if q := m.question(); q != nil {
+		q.ready, q.code = false, nil
+	}
 }
 
 // typeKey takes a key for the input.

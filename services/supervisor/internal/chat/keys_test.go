@@ -1,10 +1,12 @@
 package chat
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -287,7 +289,7 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 		{
 			"a turn that was left tells nothing in a new session",
 			func(s *screen) {
-				s.send(turnMsg{turn: 7, events: []*supervisorv1.Event{chunk("late\n\n")}, feed: &feed[*supervisorv1.PromptResponse]{}})
+				s.send(turnMsg{turn: 7, events: []*supervisorv1.Event{chunk("late\n\n")}})
 			},
 			func(m *model) bool { return len(m.out) == 0 },
 		},
@@ -309,7 +311,12 @@ func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
 		answer bool // one is on its way
 		text   string
 	}{
-		{"a key after a pause answers", func(s *screen) { s.wait(time.Second); s.press("a") }, true, ""},
+		{"a key after a pause, and its code, answer", func(s *screen) { s.wait(time.Second); s.press("a", "k", "k") }, true, ""},
+		{"a key alone allows nothing", func(s *screen) { s.wait(time.Second); s.press("a", "k") }, false, ""},
+		{"a wrong key goes back", func(s *screen) { s.wait(time.Second); s.press("a", "k", "r") }, false, ""},
+		{"and makes the next code longer", func(s *screen) { s.wait(time.Second); s.press("a", "x", "a", "k", "k") }, false, ""},
+		{"and that is typed whole", func(s *screen) { s.wait(time.Second); s.press("a", "x", "a", "k", "k", "k") }, true, ""},
+		{"a key that rejects answers at once", func(s *screen) { s.wait(time.Second); s.press("r") }, true, ""},
 		{"a number answers", func(s *screen) { s.wait(time.Second); s.press("4") }, true, ""},
 		{"a number that is not offered does not", func(s *screen) { s.wait(time.Second); s.press("5") }, false, ""},
 		{"another letter does not", func(s *screen) { s.wait(time.Second); s.press("x", "enter", "space") }, false, ""},
@@ -318,7 +325,9 @@ func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
 		{"tab goes to the question", func(s *screen) { s.press("x", "tab", "r") }, true, "x"},
 		{"tab goes to the input and back", func(s *screen) { s.wait(time.Second); s.press("tab", "r", "tab", "r") }, true, "r"},
 		{"a paste is written", func(s *screen) { s.wait(time.Second); s.send(pasted("a")) }, false, "a"},
-		{"one answer is enough", func(s *screen) { s.wait(time.Second); s.press("a", "r") }, true, ""},
+		{"a key that comes with what the terminal says does not", func(s *screen) { s.wait(time.Second); s.send(tea.TerminalVersionMsg{}); s.press("a") }, false, "a"},
+		{"a key after it does", func(s *screen) { s.send(tea.TerminalVersionMsg{}); s.wait(time.Second); s.press("a", "k", "k") }, true, ""},
+		{"one answer is enough", func(s *screen) { s.wait(time.Second); s.press("a", "k", "k", "r") }, true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScreen(t, 80, 24).ready()
@@ -378,5 +387,46 @@ func TestAQuestionThatIsTooLongIsPrintedWhole(t *testing.T) {
 	}
 	if got := s.view(); !strings.Contains(got, "stands above") || strings.Count(got, "\n") >= 24 {
 		t.Errorf("the view is\n%s", got)
+	}
+}
+
+func TestWhatAQuestionDoesNotShowIsCountedAndShownByAKey(t *testing.T) {
+	command := "make a"
+	for i := range 99 {
+		command += fmt.Sprintf(`\nmake b%d`, i)
+	}
+	long := func(s *screen) {
+		q := permission("claude-1/7")
+		q.Permission.RawInput = `{"command":"` + command + `"}`
+		s.asked(q)
+		s.wait(time.Second)
+	}
+	s := newScreen(t, 80, 24).ready()
+	long(s)
+	if got := s.view(); !strings.Contains(got, "v show all: 40 more lines") {
+		t.Errorf("nothing says how much is not shown:\n%s", got)
+	}
+	s.press("a")
+	if got := s.view(); !strings.Contains(got, "40 lines not shown") {
+		t.Errorf("nothing says so where it is allowed:\n%s", got)
+	}
+	s.press("x") // goes back
+	if got := s.printed(); strings.Contains(got, "make b98") {
+		t.Errorf("all of it is printed unasked:\n%s", got)
+	}
+	s.press("v")
+	if got := s.printed(); !strings.Contains(got, "make b98") || s.m.question().sent {
+		t.Errorf("printed %q, want all of the command", got)
+	}
+	if got := s.view(); strings.Contains(got, "show all") {
+		t.Errorf("there is more to see:\n%s", got)
+	}
+	form := &supervisorv1.Approval{Id: "claude-1/8", SessionId: "s1", Elicitation: &supervisorv1.Elicitation{
+		Mode: "form", Message: strings.Repeat("words ", 1000) + "the end", RequestedSchema: `{"properties":{"a":{"type":"string"}}}`,
+	}}
+	s = newScreen(t, 80, 24).ready()
+	s.asked(form)
+	if got := s.printed(); !strings.Contains(got, "the end") {
+		t.Errorf("printed %q, want all of a form's message", got)
 	}
 }

@@ -7,22 +7,21 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // live is what is under way.
 type live struct {
-	tools []*tool // oldest first
+	tools []*supervisorv1.ToolCall // that have not ended, oldest first; m.draw folds them
 	plan  []*supervisorv1.PlanEntry
 	// planShown: the plan as it is now was printed already.
 	planShown bool
 	// thinking: what was said last is a thought.
 	thinking bool
-	// ended are the tool calls of the turn that have ended.
-	ended map[string]bool
 	// unanswered are the tool calls of the turn whose question ended without an answer: that was printed.
 	unanswered map[string]bool
 	// outputs are the terminals whose output is, or was, shown.
@@ -34,65 +33,43 @@ const crashTime = 5 * time.Second
 
 // Bounds of what is kept of what is under way.
 const (
-	maxTools   = 64
-	maxOutputs = 256
-	maxEnded   = 4096
+	maxTools      = 64
+	maxOutputs    = 256
+	maxUnanswered = 4096
 )
 
-// tool is a tool call that has not ended.
-type tool struct {
-	report *supervisorv1.ToolCallReport // all that was said of it
-}
-
 func (l *live) endTurn() {
-	l.tools, l.outputs, l.ended, l.unanswered = nil, nil, nil, nil
+	l.tools, l.outputs, l.unanswered = nil, nil, nil
 	l.planShown, l.thinking = true, false
 }
 
-// report takes what an agent says of a tool call, and returns all that it said of it.
-func (l *live) report(r *supervisorv1.ToolCallReport) *tool {
-	i := slices.IndexFunc(l.tools, func(t *tool) bool { return t.report.GetToolCallId() == r.GetToolCallId() })
-	if i < 0 {
-		l.tools = append(l.tools, &tool{report: &supervisorv1.ToolCallReport{ToolCallId: r.GetToolCallId()}})
-		l.tools = l.tools[max(0, len(l.tools)-maxTools):]
-		i = len(l.tools) - 1
-	}
-	whole := l.tools[i]
-	t := whole.report
-	if r.Title != nil {
-		t.Title = r.Title
-	}
-	if r.Name != nil {
-		t.Name = r.Name
-	}
-	if r.Kind != nil {
-		t.Kind = r.Kind
-	}
-	if r.Status != nil {
-		t.Status = r.Status
-	}
-	if r.GetContentSet() {
-		t.Content, t.ContentSet = r.GetContent(), true
-	}
-	if r.GetLocationsSet() {
-		t.Locations, t.LocationsSet = r.GetLocations(), true
-	}
-	if done(t.GetStatus()) || l.ended[t.GetToolCallId()] && r.Status == nil {
-		l.tools = slices.Delete(l.tools, i, i+1)
-		if l.ended == nil {
-			l.ended = map[string]bool{}
+// report takes a tool call as it is now, and reports whether it has ended.
+func (l *live) report(c *supervisorv1.ToolCall) (ended bool) {
+	i := l.index(c.GetToolCallId())
+	if ended = done(c.GetStatus()); ended {
+		if i >= 0 {
+			l.tools = slices.Delete(l.tools, i, i+1)
 		}
-		if len(l.ended) < maxEnded {
-			l.ended[t.GetToolCallId()] = true
-		}
+		return true
 	}
-	return whole
+	if i >= 0 {
+		l.tools[i] = c
+		return false
+	}
+	l.tools = append(l.tools, c)
+	l.tools = l.tools[max(0, len(l.tools)-maxTools):]
+	return false
 }
 
-// text is a tool call on a line.
-func (t *tool) text() string {
-	text := cmp.Or(short(t.report.GetTitle()), short(t.report.GetName()), short(t.report.GetToolCallId()))
-	if k := short(t.report.GetKind()); k != "" && k != "other" {
+// index returns the index of a tool call that is under way, -1 if it is not.
+func (l *live) index(id string) int {
+	return slices.IndexFunc(l.tools, func(c *supervisorv1.ToolCall) bool { return c.GetToolCallId() == id })
+}
+
+// toolText is a tool call on a line.
+func toolText(c *supervisorv1.ToolCall) string {
+	text := cmp.Or(short(c.GetTitle()), short(c.GetName()), short(c.GetToolCallId()))
+	if k := short(c.GetKind()); k != "" && k != "other" {
 		return k + ": " + text
 	}
 	return text
@@ -100,7 +77,7 @@ func (t *tool) text() string {
 
 // done reports whether a tool call's status is the last that it can have.
 func done(status string) bool {
-	return status == "completed" || status == "failed" || status == cancelled
+	return client.ToolCallEnded(status) || status == cancelled
 }
 
 // cancelled is how a turn ends that was cancelled, and what becomes of what it leaves open.
@@ -111,7 +88,7 @@ func short(text string) string {
 	if len(text) > 500 {
 		text = strings.ToValidUTF8(text[:500], "")
 	}
-	return line(text)
+	return safetext.Line(text)
 }
 
 // show takes an event of the session: what it changes, and what of it scrolls by.
@@ -128,7 +105,7 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		before := currentMode(s)
 		s.Mode = e.CurrentMode.GetModeId()
 		if now := currentMode(s); now != before && m.setting == 0 {
-			m.note("mode: " + line(now))
+			m.note("mode: " + safetext.Line(now))
 		}
 		return nil
 	case *supervisorv1.Event_ConfigOptions:
@@ -174,11 +151,11 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		return nil // printed when the turn ends
 	case *supervisorv1.Event_ToolCall:
 		if !ev.GetHistory() {
-			return m.reported(e.ToolCall)
+			return m.reported(e.ToolCall, true)
 		}
 	case *supervisorv1.Event_ToolCallUpdate:
 		if !ev.GetHistory() {
-			return m.reported(e.ToolCallUpdate)
+			return m.reported(e.ToolCallUpdate, false)
 		}
 	}
 	_, m.live.thinking = ev.GetEvent().(*supervisorv1.Event_AgentThought)
@@ -190,12 +167,12 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 
 // reported takes a report on a tool call, and watches the terminals that it shows. A tool call scrolls by when it has
 // ended; until then it is under way.
-func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
+func (m *model) reported(r *supervisorv1.ToolCallReport, announced bool) tea.Cmd {
 	m.live.thinking = false
-	if !slices.ContainsFunc(m.live.tools, func(t *tool) bool { return t.report.GetToolCallId() == r.GetToolCallId() }) {
+	if m.live.index(r.GetToolCallId()) < 0 {
 		m.flush() // what was said before it has ended
 	}
-	t := m.live.report(r)
+	ended := m.live.report(m.draw.Report(r, announced))
 	var cmds []tea.Cmd
 	for _, c := range r.GetContent() {
 		id := c.GetTerminalId()
@@ -205,8 +182,8 @@ func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
 		m.live.outputs = append(m.live.outputs, id)
 		cmds = append(cmds, m.sup.output(id))
 	}
-	if len(cmds) > 0 || !slices.Contains(m.live.tools, t) {
-		m.drawTool(t) // output stands below its tool call
+	if len(cmds) > 0 || ended {
+		m.drawTool(r.GetToolCallId()) // output stands below its tool call
 	}
 	return tea.Batch(cmds...)
 }
@@ -214,15 +191,15 @@ func (m *model) reported(r *supervisorv1.ToolCallReport) tea.Cmd {
 // printOpen prints the tool calls that a turn leaves open: they will not be told to have ended. Those of a cancelled turn
 // are cancelled with it, which is said of what was asked about already, or will be.
 func (m *model) printOpen(wasCancelled bool) {
-	for _, t := range m.live.tools {
+	for _, c := range m.live.tools {
+		id := c.GetToolCallId()
 		if wasCancelled {
-			id := t.report.GetToolCallId()
 			if m.live.unanswered[id] || slices.ContainsFunc(m.asked, func(q *question) bool { return m.asksAbout(q.approval, id) }) {
 				continue
 			}
-			t.report.Status = proto.String(cancelled)
+			c.Status = cancelled
 		}
-		m.drawTool(t)
+		m.drawTool(id)
 	}
 	m.live.tools = nil
 }
@@ -232,9 +209,7 @@ func (m *model) asksAbout(a *supervisorv1.Approval, toolCallID string) bool {
 	return toolCallID != "" && a.GetPermission().GetToolCallId() == toolCallID && a.GetSessionId() == m.session.GetSessionId()
 }
 
-func (m *model) drawTool(t *tool) {
-	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: t.report}}) + m.draw.Overdue())
-}
+func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.Overdue()) }
 
 // outputCame takes a terminal's output.
 func (m *model) outputCame(msg outputMsg) tea.Cmd {
@@ -244,7 +219,7 @@ func (m *model) outputCame(msg outputMsg) tea.Cmd {
 	if msg.err != nil {
 		return nil // it is over, or the terminal is one of the agent's own
 	}
-	return m.unhurried(m.sup.outputs(msg.terminal, msg.feed))
+	return m.unhurried(msg.next)
 }
 
 func (m *model) optionsChanged(s *supervisorv1.Session, now []*supervisorv1.ConfigOption) {
@@ -255,7 +230,7 @@ func (m *model) optionsChanged(s *supervisorv1.Session, now []*supervisorv1.Conf
 	s.Options = now
 	for _, o := range now {
 		if v, ok := before[o.GetId()]; ok && v != optionValue(o) && m.setting == 0 {
-			m.note(line(cmp.Or(o.GetName(), o.GetId())) + ": " + line(optionValue(o)))
+			m.note(safetext.Line(cmp.Or(o.GetName(), o.GetId())) + ": " + safetext.Line(optionValue(o)))
 		}
 	}
 }
@@ -298,7 +273,7 @@ func (m *model) sessionClosed(c *supervisorv1.SessionClosed) {
 		return
 	}
 	m.phase = broken
-	m.warn("the session is closed: " + line(c.GetReason()))
+	m.warn("the session is closed: " + safetext.Line(c.GetReason()))
 	if m.agent.GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING {
 		m.note("/new begins a new one, /quit leaves")
 	}

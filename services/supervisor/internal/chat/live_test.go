@@ -62,3 +62,21 @@ func TestAToolCallThatATurnLeavesOpenIsPrintedOnceAboveTheTurnsEnd(t *testing.T)
 		})
 	}
 }
+
+func TestAToolCallIsKnownAfterItsEndAndAfterTheSizeChanged(t *testing.T) {
+	s := newScreen(t, 100, 40).ready()
+	s.write("go")
+	s.press("enter")
+	s.said(toolCall("t1", "Edit f", "edit", "completed"))
+	s.printed()
+	s.send(tea.WindowSizeMsg{Width: 90, Height: 40})
+	s.said(&supervisorv1.Event{SessionId: "s1", Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{
+		ToolCallId: "t1", ContentSet: true, Content: []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Diff{Diff: &supervisorv1.Diff{Path: "f", NewText: "new\n"}}}},
+	}}})
+	if got, want := strings.TrimSpace(s.printed()), "✓ ✎ Edit f\n    f (new) +1 -0\n    +new"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if len(s.m.live.tools) > 0 {
+		t.Errorf("%d tool calls are under way", len(s.m.live.tools))
+	}
+}

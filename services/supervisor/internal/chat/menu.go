@@ -9,9 +9,9 @@ import (
 	"unicode"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxMenu is how many rows a menu has, and maxEntries how many names of a folder are looked at.
@@ -62,12 +62,12 @@ func (n *menu) rows(m *model, most int) []string {
 	part := n.items[from:min(len(n.items), from+most)]
 	wide := 0
 	for _, it := range part {
-		wide = max(wide, min(ansi.StringWidth(it.label), m.width/2))
+		wide = max(wide, min(safetext.Width(it.label), m.width/2))
 	}
 	var rows []string
 	for i, it := range part {
 		label := fit(it.label, wide)
-		label += strings.Repeat(" ", max(0, wide-ansi.StringWidth(label)))
+		label += strings.Repeat(" ", max(0, wide-safetext.Width(label)))
 		mark := "  "
 		if from+i == n.at {
 			mark, label = "▸ ", m.sty.bold(label)
@@ -200,7 +200,7 @@ func completePath(cwd, path string) (items []item) {
 	for _, e := range entries {
 		name := e.Name()
 		if !matches(name, prefix) || strings.HasPrefix(name, ".") && !strings.HasPrefix(prefix, ".") ||
-			harmless(name) != name || strings.ContainsAny(name, "\"\n\t") {
+			safetext.Text(name) != name || strings.ContainsAny(name, "\"\n\t") {
 			continue
 		}
 		it := item{text: dir + name, label: name}

@@ -1,13 +1,13 @@
 package chat
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -51,6 +51,7 @@ type model struct {
 	asked   []*question
 	picker  *picker
 	keyTime time.Time // of the last key
+	codes   confirm.Codes
 	quitBy  time.Time // until then ctrl+c quits
 
 	loose    bool // something was said outside of a turn, and may go on
@@ -98,7 +99,7 @@ const (
 )
 
 func newModel(o Options, sup *supervisor) *model {
-	m := &model{o: o, sup: sup, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
+	m := &model{o: o, sup: sup, codes: o.codes, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
 	m.draw = m.renderer()
 	var err error
 	if m.past, err = openHistory(o.StateDir); err != nil {
@@ -224,6 +225,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.filesCame(msg)
 	case outputMsg:
 		return m.outputCame(msg)
+	default:
+		if fromTerminal(msg) {
+			m.terminalSpoke()
+		}
 	}
 	return nil
 }
@@ -239,14 +244,5 @@ func (m *model) resize(width, height int) {
 		return
 	}
 	m.flush()
-	m.draw = m.renderer()
-	// What the new one needs to know of what goes on; it was printed before.
-	for _, t := range m.live.tools {
-		if slices.ContainsFunc(t.report.GetContent(), func(c *supervisorv1.ToolCallContent) bool { return c.GetTerminalId() != "" }) {
-			m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: t.report}})
-		}
-	}
-	for _, q := range m.asked {
-		m.draw.Event(asEvent(q.approval))
-	}
+	m.draw.SetWidth(width)
 }

@@ -2,10 +2,7 @@ package chat
 
 import (
 	"context"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -42,6 +38,7 @@ func newScreen(t *testing.T, width, height int, change ...func(*Options)) *scree
 	t.Cleanup(sup.close)
 	s := &screen{t: t, m: newModel(o, sup), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s.m.now = func() time.Time { return s.now }
+	s.m.codes.Draw = func(n int) string { return strings.Repeat("k", n) }
 	s.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return s
 }
@@ -217,20 +214,7 @@ func golden(t *testing.T, name, got string) {
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, " ")
 	}
-	got = strings.Join(lines, "\n") + "\n"
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; -update rewrites it\ngot:\n%s\nwant:\n%s", file, got, want)
-	}
+	testkit.Golden(t, name+".txt", strings.Join(lines, "\n")+"\n")
 }
 
 func TestTheScreenLooksAsItShould(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // picker is a list to choose from, in the place of the menu.
@@ -64,7 +66,7 @@ func (p *picker) rows(m *model, room int) []string {
 	from := min(max(0, p.at-room/2), max(0, len(p.items)-room))
 	rows := []string{m.sty.bold(fit(p.title, m.width))}
 	for i, c := range p.items[from:min(len(p.items), from+room)] {
-		mark, label := "  ", line(c.label)
+		mark, label := "  ", safetext.Line(c.label)
 		if c.current {
 			label += " (current)"
 		}
@@ -73,7 +75,7 @@ func (p *picker) rows(m *model, room int) []string {
 		}
 		text := mark + label
 		if c.detail != "" {
-			text += "  " + m.sty.dim(line(c.detail))
+			text += "  " + m.sty.dim(safetext.Line(c.detail))
 		}
 		rows = append(rows, fit(text, m.width))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 func (m *model) renderer() *render.Renderer { return render.New(m.drawing()) }
@@ -83,7 +84,7 @@ func (m *model) warn(text string) { m.print(m.sty.yellow(m.own(text))) }
 func (m *model) fail(text string) { m.print(m.sty.red(m.own(text))) }
 
 func (m *model) own(text string) string {
-	return ansi.Wrap(harmless(strings.TrimRight(text, "\n")), m.width, "")
+	return ansi.Wrap(safetext.Text(strings.TrimRight(text, "\n")), m.width, "")
 }
 
 func (m *model) notice(n noticeMsg) {

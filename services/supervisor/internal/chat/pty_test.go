@@ -60,6 +60,7 @@ func run(t *testing.T, f *fake, change ...func(*Options)) *console {
 		Conn: f.serve(t), Agent: &supervisorv1.StartAgentRequest{Preset: "claude"}, Cwd: t.TempDir(),
 		Input: theirs, Output: theirs, Env: []string{"TERM=xterm-256color", "TERM_PROGRAM=Apple_Terminal"}, Color: true,
 	}
+	o.codes.Draw = func(n int) string { return strings.Repeat("k", n) }
 	for _, f := range change {
 		f(&o)
 	}
@@ -181,6 +182,8 @@ func TestAChatInATerminal(t *testing.T) {
 	c.see("You said: hello there")
 	c.see("esc cancels the turn")
 	c.write("a")
+	c.see("another key goes back")
+	c.write("kk")
 	if r := <-asked; r.GetOptionId() != "once" || r.GetAnsweredBy() != "cli" {
 		t.Errorf("the answer is %v", r)
 	}

@@ -9,15 +9,16 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// settleTime is how long no key must have been pressed before a key answers a question: a question that comes while a
+// keyPause is how long no key must have been pressed before a key answers a question: a question that comes while a
 // person types is not answered by what they type. Agents choose when they ask.
-const settleTime = 600 * time.Millisecond
+const keyPause = 600 * time.Millisecond
 
 // question is a question that waits.
 type question struct {
@@ -29,7 +30,10 @@ type question struct {
 	text     []string // what is asked, in rows of width
 	width    int
 	printed  bool // it was too long for its place, and stands above
-	form     *form
+	unseen   render.Hidden
+	form     *formEditor
+	choice   *supervisorv1.PermissionOption // to be confirmed
+	code     *confirm.Code                  // nil: nothing is
 }
 
 // question is the one that is shown: the oldest.
@@ -55,7 +59,7 @@ func (m *model) questionWaits() bool {
 	if q.since.After(last) {
 		last = q.since
 	}
-	return !m.edit.Empty() || m.now().Sub(last) < settleTime
+	return !m.edit.Empty() || m.now().Sub(last) < keyPause
 }
 
 // questionsWent takes what was told of questions.
@@ -71,7 +75,7 @@ func (m *model) questionsWent(msg questionsMsg) tea.Cmd {
 		}
 	}
 	if msg.err == nil {
-		return tea.Batch(begin, m.sup.questioned(msg.feed))
+		return tea.Batch(begin, msg.next)
 	}
 	if m.leaving {
 		return nil
@@ -88,9 +92,9 @@ func (m *model) questionAsked(a *supervisorv1.Approval) {
 	if slices.ContainsFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
 		return
 	}
-	q := &question{approval: a, since: m.now()}
+	q := &question{approval: a, since: m.now(), unseen: render.Unseen(m.drawing(), a)}
 	if e := a.GetElicitation(); e != nil && e.GetMode() == "form" {
-		q.form = newForm(e.GetRequestedSchema())
+		q.form = newFormEditor(e.GetRequestedSchema())
 	}
 	m.asked = append(m.asked, q)
 	m.drawn(m.draw.Event(asEvent(a)))
@@ -108,7 +112,7 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 		if m.live.unanswered == nil {
 			m.live.unanswered = map[string]bool{}
 		}
-		if len(m.live.unanswered) < maxEnded {
+		if len(m.live.unanswered) < maxUnanswered {
 			m.live.unanswered[id] = true
 		}
 	}
@@ -118,15 +122,26 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	}
 }
 
-// face prints the first question whole where there is no room to show it whole: nobody should allow what they cannot see.
+// face prints the first question where there is no room to show it: nobody should allow what they cannot see. Of a form,
+// where every key is for what is typed, nothing is left out.
 func (m *model) face() {
 	q := m.question()
+	if q != nil && q.form != nil && q.unseen.Any() {
+		m.showWhole(q)
+	}
 	if q == nil || q.printed || len(m.questionText(q))+len(q.answers(m)) <= m.middleRows() {
 		return
 	}
 	q.printed = true
 	m.flush()
 	m.print(render.Question(m.drawing(), q.approval))
+}
+
+// showWhole prints all of a question.
+func (m *model) showWhole(q *question) {
+	q.printed, q.unseen = true, render.Hidden{}
+	m.flush()
+	m.print(render.Whole(m.drawing(), q.approval))
 }
 
 func (m *model) answerWent(msg answeredMsg) tea.Cmd {
@@ -141,13 +156,12 @@ func (m *model) answerWent(msg answeredMsg) tea.Cmd {
 			q.sent = false
 		}
 	}
-	for _, d := range status.Convert(msg.err).Details() {
-		if a, ok := d.(*supervisorv1.ApprovalAnswer); ok { // somebody was faster
-			m.questionEnded(a)
-			return nil
-		}
-	}
-	if c := status.Code(msg.err); c == codes.NotFound || c == codes.FailedPrecondition {
+	switch e := client.ErrorOf(msg.err); {
+	case e == nil:
+	case e.Answer != nil: // somebody was faster
+		m.questionEnded(e.Answer)
+		return nil
+	case e.Code == codes.NotFound || e.Code == codes.FailedPrecondition:
 		m.questionEnded(&supervisorv1.ApprovalAnswer{Id: msg.id, Outcome: "withdrawn", AnsweredBy: "nobody"})
 		return nil
 	}
@@ -160,30 +174,41 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	if q.sent {
 		return nil
 	}
-	r := &supervisorv1.AnswerApprovalRequest{Id: q.approval.GetId()}
+	var r *supervisorv1.AnswerApprovalRequest
 	name := k.Keystroke()
 	switch {
-	case q.form != nil:
-		done, cmd := q.form.key(k, r)
-		if !done {
-			return cmd
+	case q.code != nil:
+		done, stands := q.code.Key(k.Text)
+		if !stands {
+			q.code = nil
 		}
+		if !done {
+			return nil
+		}
+		r = client.Choose(q.choice.GetOptionId())
+	case q.form != nil:
+		if r = q.form.key(k); r == nil {
+			return nil
+		}
+	case k.Text == "v" && q.unseen.Any():
+		m.showWhole(q)
+		return nil
 	case q.approval.GetElicitation() != nil:
 		switch k.Text {
 		case "y":
-			r.Answer = &supervisorv1.AnswerApprovalRequest_Accept{Accept: "{}"}
+			r = client.Accept("{}")
 		case "n":
-			r.Answer = &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}
+			r = client.Decline()
 		default:
 			if name != "esc" {
 				return nil
 			}
-			r.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
+			r = client.Undecided()
 		}
 	case name == "esc" && m.turn != nil:
 		return m.cancel()
 	case name == "esc":
-		r.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
+		r = client.Undecided()
 	default:
 		i := slices.Index(optionKeys(q.approval.GetPermission().GetOptions()), k.Text)
 		if n, err := strconv.Atoi(k.Text); err == nil {
@@ -193,10 +218,14 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		if k.Text == "" || i < 0 || i >= len(options) {
 			return nil
 		}
-		r.Answer = &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: options[i].GetOptionId()}
+		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
+			q.choice, q.code = options[i], m.codes.New()
+			return nil
+		}
+		r = client.Choose(options[i].GetOptionId())
 	}
 	q.sent = true
-	return m.sup.answer(r)
+	return m.sup.answer(q.approval.GetId(), r)
 }
 
 // optionKeys are the letters of options, by what they mean; the first of a kind has it.
@@ -223,6 +252,13 @@ func (m *model) questionText(q *question) []string {
 func (q *question) answers(m *model) []string {
 	var rows []string
 	switch {
+	case q.code != nil && !q.sent:
+		rows = append(rows, fit("  type "+m.sty.bold(q.code.Text())+" for "+short(q.choice.GetName())+m.sty.dim(kindNote(q.choice))+": "+q.code.Typed(), m.width))
+		note := []string{"another key goes back"}
+		if q.unseen.Any() {
+			note = append(note, q.unseen.Count("")+" not shown")
+		}
+		return append(rows, m.sty.dims(hints(m.width, note...))...)
 	case q.form != nil:
 		return q.form.rows(m)
 	case q.approval.GetElicitation() != nil:
@@ -244,6 +280,9 @@ func (q *question) answers(m *model) []string {
 			}
 			rows = append(rows, fit("  "+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
 		}
+	}
+	if q.unseen.Any() {
+		rows = append(rows, fit("  "+m.sty.bold("v")+" "+m.sty.yellow("show all: "+q.unseen.Count("more ")), m.width))
 	}
 	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
 }
@@ -286,7 +325,11 @@ func (q *question) rows(m *model, room int) []string {
 	text := m.questionText(q)
 	left := max(room-len(answers), 1)
 	if len(text) > left {
-		text = append(slices.Clone(text[:left-1]), m.sty.yellow("  … all of it stands above"))
+		above := "  … all of it stands above"
+		if q.unseen.Any() {
+			above = "  … more of it stands above"
+		}
+		text = append(slices.Clone(text[:left-1]), m.sty.yellow(above))
 	}
 	return append(text, answers...)
 }

@@ -11,6 +11,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 func (m *model) started(msg startedMsg) tea.Cmd {
@@ -81,10 +82,10 @@ func (m *model) greet(how string) {
 	verb := map[string]string{"new": "new session", "load": "session loaded", "resume": "session resumed"}[how]
 	text := verb + " with " + m.agentTitle()
 	if v := m.agent.GetInfo().GetVersion(); v != "" {
-		text += " " + line(v)
+		text += " " + safetext.Line(v)
 	}
 	if t := m.session.GetTitle(); t != "" {
-		text += ": " + line(t)
+		text += ": " + safetext.Line(t)
 	}
 	m.greeting = text
 	m.loose, m.shownAt = true, m.now()
@@ -95,7 +96,7 @@ func (m *model) greet(how string) {
 
 // broke says why there is no session.
 func (m *model) broke(err error) {
-	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: line(problem(err))}
+	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: safetext.Line(problem(err))}
 	m.session, m.turn = nil, nil
 	m.fail(render.WithoutLastWords(problem(err), agentError(err).GetStderrTail()))
 	m.printTail(agentError(err).GetStderrTail())
@@ -124,8 +125,8 @@ func (m *model) sayLogin(err *supervisorv1.AgentError) bool {
 		m.warn("the agent wants you to log in: do that with its own command in another terminal, then /new here. It offers:")
 	}
 	for _, a := range m.agent.GetInfo().GetAuthMethods() {
-		text := "  " + line(a.GetName())
-		if d := line(a.GetDescription()); d != "" {
+		text := "  " + safetext.Line(a.GetName())
+		if d := safetext.Line(a.GetDescription()); d != "" {
 			text += ": " + d
 		}
 		m.note(text)
@@ -141,13 +142,13 @@ func (m *model) printTail(tail []string) {
 	m.tail = tail
 	m.note("the last it said on standard error:")
 	for _, l := range tail {
-		m.note("  " + line(l))
+		m.note("  " + safetext.Line(l))
 	}
 }
 
 func (m *model) agentTitle() string {
 	i := m.agent.GetInfo()
-	return cmp.Or(line(i.GetTitle()), line(m.agent.GetName()), line(i.GetName()), line(m.o.Agent.GetPreset()), "the agent")
+	return cmp.Or(safetext.Line(i.GetTitle()), safetext.Line(m.agent.GetName()), safetext.Line(i.GetName()), safetext.Line(m.o.Agent.GetPreset()), "the agent")
 }
 
 // agentName is short.
@@ -156,5 +157,5 @@ func (m *model) agentName() string {
 	if c := m.o.Agent.GetCommand(); len(c) > 0 {
 		command = c[0][strings.LastIndexByte(c[0], '/')+1:]
 	}
-	return cmp.Or(line(m.agent.GetName()), line(m.o.Agent.GetName()), line(m.o.Agent.GetPreset()), line(command), "agent")
+	return cmp.Or(safetext.Line(m.agent.GetName()), safetext.Line(m.o.Agent.GetName()), safetext.Line(m.o.Agent.GetPreset()), safetext.Line(command), "agent")
 }

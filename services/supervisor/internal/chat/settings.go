@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // modeChoices are the modes that there are, from where the supervisor takes them.
@@ -132,7 +133,7 @@ func (m *model) setCommand(arg string) tea.Cmd {
 	o := m.session.GetOptions()[slices.IndexFunc(m.session.GetOptions(), func(o *supervisorv1.ConfigOption) bool { return o.GetId() == id })]
 	if value == "" {
 		if values := optionChoices(o); len(values) > 0 {
-			m.pick(&picker{title: "Choose: " + line(cmp.Or(o.GetName(), id)), items: values, done: func(v string) tea.Cmd { return m.setOption(o, v) }})
+			m.pick(&picker{title: "Choose: " + safetext.Line(cmp.Or(o.GetName(), id)), items: values, done: func(v string) tea.Cmd { return m.setOption(o, v) }})
 		}
 		return nil
 	}
@@ -143,7 +144,7 @@ func (m *model) setOption(o *supervisorv1.ConfigOption, word string) tea.Cmd {
 	r := &supervisorv1.SetConfigOptionRequest{AgentId: m.session.GetAgentId(), SessionId: m.session.GetSessionId(), ConfigId: o.GetId()}
 	value, ok := find(optionChoices(o), word)
 	if !ok {
-		m.warn(fmt.Sprintf("%s has no value %q; there are: %s", line(o.GetId()), word, names(optionChoices(o))))
+		m.warn(fmt.Sprintf("%s has no value %q; there are: %s", safetext.Line(o.GetId()), word, names(optionChoices(o))))
 		return nil
 	}
 	if _, is := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); is {

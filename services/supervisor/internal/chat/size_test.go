@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // states are ways in which a screen can be full.
@@ -64,7 +65,7 @@ func TestTheViewFitsOnEveryScreen(t *testing.T) {
 						t.Errorf("%d×%d: %d rows, want at most %d:\n%s", width, height, len(rows), s.m.viewRows(), ansi.Strip(v.Content))
 					}
 					for _, r := range rows {
-						if w := ansi.StringWidth(r); w > width {
+						if w := safetext.Width(r); w > width {
 							t.Errorf("%d×%d: a row has %d columns: %q", width, height, w, r)
 						}
 					}
@@ -72,7 +73,7 @@ func TestTheViewFitsOnEveryScreen(t *testing.T) {
 						t.Errorf("%d×%d: the cursor is at %d, %d", width, height, c.X, c.Y)
 					}
 					for _, r := range s.m.out {
-						if w := ansi.StringWidth(r); w > width {
+						if w := safetext.Width(r); w > width {
 							t.Errorf("%d×%d: a printed row has %d columns: %q", width, height, w, r)
 						}
 					}

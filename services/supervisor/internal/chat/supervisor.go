@@ -3,16 +3,16 @@ package chat
 import (
 	"context"
 	"fmt"
-	"io"
+	"iter"
 	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 )
 
 // answeredBy is who answers questions here, as others see it.
@@ -21,10 +21,7 @@ const answeredBy = "cli"
 // supervisor is the other end: what the model asks of it, as commands that Bubble Tea runs. All that it started has ended
 // when close returns.
 type supervisor struct {
-	agents    supervisorv1.AgentServiceClient
-	sessions  supervisorv1.SessionServiceClient
-	state     supervisorv1.SupervisorStateServiceClient
-	approvals supervisorv1.ApprovalServiceClient
+	*client.Client
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -40,13 +37,7 @@ type supervisor struct {
 
 func newSupervisor(ctx context.Context, conn grpc.ClientConnInterface) *supervisor {
 	ctx, stop := context.WithCancel(ctx)
-	return &supervisor{
-		agents:    supervisorv1.NewAgentServiceClient(conn),
-		sessions:  supervisorv1.NewSessionServiceClient(conn),
-		state:     supervisorv1.NewSupervisorStateServiceClient(conn),
-		approvals: supervisorv1.NewApprovalServiceClient(conn),
-		ctx:       ctx, stop: stop, ours: map[string]bool{},
-	}
+	return &supervisor{Client: client.New(conn), ctx: ctx, stop: stop, ours: map[string]bool{}}
 }
 
 // close ends all that is under way, and waits.
@@ -93,7 +84,8 @@ func (s *supervisor) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	})
 }
 
-// Messages of what the supervisor answered.
+// Messages of what the supervisor answered. Those of a stream hold what came, next, which waits for more, or err, after which
+// nothing comes; io.EOF is the stream's end.
 type (
 	startedMsg struct {
 		agent *supervisorv1.Agent
@@ -104,23 +96,24 @@ type (
 		how     string // "new", "load", "resume"
 		err     error
 	}
-	// turnMsg are events of the turn that was begun here; err ends them.
+	// turnMsg are events of the turn that was begun here.
 	turnMsg struct {
 		turn   int
-		feed   *feed[*supervisorv1.PromptResponse]
 		events []*supervisorv1.Event
+		lags   int // how often the screen was slower than the agent
+		next   tea.Cmd
 		err    error
 	}
 	// watchMsg are events of all that is going on.
 	watchMsg struct {
-		feed   *feed[*supervisorv1.WatchEventsResponse]
 		events []*supervisorv1.Event
+		next   tea.Cmd
 		err    error
 	}
 	// questionsMsg are questions and their ends.
 	questionsMsg struct {
-		feed    *feed[*supervisorv1.WatchApprovalsResponse]
 		changes []*supervisorv1.WatchApprovalsResponse
+		next    tea.Cmd
 		err     error
 	}
 	answeredMsg struct {
@@ -135,8 +128,8 @@ type (
 	}
 	outputMsg struct {
 		terminal string
-		feed     *feed[*supervisorv1.WatchOutputResponse]
 		pieces   []*supervisorv1.WatchOutputResponse
+		next     tea.Cmd
 		err      error
 	}
 	// sessionMsg is a session as it is now, and what was asked for it.
@@ -148,33 +141,43 @@ type (
 )
 
 // prompt begins a turn. Its number comes back with each of its messages.
-func (s *supervisor) prompt(turn int, agentID, sessionID string, blocks func() ([]*supervisorv1.ContentBlock, error)) tea.Cmd {
+func (s *supervisor) prompt(number int, agentID, sessionID string, blocks func() ([]*supervisorv1.ContentBlock, error)) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		content, err := blocks()
 		if err != nil {
-			return turnMsg{turn: turn, err: err}
+			return turnMsg{turn: number, err: err}
 		}
 		s.mu.Lock()
 		s.promptsSent++
 		s.mu.Unlock()
-		stream, err := s.sessions.Prompt(ctx, &supervisorv1.PromptRequest{
-			AgentId: agentID, SessionId: sessionID, Prompt: content,
-		})
+		turn, err := s.Prompt(ctx, &supervisorv1.PromptRequest{AgentId: agentID, SessionId: sessionID, Prompt: content})
 		if err != nil {
 			s.notBegun()
-			return turnMsg{turn: turn, err: err}
+			return turnMsg{turn: number, err: err}
 		}
+		return read(s, open(s, s.beginning(turn.Events())), func(all []*supervisorv1.Event, err error, next tea.Cmd) tea.Msg {
+			return turnMsg{turn: number, events: all, lags: turn.Lags(), next: next, err: err}
+		})()
+	})
+}
+
+// beginning are the events of a turn that was prompted. One that ends without a begin is taken back.
+func (s *supervisor) beginning(events iter.Seq2[*supervisorv1.Event, error]) iter.Seq2[*supervisorv1.Event, error] {
+	return func(yield func(*supervisorv1.Event, error) bool) {
 		begun := false
-		f := open(s, func() (*supervisorv1.PromptResponse, error) {
-			r, err := stream.Recv()
+		for e, err := range events {
 			if err != nil && !begun {
 				s.notBegun()
 			}
-			begun = begun || r.GetEvent().GetTurnStarted() != nil
-			return r, err
-		}, nil)
-		return s.turnNext(ctx, turn, f)
-	})
+			begun = begun || e.GetTurnStarted() != nil || err != nil
+			if !yield(e, err) {
+				return
+			}
+		}
+		if !begun {
+			s.notBegun()
+		}
+	}
 }
 
 // notBegun takes a prompt back that never was a turn.
@@ -182,39 +185,6 @@ func (s *supervisor) notBegun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.promptsSent = max(s.promptsSent-1, 0)
-}
-
-func (s *supervisor) turn(turn int, f *feed[*supervisorv1.PromptResponse]) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg { return s.turnNext(ctx, turn, f) })
-}
-
-func (s *supervisor) turnNext(ctx context.Context, turn int, f *feed[*supervisorv1.PromptResponse]) tea.Msg {
-	all, err := f.next(ctx)
-	m := turnMsg{turn: turn, feed: f, err: err}
-	for _, r := range all {
-		m.events = append(m.events, r.GetEvent())
-	}
-	return m
-}
-
-// follow goes on with a turn whose stream broke while the turn did not.
-func (s *supervisor) follow(turn int, agentID, sessionID, cursor string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		stream, err := s.sessions.WatchSession(ctx, &supervisorv1.WatchSessionRequest{AgentId: agentID, SessionId: sessionID, Cursor: cursor})
-		if err != nil {
-			return turnMsg{turn: turn, err: err}
-		}
-		ended := false
-		f := open(s, func() (*supervisorv1.PromptResponse, error) {
-			if ended {
-				return nil, io.EOF
-			}
-			r, err := stream.Recv()
-			ended = r.GetEvent().GetTurnEnded() != nil
-			return &supervisorv1.PromptResponse{Event: r.GetEvent()}, err
-		}, nil)
-		return s.turnNext(ctx, turn, f)
-	})
 }
 
 // watch begins to tell what goes on beside our own turns, behind a cursor if it has one. Without one it may be in the
@@ -229,31 +199,30 @@ func (s *supervisor) watch(cursor, at string) tea.Cmd {
 			}
 			s.mu.Unlock()
 		}
-		stream, err := s.state.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{Cursor: cursor})
+		events, err := s.WatchEvents(ctx, cursor)
 		if err != nil {
 			return watchMsg{err: err}
 		}
-		return watchMsg{feed: open(s, stream.Recv, s.drop)}
+		return watchMsg{next: read(s, open(s, s.beside(events)), func(all []*supervisorv1.Event, err error, next tea.Cmd) tea.Msg {
+			return watchMsg{events: all, next: next, err: err}
+		})}
 	})
 }
 
-func (s *supervisor) watched(f *feed[*supervisorv1.WatchEventsResponse]) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg { return s.watchNext(ctx, f) })
-}
-
-func (s *supervisor) watchNext(ctx context.Context, f *feed[*supervisorv1.WatchEventsResponse]) tea.Msg {
-	all, err := f.next(ctx)
-	m := watchMsg{feed: f, err: err}
-	for _, r := range all {
-		m.events = append(m.events, r.GetEvent())
+// beside are the events that drop leaves.
+func (s *supervisor) beside(events iter.Seq2[*supervisorv1.Event, error]) iter.Seq2[*supervisorv1.Event, error] {
+	return func(yield func(*supervisorv1.Event, error) bool) {
+		for e, err := range events {
+			if (err != nil || !s.drop(e)) && !yield(e, err) {
+				return
+			}
+		}
 	}
-	return m
 }
 
 // drop keeps out of the watch what the stream of a prompt of ours tells too: that one loses nothing and is as fast as the
 // screen, so it is the one that is shown. The watch is read at the supervisor's pace.
-func (s *supervisor) drop(r *supervisorv1.WatchEventsResponse) bool {
-	ev := r.GetEvent()
+func (s *supervisor) drop(ev *supervisorv1.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch ev.GetEvent().(type) {
@@ -277,64 +246,47 @@ func (s *supervisor) drop(r *supervisorv1.WatchEventsResponse) bool {
 // questions begins to tell questions. While it is told them, somebody is there to answer.
 func (s *supervisor) questions() tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
-		stream, err := s.approvals.WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
+		changes, err := s.WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
 		if err != nil {
 			return questionsMsg{err: err}
 		}
-		return questionsMsg{feed: open(s, stream.Recv, nil)}
+		return questionsMsg{next: read(s, open(s, changes), func(all []*supervisorv1.WatchApprovalsResponse, err error, next tea.Cmd) tea.Msg {
+			return questionsMsg{changes: all, next: next, err: err}
+		})}
 	})
-}
-
-func (s *supervisor) questioned(f *feed[*supervisorv1.WatchApprovalsResponse]) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg { return s.questionsNext(ctx, f) })
-}
-
-func (s *supervisor) questionsNext(ctx context.Context, f *feed[*supervisorv1.WatchApprovalsResponse]) tea.Msg {
-	all, err := f.next(ctx)
-	return questionsMsg{feed: f, changes: all, err: err}
 }
 
 // output begins to tell what a terminal writes.
 func (s *supervisor) output(id string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
-		stream, err := s.state.WatchOutput(ctx, &supervisorv1.WatchOutputRequest{TerminalId: id})
+		pieces, err := s.WatchOutput(ctx, id, 0)
 		if err != nil {
 			return nil
 		}
-		return s.outputNext(ctx, id, open(s, stream.Recv, nil))
+		return read(s, open(s, pieces), func(all []*supervisorv1.WatchOutputResponse, err error, next tea.Cmd) tea.Msg {
+			return outputMsg{terminal: id, pieces: all, next: next, err: err}
+		})()
 	})
-}
-
-func (s *supervisor) outputs(id string, f *feed[*supervisorv1.WatchOutputResponse]) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg { return s.outputNext(ctx, id, f) })
-}
-
-func (s *supervisor) outputNext(ctx context.Context, id string, f *feed[*supervisorv1.WatchOutputResponse]) tea.Msg {
-	all, err := f.next(ctx)
-	return outputMsg{terminal: id, feed: f, pieces: all, err: err}
 }
 
 // agentError is what an error says of the agent; nil: nothing.
 func agentError(err error) *supervisorv1.AgentError {
-	for _, d := range status.Convert(err).Details() {
-		if e, ok := d.(*supervisorv1.AgentError); ok {
-			return e
-		}
+	if e := client.ErrorOf(err); e != nil {
+		return e.Agent
 	}
 	return nil
 }
 
 // problem is an error in words.
 func problem(err error) string {
-	s, ok := status.FromError(err)
-	if !ok {
+	switch e := client.ErrorOf(err); {
+	case e == nil:
 		return err.Error()
-	}
-	switch s.Code() {
-	case codes.Unavailable:
-		return fmt.Sprintf("the supervisor does not answer (%s)", s.Message())
-	case codes.Canceled:
+	case e.Code == codes.Unavailable:
+		return fmt.Sprintf("the supervisor does not answer (%s)", e.Message)
+	case e.Code == codes.Canceled:
 		return "it was given up"
+	default:
+		return e.Message
 	}
-	return s.Message()
 }

@@ -16,7 +16,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func watched(kind string, session string) *supervisorv1.WatchEventsResponse {
+func watched(kind string, session string) *supervisorv1.Event {
 	ev := &supervisorv1.Event{SessionId: session}
 	switch kind {
 	case "start":
@@ -30,7 +30,7 @@ func watched(kind string, session string) *supervisorv1.WatchEventsResponse {
 	case "opened":
 		ev.Event = &supervisorv1.Event_SessionOpened{SessionOpened: &supervisorv1.SessionOpened{}}
 	}
-	return &supervisorv1.WatchEventsResponse{Event: ev}
+	return ev
 }
 
 func TestTheWatchLeavesOutTurnsOfOurs(t *testing.T) {
@@ -123,7 +123,7 @@ func (s *screen) play(cmd tea.Cmd) {
 func TestATurnWhoseStreamWasCutOffGoesOnFromTheRecord(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	c := &cutOff{}
-	s.m.sup.sessions = c
+	s.m.sup.Sessions = c
 	s.m.edit.Set("go")
 	s.play(s.press("enter"))
 	got := s.printed()
@@ -221,7 +221,7 @@ func TestAListOfSessionsThatNeverEndsEnds(t *testing.T) {
 	sup := newSupervisor(context.Background(), nil)
 	defer sup.close()
 	for name, list := range map[string]*endless{"of the same page": {cursor: "x", page: 1}, "of empty pages": {page: 0}, "of many": {page: 50}} {
-		sup.sessions = list
+		sup.Sessions = list
 		msg, ok := sup.stored("a", "/")().(storedMsg)
 		if !ok || msg.err != nil || len(msg.sessions) > maxStored {
 			t.Errorf("%s: got %d sessions, %v", name, len(msg.sessions), msg.err)
@@ -252,9 +252,9 @@ func TestWhatIsPrintedHoldsBackTheAgent(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
-	f := &feed[*supervisorv1.PromptResponse]{}
+	more := func() tea.Msg { return nil }
 	s.m.out = make([]string, maxOut)
-	if s.send(turnMsg{turn: 1, feed: f, events: []*supervisorv1.Event{chunk("x\n\n")}}); len(s.m.held) != 1 {
+	if s.send(turnMsg{turn: 1, next: more, events: []*supervisorv1.Event{chunk("x\n\n")}}); len(s.m.held) != 1 {
 		t.Fatal("more is read though the terminal has not taken what there is")
 	}
 	s.m.out = nil

@@ -7,17 +7,17 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // style writes text in colours, or not.
 type style struct{ color bool }
 
 func (s style) with(code, text string) string {
-	if !s.color || text == "" {
+	if !s.color {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[m"
+	return safetext.Color(code, text)
 }
 
 func (s style) dim(text string) string    { return s.with("2", text) }
@@ -26,13 +26,6 @@ func (s style) red(text string) string    { return s.with("31", text) }
 func (s style) yellow(text string) string { return s.with("33", text) }
 func (s style) cyan(text string) string   { return s.with("36", text) }
 func (s style) chosen(text string) string { return s.with("7", text) }
-
-// harmless is text without anything that a terminal would obey. All that agents, files and errors say passes through it
-// before it is shown.
-func harmless(text string) string { return render.Clean(text) }
-
-// line is harmless text on one line, cut where it is very long.
-func line(text string) string { return render.CleanLine(text) }
 
 // untabbed has spaces for tabs: how wide a tab is, only the terminal knows.
 func untabbed(text string) string { return strings.ReplaceAll(text, "\t", "    ") }
@@ -53,7 +46,7 @@ func wrap(text string, width, rows int) []string {
 func hints(width int, all ...string) []string {
 	var rows []string
 	for _, h := range all {
-		if n := len(rows); n > 0 && ansi.StringWidth(rows[n-1]+" · "+h) <= width {
+		if n := len(rows); n > 0 && safetext.Width(rows[n-1]+" · "+h) <= width {
 			rows[n-1] += " · " + h
 			continue
 		}
@@ -113,11 +106,4 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
 	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
-}
-
-func plural(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -19,30 +18,31 @@ type turn struct {
 	number    int
 	since     time.Time
 	cancelled bool
-	cursor    string // of its last event
+	lags      int // how often its events were read from the record
 	ended     bool
 }
 
 // turnWent takes a piece of the turn that was begun here.
 func (m *model) turnWent(msg turnMsg) tea.Cmd {
 	if m.turn == nil || m.turn.number != msg.turn {
-		if msg.err == nil && msg.feed != nil {
-			return m.sup.turn(msg.turn, msg.feed) // of a session that was left: read to its end, so that it can end
+		if msg.err == nil {
+			return msg.next // of a session that was left: read to its end, so that it can end
 		}
 		return nil
 	}
+	if msg.lags > m.turn.lags {
+		m.turn.lags = msg.lags
+		m.warn("the screen was slower than the agent; going on from the record")
+	}
 	var cmds []tea.Cmd
 	for _, ev := range msg.events {
-		if c := ev.GetCursor(); c != "" {
-			m.turn.cursor = c
-		}
 		if ev.GetTurnEnded() != nil {
 			m.turn.ended = true
 		}
 		cmds = append(cmds, m.show(ev))
 	}
 	if msg.err == nil {
-		return tea.Batch(append(cmds, m.unhurried(m.sup.turn(msg.turn, msg.feed)))...)
+		return tea.Batch(append(cmds, m.unhurried(msg.next))...)
 	}
 	return tea.Batch(append(cmds, m.turnOver(msg))...)
 }
@@ -51,10 +51,6 @@ func (m *model) turnWent(msg turnMsg) tea.Cmd {
 func (m *model) turnOver(msg turnMsg) tea.Cmd {
 	if m.turn.ended {
 		return m.endTurn()
-	}
-	if status.Code(msg.err) == codes.ResourceExhausted && m.turn.cursor != "" {
-		m.warn("the screen was slower than the agent; going on from the record")
-		return m.sup.follow(msg.turn, m.session.GetAgentId(), m.session.GetSessionId(), m.turn.cursor)
 	}
 	if !errors.Is(msg.err, io.EOF) {
 		m.flush()
@@ -100,10 +96,9 @@ func (m *model) send(text string) tea.Cmd {
 
 // printPrompt prints what the person said.
 func (m *model) printPrompt(text string) {
-	block := &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}}
 	m.drawn(m.draw.Event(&supervisorv1.Event{
 		Time:  timestamppb.New(m.now()),
-		Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{Prompt: []*supervisorv1.ContentBlock{block}}},
+		Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{Prompt: []*supervisorv1.ContentBlock{client.Text(text)}}},
 	}))
 	m.flush()
 }

@@ -6,6 +6,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
@@ -107,7 +109,7 @@ func (m *model) queueRows(most int) []string {
 			rows = append(rows, m.sty.dim(fmt.Sprintf("  … %d more queued", len(m.queue)-i)))
 			break
 		}
-		rows = append(rows, m.sty.dim(fit("  queued: "+line(text), m.width)))
+		rows = append(rows, m.sty.dim(fit("  queued: "+safetext.Line(text), m.width)))
 	}
 	return rows
 }
@@ -128,8 +130,8 @@ func (m *model) liveRows(room int) []string {
 		return m.partialRows(min(room, 6))
 	}
 	var rows []string
-	for _, t := range m.live.tools {
-		rows = append(rows, spin+" "+fit(t.text(), m.width-2))
+	for _, c := range m.live.tools {
+		rows = append(rows, spin+" "+fit(toolText(c), m.width-2))
 	}
 	if len(rows) > 4 {
 		rows = append(rows[:3:3], m.sty.dim(fmt.Sprintf("  … %d more", len(rows)-3)))
@@ -199,7 +201,7 @@ func (m *model) statusRow() string {
 			}
 		}
 		text := strings.Join(texts, " · ")
-		if ansi.StringWidth(text) <= m.width || len(parts) == 1 {
+		if safetext.Width(text) <= m.width || len(parts) == 1 {
 			return m.sty.dim(fit(text, m.width))
 		}
 		parts = append(parts[:worst:worst], parts[worst+1:]...)
@@ -239,7 +241,7 @@ func markCursor(m *model, row string, x int) string {
 	before, after := ansi.Cut(row, 0, x), ansi.Cut(row, x, m.width)
 	at := " "
 	if after != "" {
-		at = ansi.Cut(after, 0, max(1, ansi.StringWidth(clusters(after)[0])))
+		at = ansi.Cut(after, 0, max(1, safetext.Width(clusters(after)[0])))
 		after = after[len(at):]
 	}
 	if !m.sty.color {

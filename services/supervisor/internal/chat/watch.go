@@ -10,6 +10,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // watchWent takes what goes on beside our own turns.
@@ -26,7 +27,7 @@ func (m *model) watchWent(msg watchMsg) tea.Cmd {
 		if len(msg.events) > 0 { // a stream that breaks at once opens well, too
 			m.retries = 0
 		}
-		return tea.Batch(append(cmds, m.sup.watched(msg.feed))...)
+		return tea.Batch(append(cmds, msg.next)...)
 	}
 	if m.leaving || status.Code(msg.err) == codes.Unimplemented {
 		return tea.Batch(cmds...)
@@ -95,7 +96,7 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 		if len(tail) == 0 {
 			tail = a.GetStderrTail()
 		}
-		m.fail(cmp.Or(line(render.WithoutLastWords(a.GetError().GetMessage(), tail)), "the agent ended"))
+		m.fail(cmp.Or(safetext.Line(render.WithoutLastWords(a.GetError().GetMessage(), tail)), "the agent ended"))
 		m.printTail(tail)
 		if a.GetState() == supervisorv1.AgentState_AGENT_STATE_BACKOFF {
 			m.note("it is started again…")
@@ -119,10 +120,10 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 func (m *model) handlerChanged(h *supervisorv1.HandlerChanged) {
 	switch h.GetState() {
 	case "backoff", "failed":
-		m.warn("the handler " + line(h.GetName()) + " is not there: " + cmp.Or(line(h.GetError()), h.GetState()))
+		m.warn("the handler " + safetext.Line(h.GetName()) + " is not there: " + cmp.Or(safetext.Line(h.GetError()), h.GetState()))
 	case "ready":
 		if h.GetRestarts() > 0 {
-			m.note("the handler " + line(h.GetName()) + " is there again")
+			m.note("the handler " + safetext.Line(h.GetName()) + " is there again")
 		}
 	}
 }

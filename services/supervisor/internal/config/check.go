@@ -12,8 +12,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -98,6 +99,12 @@ func (v *checker) agent(a *configv1.Agent) {
 	if a.GetMaxRestarts() > 100 {
 		v.problem(at.to("max_restarts"), "expected 0 to 100, got %d", a.GetMaxRestarts())
 	}
+	if _, err := proc.ParseCapabilities(a.GetCapabilities()); err != nil {
+		v.problem(at.to("capabilities"), "%v", err)
+	}
+	if len(a.GetCapabilities()) > 0 && a.GetUser() != "" {
+		v.problem(at.to("capabilities"), "an agent that runs as another user (agent.user) has none to keep: name one of the two")
+	}
 	if strings.ContainsFunc(a.GetUser(), func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) || c == ':' }) {
 		v.problem(at.to("user"), "expected a user's name or numeric id, got %q", a.GetUser())
 	}
@@ -136,17 +143,13 @@ func (v *checker) limits(l *configv1.Limits) {
 	at := path{"limits"}
 	v.bound(at.to("max_message_bytes"), l.GetMaxMessageBytes(), 65536, 1<<30)
 	v.bound(at.to("max_queued_requests"), uint64(l.GetMaxQueuedRequests()), 1, 65536)
-	v.bound(at.to("max_queued_bytes"), l.GetMaxQueuedBytes(), 1<<20, 0)
+	v.bound(at.to("max_queued_bytes"), l.GetMaxQueuedBytes(), 1<<20, 1<<62)
 	v.bound(at.to("max_concurrent_requests"), uint64(l.GetMaxConcurrentRequests()), 1, 4096)
 }
 
-// bound demands low ≤ n ≤ high. 0 stands for the default; no upper bound if high is 0.
+// bound demands low ≤ n ≤ high. 0 stands for the default. high fits in an int64, as sizes are counted.
 func (v *checker) bound(p path, n, low, high uint64) {
-	switch {
-	case n == 0 || n >= low && (high == 0 || n <= high):
-	case high == 0:
-		v.problem(p, "expected %d or more, or 0 for the default, got %d", low, n)
-	default:
+	if n != 0 && (n < low || n > high) {
 		v.problem(p, "expected %d to %d, or 0 for the default, got %d", low, high, n)
 	}
 }

@@ -1,8 +1,8 @@
-// Package config reads the configuration file: where it is, what may stand in it, what it means.
+// Package config reads the configuration file: where the file is, what it may contain, and what the contents mean.
 //
-// The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message, the settings
-// of acphost's own handlers, and how to say what is wrong at which line and column. It must not know how any of it is
-// acted on: it starts nothing, and opens no file but the configuration.
+// The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message and the settings of
+// acphost's own handlers, and names the line and column of a mistake. It must not know how a setting is acted on: it starts
+// nothing, and opens no other file.
 package config
 
 import (
@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
@@ -141,7 +141,7 @@ func read(path string) (data []byte, warnings []string, err error) {
 
 // trusted refuses a file that another user could have written, and warns where one may be able to.
 func trusted(path string, info fs.FileInfo) (warnings []string, err error) {
-	if owner, known := ownerOf(info); known && owner != 0 && owner != os.Geteuid() {
+	if owner, _, known := ownerOf(info); known && owner != 0 && owner != os.Geteuid() {
 		return nil, fmt.Errorf("%s belongs to user %d, who could have acphost start any program; make it your own: chown %d %s",
 			path, owner, os.Geteuid(), path)
 	}

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"errors"
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,12 +13,11 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
-
-var update = flag.Bool("update", false, "write the golden files of this run")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -60,7 +58,8 @@ func TestEveryMistakeIsToldWithItsPlace(t *testing.T) {
 		t.Fatalf("no test data: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -74,19 +73,7 @@ func TestEveryMistakeIsToldWithItsPlace(t *testing.T) {
 				t.Errorf("the error holds no *yamlproto.Error: %v", err)
 			}
 			got := strings.ReplaceAll(err.Error(), path, filepath.Base(file)) + "\n"
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			testkit.Golden(t, "errors/"+name+".golden", got)
 		})
 	}
 }
@@ -203,6 +190,7 @@ handlers:
     tls: {ca: keys/ca.pem, cert: /abs/cert.pem, key: ../key.pem}
   side:
     address: unix:///run/side.sock
+    secret_file: keys/side
 routes: {"fs/*": front, _x/y: side}
 workspace:
   extra_roots:
@@ -264,8 +252,8 @@ func TestTheEffectiveConfigurationHasEveryDefault(t *testing.T) {
 
 func TestWhatIsShownCanBeLoadedAgain(t *testing.T) {
 	for _, text := range []string{
-		full, "", "permission: {policy: workspace}", "permission: {command: [./mine, --x]}", "permission: {address: 'unix:///s'}",
-		"permission: [./mine, permd, {address: 'unix:///s', decide_timeout_ms: 7}]", "permission: {policy: rules.yaml, chain: [./mine, permd]}",
+		full, "", "permission: {policy: workspace}", "permission: {command: [./mine, --x]}", "permission: [{address: 'unix:///s', secret_file: k}]",
+		"permission: [./mine, permd, {address: 'unix:///s', secret_file: k, decide_timeout_ms: 7}]", "permission: {policy: rules.yaml, chain: [./mine, permd]}",
 		"permission: {workspace_policy: ignore}", "handlers: {permission: {settings: {policy: headless, adminPolicy: /a}}}",
 		"handlers: {permission: {command: [./mine], env: {A: b}}}",
 	} {
@@ -309,7 +297,7 @@ handlers:
 	if strings.Contains(string(shown), "hush") {
 		t.Errorf("secrets are shown:\n%s", shown)
 	}
-	for want, n := range map[string]int{"plain": 4, "4096": 1, "(redacted)": 10, "@proxy:1": 1, "--verbose": 1} {
+	for want, n := range map[string]int{"plain": 4, "4096": 1, "[redacted]": 10, "@proxy:1": 1, "--verbose": 1} {
 		if got := strings.Count(string(shown), want); got != n {
 			t.Errorf("%q is shown %d times, want %d:\n%s", want, got, n, shown)
 		}

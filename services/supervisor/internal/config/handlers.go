@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -91,6 +91,9 @@ func (v *checker) entry(at path, name string, h *configv1.Handler) {
 	if !address {
 		v.child(at, h)
 	}
+	if h.GetAgentMayCall() && !address && !h.GetNoTls() {
+		v.problem(at.to("agent_may_call"), "it is for address and no_tls only: no agent can call a handler that acphost starts with keys of its own")
+	}
 	v.bound(at.to("decide_timeout_ms"), uint64(h.GetDecideTimeoutMs()), 1, maxDecideTimeoutMS)
 	if h.GetDecideTimeoutMs() != 0 && name != route.KindPermission {
 		v.problem(at.to("decide_timeout_ms"), "it is for permission handlers only")
@@ -116,6 +119,9 @@ func (v *checker) command(at path, h *configv1.Handler) {
 func (v *checker) child(at path, h *configv1.Handler) {
 	if h.GetTls() != nil {
 		v.problem(at.to("tls"), "it is for address only: acphost makes the keys for the handlers that it starts itself")
+	}
+	if h.GetSecretFile() != "" {
+		v.problem(at.to("secret_file"), "it is for address only: acphost makes the keys for the handlers that it starts itself")
 	}
 	if h.Uid != nil {
 		v.problem(at.to("uid"), "it is for address only")
@@ -144,10 +150,11 @@ func (v *checker) address(at path, h *configv1.Handler) {
 	p := at.to("address")
 	if socket, ok := strings.CutPrefix(h.GetAddress(), "unix://"); ok {
 		v.socket(p, socket)
-		if h.Uid != nil && h.GetTls() != nil {
-			v.problem(at.to("uid"), "it is for an address without tls: with it, the certificate says who answers")
-		}
+		v.secret(at, h)
 		return
+	}
+	if h.GetSecretFile() != "" {
+		v.problem(at.to("secret_file"), "it is for unix sockets only: over TCP others could read the secret on its way")
 	}
 	if h.Uid != nil {
 		v.problem(at.to("uid"), "it is for unix sockets only")
@@ -160,6 +167,18 @@ func (v *checker) address(at path, h *configv1.Handler) {
 		v.problem(p, `expected "unix:///PATH" or "tcp://HOST:PORT", got %q`, h.GetAddress())
 	case h.GetTls() == nil:
 		v.problem(p, "tcp needs mutual TLS: give the handler tls with ca, cert and key")
+	}
+}
+
+// secret checks by what a sidecar on a unix socket knows acphost.
+func (v *checker) secret(at path, h *configv1.Handler) {
+	switch file := h.GetSecretFile(); {
+	case file == "" && h.GetTls() == nil:
+		v.problem(at.to("address"), "a sidecar must know acphost from whoever else can connect, an agent of the same user too: give the handler secret_file (and the sidecar --secret-file), or tls with ca, cert and key")
+	case file != "" && h.GetTls() != nil:
+		v.problem(at.to("secret_file"), "expected either secret_file or tls, got both")
+	case strings.ContainsRune(file, 0) || strings.HasSuffix(file, "/"):
+		v.problem(at.to("secret_file"), "expected a file, got %q", file)
 	}
 }
 
@@ -217,10 +236,13 @@ func (v *checker) settingBounds(at path, settings proto.Message) {
 	case *terminalv1.Settings:
 		v.bound(at.to("max_terminals_per_session"), uint64(s.GetMaxTerminalsPerSession()), 1, 4096)
 		v.bound(at.to("max_output_bytes_per_terminal"), s.GetMaxOutputBytesPerTerminal(), 4096, 60<<20)
-		v.bound(at.to("max_output_bytes_total"), s.GetMaxOutputBytesTotal(), 1<<20, 0)
+		v.bound(at.to("max_output_bytes_total"), s.GetMaxOutputBytesTotal(), 1<<20, 1<<62)
 		v.bound(at.to("kill_grace_ms"), uint64(s.GetKillGraceMs()), 1, 60000)
 		if s.GetEnvDenyNothing() && len(s.GetEnvDeny()) > 0 {
 			v.problem(at.to("env_deny"), "env_deny_nothing is set too; one of them is meant")
+		}
+		if s.GetEnvDenyNothing() && len(s.GetEnvAllow()) > 0 {
+			v.problem(at.to("env_allow"), "env_deny_nothing is set too, so that nothing is denied; one of them is meant")
 		}
 	case *permissionv1.Settings:
 		if name := s.GetPolicy(); name != "" && !IsReadyPolicy(name) && !filepath.IsAbs(name) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
@@ -18,9 +19,7 @@ func (v *checker) journal(j *configv1.Journal) {
 
 // effectiveJournal fills in the defaults.
 func (c *Config) effectiveJournal(j *configv1.Journal) {
-	if j.Content == nil {
-		j.Content = proto.Bool(true)
-	}
+	j.Content = cmp.Or(j.Content, proto.Bool(true))
 	orDefault(&j.Dir, c.stateFile(journalName))
 	orDefault(&j.MaxAgeDays, 30)
 	orDefault(&j.MaxTotalBytes, 1<<30)

@@ -5,4 +5,4 @@ package config
 import "io/fs"
 
 // ownerOf knows of no owners here.
-func ownerOf(fs.FileInfo) (uid int, known bool) { return 0, false }
+func ownerOf(fs.FileInfo) (uid, gid int, known bool) { return 0, 0, false }

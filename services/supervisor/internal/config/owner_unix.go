@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// ownerOf returns the id of the user that a file belongs to.
-func ownerOf(info fs.FileInfo) (uid int, known bool) {
+// ownerOf returns the ids of the user and of the group that a file belongs to.
+func ownerOf(info fs.FileInfo) (uid, gid int, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, false
+		return 0, 0, false
 	}
-	return int(st.Uid), true
+	return int(st.Uid), int(st.Gid), true
 }

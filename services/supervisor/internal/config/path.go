@@ -22,7 +22,7 @@ func (p path) String() string {
 		switch {
 		case i == 0:
 			b.WriteString(step)
-		case slices.Contains(lists, p[i-1]):
+		case slices.Contains(lists, p[i-1]): //nolint:gosec // i is not 0 here
 			b.WriteString("[" + step + "]")
 		case plain.MatchString(step):
 			b.WriteString("." + step)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -37,12 +38,18 @@ const (
 
 // IsReadyPolicy reports whether a name is that of a rule file that permd comes with, and so is no file's.
 func IsReadyPolicy(name string) bool {
-	return slices.Contains([]string{"ask", "workspace", "readonly", "headless"}, name)
+	return slices.Contains(readyPolicies, name)
 }
+
+// readyPolicies are the rule files that permd comes with.
+var readyPolicies = []string{"ask", "workspace", "readonly", "headless"}
+
+// ReadyPolicies returns their names.
+func ReadyPolicies() []string { return slices.Clone(readyPolicies) }
 
 // PolicySet reports whether somebody chose a policy: a rule file (of the configuration, of the user's or the
 // administrator's at its usual place), or a program that is not acphost's own permd. Without one, questions go to the
-// front untouched and calls are only counted.
+// client untouched and calls are only counted.
 func (c *Config) PolicySet() bool {
 	if c.adminPolicy {
 		return true
@@ -185,7 +192,7 @@ func (c *Config) look() {
 		c.userPolicy = name
 	}
 	if permd == nil {
-		if admin := orElse(p.GetAdminPolicy(), DefaultAdminPolicy); there(admin) {
+		if admin := cmp.Or(p.GetAdminPolicy(), DefaultAdminPolicy); there(admin) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("%s does not count, since another policy stands in place of permd; "+
 				"permission: [YOURS, permd] asks both", admin))
 		}
@@ -200,11 +207,6 @@ func (c *Config) look() {
 		c.Warnings = append(c.Warnings, "neither $XDG_STATE_HOME nor $HOME is an absolute path: "+
 			"remembered answers and the record of decisions are kept in no file")
 	}
-}
-
-func orElse(s, otherwise string) string {
-	orDefault(&s, otherwise)
-	return s
 }
 
 // stateFile returns the path of a file of the state folder; "" without a folder.
@@ -244,7 +246,7 @@ func (v *checker) permission(c *configv1.Config) {
 	if file := p.GetAudit().GetFile(); file != "" && filepath.Clean(file) == filepath.Clean(p.GetGrants().GetFile()) {
 		v.problem(audit.to("file"), "permission.grants.file is the same file; each needs its own")
 	}
-	v.bound(audit.to("max_bytes"), p.GetAudit().GetMaxBytes(), 65536, 0)
+	v.bound(audit.to("max_bytes"), p.GetAudit().GetMaxBytes(), 65536, 1<<62)
 	v.bound(audit.to("keep"), uint64(p.GetAudit().GetKeep()), 1, 1000)
 	v.oneOf(audit.to("on_failure"), p.GetAudit().GetOnFailure(), "deny", "allow")
 }
@@ -277,7 +279,7 @@ func (v *checker) deciders(c *configv1.Config) {
 	if address := p.GetAddress(); strings.HasPrefix(address, "tcp://") {
 		v.problem(at.to("address"), "tcp needs mutual TLS: write {address: %s, tls: {ca, cert, key}} as the one element of a list in permission", address)
 	} else if address != "" {
-		v.address(at, &configv1.Handler{Address: address})
+		v.problem(at.to("address"), "a sidecar must know acphost from whoever else can connect: write {address: %s, secret_file: FILE} as the one element of a list in permission", address)
 	}
 	if n := len(p.GetChain()); n > maxChain {
 		v.problem(at.to("chain", strconv.Itoa(maxChain)), "expected at most %d policies, got %d", maxChain, n)

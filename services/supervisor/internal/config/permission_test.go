@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
@@ -34,9 +34,9 @@ func TestWhoDecidesCanBeSaidInSeveralWays(t *testing.T) {
 		{"nothing said", "", []string{"permd"}},
 		{"a rule file", "permission: {policy: rules.yaml}", []string{"permd"}},
 		{"a command", "permission: {command: [./mine, --x]}", []string{"DIR/mine --x"}},
-		{"an address", "permission: {address: 'unix:///s'}", []string{"unix:///s"}},
+		{"an address", "permission: [{address: 'unix:///s', secret_file: k}]", []string{"unix:///s"}},
 		{"a handler", "handlers: {permission: {command: [./mine]}}", []string{"DIR/mine"}},
-		{"a chain", "permission: {chain: [{command: [./mine]}, {address: 'unix:///s'}]}", []string{"DIR/mine", "unix:///s"}},
+		{"a chain", "permission: {chain: [{command: [./mine]}, {address: 'unix:///s', secret_file: k}]}", []string{"DIR/mine", "unix:///s"}},
 		{"a list", "permission: [./mine, permd, {command: [other, --y]}]", []string{"DIR/mine", "permd", "other --y"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAPolicyIsSetIfSomebodyChoseOne(t *testing.T) {
 		{"the administrator's file", "permission: {admin_policy: ADMIN}", false, true, true},
 		{"an administrator's file that is not there", "permission: {admin_policy: ADMIN}", false, false, false},
 		{"a command", "permission: {command: [./mine]}", false, false, true},
-		{"an address", "permission: {address: 'unix:///s'}", false, false, true},
+		{"an address", "permission: [{address: 'unix:///s', secret_file: k}]", false, false, true},
 		{"a chain", "permission: [./mine, permd]", false, false, true},
 		{"permd without rules", "permission: [permd]", false, false, false},
 		{"a handler", "handlers: {permission: {command: [./mine]}}", false, false, true},
@@ -261,7 +261,7 @@ func TestThePolicysFilesAreProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := load(t, "permission: {policy: rules.yaml, grants: {file: /var/g}, audit: {file: /var/a, keep: 2}, chain: [permd, {command: [/bin/sh, "+
-		script+", /]}, {address: 'unix:///run/side.sock'}]}")
+		script+", /]}, {address: 'unix:///run/side.sock', secret_file: k}]}")
 	got := c.ProtectedPaths()
 	for _, want := range []string{
 		"/home/me/.config/acphost", "/home/me/.local/state/acphost", filepath.Dir(c.File) + "/rules.yaml", "/etc/acphost",
@@ -282,7 +282,7 @@ func TestSecretsOfPoliciesAreNotShown(t *testing.T) {
 		"permission: [{command: [./mine, --token, hush], env: {API_TOKEN: hush}, settings: {password: hush}}]",
 	} {
 		shown, err := yamlproto.Marshal(config.Redacted(load(t, text).Shown()))
-		if err != nil || strings.Contains(string(shown), "hush") || !strings.Contains(string(shown), "(redacted)") {
+		if err != nil || strings.Contains(string(shown), "hush") || !strings.Contains(string(shown), "[redacted]") {
 			t.Errorf("%v:\n%s", err, shown)
 		}
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -8,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -20,6 +22,9 @@ func (v *checker) resolve(c *configv1.Config) {
 		h.Sha256 = strings.ToLower(h.GetSha256())
 		if t := h.GetTls(); t != nil {
 			t.Ca, t.Cert, t.Key = v.absolute(t.GetCa()), v.absolute(t.GetCert()), v.absolute(t.GetKey())
+		}
+		if h.GetSecretFile() != "" {
+			h.SecretFile = v.absolute(h.GetSecretFile())
 		}
 	}
 	v.resolveServe(c)
@@ -69,7 +74,7 @@ func (v *checker) absolute(name string) string {
 
 // CheckFiles returns an error for every file that the configuration names and that is not there: programs (a bare name
 // is looked for in dir, next to acphost's own), the rule file, keys. Load does not look, since files may be made between
-// reading the configuration and using it. The error joins one *yamlproto.Error a problem.
+// reading the configuration and using it. The same goes for the agents' user. The error joins one *yamlproto.Error a problem.
 func (c *Config) CheckFiles(dir string) error {
 	v := checker{doc: c.doc}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
@@ -87,6 +92,9 @@ func (c *Config) CheckFiles(dir string) error {
 	if c.adminPolicy {
 		v.regular(at.to("admin_policy"), c.Permd().GetAdminPolicy(), 0)
 	}
+	if _, err := c.AgentUser(); err != nil && !errors.Is(err, proc.ErrNotRoot) { // whoever checks need not be who runs it
+		v.problem(path{"agent", "user"}, "%v", errors.Unwrap(err))
+	}
 	return v.err()
 }
 
@@ -98,6 +106,9 @@ func (v *checker) handlerFiles(at path, h *configv1.Handler, dir string) {
 		v.regular(at.to("tls", "ca"), t.GetCa(), 0)
 		v.regular(at.to("tls", "cert"), t.GetCert(), 0)
 		v.regular(at.to("tls", "key"), t.GetKey(), 0)
+	}
+	if file := h.GetSecretFile(); file != "" {
+		v.regular(at.to("secret_file"), file, 0)
 	}
 }
 
@@ -132,7 +143,7 @@ func (c *Config) ProtectedPaths(more ...string) []string {
 	}
 	for name, h := range e.GetHandlers() {
 		setting := func(name string) string { return h.GetSettings().GetFields()[name].GetStringValue() }
-		own = append(own, h.GetTls().GetCa(), h.GetTls().GetCert(), h.GetTls().GetKey(),
+		own = append(own, h.GetTls().GetCa(), h.GetTls().GetCert(), h.GetTls().GetKey(), h.GetSecretFile(),
 			setting("policy"), setting("admin_policy"), setting("trust"))
 		if socket, ok := strings.CutPrefix(h.GetAddress(), "unix://"); ok {
 			own = append(own, socket)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -14,8 +15,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 const (
@@ -47,6 +49,9 @@ func (v *checker) admin(a *configv1.Admin) {
 		v.problem(at.to("tls", "server_name"), "it does not count here: clients check the name, and the server has none to check")
 	}
 	if a.GetListen() == "" {
+		if a.GetAgentsMayUseKeys() {
+			v.problem(at.to("agents_may_use_keys"), "it is for listen only, which is not set")
+		}
 		if a.GetTls() != nil {
 			v.problem(at.to("tls"), "it is for listen only, which is not set")
 		}
@@ -153,13 +158,35 @@ func envValues(c *configv1.Config) func(yield func(*configv1.EnvValue) bool) {
 	}
 }
 
+// KeyFiles are the files that hold nothing but a key: those of agents' variables, and the keys of TLS. Paths are absolute and
+// clean; a file need not be there.
+func (c *Config) KeyFiles() []string {
+	e := c.Effective()
+	files := []string{e.GetAdmin().GetTls().GetKey()}
+	for value := range envValues(e) {
+		files = append(files, value.GetFile())
+	}
+	for _, h := range e.GetHandlers() {
+		files = append(files, h.GetTls().GetKey())
+	}
+	set := map[string]bool{}
+	for _, f := range files {
+		if filepath.IsAbs(f) {
+			set[filepath.Clean(f)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
 // serveFiles are the files with secrets that admin, agent and serve name, and the folder of "acphost certs init" if the
-// keys are in one: its clients' keys lie beside the server's, and the authority's too until it is taken elsewhere.
+// server's keys are in one: its clients' keys lie beside the server's folder, and the authority's too.
 func serveFiles(c *configv1.Config, exists func(string) bool) []string {
 	t := c.GetAdmin().GetTls()
 	files := []string{t.GetCa(), t.GetCert(), t.GetKey()}
-	if dir := filepath.Dir(t.GetKey()); t.GetKey() != "" && (exists(filepath.Join(dir, "ca.key")) || holdsClients(dir, exists)) {
-		files = append(files, dir)
+	for dir, n := t.GetKey(), 0; t.GetKey() != "" && n < 2; n++ { // of the server, and above it
+		if dir = filepath.Dir(dir); exists(filepath.Join(dir, certs.CAKeyFile)) || holdsClients(dir, exists) {
+			files = append(files, dir)
+		}
 	}
 	for value := range envValues(c) {
 		files = append(files, value.GetFile())
@@ -167,11 +194,11 @@ func serveFiles(c *configv1.Config, exists func(string) bool) []string {
 	return files
 }
 
-// holdsClients tells whether a folder has folders of clients' keys.
+// holdsClients reports whether a folder has folders of clients' keys.
 func holdsClients(dir string, exists func(string) bool) bool {
 	entries, _ := os.ReadDir(dir)
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return exists(filepath.Join(dir, e.Name(), "client.key"))
+		return exists(certs.ClientFiles(filepath.Join(dir, e.Name())).Key)
 	})
 }
 
@@ -199,13 +226,9 @@ func (v *checker) envFiles(at path, env map[string]*configv1.EnvValue) {
 
 // effectiveServe fills in the defaults of agents without an editor.
 func effectiveServe(e *configv1.Config) {
-	if e.Agent.MaxRestarts == nil {
-		e.Agent.MaxRestarts = proto.Uint32(defaultMaxRestarts)
-	}
+	e.Agent.MaxRestarts = cmp.Or(e.Agent.MaxRestarts, proto.Uint32(defaultMaxRestarts))
 	e.Serve = orNew(e.Serve)
-	if e.Serve.DrainMs == nil {
-		e.Serve.DrainMs = proto.Uint32(defaultDrainMS)
-	}
+	e.Serve.DrainMs = cmp.Or(e.Serve.DrainMs, proto.Uint32(defaultDrainMS))
 	orDefault(&e.Serve.MaxAgents, defaultMaxAgents)
 	orDefault(&e.Serve.MaxSessions, defaultMaxSessions)
 }

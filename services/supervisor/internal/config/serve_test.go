@@ -55,6 +55,19 @@ func TestFilesOfKeysAreBesideTheConfiguration(t *testing.T) {
 	}
 }
 
+func TestTheFilesOfKeysAreKnown(t *testing.T) {
+	file := write(t, serveText+"handlers: {fs: {address: \"tcp://h:1\", tls: {ca: side.crt, cert: me.crt, key: side.key}}}\n")
+	dir := filepath.Dir(file)
+	c, err := config.Load(file, environment("HOME=/home/me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/abs/other", dir + "/api.key", dir + "/keys/server.key", dir + "/side.key"}
+	if got := c.KeyFiles(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestWhatServeDoesNotSayIsDefault(t *testing.T) {
 	e := load(t, "{}").Effective()
 	if s := e.GetServe(); s.GetDrainMs() != 10000 || s.GetMaxAgents() != 32 || s.GetMaxSessions() != 1000 || e.GetAgent().GetMaxRestarts() != 5 {
@@ -94,6 +107,20 @@ func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
 	if !slices.Contains(protected(), dir+"/keys") {
 		t.Error("the folder of an authority is not protected")
 	}
+	// The server's keys have a folder of their own in it, as they are made now.
+	below := strings.NewReplacer("keys/server.", "keys/server/server.", "ca: keys/", "ca: keys/server/").Replace(serveText)
+	if c := load(t, below); slices.Contains(c.ProtectedPaths(), filepath.Join(filepath.Dir(c.File), "keys")) {
+		t.Error("a folder is protected that may hold anything")
+	}
+	if err := os.WriteFile(file, []byte(below), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(protected(), dir+"/keys") {
+		t.Error("the authority's folder above the server's is not protected")
+	}
+	if err := os.WriteFile(file, []byte(serveText), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// It was taken elsewhere, and the keys of clients were not.
 	if err := errors.Join(os.Remove(dir+"/keys/ca.key"), os.Mkdir(dir+"/keys/alice", 0o700), os.WriteFile(dir+"/keys/alice/client.key", nil, 0o600)); err != nil {
 		t.Fatal(err)
@@ -105,10 +132,10 @@ func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
 
 func TestSecretsOfAgentsAreNotShown(t *testing.T) {
 	c := config.Redacted(load(t, serveText).Proto)
-	if env := c.GetAgent().GetEnv(); env["OPEN_SECRET"].GetValue() != "(redacted)" || env["MODE"].GetValue() != "acp" || env["API_KEY"].GetFile() == "" {
+	if env := c.GetAgent().GetEnv(); env["OPEN_SECRET"].GetValue() != "[redacted]" || env["MODE"].GetValue() != "acp" || env["API_KEY"].GetFile() == "" {
 		t.Errorf("the environment is shown as %v", env)
 	}
-	if got := c.GetServe().GetAgents()[1].GetCommand()[1]; got != "--token=(redacted)" {
+	if got := c.GetServe().GetAgents()[1].GetCommand()[1]; got != "--token=[redacted]" {
 		t.Errorf("an argument is shown as %q", got)
 	}
 }

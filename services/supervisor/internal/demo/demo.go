@@ -1,6 +1,8 @@
-// Package demo plays one turn of the scripted agent for a person to watch: it makes a small workspace, starts the real
-// supervisor as an editor would, plays that editor, and tells what happened as a story. It believes nothing: the answers
-// come over the wire, who gave them comes from the supervisor's own log, and the file on disk is read in the end.
+// Package demo plays one turn of the scripted agent for a person to watch. It makes a small workspace, starts the real
+// supervisor as an editor would, plays that editor, and tells the turn as a story.
+//
+// The story shows only what the package has checked: answers come over the wire, the supervisor's own log says who gave them,
+// and the file is read from disk at the end.
 package demo
 
 import (
@@ -12,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // What the script of the demo agent works on.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // story is what a person reads.
@@ -76,12 +78,7 @@ func (s *story) print(format string, args ...any) {
 	}
 }
 
-func (s *story) paint(color, text string) string {
-	if !s.color || color == plain {
-		return text
-	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
-}
+func (s *story) paint(color, text string) string { return safetext.Paint(s.color, color, text) }
 
 // short rounds a time to what a person reads.
 func short(d time.Duration) string {

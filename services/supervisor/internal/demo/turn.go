@@ -17,7 +17,7 @@ type turn struct {
 	editor    *editor
 	story     *story
 	workspace workspace
-	terminal  string // the id of the terminal that the front was shown
+	terminal  string // the id of the terminal that the client was shown
 	shown     bool   // it got the terminal's output
 }
 
@@ -67,7 +67,7 @@ func (t *turn) play(ctx context.Context) error {
 	}
 }
 
-// complete tells whether everything was seen that the script does.
+// complete reports whether everything was seen that the script does.
 func (t *turn) complete(done map[string]bool) error {
 	for _, id := range []string{"read", "edit", "run", "pry"} {
 		if !done[id] {

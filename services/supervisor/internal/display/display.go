@@ -1,13 +1,13 @@
-// Package display shows the terminals that a handler runs to a front that did not make them.
+// Package display shows a client the terminals that a handler runs.
 //
-// A front cannot show a terminal id that it does not know, and may refuse the whole update for it. So before the first
-// line that mentions one of ours the front is told of it, and from then on it gets the output: as terminal metadata
-// where it advertised terminal_output, else as a block of text in the terminal's place.
+// A client did not make these terminals. It cannot show an id that it does not know, and may refuse an update that contains
+// one. So the package introduces a terminal to the client before the first line that mentions it. From then on the client gets
+// the output: as terminal metadata if it advertised terminal_output, else as text in the terminal's place.
 //
-// The frames made here are extra. They are made when nobody else writes to the front, from what has gathered by then,
-// and are never queued. The end of a terminal alone is worth waiting for.
+// These frames are extra. They are made from the output that has gathered when nobody else writes to the client, and are never
+// queued. Only the end of a terminal is waited for.
 //
-// The package knows the shape of tool calls and how a terminal is watched; it knows neither who routes nor who decides.
+// The package knows the shape of tool calls, and how a terminal is watched. It must not know routes or decisions.
 package display
 
 import (
@@ -30,7 +30,7 @@ const idPrefix = "acphost-"
 const (
 	// maxTerminals is how many terminals are known at once; of more, the oldest that are not being shown go.
 	maxTerminals = 8192
-	// maxEndedOutput bounds the bytes of output that ended terminals keep, for a front that gets text and may be shown
+	// maxEndedOutput bounds the bytes of output that ended terminals keep, for a client that gets text and may be shown
 	// them again.
 	maxEndedOutput = 16 << 20
 	// maxContent bounds the bytes of tool call content that is kept to be repeated around a terminal's text.
@@ -39,10 +39,10 @@ const (
 	maxTexts = 256
 )
 
-// closePatience is how long Close waits for a frame that the front does not take.
+// closePatience is how long Close waits for a frame that the client does not take.
 const closePatience = 2 * time.Second
 
-// Sink takes frames for the front. A frame is one line or several.
+// Sink takes frames for the client. A frame is one line or several.
 type Sink interface {
 	// TrySend sends if nobody is writing or waiting to; else it sends nothing and returns false.
 	TrySend(frame []byte) bool
@@ -65,12 +65,12 @@ type Display struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// order is held while something about terminals is on its way to the front, so that no output overtakes the line
+	// order is held while something about terminals is on its way to the client, so that no output overtakes the line
 	// that introduces its terminal, and no older text follows a content that replaced it. It is taken before mu.
 	order sync.Mutex
 
 	mu        sync.Mutex // guards what follows and what says so; never held while writing
-	metadata  bool       // the front shows terminals by metadata
+	metadata  bool       // the client shows terminals by metadata
 	closed    bool
 	terminals map[string]*terminal // by id
 	ids       []string             // of terminals, oldest first
@@ -93,9 +93,9 @@ func New(o Options) *Display {
 	}
 }
 
-// Front says what the front can show, once it is known: terminalOutput is what it advertised as
+// Client says what the client can show, once it is known: terminalOutput is what it advertised as
 // clientCapabilities._meta.terminal_output.
-func (d *Display) Front(terminalOutput bool) {
+func (d *Display) Client(terminalOutput bool) {
 	d.mu.Lock()
 	d.metadata = terminalOutput
 	d.mu.Unlock()
@@ -115,10 +115,10 @@ func (d *Display) Created(sessionID, scope, id, cwd string) {
 	d.ids = append(d.ids, id)
 }
 
-// Settle waits until the front has the last output and the exit of a terminal that it is being shown; for every other
+// AwaitShown waits until the client has the last output and the exit of a terminal that it is being shown; for every other
 // it returns at once. It is called before the agent is told of the exit, and gives up when ctx is done: after a deadline
 // has passed, further calls for the terminal do not wait again.
-func (d *Display) Settle(ctx context.Context, id string) {
+func (d *Display) AwaitShown(ctx context.Context, id string) {
 	for {
 		d.mu.Lock()
 		t := d.terminals[id]
@@ -143,7 +143,7 @@ func (d *Display) Settle(ctx context.Context, id string) {
 	}
 }
 
-// Close ends all showing and waits for it; of a write that the front does not take it waits for two seconds, and leaves
+// Close ends all showing and waits for it; of a write that the client does not take it waits for two seconds, and leaves
 // it to end with the stream. Safe to call twice.
 func (d *Display) Close() {
 	d.mu.Lock()
@@ -160,12 +160,12 @@ func (d *Display) Close() {
 	select {
 	case <-done:
 	case <-timer.C:
-		d.opts.Logger.Debug("the front did not take a terminal's output before the end")
+		d.opts.Logger.Debug("the client did not take a terminal's output before the end")
 	}
 }
 
 // known returns a terminal that may be shown in a session. foreign is true for an id that none of ours has: it is the
-// agent's or the front's own. Neither: it was one of ours, and cannot be shown here. d.mu is held.
+// agent's or the client's own. Neither: it was one of ours, and cannot be shown here. d.mu is held.
 func (d *Display) known(sessionID, id string) (t *terminal, foreign bool) {
 	t = d.terminals[id]
 	if t == nil {
@@ -206,8 +206,8 @@ func (d *Display) keepEnded(t *terminal) {
 	}
 }
 
-// settled says that a show owes the end of a terminal no longer. d.mu is held.
-func (d *Display) settled(s *show, t *terminal) {
+// endShown notes that a show has shown the end of a terminal, or need not any more. d.mu is held.
+func (d *Display) endShown(s *show, t *terminal) {
 	delete(t.owed, s)
 	close(d.progress)
 	d.progress = make(chan struct{})

@@ -2,16 +2,17 @@ package display
 
 import (
 	"bytes"
+	"maps"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Mentions tells whether a report of a tool call may have to do with terminals, one that it shows or one that it
+// Mentions reports whether a report of a tool call may have to do with terminals, one that it shows or one that it
 // replaces: a cheap look, before Forward takes a close one.
 func Mentions(report []byte) bool { return bytes.Contains(report, []byte(`"content"`)) }
 
-// Forward sends a line that reports a tool call to the front, an update or a permission question. Where it is the first
-// that shows a terminal of ours, frames of our own go before it; where it shows one that the front cannot, other content
+// Forward sends a line that reports a tool call to the client, an update or a permission question. Where it is the first
+// that shows a terminal of ours, frames of our own go before it; where it shows one that the client cannot, other content
 // goes in its place. Nothing else of the line changes: most lines are passed to send as the only buffer, the very bytes
 // that came.
 //
@@ -51,7 +52,7 @@ func (d *Display) Forward(sessionID string, line []byte, tc acp.ToolCall, send f
 	if err != nil {
 		for _, s := range p.shows {
 			for _, part := range s.parts {
-				d.settled(s, part.terminal)
+				d.endShown(s, part.terminal)
 			}
 		}
 		return err
@@ -95,7 +96,7 @@ func (d *Display) plan(key callKey, tc acp.ToolCall, c content) *plan {
 	return d.planText(key, c, ours, stale)
 }
 
-// planMetadata introduces the terminals that the front does not know yet, each by a tool call of its own, since one can
+// planMetadata introduces the terminals that the client does not know yet, each by a tool call of its own, since one can
 // carry a single terminal_info. What such a tool call shows is known by then.
 func (d *Display) planMetadata(key callKey, tc acp.ToolCall, c content, ours []*terminal, stale map[string][]byte) *plan {
 	p := &plan{}
@@ -132,18 +133,16 @@ func (d *Display) planText(key callKey, c content, ours []*terminal, stale map[s
 	for _, p := range s.parts {
 		p.seen, p.told = p.out.total(), p.over
 		if p.told {
-			d.settled(s, p.terminal)
+			d.endShown(s, p.terminal)
 		}
 	}
-	for id, text := range stale {
-		texts[id] = text
-	}
+	maps.Copy(texts, stale)
 	out := &plan{content: c.render(texts), shows: []*show{s}}
 	s.content = c.clone(stale)
 	if len(d.texts) >= maxTexts || d.textsSize+s.content.size > maxContent { // it stays as it is first shown
 		for _, p := range s.parts {
 			p.told = true
-			d.settled(s, p.terminal)
+			d.endShown(s, p.terminal)
 		}
 	}
 	return out
@@ -215,12 +214,12 @@ func (c content) without(ids map[string]bool) content {
 	return out
 }
 
-// clone returns a copy to keep, with what stays the same in it for good.
-func (c content) clone(settled map[string][]byte) content {
+// clone returns a copy to keep, in which fixed texts have taken the place of some terminals.
+func (c content) clone(fixed map[string][]byte) content {
 	out := content{items: make([]item, len(c.items)), size: c.size}
 	all := make([]byte, 0, c.size)
 	for i, it := range c.items {
-		if text, ok := settled[it.terminal]; ok && it.terminal != "" {
+		if text, ok := fixed[it.terminal]; ok && it.terminal != "" {
 			out.items[i] = item{raw: text}
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 // unavailable is what is said of a terminal that nothing is known of any more.
 const unavailable = "the output of this terminal is no longer available"
 
-// introduction is a tool_call that tells the front of a terminal. Editors take a tool_call for the whole of what is
+// introduction is a tool_call that tells the client of a terminal. Editors take a tool_call for the whole of what is
 // known (Zed empties the locations if it has none), so all that was folded is repeated.
 func introduction(key callKey, tc acp.ToolCall, content []byte, t *terminal) []byte {
 	title := tc.Title

@@ -20,17 +20,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// front is what a Display writes to, and what the path writes to beside it.
-type front struct {
+// client is what a Display writes to, and what the path writes to beside it.
+type client struct {
 	mu     sync.Mutex
 	busy   bool     // somebody else writes: TrySend sends nothing
 	deaf   chan int // not nil: a write blocks until it is closed
 	lines  []string
 	failed error
-	tries  int // TrySends that found the front busy
+	tries  int // TrySends that found the client busy
 }
 
-func (f *front) TrySend(frame []byte) bool {
+func (f *client) TrySend(frame []byte) bool {
 	f.mu.Lock()
 	if f.busy {
 		f.tries++
@@ -40,7 +40,7 @@ func (f *front) TrySend(frame []byte) bool {
 	return !busy && f.Send(frame) == nil
 }
 
-func (f *front) Send(bufs ...[]byte) error {
+func (f *client) Send(bufs ...[]byte) error {
 	f.mu.Lock()
 	deaf := f.deaf
 	f.mu.Unlock()
@@ -64,14 +64,14 @@ func (f *front) Send(bufs ...[]byte) error {
 	return nil
 }
 
-func (f *front) set(change func()) {
+func (f *client) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
 // take returns the lines since the last take.
-func (f *front) take() []string {
+func (f *client) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lines := f.lines
@@ -173,11 +173,11 @@ func (w *watch) RecvMsg(m any) error {
 	}
 }
 
-// rig is a Display between a front and a handler.
+// rig is a Display between a client and a handler.
 type rig struct {
 	*Display
 	t       *testing.T
-	front   *front
+	client  *client
 	handler *handler
 	down    error
 	calls   map[string]*acp.ToolCall
@@ -185,13 +185,13 @@ type rig struct {
 
 func newRig(t *testing.T, metadata bool) *rig {
 	t.Helper()
-	r := &rig{t: t, front: &front{}, handler: &handler{}, calls: map[string]*acp.ToolCall{}}
+	r := &rig{t: t, client: &client{}, handler: &handler{}, calls: map[string]*acp.ToolCall{}}
 	r.Display = New(Options{
-		Sink:   r.front,
+		Sink:   r.client,
 		Conn:   func() (grpc.ClientConnInterface, error) { return r.handler, r.down },
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	r.Front(metadata)
+	r.Client(metadata)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -213,22 +213,22 @@ func (r *rig) forward(session, line string, at ...string) {
 	}
 	r.calls[key].Merge(report)
 	if !Mentions(report) {
-		if err := r.front.Send([]byte(line + "\n")); err != nil {
+		if err := r.client.Send([]byte(line + "\n")); err != nil {
 			r.t.Fatal(err)
 		}
 		return
 	}
-	if err := r.Forward(session, []byte(line+"\n"), *r.calls[key], r.front.Send, at...); err != nil {
+	if err := r.Forward(session, []byte(line+"\n"), *r.calls[key], r.client.Send, at...); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// want checks what the front got since the last look.
+// want checks what the client got since the last look.
 func (r *rig) want(lines ...string) {
 	r.t.Helper()
-	got := r.front.take()
+	got := r.client.take()
 	if len(got) != len(lines) {
-		r.t.Fatalf("the front got %d lines:\n%s\nwant %d:\n%s", len(got), strings.Join(got, "\n"), len(lines), strings.Join(lines, "\n"))
+		r.t.Fatalf("the client got %d lines:\n%s\nwant %d:\n%s", len(got), strings.Join(got, "\n"), len(lines), strings.Join(lines, "\n"))
 	}
 	for i := range lines {
 		if got[i] != lines[i] {

@@ -41,7 +41,7 @@ func TestOutputIsCoalescedAndCutAtCharacters(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","title":"x","content":[`+terminalItem("acphost-1")+`]}`)
-		r.front.take()
+		r.client.take()
 		r.handler.writes("acphost-1", "\x1b[1ma\xc3")
 		synctest.Wait()
 		r.want(outputLine("c", "acphost-1", "\x1b[1ma")) // the first at once
@@ -60,18 +60,18 @@ func TestOutputIsCoalescedAndCutAtCharacters(t *testing.T) {
 
 		r.Created("s", "scope", "acphost-2", "/w")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"d","title":"x","content":[`+terminalItem("acphost-2")+`]}`)
-		r.front.take()
+		r.client.take()
 		for range 1000 {
 			r.handler.writes("acphost-2", "line\n")
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
-		if n := len(r.front.take()); n < 19 || n > 21 {
-			t.Errorf("the front got %d updates in a second, want about 20", n)
+		if n := len(r.client.take()); n < 19 || n > 21 {
+			t.Errorf("the client got %d updates in a second, want about 20", n)
 		}
 		r.handler.dies("acphost-2", "SIGKILL")
 		synctest.Wait()
-		got := r.front.take()
+		got := r.client.take()
 		if want := exitLine("d", "acphost-2", "null", `"SIGKILL"`); got[len(got)-1] != want {
 			t.Errorf("the end is %s, want %s", got[len(got)-1], want)
 		}
@@ -102,37 +102,37 @@ func TestAQuestionIntroducesItsTerminalToo(t *testing.T) {
 	})
 }
 
-func TestTheFrontHasTheEndBeforeSettleReturns(t *testing.T) {
+func TestTheClientHasTheEndBeforeSettleReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
-		r.Settle(t.Context(), "acphost-1") // nobody shows it: at once
-		r.Settle(t.Context(), "unheard-of")
+		r.AwaitShown(t.Context(), "acphost-1") // nobody shows it: at once
+		r.AwaitShown(t.Context(), "unheard-of")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
 		r.handler.writes("acphost-1", "begin ")
 		synctest.Wait()
-		r.front.take()
+		r.client.take()
 		settled := make(chan struct{})
-		go func() { r.Settle(t.Context(), "acphost-1"); close(settled) }()
+		go func() { r.AwaitShown(t.Context(), "acphost-1"); close(settled) }()
 		synctest.Wait()
 		select {
 		case <-settled:
 			t.Fatal("settled before the end")
 		default:
 		}
-		r.front.set(func() { r.front.busy = true })
+		r.client.set(func() { r.client.busy = true })
 		r.handler.writes("acphost-1", "end")
 		r.handler.exits("acphost-1", 0)
 		synctest.Wait()
 		select {
 		case <-settled:
-			t.Fatal("settled before the front was told")
+			t.Fatal("settled before the client was told")
 		default:
 		}
-		r.front.set(func() { r.front.busy = false })
+		r.client.set(func() { r.client.busy = false })
 		<-settled
 		r.want(outputLine("c", "acphost-1", "end"), exitLine("c", "acphost-1", "0", "null"))
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 	})
 }
 
@@ -141,8 +141,8 @@ func TestNothingIsSentWhileSomebodyElseWritesAndTheEndTakesItsTurnInTheEnd(t *te
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
-		r.front.take()
-		r.front.set(func() { r.front.busy = true })
+		r.client.take()
+		r.client.set(func() { r.client.busy = true })
 		for range 100 {
 			r.handler.writes("acphost-1", strings.Repeat("x", 64<<10))
 		}
@@ -151,42 +151,42 @@ func TestNothingIsSentWhileSomebodyElseWritesAndTheEndTakesItsTurnInTheEnd(t *te
 		r.want()
 		r.mu.Lock()
 		if n := cap(r.terminals["acphost-1"].out.buf); n > 1<<20 {
-			t.Errorf("%d bytes wait for the front", n)
+			t.Errorf("%d bytes wait for the client", n)
 		}
 		r.mu.Unlock()
 		r.handler.exits("acphost-1", 0)
 		started := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		r.Settle(ctx, "acphost-1")
+		r.AwaitShown(ctx, "acphost-1")
 		if took := time.Since(started); took > 1100*time.Millisecond {
 			t.Errorf("the end took %v", took)
 		}
-		got := r.front.take()
+		got := r.client.take()
 		if len(got) != 2 || !strings.Contains(got[0], "bytes of output are not shown here]") || got[1] != exitLine("c", "acphost-1", "0", "null") {
 			t.Errorf("got %d lines: %.300q", len(got), got)
 		}
 	})
 }
 
-func TestAFrontThatDoesNotReadHoldsUpNeitherSettleNorClose(t *testing.T) {
+func TestAClientThatDoesNotReadHoldsUpNeitherSettleNorClose(t *testing.T) {
 	for _, metadata := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, metadata)
 			r.Created("s", "scope", "acphost-1", "/w")
 			r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
 			deaf := make(chan int)
-			r.front.set(func() { r.front.deaf = deaf })
+			r.client.set(func() { r.client.deaf = deaf })
 			r.handler.writes("acphost-1", "x")
 			r.handler.exits("acphost-1", 0)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			r.Settle(ctx, "acphost-1")
+			r.AwaitShown(ctx, "acphost-1")
 			if ctx.Err() == nil {
-				t.Error("settled though the front read nothing")
+				t.Error("settled though the client read nothing")
 			}
 			started := time.Now()
-			r.Settle(t.Context(), "acphost-1")
+			r.AwaitShown(t.Context(), "acphost-1")
 			if took := time.Since(started); took > 0 {
 				t.Errorf("the terminal was waited for again, for %v", took)
 			}
@@ -206,13 +206,13 @@ func TestACancelledSettleDoesNotGiveTheTerminalUp(t *testing.T) {
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		r.Settle(ctx, "acphost-1")
+		r.AwaitShown(ctx, "acphost-1")
 		go func() {
 			time.Sleep(time.Minute)
 			r.handler.exits("acphost-1", 0)
 		}()
 		started := time.Now()
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 		if took := time.Since(started); took < time.Minute {
 			t.Errorf("settled after %v, before the exit", took)
 		}
@@ -238,16 +238,16 @@ func TestATerminalThatCannotBeWatchedEndsWithTheReason(t *testing.T) {
 				r.handler.refuse, r.down = tt.refuse, tt.down
 				r.Created("s", "scope", "acphost-1", "/w")
 				r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
-				r.front.take()
-				r.Settle(t.Context(), "acphost-1")
+				r.client.take()
+				r.AwaitShown(t.Context(), "acphost-1")
 				r.want(outputLine("c", "acphost-1", "\r\n[acphost: "+tt.reason+"]\r\n"), exitLine("c", "acphost-1", "null", "null"))
 
 				r = newRig(t, false)
 				r.handler.refuse, r.down = tt.refuse, tt.down
 				r.Created("s", "scope", "acphost-1", "/w")
 				r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
-				r.front.take()
-				r.Settle(t.Context(), "acphost-1")
+				r.client.take()
+				r.AwaitShown(t.Context(), "acphost-1")
 				r.want(contentLine("c", textLine("```\n```\n"+tt.reason)))
 			})
 		})
@@ -259,12 +259,12 @@ func TestAHandlerThatDiesWhileItIsWatchedKeepsWhatCameBefore(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
-		r.front.take()
+		r.client.take()
 		r.handler.writes("acphost-1", "so far")
 		r.handler.drops("acphost-1", 7)
 		r.handler.of("acphost-1") <- status.Error(codes.Unavailable, "the connection is lost")
-		r.Settle(t.Context(), "acphost-1")
-		got := strings.Join(r.front.take(), "\n")
+		r.AwaitShown(t.Context(), "acphost-1")
+		got := strings.Join(r.client.take(), "\n")
 		for _, want := range []string{`"so far`, `\r\n[acphost: 7 bytes of output are not shown here]\r\n`, `[acphost: the terminal handler went away]\r\n`, exitLine("c", "acphost-1", "null", "null")} {
 			if !strings.Contains(got, want) {
 				t.Errorf("got %s\nwant in it %s", got, want)
@@ -279,9 +279,9 @@ func TestATerminalMentionedOnlyAfterItEndedIsShownWhole(t *testing.T) {
 		r.Created("s", "scope", "acphost-1", "/w")
 		r.handler.writes("acphost-1", "all of it")
 		r.handler.exits("acphost-1", 0)
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 		line := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","status":"completed","content":[`+terminalItem("acphost-1")+`]}`)
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 		r.want(introLine("c", `,"title":"Terminal","status":"completed"`, `[`+terminalItem("acphost-1")+`]`, ``, "acphost-1"), line,
 			outputLine("c", "acphost-1", "all of it"), exitLine("c", "acphost-1", "0", "null"))
 	})
@@ -325,22 +325,22 @@ func TestOutputDoesNotOvertakeTheLineThatShowsItsTerminal(t *testing.T) {
 			var call = r.toolCall(line)
 			settled := make(chan struct{})
 			err := r.Forward("s", []byte(line+"\n"), call, func(bufs ...[]byte) error {
-				go func() { r.Settle(t.Context(), "acphost-1"); close(settled) }()
-				time.Sleep(time.Hour) // the front takes its time
+				go func() { r.AwaitShown(t.Context(), "acphost-1"); close(settled) }()
+				time.Sleep(time.Hour) // the client takes its time
 				select {
 				case <-settled:
-					t.Error("settled before the front saw the terminal")
+					t.Error("settled before the client saw the terminal")
 				default:
 				}
-				return r.front.Send(bufs...)
+				return r.client.Send(bufs...)
 			}, "params", "update")
 			if err != nil {
 				t.Fatal(err)
 			}
 			<-settled
-			got := r.front.take()
+			got := r.client.take()
 			if len(got) < 2 || metadata && got[1] != line || !metadata && !strings.Contains(got[0], `"toolCallId":"c","content":[`) {
-				t.Errorf("the front got %q", got)
+				t.Errorf("the client got %q", got)
 			}
 		})
 	}
@@ -355,7 +355,7 @@ func TestALineThatCouldNotBeSentShowsNothing(t *testing.T) {
 		if err := r.Forward("s", []byte(line+"\n"), r.toolCall(line), func(...[]byte) error { return gone }, "params", "update"); !errors.Is(err, gone) {
 			t.Errorf("err = %v, want what send returned", err)
 		}
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 		if len(r.handler.seen) > 0 {
 			t.Error("the terminal is watched")
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// How often the front is told of what is new.
+// How often the client is told of what is new.
 const (
 	metadataEvery = 50 * time.Millisecond
 	textEvery     = 500 * time.Millisecond
 	// retryEvery is how soon another attempt is made when somebody else was writing.
 	retryEvery = 25 * time.Millisecond
 	// endPatience is how long the end of a terminal waits for a moment when nobody else writes, before it takes its
-	// turn with the others: an agent that never pauses would else keep it from the front, and itself from the answer.
+	// turn with the others: an agent that never pauses would else keep it from the client, and itself from the answer.
 	endPatience = time.Second
 )
 
@@ -21,7 +21,7 @@ const (
 // text is brought up to date at the terminal's end alone.
 const maxLive = 256 << 10
 
-// show is what is kept up to date at the front: in metadata, a terminal, under the tool call that introduced it; in
+// show is what is kept up to date at the client: in metadata, a terminal, under the tool call that introduced it; in
 // text, the content of a tool call with the terminals in it. One goroutine runs it.
 type show struct {
 	key      callKey
@@ -35,8 +35,8 @@ type show struct {
 // part is a terminal in a show. Its fields are guarded by the Display's mu.
 type part struct {
 	*terminal
-	seen uint64 // up to where the front has its output
-	told bool   // the front knows that it has ended
+	seen uint64 // up to where the client has its output
+	told bool   // the client knows that it has ended
 }
 
 func newShow(key callKey, metadata bool) *show {
@@ -69,7 +69,7 @@ func (s *show) news() (some, end, done bool) {
 	return some, end, done
 }
 
-// isGone tells whether the agent has replaced the content.
+// isGone reports whether the agent has replaced the content.
 func (s *show) isGone() bool {
 	select {
 	case <-s.gone:
@@ -79,7 +79,7 @@ func (s *show) isGone() bool {
 	}
 }
 
-// run keeps the front up to date until all has been told, the agent replaces the content, or the Display is closed.
+// run keeps the client up to date until all has been told, the agent replaces the content, or the Display is closed.
 func (d *Display) run(s *show) {
 	every := textEvery
 	if s.metadata {
@@ -139,7 +139,7 @@ func (d *Display) tell(s *show, insist bool) bool {
 	switch {
 	case insist:
 		if err := d.opts.Sink.Send(frame); err != nil {
-			d.opts.Logger.Debug("the front did not take a terminal's end", "error", err)
+			d.opts.Logger.Debug("the client did not take a terminal's end", "error", err)
 		}
 	case !d.opts.Sink.TrySend(frame):
 		return false
@@ -150,7 +150,7 @@ func (d *Display) tell(s *show, insist bool) bool {
 	return true
 }
 
-// frame builds the lines that bring the front up to date, and what notes that it is. d.mu is held, for both.
+// frame builds the lines that bring the client up to date, and what notes that it is. d.mu is held, for both.
 func (d *Display) frame(s *show) (frame []byte, done func()) {
 	told := make([]part, len(s.parts)) // the parts as they will be
 	for i, p := range s.parts {
@@ -178,7 +178,7 @@ func (d *Display) frame(s *show) (frame []byte, done func()) {
 			}
 			if told[i].told && !p.told {
 				p.told = true
-				d.settled(s, p.terminal)
+				d.endShown(s, p.terminal)
 			}
 		}
 		if _, _, done := s.news(); done {
@@ -205,7 +205,7 @@ func (d *Display) replace(key callKey) {
 	}
 	close(s.gone)
 	for _, p := range s.parts {
-		d.settled(s, p.terminal)
+		d.endShown(s, p.terminal)
 	}
 	d.drop(s)
 }
@@ -218,7 +218,7 @@ func (d *Display) drop(s *show) {
 	}
 }
 
-// start runs shows that the front has been prepared for. d.mu is held.
+// start runs shows that the client has been prepared for. d.mu is held.
 func (d *Display) start(shows []*show) {
 	for _, s := range shows {
 		for _, p := range s.parts {

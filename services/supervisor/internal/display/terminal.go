@@ -15,7 +15,7 @@ import (
 
 // How much of a terminal's output is kept here, in bytes; the newest.
 const (
-	keepMetadata = 256 << 10 // of what the front has not seen
+	keepMetadata = 256 << 10 // of what the client has not seen
 	keepText     = 128 << 10 // to make text of
 )
 
@@ -24,7 +24,7 @@ type terminal struct {
 	id, scope, sessionID, cwd string
 
 	// Guarded by the Display's mu.
-	introduced bool // the front knows the id
+	introduced bool // the client knows the id
 	watched    bool
 	out        output
 	over       bool // no more output comes
@@ -189,7 +189,7 @@ func (o *output) after(seen uint64, last bool) (data string, upto uint64) {
 	return missing(from-seen+uint64(len(b)-len(cut))) + string(cut), upto
 }
 
-// pending tells whether after would return anything.
+// pending reports whether after would return anything.
 func (o *output) pending(seen uint64) bool {
 	from := max(seen, o.base)
 	return wholeRunes(o.buf[from-o.base:]) > 0

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
@@ -17,7 +18,7 @@ func (r *rig) toolCall(line string) acp.ToolCall {
 	return tc
 }
 
-func TestAFrontWithoutTerminalsGetsTextInTheirPlace(t *testing.T) {
+func TestAClientWithoutTerminalsGetsTextInTheirPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -32,13 +33,13 @@ func TestAFrontWithoutTerminalsGetsTextInTheirPlace(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		synctest.Wait()
-		if n := len(r.front.take()); n != 2 {
+		if n := len(r.client.take()); n != 2 {
 			t.Errorf("%d updates in a second, want 2", n)
 		}
 		r.handler.writes("acphost-1", "\r\ndone\r\n")
 		r.handler.exits("acphost-1", 2)
-		r.Settle(t.Context(), "acphost-1")
-		got := r.front.take()
+		r.AwaitShown(t.Context(), "acphost-1")
+		got := r.client.take()
 		if want := contentLine("c", before, textLine("```\none\n99%\ndone\n```\nexit code 2"), after); got[len(got)-1] != want {
 			t.Errorf("the end is\n%s\nwant\n%s", got[len(got)-1], want)
 		}
@@ -48,7 +49,7 @@ func TestAFrontWithoutTerminalsGetsTextInTheirPlace(t *testing.T) {
 		line = r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","content":[`+terminalItem("acphost-1")+`,`+terminalItem("acphost-1")+`]}`)
 		r.want(strings.Replace(line, terminalItem("acphost-1")+`,`+terminalItem("acphost-1"),
 			textLine("```\none\n99%\ndone\n```\nexit code 2")+`,`+textLine("[this terminal is shown above]"), 1))
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 	})
 }
 
@@ -60,13 +61,13 @@ func TestTextStopsWhenTheAgentReplacesTheContent(t *testing.T) {
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"d","content":[`+terminalItem("acphost-1")+`]}`)
 		r.handler.writes("acphost-1", "x")
 		synctest.Wait()
-		r.front.take()
+		r.client.take()
 		r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}`) // replaces nothing
 		r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[{"type":"content","content":{"type":"text","text":"mine"}}]}`)
-		r.front.take()
+		r.client.take()
 		r.handler.writes("acphost-1", "y")
 		r.handler.exits("acphost-1", 0)
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 		r.want(contentLine("d", textLine("```\nxy\n```\nexit code 0"))) // the other tool call still shows it
 		time.Sleep(time.Minute)
 		r.want()
@@ -81,13 +82,13 @@ func TestAContentThatIsReplacedAtATerminalsEndEndsItsText(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`]}`)
-		r.front.set(func() { r.front.busy = true })
+		r.client.set(func() { r.client.busy = true })
 		r.handler.exits("acphost-1", 0)
-		synctest.Wait() // the end is waiting for the front
+		synctest.Wait() // the end is waiting for the client
 		r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[]}`)
-		r.front.set(func() { r.front.busy = false })
-		r.front.take()
-		r.Settle(t.Context(), "acphost-1")
+		r.client.set(func() { r.client.busy = false })
+		r.client.take()
+		r.AwaitShown(t.Context(), "acphost-1")
 		time.Sleep(time.Minute)
 		r.want()
 	})
@@ -115,7 +116,7 @@ func TestNoOlderTextFollowsAContentThatReplacedIt(t *testing.T) {
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"`+call+`","content":[`+terminalItem("acphost-1")+`]}`)
 		last := r.update("s", `{"sessionUpdate":"tool_call_update","toolCallId":"`+call+`","content":[{"type":"content"}]}`)
 		seen := false
-		for _, l := range r.front.take() {
+		for _, l := range r.client.take() {
 			if seen && strings.Contains(l, `"`+call+`"`) {
 				t.Fatalf("after the agent's content came %s", l)
 			}
@@ -133,20 +134,20 @@ func TestTwoTerminalsInOneContentShareItsUpdates(t *testing.T) {
 		r.Created("s", "scope", "acphost-1", "/w")
 		r.Created("s", "scope", "acphost-2", "/w")
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+terminalItem("acphost-1")+`,`+terminalItem("acphost-2")+`]}`)
-		r.front.take()
+		r.client.take()
 		for range 100 {
 			r.handler.writes("acphost-1", "a")
 			r.handler.writes("acphost-2", "b")
 			time.Sleep(10 * time.Millisecond)
 		}
 		synctest.Wait()
-		if n := len(r.front.take()); n > 3 {
+		if n := len(r.client.take()); n > 3 {
 			t.Errorf("%d updates in a second, want 2", n)
 		}
 		r.handler.exits("acphost-1", 0)
-		r.Settle(t.Context(), "acphost-1")
+		r.AwaitShown(t.Context(), "acphost-1")
 		r.handler.dies("acphost-2", "SIGTERM")
-		r.Settle(t.Context(), "acphost-2")
+		r.AwaitShown(t.Context(), "acphost-2")
 		a, b := strings.Repeat("a", 100), strings.Repeat("b", 100)
 		r.want(contentLine("c", textLine("```\n"+a+"\n```\nexit code 0"), textLine("```\n"+b+"\n```")),
 			contentLine("c", textLine("```\n"+a+"\n```\nexit code 0"), textLine("```\n"+b+"\n```\nended by SIGTERM")))
@@ -159,15 +160,15 @@ func TestTextIsBounded(t *testing.T) {
 		r.Created("s", "scope", "acphost-1", "/w")
 		diff := `{"type":"diff","path":"/w/f","newText":"` + strings.Repeat("n", maxLive) + `"}`
 		r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"c","content":[`+diff+`,`+terminalItem("acphost-1")+`]}`)
-		r.front.take()
+		r.client.take()
 		for range 1000 {
 			r.handler.writes("acphost-1", strings.Repeat("`", 4096)+"\n")
 		}
 		time.Sleep(10 * time.Second)
 		r.want() // so much is not repeated for every piece
 		r.handler.exits("acphost-1", 0)
-		r.Settle(t.Context(), "acphost-1")
-		got := r.front.take()
+		r.AwaitShown(t.Context(), "acphost-1")
+		got := r.client.take()
 		if len(got) != 1 || len(got[0]) > maxLive+maxText+3*4096 || !strings.Contains(got[0], "[earlier output is not shown]") || !strings.Contains(got[0], "exit code 0") {
 			t.Errorf("got %d lines, the first %d bytes: %.200s", len(got), len(got[0]), got[0])
 		}
@@ -198,12 +199,12 @@ func TestTheOldestTerminalsAreForgotten(t *testing.T) {
 			}
 			r.handler.exits(id, 0)
 			r.update("s", fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"c%d","content":[%s]}`, i, terminalItem(id)))
-			r.Settle(t.Context(), id)
+			r.AwaitShown(t.Context(), id)
 		}
 		if r.endedSize > maxEndedOutput {
 			t.Errorf("%d bytes are kept of terminals that ended", r.endedSize)
 		}
-		r.front.take()
+		r.client.take()
 		line := r.update("s", `{"sessionUpdate":"tool_call","toolCallId":"z","content":[`+terminalItem("acphost-1000")+`]}`)
 		r.want(strings.Replace(line, terminalItem("acphost-1000"), textLine("[the output of this terminal is no longer available]"), 1))
 	})
@@ -225,7 +226,7 @@ func TestPlainText(t *testing.T) {
 		{"an unfinished string hides nothing after the next sequence", "a\x1b]0;x\x1b[1mb", "ab"},
 		{"bells and other controls go", "a\x07\x00b\tc\x7f", "ab\tc"},
 		{"what is not UTF-8 is replaced", "a\xffb", "a\ufffdb"},
-		{"a huge column takes no memory", "\x1b[999999999Gx", strings.Repeat(" ", maxColumn-1) + "x"},
+		{"a huge column takes no memory", "\x1b[999999999Gx", strings.Repeat(" ", plaintext.Columns-1) + "x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, cut := plain([]byte(tt.raw), false, true, maxText); got != tt.want || cut {

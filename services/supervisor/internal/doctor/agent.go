@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
 // slow is how long an agent may take to answer before that is worth a word.
 const slow = 10 * time.Second
+
+// todoUser says what helps where agents cannot run as their user.
+const todoUser = "correct agent.user in the configuration, or run acphost as root"
 
 // protocol is the version of ACP that is spoken here.
 const protocol = 1
@@ -22,11 +27,21 @@ const protocol = 1
 // agent starts the agent as run would, asks it who it is, and ends it. c may be nil: then the defaults count.
 func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	in := d.in(Agent)
-	in.ok("command", strings.Join(d.Agent.Command, " "))
+	in.ok("command", strings.Join(secret.Shown(d.Agent.Command), " "))
 	spec := agent.Spec{Name: d.Agent.Name, Command: d.Agent.Command, Env: d.Agent.Env, Guard: d.Guard, Logger: d.Logger}
 	if c != nil {
 		cfg := c.Effective().GetAgent()
-		spec.User, spec.NoLandlock = cfg.GetUser(), cfg.GetNoLandlock()
+		walls, err := c.AgentConfinement()
+		if err != nil {
+			in.problem("walls", err.Error(), "correct agent.capabilities in the configuration")
+			return
+		}
+		spec.NoLandlock, spec.NoSeccomp, spec.Capabilities = walls.NoLandlock, walls.NoSeccomp, walls.Keep
+		if spec.User, err = c.AgentUser(); err != nil {
+			in.problem("user", err.Error(), todoUser)
+			return
+		}
+		spec.Env = spec.User.Environ(spec.Env)
 		spec.StopGrace = time.Duration(cfg.GetStopGraceMs()) * time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentTimeout(c))
@@ -37,9 +52,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 		return
 	}
 	who := strings.TrimSpace(answer.Name + " " + answer.Version)
-	if who == "" {
-		who = "it does not say its name"
-	}
+	who = cmp.Or(who, "it does not say its name")
 	took := answer.Took.Round(time.Millisecond)
 	detail := fmt.Sprintf("%s, ACP %d, after %v", who, answer.Protocol, took)
 	switch {
@@ -54,18 +67,11 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	}
 	in.ok("capabilities", capabilities(answer.Capabilities))
 	d.authentication(answer.AuthMethods)
-	if len(answer.Notes) > 0 && !spec.NoLandlock {
-		in.warn("walls", strings.Join(answer.Notes, "\n"), "see what the machine lacks, above")
+	if walls := answer.Walls; len(walls.Notes) > 0 {
+		in.warn("walls", strings.Join(walls.Notes, "\n"), "see what the machine lacks, above, and agent.no_landlock and agent.no_seccomp")
 	} else {
-		in.ok("walls", "started under a guard"+landlocked(answer.Landlocked))
+		in.ok("walls", "started under a guard, in a Landlock domain, behind a seccomp filter, without capabilities")
 	}
-}
-
-func landlocked(yes bool) string {
-	if yes {
-		return ", in a Landlock domain"
-	}
-	return ", without Landlock (agent.no_landlock)"
 }
 
 // todoFor says what helps against an agent that gave no answer.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,30 +22,58 @@ const (
 )
 
 // configuration looks at the configuration file and at the files that it names. It returns nil if nothing can be started by
-// it.
-func (d *doctor) configuration(ctx context.Context) *config.Config {
+// it; not handlers: they cannot.
+func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers bool) {
 	in := d.in(Configuration)
 	c, err := config.Load(d.ConfigFile, d.Env)
 	if err != nil {
-		in.problem("file", err.Error(), "correct it; \"acphost config check\" checks it again")
-		return nil
+		in.problem("file", err.Error(), "correct it; \""+d.again("acphost config check")+"\" checks it again")
+		return nil, false
+	}
+	user, err := c.AgentUser()
+	if err != nil {
+		in.problem("user", err.Error(), todoUser)
+		return nil, false
+	}
+	if user != nil {
+		in.ok("user", fmt.Sprintf("agents, and the handlers that act for them, run as %s", user))
 	}
 	file := c.File
-	if file == "" {
-		file = "none, the defaults count"
-	}
+	file = cmp.Or(file, "none, the defaults count")
 	if err := c.CheckFiles(d.HandlerDir); err != nil {
-		in.problem("file", err.Error(), "correct the paths, or put the files there; acphost's own programs stand next to acphost")
-		return nil
+		in.problem("file", err.Error(), "correct the paths, or put the files there; acphost's own programs stand next to acphost; \""+
+			d.again("acphost config check")+"\" checks it again")
+		return c, false
 	}
 	in.ok("file", file)
+	for _, danger := range c.Dangers() {
+		in.warn("capabilities", danger, "leave out what the agent does not need, or let it run as another user (agent.user)")
+	}
+	if why := c.Unwritable(d.Dir); why != "" {
+		in.warn("capabilities", why, "")
+	}
+	if err := c.CheckListen(); err != nil {
+		in.problem("keys", err.Error(), "acphost does not serve before; \""+d.again("acphost config check")+"\" checks it again")
+	}
+	if err := c.CheckExposed(); err != nil {
+		in.problem("handlers", err.Error(), "close the file to the agent, or accept it in the handler's configuration; acphost does not start before; \""+
+			d.again("acphost config check")+"\" checks it again")
+	}
 	for _, warning := range c.Warnings {
 		in.warn("file", warning, "")
 	}
 	d.policy(ctx, c)
 	d.journal(c)
 	d.presets()
-	return c
+	return c, true
+}
+
+// again is a command that looks at the same configuration file.
+func (d *doctor) again(command string) string {
+	if d.ConfigFile == "" {
+		return command
+	}
+	return command + " --config " + d.ConfigFile
 }
 
 // journal looks at the folder of the record where it is not below the state folder, which is looked at with the machine.
@@ -65,7 +94,9 @@ func (d *doctor) journal(c *config.Config) {
 func (d *doctor) policy(ctx context.Context, c *config.Config) {
 	in := d.in(Configuration)
 	if !c.PolicySet() {
-		in.ok("policy", "none: every question goes to the editor")
+		in.warn("policy", "none: agents' commands run unasked; what an agent asks itself goes to the editor, or to who is there",
+			"\"acphost run --policy workspace -- COMMAND\", or permission.policy: workspace in the configuration, asks first; "+
+				"\"acphost policy show\" lists the ready policies")
 		return
 	}
 	settings := c.Permd()

@@ -1,8 +1,8 @@
-// Package doctor looks whether acphost can work here: at the machine, the configuration, the handlers and an agent. What
-// it finds it says in words, with what to do next.
+// Package doctor checks whether acphost can work on this machine: the system, the configuration, the handlers and an agent. It
+// describes each problem in words, and says what to do about it.
 //
-// It changes nothing: what it starts to look at it, it ends again. It decides nothing either: each check asks the package
-// that does the thing for real.
+// A check changes nothing: what it starts, it ends. The package decides nothing itself: each check calls the package that does
+// the real work.
 package doctor
 
 import (
@@ -96,11 +96,16 @@ func Run(ctx context.Context, o Options, tell func(Finding)) (problems int) {
 		tell(f)
 	}}
 	d.machine()
-	c := d.configuration(ctx)
-	if c != nil {
+	c, handlers := d.configuration(ctx)
+	if handlers {
 		d.handlers(ctx, c)
 	}
-	if o.Agent != nil {
+	switch {
+	case o.Agent == nil:
+	case c == nil: // as whom it is to run, and behind which walls, is not known
+		d.in(Agent).warn("command", "not started: the configuration says as which user an agent runs, and it cannot be used",
+			"correct what the configuration's part above says, and run doctor again")
+	default:
 		d.agent(ctx, c)
 	}
 	return problems

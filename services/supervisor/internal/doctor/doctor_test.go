@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,12 +15,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -34,11 +33,7 @@ type patient struct {
 }
 
 func newPatient(t *testing.T) *patient {
-	home, err := os.MkdirTemp("", "doc") // short, since a socket's path is made of it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	home := testkit.ShortDir(t)
 	p := &patient{t: t, home: home, vars: map[string]string{"HOME": home, "TMPDIR": home, "PATH": "/nowhere"}}
 	p.opts = Options{
 		Env: func(name string) string { return p.vars[name] }, Dir: home, HandlerDir: home, Logger: slog.New(slog.DiscardHandler),
@@ -132,6 +127,33 @@ func TestAConfigurationThatDoesNotLoadEndsTheLookAtIt(t *testing.T) {
 	}
 }
 
+func TestAnAgentIsNotStartedAsWhomItMayNotRun(t *testing.T) {
+	for name, c := range map[string]struct{ file, check string }{
+		"an unknown user":           {"agent: {user: acphost-no-such-user}\n", "configuration/user"},
+		"a file that does not load": {"agent: {user: nobody\n", "configuration/file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPatient(t)
+			p.write(".config/acphost/config.yaml", c.file, 0o600)
+			p.withAgent(nil, nil)
+			p.opts.Ask = func(context.Context, agent.Spec, handshake.Client) (*handshake.Answer, error) {
+				t.Error("the agent was started")
+				return nil, errors.New("no")
+			}
+			found, _ := p.examine()
+			expect(t, found[c.check], Problem, "", "")
+			expect(t, found["agent/command"], Warning, "not started", "run doctor again")
+		})
+	}
+}
+
+func TestCapabilitiesThatOpenAWayAreSaid(t *testing.T) {
+	p := newPatient(t)
+	p.write(".config/acphost/config.yaml", "agent: {capabilities: [CAP_SYS_PTRACE]}\n", 0o600)
+	found, _ := p.examine()
+	expect(t, found["configuration/capabilities"], Warning, "agent.capabilities keeps SYS_PTRACE", "agent.user")
+}
+
 func TestProgramsThatAreNotThereAreAProblem(t *testing.T) {
 	p := newPatient(t)
 	p.write(".config/acphost/config.yaml", "handlers: {mine: {command: [./mine]}}\n", 0o600)
@@ -164,7 +186,7 @@ func TestAFolderOfItsOwnForTheRecordIsLookedAt(t *testing.T) {
 		t.Errorf("below the state folder: %+v", f)
 	}
 	dir := filepath.Dir(p.write("elsewhere/x", "", 0o600))
-	if err := os.Chmod(dir, 0o722); err != nil { //nolint:gosec // this is what is found
+	if err := os.Chmod(dir, 0o722); err != nil { // this is what is found
 		t.Fatal(err)
 	}
 	p.write(".config/acphost/config.yaml", "journal: {dir: "+dir+"}\n", 0o600)
@@ -192,7 +214,7 @@ func (p *patient) withAgent(a *handshake.Answer, err error) {
 func TestAnAgentIsSaidAsItAnswers(t *testing.T) {
 	p := newPatient(t)
 	p.withAgent(&handshake.Answer{
-		Name: "x", Version: "7", Protocol: 1, Took: 1234567 * time.Microsecond, Landlocked: true,
+		Name: "x", Version: "7", Protocol: 1, Took: 1234567 * time.Microsecond, Walls: proc.Walls{Landlock: true},
 		Capabilities: []byte(`{"loadSession":true,"promptCapabilities":{"image":true,"audio":false},"sessionCapabilities":{"list":{},"fork":null},"_meta":{"x":true}}`),
 		AuthMethods:  []handshake.AuthMethod{{ID: "key", Type: "env_var"}, {ID: "tui", Type: "terminal"}},
 	}, nil)
@@ -245,7 +267,7 @@ func TestAnAgentThatIsNotAsItShouldBeIsSaidWhatToDo(t *testing.T) {
 		{"another protocol", &handshake.Answer{Protocol: 2}, nil, "handshake", Problem, "it does not say its name, ACP 2", "that speaks ACP 1"},
 		{"no protocol", &handshake.Answer{Name: "x"}, nil, "handshake", Problem, "which version", "is it an ACP agent"},
 		{"slow", &handshake.Answer{Protocol: 1, Took: time.Minute}, nil, "handshake", Warning, "after 1m0s", "installed starts faster"},
-		{"unwalled", &handshake.Answer{Protocol: 1, Notes: []string{"no landlock"}}, nil, "walls", Warning, "no landlock", "machine"},
+		{"unwalled", &handshake.Answer{Protocol: 1, Walls: proc.Walls{Notes: []string{"no landlock"}}}, nil, "walls", Warning, "no landlock", "machine"},
 		{"not there", nil, agent.Exit{Name: "mine", Reason: agent.NotFound, Code: 127}, "handshake", Problem, "not found", "agents list"},
 		{"not executable", nil, agent.Exit{Name: "mine", Reason: agent.StartFailed, Code: 126}, "handshake", Problem, "", "mode"},
 		{"silent", nil, fmt.Errorf("it did not answer: %w", context.DeadlineExceeded), "handshake", Problem, "did not answer", "--acp"},
@@ -278,19 +300,7 @@ func TestFindingsAreShownInColumns(t *testing.T) {
 		p.Summary(shown())
 		p.Summary(shown()[2:])
 		p.Summary(shown()[:1])
-		file := filepath.Join("testdata", name)
-		if *update {
-			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out.String() != string(want) {
-			t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", file, out.String())
-		}
+		testkit.Golden(t, name, out.String())
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
 // handlers starts every handler, and stops it again.
@@ -18,7 +20,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 		s := h.Status
 		where := s.GetAddress()
 		if where == "" {
-			where = strings.Join(s.GetCommand(), " ")
+			where = strings.Join(secret.Shown(s.GetCommand()), " ")
 		}
 		if h.Err != nil {
 			todo := "run it by itself to see more, or leave it out of the configuration"
@@ -28,13 +30,22 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 			in.problem(s.GetName(), where+": "+h.Err.Error(), todo)
 			continue
 		}
+		if s.GetUser() != "" && s.GetUser() != proc.Self() {
+			where += ", as user " + s.GetUser()
+		}
 		in.ok(s.GetName(), strings.Join(append([]string{s.GetDescription() + ", " + where}, s.GetNotes()...), "\n"))
-		if !s.GetMutualTls() {
+		switch entry := c.Effective().GetHandlers()[s.GetName()]; {
+		case entry.GetNoTls():
 			in.warn(s.GetName(), "its connection is not protected by mutual TLS: other programs of yours can call it",
 				"leave no_tls out, if the handler can do TLS")
+		case entry.GetAgentMayCall():
+			in.warn(s.GetName(), "agents may call it by themselves, past the policy: agent_may_call says so",
+				"leave agent_may_call out where agents run as another user (agent.user)")
 		}
 	}
-	if routes != nil {
+	if routes != nil && len(checked) == 0 {
+		in.problem("handlers", routes.Error(), "correct it in the configuration")
+	} else if routes != nil {
 		in.problem("routes", routes.Error(), "correct \"routes\" in the configuration, or the handler that declares the method")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/internal/rundir"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
@@ -33,7 +33,7 @@ func (d *doctor) machine() {
 	if state != "" {
 		space(in, existing(state))
 	}
-	sockets := admin.Dir(d.Env)
+	sockets := rundir.Dir(d.Env)
 	d.folder(in, "sockets", sockets, 0o077)
 	if n := len(sockets) + socketName; n > maxSocketPath {
 		in.problem("socket path", fmt.Sprintf("%s makes paths of %d bytes, and a unix socket's address holds %d", sockets, n, maxSocketPath),

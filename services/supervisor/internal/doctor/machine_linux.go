@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // minFiles is how many open files a supervisor with a few sessions should be allowed.
@@ -18,10 +18,20 @@ const minFiles = 1024
 func kernel(in area) {
 	in.ok("system", "linux "+release())
 	if err := proc.ConfineSupported(); err != nil {
-		in.warn("landlock", err.Error()+": agents can signal and trace other processes of yours",
+		opens := ": agents can signal and trace other processes of yours, and answer in your editor's place"
+		if proc.TraceConfineSupported() == nil {
+			opens = ": agents can signal other processes of yours, and not mount (bwrap, rootless containers)"
+		}
+		in.warn("landlock", err.Error()+opens,
 			"use Linux 6.12 or later with landlock among its security modules (lsm= on the kernel's command line)")
 	} else {
 		in.ok("landlock", "agents can be kept from other processes")
+	}
+	if err := proc.FilterSupported(); err != nil {
+		in.warn("seccomp", err.Error()+": agents can set limits on other processes of yours",
+			"use Linux 5.9 or later on amd64, arm64 or riscv64, with seccomp filters")
+	} else {
+		in.ok("seccomp", "agents can be kept from calls that reach into other processes")
 	}
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err != nil {
 		in.problem("pidfd", fmt.Sprintf("process handles cannot be had: %v", err), "use Linux 5.3 or later; in a container, allow pidfd_open and pidfd_send_signal")
@@ -50,7 +60,8 @@ func kernel(in area) {
 // processes looks at /proc, by which descendants are found.
 func processes(in area) {
 	if _, err := proc.Descendants(os.Getpid()); err != nil {
-		in.problem("/proc", fmt.Sprintf("processes cannot be found: %v", err), "mount proc at /proc")
+		in.problem("/proc", fmt.Sprintf("processes cannot be found, and calls that change something are refused: %v", err),
+			"mount proc at /proc, in the pid namespace that acphost runs in")
 		return
 	}
 	if _, err := os.Stat("/proc/1/stat"); err != nil && os.Geteuid() != 0 {

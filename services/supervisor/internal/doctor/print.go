@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // checkWidth is the width of the column of checks: findings are printed as they come, so it cannot follow from them.
@@ -35,15 +36,15 @@ func (p *Printer) Print(f Finding) {
 		fmt.Fprintln(p.Out, p.paint("1", strings.ToUpper(f.Area[:1])+f.Area[1:]))
 	}
 	color := map[Level]string{OK: "32", Warning: "33", Problem: "31"}[f.Level]
-	check := plain(f.Check)
+	check := safetext.Text(f.Check)
 	indent := strings.Repeat(" ", 2+levelWidth+2+max(checkWidth, utf8.RuneCountInString(check))+2)
 	lines := strings.Split(f.Detail, "\n")
-	fmt.Fprintf(p.Out, "  %s%s  %-*s  %s\n", p.paint(color, string(f.Level)), strings.Repeat(" ", levelWidth-len(f.Level)), checkWidth, check, plain(lines[0]))
+	fmt.Fprintf(p.Out, "  %s%s  %-*s  %s\n", p.paint(color, string(f.Level)), strings.Repeat(" ", levelWidth-len(f.Level)), checkWidth, check, safetext.Text(lines[0]))
 	for _, line := range lines[1:] {
-		fmt.Fprintf(p.Out, "%s%s\n", indent, plain(line))
+		fmt.Fprintf(p.Out, "%s%s\n", indent, safetext.Text(line))
 	}
 	if f.Todo != "" {
-		fmt.Fprintf(p.Out, "%s%s %s\n", indent, p.paint("1", "→"), plain(f.Todo))
+		fmt.Fprintf(p.Out, "%s%s %s\n", indent, p.paint("1", "→"), safetext.Text(f.Todo))
 	}
 }
 
@@ -56,12 +57,12 @@ func (p *Printer) Summary(all []Finding) {
 	verdict, color := "everything is in order", "32"
 	switch {
 	case count[Problem] > 0:
-		verdict, color = number(count[Problem], "problem"), "31"
+		verdict, color = safetext.Count(count[Problem], "problem"), "31"
 		if count[Warning] > 0 {
-			verdict += ", " + number(count[Warning], "warning")
+			verdict += ", " + safetext.Count(count[Warning], "warning")
 		}
 	case count[Warning] > 0:
-		verdict, color = "it works, with "+number(count[Warning], "warning"), "33"
+		verdict, color = "it works, with "+safetext.Count(count[Warning], "warning"), "33"
 	}
 	fmt.Fprintf(p.Out, "\n%s\n", p.paint(color, verdict))
 }
@@ -81,26 +82,4 @@ func PrintJSON(w io.Writer, all []Finding) error {
 	return enc.Encode(report)
 }
 
-func (p *Printer) paint(color, text string) string {
-	if !p.Color {
-		return text
-	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
-}
-
-func number(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-// plain keeps what an agent or a handler says of itself from moving the cursor.
-func plain(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-			return '?'
-		}
-		return c
-	}, s)
-}
+func (p *Printer) paint(color, text string) string { return safetext.Paint(p.Color, color, text) }

@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
@@ -23,21 +24,21 @@ func (a *answer) raw() string {
 	return raw(a.result)
 }
 
-// ours tells whether acphost itself answered, and not whom it stands between.
+// ours reports whether acphost itself answered, and not whom it stands between.
 func (a *answer) ours() bool {
-	return a.direction == frame.OursToFront || a.direction == frame.OursToAgent
+	return a.direction == frame.OursToClient || a.direction == frame.OursToAgent
 }
 
 // inFlight is how acphost refuses a request whose id another has that is open. The refusal bears that id too, and is not
 // the answer to the one that is open.
 var inFlight = []byte("is in flight already")
 
-// repeated tells whether an error refuses a request for its id, so that the one that has the id is still open.
+// repeated reports whether an error refuses a request for its id, so that the one that has the id is still open.
 func (a *answer) repeated() bool {
 	if !a.ours() {
 		return false
 	}
-	code, _ := signed(get(a.fault, "code"), 32)
-	msg, _ := text(get(a.fault, "message"))
+	code, _ := acp.Int(acp.Get(a.fault, "code"), 32)
+	msg, _ := acp.String(acp.Get(a.fault, "message"))
 	return code == jsonrpc.CodeInvalidRequest && bytes.HasSuffix([]byte(msg), inFlight)
 }

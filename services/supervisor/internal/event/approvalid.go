@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -17,7 +18,7 @@ const (
 	digestBytes   = 12
 )
 
-// ApprovalID is the id of a question in a supervisor: the agent's id, a slash, and the id of the question's JSON-RPC
+// ApprovalID is the handle of a question in a supervisor, by which nobody can answer it: the agent's id, a slash, and the id of the question's JSON-RPC
 // request, which is given raw. Ids that mean the same give the same, others never do. What an agent adds is short and
 // printable ASCII: a string stands without its quotes where it cannot be taken for a number, for null or for a digest.
 func ApprovalID(agentID string, id []byte) string {
@@ -66,7 +67,14 @@ func (a *ApprovalIDs) next(agentID, key string) (string, int) {
 	return full, use
 }
 
-// standsAlone tells whether a string needs no quotes.
+// AnswerID is the id by which a question is answered: its handle, which is ApprovalID's and can be known to everybody, and
+// behind a dot 128 random bits, which are told to those who may answer.
+func AnswerID(handle string) string { return handle + "." + jsonrpc.NewID() }
+
+// Handle is the handle of a question that has an id by AnswerID; a handle is its own.
+func Handle(id string) string { return client.Handle(id) }
+
+// standsAlone reports whether a string needs no quotes.
 func standsAlone(s string) bool {
 	if s == "" || s == "null" {
 		return false

@@ -38,9 +38,26 @@ func TestAQuestionsIDMeansOneRequest(t *testing.T) {
 func TestTheIDOfAQuestionsRequestIsShownAsJSON(t *testing.T) {
 	for id, want := range map[string]string{`7`: `7`, `"7"`: `"7"`, `"true"`: `"true"`, `"q"`: `"q"`, `null`: `null`} {
 		w := newFolded(t)
-		w.pass(frame.AgentToFront, "", asks(id, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
+		w.pass(frame.AgentToClient, "", asks(id, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
 		if got := w.show().GetPendingRequests(); len(got) != 1 || got[0].GetId() != want {
 			t.Errorf("%s is shown as %v", id, got)
+		}
+	}
+}
+
+func TestAHandleIsWhatIsToldToEverybody(t *testing.T) {
+	for _, handle := range []string{"a/7", "a/x.y", "a/" + strings.Repeat("A", 26), "a/x." + strings.Repeat("A", 26)} {
+		one, two := AnswerID(handle), AnswerID(handle)
+		if one == two || !strings.HasPrefix(one, handle) || len(one) < len(handle)+26 {
+			t.Errorf("%s is answered by %s and %s", handle, one, two)
+		}
+		if got := Handle(one); got != handle {
+			t.Errorf("the handle of %s is %s, want %s", one, got, handle)
+		}
+	}
+	for _, handle := range []string{"a/7", "a/7~2", "a/x.y", ""} {
+		if got := Handle(handle); got != handle {
+			t.Errorf("the handle of %s is %s", handle, got)
 		}
 	}
 }

@@ -16,7 +16,7 @@ var benchLines = []struct{ name, line string }{
 }
 
 func scannedFrame(b testing.TB, line string) frame.Frame {
-	f := frame.Frame{Time: noon, Direction: frame.AgentToFront, Line: []byte(line + "\n")}
+	f := frame.Frame{Time: noon, Direction: frame.AgentToClient, Line: []byte(line + "\n")}
 	var s jsonrpc.Scanner
 	var m jsonrpc.Message
 	if err := s.Scan(f.Line, &m); err != nil {

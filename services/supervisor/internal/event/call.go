@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -9,12 +10,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// toFront is whom a call goes to that no handler gets.
-const toFront = "front"
+// toClient is whom a call goes to that no handler gets.
+const toClient = "front"
 
 // fromAgent takes a request of the agent's to its client.
 func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
-	toPerson := f.Direction == frame.AgentToFront
+	toPerson := f.Direction == frame.AgentToClient
 	switch r.method {
 	case acp.MethodRequestPermission, acp.MethodElicitationCreate:
 		if toPerson { // else it is being decided, and may never be a question for anybody
@@ -31,9 +32,9 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 	}
 	r.to = f.Handler
 	if toPerson || r.to == "" {
-		r.to = toFront
+		r.to = toClient
 	}
-	if old := d.calls.get(r.key); old != nil && old.to == gateName && old.method == r.method && toPerson {
+	if old := d.calls.At(r.key); old != nil && old.to == gateName && old.method == r.method && toPerson {
 		old.to = r.to // it was allowed, and goes on
 		return
 	}
@@ -41,14 +42,7 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
 	}
 	call := &supervisorv1.CallStarted{Id: r.id, Method: r.method, To: r.to}
-	members(m.Params, func(name, v []byte) {
-		switch string(name) {
-		case "path":
-			call.Path = textOf(v)
-		case "terminalId":
-			call.TerminalId = textOf(v)
-		}
-	})
+	read(m.Params, "path", &call.Path, "terminalId", &call.TerminalId)
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params), f.Brief), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
 }
 
@@ -66,11 +60,9 @@ func (d *Decoder) agentAnswered(r *request, a *answer) {
 		var code int32
 		code, end.Error = errorWords(a.fault)
 		end.ErrorCode = code
-		if end.Error == "" {
-			end.Error = "an error without words"
-		}
+		end.Error = cmp.Or(end.Error, "an error without words")
 	} else if strings.HasPrefix(r.method, "terminal/") {
-		end.TerminalId = textOf(get(a.result, "terminalId"))
+		end.TerminalId = textOf(acp.Get(a.result, "terminalId"))
 	}
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
 }

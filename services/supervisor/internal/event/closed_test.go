@@ -11,19 +11,19 @@ import (
 func TestAcphostAloneSaysThatASessionIsClosedOrWhatToNotice(t *testing.T) {
 	d := NewDecoder(frame.Agent{ID: "a-1"}, nil)
 	closed := AppendClosed(nil, "s", `it "ended"`)
-	got := d.Frame(frame.Frame{Direction: frame.OursToFront, Line: closed})
+	got := d.Frame(frame.Frame{Direction: frame.OursToClient, Line: closed})
 	if len(got) != 1 || got[0].GetSessionId() != "s" || got[0].GetAgentId() != "a-1" || got[0].GetSessionClosed().GetReason() != `it "ended"` {
 		t.Errorf("told is %v", got)
 	}
-	for _, d2 := range []frame.Direction{frame.AgentToFront, frame.FrontToAgent, frame.AgentToHandler} {
+	for _, d2 := range []frame.Direction{frame.AgentToClient, frame.ClientToAgent, frame.AgentToHandler} {
 		if got := d.Frame(frame.Frame{Direction: d2, Line: closed}); len(got) != 0 {
 			t.Errorf("from %v it is told as %v", d2, got)
 		}
 	}
-	if got := d.Frame(frame.Frame{Direction: frame.OursToFront, Line: AppendClosed(nil, "", "x")}); len(got) != 0 {
+	if got := d.Frame(frame.Frame{Direction: frame.OursToClient, Line: AppendClosed(nil, "", "x")}); len(got) != 0 {
 		t.Errorf("of no session is told %v", got)
 	}
-	got = d.Frame(frame.Frame{Direction: frame.OursToFront, Line: AppendNotice(nil, "s", "error", "a title", "more\n\"of\" it")})
+	got = d.Frame(frame.Frame{Direction: frame.OursToClient, Line: AppendNotice(nil, "s", "error", "a title", "more\n\"of\" it")})
 	if len(got) != 1 {
 		t.Fatalf("told is %v", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 // noLimit: content is read whole, whatever its size.
@@ -15,18 +16,9 @@ const noLimit = int(^uint(0) >> 1)
 func block(v []byte, limit int) *supervisorv1.ContentBlock {
 	var kind, annotations, meta []byte
 	var m contentMembers
-	if members(v, func(name, v []byte) {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "annotations":
-			annotations = v
-		case "_meta":
-			meta = v
-		default:
-			m.member(name, v)
-		}
-	}) < 0 {
+	if rawFields(v, field{"type", &kind}, field{"annotations", &annotations}, field{"_meta", &meta},
+		field{"text", &m.text}, field{"data", &m.data}, field{"mimeType", &m.mimeType}, field{"uri", &m.uri}, field{"name", &m.name},
+		field{"title", &m.title}, field{"description", &m.description}, field{"size", &m.size}, field{"resource", &m.resource}) < 0 {
 		return otherBlock(v)
 	}
 	m.drop = len(v) > limit
@@ -55,29 +47,6 @@ type contentMembers struct {
 	drop bool // what is in it is not wanted
 }
 
-func (m *contentMembers) member(name, v []byte) {
-	switch string(name) {
-	case "text":
-		m.text = v
-	case "data":
-		m.data = v
-	case "mimeType":
-		m.mimeType = v
-	case "uri":
-		m.uri = v
-	case "name":
-		m.name = v
-	case "title":
-		m.title = v
-	case "description":
-		m.description = v
-	case "size":
-		m.size = v
-	case "resource":
-		m.resource = v
-	}
-}
-
 // into sets b's content; false: it lacks something, or is of a type that ACP v1 does not have.
 func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) bool {
 	switch string(kind) {
@@ -89,26 +58,26 @@ func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) bool {
 		b.Content = &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}
 	case `"image"`:
 		data, ok := m.decoded(m.data)
-		mimeType, typed := text(m.mimeType)
+		mimeType, typed := acp.String(m.mimeType)
 		if !ok || !typed {
 			return false
 		}
 		b.Content = &supervisorv1.ContentBlock_Image{Image: &supervisorv1.ImageContent{Data: data, MimeType: mimeType, Uri: textOf(m.uri)}}
 	case `"audio"`:
 		data, ok := m.decoded(m.data)
-		mimeType, typed := text(m.mimeType)
+		mimeType, typed := acp.String(m.mimeType)
 		if !ok || !typed {
 			return false
 		}
 		b.Content = &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: data, MimeType: mimeType}}
 	case `"resource_link"`, `"resourceLink"`:
-		uri, ok := text(m.uri)
-		name, named := text(m.name)
+		uri, ok := acp.String(m.uri)
+		name, named := acp.String(m.name)
 		if !ok || !named {
 			return false
 		}
 		link := &supervisorv1.ResourceLink{Uri: uri, Name: name, Title: textOf(m.title), Description: textOf(m.description), MimeType: textOf(m.mimeType)}
-		if n, ok := signed(m.size, 64); ok {
+		if n, ok := acp.Int(m.size, 64); ok {
 			link.Size = &n
 		}
 		b.Content = &supervisorv1.ContentBlock_ResourceLink{ResourceLink: link}
@@ -127,19 +96,8 @@ func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) bool {
 // embedded reads a resource that is given whole.
 func (m *contentMembers) embedded() (*supervisorv1.EmbeddedResource, bool) {
 	var uri, mimeType, txt, blob []byte
-	members(m.resource, func(name, v []byte) {
-		switch string(name) {
-		case "uri":
-			uri = v
-		case "mimeType":
-			mimeType = v
-		case "text":
-			txt = v
-		case "blob":
-			blob = v
-		}
-	})
-	at, ok := text(uri)
+	rawFields(m.resource, field{"uri", &uri}, field{"mimeType", &mimeType}, field{"text", &txt}, field{"blob", &blob})
+	at, ok := acp.String(uri)
 	if !ok {
 		return nil, false
 	}
@@ -161,7 +119,7 @@ func (m *contentMembers) content(v []byte) (string, bool) {
 	if m.drop && len(v) > 0 && v[0] == '"' {
 		return "", true
 	}
-	return text(v)
+	return acp.String(v)
 }
 
 // decoded is the bytes that a base64 string stands for. Padding may be missing.
@@ -169,7 +127,7 @@ func (m *contentMembers) decoded(v []byte) ([]byte, bool) {
 	if m.drop && len(v) > 0 && v[0] == '"' {
 		return nil, true
 	}
-	s, ok := text(v)
+	s, ok := acp.String(v)
 	if !ok {
 		return nil, false
 	}
@@ -185,17 +143,10 @@ func annotationsOf(v []byte) *supervisorv1.Annotations {
 		return nil
 	}
 	a := &supervisorv1.Annotations{}
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "audience":
-			a.Audience = texts(v)
-		case "lastModified":
-			a.LastModified = textOf(v)
-		case "priority":
-			a.Priority = nil
-			if n, ok := number(v); ok {
-				a.Priority = &n
-			}
+	read(v, "audience", func(v []byte) { a.Audience = texts(v) }, "lastModified", &a.LastModified, "priority", func(v []byte) {
+		a.Priority = nil
+		if n, ok := acp.Number(v); ok {
+			a.Priority = &n
 		}
 	})
 	return a
@@ -203,7 +154,5 @@ func annotationsOf(v []byte) *supervisorv1.Annotations {
 
 // blocks reads an array of content blocks.
 func blocks(v []byte, limit int) []*supervisorv1.ContentBlock {
-	var out []*supervisorv1.ContentBlock
-	elements(v, func(v []byte) { out = append(out, block(v, limit)) })
-	return out
+	return listOf(v, func(v []byte) *supervisorv1.ContentBlock { return block(v, limit) })
 }

@@ -1,9 +1,10 @@
-// Package event turns what passes between an agent and its front into events that programs and people can follow, and
-// folds events into what is known of each session.
+// Package event makes events of the frames between an agent and its client, for people and programs to follow. It also folds
+// events into the state of each session.
 //
-// It knows ACP's messages, whole and leniently: what cannot be read counts as absent, and an update that is not known is
-// told as it came. It is pure: it reads no clock but for what has no time, writes nothing, and knows neither who watches
-// nor where frames come from; live and from a record they give the same events.
+// It knows ACP's messages completely, and reads them leniently: a member that it cannot read counts as absent, and an update
+// that it does not know becomes an event with the raw JSON. The same frames give the same events, whether they come live or
+// from a record: the package writes nothing, and reads the clock only for a frame without a time. It must not know who
+// watches, nor where frames come from.
 package event
 
 import (
@@ -27,11 +28,11 @@ type Decoder struct {
 	scan jsonrpc.Scanner
 	msg  jsonrpc.Message
 
-	front, calls, own table
-	loading           map[string]int                      // sessions to the number of requests that load them
-	accepted          map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
-	spent             map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
-	reports           reports
+	client, calls, own table
+	loading            map[string]int                      // sessions to the number of requests that load them
+	accepted           map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
+	spent              map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
+	reports            reports
 
 	// Of the frame at hand.
 	at      time.Time
@@ -53,7 +54,7 @@ func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
 	if d.at.IsZero() {
 		d.at = time.Now()
 	}
-	if f.Scanned && f.Direction == frame.AgentToFront && f.Handler == "" && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 {
+	if f.Scanned && f.Direction == frame.AgentToClient && f.Handler == "" && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 {
 		d.update(d.sessionOf(f.SessionID), updateIn(f.Line))
 	} else {
 		d.message(&f)
@@ -83,18 +84,18 @@ func (d *Decoder) message(f *frame.Frame) {
 // refusedName stands for a handler where a line reached nobody.
 const refusedName = "refused"
 
-// refused tells whether a frame was seen and dropped: nothing happens by it.
+// refused reports whether a frame was seen and dropped: nothing happens by it.
 func refused(f *frame.Frame) bool {
-	return f.Handler == refusedName && (f.Direction == frame.AgentToFront || f.Direction == frame.FrontToAgent)
+	return f.Handler == refusedName && (f.Direction == frame.AgentToClient || f.Direction == frame.ClientToAgent)
 }
 
 func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session string) {
 	switch string(m.Method) {
 	case acp.MethodSessionUpdate:
 		switch f.Direction {
-		case frame.AgentToFront:
+		case frame.AgentToClient:
 			d.update(session, updateIn(m.Raw))
-		case frame.OursToFront:
+		case frame.OursToClient:
 			d.ownUpdate(session, updateIn(m.Raw))
 		}
 	case acp.MethodCancelRequest:
@@ -102,9 +103,9 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 			d.withdrawn(f.Direction, jsonrpc.CanonicalID(id))
 		}
 	case MethodSessionClosed:
-		if f.Direction == frame.OursToFront && session != "" {
+		if f.Direction == frame.OursToClient && session != "" {
 			d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{
-				SessionClosed: &supervisorv1.SessionClosed{Reason: textOf(get(m.Params, "reason"))},
+				SessionClosed: &supervisorv1.SessionClosed{Reason: textOf(acp.Get(m.Params, "reason"))},
 			}})
 		}
 	}
@@ -112,7 +113,7 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 
 // requestID is the id that a $/cancel_request, or an elicitation, names; nil: it names none.
 func requestID(params []byte) []byte {
-	id := get(params, "requestId")
+	id := acp.Get(params, "requestId")
 	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 		return nil
 	}
@@ -125,8 +126,8 @@ func (d *Decoder) request(f *frame.Frame, m *jsonrpc.Message, session string) {
 		return // no peer of good will names things like that, and all of this is kept
 	}
 	switch f.Direction.Whose(false) {
-	case frame.OfFront:
-		d.fromFront(r, m)
+	case frame.OfClient:
+		d.fromClient(r, m)
 	case frame.OfAgent:
 		if f.Direction == frame.OursToAgent || f.Direction == frame.HandlerToAgent {
 			return // nobody here asks the agent anything in its own name
@@ -149,16 +150,16 @@ func (d *Decoder) response(f *frame.Frame, m *jsonrpc.Message) {
 		return
 	}
 	switch f.Direction.Whose(true) {
-	case frame.OfFront:
-		if r := d.front.take(key); r != nil {
-			d.frontAnswered(r, &a)
+	case frame.OfClient:
+		if r := d.client.Delete(key); r != nil {
+			d.clientAnswered(r, &a)
 		}
 	case frame.OfAgent:
-		if r := d.calls.take(key); r != nil {
+		if r := d.calls.Delete(key); r != nil {
 			d.agentAnswered(r, &a)
 		}
 	case frame.Ours:
-		if r := d.own.take(key); r != nil {
+		if r := d.own.Delete(key); r != nil {
 			d.questionAnswered(r, &a)
 		}
 	}

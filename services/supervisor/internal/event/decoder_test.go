@@ -27,24 +27,24 @@ func cancel(id string) string {
 
 func TestATurnIsTold(t *testing.T) {
 	w := newWire(t)
-	w.expect(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}`),
+	w.expect(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}`),
 		`{"sessionId":"s","turnStarted":{"prompt":[{"text":{"text":"hi"}}]},"raw":"{\"sessionId\":\"s\",\"prompt\":[{\"type\":\"text\",\"text\":\"hi\"}]}"}`)
-	w.expect(frame.AgentToFront, "", answers("1", `{"stopReason":"end_turn","usage":{"totalTokens":6,"inputTokens":1,"outputTokens":2,"thoughtTokens":3,"cachedReadTokens":null,"cachedWriteTokens":4}}`),
+	w.expect(frame.AgentToClient, "", answers("1", `{"stopReason":"end_turn","usage":{"totalTokens":6,"inputTokens":1,"outputTokens":2,"thoughtTokens":3,"cachedReadTokens":null,"cachedWriteTokens":4}}`),
 		`{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"6","input":"1","output":"2","thought":"3","cachedWrite":"4"}}}`)
-	w.quiet(frame.AgentToFront, "", answers("1", `{"stopReason":"end_turn"}`)) // once is enough
+	w.quiet(frame.AgentToClient, "", answers("1", `{"stopReason":"end_turn"}`)) // once is enough
 }
 
 func TestATurnThatFailsSaysWhy(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.FrontToAgent, "", asks(`"x"`, "session/prompt", `{"sessionId":"s","prompt":[]}`))
-	w.expect(frame.AgentToFront, "", fails(`"\u0078"`, `{"code":-32000,"message":"Authentication required"}`),
+	w.pass(frame.ClientToAgent, "", asks(`"x"`, "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.expect(frame.AgentToClient, "", fails(`"\u0078"`, `{"code":-32000,"message":"Authentication required"}`),
 		`{"sessionId":"s","raw":"{\"code\":-32000,\"message\":\"Authentication required\"}","turnEnded":{"error":{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/prompt: the agent wants somebody to log in first: Authentication required"}}}`)
 }
 
 func TestLargeContentIsLeftOutOfATurnsStart(t *testing.T) {
 	w := newWire(t)
 	long := strings.Repeat("x", 70<<10)
-	e := w.pass(frame.FrontToAgent, "", asks("1", "session/prompt",
+	e := w.pass(frame.ClientToAgent, "", asks("1", "session/prompt",
 		`{"sessionId":"s","prompt":[{"type":"text","text":"`+long+`"},{"type":"image","data":"`+strings.Repeat("A", 80<<10)+`","mimeType":"image/png"},{"type":"resource","resource":{"uri":"file:///a","text":"`+long+`"}},{"type":"text","text":"short"}]}`))[0]
 	prompt := e.GetTurnStarted().GetPrompt()
 	if len(prompt) != 4 || prompt[0].GetText() == nil || prompt[0].GetText().GetText() != "" || prompt[1].GetImage().GetMimeType() != "image/png" ||
@@ -59,62 +59,62 @@ func TestLargeContentIsLeftOutOfATurnsStart(t *testing.T) {
 
 func TestSessionsOpenAndClose(t *testing.T) {
 	w := newWire(t)
-	w.quiet(frame.FrontToAgent, "", asks("0", "session/new", `{"cwd":"/w","additionalDirectories":["/x",7],"mcpServers":[]}`))
-	w.expect(frame.AgentToFront, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask","description":"d"},{"name":"no id"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M","description":"big"}]}}`),
+	w.quiet(frame.ClientToAgent, "", asks("0", "session/new", `{"cwd":"/w","additionalDirectories":["/x",7],"mcpServers":[]}`))
+	w.expect(frame.AgentToClient, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask","description":"d"},{"name":"no id"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M","description":"big"}]}}`),
 		`{"sessionId":"s","sessionOpened":{"method":"session/new","roots":["/w","/x"],"modeId":"ask","modes":[{"id":"ask","name":"Ask","description":"d"}],"options":[{"id":"b","name":"B","enabled":true}],"modelId":"m","models":[{"value":"m","name":"M","description":"big"}]}}`)
-	w.quiet(frame.FrontToAgent, "", asks("1", "session/fork", `{"sessionId":"s","cwd":"/w"}`))
-	w.expect(frame.AgentToFront, "", answers("1", `{"sessionId":"s2"}`), `{"sessionId":"s2","sessionOpened":{"method":"session/fork","roots":["/w"]}}`)
-	w.quiet(frame.FrontToAgent, "", asks("2", "session/resume", `{"sessionId":"s","cwd":"/v"}`))
-	w.expect(frame.AgentToFront, "", answers("2", `{"sessionId":"evil"}`), `{"sessionId":"s","sessionOpened":{"method":"session/resume","roots":["/v"]}}`)
-	w.quiet(frame.FrontToAgent, "", asks("3", "session/new", `{"cwd":"/w"}`))
-	w.quiet(frame.AgentToFront, "", fails("3", `{"code":-32000,"message":"log in"}`))
+	w.quiet(frame.ClientToAgent, "", asks("1", "session/fork", `{"sessionId":"s","cwd":"/w"}`))
+	w.expect(frame.AgentToClient, "", answers("1", `{"sessionId":"s2"}`), `{"sessionId":"s2","sessionOpened":{"method":"session/fork","roots":["/w"]}}`)
+	w.quiet(frame.ClientToAgent, "", asks("2", "session/resume", `{"sessionId":"s","cwd":"/v"}`))
+	w.expect(frame.AgentToClient, "", answers("2", `{"sessionId":"evil"}`), `{"sessionId":"s","sessionOpened":{"method":"session/resume","roots":["/v"]}}`)
+	w.quiet(frame.ClientToAgent, "", asks("3", "session/new", `{"cwd":"/w"}`))
+	w.quiet(frame.AgentToClient, "", fails("3", `{"code":-32000,"message":"log in"}`))
 	for _, method := range []string{"session/close", "session/delete"} {
-		w.quiet(frame.FrontToAgent, "", asks("4", method, `{"sessionId":"s"}`))
-		w.expect(frame.AgentToFront, "", answers("4", `{}`), `{"sessionId":"s","sessionClosed":{"reason":"`+method+`"}}`)
-		w.quiet(frame.FrontToAgent, "", asks("5", method, `{"sessionId":"s"}`))
-		w.quiet(frame.AgentToFront, "", fails("5", `{"code":-32002,"message":"?"}`))
+		w.quiet(frame.ClientToAgent, "", asks("4", method, `{"sessionId":"s"}`))
+		w.expect(frame.AgentToClient, "", answers("4", `{}`), `{"sessionId":"s","sessionClosed":{"reason":"`+method+`"}}`)
+		w.quiet(frame.ClientToAgent, "", asks("5", method, `{"sessionId":"s"}`))
+		w.quiet(frame.AgentToClient, "", fails("5", `{"code":-32002,"message":"?"}`))
 	}
 }
 
-func TestWhatTheFrontSetsIsTold(t *testing.T) {
+func TestWhatTheClientSetsIsTold(t *testing.T) {
 	w := newWire(t)
-	w.quiet(frame.FrontToAgent, "", asks("1", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
-	w.expect(frame.AgentToFront, "", answers("1", `{}`), `{"sessionId":"s","currentMode":{"modeId":"code"}}`)
-	w.quiet(frame.FrontToAgent, "", asks("2", "session/set_model", `{"sessionId":"s","modelId":"big"}`))
-	w.expect(frame.AgentToFront, "", answers("2", `{}`), `{"sessionId":"s","raw":"{\"sessionUpdate\":\"current_model_update\",\"currentModelId\":\"big\"}","otherUpdate":{"kind":"current_model_update"}}`)
-	w.quiet(frame.FrontToAgent, "", asks("3", "session/set_config_option", `{"sessionId":"s","configId":"b","type":"boolean","value":true}`))
-	w.expect(frame.AgentToFront, "", answers("3", `{"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}]}`), `{"sessionId":"s","configOptions":{"options":[{"id":"b","name":"B","enabled":true}]}}`)
-	w.quiet(frame.FrontToAgent, "", asks("4", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
-	w.quiet(frame.AgentToFront, "", fails("4", `{"code":-32602,"message":"no"}`))
+	w.quiet(frame.ClientToAgent, "", asks("1", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
+	w.expect(frame.AgentToClient, "", answers("1", `{}`), `{"sessionId":"s","currentMode":{"modeId":"code"}}`)
+	w.quiet(frame.ClientToAgent, "", asks("2", "session/set_model", `{"sessionId":"s","modelId":"big"}`))
+	w.expect(frame.AgentToClient, "", answers("2", `{}`), `{"sessionId":"s","raw":"{\"sessionUpdate\":\"current_model_update\",\"currentModelId\":\"big\"}","otherUpdate":{"kind":"current_model_update"}}`)
+	w.quiet(frame.ClientToAgent, "", asks("3", "session/set_config_option", `{"sessionId":"s","configId":"b","type":"boolean","value":true}`))
+	w.expect(frame.AgentToClient, "", answers("3", `{"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}]}`), `{"sessionId":"s","configOptions":{"options":[{"id":"b","name":"B","enabled":true}]}}`)
+	w.quiet(frame.ClientToAgent, "", asks("4", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
+	w.quiet(frame.AgentToClient, "", fails("4", `{"code":-32602,"message":"no"}`))
 }
 
 func TestWhatComesWhileASessionIsLoadedIsHistory(t *testing.T) {
 	chunk := updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`)
 	history := func(w *wire, want bool) {
 		t.Helper()
-		if got := w.pass(frame.AgentToFront, "", chunk)[0].GetHistory(); got != want {
+		if got := w.pass(frame.AgentToClient, "", chunk)[0].GetHistory(); got != want {
 			t.Errorf("history %v, want %v", got, want)
 		}
 	}
 	w := newWire(t)
 	history(w, false)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/w"}`))
+	w.pass(frame.ClientToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/w"}`))
 	history(w, true)
-	if other := strings.Replace(chunk, `"s"`, `"other"`, 1); w.pass(frame.AgentToFront, "", other)[0].GetHistory() {
+	if other := strings.Replace(chunk, `"s"`, `"other"`, 1); w.pass(frame.AgentToClient, "", other)[0].GetHistory() {
 		t.Error("another session's update is history")
 	}
-	w.pass(frame.AgentToFront, "", answers("1", `null`))
+	w.pass(frame.AgentToClient, "", answers("1", `null`))
 	history(w, false)
-	w.pass(frame.FrontToAgent, "", asks("2", "session/load", `{"sessionId":"s","cwd":"/w"}`))
-	w.pass(frame.AgentToFront, "", fails("2", `{"code":1,"message":"no"}`))
+	w.pass(frame.ClientToAgent, "", asks("2", "session/load", `{"sessionId":"s","cwd":"/w"}`))
+	w.pass(frame.AgentToClient, "", fails("2", `{"code":1,"message":"no"}`))
 	history(w, false)
-	w.pass(frame.FrontToAgent, "", asks("3", "session/resume", `{"sessionId":"s","cwd":"/w"}`))
+	w.pass(frame.ClientToAgent, "", asks("3", "session/resume", `{"sessionId":"s","cwd":"/w"}`))
 	history(w, false)
-	w.pass(frame.FrontToAgent, "", asks("4", "session/resume", `{"sessionId":"s","cwd":"/w","replayFrom":{"x":1}}`))
+	w.pass(frame.ClientToAgent, "", asks("4", "session/resume", `{"sessionId":"s","cwd":"/w","replayFrom":{"x":1}}`))
 	history(w, true)
-	w.pass(frame.FrontToAgent, "", asks("5", "session/prompt", `{"sessionId":"s","prompt":[]}`)) // its answer was lost
+	w.pass(frame.ClientToAgent, "", asks("5", "session/prompt", `{"sessionId":"s","prompt":[]}`)) // its answer was lost
 	history(w, false)
-	w.pass(frame.AgentToFront, "", answers("4", `null`))
+	w.pass(frame.AgentToClient, "", answers("4", `null`))
 	history(w, false)
 }
 
@@ -130,46 +130,46 @@ func TestCallsAreTold(t *testing.T) {
 		`{"sessionId":"s","callStarted":{"id":"2","method":"terminal/output","to":"terminal","terminalId":"T"}}`)
 	w.expect(frame.OursToAgent, "", fails("2", `{"code":-32603,"message":"terminal/output: denied"}`),
 		`{"sessionId":"s","callEnded":{"id":"2","method":"terminal/output","error":"terminal/output: denied","errorCode":-32603}}`)
-	w.expect(frame.AgentToFront, "", asks("3", "_acme/x", `{}`), `{"callStarted":{"id":"3","method":"_acme/x","to":"front"}}`)
-	w.expect(frame.FrontToAgent, "", answers("3", `{"terminalId":"T"}`), `{"callEnded":{"id":"3","method":"_acme/x"}}`)
+	w.expect(frame.AgentToClient, "", asks("3", "_acme/x", `{}`), `{"callStarted":{"id":"3","method":"_acme/x","to":"front"}}`)
+	w.expect(frame.ClientToAgent, "", answers("3", `{"terminalId":"T"}`), `{"callEnded":{"id":"3","method":"_acme/x"}}`)
 }
 
-func TestACallThatGoesFromTheGateToTheFrontStartsOnce(t *testing.T) {
+func TestACallThatGoesFromTheGateToTheClientStartsOnce(t *testing.T) {
 	w := newWire(t)
 	line := asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/a"}`)
 	w.expect(frame.AgentToHandler, "gate", line, `{"sessionId":"s","callStarted":{"id":"1","method":"fs/write_text_file","to":"gate","path":"/a"}}`)
-	w.quiet(frame.AgentToFront, "", line)
-	w.expect(frame.FrontToAgent, "", answers("1", `null`), `{"sessionId":"s","callEnded":{"id":"1","method":"fs/write_text_file"}}`)
+	w.quiet(frame.AgentToClient, "", line)
+	w.expect(frame.ClientToAgent, "", answers("1", `null`), `{"sessionId":"s","callEnded":{"id":"1","method":"fs/write_text_file"}}`)
 }
 
 func TestAnIDThatIsUsedAgainEndsTheRequestThatHadIt(t *testing.T) {
 	w := newWire(t)
 	const why = "it is not known what came of it: too many requests are open, or its id was used again"
-	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
-	w.expect(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"s"}`),
+	w.pass(frame.AgentToClient, "", asks("1", "_x", `{}`))
+	w.expect(frame.AgentToClient, "", asks("1", "_x", `{"sessionId":"s"}`),
 		`{"callEnded":{"id":"1","method":"_x","error":"`+why+`"}}`, `{"sessionId":"s","callStarted":{"id":"1","method":"_x","to":"front"}}`)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
-	w.expect(frame.FrontToAgent, "", asks("1", "session/list", `{}`),
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.expect(frame.ClientToAgent, "", asks("1", "session/list", `{}`),
 		`{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: its id was used again"}}}`)
-	w.quiet(frame.AgentToFront, "", answers("1", `{"sessions":[]}`))
+	w.quiet(frame.AgentToClient, "", answers("1", `{"sessions":[]}`))
 }
 
 func TestARefusalForAnIDThatIsInFlightEndsNothing(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
+	w.pass(frame.AgentToClient, "", asks("1", "_x", `{}`))
 	w.quiet(frame.OursToAgent, "", fails("1", `{"code":-32600,"message":"_y: a request with id 1 is in flight already"}`))
-	w.expect(frame.FrontToAgent, "", answers("1", `{}`), `{"callEnded":{"id":"1","method":"_x"}}`)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
-	w.quiet(frame.OursToFront, "", fails("1", `{"code":-32600,"message":"session/prompt: a request with id 1 is in flight already"}`))
-	w.expect(frame.AgentToFront, "", answers("1", `{"stopReason":"refusal"}`), `{"sessionId":"s","turnEnded":{"stopReason":"refusal"}}`)
+	w.expect(frame.ClientToAgent, "", answers("1", `{}`), `{"callEnded":{"id":"1","method":"_x"}}`)
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.quiet(frame.OursToClient, "", fails("1", `{"code":-32600,"message":"session/prompt: a request with id 1 is in flight already"}`))
+	w.expect(frame.AgentToClient, "", answers("1", `{"stopReason":"refusal"}`), `{"sessionId":"s","turnEnded":{"stopReason":"refusal"}}`)
 }
 
 func TestTheEndsNumberTheirRequestsEachForItself(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
-	w.pass(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"s"}`))
-	w.expect(frame.FrontToAgent, "", answers("1", `{}`), `{"sessionId":"s","callEnded":{"id":"1","method":"_x"}}`)
-	w.expect(frame.AgentToFront, "", answers("1.0", `{"stopReason":"end_turn"}`), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn"}}`)
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToClient, "", asks("1", "_x", `{"sessionId":"s"}`))
+	w.expect(frame.ClientToAgent, "", answers("1", `{}`), `{"sessionId":"s","callEnded":{"id":"1","method":"_x"}}`)
+	w.expect(frame.AgentToClient, "", answers("1.0", `{"stopReason":"end_turn"}`), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn"}}`)
 }
 
 const askParams = `{"sessionId":"s","toolCall":{"toolCallId":"t","title":"Run","kind":"execute","content":[{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/a"}],"rawInput":{"c":1}},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"},{"kind":"reject_always"}]}`
@@ -191,26 +191,26 @@ func TestAPermissionQuestionAndWhoAnswersIt(t *testing.T) {
 		name, handler, line, want string
 		direction                 frame.Direction
 	}{
-		{"the front allows", "", selected("y"), answeredWith("allowed", "y", "front"), frame.FrontToAgent},
-		{"the front denies", "", selected("n"), answeredWith("denied", "n", "front"), frame.FrontToAgent},
-		{"the front chooses what is not offered", "", selected("z"), answeredWith("denied", "z", "front"), frame.FrontToAgent},
-		{"the front cancels", "", cancelled, answeredWith("cancelled", "", "front"), frame.FrontToAgent},
-		{"the front fails", "", fails("7", `{"code":-32603,"message":"x"}`), answeredWith("cancelled", "", "front"), frame.FrontToAgent},
+		{"the front allows", "", selected("y"), answeredWith("allowed", "y", "front"), frame.ClientToAgent},
+		{"the front denies", "", selected("n"), answeredWith("denied", "n", "front"), frame.ClientToAgent},
+		{"the front chooses what is not offered", "", selected("z"), answeredWith("denied", "z", "front"), frame.ClientToAgent},
+		{"the front cancels", "", cancelled, answeredWith("cancelled", "", "front"), frame.ClientToAgent},
+		{"the front fails", "", fails("7", `{"code":-32603,"message":"x"}`), answeredWith("cancelled", "", "front"), frame.ClientToAgent},
 		{"a program answers", "cli", selected("y"), answeredWith("allowed", "y", "cli"), frame.OursToAgent},
 		{"nobody answers", "nobody", selected("n"), answeredWith("expired", "n", "nobody"), frame.OursToAgent},
 		{"a policy answers after all", "", selected("n"), answeredWith("denied", "n", "policy"), frame.OursToAgent},
 		{"the turn is cancelled", "", cancelled, answeredWith("cancelled", "", "nobody"), frame.OursToAgent},
-		{"the agent gives it up", "", cancel("7"), answeredWith("withdrawn", "", "nobody"), frame.AgentToFront},
+		{"the agent gives it up", "", cancel("7"), answeredWith("withdrawn", "", "nobody"), frame.AgentToClient},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWire(t)
 			w.quiet(frame.AgentToHandler, "gate", asks("7", "session/request_permission", askParams))
-			w.expect(frame.AgentToFront, "", asks("7", "session/request_permission", askParams),
+			w.expect(frame.AgentToClient, "", asks("7", "session/request_permission", askParams),
 				`{"sessionId":"s","questionAsked":{"id":"a-1/7","agentId":"a-1","sessionId":"s","permission":`+askedWant+`}}}`)
-			w.quiet(frame.OursToFront, "", cancel("7")) // the front's answer is not needed any more
+			w.quiet(frame.OursToClient, "", cancel("7")) // the client's answer is not needed any more
 			w.expect(tt.direction, tt.handler, tt.line, tt.want)
-			w.quiet(frame.FrontToAgent, "", selected("y"))
+			w.quiet(frame.ClientToAgent, "", selected("y"))
 		})
 	}
 }
@@ -223,13 +223,13 @@ func TestAQuestionThatAPolicyAnswersIsNone(t *testing.T) {
 
 func TestAQuestionKnowsWhatWasReportedOfItsToolCall(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a","newText":"x"}],"locations":[{"path":"/a"}],"rawInput":{"p":1}}`))
-	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"Edit a"}`))
-	e := w.pass(frame.AgentToFront, "", asks("1", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t","rawInput":{}},"options":[]}`))[0]
+	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a","newText":"x"}],"locations":[{"path":"/a"}],"rawInput":{"p":1}}`))
+	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"Edit a"}`))
+	e := w.pass(frame.AgentToClient, "", asks("1", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t","rawInput":{}},"options":[]}`))[0]
 	want := `{"toolCallId":"t","title":"Edit a","kind":"edit","content":[{"diff":{"path":"/a","newText":"x"}}],"locations":[{"path":"/a"}],"rawInput":"{\"p\":1}"}`
 	e.GetQuestionAsked().Id = ""
 	compare(t, e, `{"sessionId":"s","questionAsked":{"agentId":"a-1","sessionId":"s","permission":`+want+`}}`)
-	e = w.pass(frame.AgentToFront, "", asks("2", "session/request_permission", `{"sessionId":"other","toolCall":{"toolCallId":"t"},"options":[]}`))[0]
+	e = w.pass(frame.AgentToClient, "", asks("2", "session/request_permission", `{"sessionId":"other","toolCall":{"toolCallId":"t"},"options":[]}`))[0]
 	if got := e.GetQuestionAsked().GetPermission().GetTitle(); got != "" {
 		t.Errorf("another session's tool call is called %q", got)
 	}
@@ -241,8 +241,8 @@ func TestAnIDThatIsGivenTwiceMeansTheOptionThatRefuses(t *testing.T) {
 		`[{"optionId":"x","kind":"reject_once","name":"No"},{"optionId":"x","kind":"allow_once","name":"Yes"}]`,
 	} {
 		w := newWire(t)
-		w.pass(frame.AgentToFront, "", asks("7", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":`+options+`}`))
-		w.expect(frame.FrontToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"x"}}`), answeredWith("denied", "x", "front"))
+		w.pass(frame.AgentToClient, "", asks("7", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":`+options+`}`))
+		w.expect(frame.ClientToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"x"}}`), answeredWith("denied", "x", "front"))
 	}
 }
 
@@ -254,25 +254,32 @@ func TestAcphostsOwnQuestion(t *testing.T) {
 	}
 	goesOn := updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"acphost-1","status":"failed"}`)
 	yes := answers(`"OWN"`, `{"outcome":{"outcome":"selected","optionId":"allow_once"}}`)
+	// The reason stands behind a diff, and before a command.
+	const why, sent = `{"type":"content","content":{"type":"text","text":"Asked because: it is new"}}`, `{"type":"content","content":{"type":"text","text":"a; b"}}`
+	const shown, text = `{"content":{"text":{"text":"Asked because: it is new"}}}`, `{"content":{"text":{"text":"a; b"}}}`
+	for order, shownAs := range map[string]string{why + "," + sent: shown + "," + text, sent + "," + why: text + "," + shown} {
+		w := newWire(t)
+		w.expect(frame.OursToClient, "", asks(`"OWN"`, "session/request_permission", strings.Replace(params, why, order, 1)), strings.Replace(asked, shown, shownAs, 1))
+	}
 	t.Run("the front answers", func(t *testing.T) {
 		w := newWire(t)
-		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
-		w.quiet(frame.OursToFront, "", goesOn)
-		w.expect(frame.FrontToOurs, "", yes, answered("allowed", "allow_once", "front"))
-		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
+		w.expect(frame.OursToClient, "", asks(`"OWN"`, "session/request_permission", params), asked)
+		w.quiet(frame.OursToClient, "", goesOn)
+		w.expect(frame.ClientToOurs, "", yes, answered("allowed", "allow_once", "front"))
+		w.quiet(frame.OursToClient, "", cancel(`"OWN"`))
 	})
 	t.Run("a program answers", func(t *testing.T) {
 		w := newWire(t)
-		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
-		w.expect(frame.FrontToOurs, "grpc", yes, answered("allowed", "allow_once", "grpc"))
-		w.quiet(frame.OursToFront, "", cancel(`"OWN"`))
+		w.expect(frame.OursToClient, "", asks(`"OWN"`, "session/request_permission", params), asked)
+		w.expect(frame.ClientToOurs, "grpc", yes, answered("allowed", "allow_once", "grpc"))
+		w.quiet(frame.OursToClient, "", cancel(`"OWN"`))
 	})
 	t.Run("it is not needed any more", func(t *testing.T) {
 		w := newWire(t)
-		w.expect(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", params), asked)
-		w.quiet(frame.AgentToFront, "", cancel(`"OWN"`)) // it is not the agent's to withdraw
-		w.expect(frame.OursToFront, "", cancel(`"OWN"`), answered("withdrawn", "", "nobody"))
-		w.quiet(frame.FrontToOurs, "", yes)
+		w.expect(frame.OursToClient, "", asks(`"OWN"`, "session/request_permission", params), asked)
+		w.quiet(frame.AgentToClient, "", cancel(`"OWN"`)) // it is not the agent's to withdraw
+		w.expect(frame.OursToClient, "", cancel(`"OWN"`), answered("withdrawn", "", "nobody"))
+		w.quiet(frame.ClientToOurs, "", yes)
 	})
 }
 
@@ -282,17 +289,17 @@ func TestElicitations(t *testing.T) {
 	answer := func(outcome string) string {
 		return `{"sessionId":"s","questionAnswered":{"id":"` + id + `","outcome":"` + outcome + `","answeredBy":"front"}}`
 	}
-	w.expect(frame.AgentToFront, "", asks("1", "elicitation/create", `{"sessionId":"s","toolCallId":"t","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}`),
+	w.expect(frame.AgentToClient, "", asks("1", "elicitation/create", `{"sessionId":"s","toolCallId":"t","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}`),
 		`{"sessionId":"s","questionAsked":{"id":"a-1/1","agentId":"a-1","sessionId":"s","elicitation":{"mode":"form","message":"Who?","requestedSchema":"{\"type\":\"object\"}","toolCallId":"t"}}}`)
-	w.expect(frame.FrontToAgent, "", answers("1", `{"action":"accept","content":{}}`), answer("accepted"))
+	w.expect(frame.ClientToAgent, "", answers("1", `{"action":"accept","content":{}}`), answer("accepted"))
 	for action, outcome := range map[string]string{"decline": "declined", "cancel": "cancelled", "what": "cancelled"} {
 		use++
 		id = fmt.Sprintf("a-1/1~%d", use) // the agent uses it again
-		w.pass(frame.AgentToFront, "", asks("1", "elicitation/create", `{"sessionId":"s","message":"?"}`))
-		w.expect(frame.FrontToAgent, "", answers("1", `{"action":"`+action+`"}`), answer(outcome))
+		w.pass(frame.AgentToClient, "", asks("1", "elicitation/create", `{"sessionId":"s","message":"?"}`))
+		w.expect(frame.ClientToAgent, "", answers("1", `{"action":"`+action+`"}`), answer(outcome))
 	}
-	w.pass(frame.FrontToAgent, "", asks("9", "session/prompt", `{"sessionId":"s","prompt":[]}`))
-	w.expect(frame.AgentToFront, "", asks("2", "elicitation/create", `{"requestId":9,"mode":"url","message":"Open","url":"https://x","elicitationId":"e"}`),
+	w.pass(frame.ClientToAgent, "", asks("9", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.expect(frame.AgentToClient, "", asks("2", "elicitation/create", `{"requestId":9,"mode":"url","message":"Open","url":"https://x","elicitationId":"e"}`),
 		`{"sessionId":"s","questionAsked":{"id":"a-1/2","agentId":"a-1","sessionId":"s","elicitation":{"mode":"url","message":"Open","url":"https://x","elicitationId":"e"}}}`)
 }
 
@@ -300,25 +307,25 @@ const crash = `{"code":-32603,"message":"the agent crashed","data":{"acphost":{"
 
 func TestAnAgentThatIsGoneEndsWhatItsSessionsWaitFor(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
-	w.pass(frame.FrontToAgent, "", asks("2", "session/prompt", `{"sessionId":"other"}`))
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.ClientToAgent, "", asks("2", "session/prompt", `{"sessionId":"other"}`))
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
-	w.pass(frame.AgentToFront, "", asks("7", "session/request_permission", askParams))
-	w.pass(frame.AgentToFront, "", asks("8", "_x", `{"sessionId":"other"}`))
-	w.expect(frame.OursToFront, "", fails("1", crash),
+	w.pass(frame.AgentToClient, "", asks("7", "session/request_permission", askParams))
+	w.pass(frame.AgentToClient, "", asks("8", "_x", `{"sessionId":"other"}`))
+	w.expect(frame.OursToClient, "", fails("1", crash),
 		`{"cursor":"i-6.1","sessionId":"s","turnEnded":{"error":{"kind":"ERROR_KIND_CRASHED","message":"session/prompt: the agent crashed","exitCode":3,"signal":"SIGKILL","stderrTail":["one","two"]}}}`,
 		`{"cursor":"i-6.2","sessionId":"s","callEnded":{"id":"1","method":"fs/read_text_file","error":"the agent is gone"}}`,
 		`{"cursor":"i-6.3","sessionId":"s","questionAnswered":{"id":"a-1/7","outcome":"withdrawn","answeredBy":"nobody"}}`)
-	w.expect(frame.OursToFront, "", fails("2", strings.Replace(crash, "crashed\",\"exit", "stopped\",\"exit", 1)),
+	w.expect(frame.OursToClient, "", fails("2", strings.Replace(crash, "crashed\",\"exit", "stopped\",\"exit", 1)),
 		`{"sessionId":"other","turnEnded":{"error":{"kind":"ERROR_KIND_STOPPED","message":"session/prompt: the agent crashed","exitCode":3,"signal":"SIGKILL","stderrTail":["one","two"]}}}`,
 		`{"sessionId":"other","callEnded":{"id":"8","method":"_x","error":"the agent is gone"}}`)
 }
 
 func TestAnAgentCannotSayThatItIsGone(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
-	w.pass(frame.AgentToFront, "", asks("8", "_x", `{"sessionId":"s"}`))
-	got := w.pass(frame.AgentToFront, "", fails("1", crash))
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToClient, "", asks("8", "_x", `{"sessionId":"s"}`))
+	got := w.pass(frame.AgentToClient, "", fails("1", crash))
 	if len(got) != 1 || got[0].GetTurnEnded().GetError().GetKind().String() != "ERROR_KIND_AGENT_ERROR" || got[0].GetTurnEnded().GetError().GetSignal() != "" {
 		t.Errorf("made %s", shownAll(got))
 	}
@@ -326,35 +333,35 @@ func TestAnAgentCannotSayThatItIsGone(t *testing.T) {
 
 func TestANewConnectionEndsWhatTheOldOneLeftOpen(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
-	w.pass(frame.AgentToFront, "", asks("7", "session/request_permission", askParams))
-	w.pass(frame.FrontToAgent, "", asks("2", "session/load", `{"sessionId":"s2","cwd":"/"}`))
-	w.expect(frame.FrontToAgent, "", asks("0", "initialize", `{"protocolVersion":1}`),
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToClient, "", asks("7", "session/request_permission", askParams))
+	w.pass(frame.ClientToAgent, "", asks("2", "session/load", `{"sessionId":"s2","cwd":"/"}`))
+	w.expect(frame.ClientToAgent, "", asks("0", "initialize", `{"protocolVersion":1}`),
 		`{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: the connection to the agent has ended"}}}`,
 		`{"sessionId":"s","questionAnswered":{"id":"a-1/7","outcome":"withdrawn","answeredBy":"nobody"}}`)
-	w.quiet(frame.AgentToFront, "", answers("0", `{"protocolVersion":1}`))
-	w.quiet(frame.AgentToFront, "", answers("1", `{"stopReason":"end_turn"}`))
+	w.quiet(frame.AgentToClient, "", answers("0", `{"protocolVersion":1}`))
+	w.quiet(frame.AgentToClient, "", answers("1", `{"stopReason":"end_turn"}`))
 }
 
 func TestRequestsThatAreNeverAnsweredAreForgottenTheOldestFirst(t *testing.T) {
 	w := newWire(t)
 	for i := range maxRequests {
-		if got := w.pass(frame.AgentToFront, "", asks(fmt.Sprint(i), "_x", `{}`)); len(got) != 1 {
+		if got := w.pass(frame.AgentToClient, "", asks(fmt.Sprint(i), "_x", `{}`)); len(got) != 1 {
 			t.Fatalf("request %d made %s", i, shownAll(got))
 		}
 	}
-	got := w.pass(frame.AgentToFront, "", asks("9999", "_x", `{}`))
+	got := w.pass(frame.AgentToClient, "", asks("9999", "_x", `{}`))
 	if len(got) != 2 || got[0].GetCallEnded().GetId() != "0" || got[0].GetCallEnded().GetError() == "" || got[1].GetCallStarted().GetId() != "9999" {
 		t.Errorf("made %s", shownAll(got))
 	}
-	if n := len(w.d.calls.open); n != maxRequests || w.d.calls.order.Len() != n {
+	if n := w.d.calls.Len(); n != maxRequests {
 		t.Errorf("%d requests are remembered", n)
 	}
-	w.quiet(frame.FrontToAgent, "", answers("0", `{}`))
+	w.quiet(frame.ClientToAgent, "", answers("0", `{}`))
 	for i := range 2 * maxReported {
-		w.pass(frame.AgentToFront, "", updateLine(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t%d"}`, i)))
+		w.pass(frame.AgentToClient, "", updateLine(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t%d"}`, i)))
 	}
-	if n := len(w.d.reports.known); n != maxReported || len(w.d.reports.order) != n {
+	if n := w.d.reports.known.Len(); n != maxReported {
 		t.Errorf("%d tool calls are remembered", n)
 	}
 }
@@ -363,34 +370,34 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 	w := newWire(t)
 	idle := `{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn","usage":{"totalTokens":3}}`
 	prompt := func() {
-		w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
-		w.quiet(frame.AgentToFront, "", answers("1", `{"messageId":"m"}`))
+		w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+		w.quiet(frame.AgentToClient, "", answers("1", `{"messageId":"m"}`))
 	}
-	w.expect(frame.AgentToFront, "", updateLine(idle), `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`)
+	w.expect(frame.AgentToClient, "", updateLine(idle), `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`)
 	prompt()
-	w.expect(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"state_update","state":"running"}`), `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`)
-	w.expect(frame.AgentToFront, "", updateLine(idle), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"3"}}}`)
+	w.expect(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"state_update","state":"running"}`), `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`)
+	w.expect(frame.AgentToClient, "", updateLine(idle), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"3"}}}`)
 	prompt()
-	w.expect(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":1,"message":"no"}}`),
+	w.expect(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":1,"message":"no"}}`),
 		`{"sessionId":"s","turnEnded":{"error":{"kind":"ERROR_KIND_AGENT_ERROR","code":1,"message":"session/prompt: the agent answered with an error: no"}}}`)
 	prompt()
-	w.expect(frame.FrontToAgent, "", asks("0", "initialize", `{}`), `{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: the connection to the agent has ended"}}}`)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
-	w.expect(frame.AgentToFront, "", answers("1", `{}`), `{"sessionId":"s","turnEnded":{}}`)
+	w.expect(frame.ClientToAgent, "", asks("0", "initialize", `{}`), `{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: the connection to the agent has ended"}}}`)
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.expect(frame.AgentToClient, "", answers("1", `{}`), `{"sessionId":"s","turnEnded":{}}`)
 }
 
 func TestAPermissionQuestionOfVersion2(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.AgentToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"execute"}`))
+	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"execute"}`))
 	id, use := "a-1/7", 1
 	for subject, want := range map[string]string{
 		`{"type":"tool_call","toolCall":{"toolCallId":"t","title":"Run"}}`: `"toolCallId":"t","kind":"execute"`,
 		`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`:     `"toolCallId":"t","kind":"execute"`,
 		`null`: `"toolCallId":""`,
 	} {
-		w.expect(frame.AgentToFront, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+subject+`,"options":[]}`),
+		w.expect(frame.AgentToClient, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+subject+`,"options":[]}`),
 			`{"sessionId":"s","questionAsked":{"id":"`+id+`","agentId":"a-1","sessionId":"s","permission":{"title":"May I?",`+want+`}}}`)
-		w.pass(frame.FrontToAgent, "", answers("7", `{"outcome":{"outcome":"cancelled"}}`))
+		w.pass(frame.ClientToAgent, "", answers("7", `{"outcome":{"outcome":"cancelled"}}`))
 		use++
 		id = fmt.Sprintf("a-1/7~%d", use)
 	}
@@ -398,30 +405,30 @@ func TestAPermissionQuestionOfVersion2(t *testing.T) {
 
 func TestAnAgentsCancellationEndsNoCall(t *testing.T) {
 	w := newWire(t)
-	w.pass(frame.AgentToFront, "", asks("1", "_x", `{}`))
-	w.quiet(frame.AgentToFront, "", cancel("1"))
-	w.quiet(frame.AgentToFront, "", cancel("null"))
-	w.quiet(frame.FrontToAgent, "", cancel("1"))
-	w.expect(frame.FrontToAgent, "", fails("1", `{"code":-32800,"message":"cancelled"}`), `{"callEnded":{"id":"1","method":"_x","error":"cancelled","errorCode":-32800}}`)
+	w.pass(frame.AgentToClient, "", asks("1", "_x", `{}`))
+	w.quiet(frame.AgentToClient, "", cancel("1"))
+	w.quiet(frame.AgentToClient, "", cancel("null"))
+	w.quiet(frame.ClientToAgent, "", cancel("1"))
+	w.expect(frame.ClientToAgent, "", fails("1", `{"code":-32800,"message":"cancelled"}`), `{"callEnded":{"id":"1","method":"_x","error":"cancelled","errorCode":-32800}}`)
 }
 
 func TestWhatIsRefusedMakesNothing(t *testing.T) {
 	w := newWire(t)
 	for _, line := range []string{`{`, updateLine(`{"sessionUpdate":"plan","entries":[]}`), asks("1", "session/prompt", `{"sessionId":"s"}`), asks("1", "_x", `{}`)} {
-		for _, d := range []frame.Direction{frame.AgentToFront, frame.FrontToAgent} {
+		for _, d := range []frame.Direction{frame.AgentToClient, frame.ClientToAgent} {
 			w.quiet(d, "refused", line)
 			if Needed(&frame.Frame{Direction: d, Handler: "refused", Line: []byte(line)}) {
 				t.Errorf("%s is needed", line)
 			}
 		}
 	}
-	w.quiet(frame.FrontToAgent, "", answers("1", `{}`))
+	w.quiet(frame.ClientToAgent, "", answers("1", `{}`))
 }
 
 func TestAFewBytesOfAnAgentsNeverBecomeManyOfMemory(t *testing.T) {
 	many := func(item string) string { return "[" + strings.Repeat(item+",", 3*maxElements) + item + "]" }
 	w := newWire(t)
-	update := func(u string) *supervisorv1.Event { return w.pass(frame.AgentToFront, "", updateLine(u))[0] }
+	update := func(u string) *supervisorv1.Event { return w.pass(frame.AgentToClient, "", updateLine(u))[0] }
 	e := update(`{"sessionUpdate":"tool_call","toolCallId":"t","content":` + many("0") + `,"locations":` + many(`{"path":""}`) + `}`)
 	if n, m := len(e.GetToolCall().GetContent()), len(e.GetToolCall().GetLocations()); n != maxElements || m != maxElements {
 		t.Errorf("%d items, %d locations", n, m)
@@ -433,14 +440,14 @@ func TestAFewBytesOfAnAgentsNeverBecomeManyOfMemory(t *testing.T) {
 		t.Errorf("%d options, the first of %d choices", len(options), len(options[0].GetChoices()))
 	}
 	long := strings.Repeat("x", maxKept+1)
-	w.quiet(frame.AgentToFront, "", asks(`"`+long+`"`, "_x", `{}`))
-	w.quiet(frame.AgentToFront, "", asks("1", "_"+long, `{}`))
-	w.quiet(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"`+long+`"}`))
-	w.quiet(frame.FrontToAgent, "", answers(`"`+long+`"`, `{}`))
-	if n := len(w.d.calls.open); n != 0 {
+	w.quiet(frame.AgentToClient, "", asks(`"`+long+`"`, "_x", `{}`))
+	w.quiet(frame.AgentToClient, "", asks("1", "_"+long, `{}`))
+	w.quiet(frame.AgentToClient, "", asks("1", "_x", `{"sessionId":"`+long+`"}`))
+	w.quiet(frame.ClientToAgent, "", answers(`"`+long+`"`, `{}`))
+	if n := w.d.calls.Len(); n != 0 {
 		t.Errorf("%d requests are kept", n)
 	}
-	if e := w.pass(frame.AgentToFront, "", strings.Replace(updateLine(`{"sessionUpdate":"plan","entries":[]}`), `"s"`, `"`+long+`"`, 1)); len(e) != 1 || e[0].GetSessionId() != long {
+	if e := w.pass(frame.AgentToClient, "", strings.Replace(updateLine(`{"sessionUpdate":"plan","entries":[]}`), `"s"`, `"`+long+`"`, 1)); len(e) != 1 || e[0].GetSessionId() != long {
 		t.Error("an update is lost")
 	}
 }

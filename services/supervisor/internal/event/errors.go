@@ -6,6 +6,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // codeAuthRequired is ACP's answer to whoever has to log in first.
@@ -19,22 +20,17 @@ const (
 	maxTailLine = 500      // bytes of such a line
 )
 
-// Error is ErrorOf for an error that an agent answers a session/* request with.
-func Error(jsonError []byte) *supervisorv1.AgentError {
-	return ErrorOf("", jsonError, false)
-}
-
 // ErrorOf says what a JSON-RPC error object means that answers a request of the given method; "": some session/* one.
 // ours: it is acphost that answers, for an agent that is gone; how that ended is believed of nobody else.
 func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentError {
 	code, words := errorWords(jsonError)
 	e := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, Code: code}
-	data := get(jsonError, "data")
+	data := acp.Get(jsonError, "data")
 	if ours {
 		if e.Kind = goneKind(jsonError); e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED {
 			e.Code = 0 // no agent has answered
-			ended(e, get(data, "acphost"))
-			e.Message = said(method, "", words)
+			ended(e, acp.Get(data, "acphost"))
+			e.Message = describeError(method, "", words)
 			return e
 		}
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR
@@ -57,7 +53,7 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	if ours {
 		who = ""
 	}
-	e.Message = said(method, who, words)
+	e.Message = describeError(method, who, words)
 	return e
 }
 
@@ -67,7 +63,7 @@ func Words(jsonError []byte) string {
 	return words
 }
 
-// aboutSession tells whether what an agent does not find is the session. What is done in one can miss other things as well:
+// aboutSession reports whether what an agent does not find is the session. What is done in one can miss other things as well:
 // a file, say.
 func aboutSession(method, words string) bool {
 	switch method {
@@ -77,8 +73,8 @@ func aboutSession(method, words string) bool {
 	return strings.HasPrefix(method, "session/") && strings.Contains(strings.ToLower(words), "session")
 }
 
-// said puts together what was tried, how it failed, and the words of whoever said so.
-func said(method, who, words string) string {
+// describeError puts together what was tried, how it failed, and the words of whoever said so.
+func describeError(method, who, words string) string {
 	var parts []string
 	for _, p := range []string{method, who, words} {
 		if p != "" && !(p == method && strings.HasPrefix(words, method)) {
@@ -91,25 +87,25 @@ func said(method, who, words string) string {
 // errorWords is an error's code, and its message cut to what can be shown. Agents put what matters into data as often as
 // into the message: a string there, or the first one there by a name that they use for it, is added.
 func errorWords(fault []byte) (code int32, words string) {
-	n, _ := signed(get(fault, "code"), 32)
-	words = strings.TrimSpace(textOf(get(fault, "message")))
-	data := get(fault, "data")
+	n, _ := acp.Int(acp.Get(fault, "code"), 32)
+	words = strings.TrimSpace(textOf(acp.Get(fault, "message")))
+	data := acp.Get(fault, "data")
 	if len(data) > maxData && data[0] == '{' {
 		data = nil // it would be read once for each name
 	}
 	for _, path := range [][]string{{}, {"details"}, {"message"}, {"detail"}, {"error"}, {"error", "message"}, {"reason"}, {"description"}} {
-		more := strings.TrimSpace(textOf(get(data, path...)))
+		more := strings.TrimSpace(textOf(acp.Get(data, path...)))
 		if more != "" && !strings.Contains(words, more) {
 			words = strings.TrimPrefix(words+": "+more, ": ")
 			break
 		}
 	}
-	return int32(n), shortened(words, maxWords)
+	return int32(n), safetext.Cut(words, maxWords)
 }
 
 // goneKind is how an agent ended by acphost's words; unspecified: the error says nothing of that.
 func goneKind(fault []byte) supervisorv1.ErrorKind {
-	switch textOf(get(fault, "data", "acphost", "kind")) {
+	switch textOf(acp.Get(fault, "data", "acphost", "kind")) {
 	case "crashed":
 		return supervisorv1.ErrorKind_ERROR_KIND_CRASHED
 	case "stopped":
@@ -120,20 +116,18 @@ func goneKind(fault []byte) supervisorv1.ErrorKind {
 
 // ended reads how an agent ended.
 func ended(e *supervisorv1.AgentError, v []byte) {
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "exitCode":
-			if n, ok := signed(v, 32); ok {
+	read(v,
+		"exitCode", func(v []byte) {
+			if n, ok := acp.Int(v, 32); ok {
 				code := int32(n)
 				e.ExitCode = &code
 			}
-		case "signal":
-			e.Signal = shortened(textOf(v), maxTailLine)
-		case "stderrTail":
+		},
+		"signal", func(v []byte) { e.Signal = safetext.Cut(textOf(v), maxTailLine) },
+		"stderrTail", func(v []byte) {
 			tail := texts(v)
 			for _, line := range tail[max(0, len(tail)-maxTail):] {
-				e.StderrTail = append(e.StderrTail, shortened(line, maxTailLine))
+				e.StderrTail = append(e.StderrTail, safetext.Cut(line, maxTailLine))
 			}
-		}
-	})
+		})
 }

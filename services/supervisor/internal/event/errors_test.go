@@ -57,10 +57,10 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 }
 
 func TestErrorTakesTheErrorForAnAnswerToASessionsRequest(t *testing.T) {
-	if got := Error([]byte(`{"code":-32002,"message":"x"}`)).GetKind(); got != supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND {
+	if got := ErrorOf("", []byte(`{"code":-32002,"message":"x"}`), false).GetKind(); got != supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND {
 		t.Errorf("got %v", got)
 	}
-	if got := Error([]byte(crash)).GetKind(); got != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
+	if got := ErrorOf("", []byte(crash), false).GetKind(); got != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
 		t.Errorf("got %v", got)
 	}
 }

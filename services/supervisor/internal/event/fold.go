@@ -1,10 +1,13 @@
 package event
 
 import (
-	"container/list"
 	"sync"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -25,8 +28,7 @@ const (
 // What an event holds is kept, and shown, without being copied: nobody may change it.
 type Fold struct {
 	mu       sync.Mutex
-	sessions map[sessionKey]*known
-	recent   list.List // of *known, the latest in front
+	sessions ordered.Map[sessionKey, *known] // the one that something happened in last is the newest
 	size     int
 }
 
@@ -35,7 +37,6 @@ type sessionKey struct{ agent, session string }
 // known is what is known of a session.
 type known struct {
 	key  sessionKey
-	at   *list.Element
 	size int // as counted in the Fold's
 
 	cursor     string
@@ -67,9 +68,7 @@ const (
 )
 
 // NewFold returns a Fold that knows nothing.
-func NewFold() *Fold {
-	return &Fold{sessions: map[sessionKey]*known{}}
-}
+func NewFold() *Fold { return &Fold{} }
 
 // Apply folds an event. One that is about no session changes nothing, but for the loss of events and the end of an agent.
 func (f *Fold) Apply(e *supervisorv1.Event) {
@@ -84,7 +83,7 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 		return
 	case *supervisorv1.Event_SessionClosed:
 		if v.SessionClosed.GetReason() == "session/delete" {
-			f.forget(f.sessions[sessionKey{e.GetAgentId(), e.GetSessionId()}])
+			f.forget(f.sessions.At(sessionKey{e.GetAgentId(), e.GetSessionId()}))
 			return
 		}
 	}
@@ -103,7 +102,7 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 func (f *Fold) Forget(agentID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key, k := range f.sessions {
+	for key, k := range f.sessions.All() {
 		if key.agent == agentID {
 			f.forget(k)
 		}
@@ -112,13 +111,12 @@ func (f *Fold) Forget(agentID string) {
 
 // get returns what is known of a session, the latest that something happened in.
 func (f *Fold) get(key sessionKey) *known {
-	if k := f.sessions[key]; k != nil {
-		f.recent.MoveToFront(k.at)
+	if k := f.sessions.At(key); k != nil {
+		f.sessions.Renew(key)
 		return k
 	}
 	k := &known{key: key}
-	k.at = f.recent.PushFront(k)
-	f.sessions[key] = k
+	f.sessions.Set(key, k)
 	return k
 }
 
@@ -127,8 +125,8 @@ func (f *Fold) grown(k *known) {
 	size := k.weight()
 	f.size += size - k.size
 	k.size = size
-	for len(f.sessions) > maxSessions || f.size > maxFoldBytes && len(f.sessions) > 1 {
-		f.forget(f.recent.Back().Value.(*known))
+	for f.sessions.Len() > maxSessions || f.size > maxFoldBytes && f.sessions.Len() > 1 {
+		f.forget(f.sessions.At(f.sessions.Oldest()))
 	}
 }
 
@@ -137,19 +135,18 @@ func (f *Fold) forget(k *known) {
 		return
 	}
 	f.size -= k.size
-	f.recent.Remove(k.at)
-	delete(f.sessions, k.key)
+	f.sessions.Delete(k.key)
 }
 
 // gap marks what may be out of date: a session, or all of an agent, or all.
 func (f *Fold) gap(e *supervisorv1.Event) {
 	if e.GetSessionId() != "" {
-		if k := f.sessions[sessionKey{e.GetAgentId(), e.GetSessionId()}]; k != nil {
+		if k := f.sessions.At(sessionKey{e.GetAgentId(), e.GetSessionId()}); k != nil {
 			k.incomplete = true
 		}
 		return
 	}
-	for key, k := range f.sessions {
+	for key, k := range f.sessions.All() {
 		if e.GetAgentId() == "" || key.agent == e.GetAgentId() {
 			k.incomplete = true
 		}
@@ -163,7 +160,7 @@ func (f *Fold) agent(a *supervisorv1.Agent) {
 	default:
 		return
 	}
-	for key, k := range f.sessions {
+	for key, k := range f.sessions.All() {
 		if key.agent == a.GetId() {
 			k.pending.clear()
 		}
@@ -182,16 +179,16 @@ func (k *known) apply(e *supervisorv1.Event) {
 	case *supervisorv1.Event_AvailableCommands:
 		k.commands = keep(k, listCommands, v.AvailableCommands.GetCommands())
 	case *supervisorv1.Event_CurrentMode:
-		k.mode = shortened(v.CurrentMode.GetModeId(), maxTitle)
+		k.mode = safetext.Cut(v.CurrentMode.GetModeId(), maxTitle)
 	case *supervisorv1.Event_ConfigOptions:
 		k.options = keep(k, listOptions, v.ConfigOptions.GetOptions())
 		k.optionMode()
 	case *supervisorv1.Event_SessionInfo:
 		if v.SessionInfo.Title != nil {
-			k.title = shortened(v.SessionInfo.GetTitle(), maxTitle)
+			k.title = safetext.Cut(v.SessionInfo.GetTitle(), maxTitle)
 		}
 	case *supervisorv1.Event_Usage:
-		k.usage = LatestUsage(k.usage, v.Usage)
+		k.usage = client.LatestUsage(k.usage, v.Usage)
 	case *supervisorv1.Event_OtherUpdate:
 		k.other(v.OtherUpdate, e.GetRaw())
 	case *supervisorv1.Event_TurnStarted:
@@ -212,11 +209,11 @@ func (k *known) apply(e *supervisorv1.Event) {
 	case *supervisorv1.Event_QuestionAsked:
 		k.pending.asked(v.QuestionAsked)
 	case *supervisorv1.Event_QuestionAnswered:
-		k.pending.take(v.QuestionAnswered.GetId())
+		k.pending.remove(v.QuestionAnswered.GetId())
 	case *supervisorv1.Event_CallStarted:
 		k.pending.called(e, v.CallStarted)
 	case *supervisorv1.Event_CallEnded:
-		if r := k.pending.take(callKey(v.CallEnded.GetId())); r != nil && v.CallEnded.GetError() == "" {
+		if r := k.pending.remove(callKey(v.CallEnded.GetId())); r != nil && v.CallEnded.GetError() == "" {
 			k.files.called(r.shown.GetMethod(), r.path)
 		}
 	}
@@ -226,7 +223,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 func (k *known) opened(o *supervisorv1.SessionOpened) {
 	k.incomplete = false
 	if o.GetModeId() != "" || len(o.GetModes()) > 0 {
-		k.mode = shortened(o.GetModeId(), maxTitle)
+		k.mode = safetext.Cut(o.GetModeId(), maxTitle)
 		k.modes = keep(k, listModes, o.GetModes())
 	}
 	if len(o.GetOptions()) > 0 {
@@ -234,7 +231,7 @@ func (k *known) opened(o *supervisorv1.SessionOpened) {
 		k.optionMode()
 	}
 	if o.GetModelId() != "" || len(o.GetModels()) > 0 {
-		k.model = shortened(o.GetModelId(), maxTitle)
+		k.model = safetext.Cut(o.GetModelId(), maxTitle)
 		k.models = keep(k, listModels, o.GetModels())
 	}
 }
@@ -246,22 +243,11 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 	}
 	v := []byte(update)
 	for _, path := range [][]string{{"currentModelId"}, {"modelId"}, {"model", "modelId"}} {
-		if id, ok := text(get(v, path...)); ok {
-			k.model = shortened(id, maxTitle)
+		if id, ok := acp.String(acp.Get(v, path...)); ok {
+			k.model = safetext.Cut(id, maxTitle)
 			return
 		}
 	}
-}
-
-// LatestUsage is how full the context is and what the session has cost, by the latest update and what was known before it
-// (may be nil): many updates leave out the cost, which was said once and is not taken back. What is given stays as it is.
-func LatestUsage(before, latest *supervisorv1.ContextUsage) *supervisorv1.ContextUsage {
-	if latest == nil || latest.Cost != nil || before == nil || before.Cost == nil {
-		return latest
-	}
-	u := proto.CloneOf(latest)
-	u.Cost, u.Currency = before.Cost, before.GetCurrency()
-	return u
 }
 
 // took adds what a turn took.

@@ -31,11 +31,11 @@ func (w *folded) pass(d frame.Direction, handler, line string) {
 
 func (w *folded) update(update string) {
 	w.t.Helper()
-	w.pass(frame.AgentToFront, "", updateLine(update))
+	w.pass(frame.AgentToClient, "", updateLine(update))
 }
 
 func (w *folded) prompt() {
-	w.pass(frame.FrontToAgent, "", asks("100", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.pass(frame.ClientToAgent, "", asks("100", "session/prompt", `{"sessionId":"s","prompt":[]}`))
 }
 
 func (w *folded) show() *supervisorv1.Session {
@@ -63,9 +63,9 @@ func (w *folded) expect(want string) {
 
 func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	w := newFolded(t)
-	w.pass(frame.FrontToAgent, "", asks("0", "session/new", `{"cwd":"/w"}`))
+	w.pass(frame.ClientToAgent, "", asks("0", "session/new", `{"cwd":"/w"}`))
 	w.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"old"}]}`)
-	w.pass(frame.AgentToFront, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M"}]}}`))
+	w.pass(frame.AgentToClient, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M"}]}}`))
 	w.expect(`{"mode":"ask","modes":[{"id":"ask","name":"Ask"}],"options":[{"id":"b","name":"B","enabled":true}],"models":[{"value":"m","name":"M"}],"model":"m","commands":[{"name":"old"}]}`)
 
 	w.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"new"}]}`)
@@ -77,9 +77,9 @@ func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	w.update(`{"sessionUpdate":"usage_update","used":1,"size":2}`)
 	w.update(`{"sessionUpdate":"current_model_update","currentModelId":"n"}`)
 	w.prompt()
-	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":3,"inputTokens":1,"outputTokens":2}}`))
+	w.pass(frame.AgentToClient, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":3,"inputTokens":1,"outputTokens":2}}`))
 	w.prompt()
-	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":18446744073709551615,"inputTokens":1,"outputTokens":2,"thoughtTokens":5}}`))
+	w.pass(frame.AgentToClient, "", answers("100", `{"stopReason":"end_turn","usage":{"totalTokens":18446744073709551615,"inputTokens":1,"outputTokens":2,"thoughtTokens":5}}`))
 	w.expect(`{"mode":"code","modes":[{"id":"ask","name":"Ask"}],"options":[{"id":"b","name":"B","enabled":true}],"models":[{"value":"m","name":"M"}],"model":"n","commands":[{"name":"new"}],
 		"title":"One","plan":[{"content":"x","priority":"low","status":"pending"}],"usage":{"used":"1","size":"2","cost":0.5,"currency":"USD"},"tokens":{"total":"18446744073709551615","input":"2","output":"4","thought":"5"}}`)
 
@@ -99,8 +99,8 @@ func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	if s.GetTitle() != "" || len(s.GetPlan()) != 0 || s.GetModel() != "big" {
 		t.Errorf("title %q, plan %v, model %q", s.GetTitle(), s.GetPlan(), s.GetModel())
 	}
-	w.pass(frame.FrontToAgent, "", asks("9", "session/delete", `{"sessionId":"s"}`))
-	w.pass(frame.AgentToFront, "", answers("9", `{}`))
+	w.pass(frame.ClientToAgent, "", asks("9", "session/delete", `{"sessionId":"s"}`))
+	w.pass(frame.AgentToClient, "", answers("9", `{}`))
 	if s := w.show(); s.GetModel() != "" || s.GetCursor() != "" || s.GetAgentId() != "a-1" {
 		t.Errorf("a deleted session is %s", shown(s))
 	}
@@ -119,8 +119,8 @@ func TestModelsAreToldInMoreThanOneWay(t *testing.T) {
 		}
 	}
 	w := newFolded(t)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/set_model", `{"sessionId":"s","modelId":"big"}`))
-	w.pass(frame.AgentToFront, "", answers("1", `{}`))
+	w.pass(frame.ClientToAgent, "", asks("1", "session/set_model", `{"sessionId":"s","modelId":"big"}`))
+	w.pass(frame.AgentToClient, "", answers("1", `{}`))
 	if got := w.show().GetModel(); got != "big" {
 		t.Errorf("session/set_model: model %q", got)
 	}
@@ -193,24 +193,24 @@ func TestToolCallsThatEndedAreKeptForOneMoreTurn(t *testing.T) {
 
 func TestHistoryIsKeptAndNotCounted(t *testing.T) {
 	w := newFolded(t)
-	w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
+	w.pass(frame.ClientToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","name":"e","locations":[{"path":"/a"}]}`)
 	w.update(`{"sessionUpdate":"session_info_update","title":"Old"}`)
-	w.pass(frame.AgentToFront, "", answers("1", `null`))
+	w.pass(frame.AgentToClient, "", answers("1", `null`))
 	w.expect(`{"title":"Old","toolCalls":[{"toolCallId":"t","title":"Edit","kind":"edit","name":"e","locations":[{"path":"/a"}],"paths":["/a"]}]}`)
 }
 
 func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testing.T) {
 	w := newFolded(t)
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
-	w.pass(frame.AgentToFront, "", asks(`"q"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
-	w.pass(frame.AgentToFront, "", asks("2", "elicitation/create", `{"sessionId":"s","message":"?"}`))
-	w.pass(frame.OursToFront, "", asks(`"OWN"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"acphost-1"},"options":[]}`))
+	w.pass(frame.AgentToClient, "", asks(`"q"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
+	w.pass(frame.AgentToClient, "", asks("2", "elicitation/create", `{"sessionId":"s","message":"?"}`))
+	w.pass(frame.OursToClient, "", asks(`"OWN"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"acphost-1"},"options":[]}`))
 	w.expect(`{"pendingRequests":[{"id":"1","method":"fs/read_text_file","at":"fs","time":"2026-01-02T12:00:00Z"},` +
 		`{"id":"\"q\"","method":"session/request_permission","at":"front","time":"2026-01-02T12:00:00Z"},{"id":"2","method":"elicitation/create","at":"front","time":"2026-01-02T12:00:00Z"}]}`)
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
-	w.pass(frame.FrontToAgent, "", answers(`"q"`, `{"outcome":{"outcome":"cancelled"}}`))
-	w.pass(frame.FrontToAgent, "", answers("2", `{"action":"cancel"}`))
+	w.pass(frame.ClientToAgent, "", answers(`"q"`, `{"outcome":{"outcome":"cancelled"}}`))
+	w.pass(frame.ClientToAgent, "", answers("2", `{"action":"cancel"}`))
 	w.expect(`{"files":[{"path":"/a","reads":1}]}`)
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/b"}`))
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `null`))
@@ -224,7 +224,7 @@ func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testin
 func TestAnAgentThatStopsWaitsForNothing(t *testing.T) {
 	for _, state := range []supervisorv1.AgentState{supervisorv1.AgentState_AGENT_STATE_STOPPED, supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED} {
 		w := newFolded(t)
-		w.pass(frame.AgentToFront, "", asks("1", "_x", `{"sessionId":"s"}`))
+		w.pass(frame.AgentToClient, "", asks("1", "_x", `{"sessionId":"s"}`))
 		tell := func(id string, state supervisorv1.AgentState) int {
 			w.f.Apply(&supervisorv1.Event{AgentId: id, Event: &supervisorv1.Event_Agent{Agent: &supervisorv1.Agent{Id: id, State: state}}})
 			return len(w.show().GetPendingRequests())
@@ -249,8 +249,8 @@ func TestAGapMakesASessionIncompleteUntilItIsOpenedAgain(t *testing.T) {
 		if got := w.show().GetIncomplete(); got != tt.want {
 			t.Errorf("a gap of agent %q, session %q: incomplete %v", tt.agent, tt.session, got)
 		}
-		w.pass(frame.FrontToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
-		w.pass(frame.AgentToFront, "", answers("1", `{}`))
+		w.pass(frame.ClientToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
+		w.pass(frame.AgentToClient, "", answers("1", `{}`))
 		if w.show().GetIncomplete() {
 			t.Error("it is still incomplete after it was loaded")
 		}
@@ -266,8 +266,8 @@ func TestForgetForgetsAnAgentsSessionsAndNoOthers(t *testing.T) {
 	a, b := &supervisorv1.Session{SessionId: "s"}, &supervisorv1.Session{SessionId: "s"}
 	f.Show("a", a)
 	f.Show("b", b)
-	if a.GetMode() != "" || b.GetMode() != "m" || len(f.sessions) != 1 || f.recent.Len() != 1 || f.size <= 0 {
-		t.Errorf("a %s, b %s, %d sessions of %d bytes", shown(a), shown(b), len(f.sessions), f.size)
+	if a.GetMode() != "" || b.GetMode() != "m" || f.sessions.Len() != 1 || f.size <= 0 {
+		t.Errorf("a %s, b %s, %d sessions of %d bytes", shown(a), shown(b), f.sessions.Len(), f.size)
 	}
 	f.Forget("b")
 	if f.size != 0 {
@@ -284,7 +284,7 @@ func TestNoAgentMakesAFoldGrowWithoutEnd(t *testing.T) {
 			long = "short"
 		}
 		w.update(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t%d","kind":"k%d","name":"n%d","locations":[{"path":"/%d"},{"path":"/%s"}],"rawInput":"%s","content":[{"type":"diff","path":"/a","newText":"%[5]s"},{"type":"diff","path":"/b","newText":"y"}]}`, i, i, i, i, long, long))
-		w.pass(frame.AgentToFront, "", asks(fmt.Sprint(i), "_x", `{"sessionId":"s"}`))
+		w.pass(frame.AgentToClient, "", asks(fmt.Sprint(i), "_x", `{"sessionId":"s"}`))
 	}
 	w.update(`{"sessionUpdate":"session_info_update","title":"` + long + `"}`)
 	plan := `{"sessionUpdate":"plan","entries":[` + strings.Repeat(`{"content":"`+long+`"},`, 9) + `{"content":"x"}]}`
@@ -323,9 +323,9 @@ func TestTheSessionThatWasQuietForTheLongestTimeIsForgotten(t *testing.T) {
 	}
 	mode("first")
 	mode("one more")
-	known := func(session string) bool { return f.sessions[sessionKey{"a", session}] != nil }
-	if len(f.sessions) != maxSessions || !known("first") || known("second") || !known("one more") {
-		t.Errorf("%d sessions, first %v, second %v, last %v", len(f.sessions), known("first"), known("second"), known("one more"))
+	known := func(session string) bool { return f.sessions.At(sessionKey{"a", session}) != nil }
+	if f.sessions.Len() != maxSessions || !known("first") || known("second") || !known("one more") {
+		t.Errorf("%d sessions, first %v, second %v, last %v", f.sessions.Len(), known("first"), known("second"), known("one more"))
 	}
 }
 
@@ -335,8 +335,8 @@ func TestSessionsThatTakeTooMuchTogetherMakeRoom(t *testing.T) {
 	for i := range 2000 {
 		f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: fmt.Sprint(i), Event: &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: []*supervisorv1.PlanEntry{entry}}}})
 	}
-	if f.size > maxFoldBytes || len(f.sessions) < 1000 || f.sessions[sessionKey{"a", "1999"}] == nil {
-		t.Errorf("%d sessions of %d bytes", len(f.sessions), f.size)
+	if f.size > maxFoldBytes || f.sessions.Len() < 1000 || f.sessions.At(sessionKey{"a", "1999"}) == nil {
+		t.Errorf("%d sessions of %d bytes", f.sessions.Len(), f.size)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestAFoldIsShownWhileItChanges(t *testing.T) {
 	w := newFolded(t)
 	var events []*supervisorv1.Event
 	for i := range 200 {
-		events = append(events, w.wire.pass(frame.AgentToFront, "", updateLine(fmt.Sprintf(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"s%d","content":[{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/%d"}]}`, i, i)))...)
+		events = append(events, w.wire.pass(frame.AgentToClient, "", updateLine(fmt.Sprintf(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"s%d","content":[{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/%d"}]}`, i, i)))...)
 	}
 	var wg sync.WaitGroup
 	for range 2 {
@@ -370,8 +370,8 @@ func TestEventsOfNoSessionChangeNothing(t *testing.T) {
 	f.Apply(&supervisorv1.Event{AgentId: "a", Time: timestamppb.Now()})
 	f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: strings.Repeat("s", maxKept+1), Event: &supervisorv1.Event_Plan{}})
 	f.Apply(nil)
-	if len(f.sessions) != 0 {
-		t.Errorf("%d sessions", len(f.sessions))
+	if f.sessions.Len() != 0 {
+		t.Errorf("%d sessions", f.sessions.Len())
 	}
 }
 
@@ -379,7 +379,7 @@ func TestTurnsOfAnAgentsRunsBeforeCountAndWhatTheyLeftOpenDoesNotStay(t *testing
 	w := newFolded(t)
 	w.prompt()
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Sleep","status":"in_progress"}`)
-	w.pass(frame.OursToFront, "", `{"jsonrpc":"2.0","id":100,"error":{"code":-32603,"message":"gone","data":{"acphost":{"kind":"crashed","exitCode":1}}}}`)
+	w.pass(frame.OursToClient, "", `{"jsonrpc":"2.0","id":100,"error":{"code":-32603,"message":"gone","data":{"acphost":{"kind":"crashed","exitCode":1}}}}`)
 	if got := w.show(); len(got.GetToolCalls()) != 1 || got.GetTurns() != 1 {
 		t.Errorf("after the crash: %s", shown(got))
 	}
@@ -393,7 +393,7 @@ func TestWhatACancelledTurnLeftOpenIsGoneInTheNext(t *testing.T) {
 	w := newFolded(t)
 	w.prompt()
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","status":"in_progress"}`)
-	w.pass(frame.AgentToFront, "", answers("100", `{"stopReason":"cancelled"}`))
+	w.pass(frame.AgentToClient, "", answers("100", `{"stopReason":"cancelled"}`))
 	if got := w.show(); len(got.GetToolCalls()) != 1 {
 		t.Errorf("after it: %s", shown(got))
 	}

@@ -1,11 +1,12 @@
 package event
 
 import (
-	"container/list"
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/proto"
 )
@@ -18,9 +19,8 @@ const (
 
 // pending are the requests of an agent that are not answered, oldest first.
 type pending struct {
-	open  map[string]*list.Element // of *pendingRequest
-	order list.List
-	size  int
+	open ordered.Map[string, *pendingRequest]
+	size int
 }
 
 type pendingRequest struct {
@@ -46,7 +46,7 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 		method = acp.MethodRequestPermission
 	}
 	p.add(&pendingRequest{key: q.GetId(), shown: &supervisorv1.PendingRequest{
-		Id: requestIDOf(q), Method: method, At: toFront, Time: q.GetTime(),
+		Id: requestIDOf(q), Method: method, At: toClient, Time: q.GetTime(),
 	}})
 }
 
@@ -56,7 +56,7 @@ func requestIDOf(q *supervisorv1.Approval) string {
 	if v := jsontext.Value(id); v.IsValid() && strings.IndexByte(`"0n`, byte(v.Kind())) >= 0 {
 		return id
 	}
-	return string(acp.Quote(id))
+	return string(jsonrpc.AppendString(nil, id))
 }
 
 // called adds a call.
@@ -71,51 +71,40 @@ func (p *pending) called(e *supervisorv1.Event, c *supervisorv1.CallStarted) {
 }
 
 func (p *pending) add(r *pendingRequest) {
-	if p.open == nil {
-		p.open = map[string]*list.Element{}
+	p.remove(r.key)
+	if p.open.Len() >= maxPending {
+		p.remove(p.open.Oldest())
 	}
-	p.take(r.key)
-	if len(p.open) >= maxPending {
-		p.take(p.order.Front().Value.(*pendingRequest).key)
-	}
-	p.open[r.key] = p.order.PushBack(r)
+	p.open.Set(r.key, r)
 	p.size += r.size()
 }
 
-// take returns a request and forgets it; nil: it is not open.
-func (p *pending) take(key string) *pendingRequest {
-	at := p.open[key]
-	if at == nil {
-		return nil
+// remove removes a request and returns it; nil if it is not open.
+func (p *pending) remove(key string) *pendingRequest {
+	r := p.open.Delete(key)
+	if r != nil {
+		p.size -= r.size()
 	}
-	r := p.order.Remove(at).(*pendingRequest)
-	delete(p.open, key)
-	p.size -= r.size()
 	return r
 }
 
-func (p *pending) clear() {
-	p.open, p.size = nil, 0
-	p.order.Init()
-}
+func (p *pending) clear() { *p = pending{} }
 
 func (p *pending) list() []*supervisorv1.PendingRequest {
 	var out []*supervisorv1.PendingRequest
-	for e := p.order.Front(); e != nil; e = e.Next() {
-		out = append(out, e.Value.(*pendingRequest).shown)
+	for _, r := range p.open.All() {
+		out = append(out, r.shown)
 	}
 	return out
 }
 
 // files are those that an agent had to do with, the latest last.
 type files struct {
-	known map[string]*list.Element // of *file
-	order list.List
+	known ordered.Map[string, *file]
 	size  int
 }
 
 type file struct {
-	path                    string
 	reads, writes, reported uint32
 }
 
@@ -145,29 +134,25 @@ func (f *files) touch(path string) *file {
 	if path == "" || len(path) > maxKept {
 		return nil
 	}
-	if at := f.known[path]; at != nil {
-		f.order.MoveToBack(at)
-		return at.Value.(*file)
+	if at := f.known.At(path); at != nil {
+		f.known.Renew(path)
+		return at
 	}
-	if f.known == nil {
-		f.known = map[string]*list.Element{}
+	if f.known.Len() >= maxFiles {
+		oldest := f.known.Oldest()
+		f.known.Delete(oldest)
+		f.size -= len(oldest) + 128
 	}
-	if len(f.known) >= maxFiles {
-		old := f.order.Remove(f.order.Front()).(*file)
-		delete(f.known, old.path)
-		f.size -= len(old.path) + 128
-	}
-	made := &file{path: path}
-	f.known[path] = f.order.PushBack(made)
+	made := &file{}
+	f.known.Set(path, made)
 	f.size += len(path) + 128
 	return made
 }
 
 func (f *files) list() []*supervisorv1.TouchedFile {
 	var out []*supervisorv1.TouchedFile
-	for e := f.order.Front(); e != nil; e = e.Next() {
-		at := e.Value.(*file)
-		out = append(out, &supervisorv1.TouchedFile{Path: at.path, Reads: at.reads, Writes: at.writes, Reported: at.reported})
+	for path, at := range f.known.All() {
+		out = append(out, &supervisorv1.TouchedFile{Path: path, Reads: at.reads, Writes: at.writes, Reported: at.reported})
 	}
 	return out
 }

@@ -1,10 +1,13 @@
 package event
 
 import (
-	"container/list"
+	"cmp"
 	"maps"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -19,9 +22,8 @@ const (
 // tools are the tool calls of the current turn and the last one, oldest first, and the count of all.
 type tools struct {
 	turns  int
-	broken bool                     // the last turn was cancelled, or ended with its agent: what it left open never ends
-	known  map[string]*list.Element // of *tool
-	order  list.List
+	broken bool // the last turn was cancelled, or ended with its agent: what it left open never ends
+	known  ordered.Map[string, *tool]
 	size   int
 
 	kinds, names map[string]uint64
@@ -37,28 +39,20 @@ type tool struct {
 	reported map[string]bool
 }
 
-func (t *tool) done() bool {
-	return t.shown.GetStatus() == "completed" || t.shown.GetStatus() == "failed"
-}
+func (t *tool) done() bool { return client.ToolCallEnded(t.shown.GetStatus()) }
 
 // turn begins a turn: what ended before the last one is forgotten.
 func (t *tools) turn() {
 	t.turns++
-	for e := t.order.Front(); e != nil; {
-		next := e.Next()
-		if c := e.Value.(*tool); c.turn < t.turns-1 && c.done() || t.broken && !c.done() {
-			t.drop(e)
+	for id, c := range t.known.All() {
+		if c.turn < t.turns-1 && c.done() || t.broken && !c.done() {
+			t.drop(id)
 		}
-		e = next
 	}
 	t.broken = false
 }
 
-func (t *tools) drop(e *list.Element) {
-	c := t.order.Remove(e).(*tool)
-	delete(t.known, c.shown.GetToolCallId())
-	t.size -= c.size
-}
+func (t *tools) drop(id string) { t.size -= t.known.Delete(id).size }
 
 // report folds a report of a tool call. Those of history are kept and not counted.
 func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *files) {
@@ -66,25 +60,21 @@ func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, 
 	if id == "" || len(id) > maxTitle {
 		return
 	}
-	at := t.known[id]
-	if at != nil && announced {
-		// Some agents number their tool calls anew in each turn.
-		if c := at.Value.(*tool); c.turn < t.turns && c.done() {
-			t.drop(at)
-			at = nil
-		}
+	c := t.known.At(id)
+	if c != nil && client.Restarts(c.shown, announced) {
+		t.drop(id)
+		c = nil
 	}
-	if at == nil {
-		if t.known == nil {
-			t.known, t.kinds, t.names = map[string]*list.Element{}, map[string]uint64{}, map[string]uint64{}
+	if c == nil {
+		if t.kinds == nil {
+			t.kinds, t.names = map[string]uint64{}, map[string]uint64{}
 		}
-		if len(t.known) >= maxTools {
-			t.drop(t.order.Front())
+		if t.known.Len() >= maxTools {
+			t.drop(t.known.Oldest())
 		}
-		at = t.order.PushBack(&tool{turn: t.turns, shown: &supervisorv1.ToolCall{ToolCallId: id}})
-		t.known[id] = at
+		c = &tool{turn: t.turns, shown: &supervisorv1.ToolCall{ToolCallId: id}}
+		t.known.Set(id, c)
 	}
-	c := at.Value.(*tool)
 	c.merge(r)
 	if !history {
 		t.count(c)
@@ -92,30 +82,22 @@ func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, 
 	}
 	t.size += c.weight() - c.size
 	c.size = c.weight()
-	for t.size > maxToolsSize && t.order.Len() > 1 && t.order.Front() != at {
-		t.drop(t.order.Front())
+	for t.size > maxToolsSize && t.known.Oldest() != id {
+		t.drop(t.known.Oldest())
 	}
 }
 
 // merge makes what is shown of the tool call anew: the old may be on its way to somebody.
 func (t *tool) merge(r *supervisorv1.ToolCallReport) {
-	old := t.shown
-	c := &supervisorv1.ToolCall{
-		ToolCallId: old.GetToolCallId(), Title: old.GetTitle(), Kind: old.GetKind(), Status: old.GetStatus(), Name: old.GetName(),
-		TerminalIds: old.GetTerminalIds(), Paths: old.GetPaths(), Content: old.GetContent(), Locations: old.GetLocations(),
-		RawInput: old.GetRawInput(), RawOutput: old.GetRawOutput(),
+	c := copyOf(t.shown)
+	client.FoldToolCall(c, r)
+	for _, s := range []*string{&c.Title, &c.Name, &c.Kind, &c.Status} {
+		*s = safetext.Cut(*s, maxTitle)
 	}
-	if r.Title != nil {
-		c.Title = shortened(r.GetTitle(), maxTitle)
-	}
-	if r.Name != nil {
-		c.Name = shortened(r.GetName(), maxTitle)
-	}
-	if r.Kind != nil {
-		c.Kind = shortened(r.GetKind(), maxTitle)
-	}
-	if r.Status != nil {
-		c.Status = shortened(r.GetStatus(), maxTitle)
+	for _, s := range []*string{&c.RawInput, &c.RawOutput} {
+		if len(*s) > maxToolBytes {
+			*s = ""
+		}
 	}
 	if r.GetContentSet() {
 		c.Content, c.TerminalIds = fitting(r.GetContent(), maxToolBytes), nil
@@ -130,18 +112,6 @@ func (t *tool) merge(r *supervisorv1.ToolCallReport) {
 	}
 	if r.GetContentSet() || r.GetLocationsSet() {
 		c.Paths = pathsOf(c)
-	}
-	if in := r.GetRawInput(); in != "" {
-		c.RawInput = in
-		if len(in) > maxToolBytes {
-			c.RawInput = ""
-		}
-	}
-	if out := r.GetRawOutput(); out != "" {
-		c.RawOutput = out
-		if len(out) > maxToolBytes {
-			c.RawOutput = ""
-		}
 	}
 	t.shown = c
 }
@@ -181,9 +151,7 @@ func fitting[M proto.Message](items []M, limit int) []M {
 // count counts a tool call once, by what it says that it is at last.
 func (t *tools) count(c *tool) {
 	kind := c.shown.GetKind()
-	if kind == "" {
-		kind = defaultKind
-	}
+	kind = cmp.Or(kind, defaultKind)
 	recount(t.kinds, &c.kind, kind)
 	if name := c.shown.GetName(); name != "" {
 		recount(t.names, &c.name, name)

@@ -96,8 +96,8 @@ func FuzzDecode(f *testing.F) {
 				}
 				continue
 			}
-			if d == frame.AgentToFront && m.Kind == jsonrpc.KindNotification && string(m.Method) == acp.MethodSessionUpdate {
-				if len(got) != 1 || got[0].GetRaw() == "" && get(m.Params, "update") != nil || got[0].GetEvent() == nil {
+			if d == frame.AgentToClient && m.Kind == jsonrpc.KindNotification && string(m.Method) == acp.MethodSessionUpdate {
+				if len(got) != 1 || got[0].GetRaw() == "" && acp.Get(m.Params, "update") != nil || got[0].GetEvent() == nil {
 					t.Fatalf("%q made %s, want one event with raw", line, shownAll(got))
 				}
 			}

@@ -1,32 +1,33 @@
 package event
 
 import (
+	"cmp"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 // ParseInfo reads what an agent says of itself: the result of initialize, of ACP v1 or v2. Whatever is absent or of a
 // wrong type counts as not there.
 func ParseInfo(result []byte) *supervisorv1.AgentInfo {
 	info := &supervisorv1.AgentInfo{Capabilities: &supervisorv1.AgentCapabilities{}, Raw: raw(result)}
-	members(result, func(name, v []byte) {
-		switch string(name) {
-		case "protocolVersion":
+	about := func(v []byte) {
+		info.Name, info.Title, info.Version = textOf(acp.Get(v, "name")), textOf(acp.Get(v, "title")), textOf(acp.Get(v, "version"))
+	}
+	read(result,
+		"protocolVersion", func(v []byte) {
 			n, _ := unsigned(v, 32)
 			info.ProtocolVersion = uint32(n)
-		case "agentInfo", "info":
-			info.Name, info.Title, info.Version = textOf(get(v, "name")), textOf(get(v, "title")), textOf(get(v, "version"))
-		case "agentCapabilities":
-			info.Capabilities = capabilities(v)
-		case "authMethods":
-			info.AuthMethods = authMethods(v)
-		}
-	})
+		},
+		"agentInfo", about, "info", about,
+		"agentCapabilities", func(v []byte) { info.Capabilities = capabilities(v) },
+		"authMethods", func(v []byte) { info.AuthMethods = listOf(v, authMethod) })
 	return info
 }
 
 func capabilities(v []byte) *supervisorv1.AgentCapabilities {
-	offers := func(path ...string) bool { return isObject(get(v, path...)) }
-	says := func(path ...string) bool { return isTrue(get(v, path...)) }
+	offers := func(path ...string) bool { return isObject(acp.Get(v, path...)) }
+	says := func(path ...string) bool { return isTrue(acp.Get(v, path...)) }
 	return &supervisorv1.AgentCapabilities{
 		LoadSession:           says("loadSession"),
 		ResumeSession:         offers("sessionCapabilities", "resume"),
@@ -44,28 +45,9 @@ func capabilities(v []byte) *supervisorv1.AgentCapabilities {
 	}
 }
 
-// authMethods reads the ways to log in. One without an id is left out.
-func authMethods(v []byte) []*supervisorv1.AuthMethod {
-	var out []*supervisorv1.AuthMethod
-	elements(v, func(v []byte) {
-		m := &supervisorv1.AuthMethod{Type: "agent"}
-		members(v, func(name, v []byte) {
-			switch string(name) {
-			case "id":
-				m.Id = textOf(v)
-			case "name":
-				m.Name = textOf(v)
-			case "description":
-				m.Description = textOf(v)
-			case "type":
-				if s, ok := text(v); ok && s != "" {
-					m.Type = s
-				}
-			}
-		})
-		if m.Id != "" {
-			out = append(out, m)
-		}
-	})
-	return out
+// authMethod reads a way to log in; nil: it has no id.
+func authMethod(v []byte) *supervisorv1.AuthMethod {
+	m := &supervisorv1.AuthMethod{Type: "agent"}
+	read(v, "id", &m.Id, "name", &m.Name, "description", &m.Description, "type", func(v []byte) { m.Type = cmp.Or(textOf(v), m.Type) })
+	return where(m.Id != "", m)
 }

@@ -34,7 +34,7 @@ func (w *wire) pass(d frame.Direction, handler, line string) []*supervisorv1.Eve
 	w.seq++
 	buf := []byte(line + "\n")
 	f := frame.Frame{Seq: w.seq, Time: noon, Direction: d, Handler: handler, Line: buf}
-	if d == frame.AgentToFront || d == frame.FrontToAgent || d == frame.AgentToHandler {
+	if d == frame.AgentToClient || d == frame.ClientToAgent || d == frame.AgentToHandler {
 		var s jsonrpc.Scanner
 		var m jsonrpc.Message
 		if s.Scan(buf, &m) == nil && m.Kind != jsonrpc.KindBatch {

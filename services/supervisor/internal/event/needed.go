@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// Needed tells whether a frame has to be decoded and folded though nobody watches: it changes what is known of a session,
+// Needed reports whether a frame has to be decoded and folded though nobody watches: it changes what is known of a session,
 // or what later frames mean. It is quick, since most frames are pieces of messages, and those are not needed; in doubt it
 // says yes. Safe for concurrent use.
 func Needed(f *frame.Frame) bool {
@@ -20,7 +20,7 @@ func Needed(f *frame.Frame) bool {
 	}
 	switch string(f.Method) {
 	case acp.MethodSessionUpdate:
-		return f.Direction != frame.AgentToFront || len(f.Rest) > 0 || neededUpdate(f.Line)
+		return f.Direction != frame.AgentToClient || len(f.Rest) > 0 || neededUpdate(f.Line)
 	case acp.MethodCancelRequest:
 		return true
 	}
@@ -29,15 +29,15 @@ func Needed(f *frame.Frame) bool {
 
 // neededUpdate looks at an update as far as its kind, which comes first as a rule.
 func neededUpdate(line []byte) bool {
-	params := enter(line, lex.SkipSpace(line, 0), "params")
+	params := lex.Find(line, lex.SkipSpace(line, 0), "params")
 	if params < 0 {
 		return false
 	}
-	update := enter(line, params, "update")
+	update := lex.Find(line, params, "update")
 	if update < 0 {
 		return true
 	}
-	kind := enter(line, update, "sessionUpdate")
+	kind := lex.Find(line, update, "sessionUpdate")
 	if kind < 0 || lex.At(line, kind) != '"' {
 		return false // it can only be told as it came
 	}

@@ -53,11 +53,11 @@ func TestTheFoldMissesNothingOfWhatIsNotNeeded(t *testing.T) {
 	all, some := newWire(t), newWire(t)
 	for _, tt := range updates {
 		line := updateLine(tt.update)
-		for _, e := range all.pass(frame.AgentToFront, "", line) {
+		for _, e := range all.pass(frame.AgentToClient, "", line) {
 			whole.Apply(e)
 		}
 		if f := scannedFrame(t, line); Needed(&f) {
-			for _, e := range some.pass(frame.AgentToFront, "", line) {
+			for _, e := range some.pass(frame.AgentToClient, "", line) {
 				part.Apply(e)
 			}
 		}

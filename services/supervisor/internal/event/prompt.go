@@ -11,6 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -249,7 +250,7 @@ func Large(blocks []*supervisorv1.ContentBlock) []*supervisorv1.Event {
 				Severity: "warning",
 				Title:    "A large resource is part of the prompt",
 				Description: fmt.Sprintf("%s has %.1f MiB, all of which go into the agent's context: a resource_link lets the agent read what it needs",
-					shortened(r.GetUri(), maxKept), float64(size)/(1<<20)),
+					safetext.Cut(r.GetUri(), maxKept), float64(size)/(1<<20)),
 				FromAcphost: true,
 			}},
 		})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -13,7 +14,7 @@ import (
 
 // Who answers a question, where no handler's name says so.
 const (
-	byFront  = "front"
+	byClient = "front"
 	byPolicy = "policy"
 	byNobody = "nobody"
 )
@@ -39,13 +40,12 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 	if r.method == acp.MethodElicitationCreate {
 		q.Elicitation = elicitation(params)
 		if id := requestID(params); r.session == "" && id != nil {
-			if about := d.front.get(jsonrpc.CanonicalID(id)); about != nil {
+			if about := d.client.At(jsonrpc.CanonicalID(id)); about != nil {
 				r.session, q.SessionId = about.session, about.session
 			}
 		}
 	} else {
-		q.Permission = permission(params, ours)
-		d.complete(r.session, q.GetPermission())
+		q.Permission = d.permission(r.session, params, ours)
 		r.allowing = allowing(q.GetPermission().GetOptions())
 	}
 	for _, old := range t.add(r) {
@@ -54,82 +54,81 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: q.GetRaw(), Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: q}})
 }
 
-// permission reads a session/request_permission.
-func permission(params []byte, ours bool) *supervisorv1.PermissionQuestion {
-	q := &supervisorv1.PermissionQuestion{FromAcphost: ours}
-	title := ""
-	members(params, func(name, v []byte) {
-		switch string(name) {
-		case "toolCall":
-			about(q, v)
-		case "subject": // ACP v2: there may be none
-			about(q, get(v, "toolCall"))
-			q.ToolCallId = cmp.Or(q.GetToolCallId(), textOf(get(v, "toolCallId")))
-		case "title":
-			title = textOf(v)
-		case "options":
-			q.Options = nil
-			elements(v, func(v []byte) {
-				o := &supervisorv1.PermissionOption{}
-				ok := false
-				members(v, func(name, v []byte) {
-					switch string(name) {
-					case "optionId":
-						o.OptionId, ok = text(v)
-					case "kind":
-						o.Kind = textOf(v)
-					case "name":
-						o.Name = textOf(v)
-					}
-				})
-				if ok {
-					q.Options = append(q.Options, o)
-				}
-			})
-		}
-	})
-	q.Title = cmp.Or(title, q.GetTitle())
-	if ours && len(q.GetContent()) > 0 {
-		last := q.GetContent()[len(q.GetContent())-1].GetContent().GetText().GetText()
-		q.Reason, _ = strings.CutPrefix(last, askedBecause)
-		if q.GetReason() == last {
-			q.Reason = ""
-		}
+// Question is a question as people are shown it: its Permission or its Elicitation, by the request's method and params. call
+// is all that is known of the tool call that a permission request is about; nil: what the request says. ours: acphost asks.
+func Question(method string, params []byte, call *acp.ToolCall, ours bool) *supervisorv1.Approval {
+	if method == acp.MethodElicitationCreate {
+		return &supervisorv1.Approval{Elicitation: elicitation(params)}
 	}
+	q, title, report := permission(params, ours)
+	c := &supervisorv1.ToolCall{}
+	if call == nil {
+		client.FoldToolCall(c, report)
+	} else {
+		c.Title, c.Kind, c.RawInput = call.Title, call.Kind, raw(call.RawInput)
+		c.Content, c.Locations = listOf(call.Content, contentItem), locations(call.Locations)
+	}
+	about(q, title, c)
+	return &supervisorv1.Approval{Permission: q}
+}
+
+// permission is a session/request_permission. Its tool call is a report like those of updates, and need not say more than
+// the id: the question is about the tool call as it is with this report.
+func (d *Decoder) permission(session string, params []byte, ours bool) *supervisorv1.PermissionQuestion {
+	q, title, report := permission(params, ours)
+	c := &supervisorv1.ToolCall{}
+	if ours || report.GetToolCallId() == "" {
+		client.FoldToolCall(c, report)
+	} else {
+		c = d.reports.with(session, report)
+		d.reports.note(session, report, false, len(params))
+	}
+	about(q, title, c)
 	return q
 }
 
-// about reads the tool call that a question is about.
-func about(q *supervisorv1.PermissionQuestion, v []byte) {
-	r := toolCall(v)
-	if r == nil { // without an id, but perhaps not without words
-		r = &supervisorv1.ToolCallReport{Title: optionalText(get(v, "title")), Kind: optionalText(get(v, "kind"))}
+// about fills in what a question says of its tool call. title is the question's own; empty: it has none.
+func about(q *supervisorv1.PermissionQuestion, title string, c *supervisorv1.ToolCall) {
+	q.Title, q.Kind = cmp.Or(title, c.GetTitle()), c.GetKind()
+	q.Content, q.Locations, q.RawInput = c.GetContent(), c.GetLocations(), c.GetRawInput()
+	if content := q.GetContent(); q.GetFromAcphost() && len(content) > 0 {
+		for _, item := range []*supervisorv1.ToolCallContent{content[0], content[len(content)-1]} { // before a command, or behind a diff
+			if reason, is := strings.CutPrefix(item.GetContent().GetText().GetText(), askedBecause); is {
+				q.Reason = reason
+				break
+			}
+		}
 	}
-	q.ToolCallId, q.Title, q.Kind = r.GetToolCallId(), r.GetTitle(), r.GetKind()
-	q.Content, q.Locations, q.RawInput = r.GetContent(), r.GetLocations(), r.GetRawInput()
 }
 
-// complete fills a question with what is known of its tool call: it need not say more than the id.
-func (d *Decoder) complete(session string, q *supervisorv1.PermissionQuestion) {
-	known := d.reports.of(session, q.GetToolCallId())
-	if known == nil || q.GetFromAcphost() {
-		return
+// permission reads the params of a session/request_permission.
+func permission(params []byte, ours bool) (q *supervisorv1.PermissionQuestion, title string, report *supervisorv1.ToolCallReport) {
+	q, report = &supervisorv1.PermissionQuestion{FromAcphost: ours}, &supervisorv1.ToolCallReport{}
+	read(params, "title", &title,
+		"toolCall", func(v []byte) { report = questioned(v) },
+		"subject", func(v []byte) { // ACP v2: there may be none
+			report = questioned(acp.Get(v, "toolCall"))
+			report.ToolCallId = cmp.Or(report.GetToolCallId(), textOf(acp.Get(v, "toolCallId")))
+		},
+		"options", func(v []byte) { q.Options = listOf(v, permissionOption) })
+	q.ToolCallId = report.GetToolCallId()
+	return q, title, report
+}
+
+// permissionOption reads an option of a question; nil: it has no id.
+func permissionOption(v []byte) *supervisorv1.PermissionOption {
+	o := &supervisorv1.PermissionOption{}
+	ok := false
+	read(v, "optionId", func(v []byte) { o.OptionId, ok = acp.String(v) }, "kind", &o.Kind, "name", &o.Name)
+	return where(ok, o)
+}
+
+// questioned reads the report of a question's tool call; if it does not say of which, its title and its kind alone.
+func questioned(v []byte) *supervisorv1.ToolCallReport {
+	if r := toolCall(v); r != nil {
+		return r
 	}
-	if q.GetTitle() == "" {
-		q.Title = known.GetTitle()
-	}
-	if q.GetKind() == "" {
-		q.Kind = known.GetKind()
-	}
-	if len(q.GetContent()) == 0 {
-		q.Content = known.GetContent()
-	}
-	if len(q.GetLocations()) == 0 {
-		q.Locations = known.GetLocations()
-	}
-	if q.GetRawInput() == "" || strings.Trim(q.GetRawInput(), "{} \t\r\n") == "" && known.GetRawInput() != "" {
-		q.RawInput = known.GetRawInput()
-	}
+	return &supervisorv1.ToolCallReport{Title: optionalText(acp.Get(v, "title")), Kind: optionalText(acp.Get(v, "kind"))}
 }
 
 // allowing are the ids of the options that allow. Where one id is given to several, nobody knows which is meant: the one
@@ -149,22 +148,8 @@ func allowing(options []*supervisorv1.PermissionOption) map[string]bool {
 // elicitation reads an elicitation/create.
 func elicitation(params []byte) *supervisorv1.Elicitation {
 	q := &supervisorv1.Elicitation{}
-	members(params, func(name, v []byte) {
-		switch string(name) {
-		case "mode":
-			q.Mode = textOf(v)
-		case "message":
-			q.Message = textOf(v)
-		case "requestedSchema":
-			q.RequestedSchema = rawObject(v)
-		case "url":
-			q.Url = textOf(v)
-		case "elicitationId":
-			q.ElicitationId = textOf(v)
-		case "toolCallId":
-			q.ToolCallId = textOf(v)
-		}
-	})
+	read(params, "mode", &q.Mode, "message", &q.Message, "url", &q.Url, "elicitationId", &q.ElicitationId, "toolCallId", &q.ToolCallId,
+		"requestedSchema", func(v []byte) { q.RequestedSchema = rawObject(v) })
 	if q.GetMode() == "" && q.GetRequestedSchema() != "" {
 		q.Mode = "form"
 	}
@@ -174,16 +159,16 @@ func elicitation(params []byte) *supervisorv1.Elicitation {
 // questionAnswered takes the answer to a question.
 func (d *Decoder) questionAnswered(r *request, a *answer) {
 	end := &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: a.handler}
-	outcome := get(a.result, "outcome")
+	outcome := acp.Get(a.result, "outcome")
 	if a.fault == nil && r.method == acp.MethodRequestPermission {
-		if id, ok := text(get(outcome, "optionId")); ok && textOf(get(outcome, "outcome")) == "selected" {
+		if id, ok := acp.String(acp.Get(outcome, "optionId")); ok && textOf(acp.Get(outcome, "outcome")) == "selected" {
 			end.OptionId, end.Outcome = id, "denied"
 			if r.allowing[id] {
 				end.Outcome = "allowed"
 			}
 		}
 	} else if a.fault == nil {
-		switch textOf(get(a.result, "action")) {
+		switch textOf(acp.Get(a.result, "action")) {
 		case "accept":
 			end.Outcome = "accepted"
 		case "decline":
@@ -195,7 +180,7 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 		end.Outcome = "expired"
 	case a.handler != "":
 	case a.direction != frame.OursToAgent:
-		end.AnsweredBy = byFront
+		end.AnsweredBy = byClient
 	case end.GetOutcome() == "cancelled":
 		end.AnsweredBy = byNobody
 	default:
@@ -210,19 +195,19 @@ func (d *Decoder) questionEnded(r *request, end *supervisorv1.ApprovalAnswer, fr
 }
 
 // withdrawn takes a $/cancel_request. The agent's ends its question. Acphost's ends its own, if that has no answer yet; of
-// a question of the agent's, it says to the front that somebody else has answered, and that answer is seen by itself.
+// a question of the agent's, it says to the client that somebody else has answered, and that answer is seen by itself.
 func (d *Decoder) withdrawn(direction frame.Direction, key string) {
 	var t *table
 	switch direction {
-	case frame.AgentToFront:
+	case frame.AgentToClient:
 		t = &d.calls
-	case frame.OursToFront:
+	case frame.OursToClient:
 		t = &d.own
 	default:
 		return
 	}
-	if r := t.get(key); r != nil && r.question != "" {
-		t.take(key)
+	if r := t.At(key); r != nil && r.question != "" {
+		t.Delete(key)
 		d.questionEnded(r, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: byNobody}, "")
 	}
 }

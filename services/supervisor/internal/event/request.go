@@ -1,12 +1,13 @@
 package event
 
 import (
-	"container/list"
-
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds on what is remembered, so that no agent and no front can make a decoder grow without end.
+// Bounds on what is remembered, so that no agent and no client can make a decoder grow without end.
 const (
 	maxRequests = 4096 // open requests of each end
 	maxKept     = 4096 // bytes of a path, an id, a method that are remembered of a request
@@ -22,7 +23,7 @@ type request struct {
 	method  string
 	session string
 
-	// Of the front's.
+	// Of the client's.
 	roots []string
 	value string // the mode or the model that is to be
 	loads bool   // what comes until the answer is history
@@ -32,112 +33,64 @@ type request struct {
 	allowing map[string]bool // the ids of options that allow
 
 	to string // who has a call
-
-	at *list.Element
 }
 
 // table holds the requests of one end that are open, oldest first.
-type table struct {
-	open  map[string]*request
-	order list.List
-}
+type table struct{ ordered.Map[string, *request] }
 
 // add remembers a request. It returns one that had the same id, and the oldest if there are too many: nobody will know
 // their answers.
 func (t *table) add(r *request) (lost []*request) {
-	if t.open == nil {
-		t.open = map[string]*request{}
-	}
-	if old := t.take(r.key); old != nil {
+	if old := t.Delete(r.key); old != nil {
 		lost = append(lost, old)
 	}
-	if len(t.open) >= maxRequests {
-		lost = append(lost, t.take(t.order.Front().Value.(*request).key))
+	if t.Len() >= maxRequests {
+		lost = append(lost, t.Delete(t.Oldest()))
 	}
-	t.open[r.key] = r
-	r.at = t.order.PushBack(r)
+	t.Set(r.key, r)
 	return lost
 }
 
-func (t *table) get(key string) *request { return t.open[key] }
-
-// take returns a request and forgets it; nil: it is not open.
-func (t *table) take(key string) *request {
-	r := t.open[key]
-	if r != nil {
-		delete(t.open, key)
-		t.order.Remove(r.at)
-	}
-	return r
-}
-
-// all returns the requests that are open, oldest first.
-func (t *table) all() []*request {
-	all := make([]*request, 0, len(t.open))
-	for e := t.order.Front(); e != nil; e = e.Next() {
-		all = append(all, e.Value.(*request))
-	}
-	return all
-}
-
-// reports remembers what was last said of tool calls, since a question about one may say no more than its id.
+// reports remembers the tool calls that questions may be about, since a question may say no more than the id.
 type reports struct {
-	known map[string]*supervisorv1.ToolCallReport
-	order []string
+	known ordered.Map[string, *supervisorv1.ToolCall]
 }
 
 func reportKey(session, id string) string { return session + "\x00" + id }
 
-// note merges a report into what is known. What it is given is not changed later, but what is in it is shared.
-func (r *reports) note(session string, report *supervisorv1.ToolCallReport, size int) {
-	if r.known == nil {
-		r.known = map[string]*supervisorv1.ToolCallReport{}
-	}
+// note folds a report of so many bytes into what is known. What it is given is not changed later, but what is in it is
+// shared.
+func (r *reports) note(session string, report *supervisorv1.ToolCallReport, announced bool, size int) {
 	key := reportKey(session, report.GetToolCallId())
 	if len(key) > maxKept {
 		return
 	}
-	k := r.known[key]
-	if k == nil {
-		if len(r.order) >= maxReported {
-			delete(r.known, r.order[0])
-			r.order = r.order[1:]
-		}
-		k = &supervisorv1.ToolCallReport{ToolCallId: report.GetToolCallId()}
-		r.known[key] = k
-		r.order = append(r.order, key)
+	k := r.known.At(key)
+	if k == nil || client.Restarts(k, announced) {
+		k = &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}
+		r.known.Keep(key, k, maxReported)
 	}
-	if report.Title != nil {
-		title := shortened(report.GetTitle(), maxKept)
-		k.Title = &title
-	}
-	if report.Kind != nil && len(report.GetKind()) <= maxKept {
-		k.Kind = report.Kind
-	}
-	if size > maxMerged { // what was known is not true any more, and this is too much to keep
-		if report.GetContentSet() {
-			k.Content = nil
-		}
-		if report.GetLocationsSet() {
-			k.Locations = nil
-		}
-		if report.GetRawInput() != "" {
-			k.RawInput = ""
-		}
+	client.FoldToolCall(k, report)
+	k.Title, k.Kind, k.Status = safetext.Cut(k.GetTitle(), maxKept), safetext.Cut(k.GetKind(), maxKept), safetext.Cut(k.GetStatus(), maxKept)
+	k.Name, k.RawOutput = "", "" // no question has them
+	if size <= maxMerged {
 		return
 	}
+	// What was known is not true any more, and this is too much to keep.
 	if report.GetContentSet() {
-		k.Content = report.GetContent()
+		k.Content = nil
 	}
 	if report.GetLocationsSet() {
-		k.Locations = report.GetLocations()
+		k.Locations = nil
 	}
 	if report.GetRawInput() != "" {
-		k.RawInput = report.GetRawInput()
+		k.RawInput = ""
 	}
 }
 
-// of returns what is known of a tool call, nil for nothing.
-func (r *reports) of(session, id string) *supervisorv1.ToolCallReport {
-	return r.known[reportKey(session, id)]
+// with returns a tool call as it is with the report of a question about it.
+func (r *reports) with(session string, report *supervisorv1.ToolCallReport) *supervisorv1.ToolCall {
+	c := copyOf(r.known.At(reportKey(session, report.GetToolCallId())))
+	client.FoldToolCall(c, report)
+	return c
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // categoryModel and categoryMode are the categories of the options that say which model works, and in which mode.
@@ -20,7 +21,7 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.AgentId = agentID
-	k := f.sessions[sessionKey{agentID, s.GetSessionId()}]
+	k := f.sessions.At(sessionKey{agentID, s.GetSessionId()})
 	if k == nil {
 		return
 	}
@@ -59,7 +60,7 @@ func (k *known) currentModel() string {
 func (k *known) optionMode() {
 	for _, o := range k.options {
 		if cmp.Or(o.GetCategory(), o.GetId()) == categoryMode && o.GetValue() != "" {
-			k.mode = shortened(o.GetValue(), maxTitle)
+			k.mode = safetext.Cut(o.GetValue(), maxTitle)
 			return
 		}
 	}
@@ -70,13 +71,12 @@ func (t *tools) show(s *supervisorv1.Session) {
 	has := make(map[string]bool, len(s.GetToolCalls()))
 	for i, c := range s.GetToolCalls() {
 		has[c.GetToolCallId()] = true
-		if at := t.known[c.GetToolCallId()]; at != nil {
-			s.ToolCalls[i] = merged(c, at.Value.(*tool).shown)
+		if more := t.known.At(c.GetToolCallId()); more != nil {
+			s.ToolCalls[i] = merged(c, more.shown)
 		}
 	}
-	for e := t.order.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*tool)
-		if !has[c.shown.GetToolCallId()] && (c.turn == t.turns || !c.done()) {
+	for id, c := range t.known.All() {
+		if !has[id] && (c.turn == t.turns || !c.done()) {
 			s.ToolCalls = append(s.ToolCalls, c.shown)
 		}
 	}

@@ -5,14 +5,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
+// copyOf returns a copy of a tool call that shares its lists.
+func copyOf(c *supervisorv1.ToolCall) *supervisorv1.ToolCall {
+	return &supervisorv1.ToolCall{
+		ToolCallId: c.GetToolCallId(), Title: c.GetTitle(), Kind: c.GetKind(), Status: c.GetStatus(), Name: c.GetName(),
+		TerminalIds: c.GetTerminalIds(), Paths: c.GetPaths(), Content: c.GetContent(), Locations: c.GetLocations(),
+		RawInput: c.GetRawInput(), RawOutput: c.GetRawOutput(),
+	}
+}
+
 // toolCall reads a report of a tool call; nil: it does not say of which.
 func toolCall(v []byte) *supervisorv1.ToolCallReport {
 	r := &supervisorv1.ToolCallReport{}
 	named := false
 	members(v, func(name, v []byte) {
+		if !acp.ReportSays(string(name), v) {
+			return
+		}
 		switch string(name) {
 		case "toolCallId":
-			r.ToolCallId, named = text(v)
+			r.ToolCallId, named = acp.String(v)
 		case "title":
 			r.Title = optionalText(v)
 		case "name":
@@ -22,19 +34,13 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 		case "status":
 			r.Status = optionalText(v)
 		case "content":
-			r.Content, r.ContentSet = nil, isArray(v)
-			if r.ContentSet {
-				r.Content = toolCallContent(v)
-			}
+			r.Content, r.ContentSet = listOf(v, contentItem), true
 		case "locations":
-			r.Locations, r.LocationsSet = nil, isArray(v)
-			if r.LocationsSet {
-				r.Locations = locations(v)
-			}
+			r.Locations, r.LocationsSet = locations(v), true
 		case "rawInput":
-			r.RawInput = rawValue(v)
+			r.RawInput = raw(v)
 		case "rawOutput":
-			r.RawOutput = rawValue(v)
+			r.RawOutput = raw(v)
 		case "_meta":
 			r.Meta = rawObject(v)
 		}
@@ -42,7 +48,7 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 	if !named {
 		return nil
 	}
-	if r.Name == nil && r.Meta != "" {
+	if r.GetName() == "" && r.Meta != "" {
 		if name := acp.MetaToolName([]byte(r.GetMeta())); name != "" {
 			r.Name = &name
 		}
@@ -50,46 +56,25 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 	return r
 }
 
-// toolCallContent reads what a tool call shows.
-func toolCallContent(v []byte) []*supervisorv1.ToolCallContent {
-	var out []*supervisorv1.ToolCallContent
-	elements(v, func(v []byte) { out = append(out, contentItem(v)) })
-	return out
-}
-
 func contentItem(v []byte) *supervisorv1.ToolCallContent {
 	var kind, content, path, oldText, newText, terminal []byte
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "content":
-			content = v
-		case "path":
-			path = v
-		case "oldText":
-			oldText = v
-		case "newText":
-			newText = v
-		case "terminalId":
-			terminal = v
-		}
-	})
+	rawFields(v, field{"type", &kind}, field{"content", &content}, field{"path", &path},
+		field{"oldText", &oldText}, field{"newText", &newText}, field{"terminalId", &terminal})
 	switch string(kind) {
 	case `"content"`:
 		if isObject(content) {
 			return &supervisorv1.ToolCallContent{Item: &supervisorv1.ToolCallContent_Content{Content: block(content, noLimit)}}
 		}
 	case `"diff"`:
-		at, ok := text(path)
-		to, made := text(newText)
+		at, ok := acp.String(path)
+		to, made := acp.String(newText)
 		if ok && made {
 			return &supervisorv1.ToolCallContent{Item: &supervisorv1.ToolCallContent_Diff{
 				Diff: &supervisorv1.Diff{Path: at, OldText: optionalText(oldText), NewText: to},
 			}}
 		}
 	case `"terminal"`:
-		if id, ok := text(terminal); ok {
+		if id, ok := acp.String(terminal); ok {
 			return &supervisorv1.ToolCallContent{Item: &supervisorv1.ToolCallContent_TerminalId{TerminalId: id}}
 		}
 	}
@@ -105,7 +90,7 @@ func locations(v []byte) []*supervisorv1.Location {
 		members(v, func(name, v []byte) {
 			switch string(name) {
 			case "path":
-				l.Path, ok = text(v)
+				l.Path, ok = acp.String(v)
 			case "line":
 				l.Line = nil
 				if n, whole := unsigned(v, 32); whole {

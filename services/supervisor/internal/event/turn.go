@@ -13,7 +13,7 @@ import (
 // maxPromptBlock is how large a block of a prompt may be to be told with what is in it, in bytes.
 const maxPromptBlock = 64 << 10
 
-// methodSetModel and methodSetConfigOption are requests of the front's that change what is known of a session.
+// methodSetModel and methodSetConfigOption are requests of the client's that change what is known of a session.
 const (
 	methodSetModel        = "session/set_model"
 	methodSetConfigOption = acp.MethodSessionSetOption
@@ -22,8 +22,8 @@ const (
 // kindCurrentModel is the update by which some agents tell their model. It never was part of ACP v1.
 const kindCurrentModel = "current_model_update"
 
-// fromFront takes a request that the front sends the agent.
-func (d *Decoder) fromFront(r *request, m *jsonrpc.Message) {
+// fromClient takes a request that the client sends the agent.
+func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	switch r.method {
 	case acp.MethodInitialize:
 		d.begin()
@@ -31,23 +31,23 @@ func (d *Decoder) fromFront(r *request, m *jsonrpc.Message) {
 	case acp.MethodSessionPrompt:
 		delete(d.loading, r.session) // nobody prompts a session that is still loaded: that was lost
 	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
-		if cwd := textOf(get(m.Params, "cwd")); cwd != "" {
+		if cwd := textOf(acp.Get(m.Params, "cwd")); cwd != "" {
 			r.roots = append(r.roots, cwd)
 		}
-		r.roots = append(r.roots, texts(get(m.Params, "additionalDirectories"))...)
-		r.loads = r.method == acp.MethodSessionLoad || r.method == acp.MethodSessionResume && isObject(get(m.Params, "replayFrom"))
+		r.roots = append(r.roots, texts(acp.Get(m.Params, "additionalDirectories"))...)
+		r.loads = r.method == acp.MethodSessionLoad || r.method == acp.MethodSessionResume && isObject(acp.Get(m.Params, "replayFrom"))
 	case acp.MethodSessionSetMode:
-		r.value = textOf(get(m.Params, "modeId"))
+		r.value = textOf(acp.Get(m.Params, "modeId"))
 	case methodSetModel:
-		r.value = textOf(get(m.Params, "modelId"))
+		r.value = textOf(acp.Get(m.Params, "modelId"))
 	case acp.MethodSessionClose, acp.MethodSessionDelete, methodSetConfigOption:
 	default:
-		if old := d.front.take(r.key); old != nil {
+		if old := d.client.Delete(r.key); old != nil {
 			d.lost(old, "its id was used again")
 		}
 		return
 	}
-	for _, old := range d.front.add(r) {
+	for _, old := range d.client.add(r) {
 		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
 	}
 	if r.loads {
@@ -56,13 +56,13 @@ func (d *Decoder) fromFront(r *request, m *jsonrpc.Message) {
 	if r.method == acp.MethodSessionPrompt {
 		delete(d.spent, r.session)
 		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Event: &supervisorv1.Event_TurnStarted{
-			TurnStarted: &supervisorv1.TurnStarted{Prompt: blocks(get(m.Params, "prompt"), maxPromptBlock)},
+			TurnStarted: &supervisorv1.TurnStarted{Prompt: blocks(acp.Get(m.Params, "prompt"), maxPromptBlock)},
 		}})
 	}
 }
 
-// frontAnswered takes the answer to such a request.
-func (d *Decoder) frontAnswered(r *request, a *answer) {
+// clientAnswered takes the answer to such a request.
+func (d *Decoder) clientAnswered(r *request, a *answer) {
 	d.loaded(r)
 	if r.method == acp.MethodSessionPrompt {
 		d.turnEnded(r, a)
@@ -79,7 +79,7 @@ func (d *Decoder) frontAnswered(r *request, a *answer) {
 		o := Settings(a.result)
 		o.Method, o.Roots = r.method, r.roots
 		if r.method == acp.MethodSessionNew || r.method == acp.MethodSessionFork {
-			if id, ok := text(get(a.result, "sessionId")); ok {
+			if id, ok := acp.String(acp.Get(a.result, "sessionId")); ok {
 				e.SessionId = id
 			}
 		}
@@ -96,10 +96,10 @@ func (d *Decoder) frontAnswered(r *request, a *answer) {
 			return
 		}
 		// As an update that says so would be told.
-		e.Raw = `{"sessionUpdate":"` + kindCurrentModel + `","currentModelId":` + string(acp.Quote(r.value)) + `}`
+		e.Raw = `{"sessionUpdate":"` + kindCurrentModel + `","currentModelId":` + string(jsonrpc.AppendString(nil, r.value)) + `}`
 		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: kindCurrentModel}}
 	case methodSetConfigOption:
-		all := get(a.result, "configOptions")
+		all := acp.Get(a.result, "configOptions")
 		if !isArray(all) {
 			return
 		}
@@ -114,7 +114,7 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 		t.Error = ErrorOf(r.method, a.fault, a.ours())
 	} else {
 		readEnd(t, a.result)
-		if t.GetStopReason() == "" && lex.At(get(a.result, "messageId"), 0) == '"' && len(d.accepted) < maxRequests {
+		if t.GetStopReason() == "" && lex.At(acp.Get(a.result, "messageId"), 0) == '"' && len(d.accepted) < maxRequests {
 			d.accepted[r.session] = true // ACP v2: the answer says that it begins
 			return
 		}
@@ -128,25 +128,18 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 
 // readEnd reads how a turn ended.
 func readEnd(t *supervisorv1.TurnEnded, v []byte) {
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "stopReason":
-			t.StopReason = textOf(v)
-		case "usage":
-			t.Usage = tokenUsage(v)
-		}
-	})
+	read(v, "stopReason", &t.StopReason, "usage", func(v []byte) { t.Usage = tokenUsage(v) })
 }
 
 // idle takes an update of ACP v2 that tells a session's state. Nil: no turn that goes on ends by it.
 func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
-	if !d.accepted[session] || textOf(get(v, "state")) != "idle" {
+	if !d.accepted[session] || textOf(acp.Get(v, "state")) != "idle" {
 		return nil
 	}
 	delete(d.accepted, session)
 	t := &supervisorv1.TurnEnded{}
 	readEnd(t, v)
-	if fault := get(v, "error"); isObject(fault) {
+	if fault := acp.Get(v, "error"); isObject(fault) {
 		t.StopReason, t.Error = "", ErrorOf(acp.MethodSessionPrompt, fault, false)
 	}
 	return t
@@ -172,7 +165,7 @@ func (d *Decoder) ifGone(session string, a *answer) {
 // begin forgets what was open: initialize begins a connection.
 func (d *Decoder) begin() {
 	const why = "the connection to the agent has ended"
-	d.endAll(&d.front, why, anyRequest)
+	d.endAll(&d.client, why, anyRequest)
 	d.endCalls(why, anyRequest)
 	for _, session := range slices.Sorted(maps.Keys(d.accepted)) {
 		d.turnLost(session, why)
@@ -192,9 +185,9 @@ func (d *Decoder) endCalls(why string, which func(*request) bool) {
 }
 
 func (d *Decoder) endAll(t *table, why string, which func(*request) bool) {
-	for _, r := range t.all() {
+	for key, r := range t.All() {
 		if which(r) {
-			t.take(r.key)
+			t.Delete(key)
 			d.lost(r, why)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -23,11 +24,11 @@ type rawUpdate struct {
 // params.update into params itself.
 func updateIn(line []byte) rawUpdate {
 	var u rawUpdate
-	params := enter(line, lex.SkipSpace(line, 0), "params")
+	params := lex.Find(line, lex.SkipSpace(line, 0), "params")
 	if params < 0 {
 		return u
 	}
-	if at := enter(line, params, "update"); at >= 0 {
+	if at := lex.Find(line, params, "update"); at >= 0 {
 		if u.read(line[at:]) {
 			return u
 		}
@@ -112,7 +113,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 		if r == nil {
 			break
 		}
-		d.reports.note(e.GetSessionId(), r, len(u.whole))
+		d.reports.note(e.GetSessionId(), r, kind == "tool_call", len(u.whole))
 		if kind == "tool_call" {
 			e.Event = &supervisorv1.Event_ToolCall{ToolCall: r}
 		} else {
@@ -139,7 +140,7 @@ func (d *Decoder) metered(session string, u *rawUpdate) {
 	if len(u.whole) > maxMetered {
 		return
 	}
-	if took := tokenUsage(get(u.whole, "_meta", "usage")); took != nil && (d.spent[session] != nil || len(d.spent) < maxRequests) {
+	if took := tokenUsage(acp.Get(u.whole, "_meta", "usage")); took != nil && (d.spent[session] != nil || len(d.spent) < maxRequests) {
 		d.spent[session] = added(d.spent[session], took)
 	}
 }
@@ -166,7 +167,7 @@ func plainText(v []byte) *textChunk {
 			plain = false
 		}
 	})
-	s, ok := text(said)
+	s, ok := acp.String(said)
 	if n < 0 || !typed || !plain || !ok {
 		return nil
 	}
@@ -183,23 +184,23 @@ func plainText(v []byte) *textChunk {
 func state(e *supervisorv1.Event, kind string, v []byte) {
 	switch kind {
 	case "plan":
-		if entries := get(v, "entries"); isArray(entries) {
+		if entries := acp.Get(v, "entries"); isArray(entries) {
 			e.Event = &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: planEntries(entries)}}
 		}
 	case "available_commands_update":
-		if all := get(v, "availableCommands"); isArray(all) {
+		if all := acp.Get(v, "availableCommands"); isArray(all) {
 			e.Event = &supervisorv1.Event_AvailableCommands{AvailableCommands: &supervisorv1.AvailableCommands{Commands: commands(all)}}
 		}
 	case "current_mode_update":
-		mode, ok := text(get(v, "currentModeId"))
+		mode, ok := acp.String(acp.Get(v, "currentModeId"))
 		if !ok {
-			mode, ok = text(get(v, "modeId"))
+			mode, ok = acp.String(acp.Get(v, "modeId"))
 		}
 		if ok {
 			e.Event = &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: mode}}
 		}
 	case "config_option_update", "config_options_update":
-		if all := get(v, "configOptions"); isArray(all) {
+		if all := acp.Get(v, "configOptions"); isArray(all) {
 			e.Event = &supervisorv1.Event_ConfigOptions{ConfigOptions: &supervisorv1.ConfigOptions{Options: configOptions(all)}}
 		}
 	case "session_info_update":
@@ -217,9 +218,9 @@ func state(e *supervisorv1.Event, kind string, v []byte) {
 			e.Event = &supervisorv1.Event_Compaction{Compaction: c}
 		}
 	case "compaction_summary_chunk":
-		if id, ok := text(get(v, "compactionId")); ok {
+		if id, ok := acp.String(acp.Get(v, "compactionId")); ok {
 			e.Event = &supervisorv1.Event_CompactionSummary{CompactionSummary: &supervisorv1.CompactionSummaryChunk{
-				CompactionId: id, Content: block(get(v, "content"), noLimit),
+				CompactionId: id, Content: block(acp.Get(v, "content"), noLimit),
 			}}
 		}
 	}
@@ -227,14 +228,7 @@ func state(e *supervisorv1.Event, kind string, v []byte) {
 
 func sessionInfo(v []byte) *supervisorv1.SessionInfo {
 	i := &supervisorv1.SessionInfo{}
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "title":
-			i.Title = erasable(v)
-		case "updatedAt":
-			i.UpdatedAt = erasable(v)
-		}
-	})
+	read(v, "title", func(v []byte) { i.Title = erasable(v) }, "updatedAt", func(v []byte) { i.UpdatedAt = erasable(v) })
 	return i
 }
 
@@ -250,69 +244,38 @@ func erasable(v []byte) *string {
 func contextUsage(v []byte) *supervisorv1.ContextUsage {
 	u := &supervisorv1.ContextUsage{}
 	said := false
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "used":
+	size := func(to *uint64) func([]byte) {
+		return func(v []byte) {
 			n, ok := unsigned(v, 64)
-			u.Used, said = n, said || ok
-		case "size":
-			n, ok := unsigned(v, 64)
-			u.Size, said = n, said || ok
-		case "cost":
-			u.Cost, u.Currency = nil, ""
-			if n, ok := number(get(v, "amount")); ok {
-				u.Cost, u.Currency = &n, textOf(get(v, "currency"))
-			}
+			*to, said = n, said || ok
+		}
+	}
+	read(v, "used", size(&u.Used), "size", size(&u.Size), "cost", func(v []byte) {
+		u.Cost, u.Currency = nil, ""
+		if n, ok := acp.Number(acp.Get(v, "amount")); ok {
+			u.Cost, u.Currency = &n, textOf(acp.Get(v, "currency"))
 		}
 	})
-	if !said {
-		return nil
-	}
-	return u
+	return where(said, u)
 }
 
 // notice reads a notice; nil: it says nothing.
 func notice(v []byte) *supervisorv1.Notice {
 	n := &supervisorv1.Notice{}
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "severity":
-			n.Severity = textOf(v)
-		case "title":
-			n.Title = textOf(v)
-		case "description":
-			n.Description = textOf(v)
-		}
-	})
-	if n.Title == "" && n.Description == "" {
-		return nil
-	}
-	return n
+	read(v, "severity", &n.Severity, "title", &n.Title, "description", &n.Description)
+	return where(n.Title != "" || n.Description != "", n)
 }
 
 // compaction reads the state of a compaction; nil: it does not say of which.
 func compaction(v []byte) *supervisorv1.Compaction {
 	c := &supervisorv1.Compaction{}
 	named := false
-	members(v, func(name, v []byte) {
-		switch string(name) {
-		case "compactionId":
-			c.CompactionId, named = text(v)
-		case "status":
-			c.Status = textOf(v)
-		case "summary":
-			c.Summary = blocks(v, noLimit)
-		case "error":
-			c.Error = textOf(v)
-		}
-	})
-	if !named {
-		return nil
-	}
-	return c
+	read(v, "compactionId", func(v []byte) { c.CompactionId, named = acp.String(v) }, "status", &c.Status,
+		"summary", func(v []byte) { c.Summary = blocks(v, noLimit) }, "error", &c.Error)
+	return where(named, c)
 }
 
-// ownUpdate tells what acphost itself says to the person at the front. What else it shows there stands for events that
+// ownUpdate tells what acphost itself says to the person at the client. What else it shows there stands for events that
 // are told otherwise: questions, calls, the output of terminals.
 func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 	e := &supervisorv1.Event{SessionId: session, Raw: raw(u.whole)}
@@ -324,7 +287,7 @@ func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 		}
 		n.FromAcphost = true
 		e.Event = &supervisorv1.Event_Notice{Notice: n}
-	case "agent_message_chunk": // for a front that shows no notices: a quotation, "> title: description"
+	case "agent_message_chunk": // for a client that shows no notices: a quotation, "> title: description"
 		said := strings.TrimPrefix(strings.TrimSpace(u.chunk().GetContent().GetText().GetText()), "> ")
 		if said == "" {
 			return

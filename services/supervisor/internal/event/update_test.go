@@ -135,7 +135,7 @@ func TestEveryUpdateArrivesTypedWithItsRawJSON(t *testing.T) {
 	for _, tt := range updates {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWire(t)
-			got := w.pass(frame.AgentToFront, "", updateLine(tt.update))
+			got := w.pass(frame.AgentToClient, "", updateLine(tt.update))
 			if len(got) != 1 {
 				t.Fatalf("made %s\nwant one event", shownAll(got))
 			}
@@ -150,7 +150,7 @@ func TestEveryUpdateArrivesTypedWithItsRawJSON(t *testing.T) {
 func TestKindsOfOlderAgentsCountLikeTodays(t *testing.T) {
 	for _, tt := range updates {
 		w := newWire(t)
-		today := w.pass(frame.AgentToFront, "", updateLine(tt.update))[0]
+		today := w.pass(frame.AgentToClient, "", updateLine(tt.update))[0]
 		_, rest, ok := strings.Cut(tt.update, `"sessionUpdate":"`)
 		if !ok || today.GetOtherUpdate() != nil {
 			continue
@@ -158,7 +158,7 @@ func TestKindsOfOlderAgentsCountLikeTodays(t *testing.T) {
 		kind, _, _ := strings.Cut(rest, `"`)
 		for _, spelled := range []string{camel(kind), strings.ToUpper(kind[:1]) + camel(kind)[1:]} {
 			line := strings.Replace(updateLine(tt.update), `"`+kind+`"`, `"`+spelled+`"`, 1)
-			older := w.pass(frame.AgentToFront, "", line)[0]
+			older := w.pass(frame.AgentToClient, "", line)[0]
 			older.Raw, older.Cursor = today.GetRaw(), today.GetCursor()
 			if !proto.Equal(older, today) {
 				t.Errorf("%s: %s\ngot  %s\nwant %s", tt.name, spelled, shown(older), shown(today))
@@ -178,21 +178,21 @@ func camel(s string) string {
 func TestAnUpdateThatStandsInTheParamsItselfIsRead(t *testing.T) {
 	w := newWire(t)
 	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","sessionUpdate":"agentMessageChunk","content":{"type":"text","text":"x"}}}`
-	w.expect(frame.AgentToFront, "", line, `{"sessionId":"s","agentMessage":{"content":{"text":{"text":"x"}}}}`)
-	w.expect(frame.AgentToFront, "", `{"jsonrpc":"2.0","method":"session/update"}`, `{"otherUpdate":{}}`)
-	w.expect(frame.AgentToFront, "", `{"jsonrpc":"2.0","method":"session/update","params":[]}`, `{"otherUpdate":{}}`)
+	w.expect(frame.AgentToClient, "", line, `{"sessionId":"s","agentMessage":{"content":{"text":{"text":"x"}}}}`)
+	w.expect(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"session/update"}`, `{"otherUpdate":{}}`)
+	w.expect(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"session/update","params":[]}`, `{"otherUpdate":{}}`)
 }
 
 func TestAnUpdateWithAnIDIsAnUpdateAndACall(t *testing.T) {
 	w := newWire(t)
-	w.expect(frame.AgentToFront, "", `{"jsonrpc":"2.0","id":1,"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"current_mode_update","currentModeId":"m"}}}`,
+	w.expect(frame.AgentToClient, "", `{"jsonrpc":"2.0","id":1,"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"current_mode_update","currentModeId":"m"}}}`,
 		`{"cursor":"i-1.1","sessionId":"s","currentMode":{"modeId":"m"}}`,
 		`{"cursor":"i-1.2","sessionId":"s","callStarted":{"id":"1","method":"session/update","to":"front"}}`)
 }
 
 func TestWhatIsNotUTF8IsReplaced(t *testing.T) {
 	w := newWire(t)
-	e := w.pass(frame.AgentToFront, "", updateLine("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"a\xffb\"}}"))[0]
+	e := w.pass(frame.AgentToClient, "", updateLine("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"a\xffb\"}}"))[0]
 	if got := e.GetAgentMessage().GetContent().GetText().GetText(); got != "a\uFFFDb" {
 		t.Errorf("text %q", got)
 	}
@@ -206,20 +206,20 @@ func TestWhatIsNotUTF8IsReplaced(t *testing.T) {
 
 func TestWhatAcphostSaysIsANoticeOfItsOwnAndWhatItShowsIsNotTold(t *testing.T) {
 	w := newWire(t)
-	w.expect(frame.OursToFront, "", updateLine(`{"sessionUpdate":"notice","severity":"warning","title":"Denied","description":"why"}`),
+	w.expect(frame.OursToClient, "", updateLine(`{"sessionUpdate":"notice","severity":"warning","title":"Denied","description":"why"}`),
 		`{"sessionId":"s","notice":{"severity":"warning","title":"Denied","description":"why","fromAcphost":true}}`)
-	w.expect(frame.OursToFront, "", updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n> Denied: why\n\n"}}`),
+	w.expect(frame.OursToClient, "", updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n> Denied: why\n\n"}}`),
 		`{"sessionId":"s","notice":{"severity":"warning","title":"Denied","description":"why","fromAcphost":true}}`)
-	w.quiet(frame.OursToFront, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"acphost-1","title":"x"}`))
-	w.quiet(frame.OursToFront, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"data":"x"}}}`))
+	w.quiet(frame.OursToClient, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"acphost-1","title":"x"}`))
+	w.quiet(frame.OursToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"data":"x"}}}`))
 }
 
 func TestWhatIsNoMessageMakesNothing(t *testing.T) {
 	w := newWire(t)
 	for _, line := range []string{``, `{`, `[]`, `[{"jsonrpc":"2.0","method":"session/update","params":{}}]`, `7`, `{"jsonrpc":"2.0"}`, "\xff"} {
-		w.quiet(frame.AgentToFront, "", line)
-		w.quiet(frame.FrontToAgent, "", line)
+		w.quiet(frame.AgentToClient, "", line)
+		w.quiet(frame.ClientToAgent, "", line)
 	}
-	w.quiet(frame.FrontToAgent, "", updateLine(`{}`))
-	w.quiet(frame.AgentToFront, "", `{"jsonrpc":"2.0","method":"_x/y","params":{}}`)
+	w.quiet(frame.ClientToAgent, "", updateLine(`{}`))
+	w.quiet(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"_x/y","params":{}}`)
 }

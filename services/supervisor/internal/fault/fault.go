@@ -1,4 +1,7 @@
-// Package fault says what went wrong in a way that callers over gRPC can act on, without knowing gRPC.
+// Package fault has errors with a class: the class tells a caller how to act on the error. Package admin makes a gRPC code of
+// the class, and sends what else the error carries (an agent's error, an earlier answer) as details.
+//
+// The package does not know gRPC.
 package fault
 
 import (

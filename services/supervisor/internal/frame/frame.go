@@ -1,6 +1,7 @@
-// Package frame says what a message that passes looks like to those who only watch: the journal, and whoever tells events.
+// Package frame has the types of an observed message: a Frame says which bytes passed, between whom, and when. The link shows
+// frames to observers, which number, record and decode them.
 //
-// It holds types and knows nothing else.
+// The package holds types and knows nothing else.
 package frame
 
 import "time"
@@ -10,23 +11,23 @@ type Direction uint8
 
 // The directions. "Ours" is acphost itself: what it says in its own name, and the answers to its own questions.
 const (
-	AgentToFront Direction = iota + 1
-	FrontToAgent
+	AgentToClient Direction = iota + 1
+	ClientToAgent
 	AgentToHandler
 	HandlerToAgent
-	OursToFront
+	OursToClient
 	OursToAgent
-	FrontToOurs
+	ClientToOurs
 )
 
 var directions = [...]string{
-	AgentToFront:   "agent-to-front",
-	FrontToAgent:   "front-to-agent",
+	AgentToClient:  "agent-to-front",
+	ClientToAgent:  "front-to-agent",
 	AgentToHandler: "agent-to-handler",
 	HandlerToAgent: "handler-to-agent",
-	OursToFront:    "ours-to-front",
+	OursToClient:   "ours-to-front",
 	OursToAgent:    "ours-to-agent",
-	FrontToOurs:    "front-to-ours",
+	ClientToOurs:   "front-to-ours",
 }
 
 // String is the direction's name: "agent-to-front". Empty for none.
@@ -49,9 +50,9 @@ func ParseDirection(name string) Direction {
 
 // The ends that have requests of their own: ids of one never meet those of another.
 const (
-	OfAgent byte = 'a'
-	OfFront byte = 'f'
-	Ours    byte = 'o'
+	OfAgent  byte = 'a'
+	OfClient byte = 'f'
+	Ours     byte = 'o'
 )
 
 // Whose tells whose request a frame is, or answers. 0: it cannot be told.
@@ -59,23 +60,23 @@ func (d Direction) Whose(response bool) byte {
 	switch d {
 	case AgentToHandler, HandlerToAgent, OursToAgent:
 		return OfAgent
-	case FrontToOurs:
+	case ClientToOurs:
 		return Ours
-	case OursToFront:
+	case OursToClient:
 		if response {
-			return OfFront
+			return OfClient
 		}
 		return Ours
-	case AgentToFront:
+	case AgentToClient:
 		if response {
-			return OfFront
+			return OfClient
 		}
 		return OfAgent
-	case FrontToAgent:
+	case ClientToAgent:
 		if response {
 			return OfAgent
 		}
-		return OfFront
+		return OfClient
 	}
 	return 0
 }
@@ -95,7 +96,7 @@ type Frame struct {
 	// Time is when it was taken up; zero: now.
 	Time      time.Time
 	Direction Direction
-	// Handler is whom a request goes to, or an answer comes from, where that is neither the agent nor the front.
+	// Handler is whom a request goes to, or an answer comes from, where that is neither the agent nor the client.
 	Handler string
 	// Scanned: Line is known to be JSON, and what follows is what it has of it: Method and SessionID unescaped, ID spelled
 	// as it came. Nil: it has none.

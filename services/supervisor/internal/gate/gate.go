@@ -1,12 +1,13 @@
-// Package gate is where it is decided whether an agent may: at the questions that it asks (door one) and at the calls
-// that it makes (door two). It asks the policies, fails closed, keeps acphost's own files from the agent, remembers what
-// was answered, records every decision, and notices what was done without one.
+// Package gate decides what an agent may do: about the permission requests of the agent (door one), and about the calls that
+// the agent makes (door two). It asks the policies, and denies if they fail. It keeps acphost's own files from the agent,
+// remembers answers, records every decision, and notices what an agent did without asking.
 //
-// It knows actions, verdicts and answers. It knows neither JSON-RPC nor how a question reaches a person.
+// The package knows actions, verdicts and answers. It must not know how a question reaches the user, nor JSON-RPC.
 package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,12 +15,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"google.golang.org/protobuf/proto"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
 // Short names of the verdicts.
@@ -33,10 +37,18 @@ const (
 const (
 	// RuleProtected denies acphost's own files.
 	RuleProtected = "acphost/protected"
+	// RuleUnclear asks a person about a command that may name a key file, if only running the command would tell.
+	RuleUnclear = "acphost/unclear"
 	// RuleMode has a person asked about changes of mode.
 	RuleMode = "acphost/mode"
 	// RuleUnrecorded denies what could not be recorded.
 	RuleUnrecorded = "acphost/unrecorded"
+	// RuleGit denies writes to what is git's own, from which git runs programs.
+	RuleGit = "acphost/git"
+	// RuleReload asks a person about everything once a policy can no longer be believed: its files have changed.
+	RuleReload = "acphost/reload-needed"
+	// RuleNoPolicy is a rule of permd's: calls pass if nobody has chosen a policy.
+	RuleNoPolicy = "acphost/no-policy"
 )
 
 // Who answered, as the audit has it.
@@ -44,7 +56,7 @@ const (
 	ByPolicy  = "policy"
 	ByGrant   = "grant"
 	ByEarlier = "earlier answer"
-	ByFront   = "front"
+	ByClient  = "front"
 	ByTimeout = "timeout"
 	ByAcphost = "acphost"
 	ByNobody  = "nobody"
@@ -52,13 +64,13 @@ const (
 
 // Options say what a Gate works with.
 type Options struct {
-	// Chain are the policies that are asked; the strictest counts. Empty: none, every question goes to the front and
+	// Chain are the policies that are asked; the strictest counts. Empty: none, every question goes to the client and
 	// every call passes.
 	Chain []Policy
-	// Enforced: a policy was chosen, so that door two decides, and that what no policy answers is denied.
+	// Enforced: a policy was chosen. Then door two decides, and an action is denied if no policy answers.
 	Enforced bool
-	// WorkspacePolicy is the name, relative to a root, of a rule file that counts though no policy was chosen. Empty:
-	// none does.
+	// WorkspacePolicy is the name, relative to a root, of a rule file that counts even if no policy was chosen. Empty: no
+	// such file counts.
 	WorkspacePolicy string
 	// Methods are those that door two decides, whole or as a namespace ("fs/*").
 	Methods []string
@@ -68,7 +80,7 @@ type Options struct {
 	Grants *grant.Store
 	// Audit takes the records; nil: nothing is recorded.
 	Audit *audit.Log
-	// AuditOptional: what is allowed is allowed though its record could not be written.
+	// AuditOptional: an action that is allowed stays allowed if its record cannot be written.
 	AuditOptional bool
 	// PID is the supervisor's, for the records.
 	PID int
@@ -117,6 +129,10 @@ type Request struct {
 	Scope string
 	// Turn counts the session's prompts.
 	Turn uint64
+	// Written is what a file holds once a call is made (intent.Written); nil for a call that writes none.
+	Written *intent.File
+	// GivenUp: the client has cancelled the turn, so that no answer of the user's in it lets a call pass.
+	GivenUp bool
 	// Terminals are those that a tool call shows; for Reported alone.
 	Terminals []string
 }
@@ -137,7 +153,7 @@ func (r Request) where() grant.Where {
 	return w
 }
 
-// Decision is what is to be done about an action. Every decision that is acted on must be given to Settle.
+// Decision is what is to be done about an action. Give every decision that is acted on to Record.
 type Decision struct {
 	Verdict permissionv1.Verdict
 	// Rule is the rule that decided; empty if none did.
@@ -150,8 +166,15 @@ type Decision struct {
 	Unattended permissionv1.Verdict
 	// By says who decided.
 	By string
-	// Always and Never, for Ask at door two: what an answer for all times may reach to. Without text it must not be
-	// offered.
+	// Shown is what the edit that the question shows makes of files (intent.Session.Shown). An answer lets a write pass door
+	// two only if the write leaves a file like that. The caller sets it before Record.
+	Shown intent.Edits
+	// Before, for a write that passes for an earlier answer, is the SHA-256 of the file as the question's diff was made
+	// from it. If the file is another by now, the caller decides again with no Written: the user has not seen what the write
+	// would undo. Nil for all else.
+	Before *[sha256.Size]byte
+	// Always and Never, for Ask at door two, are what an answer for all times would cover. If one has no text, it must not
+	// be offered.
 	Always, Never grant.Offer
 
 	id      string
@@ -162,23 +185,33 @@ type Decision struct {
 	latency time.Duration
 	active  bool // by a policy, so that it is recorded
 	named   bool // it is allowed only as what the agent calls the tool
+	person  bool // for ByEarlier: a person gave that answer
 }
 
 // ID names the decision in the audit.
 func (d *Decision) ID() string { return d.id }
 
-// Denial says in words why it was denied.
-func (d *Decision) Denial() string {
+// What says in words what the decision is about: "write /w/a". It is safe and bounded (intent.Summary).
+func (d *Decision) What() string { return intent.Summary(d.request.Action) }
+
+// Denial says in words what was denied, why, and by which rule.
+func (d *Decision) Denial() string { return d.What() + ": " + d.Why() }
+
+// Why says in words why it was decided so, and by which rule.
+func (d *Decision) Why() string { return withRule(d.Reason, d.Rule) }
+
+// withRule puts the rule behind the reason, unless the reason is one of several rules and names each of them.
+func withRule(reason, rule string) string {
 	switch {
-	case d.Rule == "":
-		return d.Reason
-	case d.Reason == "":
-		return "rule " + d.Rule
+	case rule == "", strings.Contains(reason, "(rule "+rule+")"):
+		return reason
+	case reason == "":
+		return "rule " + rule
 	}
-	return fmt.Sprintf("%s (rule %s)", strings.TrimSuffix(d.Reason, "."), d.Rule)
+	return fmt.Sprintf("%s (rule %s)", strings.TrimSuffix(reason, "."), rule)
 }
 
-// Active tells whether a policy counts for what happens in sessions with the given roots, so that door two decides. A
+// Active reports whether a policy counts for what happens in sessions with the given roots, so that door two decides. A
 // root that has had a rule file keeps being ruled: an agent that removes the file gains nothing.
 func (g *Gate) Active(roots []string) bool {
 	return len(g.opts.Chain) > 0 && (g.enforced.Load() || g.isRuled(roots))
@@ -204,7 +237,7 @@ func (g *Gate) isRuled(roots []string) bool {
 	return ruled
 }
 
-// Decides tells whether door two decides about a method, in a session with the given roots.
+// Decides reports whether door two decides about a method, in a session with the given roots.
 func (g *Gate) Decides(method string, roots []string) bool {
 	if len(g.opts.Chain) == 0 {
 		return false
@@ -226,6 +259,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 	if err := g.decide(ctx, r, d); err != nil {
 		return nil, err
 	}
+	g.doubt(r, d)
 	switch {
 	case d.Verdict == Ask:
 		g.remembered(r, d)
@@ -233,22 +267,21 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		d.named = g.needsName(ctx, r.Action, DecideTimeout-g.opts.Now().Sub(started))
 	}
 	d.latency = g.opts.Now().Sub(started)
-	g.opts.Logger.Debug("decided", "door", doorName(r.Action), "method", r.Action.GetMethod(),
-		"session", r.Action.GetSessionId(), "action", r.Action.GetKind(), "verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason, "by", d.By, "duration_us", d.latency.Microseconds())
+	if g.opts.Logger.Enabled(ctx, slog.LevelDebug) {
+		g.opts.Logger.Debug("decided", "door", doorName(r.Action), "method", r.Action.GetMethod(), "session", r.Action.GetSessionId(),
+			"action", r.Action.GetKind(), "verdict", VerdictName(d.Verdict), "rule", d.Rule, "reason", secret.Text(d.Reason), "by", d.By,
+			"duration_us", d.latency.Microseconds())
+	}
 	return d, nil
 }
 
 func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	a := r.Action
-	if p := protectedIn(a); p != "" {
-		d.Verdict, d.Rule, d.Reason = Deny, RuleProtected, protectedReason(p)
+	if r := Ahead(a); r != nil {
+		d.Verdict, d.Rule, d.Reason = r.Verdict, r.Rule, r.Reason
 		return nil
 	}
-	if a.GetKind() == "tool.switch_mode" {
-		d.Verdict, d.Rule, d.Reason = Ask, RuleMode, "a change of mode is for a person to answer"
-		return nil
-	}
-	if a.GetDoor() == permissionv1.Door_DOOR_CALL && g.answeredEarlier(r, d) {
+	if a.GetDoor() == permissionv1.Door_DOOR_CALL && !r.GivenUp && g.answeredEarlier(r, d) {
 		return nil
 	}
 	if len(g.opts.Chain) == 0 {
@@ -272,8 +305,8 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	return nil
 }
 
-// needsName tells whether an action is allowed for the name of its tool, and not for what it does. Only the agent knows
-// whether the name is true: it is enough for what the agent does itself, and never for what is done for the agent.
+// needsName reports whether an action is allowed because of its tool's name, and not because of what it does. Only the agent
+// knows whether the name is true. So the name is enough for what the agent does itself, and never for a call that it makes.
 func (g *Gate) needsName(ctx context.Context, a *permissionv1.Action, within time.Duration) bool {
 	if a.GetTool() == "" || a.GetDone() || a.GetDoor() != permissionv1.Door_DOOR_REQUEST {
 		return false
@@ -303,7 +336,8 @@ func (g *Gate) remembered(r Request, d *Decision) {
 	}
 }
 
-func verdictName(v permissionv1.Verdict) string {
+// VerdictName is a verdict as rules spell it; what is none counts as deny.
+func VerdictName(v permissionv1.Verdict) string {
 	switch v {
 	case Allow:
 		return "allow"

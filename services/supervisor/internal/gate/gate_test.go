@@ -81,7 +81,7 @@ func TestWhatAQuestionIsAnswered(t *testing.T) {
 			if err != nil || d.Verdict != tt.want {
 				t.Fatalf("got %+v, %v; want %v", d, err, tt.want)
 			}
-			if err := tt.gate.Settle(d, Outcome{Allowed: d.Verdict == Allow}); err != nil {
+			if err := tt.gate.Record(d, Outcome{Allowed: d.Verdict == Allow}); err != nil {
 				t.Error(err)
 			}
 			c := tt.gate.Counters()

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
+	"github.com/acphost/acphost/internal/paths"
 )
 
 // maxKeyFiles bounds the files that Protect takes: each of them is looked at with every path.
@@ -20,14 +20,15 @@ type keyFile struct {
 	info        os.FileInfo
 }
 
-// ErrFolder says that what should hold a key is a folder. All in it would be kept from agents, down from "/" if that is it.
+// ErrFolder says that a path that should hold a key is a folder. Everything in it would be kept from agents, and the folder
+// may be "/".
 var ErrFolder = errors.New("is a folder: give a file that holds nothing but the key")
 
-// Protect has no agent touch files from now on, for as long as the Gate lives: those that somebody named as holding secrets
-// while it runs. A file is known by its name, by where that led and leads, and by what it is: also through links, and
-// after a folder on its way was given another name. It need not be there; where too many were named, those that are gone are forgotten. Devices are left out: what is in "/dev/null" is no
-// secret, and commands need it. fresh: one was not known yet. The error is ErrFolder, or says that there are too many; none is
-// taken then.
+// Protect keeps files from all agents for as long as the Gate lives. Callers name files that hold secrets while a supervisor
+// runs. A file is known by its name, by where the name led and leads, and by its identity: also through links, and after a
+// folder on its path was renamed. The file need not exist. If too many files were named, those that are gone are forgotten.
+// Devices are left out: "/dev/null" holds no secret, and commands need it. fresh: at least one file was not known yet. The
+// error is ErrFolder, or says that there are too many files; none is taken then.
 func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,7 +46,7 @@ func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 			}
 			k.info = info
 		}
-		if g.protected.covers(k.asked) || slices.ContainsFunc(keys, k.same) {
+		if slices.ContainsFunc(keys, k.same) {
 			continue
 		}
 		if len(keys) >= maxKeyFiles { // callers may write one for each agent, and take it away again
@@ -67,7 +68,7 @@ func (g *Gate) keyFiles() []keyFile {
 	return nil
 }
 
-// gone tells whether nothing is there any more by any name that is known.
+// gone reports whether nothing is there any more by any name that is known.
 func (k keyFile) gone() bool {
 	for _, name := range [...]string{k.asked, k.real} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -77,24 +78,25 @@ func (k keyFile) gone() bool {
 	return true
 }
 
-// same tells whether another one is known already.
+// same reports whether another one is known already.
 func (k keyFile) same(o keyFile) bool {
 	return k.asked == o.asked && k.real == o.real && (k.info == nil) == (o.info == nil) && (k.info == nil || k.was(o.info))
 }
 
-// was tells whether a file is the one that was named. One that took its number since it was removed is another.
+// was reports whether a file is the one that was named. A file that was made later and got the same inode number is another
+// one.
 func (k keyFile) was(now os.FileInfo) bool {
 	return k.info != nil && os.SameFile(k.info, now) && k.info.Size() == now.Size() && k.info.ModTime().Equal(now.ModTime())
 }
 
-// covers tells whether a clean path is, or lies below, one of acphost's own files, by names alone.
+// covers reports whether a clean path is, or lies below, one of acphost's own files, by names alone.
 func (g *Gate) covers(path string) bool {
 	return g.protected.covers(path) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool {
 		return paths.Below(k.asked, path) || paths.Below(k.real, path)
 	})
 }
 
-// isKey tells whether a path leads to one of the key files, whatever it is called.
+// isKey reports whether a path leads to one of the key files, whatever it is called.
 func (g *Gate) isKey(path string) bool {
 	keys := g.keyFiles()
 	if len(keys) == 0 {
@@ -113,4 +115,14 @@ func (g *Gate) isKey(path string) bool {
 		now, err := os.Stat(k.asked) // it may be another one by now
 		return err == nil && os.SameFile(now, info)
 	})
+}
+
+// doubt makes Ask of a policy's allowance if acphost's own rules do not allow the action.
+func (g *Gate) doubt(r Request, d *Decision) {
+	if d.Verdict != Allow || d.By != ByPolicy {
+		return
+	}
+	if own := g.Behind(r.Action); own != nil {
+		d.Verdict, d.Rule, d.Reason, d.Grantable, d.Unattended = own.Verdict, own.Rule, own.Reason, false, Deny
+	}
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"crypto/sha256"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -10,36 +11,36 @@ import (
 // Bounds on what is remembered of one turn.
 const (
 	maxAnswers = 1024
-	// answerLife is how long what was allowed at door one may take to come to door two. A turn's end ends it sooner.
+	// answerLife is how long an answer at door one counts for a call at door two. The end of the turn ends it sooner.
 	answerLife = 10 * time.Minute
 )
 
-// ledger is what was decided in the current turn of one session. Its fields are guarded by the Gate's mu.
+// ledger holds what was decided in the current turn of one session. The Gate's mu guards its fields.
 type ledger struct {
 	turn uint64
 	// asked are the answers at door one, calls the decisions at door two, both oldest first.
-	asked []*answer
-	calls []*answer
-	// reported are the tool calls whose end was looked at, terminals the ones that were made by calls which passed.
+	asked, calls []*answer
+	// reported are the tool calls whose end was checked. terminals are those that calls made which door two let pass.
 	reported, terminals map[string]bool
 }
 
 // answer is what was answered about an action.
 type answer struct {
 	action  *permissionv1.Action
+	shown   intent.Edits // Decision.Shown
 	allowed bool
-	person  bool // answered by a person, or by what one said before
-	named   bool // allowed only as what the agent calls the tool: no call passes for that
+	person  bool // a person gave the answer, now or before
+	named   bool // only the name of the tool was allowed: no call passes for that
 	at      time.Time
-	used    map[string]bool // the writes, and the command, that were let through for it
-	over    bool            // its tool call has ended
+	used    map[string]bool // the writes, and the command, that passed for this answer
+	over    bool            // the tool call has ended
 }
 
 func newLedger(turn uint64) *ledger {
 	return &ledger{turn: turn, reported: map[string]bool{}, terminals: map[string]bool{}}
 }
 
-// Created tells of a terminal that a call made which has passed door two.
+// Created notes a terminal that a call has made after door two let the call pass.
 func (g *Gate) Created(scope string, turn uint64, terminalID string) {
 	if scope == "" {
 		return
@@ -51,7 +52,7 @@ func (g *Gate) Created(scope string, turn uint64, terminalID string) {
 	}
 }
 
-// ledger returns the ledger of a turn. What is of another turn is forgotten: answers do not reach further.
+// ledger returns the ledger of a turn, and forgets that of the turn before.
 func (g *Gate) ledger(r Request) *ledger {
 	l := g.ledgers[r.Scope]
 	switch {
@@ -64,8 +65,9 @@ func (g *Gate) ledger(r Request) *ledger {
 	return l
 }
 
-// answeredEarlier decides about a call by what was answered at door one for just that, in the same turn: what was
-// allowed is not asked twice, and what a person refused is not asked again. A write or a command is let through once.
+// answeredEarlier decides about a call by the answer that door one had for the same action in the same turn: nobody is asked
+// twice about a call that was allowed, or that a person refused. A write passes if it leaves the file as the question's
+// diffs showed it. A write or a command passes once; a refusal of an edit holds for every write of its files.
 func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	if r.Scope == "" {
 		return false
@@ -79,12 +81,26 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 		if e.over || e.named || now.Sub(e.at) > answerLife || !intent.Same(e.action, r.Action) {
 			continue
 		}
+		if !e.allowed && onceKey(r.Action) == "" && onceKey(e.action) != "" {
+			continue // a change was refused, and this changes nothing
+		}
 		if !e.allowed {
 			if !e.person {
 				return false // a policy's no: it is asked again, and may say why
 			}
 			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
 			return true
+		}
+		if !e.person && intent.Doubtful(r.Action) {
+			continue // a rule went by what the agent would run: what runs here is judged anew
+		}
+		var before *[sha256.Size]byte
+		if r.Action.GetKind() == "fs.write" {
+			edit, ok := e.shown.Make(r.Written)
+			if !ok {
+				continue
+			}
+			before = &edit.Before
 		}
 		if key := onceKey(r.Action); key != "" {
 			if e.used[key] {
@@ -95,23 +111,20 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			}
 			e.used[key] = true
 		}
-		d.Verdict, d.By, d.Reason = Allow, ByEarlier, "it was allowed when the agent asked"
+		d.Verdict, d.By, d.Reason, d.person, d.Before = Allow, ByEarlier, "it was allowed when the agent asked", e.person, before
 		return true
 	}
 	return false
 }
 
-// onceKey names what of a call is let through only once for an answer; empty for what changes nothing.
+// onceKey names the part of a call that passes only once for an answer; empty for a call that changes nothing.
 func onceKey(a *permissionv1.Action) string {
 	if a.GetCommand() != nil {
 		return "command"
 	}
 	for _, p := range a.GetPaths() {
 		if p.GetAccess() != permissionv1.Access_ACCESS_READ {
-			if p.GetResolvedPath() != "" {
-				return p.GetResolvedPath()
-			}
-			return p.GetPath()
+			return intent.PlaceOf(p)
 		}
 	}
 	return ""
@@ -123,7 +136,7 @@ func (g *Gate) enter(d *Decision, allowed, person bool) {
 	if r.Scope == "" || r.Action.GetDone() {
 		return
 	}
-	e := &answer{action: r.Action, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
+	e := &answer{action: r.Action, shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)
@@ -141,7 +154,7 @@ func appendBounded(list []*answer, e *answer) []*answer {
 	return append(list, e)
 }
 
-// EndTurn forgets what reaches no further than a turn.
+// EndTurn forgets the answers that hold for one turn only.
 func (g *Gate) EndTurn(scope string) {
 	g.mu.Lock()
 	delete(g.ledgers, scope)
@@ -151,7 +164,7 @@ func (g *Gate) EndTurn(scope string) {
 	}
 }
 
-// EndSession forgets what reaches no further than a session.
+// EndSession forgets everything that holds for one session only.
 func (g *Gate) EndSession(scope string) {
 	g.EndTurn(scope)
 	if g.opts.Grants != nil {

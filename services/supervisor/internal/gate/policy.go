@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
@@ -28,10 +29,22 @@ type Policy struct {
 	Timeout time.Duration
 	// Plugin, if set, says what it is: "permd 0.1.0".
 	Plugin func() string
+	// Doubt, if set, says in words why what it answered just now cannot be believed; empty: it can. Then a person is asked
+	// about what it allows.
+	Doubt func() string
 }
 
-// said is what the policies say together.
-type said struct {
+// Keeper is a connection that keeps a policy's belief: which rule files it has read. A policy that is started again believes
+// the same.
+type Keeper interface {
+	// Kept is what is kept now; nil: nothing. It must not be changed.
+	Kept() []byte
+	// Keep replaces it.
+	Keep(what []byte)
+}
+
+// policyAnswer is what the policies say together.
+type policyAnswer struct {
 	verdict        permissionv1.Verdict
 	rule, reason   string
 	grantable      bool
@@ -40,12 +53,12 @@ type said struct {
 }
 
 // ask asks every policy at once. The strictest counts; one that cannot answer fails all.
-func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
+func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, error) {
 	if len(g.opts.Chain) == 1 {
 		return g.opts.Chain[0].ask(ctx, g, a)
 	}
 	type answer struct {
-		said
+		policyAnswer
 		err error
 	}
 	answers := make([]chan answer, len(g.opts.Chain))
@@ -58,7 +71,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 			answers[i] <- answer{s, err}
 		}()
 	}
-	out := said{verdict: Allow, grantable: true, unattended: Allow}
+	out := policyAnswer{verdict: Allow, grantable: true, unattended: Allow}
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -73,6 +86,8 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 		digests, plugins = append(digests, got.digest), append(plugins, got.plugin)
 		if strictness(got.verdict) > strictness(out.verdict) || out.rule == "" && got.verdict == out.verdict {
 			out.verdict, out.rule, out.reason = got.verdict, got.rule, got.reason
+		} else if got.verdict == Ask && out.verdict == Ask && !strings.Contains(out.reason, got.reason) { // each may be about another part
+			out.reason = bounded(bounded(withRule(got.reason, got.rule), maxReason/2)+"; "+out.reason, maxReason)
 		}
 		if got.verdict == Ask {
 			out.grantable = out.grantable && got.grantable
@@ -82,7 +97,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (said, error) {
 		}
 	}
 	if failed != nil {
-		return said{}, failed
+		return policyAnswer{}, failed
 	}
 	if out.verdict != Ask {
 		out.grantable, out.unattended = false, permissionv1.Verdict_VERDICT_UNSPECIFIED
@@ -101,10 +116,10 @@ func strictness(v permissionv1.Verdict) int {
 	return 2
 }
 
-func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (said, error) {
+func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (policyAnswer, error) {
 	conn, err := p.Conn()
 	if err != nil {
-		return said{}, err
+		return policyAnswer{}, err
 	}
 	timeout := p.Timeout
 	if timeout <= 0 || timeout > DecideTimeout {
@@ -112,12 +127,23 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (said,
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	res, err := permissionv1.NewPermissionServiceClient(conn).Decide(ctx, &permissionv1.DecideRequest{Action: a})
+	req := &permissionv1.DecideRequest{Action: a}
+	keeper, _ := conn.(Keeper)
+	if keeper != nil {
+		if kept := keeper.Kept(); len(kept) > 0 {
+			sum := sha256.Sum256(kept)
+			req.KeptDigest = sum[:]
+		}
+	}
+	res, err := permissionv1.NewPermissionServiceClient(conn).Decide(ctx, req)
 	if err != nil {
 		g.opts.Logger.Debug("the policy did not decide", "handler", p.Name, "error", err)
-		return said{}, fmt.Errorf("handler %s %s", p.Name, whyUndecided(err, timeout))
+		return policyAnswer{}, fmt.Errorf("handler %s %s", p.Name, whyUndecided(err, timeout))
 	}
-	out := said{
+	if keep := res.GetKeep(); keeper != nil && len(keep) > 0 {
+		keeper.Keep(keep) // before anything is done by what it says
+	}
+	out := policyAnswer{
 		verdict:    res.GetVerdict(),
 		rule:       bounded(res.GetRule(), 256),
 		reason:     bounded(res.GetReason(), maxReason),
@@ -133,6 +159,14 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (said,
 	default:
 		out.verdict = Deny
 		out.reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", res.GetVerdict())
+	}
+	if p.Doubt != nil && out.verdict != Deny {
+		if why := p.Doubt(); why != "" {
+			out.grantable, out.unattended = false, Deny
+			if out.verdict == Allow {
+				out.verdict, out.rule, out.reason = Ask, RuleReload, why
+			}
+		}
 	}
 	return out, nil
 }

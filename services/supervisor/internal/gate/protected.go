@@ -8,14 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // WorkspaceFolder is where a repository keeps what it has to say to acphost, below each root. Agents may not touch it.
 const WorkspaceFolder = ".acphost"
 
-// ProtectedBelow tells whether a path is, or lies in, the folder for acphost below one of the roots, each root in any of
+// ProtectedBelow reports whether a path is, or lies in, the folder for acphost below one of the roots, each root in any of
 // its spellings. File systems that ignore case are taken into account.
 func ProtectedBelow(roots []string, path string) bool {
 	path = strings.ToLower(filepath.Clean(path))
@@ -31,13 +32,13 @@ func ProtectedBelow(roots []string, path string) bool {
 	return false
 }
 
-// workspaceHas tells whether a file stands below a root.
+// workspaceHas reports whether a file stands below a root.
 func workspaceHas(root, name string) bool {
 	_, err := os.Lstat(filepath.Join(root, name))
 	return err == nil
 }
 
-// Protected tells whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
+// Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
 // from here once symbolic links are followed. The handler that opens the path looks again: it is the one to race.
 func (g *Gate) Protected(path string) bool {
 	if path == "" {
@@ -47,65 +48,106 @@ func (g *Gate) Protected(path string) bool {
 	return g.protected.holds(clean) || g.covers(clean) || g.isKey(clean)
 }
 
-// ProtectedName is Protected for a path as written alone: enough where the handler that opens it looks where it leads. That
-// it knows the files that Protect was told of is not taken for granted.
+// ProtectedName is Protected for the path as written alone. That is enough if the handler that opens the path checks where
+// the path leads. The handler need not know the files that Protect was given: these are checked here by what they are, too.
 func (g *Gate) ProtectedName(path string) bool {
 	clean := filepath.Clean(path)
 	return g.covers(clean) || path != "" && g.isKey(clean)
 }
 
 // ProtectedCommand returns the protected path that a command names, in its arguments, its redirections or its working
-// directory, which is the first root where it names none; "" if it names none. roots are the session's, in each of their
-// spellings. A command can hide what it touches, so this is a fence, not a wall.
+// directory, which is the first root where it names none; "" if it names none. What its words stand for is looked up: patterns
+// on the disk, braces, home folders, variables as far as they are known; so is what lies in the folders that it goes through.
+// roots are the session's, in each of their spellings. A command can hide what it touches, so this is a fence, not a wall.
 func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string {
 	if c == nil {
 		return ""
 	}
+	protected, _, _ := g.keysOf(c, roots)
+	return protected
+}
+
+// keysOf is ProtectedCommand. unclear: it names none, and may name a key file all the same, by what is only known when it
+// runs; at is the first simple command that may, -1 if that is not known.
+func (g *Gate) keysOf(c *permissionv1.Command, roots []string) (protected string, unclear bool, at int) {
+	at = -1
 	cwd := c.GetCwd()
 	if cwd == "" && len(roots) > 0 {
 		cwd = roots[0]
 	}
 	if g.own(roots, cwd) {
-		return cwd
+		return cwd, false, at
 	}
+	k := g.readKeys(c, roots)
 	dirs, tries := []place{newPlace(cwd)}, maxTries
-	for _, sub := range c.GetSubCommands() {
+	for i, sub := range c.GetSubCommands() {
+		if i > 0 && at < 0 && k.unclear {
+			at = i - 1
+		}
 		if dir := sub.GetCwd(); dir != "" {
 			dirs = moved(dirs, dir)
 		}
-		words := sub.GetArgv()
+		argv := sub.GetArgv()
+		words := slices.Clone(argv)
 		for _, r := range sub.GetRedirections() {
-			words = append(words[:len(words):len(words)], r.GetPath())
+			words = append(words, r.GetPath())
+			k.unclear = k.unclear || r.GetDynamic() && len(g.keyFiles()) > 0
 		}
-		for _, w := range words {
-			for i, dir := range dirs {
-				if i > 0 {
+		for j, w := range words {
+			for n, dir := range dirs {
+				if n > 0 {
 					if tries--; tries < 0 {
 						break
 					}
 				}
-				if p := g.protectedWord(w, dir, roots); p != "" {
-					return p
+				if p := k.protectedWord(w, dir); p != "" {
+					return p, false, at
+				}
+				if j >= len(argv) || !opensNothing[argv[0]] {
+					k.elsewhere(w, dir)
+				}
+				if j >= len(argv) || !shell.DynamicWord(sub, j) && !k.lost {
+					continue
+				}
+				was := k.unclear
+				if p := k.word(w, dir); p != "" {
+					return p, false, at
+				}
+				k.unclear = was || k.unclear && !opensNothing[argv[0]]
+			}
+		}
+		if p := k.throughFolder(argv, dirs, i+1 < len(c.GetSubCommands())); p != "" {
+			return p, false, at
+		}
+		if len(argv) > 1 && changesDirectory(argv[0]) {
+			for _, to := range k.meant(argv[len(argv)-1], dirs[len(dirs)-1]) {
+				if strings.ContainsRune(to, anything) {
+					k.lost = true
+				} else {
+					dirs = moved(dirs, to)
 				}
 			}
 		}
-		if len(words) > 1 && changesDirectory(words[0]) {
-			dirs = moved(dirs, words[len(words)-1])
-		}
+	}
+	if at < 0 && k.unclear {
+		at = len(c.GetSubCommands()) - 1
+	}
+	if p := k.files(c, dirs); p != "" {
+		return p, false, at
 	}
 	for _, p := range g.protected {
 		if strings.Contains(c.GetText(), p) {
-			return p
+			return p, false, at
 		}
 	}
-	for _, k := range g.keyFiles() {
-		for _, p := range [...]string{k.asked, k.real} {
+	for _, f := range g.keyFiles() {
+		for _, p := range [...]string{f.asked, f.real} {
 			if strings.Contains(c.GetText(), p) {
-				return p
+				return p, false, at
 			}
 		}
 	}
-	return ""
+	return "", k.unclear || c.GetUnparsed() != "" && len(g.keyFiles()) > 0 && strings.ContainsAny(c.GetText(), "$`*?[{~(\\"), at
 }
 
 // maxMoved bounds the directories that a line goes to and that are tried for its words, and maxTries how often that is done.
@@ -127,8 +169,13 @@ func newPlace(dir string) place {
 // moved adds where a line goes from the last of some directories. Whether it gets there is not known: its words are tried in
 // all of them.
 func moved(dirs []place, to string) []place {
+	last := dirs[len(dirs)-1].dir
+	led := ledFrom(spelled(to, last), last)
 	if !filepath.IsAbs(to) {
-		to = filepath.Join(dirs[len(dirs)-1].dir, to)
+		to = filepath.Join(last, to)
+	}
+	if led.by == ownProcess {
+		to = led.path
 	}
 	if len(dirs) >= maxMoved || slices.ContainsFunc(dirs, func(p place) bool { return p.dir == to }) {
 		return dirs
@@ -144,24 +191,25 @@ func changesDirectory(program string) bool {
 	return false
 }
 
-// protectedWord looks at a word of a command line as a path, at what follows "=" in it, and at what follows a "@", as curl
-// has it.
-func (g *Gate) protectedWord(word string, in place, roots []string) string {
-	for w := word; ; {
-		if p := g.protectedName(w, in, roots); p != "" {
-			return p
-		}
-		if behind, ok := strings.CutPrefix(w, "@"); ok {
-			if p := g.protectedName(behind, in, roots); p != "" {
-				return p
+// protectedWord looks at every path that a word of a command line may spell.
+func (k *keyReading) protectedWord(word string, in place) string {
+	at := in.dir + "\x00" + word
+	if k.seen[at] {
+		return ""
+	}
+	k.seen[at] = true
+	for _, w := range valuesOf(word) {
+		if w != word {
+			if k.spelled--; k.spelled < 0 {
+				k.unclear = k.unclear || len(k.g.keyFiles()) > 0
+				continue
 			}
 		}
-		_, after, found := strings.Cut(w, "=")
-		if !found {
-			return ""
+		if p := k.g.protectedName(w, in, k.roots); p != "" {
+			return p
 		}
-		w = after
 	}
+	return ""
 }
 
 // protectedName looks at what may be the name of a file, or a pattern for some.
@@ -170,10 +218,17 @@ func (g *Gate) protectedName(name string, in place, roots []string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(in.dir, name)
 	}
+	led := ledFrom(spelled(name, in.real), in.real)
 	if strings.ContainsAny(name, "*?[{") {
 		if p := g.matched(path); p != "" {
 			return p
 		}
+		if p := g.matched(led.path); led.by == ownProcess && p != "" {
+			return p
+		}
+	}
+	if led.path != "" && led.by != otherProcess && g.own(roots, led.path) {
+		return led.path
 	}
 	switch {
 	case strings.ContainsRune(name, '/'), name == ".", name == "..", strings.EqualFold(name, WorkspaceFolder):
@@ -222,7 +277,7 @@ func (g *Gate) matched(pattern string) string {
 	return ""
 }
 
-// own tells whether a path is acphost's own, wherever that is: as written, or where it leads.
+// own reports whether a path is acphost's own, wherever that is: as written, or where it leads.
 func (g *Gate) own(roots []string, path string) bool {
 	if path == "" {
 		return false

@@ -2,14 +2,16 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"google.golang.org/grpc"
 )
 
@@ -20,7 +22,15 @@ const (
 
 func request(a *permissionv1.Action) Request {
 	a.Roots, a.SessionId, a.Agent = []string{"/w"}, "s", "agent"
-	return Request{Action: a, Scope: "scope", Turn: 1}
+	return Request{Action: a, Scope: "scope", Turn: 1, Written: holds(a, "text")}
+}
+
+// holds is the first file of an action, if it holds a text then.
+func holds(a *permissionv1.Action, text string) *intent.File {
+	if len(a.GetPaths()) == 0 {
+		return nil
+	}
+	return &intent.File{Place: intent.PlaceOf(a.GetPaths()[0]), Sum: sha256.Sum256([]byte(text))}
 }
 
 func editOf(id, path string) *permissionv1.Action {
@@ -51,18 +61,21 @@ func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r.Action.GetKind() == "tool.edit" {
+		d.Shown = intent.Edits{r.Written.Place: {Before: sha256.Sum256([]byte("before")), After: r.Written.Sum}}
+	}
 	if d.Verdict != Ask {
 		o = Outcome{Allowed: d.Verdict == Allow}
 	}
-	if err := g.Settle(d, o); err != nil {
+	if err := g.Record(d, o); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
 func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
-	no := Outcome{By: ByFront, Option: RejectOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
+	no := Outcome{By: ByClient, Option: RejectOnce}
 	run := func(line string) *permissionv1.Action {
 		return commandOf("tool.execute", "t", line, permissionv1.Door_DOOR_REQUEST)
 	}
@@ -104,6 +117,64 @@ func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
 	}
 }
 
+func TestAWriteOfSomethingElseThanWasShownIsAsked(t *testing.T) {
+	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
+	writes := func(path, text string) Request {
+		r := request(fileCall("fs.write", path, write))
+		r.Written = holds(r.Action, text)
+		return r
+	}
+	shows := func(text string, paths ...string) Request {
+		r := request(editOf("t", paths[0]))
+		r.Written = holds(r.Action, text) // of the first alone
+		for _, path := range paths[1:] {
+			r.Action.Paths = append(r.Action.Paths, editOf("t", path).Paths...)
+		}
+		return r
+	}
+	unknown := writes("/w/a", "A")
+	unknown.Written = nil
+	tests := []struct {
+		name  string
+		asked []Request
+		said  []Outcome
+		calls []Request
+		want  []permissionv1.Verdict
+	}{
+		{"what was shown", []Request{shows("A", "/w/a")}, nil, []Request{writes("/w/a", "A")}, []permissionv1.Verdict{Allow}},
+		{"something else, then what was shown", []Request{shows("A", "/w/a")}, nil,
+			[]Request{writes("/w/a", "B"), writes("/w/a", "A")}, []permissionv1.Verdict{Ask, Allow}},
+		{"a content that is not known", []Request{shows("A", "/w/a")}, nil, []Request{unknown}, []permissionv1.Verdict{Ask}},
+		{"the same into a file that was only named", []Request{shows("A", "/w/a", "/w/b")}, nil,
+			[]Request{writes("/w/b", "A")}, []permissionv1.Verdict{Ask}},
+		{"a read of a file that was only named", []Request{shows("A", "/w/a", "/w/b")}, nil,
+			[]Request{request(fileCall("fs.read", "/w/b", read))}, []permissionv1.Verdict{Allow}},
+		{"two edits of one file, in any order", []Request{shows("A", "/w/a"), shows("B", "/w/a")}, nil,
+			[]Request{writes("/w/a", "A"), writes("/w/a", "B"), writes("/w/a", "A")}, []permissionv1.Verdict{Allow, Allow, Ask}},
+		{"a read of a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: RejectOnce}},
+			[]Request{request(fileCall("fs.read", "/w/a", read))}, []permissionv1.Verdict{Ask}},
+		{"anything into a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: RejectOnce}},
+			[]Request{writes("/w/a", "B")}, []permissionv1.Verdict{Deny}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gateWith(true, answers(Ask))
+			for i, r := range tt.asked {
+				o := yes
+				if i < len(tt.said) {
+					o = tt.said[i]
+				}
+				settle(t, g, r, o)
+			}
+			for i, r := range tt.calls {
+				if d := settle(t, g, r, Outcome{Cancelled: true}); d.Verdict != tt.want[i] {
+					t.Errorf("call %d: got %v, want %v", i, d.Verdict, tt.want[i])
+				}
+			}
+		})
+	}
+}
+
 // byName is a policy that allows what the agent calls by a name, and asks about all else.
 type byName string
 
@@ -120,7 +191,7 @@ func (byName) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallO
 }
 
 func TestWhatWasAllowedForTheNameOfItsToolDoesNotPassDoorTwo(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
 	for name, tt := range map[string]struct {
 		asked, call *permissionv1.Action
 	}{
@@ -158,7 +229,7 @@ func TestANameThatNoRuleNeedsIsNoHindrance(t *testing.T) {
 }
 
 func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
 	for name, change := range map[string]func(t *testing.T, g *Gate, r *Request){
 		"the next turn":     func(_ *testing.T, _ *Gate, r *Request) { r.Turn = 2 },
 		"another session":   func(_ *testing.T, _ *Gate, r *Request) { r.Scope = "other" },
@@ -190,8 +261,8 @@ func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.
 }
 
 func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByFront, Option: AllowOnce}
-	no := Outcome{By: ByFront, Option: RejectOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
+	no := Outcome{By: ByClient, Option: RejectOnce}
 	type step struct {
 		action *permissionv1.Action
 		said   Outcome
@@ -324,6 +395,41 @@ func TestOfSeveralPoliciesTheStrictestCounts(t *testing.T) {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		})
+	}
+}
+
+func TestTheReasonsOfAllPoliciesThatAskAreGiven(t *testing.T) {
+	asks := func(rule, reason string) Policy {
+		return Policy{Name: rule, Conn: func() (grpc.ClientConnInterface, error) {
+			return policy(func(context.Context) (*permissionv1.DecideResponse, error) {
+				return &permissionv1.DecideResponse{Verdict: Ask, Rule: rule, Reason: reason}, nil
+			}), nil
+		}}
+	}
+	g := New(Options{Chain: []Policy{asks("a", "git push"), asks("b", "npm publish"), asks("c", "git push")}, Enforced: true, Logger: slog.New(slog.DiscardHandler)})
+	d, err := g.Decide(t.Context(), request(editOf("t", "/w/a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "npm publish (rule b); git push (rule a)"; d.Why() != want {
+		t.Errorf("got %q, want %q", d.Why(), want)
+	}
+	if want := "edit /w/a: npm publish (rule b); git push (rule a)"; d.Denial() != want {
+		t.Errorf("got %q, want %q", d.Denial(), want)
+	}
+}
+
+func TestTheRuleIsNamedOnce(t *testing.T) {
+	for _, tt := range []struct{ reason, rule, want string }{
+		{"pushing is for a person.", "push", "pushing is for a person (rule push)"},
+		{"", "push", "rule push"},
+		{"no rule matches", "", "no rule matches"},
+		{"`a`: one (rule x); `b`: two (rule y)", "x", "`a`: one (rule x); `b`: two (rule y)"},
+		{"`b`: two (rule y)", "x", "`b`: two (rule y) (rule x)"},
+	} {
+		if got := (&Decision{Reason: tt.reason, Rule: tt.rule}).Why(); got != tt.want {
+			t.Errorf("%q by %q: got %q, want %q", tt.reason, tt.rule, got, tt.want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
 // Report is what is to be said of an action that an agent reports as done.
@@ -18,11 +19,11 @@ type Report struct {
 	Violation bool
 }
 
-// Reported looks at a tool call that has ended. What was done is held against what was decided about it at either door;
-// what nobody decided about is decided now, which prevents nothing and is reported. Each tool call is looked at once, unless
-// it is said to have done something else then: its id may be used again.
+// Reported checks a tool call that has ended against the decisions at both doors. An action that nobody has decided about is
+// decided about now: this prevents nothing, but the result can be told. Each tool call is checked once, unless the agent
+// reports another action under its id: ids may be used again.
 //
-// What was only read is told of only where a rule denies it: many agents read files themselves and ask nobody, and some
+// A read without a question is told of only if a rule denies it: many agents read files themselves and ask nobody, and some
 // report a read that was refused as completed.
 func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report, error) {
 	reads := false
@@ -59,7 +60,7 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 	return Report{Decision: d}, nil
 }
 
-// lookBack tells whether something was decided about all that a tool call did, whether any of it was refused, and whether
+// lookBack reports whether something was decided about all that a tool call did, whether any of it was refused, and whether
 // its end is seen for the first time. The answers given for the tool call end with it.
 func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) {
 	if r.Scope == "" {
@@ -103,7 +104,7 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 			known, refused = true, false // it may have been refused first and allowed later
 		}
 		for _, p := range c.action.GetPaths() {
-			covered[placeOf(p)] = true
+			covered[intent.PlaceOf(p)] = true
 		}
 	}
 	if r.Action.GetCommand() != nil || known {
@@ -111,7 +112,7 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 	}
 	all := len(r.Action.GetPaths()) > 0
 	for _, p := range r.Action.GetPaths() {
-		all = all && covered[placeOf(p)]
+		all = all && covered[intent.PlaceOf(p)]
 	}
 	if all {
 		refused = false
@@ -134,14 +135,14 @@ func reportKey(a *permissionv1.Action) string {
 		part(a.GetKind())
 	}
 	for _, p := range a.GetPaths() {
-		part(placeOf(p))
+		part(intent.PlaceOf(p))
 		part(p.GetAccess().String())
 	}
 	return string(h.Sum(nil))
 }
 
-// elsewhere tells whether what was done is surely not what was asked about: another command, or a file that the question
-// did not name. A question that does not say what it is about names nothing to differ from.
+// elsewhere reports whether the action that was done surely differs from the action that was asked about: another command,
+// or a file that the question did not name. If a question does not say what it is about, nothing differs from it.
 func elsewhere(asked, done *permissionv1.Action) bool {
 	a, d := asked.GetCommand(), done.GetCommand()
 	switch {
@@ -158,29 +159,22 @@ func elsewhere(asked, done *permissionv1.Action) bool {
 	}
 	named := map[string]bool{}
 	for _, p := range asked.GetPaths() {
-		named[placeOf(p)] = true
+		named[intent.PlaceOf(p)] = true
 		named[p.GetPath()] = true // where a link led before it was replaced by a file is not held against anybody
 	}
 	for _, p := range done.GetPaths() {
-		if p.GetAccess() != permissionv1.Access_ACCESS_READ && !named[placeOf(p)] && !named[p.GetPath()] {
+		if p.GetAccess() != permissionv1.Access_ACCESS_READ && !named[intent.PlaceOf(p)] && !named[p.GetPath()] {
 			return true
 		}
 	}
 	return false
 }
 
-func placeOf(p *permissionv1.PathAccess) string {
-	if p.GetResolvedPath() != "" {
-		return p.GetResolvedPath()
-	}
-	return p.GetPath()
-}
-
 // report records what can only be reported.
 func (g *Gate) report(d *Decision, outcome string) {
 	g.mu.Lock()
 	if outcome == "done, not asked" {
-		g.counters.Unasked[verdictName(d.Verdict)]++
+		g.counters.Unasked[VerdictName(d.Verdict)]++
 	} else {
 		g.counters.NotPrevented++
 	}
@@ -188,6 +182,6 @@ func (g *Gate) report(d *Decision, outcome string) {
 	if err := g.record(d, Outcome{By: ByNobody, reported: outcome}, nil); err != nil {
 		g.opts.Logger.Error("a decision could not be recorded", "error", err)
 	}
-	g.opts.Logger.Warn("an agent did what it should have asked for", "what", intent.Summary(d.request.Action), "outcome", outcome,
-		"verdict", verdictName(d.Verdict), "rule", d.Rule, "reason", d.Reason, "session", d.request.Action.GetSessionId())
+	g.opts.Logger.Warn("an agent did what it should have asked for", "what", secret.Text(d.What()), "outcome", outcome,
+		"verdict", VerdictName(d.Verdict), "rule", d.Rule, "reason", secret.Text(d.Reason), "session", d.request.Action.GetSessionId())
 }

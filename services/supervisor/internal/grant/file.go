@@ -37,6 +37,13 @@ type file struct {
 
 	// grants are what it holds, oldest first. They are not changed once they stand here.
 	grants []*supervisorv1.Grant
+	// text are their lines, by their ids.
+	text map[string]string
+	// known are the lines that were there when a person last had the file read, and those that this process has added.
+	// Agents of the same user can write to the file: what else gives leave there waits for a person.
+	known map[string]bool
+	// counting are those of grants that count: those that refuse, and those that are known.
+	counting []*supervisorv1.Grant
 	// seen is the file as it was when it was last read, nil if there was none.
 	seen fs.FileInfo
 	// failed is why it could not be read the last time; empty if it could.
@@ -50,18 +57,18 @@ func (f *file) reload() error {
 	info, err := os.Lstat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.grants, f.seen, f.failed, f.lines = nil, nil, "", 0
+		f.grants, f.text, f.counting, f.known, f.seen, f.failed, f.lines = nil, nil, nil, nil, nil, "", 0
 		return nil
 	case err == nil && f.failed == "" && unchanged(f.seen, info):
 		return nil
 	}
 	data, info, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) { // it went in between
-		f.grants, f.seen, f.failed, f.lines = nil, nil, "", 0
+		f.grants, f.text, f.counting, f.known, f.seen, f.failed, f.lines = nil, nil, nil, nil, nil, "", 0
 		return nil
 	}
 	if err != nil {
-		f.grants, f.seen = nil, nil
+		f.grants, f.text, f.counting, f.seen = nil, nil, nil, nil
 		if f.failed != err.Error() {
 			f.failed = err.Error()
 			f.logger.Warn("remembered answers cannot be read, so there are none", "file", f.path, "error", err)
@@ -76,8 +83,50 @@ func (f *file) reload() error {
 		f.logger.Warn("remembered answers before a line that may have taken them back do not count",
 			"file", f.path, "answers", c.distrusted)
 	}
-	f.grants, f.seen, f.failed, f.lines = c.grants, info, "", c.lines
+	f.grants, f.text, f.seen, f.failed, f.lines = c.grants, c.text, info, "", c.lines
+	f.count()
 	return nil
+}
+
+// count works out which grants count.
+func (f *file) count() {
+	before := len(f.grants) - len(f.counting)
+	f.counting = nil
+	still := map[string]bool{} // what was taken back is not known any more, should it stand there again
+	for _, g := range f.grants {
+		line := f.text[g.GetId()]
+		known := f.known[line]
+		if known {
+			still[line] = true
+		}
+		if known || g.GetRefuse() {
+			f.counting = append(f.counting, g)
+		}
+	}
+	f.known = still
+	if waiting := len(f.grants) - len(f.counting); waiting > 0 && waiting != before {
+		f.logger.Warn(`answers that another process has added to those remembered wait for "acphost policy reload"`, "file", f.path, "answers", waiting)
+	}
+}
+
+// know has all count that the file holds now.
+func (f *file) know() error {
+	if err := f.reload(); err != nil {
+		return err
+	}
+	for _, line := range f.text {
+		f.remember(line)
+	}
+	f.count()
+	return nil
+}
+
+// remember has a line count that is about to stand in the file.
+func (f *file) remember(line string) {
+	if f.known == nil {
+		f.known = map[string]bool{}
+	}
+	f.known[line] = true
 }
 
 func unchanged(a, b fs.FileInfo) bool {
@@ -119,6 +168,7 @@ func (f *file) add(now time.Time, grants []*supervisorv1.Grant) error {
 			if len(line) >= maxLine {
 				return nil, fmt.Errorf("grant %q takes more than %d bytes", g.GetId(), maxLine)
 			}
+			f.remember(string(line))
 			lines = append(append(lines, line...), '\n')
 		}
 		return lines, nil
@@ -293,6 +343,7 @@ type revocation struct {
 // content is what a file says.
 type content struct {
 	grants     []*supervisorv1.Grant
+	text       map[string]string // the lines of grants, by their ids
 	lines      int
 	problems   []problem
 	distrusted int // grants that no longer count, since a line that cannot be read may have taken them back
@@ -306,7 +357,7 @@ type problem struct {
 // parse reads the lines of a file. One that cannot be used is skipped, and never loosens: unless it is certain that it
 // did not take back or refuse anything, no leave that was given before it counts any more.
 func parse(data []byte) content {
-	var c content
+	c := content{text: map[string]string{}}
 	ids := map[string]bool{}
 	for len(data) > 0 {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
@@ -332,6 +383,7 @@ func parse(data []byte) content {
 			}
 		case g != nil:
 			ids[g.GetId()] = true
+			c.text[g.GetId()] = string(line)
 			c.grants = append(c.grants, g)
 		default:
 			c.grants = slices.DeleteFunc(c.grants, func(g *supervisorv1.Grant) bool { return slices.Contains(gone, g.GetId()) })
@@ -364,7 +416,7 @@ func parseLine(line []byte) (*supervisorv1.Grant, []string, error) {
 	return g, nil, nil
 }
 
-// loosening tells whether a line that cannot be used would have given leave, and done nothing else.
+// loosening reports whether a line that cannot be used would have given leave, and done nothing else.
 func loosening(line []byte) bool {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(line, &names) != nil {

@@ -167,13 +167,45 @@ func TestRevokingIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestAnotherSupervisorsChangeCountsAtOnce(t *testing.T) {
+func TestWhatAnotherProcessAllowsWaitsAndWhatItTakesBackDoesNot(t *testing.T) {
 	file := tempFile(t)
 	one, two := open(t, Options{File: file}), open(t, Options{File: file})
 	a := run(workspace, "make")
 	add(t, one, here, a)
+	if got := one.Match(line("make"), here); got.Verdict != Allow {
+		t.Errorf("where it was added: %v", got.Verdict)
+	}
+	if got := two.Match(line("make"), here); got.Verdict != None || listed(two) != "" {
+		t.Errorf("elsewhere, before a person has reloaded: %v, %q", got.Verdict, listed(two))
+	}
+	if err := two.Reload(); err != nil {
+		t.Fatal(err)
+	}
 	if got := two.Match(line("make"), here); got.Verdict != Allow {
-		t.Errorf("after it was added: %v", got.Verdict)
+		t.Errorf("after a reload: %v", got.Verdict)
+	}
+	// The id of an answer that counts does not make another one count.
+	wider := run(workspace, "rm")
+	wider.Id, wider.CreateTime, wider.ExpireTime = a.GetId(), a.GetCreateTime(), a.GetExpireTime()
+	forged, err := Line(wider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(forged, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := one.Match(line("rm"), here); got.Verdict != None {
+		t.Errorf("a forged line under a known id: %v", got.Verdict)
+	}
+	if err := os.WriteFile(file, honest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := one.Match(line("make"), here); got.Verdict != None {
+		t.Errorf("an answer that was gone and stands there again: %v", got.Verdict)
 	}
 	if _, err := two.Revoke(a.GetId()); err != nil {
 		t.Fatal(err)
@@ -351,6 +383,9 @@ func TestAFileThatHasGrownIsRewritten(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode is %v (%v)", info.Mode(), err)
+	}
+	if err := other.Reload(); err != nil {
+		t.Fatal(err)
 	}
 	if listed(s) != "aaaaaaaa" || listed(other) != "aaaaaaaa" {
 		t.Errorf("got %q and %q", listed(s), listed(other))

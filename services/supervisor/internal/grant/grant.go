@@ -1,12 +1,16 @@
-// Package grant remembers what people answered, so that they need not be asked the same thing again. A grant covers one
-// simple command, one path, or one action in exactly its form; an action is covered when every part of it is.
+// Package grant remembers answers of the user, so that the user is not asked the same question again. A grant covers one
+// simple command, one path, or one action in exactly its form. An action is covered if each part of it is covered.
 //
-// It knows actions and grants, and how they are kept: those of a turn or a session in memory, all others in a file that
-// several supervisors share. It knows neither policies nor questions: whether a grant may stand for an answer is the
-// gate's affair. What it cannot understand it never covers; a grant that says no is heeded even there.
+// Grants of a turn or a session are kept in memory. All others are kept in a file that several supervisors share: if one of
+// them takes a grant back, the grant ends for all at once; if one adds a grant, the others know it after a Reload.
+//
+// The package knows actions and grants. It must not know policies or questions: the gate decides whether a grant may replace
+// an answer. A grant that allows never covers an action that the package cannot read. A grant that refuses covers even such an
+// action.
 package grant
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -114,17 +118,29 @@ func Open(o Options) (*Store, error) {
 	if o.Days <= 0 {
 		o.Days = DefaultDays
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{opts: o, kept: file{path: o.File, logger: o.Logger}}
 	if o.File == "" {
 		return s, nil
 	}
-	if err := s.kept.reload(); err != nil {
+	if err := s.kept.know(); err != nil {
 		return nil, fmt.Errorf("grants: %w", err)
 	}
 	return s, nil
+}
+
+// Reload has all count that the file holds. Until then, what another process takes back or refuses there counts at once,
+// and what it allows does not: a person says when, since agents of the same user can write to the file.
+func (s *Store) Reload() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opts.File == "" {
+		return nil
+	}
+	if err := s.kept.know(); err != nil {
+		return fmt.Errorf("grants: %w", err)
+	}
+	return nil
 }
 
 // Close forgets what is in memory. The file stays.
@@ -167,9 +183,7 @@ func (s *Store) Add(w Where, grants ...*supervisorv1.Grant) error {
 		if g.GetId() == "" {
 			g.Id = strings.ToLower(rand.Text()[:idLength])
 		}
-		if g.CreateTime == nil {
-			g.CreateTime = timestamppb.New(now)
-		}
+		g.CreateTime = cmp.Or(g.CreateTime, timestamppb.New(now))
 		brief := ofSession(g.GetScope())
 		if !brief && g.ExpireTime == nil {
 			g.ExpireTime = timestamppb.New(now.AddDate(0, 0, s.opts.Days))
@@ -232,7 +246,7 @@ func (s *Store) List() []*supervisorv1.Grant {
 	now := s.opts.Now()
 	s.refresh()
 	var list []*supervisorv1.Grant
-	for _, g := range s.kept.grants {
+	for _, g := range s.kept.counting {
 		if !expired(g, now) {
 			list = append(list, proto.CloneOf(g))
 		}
@@ -279,7 +293,7 @@ func (s *Store) inForce(w Where) []*supervisorv1.Grant {
 	s.refresh()
 	now := s.opts.Now()
 	var grants []*supervisorv1.Grant
-	for _, g := range s.kept.grants {
+	for _, g := range s.kept.counting {
 		if reaches(g, w) && !expired(g, now) {
 			grants = append(grants, g)
 		}
@@ -297,7 +311,7 @@ func (s *Store) inForce(w Where) []*supervisorv1.Grant {
 	return grants
 }
 
-// reaches tells whether a grant's scope holds at w; that of a session is told by its entry.
+// reaches reports whether a grant's scope holds at w; that of a session is told by its entry.
 func reaches(g *supervisorv1.Grant, w Where) bool {
 	if g.GetAgent() != "" && g.GetAgent() != w.Agent {
 		return false

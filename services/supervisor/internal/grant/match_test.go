@@ -6,6 +6,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 func TestAGrantCoversWhatItSaysAndNothingNear(t *testing.T) {
@@ -316,8 +317,23 @@ func TestTheWidestOfferSaysHowFarItReaches(t *testing.T) {
 			actions(onFile("fs.write", "/w/src/b.go"))},
 		{"a file that is read", onFile("fs.read", "/etc/hosts"), "reading /etc/hosts in this session", nil, nil},
 		{"a line that is only known when it runs", line("make $X"), "exactly `make $X` in this session", nil, actions(line("make $Y"))},
+		{"a command with a variable of the request's", withEnv(line("make"), "A=1"), "exactly `make` with A set in this session", nil,
+			actions(line("make"), withEnv(line("make"), "A=2"))},
+		{"a variable and a folder below", in(withEnv(line("make"), "A=1"), "/w/sub"), "exactly `make` in /w/sub with A set in this session", nil,
+			actions(withEnv(line("make"), "A=1"), in(line("make"), "/w/sub"))},
+		{"a folder below by a relative name", in(withEnv(line("make"), "A=1"), "sub"), "exactly `make` in /w/sub with A set in this session", nil, nil},
+		{"the workspace by the agent's name for it", in(line("make $X"), "/link/w/"), "exactly `make $X` in this session", nil, nil},
+		{"a folder that is not certain", in(line("make"), "/w/sub/.."), "exactly `make` in /w/sub/.. in this session", nil, actions(line("make"))},
+		{"several variables", withEnv(line("make"), "A=1", "B=hunter2", "LANG"), "exactly `make` with A, B and LANG set in this session", nil, nil},
+		{"many variables", withEnv(line("make"), "A=", "B=", "C=", "D=", "E=", "F=", "G="),
+			"exactly `make` with A, B, C, D, E and 2 more set in this session", nil, nil},
+		{"a variable that would not show", withEnv(line("make"), "A\x1b[2K\u202e=1"), "exactly `make` with A\\u{1b}[2K\\u{202e} set in this session", nil, nil},
+		{"a variable with a long name", withEnv(line("make"), strings.Repeat("A", 100)+"=1"),
+			"exactly `make` with " + safetext.Middle(strings.Repeat("A", 100), 60) + " set in this session", nil, nil},
+		{"a variable that changes nothing", withEnv(line("make"), "NO_COLOR=1"), "exactly `make` in this project (/w)",
+			actions(line("make")), nil},
 		{"a file that is removed", onFile("tool.delete", "/w/a"), "exactly this request in this session", nil, nil},
-		{"what would not show", words("make", "a\x1b[2K\u202eb"), "exactly `make 'a\uFFFD[2K\uFFFDb'` in this project (/w)", nil, nil},
+		{"what would not show", words("make", "a\x1b[2K\u202eb"), "exactly `make 'a\\u{1b}[2K\\u{202e}b'` in this project (/w)", nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := Widest(tt.action, here)
@@ -337,6 +353,24 @@ func TestTheWidestOfferSaysHowFarItReaches(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestARefusalSaysHowFarItReaches(t *testing.T) {
+	for name, tt := range map[string]struct {
+		action *permissionv1.Action
+		want   string
+	}{
+		"a command":                  {line("make"), "exactly `make` in this session"},
+		"a folder below":             {in(line("make"), "/w/sub"), "exactly `make` in /w/sub in this session"},
+		"a variable and a folder":    {in(withEnv(line("make"), "A=1"), "sub"), "exactly `make` in /w/sub with A set in this session"},
+		"two commands in a folder":   {in(line("make && rm x"), "/x"), "exactly `make && rm x` in /x in this session"},
+		"a file":                     {onFile("fs.write", "/w/a"), "writing /w/a in this session"},
+		"a file that is to be moved": {onFile("tool.move", "/w/a"), "exactly this request in this session"},
+	} {
+		if got := Refusal(tt.action, here).Text; got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
 	}
 }
 

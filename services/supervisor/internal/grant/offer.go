@@ -2,20 +2,23 @@ package grant
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/shell"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // ErrNotGrantable says that no answer about an action can be remembered: it is on acphost's own files, changes the mode,
 // or nothing but a title says what it is.
 var ErrNotGrantable = errors.New("nothing identifies this action well enough to remember an answer")
+
+// maxVariable is the most characters of a variable's name that an offer shows.
+const maxVariable = 60
 
 // Offer is what "always" may stand for in a question of acphost's own.
 type Offer struct {
@@ -54,7 +57,7 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 		if len(grants) == 0 {
 			return Offer{}
 		}
-		return Offer{Grants: grants, Text: "exactly " + t.noun(a) + " in this session"}
+		return Offer{Grants: grants, Text: "exactly " + noun(a, w) + " in this session"}
 	}
 	var o Offer
 	var lasting, brief []string
@@ -64,18 +67,15 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 		case p.action != actionRun:
 			brief = append(brief, pathWords(p))
 		case p.dir != "" && !strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/"):
-			brief = append(brief, "exactly "+quoted(shell.Quote(p.argv))+" in "+printable(p.dir))
+			brief = append(brief, "exactly "+quoted(shell.Quote(p.argv))+inDirectory(p.dir))
 		default:
 			g.Scope = supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE
 			what := "exactly " + quoted(shell.Quote(p.argv))
 			if prefix, ok := shell.Generalisable(p.argv); ok && within(prefix, p.argv, w.Workspace, p.dir) {
 				g.Argv, g.Prefix = prefix, true
-				what = "any " + quoted(shell.Quote(prefix)+" …")
+				what = anyOf(prefix)
 			}
-			if p.dir != "" {
-				what += " in " + printable(p.dir)
-			}
-			lasting = append(lasting, what)
+			lasting = append(lasting, what+inDirectory(p.dir))
 		}
 		if !slices.ContainsFunc(o.Grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
 			o.Grants = append(o.Grants, g)
@@ -102,13 +102,13 @@ func Refusal(a *permissionv1.Action, w Where) Offer {
 		p := t.parts[0]
 		o.Grants = []*supervisorv1.Grant{p.grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
 		if p.action == actionRun {
-			o.Text = "exactly " + quoted(shell.Quote(p.argv)) + " in this session"
+			o.Text = "exactly " + quoted(shell.Quote(p.argv)) + inDirectory(p.dir) + " in this session"
 		} else {
 			o.Text = pathWords(p) + " in this session"
 		}
 	case t.digest != "": // a no to "a && b" is no no to a
 		o.Grants = []*supervisorv1.Grant{t.whole(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
-		o.Text = "exactly " + t.noun(a) + " in this session"
+		o.Text = "exactly " + noun(a, w) + " in this session"
 	}
 	for _, g := range o.Grants {
 		g.Refuse = true
@@ -145,7 +145,7 @@ func (p part) grant(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant 
 	g := given(w, scope)
 	g.Action = p.action
 	if p.action == actionRun {
-		g.Argv, g.Cwd = slices.Clone(p.argv), p.dir
+		g.Argv, g.Cwd, g.GitRuns = slices.Clone(p.argv), p.dir, slices.Clone(p.gitRuns)
 	} else {
 		g.Path = escape(p.path)
 	}
@@ -163,17 +163,50 @@ func given(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 	}
 }
 
-// same tells whether two grants that were made for one answer are about the same thing.
+// same reports whether two grants that were made for one answer are about the same thing.
 func same(a, b *supervisorv1.Grant) bool {
 	return a.GetScope() == b.GetScope() && a.GetAction() == b.GetAction() && a.GetPrefix() == b.GetPrefix() &&
-		a.GetCwd() == b.GetCwd() && a.GetPath() == b.GetPath() && slices.Equal(a.GetArgv(), b.GetArgv())
+		a.GetCwd() == b.GetCwd() && a.GetPath() == b.GetPath() && slices.Equal(a.GetArgv(), b.GetArgv()) &&
+		slices.Equal(a.GetGitRuns(), b.GetGitRuns())
 }
 
-func (t *target) noun(a *permissionv1.Action) string {
-	if c := a.GetCommand(); c != nil && c.GetText() != "" {
-		return quoted(c.GetText())
+// noun names the whole action: of a command its text, its directory if that is not the workspace, and its variables, whose
+// values may be secrets.
+func noun(a *permissionv1.Action, w Where) string {
+	c := a.GetCommand()
+	if c.GetText() == "" {
+		return "this request"
 	}
-	return "this request"
+	dir, placed := directory(a, &permissionv1.SubCommand{}, w)
+	if !placed {
+		dir = c.GetCwd()
+	}
+	return quoted(c.GetText()) + inDirectory(dir) + withVariables(c.GetEnv())
+}
+
+// inDirectory is empty for the workspace, as a part's dir is.
+func inDirectory(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return " in " + printable(dir)
+}
+
+// withVariables names the first few of an environment's variables: " with A, B and C set".
+func withVariables(env []string) string {
+	const most = 5
+	if len(env) == 0 {
+		return ""
+	}
+	names := make([]string, 0, most+1)
+	for _, entry := range env[:min(len(env), most)] {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, safetext.Middle(safetext.Strict(name), maxVariable))
+	}
+	if more := len(env) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return " with " + list(names) + " set"
 }
 
 func pathWords(p part) string {
@@ -183,7 +216,7 @@ func pathWords(p part) string {
 	return "writing " + printable(p.path)
 }
 
-// list joins what is granted: "a, b and c". Beyond a few it counts.
+// list joins what is granted, each once: "a, b and c".
 func list(items []string) string {
 	var unique []string
 	for _, item := range items {
@@ -198,29 +231,12 @@ func list(items []string) string {
 	return strings.Join(unique[:last], ", ") + " and " + unique[last]
 }
 
+func anyOf(prefix []string) string { return "any `" + printable(shell.Quote(prefix)) + " …`" }
+
 func quoted(s string) string { return "`" + printable(s) + "`" }
 
-// printable keeps what an agent wrote from looking like something else on a screen.
-func printable(s string) string {
-	const most = 400
-	s = strings.Map(func(r rune) rune {
-		if r == '…' || unicode.IsPrint(r) && r != utf8.RuneError {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
-	if len(s) <= most {
-		return s
-	}
-	head, tail := s[:most*3/4], s[len(s)-most/4:]
-	for !utf8.ValidString(head) {
-		head = head[:len(head)-1]
-	}
-	for !utf8.ValidString(tail) {
-		tail = tail[1:]
-	}
-	return head + " […] " + tail
-}
+// printable returns text that an agent wrote, so that nothing in it looks like something else.
+func printable(s string) string { return safetext.Middle(safetext.Strict(s), safetext.MaxLine) }
 
 // Reach says in plain words how far a grant reaches: "any `git status …` in /w".
 func Reach(g *supervisorv1.Grant) string {
@@ -229,7 +245,7 @@ func Reach(g *supervisorv1.Grant) string {
 	case g.GetExactly() != "":
 		what = "exactly one " + printable(g.GetAction())
 	case g.GetAction() == actionRun && g.GetPrefix():
-		what = "any " + quoted(shell.Quote(g.GetArgv())+" …")
+		what = anyOf(g.GetArgv())
 	case g.GetAction() == actionRun:
 		what = "exactly " + quoted(shell.Quote(g.GetArgv()))
 	case g.GetAction() == actionRead:
@@ -238,7 +254,7 @@ func Reach(g *supervisorv1.Grant) string {
 		what = "writing " + printable(g.GetPath())
 	}
 	if g.GetCwd() != "" {
-		what += " in " + printable(filepath.Clean(g.GetCwd()))
+		what += inDirectory(filepath.Clean(g.GetCwd()))
 	}
 	if g.GetRefuse() {
 		what = "refused: " + what

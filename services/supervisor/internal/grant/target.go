@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -11,9 +12,9 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 // What a grant's action may be, beside the kind of an action.
@@ -42,6 +43,8 @@ type part struct {
 	argv   []string
 	dir    string
 	placed bool
+	// gitRuns is what git runs of the repository's.
+	gitRuns []string
 	// path is the resolved one, for "read" and "write"; asked is how the agent spelled it.
 	path, asked string
 }
@@ -63,7 +66,7 @@ func targetOf(a *permissionv1.Action, w Where) *target {
 	return t
 }
 
-// aboutPaths tells whether an action of a kind does to its paths what their access says, and nothing else. What removes
+// aboutPaths reports whether an action of a kind does to its paths what their access says, and nothing else. What removes
 // or moves a file is not covered by leave to write it, nor a search of a folder by leave to list it.
 func aboutPaths(kind string) bool {
 	switch kind {
@@ -80,9 +83,13 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 	}
 	moved := false
 	for _, sub := range subs {
-		p := part{action: actionRun, argv: sub.GetArgv()}
+		p := part{action: actionRun, argv: sub.GetArgv(), gitRuns: sub.GetRepository().GetQuieted()}
 		p.dir, p.placed = directory(a, sub, w)
 		// A line that changes its directory says so of every command behind it.
+		// What is not what its words say is granted as it is, or not at all.
+		if shell.Strange(sub) != "" {
+			t.partly = false
+		}
 		if !p.placed || moved && sub.GetCwd() == "" && !changesDirectory(sub) || !plain(sub) || !redirects(a, sub) {
 			t.partly = false
 		}
@@ -102,7 +109,7 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 	}
 }
 
-// plain tells whether a simple command's argv is all that decides what it does. A word that leads out of the roots by a
+// plain reports whether a simple command's argv is all that decides what it does. A word that leads out of the roots by a
 // link does so today; an answer that is remembered must not follow where it leads tomorrow.
 func plain(sub *permissionv1.SubCommand) bool {
 	leadsOut := func(w *permissionv1.ResolvedWord) bool { return !w.GetInsideRoots() }
@@ -113,7 +120,7 @@ func plain(sub *permissionv1.SubCommand) bool {
 
 func harmful(variable string) bool { return !shell.HarmlessVariable(variable) }
 
-// transparent tells whether a command does the same within a wrapper as without. The wrapper is as it was written, so
+// transparent reports whether a command does the same within a wrapper as without. The wrapper is as it was written, so
 // that "./sh -c" is not taken for the system's.
 func transparent(wrapper string) bool {
 	switch wrapper {
@@ -124,7 +131,7 @@ func transparent(wrapper string) bool {
 	return false
 }
 
-// feeds tells whether a line gives a command an input that is not among its arguments: a here-document, or a pipe into
+// feeds reports whether a line gives a command an input that is not among its arguments: a here-document, or a pipe into
 // something that may run what it reads. Then an answer about the command alone says nothing about the line.
 func feeds(c *permissionv1.Command) bool {
 	text := c.GetText()
@@ -142,7 +149,7 @@ func feeds(c *permissionv1.Command) bool {
 	return false
 }
 
-// redirects tells whether every file that a command redirects is among the action's paths, under the same access.
+// redirects reports whether every file that a command redirects is among the action's paths, under the same access.
 func redirects(a *permissionv1.Action, sub *permissionv1.SubCommand) bool {
 	for _, r := range sub.GetRedirections() {
 		if r.GetPath() == "/dev/null" && !r.GetDynamic() {
@@ -272,7 +279,7 @@ func (t *target) allowedBy(grants []*supervisorv1.Grant, w Where) ([]*supervisor
 	return allowing, true
 }
 
-// is tells whether a grant is of exactly this action.
+// is reports whether a grant is of exactly this action.
 func (t *target) is(g *supervisorv1.Grant) bool {
 	return g.GetExactly() != "" && g.GetExactly() == t.digest && g.GetAction() == t.action
 }
@@ -289,6 +296,10 @@ func (p part) coveredBy(g *supervisorv1.Grant, w Where) bool {
 		dir = ""
 	}
 	if !p.placed || dir != p.dir {
+		return false
+	}
+	// Who said yes to git said yes to what it ran then.
+	if slices.ContainsFunc(p.gitRuns, func(name string) bool { return !slices.Contains(g.GetGitRuns(), name) }) {
 		return false
 	}
 	if !g.GetPrefix() {
@@ -320,7 +331,7 @@ func (p part) refusedBy(g *supervisorv1.Grant, w Where) bool {
 	return len(argv) > 0 && slices.Equal(argv, p.argv)
 }
 
-// within tells whether argv begins with prefix and is of the kind that a prefix may stand for, and no further argument
+// within reports whether argv begins with prefix and is of the kind that a prefix may stand for, and no further argument
 // leads out of the directory: what is remembered as "in this project" must not read elsewhere.
 func within(prefix, argv []string, workspace, dir string) bool {
 	if len(prefix) == 0 || len(argv) < len(prefix) || !slices.Equal(prefix, argv[:len(prefix)]) {
@@ -330,13 +341,11 @@ func within(prefix, argv []string, workspace, dir string) bool {
 	if !ok || len(widest) > len(prefix) || !slices.Equal(widest, prefix[:len(widest)]) {
 		return false
 	}
-	if dir == "" {
-		dir = workspace
-	}
+	dir = cmp.Or(dir, workspace)
 	return !slices.ContainsFunc(argv[len(prefix):], func(word string) bool { return leadsOut(word, dir) })
 }
 
-// leadsOut tells whether a word may name a file outside of dir, be it as the value of an option.
+// leadsOut reports whether a word may name a file outside of dir, be it as the value of an option.
 func leadsOut(word, dir string) bool {
 	value := word
 	if strings.HasPrefix(word, "-") {
@@ -356,7 +365,7 @@ func leadsOut(word, dir string) bool {
 	return false
 }
 
-// matches tells whether a resolved path matches a grant's glob.
+// matches reports whether a resolved path matches a grant's glob.
 func matches(glob, path string) bool {
 	if glob == "" || !filepath.IsAbs(path) {
 		return false
@@ -379,7 +388,7 @@ func digest(a *permissionv1.Action, w Where) string {
 		return "" // it was cut
 	case c != nil && a.GetUnparsed() == "":
 		put(h, "command")
-	case said(a.GetRawInput()):
+	case isSet(a.GetRawInput()):
 		put(h, "input", a.GetKind(), a.GetMethod(), toolOf(a), a.GetUnparsed(), a.GetRawInput())
 	case a.GetUnparsed() == "" && c == nil && len(a.GetPaths()) > 0 && identifiedByPaths(a.GetKind()):
 		put(h, "paths", a.GetKind())
@@ -392,6 +401,14 @@ func digest(a *permissionv1.Action, w Where) string {
 		put(h, c.GetText(), c.GetCwd(), c.GetUnparsed())
 		putList(h, c.GetArgv())
 		putList(h, c.GetEnv())
+		for _, sub := range c.GetSubCommands() {
+			if why := shell.Strange(sub); why != "" {
+				put(h, why)
+			}
+			if runs := sub.GetRepository().GetQuieted(); len(runs) > 0 {
+				putList(h, runs)
+			}
+		}
 	}
 	for _, p := range a.GetPaths() {
 		put(h, p.GetPath(), p.GetResolvedPath(), p.GetAccess().String())
@@ -418,8 +435,8 @@ func identifiedByPaths(kind string) bool {
 	return aboutPaths(kind) || kind == "tool.delete" || kind == "tool.move"
 }
 
-// said tells whether a raw JSON value says anything.
-func said(raw string) bool {
+// isSet reports whether a raw JSON value says anything.
+func isSet(raw string) bool {
 	switch strings.TrimSpace(raw) {
 	case "", "null", "{}", "[]", `""`:
 		return false

@@ -1,17 +1,19 @@
-// Package handshake asks an agent who it is: it starts it, sends initialize, takes the answer and ends it again. No session
-// is opened and nothing is asked of any handler.
+// Package handshake asks an agent about itself: it starts the agent, sends initialize, reads the answer, and ends the agent.
+// It opens no session and asks no handler.
 //
-// It is for the commands that look at an agent without running it for anybody: doctor and login. It knows how an agent's
-// process is run and what initialize says; whoever needs an agent for longer has the link.
+// It is for commands that look at an agent and do not use it: doctor and login. It knows how an agent's process is run, and
+// what initialize says. For a longer stay with an agent, use package link.
 package handshake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
@@ -49,9 +51,8 @@ type Answer struct {
 	AuthMethods []AuthMethod
 	// Took is the time from the start of the process to the answer.
 	Took time.Duration
-	// Landlocked and Notes are those of agent.Process.
-	Landlocked bool
-	Notes      []string
+	// Walls are those that the agent was started behind.
+	Walls proc.Walls
 }
 
 // AuthMethod is a way to log in.
@@ -86,7 +87,7 @@ func Ask(ctx context.Context, spec agent.Spec, client Client) (answer *Answer, e
 			_ = p.Stdout().Close()
 			err = errors.Join(err, stopErr)
 		}
-		for range replies { //nolint:revive // ends when the reading has
+		for range replies { // ends when the reading has
 		}
 	}()
 	select {
@@ -94,7 +95,7 @@ func Ask(ctx context.Context, spec agent.Spec, client Client) (answer *Answer, e
 		if r.err != nil {
 			return nil, explain(p, r)
 		}
-		r.answer.Took, r.answer.Landlocked, r.answer.Notes = time.Since(began), p.Landlocked(), p.Notes()
+		r.answer.Took, r.answer.Walls = time.Since(began), p.Walls()
 		return r.answer, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("it did not answer initialize within %v%s: %w",
@@ -170,7 +171,7 @@ func params(client Client) []byte {
 	}
 	p := []byte(`{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":` + auth +
 		`},"clientInfo":{"name":"acphost","title":"acphost","version":`)
-	return append(append(p, acp.Quote(client.Version)...), "}}"...)
+	return append(jsonrpc.AppendString(p, client.Version), "}}"...)
 }
 
 // parse reads the result of initialize. What cannot be read counts as not said.
@@ -182,9 +183,7 @@ func parse(result []byte) *Answer {
 	}
 	_ = acp.Elements(acp.Get(result, "authMethods"), func(raw []byte) bool {
 		m := AuthMethod{ID: text(raw, "id"), Type: text(raw, "type"), Name: text(raw, "name"), Description: text(raw, "description")}
-		if m.Type == "" {
-			m.Type = "agent"
-		}
+		m.Type = cmp.Or(m.Type, "agent")
 		if args, ok := acp.Strings(acp.Get(raw, "args")); ok {
 			m.Args = args
 		}

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 )
@@ -34,12 +35,8 @@ func TestMain(m *testing.M) {
 // ask has a shell script be the agent.
 func ask(t *testing.T, ctx context.Context, script string) (*handshake.Answer, error) {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return handshake.Ask(ctx, agent.Spec{
-		Name: "script", Command: []string{"sh", "-c", script}, Guard: []string{exe, "guard"}, StopGrace: 200 * time.Millisecond,
+		Name: "script", Command: []string{"sh", "-c", script}, Guard: []string{testkit.Self(t), "guard"}, StopGrace: 200 * time.Millisecond,
 		Stderr: io.Discard,
 	}, handshake.Client{Version: "1.2.3", TerminalAuth: true})
 }

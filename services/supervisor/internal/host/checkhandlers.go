@@ -3,8 +3,8 @@ package host
 import (
 	"context"
 
+	"github.com/acphost/acphost/internal/rundir"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
 // Checked is a handler that was started to see whether it does.
@@ -17,11 +17,17 @@ type Checked struct {
 
 // CheckHandlers starts every handler as Run would, without an agent, and stops it again; sidecars are dialled, and asked
 // whether they take their settings. The handlers are in the order of their names. routes says why no routes follow from
-// what they serve; it is nil too where a handler did not start. ctx bounds the starts. Of o it takes Config, Routes,
+// what they serve, or why nothing could be started at all; it is nil too where a handler did not start. ctx bounds the starts. Of o it takes Config, Routes,
 // HandlerDir and Logger; env looks up environment variables.
 func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []Checked, routes error) {
 	h := &host{opts: o, config: o.Config.Effective(), log: o.Logger}
-	h.handlers = newHandlers(o, h.config, newInstance(), o.Config.ProtectedPaths(admin.Dir(env)), nil)
+	if err := h.findUser(); err != nil {
+		return nil, err
+	}
+	var err error
+	if h.handlers, err = newHandlers(o, h.config, h.user, newInstance(), o.Config.ProtectedPaths(rundir.Dir(env)), nil); err != nil {
+		return nil, err
+	}
 	h.handlers.start(ctx)
 	defer h.stopHandlers()
 	started := true

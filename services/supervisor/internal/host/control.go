@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
@@ -57,11 +59,17 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	if err != nil {
 		return nil, failed(err)
 	}
-	if config.Kind(req.GetName()) == route.KindPermission && h.handlers.permissionAtFront() {
+	if config.Kind(req.GetName()) == route.KindPermission && h.handlers.permissionAtClient() {
 		return nil, failed(errors.New("no policy is asked here: every question goes to the front (--permission=front)"))
 	}
 	if err := h.keepsAdministrator(req, config.DefaultAdminPolicy); err != nil {
 		return nil, failed(err)
+	}
+	if file := req.GetSecretFile(); file != "" {
+		if _, err := h.gate.Protect(file); err != nil {
+			return nil, failed(err)
+		}
+		h.tellOfKeys(ctx, []string{file})
 	}
 	table := h.handlers.routesNow()
 	if table == nil {
@@ -71,6 +79,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	if err := leave(ctx); err != nil {
 		return nil, failed(err)
 	}
+	believe := h.believing(req.GetName(), req.GetCommand())
 	forced, err := handler.Swap(ctx, supervise.Swap{
 		Spec:      spec,
 		Configure: h.settingsFor(req, handler.Configured()),
@@ -86,6 +95,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 			if err := leave(ctx); err != nil {
 				return err
 			}
+			believe()
 			if claim.Kind == route.KindPermission && !isProgram(ownProgram(claim.Kind), req.GetCommand()) {
 				h.gate.Enforce() // somebody has chosen a policy; before the first question goes to it
 			}
@@ -98,7 +108,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	if config.Kind(req.GetName()) == route.KindPermission {
 		h.gate.Enforce()
 	}
-	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", req.GetCommand(),
+	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", secret.Shown(req.GetCommand()),
 		"address", req.GetAddress(), "unanswered", forced)
 	return &supervisorv1.SwapHandlerResponse{Handler: h.statusOf(req.GetName()), Forced: uint32(max(0, forced))}, nil
 }
@@ -114,16 +124,32 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 		if config.Kind(name) != route.KindPermission {
 			continue
 		}
+		believe := h.believing(name, h.handlers.byName[name].Status().GetCommand())
 		if _, err := h.handlers.byName[name].Configure(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
+		believe()
 		res.Handlers = append(res.Handlers, h.statusOf(name))
 	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("reload the policy: %w", errors.Join(problems...))
+	if h.grants != nil {
+		problems = append(problems, h.grants.Reload())
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("reload the policy: %w", err)
 	}
 	return res, nil
+}
+
+// believing looks at the files that a policy goes by with a command, before it reads them on a person's order, and returns
+// what has them count as they were then.
+func (h *host) believing(name string, command []string) (believe func()) {
+	b := h.believed[name]
+	if b == nil {
+		return func() {} // no policy
+	}
+	marks := b.look(command)
+	return func() { b.believe(marks) }
 }
 
 // RevokeGrants implements admin.Control.
@@ -138,7 +164,7 @@ func (h *host) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsReq
 	if err != nil {
 		return nil, err
 	}
-	return &supervisorv1.RevokeGrantsResponse{Grants: revoked}, nil
+	return &supervisorv1.RevokeGrantsResponse{Grants: shownGrants(revoked)}, nil
 }
 
 // Grants implements admin.State.
@@ -146,7 +172,17 @@ func (h *host) Grants() []*supervisorv1.Grant {
 	if h.grants == nil {
 		return nil
 	}
-	return h.grants.List()
+	return shownGrants(h.grants.List())
+}
+
+// shownGrants are grants as they may be told, as copies: what is granted word for word may have a secret in it.
+func shownGrants(grants []*supervisorv1.Grant) []*supervisorv1.Grant {
+	out := make([]*supervisorv1.Grant, len(grants))
+	for i, g := range grants {
+		out[i] = proto.CloneOf(g)
+		secret.Argv(out[i].GetArgv())
+	}
+	return out
 }
 
 // notThere is an admin.ErrNotFound that says so in its own words.
@@ -172,7 +208,7 @@ func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
 }
 
 func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
-	st := h.handlers.byName[name].Status()
+	st := shown(h.handlers.byName[name].Status())
 	if table := h.handlers.routesNow(); table != nil {
 		st.Methods = table.Methods(name)
 	}
@@ -184,14 +220,17 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	name := req.GetName()
 	configured := h.config.GetHandlers()[name]
 	entry := proto.CloneOf(configured)
-	if entry == nil {
-		entry = &configv1.Handler{}
-	}
+	entry = cmp.Or(entry, &configv1.Handler{})
 	entry.Command, entry.Address, entry.Sha256, entry.NoTls = req.GetCommand(), req.GetAddress(), req.GetSha256(), req.GetNoTls()
-	if entry.GetAddress() != "" {
+	entry.AgentMayCall = entry.GetAgentMayCall() || req.GetAgentMayCall()
+	switch {
+	case entry.GetAddress() == "":
+		entry.Tls, entry.Uid, entry.SecretFile = nil, nil, ""
+	case req.GetSecretFile() != "":
+		entry.Tls, entry.SecretFile = nil, req.GetSecretFile()
+		fallthrough
+	default:
 		entry.Env = nil
-	} else {
-		entry.Tls, entry.Uid = nil, nil
 	}
 	kind := config.Kind(name)
 	if (kind == route.KindFS || kind == route.KindTerminal) && (configured.GetAddress() == "") != (entry.GetAddress() == "") {
@@ -201,7 +240,10 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	if cmd := req.GetCommand(); len(cmd) > 0 && !filepath.IsAbs(cmd[0]) && cmd[0] != ownProgram(kind) {
 		return launch.Spec{}, fmt.Errorf("%q is neither an absolute path nor acphost's own program for it%s", cmd[0], orOwn(kind))
 	}
-	return specOf(name, entry, h.opts), nil
+	if err := config.Exposed(name, entry, h.config.GetAgent().GetUser()); err != nil {
+		return launch.Spec{}, err
+	}
+	return specOf(name, entry, h.opts, h.user)
 }
 
 // keepsAdministrator refuses to replace the one permd by which the administrator's policy counts.
@@ -222,9 +264,7 @@ func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy s
 // alone: another program gets none of them, and they get their own in place of another's.
 func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv1.ConfigureRequest) *pluginv1.ConfigureRequest {
 	conf := proto.CloneOf(before)
-	if conf == nil {
-		conf = &pluginv1.ConfigureRequest{}
-	}
+	conf = cmp.Or(conf, &pluginv1.ConfigureRequest{})
 	own := ownProgram(config.Kind(req.GetName()))
 	entry := h.config.GetHandlers()[req.GetName()]
 	was := isProgram(own, entry.GetCommand())
@@ -334,7 +374,7 @@ func serves(claim route.Claim, configured map[string]string, table *route.Table)
 	return nil
 }
 
-// sameRPC tells whether a call that was made for one RPC can be made of the other.
+// sameRPC reports whether a call that was made for one RPC can be made of the other.
 func sameRPC(a, b *transcode.Method) bool {
 	return a.RPC == b.RPC && sameShape(a.Input, b.Input, map[protoreflect.FullName]bool{}) &&
 		sameShape(a.Output, b.Output, map[protoreflect.FullName]bool{})

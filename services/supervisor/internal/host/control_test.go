@@ -117,7 +117,7 @@ func TestASwapIsReachedAsTheConfigurationSays(t *testing.T) {
 		"permission": {Command: []string{"permd"}, Env: map[string]string{"A": "b"}, Tls: &configv1.TLS{Ca: "/ca"}},
 		"fs":         {Command: []string{"fsd"}},
 	})
-	spec, err := h.specFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Command: []string{"/x/my", "-v"}, Sha256: "ab", NoTls: true})
+	spec, err := h.specFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Command: []string{"/x/my", "-v"}, Sha256: "ab", NoTls: true, AgentMayCall: true})
 	if err != nil || !slices.Equal(spec.Command, []string{"/x/my", "-v"}) || !slices.Equal(spec.Env, []string{"A=b"}) ||
 		spec.TLS != nil || spec.SHA256 != "ab" || !spec.NoTLS {
 		t.Errorf("a program: %+v, %v", spec, err)
@@ -126,11 +126,18 @@ func TestASwapIsReachedAsTheConfigurationSays(t *testing.T) {
 	if err != nil || spec.Command[0] != "/opt/acphost/permd" || spec.SHA256 != "" {
 		t.Errorf("acphost's own: %+v, %v", spec, err)
 	}
-	spec, err = h.specFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Address: "unix:///s"})
+	spec, err = h.specFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Address: "unix:///s", AgentMayCall: true})
 	if err != nil || spec.Address != "unix:///s" || len(spec.Command)+len(spec.Env) != 0 || spec.TLS == nil || spec.TLS.CA != "/ca" {
 		t.Errorf("a sidecar: %+v, %v", spec, err)
 	}
+	spec, err = h.specFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Address: "unix:///s", SecretFile: "/k", AgentMayCall: true})
+	if err != nil || spec.TLS != nil || spec.SecretFile != "/k" {
+		t.Errorf("a sidecar with a secret: %+v, %v", spec, err)
+	}
 	for _, req := range []*supervisorv1.SwapHandlerRequest{
+		{Name: "permission", Address: "unix:///s"}, // the agent runs as the same user, and so reads the key
+		{Name: "permission", Address: "unix:///s", SecretFile: "/k"},
+		{Name: "permission", Command: []string{"/x/my"}, NoTls: true},
 		{Name: "permission", Command: []string{"./my"}},
 		{Name: "permission", Command: []string{"fsd"}},
 		{Name: "fs", Address: "unix:///s"}, // paths are looked at from here where it is a program

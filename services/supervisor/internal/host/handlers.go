@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -34,7 +35,10 @@ type handlers struct {
 }
 
 // newHandlers makes the handlers that the configuration in effect names. Nothing is started.
-func newHandlers(o Options, cfg *configv1.Config, instance string, protected []string, changed func(*supervisorv1.HandlerStatus)) *handlers {
+// user is who those run as that act for agents; nil: who the supervisor runs as. An error says which cannot.
+func newHandlers(
+	o Options, cfg *configv1.Config, user *proc.User, instance string, protected []string, changed func(*supervisorv1.HandlerStatus),
+) (*handlers, error) {
 	hs := &handlers{
 		byName: map[string]*supervise.Handler{},
 		routes: route.Override(cfg.GetRoutes(), o.Routes),
@@ -46,22 +50,26 @@ func newHandlers(o Options, cfg *configv1.Config, instance string, protected []s
 			Host:     &pluginv1.Host{ProtectedPaths: protected, Instance: instance},
 		}
 		if name == route.KindTerminal {
-			conf.Host.Environment = os.Environ()
+			conf.Host.Environment = user.Environ(os.Environ())
+		}
+		spec, err := specOf(name, entry, o, user)
+		if err != nil {
+			return nil, err
 		}
 		hs.byName[name] = supervise.New(supervise.Options{
 			Name:      name,
 			Kind:      config.Kind(name),
-			Spec:      specOf(name, entry, o),
+			Spec:      spec,
 			Configure: conf,
 			OnChange:  changed,
 			Logger:    o.Logger,
 		})
 	}
-	return hs
+	return hs, nil
 }
 
-// specOf says how a handler is reached.
-func specOf(name string, entry *configv1.Handler, o Options) launch.Spec {
+// specOf says how a handler is reached, and who it has to run as.
+func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (launch.Spec, error) {
 	spec := launch.Spec{
 		Name:    name,
 		SHA256:  entry.GetSha256(),
@@ -69,6 +77,8 @@ func specOf(name string, entry *configv1.Handler, o Options) launch.Spec {
 		Address: entry.GetAddress(),
 		UID:     entry.Uid,
 		Logger:  o.Logger,
+
+		SecretFile: entry.GetSecretFile(),
 	}
 	if cmd := entry.GetCommand(); len(cmd) > 0 {
 		spec.Command = append([]string{config.Program(cmd[0], o.HandlerDir)}, cmd[1:]...)
@@ -79,7 +89,28 @@ func specOf(name string, entry *configv1.Handler, o Options) launch.Spec {
 	for _, k := range slices.Sorted(maps.Keys(entry.GetEnv())) {
 		spec.Env = append(spec.Env, k+"="+entry.GetEnv()[k])
 	}
-	return spec
+	if spec.Address == "" && config.Kind(name) != route.KindPermission {
+		keep, err := capabilitiesOf(o.Config.Effective(), config.Kind(name))
+		if err != nil {
+			return launch.Spec{}, err
+		}
+		spec.Limited, spec.Keep = true, keep
+	}
+	return spec, become(&spec, entry, actsAs(config.Kind(name), user))
+}
+
+// capabilitiesOf are those that a handler which acts for agents may have: the agents', and a terminal handler those that
+// it leaves to commands too.
+func capabilitiesOf(cfg *configv1.Config, kind string) ([]proc.Capability, error) {
+	names := slices.Clone(cfg.GetAgent().GetCapabilities())
+	if kind == route.KindTerminal {
+		names = append(names, terminalSettings(cfg).GetCapabilities()...)
+	}
+	keep, err := proc.ParseCapabilities(names)
+	if err != nil {
+		return nil, fmt.Errorf("capabilities: %w", err)
+	}
+	return keep, nil
 }
 
 // start starts all handlers at once; it does not wait for them.
@@ -153,8 +184,8 @@ func (hs *handlers) drop(scope string) {
 	}
 }
 
-// permissionAtFront tells whether questions go to the front without the policy.
-func (hs *handlers) permissionAtFront() bool { return hs.routes[methodPermission] == "front" }
+// permissionAtClient reports whether questions go to the client without the policy.
+func (hs *handlers) permissionAtClient() bool { return hs.routes[methodPermission] == "front" }
 
 // stop stops all handlers at once and waits for them.
 func (hs *handlers) stop(ctx context.Context) {

@@ -1,5 +1,7 @@
-// Package host puts the parts together and takes them down in order: the handlers, the agent, the link between agent
-// and front, and the admin socket. It is the only package that knows them all; it decides nothing that they do.
+// Package host puts the parts of a supervisor together, and takes them down in order: the handlers, the gate, the records, the
+// agents with their links, and the gRPC services. It is the only package that knows all of them.
+//
+// It decides nothing that one of the parts decides.
 package host
 
 import (
@@ -15,9 +17,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/rundir"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -25,7 +29,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
-	"github.com/acphost/acphost/services/supervisor/internal/front"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
@@ -56,17 +59,20 @@ type Options struct {
 	Mode string
 	// Routes are those that flags name; they override the configuration's.
 	Routes map[string]string
-	// Unattended: nobody is at the front to answer questions, so that they wait only so long.
+	// Unattended: nobody is at the client to answer questions, so that they wait only so long.
 	Unattended bool
 	// AgentName overrides the configured name of the agent.
 	AgentName string
-	// Stdin and Stdout are the front's; Stderr gets the agent's standard error.
+	// Stdin and Stdout are the client's; Stderr gets the agent's standard error.
 	Stdin, Stdout, Stderr *os.File
 	Version               string
 	// HandlerDir is the folder where acphost's own handlers stand.
 	HandlerDir string
 	// Admin: serve the admin socket.
 	Admin bool
+	// Adopt: this process has no other children than those of this supervisor, which becomes the parent of what its
+	// handlers and guards leave behind should they be killed, and ends it.
+	Adopt bool
 	// Private, for Start: only this process drives agents, so that others over TCP do not, and a socket that cannot be made
 	// stops nothing.
 	Private bool
@@ -81,7 +87,7 @@ type Options struct {
 	Unrecorded func(what Record, err error)
 }
 
-// Run runs an agent for the front on standard input and output until one of them is gone or ctx ends, and returns the
+// Run runs an agent for the client on standard input and output until one of them is gone or ctx ends, and returns the
 // exit status: the agent's own, 128 and the signal's number if one ended it, 127 if its command is not there, 1 if
 // something of acphost's own did not start.
 func Run(ctx context.Context, o Options) int {
@@ -99,18 +105,22 @@ type host struct {
 	config     *configv1.Config // in effect: every default filled in
 	log        *slog.Logger
 	started    time.Time
+	names      *link.Names
 	instance   string // tells this supervisor from all others
 	protection protection
+	user       *proc.User // of all agents; nil: who this process runs as
 	pace       *proc.Pace
+	orphanage  *orphanage // nil: this process adopts nobody
 	handlers   *handlers
 	gate       *gate.Gate
 	roots      roots
 	grants     *grant.Store
+	believed   map[string]*believed // by the name of a policy
 	audit      *audit.Log
 	journal    *journal.Journal // nil: none is kept
 	hub        *activity.Hub
 	approvals  *approval.Registry
-	joints     joints
+	agents     linkedAgents
 	admin      atomic.Pointer[admin.Server] // nil: there is none, or not yet
 }
 
@@ -121,16 +131,34 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: newInstance()}
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: newInstance(), names: link.NewNames()}
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
 func (h *host) open(ctx context.Context) error {
+	if h.opts.Mode != ModeObserve {
+		if err := h.opts.Config.CheckExposed(); err != nil {
+			return err
+		}
+	}
 	h.protect()
+	if h.opts.Adopt {
+		h.orphanage = openOrphanage(h.stopGrace(), h.log)
+	}
 	h.pace = proc.NewPace()
 	h.approvals = approval.New()
-	protected := h.opts.Config.ProtectedPaths(admin.Dir(os.Getenv))
-	h.handlers = newHandlers(h.opts, h.config, h.instance, protected, h.handlerChanged)
+	protected := h.opts.Config.ProtectedPaths(rundir.Dir(os.Getenv))
+	if err := h.findUser(); err != nil {
+		return err
+	}
+	var err error
+	if h.handlers, err = newHandlers(h.opts, h.config, h.user, h.instance, protected, h.handlerChanged); err != nil {
+		return err
+	}
+	for _, note := range h.userNotes() {
+		h.protection.notes = append(h.protection.notes, note)
+		h.log.Warn(note)
+	}
 	if h.opts.Mode != ModeObserve {
 		defer h.handlers.start(ctx) // when there is somebody to tell
 	}
@@ -158,6 +186,7 @@ func (h *host) close() {
 	if h.pace != nil {
 		h.pace.Close()
 	}
+	h.orphanage.close()
 }
 
 // handlerChanged tells those who watch of a handler's state.
@@ -165,6 +194,7 @@ func (h *host) handlerChanged(st *supervisorv1.HandlerStatus) {
 	if h.hub == nil {
 		return
 	}
+	st = shown(st)
 	state := strings.ToLower(strings.TrimPrefix(st.GetState().String(), "HANDLER_STATE_"))
 	h.hub.Publish(&supervisorv1.Event{Event: &supervisorv1.Event_Handler{Handler: &supervisorv1.HandlerChanged{
 		Name: st.GetName(), State: state, Error: st.GetError(), Restarts: st.GetRestarts(),
@@ -176,20 +206,21 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	defer cancel()
 	defer h.close()
 	if err := h.open(ctx); err != nil {
+		link.Refuse(acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
 		return 1, err
 	}
-	j, err := h.join(joining{
+	la, err := h.linkAgent(agentSpec{
 		identity:   &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
 		command:    h.opts.Command,
-		env:        h.opts.Env,
-		front:      front.NewStdio(h.opts.Stdin, h.opts.Stdout),
+		env:        h.user.Environ(h.opts.Env),
+		client:     acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout),
 		stderr:     h.opts.Stderr,
 		attended:   func() bool { return !h.opts.Unattended || h.approvals.Attended() },
 		unattended: h.unattended(),
 	})
 	if err != nil {
 		h.log.Error("start the agent: " + err.Error())
-		link.Refuse(front.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
+		link.Refuse(acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
 		return exitOf(err), nil
 	}
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
@@ -200,8 +231,8 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 			defer server.Stop()
 		}
 	}
-	reason, cause := j.run(ctx)
-	return outcome(j.process.Exit(), reason, cause)
+	reason, cause := la.run(ctx)
+	return outcome(la.process.Exit(), reason, cause)
 }
 
 // outcome says how it all ended.

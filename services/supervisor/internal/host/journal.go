@@ -6,6 +6,7 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -45,6 +46,7 @@ func (h *host) openJournal() {
 		MaxAge:          time.Duration(cfg.GetMaxAgeDays()) * 24 * time.Hour,
 		MaxTotal:        int64(cfg.GetMaxTotalBytes()),
 		Logger:          h.log,
+		Index:           index.Update,
 		Failing:         func(_ string, err error) { h.unrecorded(RecordSessions, err) },
 	})
 	if err != nil {

@@ -70,6 +70,11 @@ func (h *host) openGate(protected []string) error {
 		PID:             os.Getpid(),
 		Logger:          h.log,
 	})
+	for _, file := range h.opts.Config.KeyFiles() { // known by what they are, too
+		if _, err := h.gate.Protect(file); err != nil && !errors.Is(err, gate.ErrFolder) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -84,7 +89,7 @@ func (h *host) administered(policy string) error {
 	}
 	permd := h.opts.Config.Permd()
 	switch {
-	case h.handlers.permissionAtFront():
+	case h.handlers.permissionAtClient():
 		return fmt.Errorf("--permission=front would turn off the administrator's policy %s: run without it", policy)
 	case permd == nil:
 		return fmt.Errorf("another policy is configured in place of permd, and the administrator's %s would not count: ask both (permission: [YOURS, permd])", policy)
@@ -112,9 +117,9 @@ func (h *host) closeGate() {
 	}
 }
 
-// policies are the permission handlers, in the order of the chain; none where questions are routed to the front.
+// policies are the permission handlers, in the order of the chain; none where questions are routed to the client.
 func (h *host) policies() []gate.Policy {
-	if h.opts.Mode == ModeObserve || h.handlers.permissionAtFront() {
+	if h.opts.Mode == ModeObserve || h.handlers.permissionAtClient() {
 		return nil
 	}
 	var chain []gate.Policy
@@ -123,11 +128,17 @@ func (h *host) policies() []gate.Policy {
 			continue
 		}
 		handler := h.handlers.byName[name]
+		files := newBelieved(handler)
+		if h.believed == nil {
+			h.believed = map[string]*believed{}
+		}
+		h.believed[name] = files
 		chain = append(chain, gate.Policy{
 			Name:    name,
 			Conn:    func() (grpc.ClientConnInterface, error) { return handler.Conn() },
 			Timeout: time.Duration(h.config.GetHandlers()[name].GetDecideTimeoutMs()) * time.Millisecond,
 			Plugin:  func() string { return handler.Status().GetDescription() },
+			Doubt:   files.doubt,
 		})
 	}
 	return chain

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -19,14 +19,15 @@ const resolveTimeout = 5 * time.Second
 
 // place returns what tells where paths of a session lead. A child of ours sees the files that we see, so where a path
 // leads is looked at from here, and the child refuses to open it if it finds otherwise. A sidecar is asked, since it may
-// run elsewhere; so is a child about a path that can be read in more ways than one. What nobody can say stays unresolved,
-// and counts as outside the roots.
-func (j *joint) place(ctx context.Context, sessionID string) link.PlaceFunc {
-	h := j.host
+// run elsewhere; so is a child about a path that can be read in more ways than one, and one that runs as the agents' user
+// about every path: root sees more than that user, and what comes of a decision would tell the agent what is there. What
+// nobody can say stays unresolved, and counts as outside the roots.
+func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFunc {
+	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
-	local := h.config.GetHandlers()[route.KindFS].GetAddress() == ""
+	local := h.config.GetHandlers()[route.KindFS].GetAddress() == "" && h.user == nil
 	return func(path string) intent.Place {
-		cc, err := j.book.Context(sessionID)
+		cc, err := la.table.Context(sessionID)
 		if err == nil && local && filepath.IsAbs(path) && filepath.Clean(path) == path {
 			at := intent.Place{Resolved: paths.Real(path)}
 			at.Inside = h.insideRoots(path, at.Resolved, cc)
@@ -55,7 +56,7 @@ func (j *joint) place(ctx context.Context, sessionID string) link.PlaceFunc {
 	}
 }
 
-// insideRoots tells whether a path lies in one root of the session by both of its spellings.
+// insideRoots reports whether a path lies in one root of the session by both of its spellings.
 func (h *host) insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 	spelled, real := false, false
 	for _, r := range cc.GetRoots() {

@@ -25,9 +25,14 @@ func (h *host) protectKeys(ctx context.Context, files []string) error {
 	case err != nil:
 		return fault.New(fault.Exhausted, "start an agent: %w", err)
 	}
-	if !fresh {
-		return nil
+	if fresh {
+		h.tellOfKeys(ctx, files)
 	}
+	return nil
+}
+
+// tellOfKeys tells the handlers of files with keys.
+func (h *host) tellOfKeys(ctx context.Context, files []string) {
 	ctx, cancel := context.WithTimeout(ctx, protectTimeout)
 	defer cancel()
 	for _, name := range h.handlers.names() {
@@ -42,5 +47,4 @@ func (h *host) protectKeys(ctx context.Context, files []string) error {
 			h.log.Warn("a handler was not told of files with keys: the gate alone keeps agents from them", "handler", name, "error", err)
 		}
 	}
-	return nil
 }

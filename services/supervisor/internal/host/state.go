@@ -10,21 +10,24 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // serveAdmin opens the admin socket. It comes last, since it shows the rest.
 func (h *host) serveAdmin() (*admin.Server, error) {
 	return admin.Start(admin.Options{
-		Socket:    h.config.GetAdmin().GetSocket(),
-		State:     h,
-		Control:   h,
-		Agents:    editorsAgent{h},
-		Sessions:  editorsSessions{},
-		Events:    h.hub,
-		Approvals: h.approvals,
-		Logger:    h.log,
+		Socket:     h.config.GetAdmin().GetSocket(),
+		ControlOff: h.controlOff(),
+		State:      h,
+		Control:    h,
+		Agents:     editorsAgent{host: h},
+		ReadOnly:   editorsOwn,
+		Events:     h.hub,
+		Approvals:  h.approvals,
+		Logger:     h.log,
 	})
 }
 
@@ -36,7 +39,7 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 		StartTime:  timestamppb.New(h.started),
 		Mode:       h.opts.Mode,
 		ConfigFile: h.opts.Config.File,
-		Link:       h.joints.counters(),
+		Link:       h.agents.counters(),
 		Gate:       h.gate.Counters(),
 		Protection: &supervisorv1.Protection{
 			Undumpable: h.protection.undumpable,
@@ -44,45 +47,43 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 			Notes:      slices.Clone(h.protection.notes),
 		},
 	}
-	if server := h.admin.Load(); server != nil {
-		out.AdminSocket, out.AdminAddress = server.Path(), server.Address()
-	}
-	joints := h.joints.list()
-	out.Agents = uint32(len(joints))
-	for i, j := range joints {
-		walled := j.process.Landlocked()
-		out.Protection.AgentLandlock = walled && (i == 0 || out.Protection.AgentLandlock)
-		for _, note := range j.process.Notes() {
+	agents := h.agents.list()
+	out.Agents = uint32(len(agents))
+	for i, la := range agents {
+		walls := la.process.Walls()
+		out.Protection.AgentLandlock = walls.Landlock && (i == 0 || out.Protection.AgentLandlock)
+		out.Protection.AgentSeccomp = walls.Seccomp && (i == 0 || out.Protection.AgentSeccomp)
+		for _, note := range walls.Notes {
 			if !slices.Contains(out.Protection.Notes, note) {
 				out.Protection.Notes = append(out.Protection.Notes, note)
 			}
 		}
 		if out.Agent == nil {
-			out.Agent = j.status()
+			out.Agent = la.status()
 		}
 	}
 	return out
 }
 
 // status is what is known of the agent.
-func (j *joint) status() *supervisorv1.AgentStatus {
-	reported := j.link.Reported()
+func (la *linkedAgent) status() *supervisorv1.AgentStatus {
+	reported := la.link.Reported()
 	st := &supervisorv1.AgentStatus{
-		Name:            j.identity.Name,
-		Command:         j.command,
+		Name:            la.identity.Name,
+		Command:         secret.Shown(la.command),
 		State:           "starting",
-		Pid:             int64(j.process.PID()),
+		Pid:             int64(la.process.PID()),
 		ReportedName:    reported.Name,
 		ReportedVersion: reported.Version,
 		ProtocolVersion: uint32(max(0, reported.ProtocolVersion)),
-		StderrTail:      j.process.StderrTail(),
+		StderrTail:      secret.Lines(la.process.StderrTail()),
 	}
 	if reported.ProtocolVersion > 0 {
 		st.State = "running"
 	}
 	select {
-	case <-j.process.Done():
-		st.State, st.Exit, st.Pid = "exited", j.process.Exit().String(), 0
+	case <-la.process.Done():
+		st.State, st.Exit, st.Pid = "exited", secret.Text(la.process.Exit().String()), 0
 	default:
 	}
 	return st
@@ -96,13 +97,19 @@ func (h *host) Handlers() []*supervisorv1.HandlerStatus {
 	}
 	table := h.handlers.routesNow()
 	for _, name := range h.handlers.names() {
-		st := h.handlers.byName[name].Status()
+		st := shown(h.handlers.byName[name].Status())
 		if table != nil {
 			st.Methods = table.Methods(name)
 		}
 		out = append(out, st)
 	}
 	return out
+}
+
+// shown is a handler's status as it may be told; the status is a copy.
+func shown(st *supervisorv1.HandlerStatus) *supervisorv1.HandlerStatus {
+	st.Command, st.Error = secret.Shown(st.GetCommand()), secret.Text(st.GetError())
+	return st
 }
 
 // Routes implements admin.State.
@@ -121,8 +128,8 @@ func (h *host) Routes() []*supervisorv1.Route {
 // Sessions implements admin.State.
 func (h *host) Sessions() []*supervisorv1.Session {
 	var all []*supervisorv1.Session
-	for _, j := range h.joints.list() {
-		all = append(all, j.sessions()...)
+	for _, la := range h.agents.list() {
+		all = append(all, la.sessions()...)
 	}
 	slices.SortStableFunc(all, func(a, b *supervisorv1.Session) int {
 		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
@@ -130,18 +137,47 @@ func (h *host) Sessions() []*supervisorv1.Session {
 	return all
 }
 
-// settleTimeout bounds the wait for what passed just now.
-const settleTimeout = 200 * time.Millisecond
+// GetSession implements admin.State.
+func (h *host) GetSession(agentID, sessionID string) (*supervisorv1.Session, error) {
+	var all []*supervisorv1.Session
+	for _, la := range h.agents.list() {
+		if agentID == "" || agentID == la.identity.ID || agentID == la.identity.Name {
+			all = append(all, la.sessions()...)
+		}
+	}
+	return oneSession(all, "", sessionID)
+}
+
+// oneSession picks the session that is meant.
+func oneSession(all []*supervisorv1.Session, agentID, sessionID string) (*supervisorv1.Session, error) {
+	var found *supervisorv1.Session
+	for _, s := range all {
+		switch {
+		case s.GetSessionId() != sessionID || agentID != "" && s.GetAgentId() != agentID:
+		case found != nil:
+			return nil, fault.New(fault.Precondition, "the agents %s and %s both have a session %q: say whose is meant", found.GetAgentId(), s.GetAgentId(), sessionID)
+		default:
+			found = s
+		}
+	}
+	if found == nil {
+		return nil, fault.New(fault.NotFound, "no session %q is open here", sessionID)
+	}
+	return found, nil
+}
+
+// showTimeout bounds the wait for what passed just now.
+const showTimeout = 200 * time.Millisecond
 
 // sessions are those of one agent, oldest first.
-func (j *joint) sessions() []*supervisorv1.Session {
-	all := j.book.Snapshot()
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+func (la *linkedAgent) sessions() []*supervisorv1.Session {
+	ctx, cancel := context.WithTimeout(context.Background(), showTimeout)
 	defer cancel()
-	_ = j.host.hub.Settle(ctx) // what passed a moment ago is shown too, unless very much passes
+	_ = la.host.hub.Sync(ctx)  // what passed a moment ago is shown too, unless very much passes
+	all := la.table.Snapshot() // after that, since of a tool call the snapshot's members count
 	for _, s := range all {
-		s.AgentId = j.identity.ID
-		j.host.hub.Show(j.identity.ID, s)
+		s.AgentId = la.identity.ID
+		la.host.hub.Show(la.identity.ID, s)
 	}
 	return all
 }
@@ -166,14 +202,14 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 		if t.GetReleased() {
 			continue
 		}
-		session := h.joints.sessionOf(t.GetScope())
+		session := h.agents.sessionOf(t.GetScope())
 		if session == "" && h.sharedTerminals() {
 			continue // a sidecar's, of another supervisor
 		}
 		st := &supervisorv1.Terminal{
 			TerminalId:  t.GetTerminalId(),
 			SessionId:   session,
-			Argv:        t.GetArgv(),
+			Argv:        secret.Shown(t.GetArgv()),
 			Cwd:         t.GetCwd(),
 			StartTime:   timestamppb.New(time.UnixMilli(t.GetStartTimeMs())),
 			Running:     t.GetExitStatus() == nil,
@@ -188,7 +224,7 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 	return out, nil
 }
 
-// sharedTerminals tells whether the terminal handler may serve other supervisors too.
+// sharedTerminals reports whether the terminal handler may serve other supervisors too.
 func (h *host) sharedTerminals() bool {
 	return h.config.GetHandlers()[route.KindTerminal].GetAddress() != ""
 }

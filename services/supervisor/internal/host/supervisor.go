@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,14 +13,14 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
-	"github.com/acphost/acphost/services/supervisor/internal/headless"
+	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
 // Supervisor is a running supervisor without an editor: agents are started, and sessions held, through its services. Safe
 // for concurrent use.
 type Supervisor struct {
 	host     *host
-	headless *headless.Headless
+	programs *programs.Registry
 	conn     grpc.ClientConnInterface
 	cancel   context.CancelFunc // of links and handlers
 }
@@ -37,6 +38,11 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 			s.Close()
 		}
 	}()
+	if !o.Private {
+		if err := o.Config.CheckListen(); err != nil {
+			return nil, err
+		}
+	}
 	if err := h.open(ctx); err != nil {
 		return nil, err
 	}
@@ -45,12 +51,12 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	if o.Mode == ModePrompt {
 		restarts = 0 // the one turn has failed
 	}
-	s.headless = headless.New(headless.Options{
+	s.programs = programs.New(programs.Options{
 		Starter:           starter{host: h, ctx: ctx},
-		Hub:               headless.HubOf(h.hub),
+		Hub:               programs.HubOf(h.hub),
 		Attended:          h.approvals.Attended,
 		Presets:           o.Presets,
-		Env:               o.Env,
+		Env:               h.user.Environ(environ(o.Env)),
 		ConfigEnv:         envValues(cfg.GetAgent().GetEnv()),
 		Protect:           h.protectKeys,
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
@@ -71,15 +77,16 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 func (s *Supervisor) serveAdmin() error {
 	h := s.host
 	o := admin.Options{
-		State:     h,
-		Control:   h,
-		Agents:    s.headless,
-		Sessions:  s.headless,
-		Events:    h.hub,
-		Approvals: h.approvals,
-		Socket:    h.config.GetAdmin().GetSocket(),
-		NoSocket:  !h.opts.Admin || h.config.GetAdmin().GetDisabled(),
-		Logger:    h.log,
+		State:      h,
+		Control:    h,
+		Agents:     s.programs,
+		Sessions:   s.programs,
+		Events:     h.hub,
+		Approvals:  h.approvals,
+		Socket:     h.config.GetAdmin().GetSocket(),
+		NoSocket:   !h.opts.Admin || h.config.GetAdmin().GetDisabled(),
+		ControlOff: h.controlOff(),
+		Logger:     h.log,
 	}
 	if !h.opts.Private {
 		t := h.config.GetAdmin().GetTls()
@@ -109,13 +116,18 @@ func (s *Supervisor) Ready(ctx context.Context) error {
 // Conn is a connection to the services that may do everything. It works until Close.
 func (s *Supervisor) Conn() grpc.ClientConnInterface { return s.conn }
 
-// Addresses are where others reach the services: the socket, the address over TCP.
+// Addresses are where others reach the services: the admin socket, "unix://PATH", the control socket, "unix:@NAME", and
+// the address over TCP, each followed by what it is for.
 func (s *Supervisor) Addresses() []string {
 	var at []string
-	if path := s.host.admin.Load().Path(); path != "" {
-		at = append(at, "unix://"+path)
+	server := s.host.admin.Load()
+	if path := server.Path(); path != "" {
+		at = append(at, "unix://"+path+" (only shows what is)")
 	}
-	if address := s.host.admin.Load().Address(); address != "" {
+	if control, _ := server.Control(); control != "" {
+		at = append(at, "unix:"+control)
+	}
+	if address := server.Address(); address != "" {
 		at = append(at, address+" (mutual TLS)")
 	}
 	return at
@@ -125,7 +137,7 @@ func (s *Supervisor) Addresses() []string {
 // that some have not ended even so.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	s.host.admin.Load().Draining()
-	if err := s.headless.Drain(ctx); err != nil {
+	if err := s.programs.Drain(ctx); err != nil {
 		return fmt.Errorf("turns were under way and had to be cut off: %w", err)
 	}
 	return nil
@@ -134,8 +146,8 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 // Close ends everything: agents with all that they started, then handlers. It returns when nothing is left, and may be
 // called again.
 func (s *Supervisor) Close() {
-	if s.headless != nil {
-		s.headless.Close()
+	if s.programs != nil {
+		s.programs.Close()
 	}
 	if server := s.host.admin.Load(); server != nil {
 		server.Stop()
@@ -145,11 +157,18 @@ func (s *Supervisor) Close() {
 }
 
 var (
-	_ admin.Agents       = (*headless.Headless)(nil)
-	_ admin.Sessions     = (*headless.Headless)(nil)
-	_ headless.Joint     = (*running)(nil)
-	_ headless.Forgetter = (*running)(nil)
+	_ admin.Agents     = (*programs.Registry)(nil)
+	_ admin.Sessions   = (*programs.Registry)(nil)
+	_ programs.Process = (*running)(nil)
 )
+
+// environ is env, or where that is nil the supervisor's.
+func environ(env []string) []string {
+	if env == nil {
+		return os.Environ()
+	}
+	return env
+}
 
 // envValues are the configuration's variables as the services have them.
 func envValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {

@@ -7,8 +7,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Call normalises a method that an agent calls: kind is the method's action (a question for a person has its own), params are as the agent sent them.
-func Call(s Scene, method, kind string, params []byte) *permissionv1.Action {
+// Call normalises a method that an agent calls. kind is the method's action, but for a question to a person, which is always
+// an elicitation; params are as the agent sent them.
+func Call(s Session, method, kind string, params []byte) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_CALL)
 	a.Kind = text(kind)
 	if strings.HasPrefix(method, "elicitation/") {
@@ -38,7 +39,7 @@ func Call(s Scene, method, kind string, params []byte) *permissionv1.Action {
 
 // param adds the path that ACP's file methods name: an absolute one, and never a URL.
 func (p *paths) param(params []byte, access permissionv1.Access) {
-	file, ok := acp.String(acp.Get(params, "path"))
+	file, ok := acp.Exact(acp.Get(params, "path"))
 	if !ok || file == "" {
 		unparsed(p.action, "the call does not say which path")
 		return
@@ -50,15 +51,15 @@ func (p *paths) param(params []byte, access permissionv1.Access) {
 }
 
 // create reads what a terminal is to run. Arguments mean that the command is executed as it is, without a shell.
-func (s Scene) create(a *permissionv1.Action, params []byte, p *paths) {
-	var w said
+func (s Session) create(a *permissionv1.Action, params []byte, p *paths) {
+	var w claim
 	doubt := func(ok bool, what string) {
 		if !ok {
 			w.doubt("what the call holds as " + what + " cannot be read")
 		}
 	}
 	var ok bool
-	w.line, ok = acp.String(acp.Get(params, "command"))
+	w.line, ok = acp.Exact(acp.Get(params, "command"))
 	doubt(ok && w.line != "", "command")
 	if raw := optional(params, "args"); raw != nil {
 		args, ok := acp.Strings(raw)
@@ -72,7 +73,7 @@ func (s Scene) create(a *permissionv1.Action, params []byte, p *paths) {
 		doubt(ok, "env")
 	}
 	if raw := optional(params, "cwd"); raw != nil {
-		dir, ok := acp.String(raw)
+		dir, ok := acp.Exact(raw)
 		doubt(ok, "cwd")
 		if ok && dir != "" {
 			w.cwd = []string{dir}

@@ -55,7 +55,7 @@ func TestACallIsNormalised(t *testing.T) {
 			seen{kind: "terminal.create", unparsed: "one way only"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := Call(scene(""), tt.method, tt.kind, []byte(tt.params))
+			a := Call(inSession(""), tt.method, tt.kind, []byte(tt.params))
 			tt.want.check(t, a)
 			if a.GetMethod() != tt.method || a.GetDoor() != permissionv1.Door_DOOR_CALL || (a.GetRawInput() != "") != (tt.want.kind == "elicitation") {
 				t.Errorf("got %v", a)
@@ -65,11 +65,11 @@ func TestACallIsNormalised(t *testing.T) {
 }
 
 func TestACallOfAnExtensionCarriesItsParams(t *testing.T) {
-	a := Call(scene(""), "_acme.com/x", "_acme.com/x", []byte(`{"a": 1.0}`))
+	a := Call(inSession(""), "_acme.com/x", "_acme.com/x", []byte(`{"a": 1.0}`))
 	if a.GetKind() != "_acme.com/x" || a.GetRawInput() != `{"a": 1.0}` || a.GetUnparsed() != "" {
 		t.Errorf("got %v", a)
 	}
-	a = Call(scene(""), "_acme.com/x", "_acme.com/x", []byte(`{"a":"`+strings.Repeat("x", maxRawInput)+`"}`))
+	a = Call(inSession(""), "_acme.com/x", "_acme.com/x", []byte(`{"a":"`+strings.Repeat("x", maxRawInput)+`"}`))
 	if a.GetRawInput() != "" || !strings.Contains(a.GetUnparsed(), "over 1 MiB") {
 		t.Errorf("raw input of %d bytes, unparsed %q", len(a.GetRawInput()), a.GetUnparsed())
 	}
@@ -80,7 +80,7 @@ func FuzzCall(f *testing.F) {
 	f.Add("terminal.create", `{"command":"ls","args":["x"],"env":[{"name":"A","value":"b"}],"cwd":"/"}`)
 	f.Add("_x", "{\"a\":\"\xff\"}")
 	f.Fuzz(func(t *testing.T, kind, params string) {
-		a := Call(scene(""), "m", kind, []byte(params))
+		a := Call(inSession(""), "m", kind, []byte(params))
 		if _, err := proto.Marshal(a); err != nil {
 			t.Errorf("the action cannot be sent: %v", err)
 		}

@@ -28,7 +28,7 @@ import (
 //   - Workflow, Skill and tools of MCP servers ("mcp__SERVER__TOOL"): kind other, and any members that the model likes. What
 //     is called command or path there is no shell's and may be no file's.
 func claude() dialect {
-	return dialect{agents: []string{"claude"}, elsewhere: true, beside: func(w *said, tc acp.ToolCall) {
+	return dialect{agents: []string{"claude"}, elsewhere: true, beside: func(w *claim, tc acp.ToolCall) {
 		if (tc.Name == "NotebookEdit" || tc.Name == "") && tc.Kind == "other" && acp.Get(tc.RawInput, "notebook_path") != nil {
 			w.kind = "edit"
 		}

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/acphost/acphost/sdk/shell"
+	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
@@ -31,7 +31,7 @@ import (
 // object whose names are the files, with move_path in an update, and grant_root asks for all of a folder; what else it asks
 // for is in network_approval_context, additional_permissions and skill_metadata.
 func codex() dialect {
-	return dialect{agents: []string{"codex"}, first: codexInput, beside: func(w *said, tc acp.ToolCall) {
+	return dialect{agents: []string{"codex"}, first: codexInput, beside: func(w *claim, tc acp.ToolCall) {
 		w.requote()
 		if w.named() && showsText(tc.Content) {
 			w.doubt("the agent asks for more than the command: what, the question says in words alone")
@@ -42,7 +42,7 @@ func codex() dialect {
 	}}
 }
 
-func codexInput(w *said, _ []byte, name string, value []byte) bool {
+func codexInput(w *claim, _ []byte, name string, value []byte) bool {
 	switch name {
 	case "changes":
 		if err := acp.Members(value, func(file string, change []byte) bool {
@@ -65,7 +65,7 @@ func codexInput(w *said, _ []byte, name string, value []byte) bool {
 // requote takes off quotes that should not be there any more: of a line for which one pair is not enough, such as one with
 // both a "'" and a "$", a single word in several pairs is left. Rules are to see the line itself. That it is one is a
 // guess, so it is never certain.
-func (w *said) requote() {
+func (w *claim) requote() {
 	if w.line == "" || onePair.MatchString(w.line) {
 		return
 	}
@@ -95,22 +95,22 @@ func oneWord(line string) (word string, ok bool) {
 }
 
 // patch tells what a patch does beside changing files, and whether all of it is shown.
-func (w *said) patch(tc acp.ToolCall) {
+func (w *claim) patch(tc acp.ToolCall) {
 	var shown, named []string
 	_ = acp.Elements(tc.Content, func(v []byte) bool { // what cannot be read is said where the paths are taken
-		if kind, _ := acp.String(acp.Get(v, "type")); kind != "diff" {
+		if kind, _ := acp.Exact(acp.Get(v, "type")); kind != "diff" {
 			return true
 		}
-		if file, ok := acp.String(acp.Get(v, "path")); ok && !slices.Contains(shown, file) {
+		if file, ok := acp.Exact(acp.Get(v, "path")); ok && !slices.Contains(shown, file) {
 			shown = append(shown, file)
 		}
-		if what, _ := acp.String(acp.Get(v, "_meta", "kind")); what == "delete" {
+		if what, _ := acp.Exact(acp.Get(v, "_meta", "kind")); what == "delete" {
 			w.doubt("the patch deletes a file")
 		}
 		return true
 	})
 	_ = acp.Elements(tc.Locations, func(v []byte) bool {
-		if file, ok := acp.String(acp.Get(v, "path")); ok && !slices.Contains(named, file) {
+		if file, ok := acp.Exact(acp.Get(v, "path")); ok && !slices.Contains(named, file) {
 			named = append(named, file)
 		}
 		return true
@@ -124,11 +124,11 @@ func (w *said) patch(tc acp.ToolCall) {
 	}
 }
 
-// showsText tells whether a tool call's content has words in it.
+// showsText reports whether a tool call's content has words in it.
 func showsText(content []byte) bool {
 	found := false
 	_ = acp.Elements(content, func(v []byte) bool {
-		kind, _ := acp.String(acp.Get(v, "type"))
+		kind, _ := acp.Exact(acp.Get(v, "type"))
 		found = found || kind == "content"
 		return true
 	})
@@ -136,7 +136,7 @@ func showsText(content []byte) bool {
 }
 
 // moved adds where a change moves its file: {"type": "update", "move_path": PATH}, or one deeper, {"update": {…}}.
-func (w *said) moved(change []byte) {
+func (w *claim) moved(change []byte) {
 	for _, to := range [][]byte{acp.Get(change, "move_path"), acp.Get(change, "update", "move_path")} {
 		if len(to) == 0 || string(to) == "null" {
 			continue

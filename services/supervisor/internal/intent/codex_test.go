@@ -65,7 +65,7 @@ func TestWhatCodexAsksForBesideAnActionIsForAPerson(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var tc acp.ToolCall
 			tc.Merge([]byte(tt.report))
-			tt.want.check(t, Question(scene("@agentclientprotocol/codex-acp"), tc))
+			tt.want.check(t, Question(inSession("@agentclientprotocol/codex-acp"), tc))
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestQuotesThatAreTheLinesOwnStay(t *testing.T) {
 		"'a\n''^b'":            "a\n^b",
 		`"rm 'x' "'$y'" # 'z"`: `rm 'x' $y # 'z`,
 	} {
-		w := said{line: line}
+		w := claim{line: line}
 		w.requote()
 		if w.line != want || (len(w.unclear) > 0) != (line != want) {
 			t.Errorf("%s is read as %s, doubts %q; want %s", line, w.line, w.unclear, want)

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 // command builds the action's Command of what the agent said, and adds the files that it redirects; nothing if the
 // agent named no command.
-func (s Scene) command(a *permissionv1.Action, w said, p *paths) {
+func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 	if !w.named() {
 		return
 	}
@@ -37,15 +37,16 @@ func (s Scene) command(a *permissionv1.Action, w said, p *paths) {
 		s.directory(a, c, w.cwd[0], p)
 	}
 	if w.elsewhere {
+		c.CwdDoubtful = !s.StaysPut
 		p.unplaced(c)
 	}
 	p.redirections(c)
 	p.words(c)
 }
 
-// Executed has the action's command be argv, executed without a shell, where it turns out that this is what the line of the
-// agent means: the name of a program. Its text, directory and paths stay. a is one that s has made and that names a command.
-func (s Scene) Executed(a *permissionv1.Action, argv []string) {
+// Executed replaces the action's command by argv, executed without a shell. Call it if the agent's line turns out to be the
+// name of a program. Text, directory and paths stay. a is an action that s has made and that names a command.
+func (s Session) Executed(a *permissionv1.Action, argv []string) {
 	c := a.GetCommand()
 	if c == nil {
 		return
@@ -63,9 +64,9 @@ func (s Scene) Executed(a *permissionv1.Action, argv []string) {
 	p.words(c)
 }
 
-// directory sets where a command runs: as the agent spells it where that is the place that it reads, else where it really
-// leads.
-func (s Scene) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string, p *paths) {
+// directory sets where a command runs: the directory as the agent spells it, or where it really leads if a link leads
+// elsewhere.
+func (s Session) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string, p *paths) {
 	dir, why := local(cwd)
 	if why != "" {
 		unparsed(a, "the working directory: "+why)

@@ -36,10 +36,10 @@ func members() map[string]member {
 	}
 }
 
-// read reads rawInput by the names that agents have in common, after what a dialect reads its own way. Whatever a member of a
-// known name holds that is not what it should be makes the whole unclear: the agent may read it, and this does not.
-func read(raw []byte, first func(w *said, raw []byte, name string, value []byte) bool) said {
-	var w said
+// read reads rawInput by the names that agents have in common, after a dialect has read its own. If a member with a known
+// name has an unexpected value, the whole input is unclear: the agent may read a value that this function does not.
+func read(raw []byte, first func(w *claim, raw []byte, name string, value []byte) bool) claim {
+	var w claim
 	switch {
 	case empty(raw):
 		return w
@@ -91,7 +91,7 @@ func read(raw []byte, first func(w *said, raw []byte, name string, value []byte)
 			}
 		case directory:
 			var dir string
-			if dir, ok = acp.String(v); ok && dir != "" && !slices.Contains(w.cwd, dir) {
+			if dir, ok = acp.Exact(v); ok && dir != "" && !slices.Contains(w.cwd, dir) {
 				w.cwd = append(w.cwd, dir)
 			}
 		case environmentOf:
@@ -107,12 +107,12 @@ func read(raw []byte, first func(w *said, raw []byte, name string, value []byte)
 	if err != nil {
 		w.doubt("the raw input cannot be read in one way only")
 	}
-	w.settle(commands, args)
+	w.addCommand(commands, args)
 	return w
 }
 
-// settle makes one command of what was named.
-func (w *said) settle(commands [][]string, args []string) {
+// addCommand makes one command of all that were named, and of the arguments beside them.
+func (w *claim) addCommand(commands [][]string, args []string) {
 	for _, c := range commands[min(1, len(commands)):] {
 		if !slices.Equal(c, commands[0]) {
 			w.doubt("the raw input names more than one command")
@@ -147,7 +147,7 @@ func (w *said) settle(commands [][]string, args []string) {
 
 // command reads a command that is a line or an argv array. An argv begins with "", so that it cannot be mistaken.
 func command(raw []byte) ([]string, bool) {
-	if line, ok := acp.String(raw); ok {
+	if line, ok := acp.Exact(raw); ok {
 		return []string{line}, true
 	}
 	argv, ok := acp.Strings(raw)
@@ -158,8 +158,8 @@ func command(raw []byte) ([]string, bool) {
 }
 
 // files takes a path or a list of paths.
-func (w *said) files(raw []byte) bool {
-	if p, ok := acp.String(raw); ok {
+func (w *claim) files(raw []byte) bool {
+	if p, ok := acp.Exact(raw); ok {
 		if p != "" {
 			w.paths = append(w.paths, p)
 		}
@@ -178,7 +178,7 @@ func environment(raw []byte) (env []string, ok bool) {
 	switch raw[0] {
 	case '{':
 		err := acp.Members(raw, func(name string, v []byte) bool {
-			value, isText := acp.String(v)
+			value, isText := acp.Exact(v)
 			ok = ok && isText
 			env = append(env, text(name)+"="+value)
 			return true
@@ -197,8 +197,8 @@ func environment(raw []byte) (env []string, ok bool) {
 func variables(raw []byte) (env []string, ok bool) {
 	ok = true
 	err := acp.Elements(raw, func(v []byte) bool {
-		name, named := acp.String(acp.Get(v, "name"))
-		value, valued := acp.String(acp.Get(v, "value"))
+		name, named := acp.Exact(acp.Get(v, "name"))
+		value, valued := acp.Exact(acp.Get(v, "value"))
 		ok = ok && named && valued
 		env = append(env, name+"="+value)
 		return true

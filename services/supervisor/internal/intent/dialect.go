@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// said is what an agent said of an action, in its own words.
-type said struct {
+// claim is what an agent said of an action, in its own words.
+type claim struct {
 	kind  string   // ACP's, where the agent calls the tool something else than what it does
 	line  string   // a command line, for a shell
 	argv  []string // or a program and its arguments
@@ -20,10 +20,10 @@ type said struct {
 	unclear   []string // why what it said cannot be taken for certain
 }
 
-// named tells whether a command was named.
-func (w *said) named() bool { return w.line != "" || len(w.argv) > 0 }
+// named reports whether a command was named.
+func (w *claim) named() bool { return w.line != "" || len(w.argv) > 0 }
 
-func (w *said) doubt(why string) { w.unclear = append(w.unclear, why) }
+func (w *claim) doubt(why string) { w.unclear = append(w.unclear, why) }
 
 // dialect is how one agent says what its tools are about to do. The zero dialect reads rawInput by the names that
 // agents have in common.
@@ -32,14 +32,14 @@ type dialect struct {
 	agents []string
 	// first reads a member of raw before the common reading does, by its name in lower case; false: it is for that one. nil:
 	// there is nothing special.
-	first func(w *said, raw []byte, name string, value []byte) bool
+	first func(w *claim, raw []byte, name string, value []byte) bool
 	// beside adds, after all that, what the rest of the tool call says of it. nil: that says nothing more.
-	beside func(w *said, tc acp.ToolCall)
+	beside func(w *claim, tc acp.ToolCall)
 	// elsewhere: a command may run in another directory than the session's without the question saying so.
 	elsewhere bool
 }
 
-func (d dialect) read(tc acp.ToolCall) said {
+func (d dialect) read(tc acp.ToolCall) claim {
 	w := read(tc.RawInput, d.first)
 	if d.beside != nil {
 		d.beside(&w, tc)

@@ -1,33 +1,37 @@
-// Package intent says what an agent is about to do in one form, whatever the agent and whichever door it comes to: the
-// Action that policies judge and that records keep.
+// Package intent says what an agent is about to do, in one form for every agent and both doors: the Action that policies judge
+// and records keep.
 //
-// It reads what agents send and trusts none of it: what cannot be read for certain is said to be unparsed, and content
-// counts for more than the kind that the agent claims. It decides nothing. How one agent says things is in that agent's
-// dialect file.
+// It reads the agent's messages and trusts none of them. If a message can be read in more ways than one, the action says that
+// it is unparsed. The contents of a tool call count for more than the kind that the agent names. Each agent's way to describe
+// its work is in a file of its own, its dialect.
+//
+// The package decides nothing.
 package intent
 
 import (
 	"cmp"
 	"strings"
-	"unicode/utf8"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Bounds on what goes into an Action; more is cut, and the Action says that it is unparsed.
 const (
 	maxPaths    = 1000
-	maxRoots    = 64       // roots of which it is asked where they lead, where the scene does not say
+	maxRoots    = 64       // roots of which it is asked where they lead, where the session does not say
 	maxRawInput = 1 << 20  // bytes of raw input, and of a command
 	maxTitle    = 16 << 10 // bytes; a title identifies nothing, so cutting it loses nothing
 )
 
-// Scene is what an action is seen against.
-type Scene struct {
+// Session is what is known of the session that an action belongs to, and of its agent. The zero value knows nothing.
+type Session struct {
 	// Agent is the agent's configured name, Dialect what it says of itself at initialize: it chooses only how its own
 	// words are read.
 	Agent, Dialect string
+	// StaysPut: the agent was told to run every command in the session's directory, whatever commands before did.
+	StaysPut bool
 	// SessionID and Mode are ACP's.
 	SessionID, Mode string
 	// Roots are the session's, the working directory first. May be empty.
@@ -35,7 +39,7 @@ type Scene struct {
 	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
 	ResolvedRoots []string
 	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
-	// times, and for those that the words of a command may spell, at most 256 words. A path with ".." in it is as it was
+	// times, and for those that the words of a command may spell, at most 2048 of 256 words. A path with ".." in it is as it was
 	// written: behind a symbolic link only the file system knows where that leads.
 	Place func(path string) Place
 }
@@ -48,37 +52,39 @@ type Place struct {
 	Inside bool
 	// Protected: it is one of acphost's own files or folders.
 	Protected bool
+	// GitInternal: it is git's own, or would be once it is written.
+	GitInternal bool
 }
 
 // Question normalises a permission question, or a report, about a tool call.
-func Question(s Scene, tc acp.ToolCall) *permissionv1.Action {
+func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_REQUEST)
 	a.ToolCallId = text(tc.ID)
-	a.Title = cut(text(tc.Title), maxTitle)
-	a.Tool = cut(text(tc.Name), maxTitle)
+	a.Title = cut(tc.Title, maxTitle)
+	a.Tool = cut(tc.Name, maxTitle)
 	unparsed(a, text(tc.Ambiguous))
 	if len(tc.RawInput) > maxRawInput {
 		unparsed(a, "the raw input is over 1 MiB")
 	} else {
 		rawInput(a, tc.RawInput)
 	}
-	said := dialectOf(s.Dialect).read(tc)
-	tc.Kind = cmp.Or(said.kind, tc.Kind)
+	claim := dialectOf(s.Dialect).read(tc)
+	tc.Kind = cmp.Or(claim.kind, tc.Kind)
 	paths := newPaths(s, a)
 
 	diffs := paths.diffs(tc.Content)
 	access := accessOf(tc.Kind, diffs)
-	if said.named() { // what else is named may be anything that the command touches
+	if claim.named() { // what else is named may be anything that the command touches
 		access = permissionv1.Access_ACCESS_WRITE
 	} else {
-		said.paths = append(said.paths, said.cwd...) // a folder without a command is what the tool works on
+		claim.paths = append(claim.paths, claim.cwd...) // a folder without a command is what the tool works on
 	}
-	for _, p := range said.paths {
+	for _, p := range claim.paths {
 		paths.add(p, access)
 	}
 	paths.locations(tc.Locations, access)
-	s.command(a, said, paths)
-	for _, why := range said.unclear {
+	s.command(a, claim, paths)
+	for _, why := range claim.unclear {
 		unparsed(a, why)
 	}
 	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
@@ -86,8 +92,8 @@ func Question(s Scene, tc acp.ToolCall) *permissionv1.Action {
 	return a
 }
 
-// action is an Action with what the scene says.
-func (s Scene) action(door permissionv1.Door) *permissionv1.Action {
+// action is an Action with what the session says of it.
+func (s Session) action(door permissionv1.Door) *permissionv1.Action {
 	return &permissionv1.Action{
 		Agent:         text(s.Agent),
 		Mode:          text(s.Mode),
@@ -154,7 +160,7 @@ func rawInput(a *permissionv1.Action, raw []byte) {
 	}
 }
 
-// empty tells whether a raw JSON value says nothing.
+// empty reports whether a raw JSON value says nothing.
 func empty(raw []byte) bool {
 	switch string(raw) {
 	case "", "null", "{}", "[]", `""`:
@@ -177,13 +183,8 @@ func unparsed(a *permissionv1.Action, why string) {
 // text is s as a message can carry it.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// cut shortens s to at most n bytes of whole characters.
+// cut is the first n bytes of s as a message can carry it, in whole characters.
 func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	s, _ = safetext.Prefix(text(s), n)
+	return s
 }

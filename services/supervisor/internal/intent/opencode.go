@@ -26,7 +26,7 @@ import "github.com/acphost/acphost/services/supervisor/internal/acp"
 //   - Once an edit is allowed, it is written by fs/write_text_file and by OpenCode itself. A patch's fs/write_text_file has a
 //     relative path and is refused; OpenCode's own write is not.
 func opencode() dialect {
-	return dialect{agents: []string{"opencode"}, elsewhere: true, first: func(w *said, raw []byte, name string, value []byte) bool {
+	return dialect{agents: []string{"opencode"}, elsewhere: true, first: func(w *claim, raw []byte, name string, value []byte) bool {
 		switch name {
 		case "subagent_type":
 			w.doubt("the agent starts another, of which nothing is told or asked any more")
@@ -46,7 +46,7 @@ func opencode() dialect {
 			return true
 		}
 		return false
-	}, beside: func(w *said, tc acp.ToolCall) {
+	}, beside: func(w *claim, tc acp.ToolCall) {
 		w.located(tc)
 		// The question about folders outside is of kind other and has locations, which no other of that kind has and no
 		// model can write.
@@ -57,13 +57,13 @@ func opencode() dialect {
 }
 
 // located takes over where a command runs from the report of it, if its question leaves that out.
-func (w *said) located(tc acp.ToolCall) {
+func (w *claim) located(tc acp.ToolCall) {
 	if !w.named() || inOneOf(tc.RawInput, "workdir", "cwd") {
 		return
 	}
-	if line, ok := acp.String(acp.Get(tc.Reported, "command")); ok && line == w.line {
+	if line, ok := acp.Exact(acp.Get(tc.Reported, "command")); ok && line == w.line {
 		for _, name := range [...]string{"workdir", "cwd"} {
-			if dir, _ := acp.String(acp.Get(tc.Reported, name)); dir != "" {
+			if dir, _ := acp.Exact(acp.Get(tc.Reported, name)); dir != "" {
 				w.cwd = append(w.cwd, dir)
 				return
 			}
@@ -74,23 +74,23 @@ func (w *said) located(tc acp.ToolCall) {
 
 // runs doubts a command in what the agent does not call one: it is another tool's, an MCP server's say, and what that
 // does with it, and where, is not known.
-func (w *said) runs(tc acp.ToolCall) {
+func (w *claim) runs(tc acp.ToolCall) {
 	if w.named() && tc.Kind != "execute" {
 		w.doubt("the agent names a command and does not call this one")
 	}
 }
 
-// inOneOf tells whether one of some members of a raw input holds a text.
+// inOneOf reports whether one of some members of a raw input holds a text.
 func inOneOf(raw []byte, names ...string) bool {
 	for _, name := range names {
-		if s, ok := acp.String(acp.Get(raw, name)); ok && s != "" {
+		if s, ok := acp.Exact(acp.Get(raw, name)); ok && s != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// patches tells whether a raw input has "files" that are a patch's.
+// patches reports whether a raw input has "files" that are a patch's.
 func patches(raw []byte) bool {
 	list := acp.Get(raw, "files")
 	if len(list) == 0 || list[0] != '[' {
@@ -105,9 +105,9 @@ func patches(raw []byte) bool {
 }
 
 // patched adds the files of a patch. What does more to one than to change it is no edit, which is what OpenCode calls it.
-func (w *said) patched(files []byte) {
+func (w *claim) patched(files []byte) {
 	err := acp.Elements(files, func(v []byte) bool {
-		file, ok := acp.String(acp.Get(v, "filePath"))
+		file, ok := acp.Exact(acp.Get(v, "filePath"))
 		if !ok || file == "" {
 			w.doubt("what the raw input holds as files cannot be read")
 		}
@@ -117,7 +117,7 @@ func (w *said) patched(files []byte) {
 		if moves && !w.files(to) {
 			w.doubt("what the raw input holds as movePath cannot be read")
 		}
-		switch kind, _ := acp.String(acp.Get(v, "type")); {
+		switch kind, _ := acp.Exact(acp.Get(v, "type")); {
 		case moves || kind == "move":
 			w.doubt("the patch moves a file")
 		case kind == "delete":

@@ -50,7 +50,7 @@ func replayed(t *testing.T, file, agent string, want []question) {
 		q := want[questions]
 		questions++
 		t.Run(q.title, func(t *testing.T) {
-			a := Question(scene(agent), *calls[id])
+			a := Question(inSession(agent), *calls[id])
 			if !strings.HasPrefix(a.GetTitle(), q.title) {
 				t.Errorf("the question's title is %q, want %q", a.GetTitle(), q.title)
 			}
@@ -137,7 +137,7 @@ func TestOpenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tc := acp.ToolCall{ID: "c"}
 			tc.Merge([]byte(tt.report))
-			tt.want.check(t, Question(scene("OpenCode"), tc))
+			tt.want.check(t, Question(inSession("OpenCode"), tc))
 		})
 	}
 }
@@ -158,7 +158,7 @@ func TestWhereOpenCodeRunsACommandIsTakenFromTheReportOfJustThat(t *testing.T) {
 			tc := acp.ToolCall{ID: "c"}
 			tc.Merge([]byte(report + tt.report + `}`))
 			tc.Merge([]byte(`{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls"}}`))
-			tt.want.check(t, Question(scene("OpenCode"), tc))
+			tt.want.check(t, Question(inSession("OpenCode"), tc))
 		})
 	}
 }

@@ -14,17 +14,17 @@ import (
 
 // paths collects the paths of an action, each once; of two accesses the write counts.
 type paths struct {
-	scene  Scene
-	action *permissionv1.Action
-	seen   map[string]*permissionv1.PathAccess
+	session Session
+	action  *permissionv1.Action
+	seen    map[string]*permissionv1.PathAccess
 	// folders are where the directories of commands lead.
 	folders map[string]Place
 	// roots are where the session's lead, once that matters.
 	roots []string
 }
 
-func newPaths(s Scene, a *permissionv1.Action) *paths {
-	return &paths{scene: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]Place{}}
+func newPaths(s Session, a *permissionv1.Action) *paths {
+	return &paths{session: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]Place{}}
 }
 
 // add takes a path as an agent writes it in a tool's input: a file URL, absolute, or relative to the session's working
@@ -47,7 +47,7 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 		unparsed(p.action, "a path has a NUL in it, or is not UTF-8")
 		return nil
 	}
-	path, ok := p.scene.absolute(path)
+	path, ok := p.session.absolute(path)
 	if !ok {
 		unparsed(p.action, "a path is relative, and the session has no working directory")
 	}
@@ -62,27 +62,27 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 		return nil
 	}
 	pa := &permissionv1.PathAccess{Path: path, Access: access}
-	if p.scene.Place != nil {
+	if p.session.Place != nil {
 		at := p.look(path)
-		pa.ResolvedPath, pa.InsideRoots, pa.Protected = at.Resolved, at.Inside, at.Protected
+		pa.ResolvedPath, pa.InsideRoots, pa.Protected, pa.GitInternal = at.Resolved, at.Inside, at.Protected, at.GitInternal
 	}
 	p.seen[path] = pa
 	p.action.Paths = append(p.action.Paths, pa)
 	return pa
 }
 
-// diffs adds the files of the diffs in a tool call's content, and tells whether there are any.
+// diffs adds the files of the diffs in a tool call's content, and reports whether there are any.
 func (p *paths) diffs(content []byte) bool {
 	if len(content) == 0 {
 		return false
 	}
 	found := false
 	err := acp.Elements(content, func(v []byte) bool {
-		if kind, _ := acp.String(acp.Get(v, "type")); kind != "diff" {
+		if kind, _ := acp.Exact(acp.Get(v, "type")); kind != "diff" {
 			return true
 		}
 		found = true
-		if file, ok := acp.String(acp.Get(v, "path")); ok && file != "" {
+		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
 			p.add(file, permissionv1.Access_ACCESS_WRITE)
 		} else {
 			unparsed(p.action, "a diff does not say of which file it is")
@@ -101,7 +101,7 @@ func (p *paths) locations(raw []byte, access permissionv1.Access) {
 		return
 	}
 	err := acp.Elements(raw, func(v []byte) bool {
-		if file, ok := acp.String(acp.Get(v, "path")); ok && file != "" {
+		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
 			p.add(file, access)
 		} else {
 			unparsed(p.action, "a location does not say which file it is")
@@ -165,7 +165,7 @@ func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand)
 	if !path.IsAbs(dir) && c.GetCwd() != "" {
 		dir = under(c.GetCwd(), dir)
 	}
-	dir, ok := p.scene.absolute(dir)
+	dir, ok := p.session.absolute(dir)
 	if !ok || !path.IsAbs(dir) {
 		sub.Cwd, sub.CwdUnknown = "", true
 		return
@@ -179,7 +179,7 @@ func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand)
 // folder is where a directory of the command's really leads; nowhere if that is not known.
 func (p *paths) folder(dir string) Place {
 	at, seen := p.folders[dir]
-	if !seen && p.scene.Place != nil && len(p.folders)+len(p.action.GetPaths()) < maxPaths {
+	if !seen && p.session.Place != nil && len(p.folders)+len(p.action.GetPaths()) < maxPaths {
 		at = p.look(dir)
 		p.folders[dir] = at
 		if at.Protected {
@@ -194,7 +194,7 @@ func (p *paths) look(file string) Place {
 	if strings.ContainsRune(file, 0) {
 		return Place{}
 	}
-	at := p.scene.Place(file)
+	at := p.session.Place(file)
 	if !utf8.ValidString(at.Resolved) {
 		unparsed(p.action, "a path leads to a name that is not UTF-8")
 		at.Resolved = text(at.Resolved)
@@ -221,8 +221,8 @@ func (p *paths) protect(file string, at Place) {
 // sameBelow reports whether real is where a clean path leads by nothing but the links of the session's roots.
 func (p *paths) sameBelow(file, real string) bool {
 	if p.roots == nil {
-		p.roots = slices.Clone(p.scene.ResolvedRoots)
-		for i, root := range p.scene.Roots {
+		p.roots = slices.Clone(p.session.ResolvedRoots)
+		for i, root := range p.session.Roots {
 			if i == len(p.roots) {
 				p.roots = append(p.roots, "")
 			}
@@ -231,7 +231,7 @@ func (p *paths) sameBelow(file, real string) bool {
 			}
 		}
 	}
-	return sameBelow(p.scene.Roots, p.roots, file, real)
+	return sameBelow(p.session.Roots, p.roots, file, real)
 }
 
 // local returns the path of this machine that an agent means, or why there is none for certain. Agents write file URLs
@@ -258,7 +258,7 @@ func hasScheme(s, scheme string) bool {
 
 // absolute makes a path absolute with the session's working directory; false if there is none. One that is absolute
 // stays as it is written.
-func (s Scene) absolute(file string) (string, bool) {
+func (s Session) absolute(file string) (string, bool) {
 	if filepath.IsAbs(file) {
 		return file, true
 	}

@@ -22,8 +22,8 @@ type seen struct {
 	unparsed string   // contained in; empty: the action is understood
 }
 
-func scene(dialect string) Scene {
-	return Scene{
+func inSession(dialect string) Session {
+	return Session{
 		Agent: "configured", Dialect: dialect, SessionID: "s", Mode: "code", Roots: []string{"/ws", "/extra"},
 		Place: func(path string) Place {
 			path = filepath.Clean(path)
@@ -290,14 +290,14 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			}
 			tc.Kind, _ = acp.String(acp.Get(report, "kind"))
 			tc.Title, _ = acp.String(acp.Get(report, "title"))
-			tt.want.check(t, Question(scene(tt.dialect), tc))
+			tt.want.check(t, Question(inSession(tt.dialect), tc))
 		})
 	}
 }
 
 func TestAnActionSaysWhoseItIs(t *testing.T) {
 	tc := acp.ToolCall{ID: "c", Title: "the title", Kind: "read", RawInput: []byte(`{"path": "a"}`), Ambiguous: "it is ambiguous"}
-	s := scene("gemini-cli")
+	s := inSession("gemini-cli")
 	s.ResolvedRoots = []string{"/real/ws", ""}
 	a := Question(s, tc)
 	if a.GetAgent() != "configured" || a.GetMode() != "code" || a.GetSessionId() != "s" || a.GetToolCallId() != "c" || a.GetTitle() != "the title" ||
@@ -309,7 +309,7 @@ func TestAnActionSaysWhoseItIs(t *testing.T) {
 
 func TestWithoutARootRelativePathsAreNotUnderstood(t *testing.T) {
 	tc := acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":"ls > x","cwd":"sub"}`)}
-	a := Question(Scene{}, tc)
+	a := Question(Session{}, tc)
 	for _, want := range []string{"the working directory is relative", "a path is relative"} {
 		if !strings.Contains(a.GetUnparsed(), want) {
 			t.Errorf("unparsed: %q, want %q in it", a.GetUnparsed(), want)
@@ -323,7 +323,7 @@ func TestAnActionIsBounded(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"path":"/ws/%d"}`, i))
 	}
 	places := 0
-	s := scene("")
+	s := inSession("")
 	s.Place = func(string) Place { places++; return Place{} }
 	a := Question(s, acp.ToolCall{Kind: "read", Locations: []byte("[" + strings.Join(list, ",") + "]")})
 	if len(a.GetPaths()) != maxPaths || places != maxPaths || !strings.Contains(a.GetUnparsed(), "more than 1000 paths") {
@@ -331,7 +331,7 @@ func TestAnActionIsBounded(t *testing.T) {
 	}
 
 	big := strings.Repeat("é", 1<<20)
-	a = Question(scene(""), acp.ToolCall{ID: "c", Kind: "execute", Title: big, RawInput: []byte(`{"command":"echo ` + big + `"}`)})
+	a = Question(inSession(""), acp.ToolCall{ID: "c", Kind: "execute", Title: big, RawInput: []byte(`{"command":"echo ` + big + `"}`)})
 	if a.GetRawInput() != "" || len(a.GetTitle()) > maxTitle || len(a.GetCommand().GetText()) > maxRawInput || a.GetKind() != "tool.execute" {
 		t.Errorf("raw input of %d bytes, title of %d, command of %d", len(a.GetRawInput()), len(a.GetTitle()), len(a.GetCommand().GetText()))
 	}
@@ -343,7 +343,7 @@ func TestAnActionIsBounded(t *testing.T) {
 	if _, err := proto.Marshal(a); err != nil {
 		t.Error(err)
 	}
-	a = Question(scene(""), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":["echo","` + big + `"]}`)})
+	a = Question(inSession(""), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":["echo","` + big + `"]}`)})
 	if n := proto.Size(a); n > 4<<20 {
 		t.Errorf("the action has %d bytes", n)
 	}
@@ -355,7 +355,7 @@ func FuzzQuestion(f *testing.F) {
 	f.Add("claude", "edit", `{"path":"file:///a%00","files":[{"path":1}],"Path":"x"}`, `[{"type":"diff","path":"~"}]`, `[]`)
 	f.Fuzz(func(t *testing.T, dialect, kind, input, content, locations string) {
 		tc := acp.ToolCall{ID: "c", Kind: kind, RawInput: []byte(input), Content: []byte(content), Locations: []byte(locations)}
-		a := Question(scene(dialect), tc)
+		a := Question(inSession(dialect), tc)
 		if _, err := proto.Marshal(a); err != nil {
 			t.Errorf("the action cannot be sent: %v", err)
 		}

@@ -21,10 +21,10 @@ import "github.com/acphost/acphost/services/supervisor/internal/acp"
 //     the user's or the workspace's settings, and for edits switches the mode to auto-edit.
 //   - Once an edit is allowed, it is written by fs/write_text_file where the client has it, never by Qwen Code itself.
 func qwen() dialect {
-	return dialect{agents: []string{"qwen"}, first: func(w *said, _ []byte, name string, _ []byte) bool {
+	return dialect{agents: []string{"qwen"}, first: func(w *claim, _ []byte, name string, _ []byte) bool {
 		if name == "questions" {
 			w.doubt("the agent asks a question of its own, which allowing it does not answer")
 		}
 		return false
-	}, beside: func(w *said, tc acp.ToolCall) { w.runs(tc) }}
+	}, beside: func(w *claim, tc acp.ToolCall) { w.runs(tc) }}
 }

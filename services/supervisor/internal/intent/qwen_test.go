@@ -52,7 +52,7 @@ func TestQwenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tc := acp.ToolCall{ID: "c"}
 			tc.Merge([]byte(tt.report))
-			tt.want.check(t, Question(scene("qwen-code"), tc))
+			tt.want.check(t, Question(inSession("qwen-code"), tc))
 		})
 	}
 }

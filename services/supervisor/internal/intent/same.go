@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/shell"
 )
 
 // Same reports whether a call (door two) does exactly what a question (door one) asked for, or a part of it, so that the
@@ -20,7 +20,7 @@ import (
 // Lines are compared byte for byte: "a && b" and "a || b" have the same commands in them. A question about a command
 // covers no file, and one about a deletion or a move no write.
 //
-// What is written into a file is not compared: an Action does not hold it.
+// What is written into a file is not compared, since an Action does not hold it: see Edits.Make.
 func Same(asked, called *permissionv1.Action) bool {
 	switch {
 	case asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || called.GetDoor() != permissionv1.Door_DOOR_CALL,
@@ -87,7 +87,7 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 		asked.GetUnparsed() != called.GetUnparsed() || a.GetUnparsed() != c.GetUnparsed(),
 		directoryOf(asked) == "" || directoryOf(asked) != directoryOf(called),
 		!slices.Equal(meaningful(a.GetEnv()), meaningful(c.GetEnv())),
-		!coveredPaths(asked, called),
+		!coveredPaths(asked, called), stranger(a, c),
 		altered(a.GetText()) || altered(c.GetText()):
 		return false
 	case asked.GetUnparsed() != "" || a.GetUnparsed() != "":
@@ -96,6 +96,21 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 	askedArgv, askedLine := bare(a)
 	calledArgv, calledLine := bare(c)
 	return (len(askedArgv) > 0 || askedLine != "") && askedLine == calledLine && slices.Equal(askedArgv, calledArgv)
+}
+
+// stranger reports whether something is known against the called command that was not when it was asked about: its program
+// is the workspace's now, or git works on another repository.
+func stranger(asked, called *permissionv1.Command) bool {
+	known := map[string]bool{"": true}
+	for _, sub := range asked.GetSubCommands() {
+		known[shell.Strange(sub)] = true
+	}
+	return slices.ContainsFunc(called.GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return !known[shell.Strange(sub)] })
+}
+
+// Doubtful reports whether some command of an action may not be what its words say.
+func Doubtful(a *permissionv1.Action) bool {
+	return slices.ContainsFunc(a.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return shell.Doubt(sub) != "" })
 }
 
 // altered reports whether the text may not be all that the agent sent, or not as it sent it: what is too long is cut, and

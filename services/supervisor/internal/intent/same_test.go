@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
-	"google.golang.org/protobuf/proto"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 // asked is the action of a question about a tool call in short.
@@ -14,16 +16,16 @@ func asked(report string) *permissionv1.Action {
 	raw := []byte(report)
 	tc := acp.ToolCall{ID: "c", Content: acp.Get(raw, "content"), Locations: acp.Get(raw, "locations"), RawInput: acp.Get(raw, "rawInput")}
 	tc.Kind, _ = acp.String(acp.Get(raw, "kind"))
-	return Question(scene(""), tc)
+	return Question(inSession(""), tc)
 }
 
 // called is the action of a call: of a terminal, unless a method of files says otherwise.
 func called(params string, method ...string) *permissionv1.Action {
 	if len(method) == 0 {
-		return Call(scene(""), "terminal/create", "terminal.create", []byte(params))
+		return Call(inSession(""), "terminal/create", "terminal.create", []byte(params))
 	}
 	kind := map[string]string{"read": "fs.read", "write": "fs.write", "list": "fs.list"}[method[0]]
-	return Call(scene(""), "fs/"+method[0], kind, []byte(params))
+	return Call(inSession(""), "fs/"+method[0], kind, []byte(params))
 }
 
 func TestACallThatDoesWhatWasAskedForIsTheSame(t *testing.T) {
@@ -128,7 +130,7 @@ func TestACallThatDoesSomethingElseIsNotTheSame(t *testing.T) {
 		{"what is done already", with(asked(ls), func(a *permissionv1.Action) { a.Done = true }), called(`{"command":"ls"}`)},
 		{"two questions", asked(ls), asked(ls)},
 		{"two calls", called(`{"command":"ls"}`), called(`{"command":"ls"}`)},
-		{"another method", asked(ls), Call(scene(""), "_x/y", "_x/y", []byte(`{"command":"ls"}`))},
+		{"another method", asked(ls), Call(inSession(""), "_x/y", "_x/y", []byte(`{"command":"ls"}`))},
 		{"a redirection that leads elsewhere by now", asked(`{"kind":"execute","rawInput":{"command":"ls > a"}}`),
 			with(called(`{"command":"ls > a"}`), func(a *permissionv1.Action) { a.Paths[0].ResolvedPath = "/etc/a" })},
 	} {
@@ -144,8 +146,8 @@ func FuzzSame(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		question := Question(scene(""), acp.ToolCall{Kind: "execute", RawInput: append(append([]byte(`{"command":`), acp.Quote(a)...), '}')})
-		call := called(`{"command":` + string(acp.Quote(b)) + `}`)
+		question := Question(inSession(""), acp.ToolCall{Kind: "execute", RawInput: append(append([]byte(`{"command":`), jsonrpc.AppendString(nil, a)...), '}')})
+		call := called(`{"command":` + string(jsonrpc.AppendString(nil, b)) + `}`)
 		if !Same(question, call) {
 			return
 		}

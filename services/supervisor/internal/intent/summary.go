@@ -2,12 +2,10 @@ package intent
 
 import (
 	"fmt"
-	"path"
-	"slices"
 	"strings"
-	"unicode"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 const (
@@ -26,12 +24,15 @@ func Summary(a *permissionv1.Action) string {
 	if a.GetUnparsed() != "" || a.GetCommand().GetUnparsed() != "" {
 		s += " (not understood in full)"
 	}
-	return shorten(s, maxSummary)
+	return safetext.Middle(s, maxSummary)
 }
+
+// Excerpt is a text of the agent's as it may stand in a sentence of acphost's own: of at most 110 characters, as in Summary.
+func Excerpt(text string) string { return safetext.Middle(safetext.Strict(text), maxSubject) }
 
 func subject(a *permissionv1.Action) string {
 	if c := a.GetCommand(); c != nil {
-		s := "run " + shorten(visible(c.GetText()), maxSubject)
+		s := "run " + Excerpt(c.GetText())
 		if n := len(meaningful(c.GetEnv())); n > 0 {
 			s += fmt.Sprintf(" with %d variables set", n)
 			if n == 1 {
@@ -42,23 +43,23 @@ func subject(a *permissionv1.Action) string {
 		if dir == "" { // said too, so that the command cannot end in a place of its own
 			return s + " in a folder that is not known"
 		}
-		s += " in " + quoted(visible(dir))
+		s += " in " + quoted(safetext.Strict(dir))
 		return s
 	}
 	verb := verbOf(a)
-	paths := a.GetPaths()
-	if len(paths) == 0 {
+	all := a.GetPaths()
+	if len(all) == 0 {
 		return verb
 	}
 	// Of several, the one that a person should know of most.
-	shown := paths[0]
-	for _, p := range paths {
+	shown := all[0]
+	for _, p := range all {
 		if weight(p) > weight(shown) {
 			shown = p
 		}
 	}
 	s := verb + " " + placed(shown, a.GetRoots())
-	if n := len(paths) - 1; n > 0 {
+	if n := len(all) - 1; n > 0 {
 		s += fmt.Sprintf(" and %d more", n)
 	}
 	return s
@@ -80,15 +81,15 @@ func weight(p *permissionv1.PathAccess) int {
 
 // placed writes a path and what is special about it.
 func placed(p *permissionv1.PathAccess, roots []string) string {
-	s := quoted(visible(p.GetPath()))
+	s := quoted(safetext.Strict(p.GetPath()))
 	var notes []string
 	if to := p.GetResolvedPath(); to != "" && to != named(p.GetPath()) {
-		notes = append(notes, "which is "+quoted(visible(to)))
+		notes = append(notes, "which is "+quoted(safetext.Strict(to)))
 	}
 	switch {
 	case p.GetProtected():
 		notes = append(notes, "acphost's own")
-	case !p.GetInsideRoots() && p.GetResolvedPath() == "" && below(p.GetPath(), roots):
+	case !p.GetInsideRoots() && p.GetResolvedPath() == "" && insideAny(roots, p.GetPath()):
 		notes = append(notes, "where it leads is not known")
 	case !p.GetInsideRoots():
 		notes = append(notes, "outside the workspace")
@@ -99,21 +100,12 @@ func placed(p *permissionv1.PathAccess, roots []string) string {
 	return s
 }
 
-// below reports whether a path, by its name, lies in one of some folders.
-func below(file string, roots []string) bool {
-	file = path.Clean(file)
-	return slices.ContainsFunc(roots, func(root string) bool {
-		root = path.Clean(root)
-		return file == root || strings.HasPrefix(file, strings.TrimSuffix(root, "/")+"/")
-	})
-}
-
 // quoted shortens a path, and puts quotes around one that could be taken for what stands around it.
 func quoted(s string) string {
 	if strings.ContainsAny(s, " ()\",") {
-		return `"` + shorten(strings.ReplaceAll(s, `"`, `\"`), maxSubject/2) + `"`
+		return `"` + safetext.Middle(strings.ReplaceAll(s, `"`, `\"`), maxSubject/2) + `"`
 	}
-	return shorten(s, maxSubject/2)
+	return safetext.Middle(s, maxSubject/2)
 }
 
 func verbOf(a *permissionv1.Action) string {
@@ -145,63 +137,6 @@ func verbOf(a *permissionv1.Action) string {
 	case "tool.other", "unknown", "":
 		return "do something that is not named"
 	default:
-		return "call " + shorten(visible(kind), maxSubject)
+		return "call " + Excerpt(kind)
 	}
-}
-
-// visible writes s so that every character of it can be seen, stands where it stands, and is no other: characters of
-// control and direction, invisible and combining ones, and blanks that are not spaces, are escaped, and so is the sign
-// that marks where something was cut.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == ' ':
-			b.WriteRune(r)
-		case r < 0x20 || r == 0x7f:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r == '…' || r == unicode.ReplacementChar || hidden(r):
-			if r > 0xffff {
-				fmt.Fprintf(&b, `\U%08x`, r)
-			} else {
-				fmt.Fprintf(&b, `\u%04x`, r)
-			}
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// hidden reports whether a character does not show, or shows as part of another.
-func hidden(r rune) bool {
-	switch r {
-	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // letters and signs that are blank
-		return true
-	}
-	return !unicode.IsPrint(r) || unicode.Is(unicode.M, r) || unicode.Is(unicode.Bidi_Control, r) ||
-		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || rightToLeft(r)
-}
-
-// rightToLeft reports whether a character is written from right to left, by which it moves its neighbours.
-func rightToLeft(r rune) bool {
-	return 0x590 <= r && r <= 0x8ff || 0xfb1d <= r && r <= 0xfdff || 0xfe70 <= r && r <= 0xfeff ||
-		0x10800 <= r && r <= 0x10fff || 0x1e800 <= r && r <= 0x1efff
-}
-
-// shorten cuts s in the middle to at most n characters, keeping both ends.
-func shorten(s string, n int) string {
-	const mark = " […] "
-	runes := []rune(s)
-	if len(runes) <= n {
-		return s
-	}
-	keep := n - len([]rune(mark))
-	return string(runes[:(keep+1)/2]) + mark + string(runes[len(runes)-keep/2:])
 }

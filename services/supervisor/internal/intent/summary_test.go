@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 func TestASummarySaysWhatWillHappen(t *testing.T) {
@@ -26,14 +26,14 @@ func TestASummarySaysWhatWillHappen(t *testing.T) {
 		"delete /ws/a":                                                asked(`{"kind":"delete","rawInput":{"path":"/ws/a"}}`),
 		"fetch something":                                             asked(`{"kind":"fetch","rawInput":{"url":"x"}}`),
 		"do something that is not named (not understood in full)":     asked(`{"title":"read a file"}`),
-		"ask a question":                                              Call(scene(""), "elicitation/create", "", []byte(`{}`)),
-		"call _acme.com/x":                                            Call(scene(""), "_acme.com/x", "_acme.com/x", []byte(`{}`)),
+		"ask a question":                                              Call(inSession(""), "elicitation/create", "", []byte(`{}`)),
+		"call _acme.com/x":                                            Call(inSession(""), "_acme.com/x", "_acme.com/x", []byte(`{}`)),
 		"run a command that is not named (not understood in full)":    asked(`{"kind":"execute","title":"ls"}`),
 		`run ls\nrm x in /ws`:                                         called(`{"command":"ls\nrm x"}`),
 		`write "/ws/a (which is /ws/b)"`:                              called(`{"path":"/ws/a (which is /ws/b)"}`, "write"),
-		`write /ws/\u202egnp.exe`:                                     called(`{"path":"/ws/`+"\u202e"+`gnp.exe"}`, "write"),
-		`write /ws/a\u200b\ufe0f\u00a0\x1b\U000e0041`:                 called(`{"path":"/ws/a`+"\u200b\ufe0f\u00a0"+`\u001b`+"\U000e0041"+`"}`, "write"),
-		`run echo a \u2026 b in /ws`:                                  called(`{"command":"echo a … b"}`),
+		`write /ws/\u{202e}gnp.exe`:                                   called(`{"path":"/ws/`+"\u202e"+`gnp.exe"}`, "write"),
+		`write /ws/a\u{200b}\u{fe0f}\u{a0}\u{1b}\u{e0041}`:            called(`{"path":"/ws/a`+"\u200b\ufe0f\u00a0"+`\u001b`+"\U000e0041"+`"}`, "write"),
+		`run echo a \u{2026} b in /ws`:                                called(`{"command":"echo a … b"}`),
 		"read /ws/a (where it leads is not known)":                    {Kind: "fs.read", Roots: []string{"/ws"}, Paths: []*permissionv1.PathAccess{{Path: "/ws/a"}}},
 		"read /ws/../a (outside the workspace)":                       {Kind: "fs.read", Roots: []string{"/ws"}, Paths: []*permissionv1.PathAccess{{Path: "/ws/../a"}}},
 	} {
@@ -64,9 +64,9 @@ func FuzzSummary(f *testing.F) {
 	f.Add(strings.Repeat("a\n", 300), "/ws/\u200d", "…")
 	f.Fuzz(func(t *testing.T, command, path, kind string) {
 		for _, a := range []*permissionv1.Action{
-			called(`{"command":` + string(acp.Quote(command)) + `,"cwd":` + string(acp.Quote(path)) + `}`),
-			called(`{"path":`+string(acp.Quote(path))+`}`, "write"),
-			Call(scene(""), kind, kind, []byte(`{}`)),
+			called(`{"command":` + string(jsonrpc.AppendString(nil, command)) + `,"cwd":` + string(jsonrpc.AppendString(nil, path)) + `}`),
+			called(`{"path":`+string(jsonrpc.AppendString(nil, path))+`}`, "write"),
+			Call(inSession(""), kind, kind, []byte(`{}`)),
 			{Kind: kind, Command: &permissionv1.Command{Text: command, Cwd: path}, Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: command}}},
 			{Kind: kind, Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: command}}},
 		} {

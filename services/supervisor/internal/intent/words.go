@@ -5,14 +5,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // Bounds on the words of a command that are looked at as paths; past them the command is unparsed. Each may cost a
 // question to the file system handler.
 const (
-	maxWords = 256  // of one action
-	maxWord  = 4096 // bytes; no system takes a longer path
+	maxWords = 256          // of one action
+	maxAsked = 8 * maxWords // paths that they may spell
+	maxWord  = 4096         // bytes; no system takes a longer path
+	maxName  = 255          // bytes; nor a longer name in one
 )
 
 // words says where the words of a command really lead, where that is elsewhere than they read: a symbolic link in a
@@ -22,13 +25,15 @@ type words struct {
 	command *permissionv1.Command
 	known   map[string]Place
 	looked  int  // words that were looked at
+	asked   int  // paths that were
 	full    bool // no more are
 	long    bool // one was too long
+	lost    bool // nobody could say where one in the roots leads
 }
 
 // words adds to each part of a line where its words lead.
 func (p *paths) words(c *permissionv1.Command) {
-	if p.scene.Place == nil {
+	if p.session.Place == nil {
 		return
 	}
 	w := &words{paths: p, command: c, known: map[string]Place{}}
@@ -43,6 +48,8 @@ func (p *paths) words(c *permissionv1.Command) {
 		c.Unparsed = "more words than are looked at"
 	case w.long:
 		c.Unparsed = "a word is longer than is looked at"
+	case w.lost:
+		c.Unparsed = "it is not known where a word leads"
 	}
 }
 
@@ -74,8 +81,8 @@ func (w *words) directoryOf(sub *permissionv1.SubCommand) string {
 	case dir == "":
 		dir = w.command.GetCwd()
 	}
-	if dir == "" && len(w.scene.Roots) > 0 {
-		dir = w.scene.Roots[0]
+	if dir == "" && len(w.session.Roots) > 0 {
+		dir = w.session.Roots[0]
 	}
 	if !path.IsAbs(dir) {
 		return ""
@@ -85,8 +92,11 @@ func (w *words) directoryOf(sub *permissionv1.SubCommand) string {
 
 // word looks at every path that a word may spell.
 func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, operand bool) {
-	spelled := spellings(word, operand)
-	if len(spelled) > 0 && len(word) > maxWord {
+	if strings.ContainsRune(word, 0) {
+		return // no program can be given it
+	}
+	spelled, all := shell.Spellings(word, operand)
+	if len(spelled) > 0 && (len(word) > maxWord || !all) {
 		w.long = true
 		return
 	}
@@ -110,6 +120,10 @@ func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, oper
 				w.looked++
 				counted = true
 			}
+			if w.asked++; w.asked > maxAsked {
+				w.full = true
+				return
+			}
 			at = w.look(file)
 			w.known[file] = at
 		}
@@ -117,10 +131,23 @@ func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, oper
 	}
 }
 
+// inRoots reports whether a path, as written, lies in the roots and could exist.
+func (w *words) inRoots(file string) bool {
+	for name := range strings.SplitSeq(file, "/") {
+		if len(name) > maxName {
+			return false
+		}
+	}
+	return insideAny(slices.Concat(w.session.Roots, w.session.ResolvedRoots), file)
+}
+
 // record notes where a word's path leads, unless it leads where it reads.
 func (w *words) record(sub *permissionv1.SubCommand, i int, file string, at Place) {
 	if at.Protected {
 		w.protect(file, at)
+	}
+	if at.Resolved == "" && w.inRoots(file) {
+		w.lost = true
 	}
 	if at.Resolved == "" || at.Resolved == path.Clean(file) || w.sameBelow(path.Clean(file), at.Resolved) {
 		return
@@ -132,49 +159,6 @@ func (w *words) record(sub *permissionv1.SubCommand, i int, file string, at Plac
 		}
 	}
 	sub.ResolvedWords = append(sub.ResolvedWords, led)
-}
-
-// spellings are the paths that a program may take a word for: the word, what stands behind its first "=", a leading "@" or
-// "file://", and the value of a short option that is attached to it. operand: the word is no option, whatever it begins with.
-func spellings(word string, operand bool) []string {
-	if word == "" || strings.ContainsRune(word, 0) {
-		return nil
-	}
-	var of []string
-	add := func(file string) {
-		if file != "" && !slices.Contains(of, file) {
-			of = append(of, file)
-		}
-	}
-	option := !operand && word[0] == '-'
-	if !option {
-		add(word)
-	}
-	if _, value, ok := strings.Cut(word, "="); ok {
-		add(strings.TrimPrefix(value, "@"))
-		add(fileURL(value))
-	}
-	switch {
-	case word[0] == '@':
-		add(word[1:])
-	case option && len(word) > 2 && word[1] != '-':
-		add(strings.TrimPrefix(word[2:], "@"))
-		add(fileURL(word[2:]))
-	default:
-		add(fileURL(word))
-	}
-	return of
-}
-
-// fileURL is the path that a file URL names, empty if it is none.
-func fileURL(word string) string {
-	if !hasScheme(word, "file") {
-		return ""
-	}
-	if file, why := local(word); why == "" {
-		return file
-	}
-	return strings.TrimPrefix(word[len("file:"):], "//")
 }
 
 // SameBelow reports whether real is where dir leads by nothing but the links of the action's own roots. dir is absolute, or
@@ -199,6 +183,14 @@ func sameBelow(roots, resolved []string, dir, real string) bool {
 		}
 	}
 	return false
+}
+
+// insideAny reports whether a path, by its name, lies in one of some folders; "" is none.
+func insideAny(folders []string, file string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		_, in := inside(path.Clean(folder), path.Clean(file))
+		return folder != "" && in
+	})
 }
 
 // inside is what stands behind a folder in a path that lies in it. Both are clean.

@@ -68,12 +68,12 @@ func (l *linked) place(path string) Place {
 		Protected: under(l.own, clean) || under(l.own, resolved)}
 }
 
-func (l *linked) scene() Scene {
-	return Scene{Agent: "a", SessionID: "s", Roots: []string{l.ws}, ResolvedRoots: []string{l.real}, Place: l.place}
+func (l *linked) inSession() Session {
+	return Session{Agent: "a", SessionID: "s", Roots: []string{l.ws}, ResolvedRoots: []string{l.real}, Place: l.place}
 }
 
 // call is a terminal's command, as an agent creates it.
-func (l *linked) call(s Scene, params map[string]any) *permissionv1.Action {
+func (l *linked) call(s Session, params map[string]any) *permissionv1.Action {
 	l.t.Helper()
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -129,6 +129,10 @@ func TestWordsSayWhereTheyReallyLead(t *testing.T) {
 		"an operand with a name":              {line: "dd if=innocent", want: []string{"0.1 /real/.env"}},
 		"a file of data":                      {line: "curl -d @innocent --data=@twice -d@innocent", want: []string{"0.2 /real/.env", "0.3 /real/.env", "0.4 /real/.env"}},
 		"a URL":                               {line: "curl file://${ws}/innocent FILE://localhost${ws}/inno%63ent", want: []string{"0.1 /real/.env", "0.2 /real/.env"}},
+		"a value behind letters":              {line: "x -abcfinnocent", want: []string{"0.1 /real/.env"}},
+		"a value of a value":                  {line: "x --set=file=innocent", want: []string{"0.1 /real/.env"}},
+		"a list":                              {line: "x -vinnocent:/x a,twice,b", want: []string{"0.1 /real/.env", "0.2 /real/.env"}},
+		"a field's file":                      {line: "curl -F 'f=@innocent;type=x' -F 'f=<twice' --data-urlencode n@up", cwd: "${ws}", want: []string{"0.2 /real/.env", "0.4 /real/.env"}},
 		"an option's name":                    {line: "cat -x"},
 		"an operand that begins with a dash":  {line: "cat -- -x", want: []string{"0.2 /real/.env"}},
 		"the program":                         {line: "./tool x", want: []string{"0.0 /bin/rm outside"}},
@@ -146,7 +150,7 @@ func TestWordsSayWhereTheyReallyLead(t *testing.T) {
 			if len(tt.argv) > 0 {
 				params["command"], params["args"] = tt.argv[0], tt.argv[1:]
 			}
-			a := l.call(l.scene(), params)
+			a := l.call(l.inSession(), params)
 			want := tt.want
 			for i := range want {
 				want[i] = strings.ReplaceAll(want[i], "/bin/rm", realPath(t, "/bin/rm"))
@@ -154,7 +158,7 @@ func TestWordsSayWhereTheyReallyLead(t *testing.T) {
 			if got := l.led(a); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			s := l.scene()
+			s := l.inSession()
 			s.ResolvedRoots = nil // which Place knows too
 			if got := l.led(l.call(s, params)); !slices.Equal(got, want) {
 				t.Errorf("without resolved roots: got %q, want %q", got, want)
@@ -174,7 +178,7 @@ func realPath(t *testing.T, path string) string {
 
 func TestALineThatIsTheNameOfAProgramSaysWhereThatLeads(t *testing.T) {
 	l := newLinked(t)
-	s := l.scene()
+	s := l.inSession()
 	a := l.call(s, map[string]any{"command": "./tool > x"})
 	s.Executed(a, []string{l.ws + "/tool"})
 	if got, want := l.led(a), []string{"0.0 " + realPath(t, "/bin/rm") + " outside"}; !slices.Equal(got, want) {
@@ -200,7 +204,7 @@ func TestALineThatIsTheNameOfAProgramSaysWhereThatLeads(t *testing.T) {
 
 func TestAnOpaqueCommandSaysNothingOfItsWords(t *testing.T) {
 	l := newLinked(t)
-	if a := l.call(l.scene(), map[string]any{"command": "exec -a x cat innocent"}); len(l.led(a)) > 0 {
+	if a := l.call(l.inSession(), map[string]any{"command": "exec -a x cat innocent"}); len(l.led(a)) > 0 {
 		t.Errorf("got %q for words that are only known when they run", l.led(a))
 	}
 }
@@ -208,7 +212,7 @@ func TestAnOpaqueCommandSaysNothingOfItsWords(t *testing.T) {
 func TestAWordThatLeadsToProtectedFilesIsAProtectedPath(t *testing.T) {
 	for _, line := range []string{"cat ours/policy", "cp x ours", "tee < x ours/none", "x --out=ours/policy", "cd ours && rm policy"} {
 		l := newLinked(t)
-		a := l.call(l.scene(), map[string]any{"command": line})
+		a := l.call(l.inSession(), map[string]any{"command": line})
 		if !slices.ContainsFunc(a.GetPaths(), func(p *permissionv1.PathAccess) bool {
 			return p.GetProtected() && p.GetAccess() == permissionv1.Access_ACCESS_WRITE && strings.HasPrefix(p.GetResolvedPath(), l.own)
 		}) {
@@ -219,8 +223,8 @@ func TestAWordThatLeadsToProtectedFilesIsAProtectedPath(t *testing.T) {
 
 func TestAProtectedWordIsHeededBehindAnyNumberOfPaths(t *testing.T) {
 	l := newLinked(t)
-	a := l.call(l.scene(), map[string]any{"command": "cat ours/policy" + strings.Repeat(" >>x", 10)})
-	s := l.scene()
+	a := l.call(l.inSession(), map[string]any{"command": "cat ours/policy" + strings.Repeat(" >>x", 10)})
+	s := l.inSession()
 	a.Paths = nil
 	for range maxPaths {
 		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: "/x"})
@@ -238,27 +242,66 @@ func TestWordsAreLookedAtWithinBounds(t *testing.T) {
 		line += fmt.Sprintf(" f%d", i)
 	}
 	line += strings.Repeat(" f0 -v --long -", 100) // known, or no path
-	a := l.call(l.scene(), map[string]any{"command": line + " innocent"})
+	a := l.call(l.inSession(), map[string]any{"command": line + " innocent"})
 	if got := l.led(a); len(got) != 1 || a.GetCommand().GetUnparsed() != "" {
 		t.Errorf("at the bound: got %q, unparsed %q", got, a.GetCommand().GetUnparsed())
 	}
 	l.asked = nil
-	a = l.call(l.scene(), map[string]any{"command": line + " innocent twice"})
+	a = l.call(l.inSession(), map[string]any{"command": line + " innocent twice"})
 	if why := a.GetCommand().GetUnparsed(); why != "more words than are looked at" {
 		t.Errorf("past the bound: unparsed is %q", why)
 	}
 	if len(l.asked) > maxWords+1 {
 		t.Errorf("Place was asked %d times", len(l.asked))
 	}
-	a = l.call(l.scene(), map[string]any{"command": "cat " + strings.Repeat("x", maxWord+1) + " innocent"})
+	a = l.call(l.inSession(), map[string]any{"command": "cat " + strings.Repeat("x", maxWord+1) + " innocent"})
 	if got := l.led(a); len(got) != 1 || a.GetCommand().GetUnparsed() == "" {
 		t.Errorf("a long word: got %q, unparsed %q", got, a.GetCommand().GetUnparsed())
 	}
 }
 
+func TestPathsThatWordsSpellAreLookedAtWithinBounds(t *testing.T) {
+	l := newLinked(t)
+	var line strings.Builder
+	line.WriteString("cat")
+	for i := range 100 {
+		line.WriteString(" ")
+		for j := range 30 {
+			fmt.Fprintf(&line, "%d.%d,", i, j)
+		}
+	}
+	a := l.call(l.inSession(), map[string]any{"command": line.String()})
+	if why := a.GetCommand().GetUnparsed(); why != "more words than are looked at" || len(l.asked) > maxAsked+1 {
+		t.Errorf("unparsed is %q, after %d questions", why, len(l.asked))
+	}
+	a = l.call(l.inSession(), map[string]any{"command": "cat " + strings.Repeat("a,b,", 100) + strings.Repeat("x:y;", 100)})
+	if why := a.GetCommand().GetUnparsed(); why != "" {
+		t.Errorf("a long list of few names: unparsed is %q", why)
+	}
+}
+
+func TestAWordOfTheRootsOfWhichNobodyCanSayWhereItLeadsIsNotUnderstood(t *testing.T) {
+	l := newLinked(t)
+	s := l.inSession()
+	s.Place = func(path string) Place {
+		if strings.Contains(path, "loop") {
+			return Place{}
+		}
+		return l.place(path)
+	}
+	for line, want := range map[string]bool{
+		"cat loop": false, "cat x way-in/../loop": false, "x --file=loop": false,
+		"cat x": true, "cat /loop": true, "echo loop" + strings.Repeat("x", 255): true,
+	} {
+		if why := l.call(s, map[string]any{"command": line}).GetCommand().GetUnparsed(); (why == "") != want {
+			t.Errorf("%.30s: unparsed is %q", line, why)
+		}
+	}
+}
+
 func TestOptionsCostNoQuestion(t *testing.T) {
 	l := newLinked(t)
-	l.call(l.scene(), map[string]any{"command": "git log -p --stat --no-pager - --"})
+	l.call(l.inSession(), map[string]any{"command": "git log -p --stat --no-pager - --"})
 	if len(l.asked) != 1 { // of "log"
 		t.Errorf("Place was asked about %q", l.asked)
 	}
@@ -270,7 +313,7 @@ func TestALinkToWhatNoMessageCanCarryIsUnparsed(t *testing.T) {
 		t.Skipf("this file system has no names that are not UTF-8: %v", err)
 	}
 	for _, params := range []map[string]any{{"command": "cat odd"}, {"command": "ls > odd"}, {"command": "cd odd && ls"}, {"command": "ls", "cwd": l.ws + "/odd"}} {
-		if a := l.call(l.scene(), params); !strings.Contains(a.GetUnparsed(), "UTF-8") {
+		if a := l.call(l.inSession(), params); !strings.Contains(a.GetUnparsed(), "UTF-8") {
 			t.Errorf("%v: unparsed is %q", params, a.GetUnparsed())
 		}
 	}
@@ -297,7 +340,7 @@ func TestACommandsDirectoryIsWhereItReallyLeads(t *testing.T) {
 			l := newLinked(t)
 			expand := strings.NewReplacer("${ws}", l.ws, "${real}", l.real, "${outside}", l.outside).Replace
 			params := map[string]any{"command": "ls", "cwd": expand(tt.cwd)}
-			called := l.call(l.scene(), params)
+			called := l.call(l.inSession(), params)
 			if got := called.GetCommand().GetCwd(); got != expand(tt.want) {
 				t.Errorf("got %s, want %s", got, expand(tt.want))
 			}
@@ -305,7 +348,7 @@ func TestACommandsDirectoryIsWhereItReallyLeads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := Question(l.scene(), acp.ToolCall{Kind: "execute", RawInput: raw})
+			asked := Question(l.inSession(), acp.ToolCall{Kind: "execute", RawInput: raw})
 			if got := asked.GetCommand().GetCwd(); got != expand(tt.want) {
 				t.Errorf("asked: got %s, want %s", got, expand(tt.want))
 			}
@@ -324,14 +367,14 @@ func TestACommandsDirectoryIsWhereItReallyLeads(t *testing.T) {
 
 func TestAQuestionCoversItsCallWhereWordsAreLinks(t *testing.T) {
 	l := newLinked(t)
-	asked := Question(l.scene(), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":["bash","-lc","cat innocent > way-in/x"],"cwd":"way-in"}`)})
-	called := l.call(l.scene(), map[string]any{"command": "cat innocent > way-in/x", "cwd": l.ws + "/way-in"})
+	asked := Question(l.inSession(), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":["bash","-lc","cat innocent > way-in/x"],"cwd":"way-in"}`)})
+	called := l.call(l.inSession(), map[string]any{"command": "cat innocent > way-in/x", "cwd": l.ws + "/way-in"})
 	if !Same(asked, called) {
 		t.Errorf("not the same:\n%v\n%v", asked, called)
 	}
 	protected := "cat ours/policy"
-	asked = Question(l.scene(), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":"` + protected + `"}`)})
-	if Same(asked, l.call(l.scene(), map[string]any{"command": protected})) {
+	asked = Question(l.inSession(), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":"` + protected + `"}`)})
+	if Same(asked, l.call(l.inSession(), map[string]any{"command": protected})) {
 		t.Error("an answer covers a call on acphost's own files")
 	}
 }
@@ -363,7 +406,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("cd a; ls", "..")
 	f.Fuzz(func(t *testing.T, line, cwd string) {
 		raw, _ := json.Marshal(map[string]string{"command": line, "cwd": cwd})
-		s := scene("")
+		s := inSession("")
 		n := 0
 		place := s.Place
 		s.Place = func(path string) Place {

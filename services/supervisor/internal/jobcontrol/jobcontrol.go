@@ -1,9 +1,9 @@
-// Package jobcontrol is how a program that changes its terminal's settings lives with a shell that stops it, lets it go on
-// and runs it in the background.
+// Package jobcontrol lets a program that changes its terminal's settings work with the shell's job control: the shell stops
+// the program, continues it, and runs it in the background.
 //
-// It knows signals and which job a terminal belongs to. It must not know terminal settings or what is shown: whoever
-// changed something puts it back before Stop and sets it again behind it. Where a system has no jobs, nothing is ever
-// stopped, and every terminal is this program's.
+// It knows signals, and which job a terminal belongs to. It must not know terminal settings or the screen: the caller restores
+// them before Stop and sets them again after it. On a system without jobs, nothing is ever stopped, and every terminal is this
+// program's.
 package jobcontrol
 
 import "errors"

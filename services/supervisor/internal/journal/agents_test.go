@@ -33,14 +33,14 @@ func (s sender) say(d frame.Direction, line string) {
 func (s sender) piece(session, line string) {
 	*s.seq++
 	s.Frame(frame.Frame{
-		Agent: s.agent, Seq: *s.seq, Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte(session),
+		Agent: s.agent, Seq: *s.seq, Direction: frame.AgentToClient, Scanned: true, Method: []byte("session/update"), SessionID: []byte(session),
 		Line: []byte(line), Rest: [][]byte{[]byte(" \r\n")},
 	})
 }
 
 func (s sender) open(id, session string) {
-	s.say(frame.FrontToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/%s"}}`, id, s.agent.ID))
-	s.say(frame.AgentToFront, fmt.Sprintf(`{"id":%s,"result":{"sessionId":%q}}`, id, session))
+	s.say(frame.ClientToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/%s"}}`, id, s.agent.ID))
+	s.say(frame.AgentToClient, fmt.Sprintf(`{"id":%s,"result":{"sessionId":%q}}`, id, session))
 }
 
 func numbered(entries []*Entry) string {
@@ -57,17 +57,17 @@ func TestAgentsOfOneSupervisorAreApart(t *testing.T) {
 	j := opened(t, Options{Content: true, Instance: "here"})
 	var seq uint64
 	a, b := sender{j, &frame.Agent{ID: "x-1", Name: "x"}, &seq}, sender{j, &frame.Agent{ID: "x-2", Name: "x"}, &seq}
-	a.say(frame.FrontToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/a"}}`) // 1
-	b.say(frame.FrontToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/b"}}`) // 2
-	b.piece("s", update("s", "early, of b"))                                           // 3
-	b.say(frame.AgentToFront, `{"id":1,"result":{"sessionId":"s"}}`)                   // 4
-	a.say(frame.AgentToFront, `{"id":1,"result":{"sessionId":"s"}}`)                   // 5
-	a.piece("s", update("s", "of a"))                                                  // 6
-	b.piece("s", update("s", "of b"))                                                  // 7
-	a.say(frame.AgentToFront, update("s", "not scanned"))                              // 8
-	b.say(frame.AgentToHandler, `{"id":1,"method":"fs/x","params":{"sessionId":"s"}}`) // 9
-	a.say(frame.HandlerToAgent, `{"id":1,"result":"to nothing"}`)                      // 10
-	b.say(frame.HandlerToAgent, `{"id":1,"result":"to b"}`)                            // 11
+	a.say(frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/a"}}`) // 1
+	b.say(frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/b"}}`) // 2
+	b.piece("s", update("s", "early, of b"))                                            // 3
+	b.say(frame.AgentToClient, `{"id":1,"result":{"sessionId":"s"}}`)                   // 4
+	a.say(frame.AgentToClient, `{"id":1,"result":{"sessionId":"s"}}`)                   // 5
+	a.piece("s", update("s", "of a"))                                                   // 6
+	b.piece("s", update("s", "of b"))                                                   // 7
+	a.say(frame.AgentToClient, update("s", "not scanned"))                              // 8
+	b.say(frame.AgentToHandler, `{"id":1,"method":"fs/x","params":{"sessionId":"s"}}`)  // 9
+	a.say(frame.HandlerToAgent, `{"id":1,"result":"to nothing"}`)                       // 10
+	b.say(frame.HandlerToAgent, `{"id":1,"result":"to b"}`)                             // 11
 	closed(t, j)
 	parts, err := Parts(j.Dir(), "s")
 	if err != nil || len(parts) != 2 {
@@ -113,7 +113,7 @@ func TestRunsOfUpdatesAreKeptAsTheyPassed(t *testing.T) {
 		case 3:
 			a.piece("other", update("other", "in between"))
 		case 4:
-			a.say(frame.FrontToAgent, `{"method":"session/cancel","params":{"sessionId":"s"}}`)
+			a.say(frame.ClientToAgent, `{"method":"session/cancel","params":{"sessionId":"s"}}`)
 			want = append(want, `{"method":"session/cancel","params":{"sessionId":"s"}}`)
 		}
 		a.piece("s", line)
@@ -188,7 +188,7 @@ func TestAReaderGoesOnWithWhatIsWrittenMeanwhile(t *testing.T) {
 	}
 	long := strings.Repeat("x", 1<<20)
 	write(`{"note":"1"}` + "\nrubbish\n" + `{"note":"` + long)
-	r, err := OpenReader(file)
+	r, err := OpenReader(file, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,10 +232,10 @@ func TestRequestsAndAnswersFindRoomWhenPiecesDoNot(t *testing.T) {
 		return q.dropped == before
 	}
 	line := []byte(update("s", strings.Repeat("x", 200)))
-	piece := frame.Frame{Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line}
+	piece := frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line}
 	for put(piece) {
 	}
-	answer := frame.Frame{Direction: frame.AgentToFront, Scanned: true, ID: []byte("1"), Line: []byte(`{"id":1,"result":{}}`)}
+	answer := frame.Frame{Direction: frame.AgentToClient, Scanned: true, ID: []byte("1"), Line: []byte(`{"id":1,"result":{}}`)}
 	n := 0
 	for put(answer) {
 		n++
@@ -250,10 +250,10 @@ func TestWhatTakesARequestBackIsWhereTheRequestIs(t *testing.T) {
 	var seq uint64
 	a := sender{j, &frame.Agent{ID: "x-1"}, &seq}
 	a.open("1", "s")
-	a.say(frame.AgentToFront, `{"id":"q","method":"session/request_permission","params":{"sessionId":"s"}}`)
-	a.say(frame.AgentToFront, `{"method":"$/cancel_request","params":{"requestId":"q"}}`)
-	a.say(frame.OursToFront, `{"method":"$/cancel_request","params":{"requestId":"q"}}`)
-	a.say(frame.AgentToFront, `{"method":"$/cancel_request","params":{"requestId":"unknown"}}`)
+	a.say(frame.AgentToClient, `{"id":"q","method":"session/request_permission","params":{"sessionId":"s"}}`)
+	a.say(frame.AgentToClient, `{"method":"$/cancel_request","params":{"requestId":"q"}}`)
+	a.say(frame.OursToClient, `{"method":"$/cancel_request","params":{"requestId":"q"}}`)
+	a.say(frame.AgentToClient, `{"method":"$/cancel_request","params":{"requestId":"unknown"}}`)
 	closed(t, j)
 	if got, want := numbered(entries(t, j.Dir(), "s")), "1 session/new, 2 session/new, 3 session/request_permission, 4 $/cancel_request, 5 $/cancel_request"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -267,11 +267,11 @@ func TestANewConnectionIsToldWhereRequestsAreOpen(t *testing.T) {
 	for i, s := range []sender{a, a, b} {
 		s.open(fmt.Sprint(i), fmt.Sprint("s", i))
 	}
-	a.say(frame.FrontToAgent, `{"id":9,"method":"session/prompt","params":{"sessionId":"s1"}}`)
-	b.say(frame.FrontToAgent, `{"id":9,"method":"session/prompt","params":{"sessionId":"s2"}}`)
-	a.say(frame.FrontToAgent, `{"id":8,"method":"session/new","params":{}}`)
-	a.say(frame.FrontToAgent, `{"id":9,"method":"initialize","params":{}}`)
-	a.say(frame.AgentToFront, `{"id":9,"result":{}}`)
+	a.say(frame.ClientToAgent, `{"id":9,"method":"session/prompt","params":{"sessionId":"s1"}}`)
+	b.say(frame.ClientToAgent, `{"id":9,"method":"session/prompt","params":{"sessionId":"s2"}}`)
+	a.say(frame.ClientToAgent, `{"id":8,"method":"session/new","params":{}}`)
+	a.say(frame.ClientToAgent, `{"id":9,"method":"initialize","params":{}}`)
+	a.say(frame.AgentToClient, `{"id":9,"result":{}}`)
 	closed(t, j)
 	for session, want := range map[string]string{
 		"s0": "1 session/new, 2 session/new",

@@ -15,7 +15,7 @@ import (
 func BenchmarkFrame(b *testing.B) {
 	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
 	line := []byte(head + strings.Repeat("x", 150) + `"}}}}` + "\n")
-	f := frame.Frame{Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line, Time: time.Now()}
+	f := frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line, Time: time.Now()}
 	for _, limit := range []int{1 << 40, 1 << 20} {
 		b.Run(fmt.Sprintf("queue of %d MiB", limit>>20), func(b *testing.B) {
 			j, err := Open(Options{Dir: b.TempDir() + "/j", Content: true, MaxQueued: limit, MaxSessionBytes: 1 << 40})
@@ -52,7 +52,7 @@ func BenchmarkKept(b *testing.B) {
 			for b.Loop() {
 				seq++
 				j.Frame(frame.Frame{
-					Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line,
+					Direction: frame.AgentToClient, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line,
 					Seq: seq, Time: time.Now(),
 				})
 				if seq%16384 == 0 {

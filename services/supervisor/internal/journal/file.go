@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	suffix = ".ndjson"
+	// Suffix ends the names of a journal's files.
+	Suffix = ".ndjson"
 	// linkName begins the names of files with what belongs to no session.
 	linkName = "_link"
 
@@ -52,7 +53,7 @@ func (w *writer) lose(f *file, holds gap, why string) {
 	w.lacks(f)
 }
 
-// lacks lets others know what a file lacks and does not say.
+// lacks publishes how many frames a file lacks and does not count yet.
 func (w *writer) lacks(f *file) {
 	key := fileKey{idOf(f.agent), f.session}
 	w.unsaidMu.Lock()
@@ -79,7 +80,7 @@ func filePath(o Options, agent *frame.Agent, session string) string {
 	if session != "" {
 		name = "s-" + hintOf(session)
 	}
-	return filepath.Join(o.Dir, day, name+"-"+hex.EncodeToString(sum[:6])+suffix)
+	return filepath.Join(o.Dir, day, name+"-"+hex.EncodeToString(sum[:6])+Suffix)
 }
 
 // hintOf is what of a session's id stands in its file's name.

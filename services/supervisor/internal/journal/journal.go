@@ -1,13 +1,16 @@
-// Package journal keeps what passed between a front, an agent and the handlers: one file of JSON lines for each session,
-// appended to and never changed, in the order in which it passed.
+// Package journal records the messages between a client, an agent and the handlers: one file of JSON lines for each session,
+// in the order in which the messages passed. Lines are appended and never changed.
 //
-// It is off the path: a frame is copied into a bounded queue and written by a goroutine of the journal's own. What does
-// not fit, or cannot be written, is counted, and the count stands in the file where the frames are missing. The package
-// knows frames and files. It decides nothing, and what it is told it takes as it is: frames are an agent's, and hostile.
-// Whoever hands them over has taken the secrets out (internal/secret), so that what is replayed is what was told live.
+// The journal does not hold up messages. A frame is copied into a bounded queue, and a goroutine of the journal writes it. If
+// a frame does not fit into the queue, or cannot be written, the journal counts it, and writes the count where the frame is
+// missing.
+//
+// The package knows frames and files. It decides nothing. It records frames as they are, though an agent wrote them and may be
+// hostile. The caller has taken secrets out of them (package secret), so that a replay shows what the live events showed.
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -74,6 +77,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Failing is called each time that writing begins to fail, by the goroutine that writes: it must not wait. Nil: nobody is.
 	Failing func(file string, err error)
+	// Index brings the index of Dir up to date. It is called after old files were removed, and may take long. Nil: there is none.
+	Index func(dir string) error
 	// Now is the clock. Nil: the system's.
 	Now func() time.Time
 }
@@ -107,13 +112,11 @@ func Open(o Options) (*Journal, error) {
 	if o.MaxQueued <= 0 {
 		o.MaxQueued = DefaultMaxQueued
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if err := usable(o.Dir); err != nil {
+	if err := MakeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if o.Instance == "" {
@@ -128,8 +131,8 @@ func Open(o Options) (*Journal, error) {
 	return j, nil
 }
 
-// usable makes a folder, and makes sure that it is private.
-func usable(dir string) error {
+// MakeDir makes a journal's folder if it is missing. It is an error if others can write to the folder.
+func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -146,19 +149,19 @@ func usable(dir string) error {
 }
 
 // Frame takes a frame. It copies the bytes, waits for nothing and cannot fail: what does not fit is counted.
-func (j *Journal) Frame(f frame.Frame) { j.Take(&f) }
+func (j *Journal) Frame(f frame.Frame) { j.Add(&f) }
 
-// Take is Frame for one who has the frame at hand.
-func (j *Journal) Take(f *frame.Frame) { j.queue.put(f, j.opts.Now) }
+// Add is Frame for a caller that has a pointer to the frame.
+func (j *Journal) Add(f *frame.Frame) { j.queue.put(f, j.opts.Now) }
 
 // Dir is the folder.
 func (j *Journal) Dir() string { return j.opts.Dir }
 
-// Content tells whether frames are kept whole.
+// Content reports whether frames are kept whole.
 func (j *Journal) Content() bool { return j.opts.Content }
 
-// Unwritten is how many frames of a session could not be written and are not told in its file yet, and the number of the
-// last of them.
+// Unwritten returns how many frames of a session could not be written and are not counted in its file yet, and the number
+// of the last of these frames.
 func (j *Journal) Unwritten(agentID, session string) (frames, last uint64) {
 	j.writer.unsaidMu.Lock()
 	defer j.writer.unsaidMu.Unlock()
@@ -166,7 +169,8 @@ func (j *Journal) Unwritten(agentID, session string) (frames, last uint64) {
 	return lacks.frames, lacks.last
 }
 
-// Flush waits until the frames that were taken before it are in their files, or counted there.
+// Flush waits until the frames that were handed over before the call are in their files, or counted there. If ctx ends
+// first, the error is ctx's.
 func (j *Journal) Flush(ctx context.Context) error {
 	written := make(chan struct{})
 	j.queue.mark(written)
@@ -179,7 +183,7 @@ func (j *Journal) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Dropped is how many frames found no room in the queue.
+// Dropped returns how many frames found no room in the queue.
 func (j *Journal) Dropped() uint64 {
 	j.queue.mu.Lock()
 	defer j.queue.mu.Unlock()
@@ -196,8 +200,8 @@ func (j *Journal) Close() error {
 	return j.writer.failed
 }
 
-// write is the goroutine that writes. However much there is, it leaves most of its time to others: a flood is better
-// left out of the journal in part than slowed down by it.
+// write is the goroutine that writes. It leaves most of its time to others, however much there is to write: in a flood, a
+// journal that lacks frames is better than one that slows the agent down.
 func (j *Journal) write() {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
@@ -242,13 +246,13 @@ func (j *Journal) write() {
 				for len(records) > 0 {
 					records = records[j.writer.batch(records, j.queue.written):]
 					if worked := time.Since(began); worked > atATime {
-						j.writer.settle(j.queue.written)
+						j.writer.writeGathered(j.queue.written)
 						rest(worked)
 						began = time.Now()
 					}
 				}
 			}
-			j.writer.settle(j.queue.written)
+			j.writer.writeGathered(j.queue.written)
 			b = j.queue.give(b)
 			rest(time.Since(began))
 		}
@@ -263,7 +267,7 @@ type flood struct {
 	said    time.Time // when it was logged last: not by those whose frames find no room, who must not wait for the log
 }
 
-// goesOn tells whether frames found no room since it was asked last.
+// goesOn reports whether frames found no room since it was asked last.
 func (f *flood) goesOn(j *Journal) bool {
 	n := j.Dropped()
 	if n == f.dropped {
@@ -300,17 +304,15 @@ func (j *Journal) keepHouse() {
 	}
 }
 
-// tidy mends, removes and lists.
+// tidy mends files, removes old ones, and brings the index up to date.
 func (j *Journal) tidy() error {
 	mended, err := Mend(j.opts.Dir)
 	if mended > 0 {
 		j.opts.Logger.Info("journals that a crash had torn were mended", "files", mended)
 	}
 	err = errors.Join(err, Retain(j.opts.Dir, j.opts.MaxAge, j.opts.MaxTotal, j.opts.Now()))
-	index, ierr := OpenIndex(j.opts.Dir)
-	if ierr != nil {
-		return errors.Join(err, ierr)
+	if j.opts.Index != nil {
+		err = errors.Join(err, j.opts.Index(j.opts.Dir))
 	}
-	defer index.Close()
-	return errors.Join(err, index.Sync())
+	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -42,16 +43,22 @@ func opened(t *testing.T, o Options) *Journal {
 	return j
 }
 
+// written waits until what was sent is on disk. The goroutine that writes gives no signal.
+func written(t *testing.T, j *Journal) {
+	t.Helper()
+	testkit.Eventually(t, "the queue is empty", func() bool { return j.queue.fill() == 0 })
+}
+
 // send is a frame of which the journal is told nothing but the line.
 func send(j *Journal, d frame.Direction, line string) {
 	j.Frame(frame.Frame{Direction: d, Line: []byte(line + "\n")})
 }
 
-// openSession lets a front open a session.
+// openSession lets a client open a session.
 func openSession(j *Journal, id, session string) {
-	send(j, frame.FrontToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, id))
+	send(j, frame.ClientToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, id))
 	quoted, _ := json.Marshal(session)
-	send(j, frame.AgentToFront, fmt.Sprintf(`{"id":%s,"result":{"sessionId":%s}}`, id, quoted))
+	send(j, frame.AgentToClient, fmt.Sprintf(`{"id":%s,"result":{"sessionId":%s}}`, id, quoted))
 }
 
 func update(session, text string) string {
@@ -91,17 +98,17 @@ func entries(t *testing.T, dir, session string) []*Entry {
 
 func TestASessionsFramesAreInItsFileInOrderAsTheyPassed(t *testing.T) {
 	j := opened(t, Options{Content: true, Version: "v1"})
-	send(j, frame.FrontToAgent, `{"id":0,"method":"initialize","params":{}}`)
-	send(j, frame.FrontToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
-	send(j, frame.AgentToFront, update("s/1", "early"))
-	send(j, frame.AgentToFront, `{"id":1,"result":{"sessionId":"s/1"}}`)
-	send(j, frame.FrontToAgent, `{"id":2,"method":"session/prompt","params":{"sessionId":"s/1","prompt":[]}}`)
+	send(j, frame.ClientToAgent, `{"id":0,"method":"initialize","params":{}}`)
+	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
+	send(j, frame.AgentToClient, update("s/1", "early"))
+	send(j, frame.AgentToClient, `{"id":1,"result":{"sessionId":"s/1"}}`)
+	send(j, frame.ClientToAgent, `{"id":2,"method":"session/prompt","params":{"sessionId":"s/1","prompt":[]}}`)
 	j.Frame(frame.Frame{Direction: frame.AgentToHandler, Handler: "fs", Line: []byte(`{"id":2,"method":"fs/read_text_file","params":{"sessionId":"s/1"}}`)})
 	j.Frame(frame.Frame{Direction: frame.HandlerToAgent, Handler: "fs", Line: []byte(`{"id":2,"result":`), Rest: [][]byte{[]byte(`{"content":"x"}`), []byte("}\n")}})
-	send(j, frame.OursToFront, `{"id":"q","method":"session/request_permission","params":{"sessionId":"s/1"}}`)
-	send(j, frame.FrontToOurs, `{"id":"q","result":{"outcome":{"outcome":"cancelled"}}}`)
-	send(j, frame.AgentToFront, `{"id":2,"result":{"stopReason":"end_turn"}}`)
-	send(j, frame.AgentToFront, `not JSON`)
+	send(j, frame.OursToClient, `{"id":"q","method":"session/request_permission","params":{"sessionId":"s/1"}}`)
+	send(j, frame.ClientToOurs, `{"id":"q","result":{"outcome":{"outcome":"cancelled"}}}`)
+	send(j, frame.AgentToClient, `{"id":2,"result":{"stopReason":"end_turn"}}`)
+	send(j, frame.AgentToClient, `not JSON`)
 	closed(t, j)
 
 	var got []string
@@ -171,7 +178,7 @@ func TestAnAgentCannotMakeFiles(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	for i := range 1000 {
-		send(j, frame.AgentToFront, update(fmt.Sprint("invented-", i), "x"))
+		send(j, frame.AgentToClient, update(fmt.Sprint("invented-", i), "x"))
 	}
 	closed(t, j)
 	if files, _ := Files(j.opts.Dir, true); len(files) != 2 {
@@ -186,7 +193,7 @@ func TestBytesThatAreNoTextAreKept(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	line := "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"x\":\"\xff\xfe\"}}"
-	send(j, frame.AgentToFront, line)
+	send(j, frame.AgentToClient, line)
 	closed(t, j)
 	all := entries(t, j.opts.Dir, "s")
 	if got := string(all[len(all)-1].Message()); got != line {
@@ -202,8 +209,8 @@ func TestBytesThatAreNoTextAreKept(t *testing.T) {
 func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
 	j := opened(t, Options{})
 	openSession(j, "1", "s")
-	send(j, frame.AgentToFront, update("s", "secret"))
-	send(j, frame.AgentToFront, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending","title":"secret","rawInput":{"secret":1}}}}`)
+	send(j, frame.AgentToClient, update("s", "secret"))
+	send(j, frame.AgentToClient, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending","title":"secret","rawInput":{"secret":1}}}}`)
 	closed(t, j)
 	all := entries(t, j.opts.Dir, "s")
 	for _, e := range all {
@@ -219,7 +226,7 @@ func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
 func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 	q := newQueue(4*(recordCost+10), true)
 	frame := func(session string) *frame.Frame {
-		return &frame.Frame{Direction: frame.AgentToFront, Scanned: true, SessionID: []byte(session), Line: []byte("0123456")}
+		return &frame.Frame{Direction: frame.AgentToClient, Scanned: true, SessionID: []byte(session), Line: []byte("0123456")}
 	}
 	for i := range 10 {
 		q.put(frame([]string{"abc", "xyz"}[i%2]), func() time.Time { return time.Unix(0, int64(100+i)) })
@@ -251,16 +258,14 @@ func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 func TestEveryFrameIsKeptOrCounted(t *testing.T) {
 	j := opened(t, Options{Content: true, MaxQueued: 64 << 10})
 	openSession(j, "1", "s")
-	for j.queue.fill() > 0 {
-		time.Sleep(time.Millisecond) // the goroutine gives no signal
-	}
+	written(t, j)
 	const writers, each = 4, 5000
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
 				line := []byte(update("s", fmt.Sprintf("%d-%06d", w, i)))
-				j.Frame(frame.Frame{Direction: frame.AgentToFront, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line})
+				j.Frame(frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: []byte("session/update"), SessionID: []byte("s"), Line: line})
 			}
 		})
 	}
@@ -304,11 +309,9 @@ func TestASessionsFileStopsGrowing(t *testing.T) {
 	j := opened(t, Options{Content: true, MaxSessionBytes: 4 << 10, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	openSession(j, "1", "s")
 	for i := range 100 {
-		send(j, frame.AgentToFront, update("s", fmt.Sprintf("%0100d", i)))
+		send(j, frame.AgentToClient, update("s", fmt.Sprintf("%0100d", i)))
 		if i%10 == 0 {
-			for j.queue.fill() > 0 {
-				time.Sleep(time.Millisecond) // the goroutine gives no signal
-			}
+			written(t, j)
 		}
 	}
 	closed(t, j)
@@ -327,9 +330,7 @@ func TestASessionsFileStopsGrowing(t *testing.T) {
 func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
-	for j.queue.fill() > 0 {
-		time.Sleep(time.Millisecond) // the goroutine gives no signal
-	}
+	written(t, j)
 	files, err := Files(j.opts.Dir, false)
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -337,7 +338,7 @@ func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	send(j, frame.AgentToFront, update("s", "after"))
+	send(j, frame.AgentToClient, update("s", "after"))
 	closed(t, j)
 	if all := entries(t, j.opts.Dir, "s"); len(all) != 2 {
 		t.Errorf("%d lines", len(all))
@@ -347,7 +348,7 @@ func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
 func TestTornTailsAreMendedAtEveryByte(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
-	send(j, frame.AgentToFront, update("s", "the last"))
+	send(j, frame.AgentToClient, update("s", "the last"))
 	closed(t, j)
 	files, _ := Files(j.opts.Dir, false)
 	whole, err := os.ReadFile(files[0])

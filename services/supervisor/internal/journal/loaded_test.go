@@ -55,15 +55,15 @@ func TestASessionIsRecordedOnceItIsOpen(t *testing.T) {
 			j := opened(t, Options{Content: true})
 			for _, line := range c.lines {
 				if own, ok := strings.CutPrefix(line, "<"); ok {
-					send(j, frame.AgentToFront, own)
+					send(j, frame.AgentToClient, own)
 				} else {
-					send(j, frame.FrontToAgent, line)
+					send(j, frame.ClientToAgent, line)
 				}
 			}
 			closed(t, j)
-			all, err := List(j.opts.Dir, Query{})
+			all, err := Files(j.opts.Dir, false)
 			if err != nil || len(all) != min(len(c.session), 1) {
-				t.Fatalf("%d sessions are listed (%v), want %d", len(all), err, min(len(c.session), 1))
+				t.Fatalf("there are files of %d sessions (%v), want %d", len(all), err, min(len(c.session), 1))
 			}
 			parts, err := Parts(j.opts.Dir, "x")
 			if err != nil || len(parts) != len(all) {
@@ -73,8 +73,8 @@ func TestASessionIsRecordedOnceItIsOpen(t *testing.T) {
 				if got := messages(t, j.opts.Dir, "x"); !slices.Equal(got, c.session) {
 					t.Errorf("the session has\n%s", strings.Join(got, "\n"))
 				}
-				if all[0].Cwd != "/w" {
-					t.Errorf("it is said to be in %q", all[0].Cwd)
+				if cwd := parts[0].Header.Cwd; cwd != "/w" {
+					t.Errorf("it is said to be in %q", cwd)
 				}
 			}
 			links, err := filepath.Glob(filepath.Join(j.opts.Dir, "*", linkName+"*"))

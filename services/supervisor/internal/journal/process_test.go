@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -42,11 +43,7 @@ func child(role string) int {
 
 func asChild(t *testing.T, role string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(testkit.Self(t), args...)
 	cmd.Env = append(os.Environ(), childRole+"="+role)
 	return cmd
 }
@@ -60,7 +57,7 @@ func writeAsChild(dir, name string) error {
 	}
 	openSession(j, "1", "1") // all have the same id
 	for i := range childFrames {
-		send(j, frame.AgentToFront, update("1", name+"-"+strconv.Itoa(i)))
+		send(j, frame.AgentToClient, update("1", name+"-"+strconv.Itoa(i)))
 	}
 	return j.Close()
 }
@@ -75,41 +72,30 @@ func TestSupervisorsShareAFolder(t *testing.T) {
 		}
 		cmds = append(cmds, cmd)
 	}
-	x, err := OpenIndex(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer x.Close()
-	if err := x.Sync(); err != nil { // while they write
-		t.Error(err)
-	}
 	for _, cmd := range cmds {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := x.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	all, err := x.List(Query{Session: "1"})
+	all, err := Parts(dir, "1")
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%d sessions, %v", len(all), err)
 	}
 	for _, s := range all {
 		n := 0
-		for e, err := range Read(s.File) {
+		for e, err := range Read(s.Path) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if e.Method == "session/update" {
-				if !strings.Contains(string(e.Frame), fmt.Sprintf(`"%s-%d"`, s.Agent, n)) {
-					t.Fatalf("%s: line %d is %s", s.Agent, n, e.Frame)
+				if !strings.Contains(string(e.Frame), fmt.Sprintf(`"%s-%d"`, s.Header.Agent, n)) {
+					t.Fatalf("%s: line %d is %s", s.Header.Agent, n, e.Frame)
 				}
 				n++
 			}
 		}
-		if n != childFrames || s.Frames != childFrames+2 || s.Live {
-			t.Errorf("%s: %d lines, index %+v", s.Agent, n, s)
+		if n != childFrames || Live(s.Path) {
+			t.Errorf("%s: %d lines, being written: %v", s.Header.Agent, n, Live(s.Path))
 		}
 	}
 }
@@ -122,7 +108,7 @@ func writeForever(dir string) error {
 	}
 	openSession(j, "1", "s")
 	for i := 0; ; i++ {
-		send(j, frame.AgentToFront, update("s", fmt.Sprintf("%d-%s", i, strings.Repeat("x", i*7919%300_000))))
+		send(j, frame.AgentToClient, update("s", fmt.Sprintf("%d-%s", i, strings.Repeat("x", i*7919%300_000))))
 		if i == 20 {
 			fmt.Println("going")
 		}
@@ -190,11 +176,9 @@ func fillAsChild(dir string) error {
 	}
 	openSession(j, "1", "s")
 	settle := func() {
-		for j.queue.fill() > 0 {
-			time.Sleep(time.Millisecond) // the goroutine gives no signal
-		}
+		testkit.Poll(func() bool { return j.queue.fill() == 0 })
 	}
-	send(j, frame.AgentToFront, update("s", "fits"))
+	send(j, frame.AgentToClient, update("s", "fits"))
 	settle()
 	files, err := Files(dir, false)
 	if err != nil || len(files) != 1 {
@@ -214,7 +198,7 @@ func fillAsChild(dir string) error {
 		return err
 	}
 	for range 5 {
-		send(j, frame.AgentToFront, update("s", "does not fit"))
+		send(j, frame.AgentToClient, update("s", "does not fit"))
 		settle()
 	}
 	if now, err := os.Stat(files[0]); err != nil || now.Size() != info.Size() {
@@ -225,7 +209,7 @@ func fillAsChild(dir string) error {
 		return err
 	}
 	time.Sleep(retryAfter) // it is not tried again before
-	send(j, frame.AgentToFront, update("s", "fits again"))
+	send(j, frame.AgentToClient, update("s", "fits again"))
 	if err := j.Close(); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ const (
 
 // record is a queued frame, or a run of them. Its slices stand in chunks.
 type record struct {
-	run        *runOf // the lines that it has, whole, instead of a frame
+	run        *updates // the lines that it has, whole, instead of a frame
 	agent      *frame.Agent
 	seq        uint64
 	at         int64 // nanoseconds since 1970
@@ -45,19 +45,19 @@ type record struct {
 	mark       chan<- struct{} // instead of a frame: closed when what came before is written
 }
 
-// size is what is missing if the record is.
+// size is the gap that the record leaves if it is lost.
 func (r *record) size() gap {
-	return size1(r.seq, r.at, len(r.line))
+	return oneLost(r.seq, r.at, len(r.line))
 }
 
-// size1 is what is missing if a frame is.
-func size1(seq uint64, at int64, size int) gap {
+// oneLost is the gap that one lost frame leaves.
+func oneLost(seq uint64, at int64, size int) gap {
 	return gap{frames: 1, bytes: uint64(size), first: seq, last: seq, from: at, to: at}
 }
 
-// runOf is a run of updates of a session: what a journal has most of. Their lines are made where they are queued, so that the
+// updates is a run of updates of a session: what a journal has most of. Their lines are made where they are queued, so that the
 // writer has only to hand them to the system.
-type runOf struct {
+type updates struct {
 	text  []byte
 	holds gap // what is missing if it is
 }
@@ -159,7 +159,7 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) {
 	if len(q.gaps) > 0 {
 		q.tell(f.Agent, f.SessionID)
 	}
-	if update && q.content && len(f.SessionID) > 0 && f.Direction == frame.AgentToFront && string(f.Method) == acp.MethodSessionUpdate {
+	if update && q.content && len(f.SessionID) > 0 && f.Direction == frame.AgentToClient && string(f.Method) == acp.MethodSessionUpdate {
 		q.update(f, at, size)
 		return
 	}
@@ -187,13 +187,13 @@ func (q *queue) update(f *frame.Frame, at int64, size int) {
 	r := q.run
 	if r == nil || r.agent != f.Agent || cap(q.chunk)-len(q.chunk) < need || string(r.session) != string(f.SessionID) {
 		room, shared := q.room(need + len(f.SessionID))
-		rec := record{agent: f.Agent, run: &runOf{}}
+		rec := record{agent: f.Agent, run: &updates{}}
 		room, rec.session = q.part(room, f.SessionID, q.last.session)
 		q.last.session = rec.session
 		rec.run.text = room[len(room):]
 		if !shared {
 			rec.run.text = q.updates.line(rec.run.text, f, at)
-			rec.run.holds = size1(f.Seq, at, size)
+			rec.run.holds = oneLost(f.Seq, at, size)
 			q.push(rec, recordCost+len(rec.run.text))
 			return
 		}
@@ -205,7 +205,7 @@ func (q *queue) update(f *frame.Frame, at int64, size int) {
 	before := len(q.chunk)
 	q.chunk = q.updates.line(q.chunk, f, at)
 	r.run.text = q.chunk[from:len(q.chunk):len(q.chunk)]
-	r.run.holds.merge(size1(f.Seq, at, size))
+	r.run.holds.merge(oneLost(f.Seq, at, size))
 	r.queued += len(q.chunk) - before
 	q.held += len(q.chunk) - before
 }
@@ -284,7 +284,7 @@ func (q *queue) lose(f *frame.Frame, at int64, size int) {
 	q.lastLost, q.lastGap = key, g
 }
 
-// tell puts the loss of a session where it happened: before the frame that fits again.
+// tell puts the count of a session's lost frames where they are missing: before the frame that fits again.
 func (q *queue) tell(agent *frame.Agent, session []byte) {
 	if g := q.gaps[lossKey{agent, string(session)}]; g != nil {
 		delete(q.gaps, lossKey{agent, string(session)})
@@ -293,7 +293,7 @@ func (q *queue) tell(agent *frame.Agent, session []byte) {
 	}
 }
 
-// mark has the channel closed when all that was put before is written.
+// mark has a channel closed once everything that was put before is written.
 func (q *queue) mark(written chan<- struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

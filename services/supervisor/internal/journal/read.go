@@ -109,38 +109,33 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // Read returns the entries of a file. A line that cannot be read is a *LineError, and reading goes on after it; a last
 // line without its end is not there yet.
-func Read(path string) iter.Seq2[*Entry, error] {
-	return func(yield func(*Entry, error) bool) {
-		r, err := OpenReader(path)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer r.Close()
-		r.all(yield)
-	}
-}
+func Read(path string) iter.Seq2[*Entry, error] { return walk(path, func() bool { return false }) }
 
 // followEvery is how often a file that is followed is looked at.
 const followEvery = 100 * time.Millisecond
 
 // Follow is Read that goes on with what is added, until ctx ends.
 func Follow(ctx context.Context, path string) iter.Seq2[*Entry, error] {
+	return walk(path, func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(followEvery):
+			return true
+		}
+	})
+}
+
+// walk returns the entries of a file, and those that were added, as long as more reports whether to look again.
+func walk(path string, more func() bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		r, err := OpenReader(path)
+		r, err := OpenReader(path, 0)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer r.Close()
-		ticker := time.NewTicker(followEvery)
-		defer ticker.Stop()
-		for r.all(yield) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
+		for r.all(yield) && more() {
 		}
 	}
 }
@@ -154,20 +149,20 @@ type Reader struct {
 	long []byte
 }
 
-// OpenReader opens a file at its beginning. What it refuses is what ownfile.Read refuses.
-func OpenReader(path string) (*Reader, error) {
+// OpenReader opens a file, to be read from the offset of a line: 0, or what Offset returned. It refuses what ownfile.Read
+// refuses.
+func OpenReader(path string, offset int64) (*Reader, error) {
 	f, err := ownfile.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	return newReader(f, 0), nil
+	r := &Reader{f: f, at: offset, buf: bufio.NewReaderSize(nil, 256<<10)}
+	r.look()
+	return r, nil
 }
 
-func newReader(f *os.File, at int64) *Reader {
-	r := &Reader{f: f, at: at, buf: bufio.NewReaderSize(nil, 256<<10)}
-	r.look()
-	return r
-}
+// Offset returns where the next line begins.
+func (r *Reader) Offset() int64 { return r.at }
 
 // Close closes the file.
 func (r *Reader) Close() error { return r.f.Close() }
@@ -273,13 +268,29 @@ func Files(dir string, link bool) ([]string, error) {
 			continue // it was removed meanwhile
 		}
 		for _, e := range entries {
-			if e.Type().IsRegular() && strings.HasSuffix(e.Name(), suffix) && (link || !strings.HasPrefix(e.Name(), linkName)) {
+			if e.Type().IsRegular() && strings.HasSuffix(e.Name(), Suffix) && (link || !strings.HasPrefix(e.Name(), linkName)) {
 				files = append(files, filepath.Join(dir, day.Name(), e.Name()))
 			}
 		}
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// Session is what is known of a session's file without reading it: journal/index lists them.
+type Session struct {
+	File    string    `json:"file"`
+	Session string    `json:"session"`
+	Agent   string    `json:"agent"`
+	Cwd     string    `json:"cwd"`
+	Title   string    `json:"title,omitzero"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"` // the last line
+	Turns   int       `json:"turns"`
+	Frames  int       `json:"frames"`
+	Lost    int       `json:"lost,omitzero"` // frames that are missing
+	Bytes   int64     `json:"bytes"`
+	Live    bool      `json:"live"` // it is being written
 }
 
 // Part is a file of a session: what one supervisor saw of it.
@@ -302,7 +313,7 @@ func Parts(dir, session string) ([]Part, error) {
 		if !strings.HasPrefix(filepath.Base(path), hint) {
 			continue
 		}
-		r, err := OpenReader(path)
+		r, err := OpenReader(path, 0)
 		if err != nil {
 			continue
 		}

@@ -14,7 +14,7 @@ func TestAReaderFindsWhatIsWrittenWhileItHasReadNotAll(t *testing.T) {
 	if err := os.WriteFile(path, []byte(line("1")+line("2")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenReader(path)
+	r, err := OpenReader(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

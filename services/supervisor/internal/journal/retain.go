@@ -43,7 +43,7 @@ func mendFile(path string) (torn bool, err error) {
 	return n > 0, err
 }
 
-// whole tells whether a file's last line has its end, or there is none.
+// whole reports whether a file's last line has its end, or there is none.
 func whole(path string) bool {
 	f, err := ownfile.Read(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func remove(path string) (bool, error) {
 	return true, nil
 }
 
-// Live tells whether a file is being written.
+// Live reports whether a file is being written.
 func Live(path string) bool {
 	f, held, err := grab(path)
 	if held {

@@ -98,7 +98,7 @@ func (w *writer) batch(records []record, done func(int)) int {
 		if w.pending < flushBytes && r.mark == nil {
 			continue
 		}
-		w.settle(done)
+		w.writeGathered(done)
 		if r.mark != nil {
 			w.reached(r.mark)
 		}
@@ -113,14 +113,14 @@ func (w *writer) reached(mark chan<- struct{}) {
 	close(mark)
 }
 
-// settle writes what has gathered.
-func (w *writer) settle(done func(int)) {
+// writeGathered writes what has gathered.
+func (w *writer) writeGathered(done func(int)) {
 	w.flush()
 	done(w.pending)
 	w.pending = 0
 }
 
-// gap tells what was lost where it is missing.
+// gap writes the count of lost frames to the file in which they are missing.
 func (w *writer) gap(r *record) {
 	f := w.files[fileKey{idOf(r.agent), string(r.session)}]
 	if f == nil {
@@ -152,7 +152,7 @@ func (w *writer) record(r *record) {
 	var session, answers string
 	switch {
 	case r.method != nil && r.id != nil:
-		if r.dir == frame.FrontToAgent && string(r.method) == acp.MethodInitialize {
+		if r.dir == frame.ClientToAgent && string(r.method) == acp.MethodInitialize {
 			w.beginAnew(r)
 		}
 		var waits bool
@@ -195,7 +195,7 @@ func (w *writer) beginAnew(r *record) {
 	})
 }
 
-// look finds in a frame what the sender did not say of it.
+// look finds method, id and session in a frame that the sender has not scanned.
 func (w *writer) look(r *record) {
 	jerr := w.scan.Scan(r.line, &w.msg)
 	if jerr != nil && jerr.Code == jsonrpc.CodeParse {
@@ -208,8 +208,8 @@ func (w *writer) look(r *record) {
 	}
 }
 
-// request notes a request for its answer, and returns the session that it belongs to. One that opens a session waits for
-// the answer, which names it, or says that there is none.
+// request remembers a request until its answer, and returns the session that it belongs to. A request that opens a session
+// waits for the answer, which names the session or says that there is none.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
 	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
@@ -220,7 +220,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 			w.put("", &before.rec, "")
 		}
 	}
-	if r.dir == frame.FrontToAgent {
+	if r.dir == frame.ClientToAgent {
 		switch q.method {
 		case acp.MethodSessionNew, acp.MethodSessionFork:
 			if len(w.requests) >= maxOpenRequests {
@@ -266,7 +266,7 @@ func (w *writer) response(r *record) (session, method string) {
 	if o.asked != "" {
 		return w.loaded(r, o), q.method
 	}
-	id, _ := acp.String(acp.Get(r.line, "result", "sessionId"))
+	id, _ := acp.Exact(acp.Get(r.line, "result", "sessionId"))
 	if o.session != "" { // its line is written
 		if id != "" && id != o.session {
 			w.file(r.agent, id, o.cwd)
@@ -280,8 +280,8 @@ func (w *writer) response(r *record) (session, method string) {
 	return id, q.method
 }
 
-// loaded returns the session that the answer to a load or a resume belongs to. A session that was refused, and that nothing
-// was heard of, never was one: what was said of it belongs to none.
+// loaded returns the session that the answer to a load or a resume belongs to. If the agent refused the session, and sent
+// nothing about it, there never was one: frames about it belong to none.
 func (w *writer) loaded(r *record, o *opening) (session string) {
 	if o.session != "" { // its line is written
 		return o.session
@@ -315,7 +315,7 @@ func (w *writer) asked(agent *frame.Agent, session string) (f *file) {
 	return f
 }
 
-// put writes a frame to a session's file. Only sessions that a front has opened have one: an agent cannot make files.
+// put writes a frame to a session's file. Only sessions that a client has opened have one: an agent cannot make files.
 func (w *writer) put(session string, r *record, answers string) {
 	f := w.fileOf(r.agent, session)
 	w.append(f, func(b []byte) []byte { return w.lines.frame(b, r, answers) }, r.size())
@@ -338,7 +338,7 @@ func (w *writer) fileOf(agent *frame.Agent, session string) *file {
 	return w.file(agent, "", "")
 }
 
-// onlyOpening is the one request of an agent's front for a session that is not known yet; nil if there is none, or several.
+// onlyOpening is the one request of an agent's client for a session that is not known yet; nil if there is none, or several.
 func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
 	for _, o := range w.openings {
 		if idOf(o.rec.agent) != idOf(agent) || o.session != "" || o.asked != "" {
@@ -352,13 +352,13 @@ func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
 	return only
 }
 
-// cancelled is the session of the request that a notification takes back.
+// cancelled is the session of the request that a notification cancels.
 func (w *writer) cancelled(r *record) string {
 	if string(r.method) != acp.MethodCancelRequest {
 		return ""
 	}
 	id := string(acp.Get(r.line, "params", "requestId"))
-	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a front may be about a question of the agent's
+	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a client may be about a question of the agent's
 		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
 			if q.opening != nil {
 				return q.opening.session // giving up on a session does not make one

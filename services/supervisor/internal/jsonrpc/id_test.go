@@ -53,10 +53,10 @@ func TestInFlight(t *testing.T) {
 	if call, ok := f.Get([]byte(`1e0`)); call != "one" || !ok {
 		t.Errorf("got %q, %v", call, ok)
 	}
-	if call, ok := f.Take([]byte(`"\u0031"`)); call != "text" || !ok {
+	if call, ok := f.Remove([]byte(`"\u0031"`)); call != "text" || !ok {
 		t.Errorf("took %q, %v", call, ok)
 	}
-	if _, ok := f.Take([]byte(`"1"`)); ok {
+	if _, ok := f.Remove([]byte(`"1"`)); ok {
 		t.Error("a call was taken twice")
 	}
 	f.Add([]byte(`null`), "null")
@@ -80,7 +80,7 @@ func TestInFlightGivesACallToOneTakerAlone(t *testing.T) {
 	for range 8 {
 		takers.Go(func() {
 			for i := range 100 {
-				if _, ok := f.Take(fmt.Append(nil, i)); ok {
+				if _, ok := f.Remove(fmt.Append(nil, i)); ok {
 					taken.Add(1)
 				}
 			}

@@ -35,8 +35,8 @@ func (f *InFlight[T]) Get(id []byte) (call T, ok bool) {
 	return call, ok
 }
 
-// Take removes a call and returns it. Of several callers one alone gets it: who takes it answers it.
-func (f *InFlight[T]) Take(id []byte) (call T, ok bool) {
+// Remove removes a call and returns it. Of several concurrent callers exactly one gets the call, and that one answers it.
+func (f *InFlight[T]) Remove(id []byte) (call T, ok bool) {
 	var scratch [64]byte
 	key := appendCanonicalID(scratch[:0], id)
 	f.mu.Lock()
@@ -47,7 +47,7 @@ func (f *InFlight[T]) Take(id []byte) (call T, ok bool) {
 	return call, ok
 }
 
-// Drain takes all calls, in no particular order.
+// Drain removes and returns all calls, in no particular order.
 func (f *InFlight[T]) Drain() []T {
 	f.mu.Lock()
 	calls := f.calls

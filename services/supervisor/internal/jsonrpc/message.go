@@ -1,10 +1,9 @@
-// Package jsonrpc frames and understands JSON-RPC 2.0 as one message a line: it splits a byte stream into lines, finds
-// in a line what routing needs without decoding the rest, writes frames from many goroutines without mixing them, and
-// keeps track of calls in flight.
+// Package jsonrpc reads and writes JSON-RPC 2.0 as one message a line. It splits a byte stream into lines, finds in a line
+// what routing needs without decoding the rest, writes the frames of many goroutines without mixing them, and keeps the table
+// of requests that are open.
 //
-// It knows the envelope and the two places inside params that a message is sorted by (params.sessionId and
-// params.update.sessionUpdate). It knows no method, no capability and no transport but byte streams, and must not learn
-// of gRPC or of what a method means.
+// It knows the envelope, and two members inside params by which messages are sorted: sessionId and update.sessionUpdate. It
+// must not know gRPC, capabilities, or what a method means.
 package jsonrpc
 
 // Kind says what a message is.

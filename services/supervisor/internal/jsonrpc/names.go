@@ -161,35 +161,23 @@ func DuplicateNames(params []byte, known ...string) error {
 		scratch = lex.AppendFolded(scratch[:0], []byte(k))
 		folded[string(scratch)] = k
 	}
-	seen := make(map[string]struct{}, len(known))
 	var nesting lex.Nesting
-	i = lex.SkipSpace(params, i+1)
-	for lex.At(params, i) == '"' {
-		key, escaped, next := lex.Member(params, i)
-		if next < 0 {
-			return nil
+	var d lex.Duplicates
+	var err error
+	d.Object(params, i, func(key []byte, at int) int {
+		if d.Found {
+			err = &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("ambiguous params: the name %.40q occurs twice", key)}
+			return lex.Stop
 		}
-		if escaped {
-			key, _ = lex.AppendUnescaped(nil, key)
-		}
-		if _, twice := seen[string(key)]; twice {
-			return &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("ambiguous params: the name %.40q occurs twice", key)}
-		}
-		seen[string(key)] = struct{}{}
 		scratch = lex.AppendFolded(scratch[:0], key)
 		if k, ok := folded[string(scratch)]; ok && k != string(key) {
-			return &Error{
+			err = &Error{
 				Code:    CodeInvalidRequest,
 				Message: fmt.Sprintf("ambiguous params: the name %.40q differs from %q only in case", key, k),
 			}
+			return lex.Stop
 		}
-		if i = nesting.ValueEnd(params, next, 1); i < 0 {
-			return nil
-		}
-		if i = lex.SkipSpace(params, i); lex.At(params, i) != ',' {
-			return nil
-		}
-		i = lex.SkipSpace(params, i+1)
-	}
-	return nil
+		return nesting.ValueEnd(params, at, 1)
+	})
+	return err
 }

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
@@ -225,7 +226,7 @@ func unquote(literal []byte) []byte {
 		text, _ := lex.AppendUnescaped(make([]byte, 0, len(body)), body)
 		return text
 	}
-	return body[:len(body):len(body)]
+	return slices.Clip(body)
 }
 
 func syntaxError(b []byte, i int) *Error {

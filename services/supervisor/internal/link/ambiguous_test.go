@@ -15,13 +15,13 @@ func TestNobodyIsToldWhatAnAmbiguousLineIsThatIsOnlyObserved(t *testing.T) {
 	seen := make(shown, 16)
 	r := newRig(t, func(o *Options) { o.Observe, o.Observer = true, seen })
 	const line = `{"id":1,"method":"x","method":"session/new","params":{}}`
-	r.front.send(line)
+	r.client.send(line)
 	if got := r.agent.next(); got != line {
 		t.Fatalf("the agent got %s", got)
 	}
 	r.agent.send(line)
-	if got := r.front.next(); got != line {
-		t.Fatalf("the front got %s", got)
+	if got := r.client.next(); got != line {
+		t.Fatalf("the client got %s", got)
 	}
 	for range 2 {
 		if f := <-seen; f.Scanned || f.Method != nil || f.ID != nil {

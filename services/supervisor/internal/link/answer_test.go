@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,24 +21,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// desk is told of questions, and checks that each begins and ends once.
-type desk struct {
+// recorder is told of questions, and checks that each begins and ends once.
+type recorder struct {
 	t       *testing.T
-	asked   chan *Question
-	ended   chan End
+	asked   chan *question.Question
+	ended   chan question.End
 	expires chan time.Time
 
 	mu    sync.Mutex
-	state map[*Question]string
+	state map[*question.Question]string
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, asked: make(chan *Question, 4096), ended: make(chan End, 4096), expires: make(chan time.Time, 16), state: map[*Question]string{}}
+func newRecorder(t *testing.T) *recorder {
+	d := &recorder{t: t, asked: make(chan *question.Question, 4096), ended: make(chan question.End, 4096), expires: make(chan time.Time, 16), state: map[*question.Question]string{}}
 	t.Cleanup(func() {
 		late := time.After(patience)
 		for open := d.open(); len(open) > 0; open = d.open() {
@@ -52,7 +54,7 @@ func newDesk(t *testing.T) *desk {
 }
 
 // open returns the ids of the questions that have not ended.
-func (d *desk) open() []string {
+func (d *recorder) open() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var ids []string
@@ -64,7 +66,7 @@ func (d *desk) open() []string {
 	return ids
 }
 
-func (d *desk) Asked(q *Question) {
+func (d *recorder) Asked(q *question.Question) {
 	d.mu.Lock()
 	if s := d.state[q]; s != "" {
 		d.t.Errorf("question %s is asked, and was %s", q.ID, s)
@@ -74,9 +76,9 @@ func (d *desk) Asked(q *Question) {
 	d.asked <- q
 }
 
-func (d *desk) Expires(_ *Question, at time.Time) { d.expires <- at }
+func (d *recorder) Expires(_ *question.Question, at time.Time) { d.expires <- at }
 
-func (d *desk) Ended(q *Question, e End) {
+func (d *recorder) Ended(q *question.Question, e question.End) {
 	d.mu.Lock()
 	if s := d.state[q]; s != "asked" {
 		d.t.Errorf("question %s ended (%+v), and was %q", q.ID, e, s)
@@ -86,7 +88,7 @@ func (d *desk) Ended(q *Question, e End) {
 	d.ended <- e
 }
 
-func (d *desk) question() *Question {
+func (d *recorder) question() *question.Question {
 	d.t.Helper()
 	select {
 	case q := <-d.asked:
@@ -97,7 +99,7 @@ func (d *desk) question() *Question {
 	}
 }
 
-func (d *desk) want(want End) {
+func (d *recorder) want(want question.End) {
 	d.t.Helper()
 	select {
 	case got := <-d.ended:
@@ -109,10 +111,10 @@ func (d *desk) want(want End) {
 	}
 }
 
-// watchedRig is a gated rig whose questions are told to a desk, and whose elicitations go to the front.
-func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *desk) {
+// watchedRig is a gated rig whose questions are told to a recorder, and whose elicitations go to the client.
+func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *recorder) {
 	t.Helper()
-	d := newDesk(t)
+	d := newRecorder(t)
 	r := gatedRig(t, append([]func(*Options){func(o *Options) {
 		o.Questions = d
 		o.Ready = func(context.Context) (*route.Table, error) {
@@ -122,9 +124,9 @@ func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *desk) {
 			}, nil)
 		}
 	}}, change...)...)
-	t.Cleanup(func() { // before the desk is looked at
+	t.Cleanup(func() { // before the recorder is looked at
 		_ = r.agent.in.Close()
-		_ = r.front.in.Close()
+		_ = r.client.in.Close()
 		r.end()
 	})
 	return r, d
@@ -141,14 +143,14 @@ const (
 
 func TestAQuestionOfTheAgentsIsAnsweredByWhoeverComesFirst(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer  Answer
+		answer  question.Answer
 		agent   string
-		end     End
+		end     question.End
 		decided string // what the policy is told
 	}{
-		"an option's id":   {Answer{Option: "a"}, answerYes, End{Allowed, "a", "cli"}, "allow_once"},
-		"an option's kind": {Answer{Option: "reject_always"}, strings.Replace(answerYes, `"a"`, `"rr"`, 1), End{Denied, "rr", "cli"}, "reject_always"},
-		"no decision":      {Answer{Cancel: true}, answerOff, End{Cancelled, "", "cli"}, "cancelled"},
+		"an option's id":   {question.Answer{Option: "a"}, answerYes, question.End{Outcome: question.Allowed, Option: "a", By: "cli"}, "allow_once"},
+		"an option's kind": {question.Answer{Option: "reject_always"}, strings.Replace(answerYes, `"a"`, `"rr"`, 1), question.End{Outcome: question.Denied, Option: "rr", By: "cli"}, "reject_always"},
+		"no decision":      {question.Answer{Cancel: true}, answerOff, question.End{Outcome: question.Cancelled, By: "cli"}, "cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &witness{}
@@ -159,24 +161,24 @@ func TestAQuestionOfTheAgentsIsAnsweredByWhoeverComesFirst(t *testing.T) {
 			}
 			r.open(`{}`)
 			r.agent.send(toolEdit, askedEdit)
-			r.front.want(toolEdit)
+			r.client.want(toolEdit)
 			q := d.question()
 			if string(q.ID) != "7" || q.Own || q.SessionID != "s" || q.Method != acp.MethodRequestPermission || len(q.Options) != 4 ||
 				q.Reason != "because (rule the-rule)" || q.ToolCall.Title != "Edit" || !strings.Contains(askedEdit, string(q.Params)) || !q.Expires.IsZero() {
 				t.Errorf("it was told as %+v", q)
 			}
-			r.front.want(askedEdit)
+			r.client.want(askedEdit)
 			end, err := r.Answer(q.ID, tt.answer, "cli")
 			if err != nil || end != tt.end {
 				t.Fatalf("got %+v, %v", end, err)
 			}
 			d.want(tt.end)
 			r.agent.want(tt.agent)
-			r.front.want(cancel7)
-			if _, err := r.Answer(q.ID, Answer{Option: "r"}, "grpc"); !errors.Is(err, ErrNotOpen) {
+			r.client.want(cancel7)
+			if _, err := r.Answer(q.ID, question.Answer{Option: "r"}, "grpc"); !errors.Is(err, question.ErrNotOpen) {
 				t.Errorf("a second answer: %v", err)
 			}
-			r.front.send(strings.Replace(answerYes, `"a"`, `"aa"`, 1), `{"method":"_marker"}`) // too late
+			r.client.send(strings.Replace(answerYes, `"a"`, `"aa"`, 1), `{"method":"_marker"}`) // too late
 			r.agent.want(`{"method":"_marker"}`)
 			if got := <-r.handler.answered; got.GetOutcome() != tt.decided || got.GetAnsweredBy() != "cli" {
 				t.Errorf("the policy was told %v", got)
@@ -184,8 +186,8 @@ func TestAQuestionOfTheAgentsIsAnsweredByWhoeverComesFirst(t *testing.T) {
 			if got := w.by(frame.OursToAgent, "cli"); len(got) != 1 || got[0] != tt.agent {
 				t.Errorf("frames to the agent: %q", got)
 			}
-			if got := w.of(frame.OursToFront); len(got) != 1 || got[0] != cancel7 {
-				t.Errorf("frames to the front: %q", got)
+			if got := w.of(frame.OursToClient); len(got) != 1 || got[0] != cancel7 {
+				t.Errorf("frames to the client: %q", got)
 			}
 		})
 	}
@@ -207,38 +209,38 @@ func (w *witness) by(d frame.Direction, handler string) []string {
 func TestAnElicitationIsAnsweredByWhoeverComesFirst(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line   string
-		answer Answer
+		answer question.Answer
 		result string
-		end    End
+		end    question.End
 	}{
-		"a form is filled in": {askedForm, Answer{Accept: []byte("{ \"b\" : 1.50,\n\"a\":[\"\u2028\"]}")}, `{"action":"accept","content":{"b":1.50,"a":["\u2028"]}}`, End{Accepted, "", "grpc"}},
-		"an empty form":       {askedForm, Answer{Accept: []byte(" {} ")}, `{"action":"accept","content":{}}`, End{Accepted, "", "grpc"}},
-		"a form is declined":  {askedForm, Answer{Decline: true}, `{"action":"decline"}`, End{Declined, "", "grpc"}},
-		"a page was opened":   {askedPage, Answer{Accept: []byte(`{}`)}, `{"action":"accept"}`, End{Accepted, "", "grpc"}},
-		"a page was not":      {askedPage, Answer{Cancel: true}, `{"action":"cancel"}`, End{Cancelled, "", "grpc"}},
+		"a form is filled in": {askedForm, question.Answer{Accept: []byte("{ \"b\" : 1.50,\n\"a\":[\"\u2028\"]}")}, `{"action":"accept","content":{"b":1.50,"a":["\u2028"]}}`, question.End{Outcome: question.Accepted, By: "grpc"}},
+		"an empty form":       {askedForm, question.Answer{Accept: []byte(" {} ")}, `{"action":"accept","content":{}}`, question.End{Outcome: question.Accepted, By: "grpc"}},
+		"a form is declined":  {askedForm, question.Answer{Decline: true}, `{"action":"decline"}`, question.End{Outcome: question.Declined, By: "grpc"}},
+		"a page was opened":   {askedPage, question.Answer{Accept: []byte(`{}`)}, `{"action":"accept"}`, question.End{Outcome: question.Accepted, By: "grpc"}},
+		"a page was not":      {askedPage, question.Answer{Cancel: true}, `{"action":"cancel"}`, question.End{Outcome: question.Cancelled, By: "grpc"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &witness{}
 			r, d := watchedRig(t, func(o *Options) { o.Observer = w })
 			r.open(`{}`)
-			r.front.send(`{"id":"i2","method":"authenticate","params":{"methodId":"m"}}`)
+			r.client.send(`{"id":"i2","method":"authenticate","params":{"methodId":"m"}}`)
 			r.agent.next()
 			before := `{"method":"_before"}`
 			r.agent.send(before, tt.line, `{"method":"_after"}`)
-			r.front.want(before)
-			r.front.want(tt.line)
+			r.client.want(before)
+			r.client.want(tt.line)
 			q := d.question()
 			_, id, _ := strings.Cut(tt.line, `"id":`)
 			id = strings.TrimSpace(id[:strings.IndexByte(id, ',')])
 			if string(q.ID) != id || q.Method != "elicitation/create" || !strings.Contains(tt.line, string(q.Params)) || q.Own {
 				t.Errorf("it was told as %+v", q)
 			}
-			r.front.want(`{"method":"_after"}`)
-			for _, bad := range []Answer{
+			r.client.want(`{"method":"_after"}`)
+			for _, bad := range []question.Answer{
 				{}, {Option: "a"}, {Accept: []byte(`[]`)}, {Accept: []byte(`{`)}, {Accept: []byte(`{} {}`)}, {Accept: []byte(`{"a":1,"a":2}`)}, {Accept: []byte(`null`)},
-				{Accept: []byte(`{}`), Decline: true}, {Accept: []byte(`{"a":"` + strings.Repeat("x", maxContent) + `"}`)},
+				{Accept: []byte(`{}`), Decline: true}, {Accept: []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)},
 			} {
-				if _, err := r.Answer(q.ID, bad, "grpc"); !errors.Is(err, ErrNotOffered) {
+				if _, err := r.Answer(q.ID, bad, "grpc"); !errors.Is(err, question.ErrNotOffered) {
 					t.Errorf("%.40q: %v", bad.Accept, err)
 				}
 			}
@@ -248,8 +250,8 @@ func TestAnElicitationIsAnsweredByWhoeverComesFirst(t *testing.T) {
 			d.want(tt.end)
 			line := `{"jsonrpc":"2.0","id":` + id + `,"result":` + tt.result + `}`
 			r.agent.want(line)
-			r.front.want(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + id + `}}`)
-			r.front.send(`{"id":`+id+`,"result":{"action":"accept"}}`, `{"method":"_marker"}`)
+			r.client.want(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + id + `}}`)
+			r.client.send(`{"id":`+id+`,"result":{"action":"accept"}}`, `{"method":"_marker"}`)
 			r.agent.want(`{"method":"_marker"}`)
 			if got := w.by(frame.OursToAgent, "grpc"); len(got) != 1 || got[0] != line {
 				t.Errorf("frames to the agent: %q", got)
@@ -267,47 +269,47 @@ func TestAQuestionOfOursIsAnsweredByWhoeverComesFirst(t *testing.T) {
 	if string(q.ID) != string(asked.ID) || !q.Own || q.SessionID != "s" || len(q.Options) != 2 || q.Options[0].ID != gate.AllowOnce || acp.Get(q.Params, "toolCall") == nil {
 		t.Errorf("it was told as %+v", q)
 	}
-	if _, err := r.Answer(q.ID, Answer{Accept: []byte(`{}`)}, "grpc"); !errors.Is(err, ErrNotOffered) {
+	if _, err := r.Answer(q.ID, question.Answer{Accept: []byte(`{}`)}, "grpc"); !errors.Is(err, question.ErrNotOffered) {
 		t.Errorf("a form: %v", err)
 	}
-	want := End{Allowed, gate.AllowOnce, "cli"}
-	if end, err := r.Answer(q.ID, Answer{Option: gate.AllowOnce}, "cli"); err != nil || end != want {
+	want := question.End{Outcome: question.Allowed, Option: gate.AllowOnce, By: "cli"}
+	if end, err := r.Answer(q.ID, question.Answer{Option: gate.AllowOnce}, "cli"); err != nil || end != want {
 		t.Fatalf("got %+v, %v", end, err)
 	}
 	d.want(want)
 	if m := parse(t, r.agent.next()); string(m.ID) != "1" || m.Error != nil {
 		t.Errorf("the agent was answered %+v", m)
 	}
-	if got := w.by(frame.FrontToOurs, "cli"); len(got) != 1 || got[0] != choose(asked.ID, gate.AllowOnce) {
+	if got := w.by(frame.ClientToOurs, "cli"); len(got) != 1 || got[0] != choose(asked.ID, gate.AllowOnce) {
 		t.Errorf("frames: %q", got)
 	}
 	r.agent.send(fmt.Sprintf(writeCall, 2, 2))
-	if _, err := r.Answer(d.question().ID, Answer{Cancel: true}, "cli"); err != nil {
+	if _, err := r.Answer(d.question().ID, question.Answer{Cancel: true}, "cli"); err != nil {
 		t.Fatal(err)
 	}
-	d.want(End{Cancelled, "", "cli"})
+	d.want(question.End{Outcome: question.Cancelled, By: "cli"})
 	r.agent.wantError("2", -32800, "")
 }
 
-func TestTheFrontsAnswerEndsAQuestion(t *testing.T) {
+func TestTheClientsAnswerEndsAQuestion(t *testing.T) {
 	own := fmt.Sprintf(writeCall, 7, 1)
 	for name, tt := range map[string]struct {
 		line, answer string // the answer without its id
-		end          End
+		end          question.End
 	}{
-		"an option":                    {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"rr"}}`, End{Denied, "rr", "front"}},
-		"a cancellation":               {askedEdit, `"result":{"outcome":{"outcome":"cancelled"}}`, End{Cancelled, "", "front"}},
-		"an option that is not there":  {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"zz"}}`, End{Denied, "zz", "front"}},
-		"an error":                     {askedEdit, `"error":{"code":-32601,"message":"no"}`, End{Cancelled, "", "front"}},
-		"a form":                       {askedForm, `"result":{"action":"accept","content":{"a":1}}`, End{Accepted, "", "front"}},
-		"a form declined":              {askedForm, `"result":{"action":"decline"}`, End{Declined, "", "front"}},
-		"an unheard of action":         {askedForm, `"result":{"action":"_later"}`, End{Cancelled, "", "front"}},
-		"a form that it does not know": {askedForm, `"error":{"code":-32601,"message":"no"}`, End{Cancelled, "", "front"}},
-		"an answer in two ways":        {askedForm, `"result":{"action":"accept"},"result":{}`, End{Cancelled, "", "nobody"}},
-		"a yes to ours":                {own, `"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}`, End{Allowed, "allow_once", "front"}},
-		"a no to ours":                 {own, `"result":{"outcome":{"outcome":"selected","optionId":"reject_once"}}`, End{Denied, "reject_once", "front"}},
-		"an error to ours":             {own, `"error":{"code":-32601,"message":"no"}`, End{Cancelled, "", "front"}},
-		"what ours does not offer":     {own, `"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, End{Denied, "allow_always", "front"}},
+		"an option":                    {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"rr"}}`, question.End{Outcome: question.Denied, Option: "rr", By: "front"}},
+		"a cancellation":               {askedEdit, `"result":{"outcome":{"outcome":"cancelled"}}`, question.End{Outcome: question.Cancelled, By: "front"}},
+		"an option that is not there":  {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"zz"}}`, question.End{Outcome: question.Denied, Option: "zz", By: "front"}},
+		"an error":                     {askedEdit, `"error":{"code":-32601,"message":"no"}`, question.End{Outcome: question.Cancelled, By: "front"}},
+		"a form":                       {askedForm, `"result":{"action":"accept","content":{"a":1}}`, question.End{Outcome: question.Accepted, By: "front"}},
+		"a form declined":              {askedForm, `"result":{"action":"decline"}`, question.End{Outcome: question.Declined, By: "front"}},
+		"an unheard of action":         {askedForm, `"result":{"action":"_later"}`, question.End{Outcome: question.Cancelled, By: "front"}},
+		"a form that it does not know": {askedForm, `"error":{"code":-32601,"message":"no"}`, question.End{Outcome: question.Cancelled, By: "front"}},
+		"an answer in two ways":        {askedForm, `"result":{"action":"accept"},"result":{}`, question.End{Outcome: question.Cancelled, By: "nobody"}},
+		"a yes to ours":                {own, `"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}`, question.End{Outcome: question.Allowed, Option: "allow_once", By: "front"}},
+		"a no to ours":                 {own, `"result":{"outcome":{"outcome":"selected","optionId":"reject_once"}}`, question.End{Outcome: question.Denied, Option: "reject_once", By: "front"}},
+		"an error to ours":             {own, `"error":{"code":-32601,"message":"no"}`, question.End{Outcome: question.Cancelled, By: "front"}},
+		"what ours does not offer":     {own, `"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, question.End{Outcome: question.Denied, Option: "allow_always", By: "front"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, d := watchedRig(t)
@@ -315,13 +317,13 @@ func TestTheFrontsAnswerEndsAQuestion(t *testing.T) {
 			r.agent.send(tt.line)
 			q := d.question()
 			if q.Own {
-				r.front.next()
+				r.client.next()
 			}
-			r.front.next()
-			r.front.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,` + tt.answer + `}`)
+			r.client.next()
+			r.client.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,` + tt.answer + `}`)
 			d.want(tt.end)
 			r.agent.next()
-			if _, err := r.Answer(q.ID, Answer{Cancel: true}, "late"); !errors.Is(err, ErrNotOpen) {
+			if _, err := r.Answer(q.ID, question.Answer{Cancel: true}, "late"); !errors.Is(err, question.ErrNotOpen) {
 				t.Errorf("a later answer: %v", err)
 			}
 		})
@@ -336,77 +338,77 @@ func TestAQuestionThatTheAgentWithdrawsEndsAtOnce(t *testing.T) {
 			r.open(`{}`)
 			r.agent.send(line)
 			q := d.question()
-			r.front.next()
+			r.client.next()
 			id := string(q.ID)
 			if q.Own {
-				r.front.next()
+				r.client.next()
 				id = "7"
 			}
 			cancel := `{"method":"$/cancel_request","params":{"requestId":` + id + `}}`
 			r.agent.send(cancel)
-			d.want(End{Withdrawn, "", "nobody"})
+			d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 			r.agent.wantError(id, -32800, "cancelled")
-			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
-				t.Errorf("the front was told %+v", m)
+			if m := parse(t, r.client.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
+				t.Errorf("the client was told %+v", m)
 			}
 			// What a person still clicks on counts for nothing.
-			r.front.send(`{"id":`+string(q.ID)+`,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
+			r.client.send(`{"id":`+string(q.ID)+`,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
 			r.agent.want(`{"method":"_marker"}`)
 		})
 	}
 }
 
-func TestAnIDIsNotFreeBeforeTheFrontHasAnsweredWhatItStoodFor(t *testing.T) {
+func TestAnIDIsNotFreeBeforeTheClientHasAnsweredWhatItStoodFor(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit)
 	d.question()
 	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":7}}`)
-	d.want(End{Withdrawn, "", "nobody"})
+	d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 	r.agent.wantError("7", -32800, "")
-	r.front.next()
-	r.front.next()
+	r.client.next()
+	r.client.next()
 	worse := strings.Replace(askedEdit, `"id":7`, `"id":7.0`, 1)
 	r.agent.send(worse)
 	r.agent.wantError("7.0", -32600, "in flight")
-	r.front.send(answerYes, `{"method":"_marker"}`) // to the question that is gone
+	r.client.send(answerYes, `{"method":"_marker"}`) // to the question that is gone
 	r.agent.want(`{"method":"_marker"}`)
 	r.agent.send(worse)
 	d.question()
-	r.front.want(worse)
-	r.front.send(`{"id":7.0,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
-	d.want(End{Denied, "r", "front"})
+	r.client.want(worse)
+	r.client.send(`{"id":7.0,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
+	d.want(question.End{Outcome: question.Denied, Option: "r", By: "front"})
 	r.agent.next()
 }
 
-func TestAFrontThatLeavesTooManyQuestionsOpenGetsNoMore(t *testing.T) {
+func TestAClientThatLeavesTooManyQuestionsOpenGetsNoMore(t *testing.T) {
 	r, _ := watchedRig(t)
 	r.open(`{}`)
-	for i := range maxOpenQuestions {
+	for i := range question.MaxOpen {
 		r.agent.send(fmt.Sprintf(`{"id":%d,"method":"elicitation/create","params":{"sessionId":"s"}}`, 100+i))
-		r.front.next()
+		r.client.next()
 	}
 	r.agent.send(askedEdit)
 	r.agent.wantError("7", -32603, "too many questions")
-	if _, err := r.Answer([]byte("100"), Answer{Cancel: true}, "cli"); err != nil {
+	if _, err := r.Answer([]byte("100"), question.Answer{Cancel: true}, "cli"); err != nil {
 		t.Fatal(err)
 	}
 	r.agent.next()
-	r.front.next()
+	r.client.next()
 	r.agent.send(askedEdit)
-	r.front.want(askedEdit)
+	r.client.want(askedEdit)
 }
 
 func TestEveryQuestionGivesItsRoomBack(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit, askedForm, fmt.Sprintf(writeCall, 8, 1))
-	asked := []*Question{d.question(), d.question(), d.question()}
+	asked := []*question.Question{d.question(), d.question(), d.question()}
 	if n := r.opts.Gate.Counters().GetOpenQuestions(); n != 3 {
 		t.Errorf("%d questions are counted, want 3", n)
 	}
 	for _, q := range asked {
-		if _, err := r.Answer(q.ID, Answer{Cancel: true}, "cli"); err != nil {
+		if _, err := r.Answer(q.ID, question.Answer{Cancel: true}, "cli"); err != nil {
 			t.Fatal(err)
 		}
 		<-d.ended
@@ -414,11 +416,10 @@ func TestEveryQuestionGivesItsRoomBack(t *testing.T) {
 	if n := r.opts.Gate.Counters().GetOpenQuestions(); n != 0 {
 		t.Errorf("%d questions are counted, want none", n)
 	}
-	o := &r.openQuestions
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.n != 0 || o.bytes != 0 {
-		t.Errorf("%d questions of %d bytes are left", o.n, o.bytes)
+	go func() { _, _ = io.Copy(io.Discard, r.client.out) }()
+	for i := range question.MaxOpen { // all of it
+		r.agent.send(fmt.Sprintf(`{"id":%d,"method":"elicitation/create","params":{"sessionId":"s"}}`, 100+i))
+		d.question()
 	}
 }
 
@@ -429,14 +430,14 @@ func TestACancelledTurnEndsItsQuestions(t *testing.T) {
 		"a form":                {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, d := watchedRig(t, func(o *Options) { o.Headless = true })
+			r, d := watchedRig(t, func(o *Options) { o.Program = true })
 			r.open(`{}`)
 			r.agent.send(tt.line)
 			q := d.question()
-			r.front.want(tt.line)
+			r.client.want(tt.line)
 			started := time.Now()
-			r.front.send(`{"method":"session/cancel","params":{"sessionId":"other"}}`, cancel)
-			d.want(End{Cancelled, "", "nobody"})
+			r.client.send(`{"method":"session/cancel","params":{"sessionId":"other"}}`, cancel)
+			d.want(question.End{Outcome: question.Cancelled, By: "nobody"})
 			got := map[string]bool{}
 			for range 3 {
 				got[r.agent.next()] = true
@@ -445,11 +446,11 @@ func TestACancelledTurnEndsItsQuestions(t *testing.T) {
 				t.Errorf("the agent got %v", got)
 			}
 			r.agent.send(`{"method":"_marker"}`)
-			r.front.want(`{"method":"_marker"}`) // it knows what it has cancelled
+			r.client.want(`{"method":"_marker"}`) // it knows what it has cancelled
 			if took := time.Since(started); took > cancelGrace-time.Second {
 				t.Errorf("it took %v", took)
 			}
-			if _, err := r.Answer(q.ID, Answer{Cancel: true}, "late"); !errors.Is(err, ErrNotOpen) {
+			if _, err := r.Answer(q.ID, question.Answer{Cancel: true}, "late"); !errors.Is(err, question.ErrNotOpen) {
 				t.Errorf("a later answer: %v", err)
 			}
 		})
@@ -459,8 +460,8 @@ func TestACancelledTurnEndsItsQuestions(t *testing.T) {
 		r.open(`{}`)
 		r.agent.send(fmt.Sprintf(writeCall, 7, 1))
 		d.question()
-		r.front.send(cancel)
-		d.want(End{Withdrawn, "", "nobody"})
+		r.client.send(cancel)
+		d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 	})
 }
 
@@ -468,19 +469,19 @@ func TestTheEndOfTheLinkEndsItsQuestions(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit, askedForm, fmt.Sprintf(writeCall, 8, 1))
-	var last *Question
+	var last *question.Question
 	for range 3 {
 		last = d.question()
 	}
 	_ = r.agent.in.Close()
 	for range 3 {
-		d.want(End{Withdrawn, "", "nobody"})
+		d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 	}
 	if reason := r.end(); reason != AgentGone {
 		t.Errorf("it ended for %v", reason)
 	}
 	r.ended <- AgentGone // for the clean-up
-	if _, err := r.Answer(last.ID, Answer{Cancel: true}, "late"); !errors.Is(err, ErrNotOpen) {
+	if _, err := r.Answer(last.ID, question.Answer{Cancel: true}, "late"); !errors.Is(err, question.ErrNotOpen) {
 		t.Errorf("a later answer: %v", err)
 	}
 }
@@ -489,20 +490,20 @@ func TestNobodyAnswersInTime(t *testing.T) {
 	reject := strings.Replace(answerYes, `"a"`, `"r"`, 1)
 	for name, tt := range map[string]struct {
 		line, answer string
-		headless     bool
+		program      bool
 		decide       permissionv1.Verdict
-		end          End
+		end          question.End
 	}{
-		"no":               {askedEdit, reject, false, gate.Deny, End{Expired, "r", "nobody"}},
-		"yes, by a policy": {askedEdit, answerYes, true, gate.Allow, End{Expired, "a", "nobody"}},
-		"a form":           {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`, true, gate.Deny, End{Expired, "", "nobody"}},
+		"no":               {askedEdit, reject, false, gate.Deny, question.End{Outcome: question.Expired, Option: "r", By: "nobody"}},
+		"yes, by a policy": {askedEdit, answerYes, true, gate.Allow, question.End{Outcome: question.Expired, Option: "a", By: "nobody"}},
+		"a form":           {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`, true, gate.Deny, question.End{Outcome: question.Expired, By: "nobody"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &witness{}
 			var there atomic.Bool
 			there.Store(true)
 			r, d := watchedRig(t, func(o *Options) {
-				o.Observer, o.Headless = w, tt.headless
+				o.Observer, o.Program = w, tt.program
 				o.Attended, o.Unattended = there.Load, 50*time.Millisecond
 			})
 			r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -514,15 +515,15 @@ func TestNobodyAnswersInTime(t *testing.T) {
 			if !q.Expires.IsZero() {
 				t.Errorf("it ends at %v, though somebody is there", q.Expires)
 			}
-			r.front.want(tt.line)
+			r.client.want(tt.line)
 			there.Store(false)
 			if at := <-d.expires; time.Until(at) > 50*time.Millisecond {
 				t.Errorf("it ends in %v", time.Until(at))
 			}
 			d.want(tt.end)
 			r.agent.want(tt.answer)
-			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" {
-				t.Errorf("the front was told %+v", m)
+			if m := parse(t, r.client.next()); m.Method != "$/cancel_request" {
+				t.Errorf("the client was told %+v", m)
 			}
 			if got := w.by(frame.OursToAgent, "nobody"); len(got) != 1 || got[0] != tt.answer {
 				t.Errorf("frames: %q", got)
@@ -541,9 +542,9 @@ func TestNobodyAnswersInTime(t *testing.T) {
 		if q.Expires.Sub(q.Asked) != 20*time.Millisecond {
 			t.Errorf("it ends after %v", q.Expires.Sub(q.Asked))
 		}
-		d.want(End{Expired, gate.RejectOnce, "nobody"})
+		d.want(question.End{Outcome: question.Expired, Option: gate.RejectOnce, By: "nobody"})
 		r.agent.wantError("7", -32603, "nobody answered within 20ms")
-		if got := w.by(frame.FrontToOurs, "nobody"); len(got) != 1 || got[0] != choose(q.ID, gate.RejectOnce) {
+		if got := w.by(frame.ClientToOurs, "nobody"); len(got) != 1 || got[0] != choose(q.ID, gate.RejectOnce) {
 			t.Errorf("frames: %q", got)
 		}
 	})
@@ -564,10 +565,10 @@ func TestWhoComesBeforeTheEndIsWaitedFor(t *testing.T) {
 			if at := <-d.expires; !at.IsZero() {
 				t.Errorf("it ends at %v", at)
 			}
-			if _, err := r.Answer(q.ID, Answer{Cancel: true}, "cli"); err != nil {
+			if _, err := r.Answer(q.ID, question.Answer{Cancel: true}, "cli"); err != nil {
 				t.Error(err)
 			}
-			d.want(End{Cancelled, "", "cli"})
+			d.want(question.End{Outcome: question.Cancelled, By: "cli"})
 		})
 	}
 }
@@ -575,13 +576,13 @@ func TestWhoComesBeforeTheEndIsWaitedFor(t *testing.T) {
 func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
 	w := &witness{}
 	r, _ := watchedRig(t, func(o *Options) {
-		o.Observer, o.Headless, o.Attended = w, true, func() bool { return false }
+		o.Observer, o.Program, o.Attended = w, true, func() bool { return false }
 	})
 	r.open(`{}`)
 	r.agent.send(askedForm, `{"method":"_marker"}`)
 	want := `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`
 	r.agent.want(want)
-	r.front.want(`{"method":"_marker"}`)
+	r.client.want(`{"method":"_marker"}`)
 	if got := w.by(frame.OursToAgent, "nobody"); len(got) != 1 || got[0] != want {
 		t.Errorf("frames: %q", got)
 	}
@@ -592,17 +593,17 @@ func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
 
 // hasty answers every question as soon as it is told of it.
 type hasty struct {
-	*desk
+	*recorder
 	link *Link
 	wg   sync.WaitGroup
 }
 
-func (h *hasty) Asked(q *Question) {
-	h.desk.Asked(q)
+func (h *hasty) Asked(q *question.Question) {
+	h.recorder.Asked(q)
 	h.wg.Go(func() {
-		answer := Answer{Decline: true}
+		answer := question.Answer{Decline: true}
 		if q.Options != nil {
-			answer = Answer{Option: acp.RejectOnce}
+			answer = question.Answer{Option: acp.RejectOnce}
 		}
 		if _, err := h.link.Answer(q.ID, answer, "hasty"); err != nil {
 			h.t.Errorf("answer %s: %v", q.ID, err)
@@ -615,7 +616,7 @@ func TestWhoAnswersAtOnceOvertakesNothing(t *testing.T) {
 	h := &hasty{}
 	r, d := watchedRig(t, func(o *Options) {
 		o.Observer = w
-		h.desk, o.Questions = o.Questions.(*desk), h
+		h.recorder, o.Questions = o.Questions.(*recorder), h
 	})
 	h.link = r.Link
 	r.open(`{}`)
@@ -626,12 +627,12 @@ func TestWhoAnswersAtOnceOvertakesNothing(t *testing.T) {
 			fmt.Sprintf(writeCall, i, i))
 		asked := map[string]bool{}
 		for over := 0; over < 3; {
-			switch m := parse(t, r.front.next()); m.Method {
+			switch m := parse(t, r.client.next()); m.Method {
 			case "session/request_permission", "elicitation/create":
 				asked[string(m.ID)] = true
 			case "$/cancel_request":
 				if over++; !asked[string(m.Params.RequestID)] {
-					t.Fatalf("round %d: the front was told to forget %s before it was asked", i, m.Params.RequestID)
+					t.Fatalf("round %d: the client was told to forget %s before it was asked", i, m.Params.RequestID)
 				}
 			}
 		}
@@ -663,17 +664,17 @@ func TestWhoAnswersAtOnceOvertakesNothing(t *testing.T) {
 
 func TestWhatAProgramSaysThatItTakesWaits(t *testing.T) {
 	r, d := watchedRig(t, func(o *Options) {
-		o.Headless, o.Attended, o.Unattended = true, func() bool { return false }, time.Millisecond
+		o.Program, o.Attended, o.Unattended = true, func() bool { return false }, time.Millisecond
 	})
 	r.open(`{"elicitation":{"form":{}}}`)
 	r.agent.send(askedForm, askedEdit)
 	q := d.question()
 	d.question()
-	d.want(End{Expired, "r", "nobody"}) // a permission is another matter
-	if _, err := r.Answer(q.ID, Answer{Decline: true}, "cli"); err != nil {
+	d.want(question.End{Outcome: question.Expired, Option: "r", By: "nobody"}) // a permission is another matter
+	if _, err := r.Answer(q.ID, question.Answer{Decline: true}, "cli"); err != nil {
 		t.Fatal(err)
 	}
-	d.want(End{Declined, "", "cli"})
+	d.want(question.End{Outcome: question.Declined, By: "cli"})
 }
 
 func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
@@ -690,22 +691,22 @@ func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
 	if !own.Own {
 		t.Fatalf("got %+v", own)
 	}
-	if _, err := r.Answer(own.ID, Answer{Option: gate.AllowOnce}, "cli"); err != nil {
+	if _, err := r.Answer(own.ID, question.Answer{Option: gate.AllowOnce}, "cli"); err != nil {
 		t.Fatal(err)
 	}
-	d.want(End{Allowed, gate.AllowOnce, "cli"})
+	d.want(question.End{Outcome: question.Allowed, Option: gate.AllowOnce, By: "cli"})
 	q := d.question()
-	for r.front.next() != askedForm {
+	for r.client.next() != askedForm {
 	}
-	if _, err := r.Answer(q.ID, Answer{Decline: true}, "cli"); err != nil {
+	if _, err := r.Answer(q.ID, question.Answer{Decline: true}, "cli"); err != nil {
 		t.Fatal(err)
 	}
-	d.want(End{Declined, "", "cli"})
+	d.want(question.End{Outcome: question.Declined, By: "cli"})
 	r.agent.want(`{"jsonrpc":"2.0","id":"\u0071","result":{"action":"decline"}}`)
 	r.shows("completed")
 }
 
-func TestAQuestionIsAnsweredThoughTheFrontDoesNotRead(t *testing.T) {
+func TestAQuestionIsAnsweredThoughTheClientDoesNotRead(t *testing.T) {
 	long := `"_meta":{"x":"` + strings.Repeat("x", 1<<20) + `"},`
 	for name, tt := range map[string]struct{ line, agent string }{
 		"a permission question": {askedEdit, answerYes},
@@ -722,18 +723,18 @@ func TestAQuestionIsAnsweredThoughTheFrontDoesNotRead(t *testing.T) {
 				sent <- err
 			}()
 			q := d.question()
-			answer := Answer{Cancel: true}
+			answer := question.Answer{Cancel: true}
 			if q.Options != nil {
-				answer = Answer{Option: "a"}
+				answer = question.Answer{Option: "a"}
 			}
 			if _, err := r.Answer(q.ID, answer, "cli"); err != nil {
 				t.Fatal(err)
 			}
 			<-d.ended
 			r.agent.want(tt.agent)
-			r.front.want(line)
-			if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
-				t.Errorf("the front was told %+v", m)
+			r.client.want(line)
+			if m := parse(t, r.client.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
+				t.Errorf("the client was told %+v", m)
 			}
 			if err := <-sent; err != nil {
 				t.Fatal(err)
@@ -742,7 +743,7 @@ func TestAQuestionIsAnsweredThoughTheFrontDoesNotRead(t *testing.T) {
 			defer w.mu.Unlock()
 			var shown, answered int
 			for i, s := range w.seen {
-				if strings.HasPrefix(s, fmt.Sprint(int(frame.AgentToFront))) && strings.Contains(s, long) {
+				if strings.HasPrefix(s, fmt.Sprint(int(frame.AgentToClient))) && strings.Contains(s, long) {
 					shown = i
 				}
 				if strings.HasPrefix(s, fmt.Sprint(int(frame.OursToAgent))) {
@@ -764,13 +765,13 @@ func TestAQuestionOfASessionThatNobodyKnowsIsAnsweredToo(t *testing.T) {
 	if q.SessionID != "unheard of" {
 		t.Errorf("got %+v", q)
 	}
-	if _, err := r.Answer(q.ID, Answer{Option: "a"}, "cli"); err != nil {
+	if _, err := r.Answer(q.ID, question.Answer{Option: "a"}, "cli"); err != nil {
 		t.Fatal(err)
 	}
 	r.agent.want(answerYes)
-	d.want(End{Allowed, "a", "cli"})
+	d.want(question.End{Outcome: question.Allowed, Option: "a", By: "cli"})
 	for _, id := range []string{`8`, `"7"`, `null`, `"\u0000"`} {
-		if _, err := r.Answer([]byte(id), Answer{Cancel: true}, "cli"); !errors.Is(err, ErrNotOpen) {
+		if _, err := r.Answer([]byte(id), question.Answer{Cancel: true}, "cli"); !errors.Is(err, question.ErrNotOpen) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -780,18 +781,18 @@ func TestACallThatIsNoQuestionCannotBeAnswered(t *testing.T) {
 	r, _ := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":5,"method":"_z/ask","params":{"sessionId":"s"}}`)
-	r.front.next()
-	if _, err := r.Answer([]byte("5"), Answer{Cancel: true}, "cli"); !errors.Is(err, ErrNotOpen) {
+	r.client.next()
+	if _, err := r.Answer([]byte("5"), question.Answer{Cancel: true}, "cli"); !errors.Is(err, question.ErrNotOpen) {
 		t.Errorf("got %v", err)
 	}
-	r.front.send(`{"id":5,"result":{}}`)
+	r.client.send(`{"id":5,"result":{}}`)
 	r.agent.want(`{"id":5,"result":{}}`)
 }
 
 func TestAnElicitationBelongsToTheSessionOfItsRequest(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
-	r.front.send(`{"id":"i2","method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+	r.client.send(`{"id":"i2","method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
 	r.agent.next()
 	r.agent.send(askedPage)
 	if q := d.question(); q.SessionID != "s" {
@@ -801,30 +802,6 @@ func TestAnElicitationBelongsToTheSessionOfItsRequest(t *testing.T) {
 	for range 2 {
 		if q := d.question(); q.SessionID != "" {
 			t.Errorf("got %+v", q)
-		}
-	}
-}
-
-func TestAnOptionThatCouldBeAnotherIsRefused(t *testing.T) {
-	offered := []acp.PermissionOption{
-		{ID: "y", Kind: acp.AllowOnce}, {ID: "z", Kind: acp.AllowOnce}, {ID: "n", Kind: acp.RejectOnce},
-		{ID: "reject_once", Kind: acp.AllowAlways}, {ID: "x", Kind: acp.RejectAlways}, {ID: "x", Kind: acp.RejectAlways}, {ID: "", Kind: "_odd"}, {ID: "w", Kind: "_new"},
-	}
-	for option, want := range map[string]string{
-		"y": "y", "n": "n", acp.AllowAlways: "reject_once", "w": "w", "_new": "w",
-		acp.AllowOnce: "", acp.RejectOnce: "", "x": "", acp.RejectAlways: "", "_odd": "", "": "", "Y": "",
-	} {
-		got, err := Answer{Option: option}.option(offered)
-		if got.ID != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, ErrNotOffered) {
-			t.Errorf("%q: got %+v, %v", option, got, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), `"n" (reject_once)`) {
-			t.Errorf("%q: it does not say what there is: %v", option, err)
-		}
-	}
-	for _, a := range []Answer{{}, {Decline: true}, {Option: "y", Cancel: true}, {Accept: []byte("{}")}} {
-		if _, err := a.option(offered); !errors.Is(err, ErrNotOffered) {
-			t.Errorf("%+v: %v", a, err)
 		}
 	}
 }
@@ -844,12 +821,12 @@ func TestTheRecordSaysWhoAnswered(t *testing.T) {
 	})
 	r.open(`{}`)
 	r.agent.send(askedEdit)
-	if _, err := r.Answer(d.question().ID, Answer{Option: "a"}, "ann's laptop"); err != nil {
+	if _, err := r.Answer(d.question().ID, question.Answer{Option: "a"}, "ann's laptop"); err != nil {
 		t.Fatal(err)
 	}
 	r.agent.want(answerYes)
 	r.agent.send(fmt.Sprintf(writeCall, 8, 8))
-	if _, err := r.Answer(d.question().ID, Answer{Option: gate.RejectOnce}, "bob"); err != nil {
+	if _, err := r.Answer(d.question().ID, question.Answer{Option: gate.RejectOnce}, "bob"); err != nil {
 		t.Fatal(err)
 	}
 	r.agent.wantError("8", -32603, "a person refused it")
@@ -863,11 +840,17 @@ func TestTheRecordSaysWhoAnswered(t *testing.T) {
 	}
 	// What cannot be recorded is not allowed, whoever allows it.
 	r.agent.send(strings.Replace(askedEdit, `"id":7`, `"id":9`, 1))
-	end, err := r.Answer(d.question().ID, Answer{Option: "a"}, "ann")
-	if want := (End{Denied, "r", gate.ByPolicy}); err != nil || end != want {
+	end, err := r.Answer(d.question().ID, question.Answer{Option: "a"}, "ann")
+	if want := (question.End{Outcome: question.Denied, Option: "r", By: gate.ByPolicy}); err != nil || end != want {
 		t.Errorf("got %+v, %v, want %+v", end, err, want)
 	}
 	r.agent.want(`{"jsonrpc":"2.0","id":9,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
+	r.agent.send(fmt.Sprintf(writeCall, 10, 10))
+	end, err = r.Answer(d.question().ID, question.Answer{Option: gate.AllowOnce}, "ann")
+	if want := (question.End{Outcome: question.Denied, Option: gate.RejectOnce, By: gate.ByPolicy}); err != nil || end != want {
+		t.Errorf("a call: got %+v, %v, want %+v", end, err, want)
+	}
+	r.agent.wantError("10", -32603, "could not be recorded")
 }
 
 func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
@@ -884,14 +867,14 @@ func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
 		}
 		r.agent.send(strings.Replace(line, `"id":7`, fmt.Sprintf(`"id":%d`, i), 1))
 		q := d.question()
-		for parse(t, r.front.next()).Method == "session/update" {
+		for parse(t, r.client.next()).Method == "session/update" {
 		}
-		fromFront, answer := choose(q.ID, "a"), Answer{Option: acp.RejectOnce}
+		fromClient, answer := choose(q.ID, "a"), question.Answer{Option: acp.RejectOnce}
 		switch kind {
 		case 1:
-			fromFront, answer = `{"id":`+string(q.ID)+`,"result":{"action":"accept"}}`, Answer{Decline: true}
+			fromClient, answer = `{"id":`+string(q.ID)+`,"result":{"action":"accept"}}`, question.Answer{Decline: true}
 		case 2:
-			fromFront = choose(q.ID, gate.AllowOnce)
+			fromClient = choose(q.ID, gate.AllowOnce)
 		}
 		var wins atomic.Int32
 		var race sync.WaitGroup
@@ -900,26 +883,26 @@ func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
 				switch _, err := r.Answer(q.ID, answer, by); {
 				case err == nil:
 					wins.Add(1)
-				case !errors.Is(err, ErrNotOpen):
+				case !errors.Is(err, question.ErrNotOpen):
 					t.Error(err)
 				}
 			})
 		}
-		race.Go(func() { r.front.send(fromFront, `{"method":"_round"}`) })
+		race.Go(func() { r.client.send(fromClient, `{"method":"_round"}`) })
 		race.Wait()
-		var end End
+		var end question.End
 		select {
 		case end = <-d.ended:
 		case <-time.After(patience):
 			t.Fatalf("round %d: no end", i)
 		}
-		if wins.Load() != 0 != (end.By != gate.ByFront) || wins.Load() > 1 {
+		if wins.Load() != 0 != (end.By != gate.ByClient) || wins.Load() > 1 {
 			t.Fatalf("round %d: %d answers counted, and it ended as %+v", i, wins.Load(), end)
 		}
-		if kind == 2 && end.By == gate.ByFront { // it was allowed, so that the front answers the call itself
-			for !strings.Contains(r.front.next(), `"_x/y"`) {
+		if kind == 2 && end.By == gate.ByClient { // it was allowed, so that the client answers the call itself
+			for !strings.Contains(r.client.next(), `"_x/y"`) {
 			}
-			r.front.send(fmt.Sprintf(`{"id":%d,"result":{}}`, i))
+			r.client.send(fmt.Sprintf(`{"id":%d,"result":{}}`, i))
 		}
 		var answers, rounds int
 		for answers == 0 || rounds == 0 {
@@ -929,16 +912,16 @@ func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
 				rounds++
 			case string(m.ID) == fmt.Sprint(i):
 				answers++
-				if allowed := m.Error == nil && !strings.Contains(string(m.Result), `"r"`) && !strings.Contains(string(m.Result), "decline"); allowed != (end.By == gate.ByFront) {
+				if allowed := m.Error == nil && !strings.Contains(string(m.Result), `"r"`) && !strings.Contains(string(m.Result), "decline"); allowed != (end.By == gate.ByClient) {
 					t.Fatalf("round %d: it ended as %+v, and the agent got %+v", i, end, m)
 				}
 			default:
 				t.Fatalf("round %d: the agent got %+v", i, m)
 			}
 		}
-		// All that the front is shown of this round.
+		// All that the client is shown of this round.
 		r.agent.send(`{"method":"_end"}`)
-		for r.front.next() != `{"method":"_end"}` {
+		for r.client.next() != `{"method":"_end"}` {
 		}
 	}
 }
@@ -960,17 +943,17 @@ func readRecords(t *testing.T, file string) []*supervisorv1.AuditRecord {
 func TestAnAnswerToOneQuestionNeverCountsForAnother(t *testing.T) {
 	again := strings.Replace(askedEdit, `"Edit"`, `"Erase"`, 1)
 	t.Run("one that was withdrawn", func(t *testing.T) {
-		r, d := watchedRig(t, func(o *Options) { o.Headless = true })
+		r, d := watchedRig(t, func(o *Options) { o.Program = true })
 		r.open(`{}`)
 		r.agent.send(askedEdit)
 		shown := d.question() // and a person looks at it
-		r.front.want(askedEdit)
+		r.client.want(askedEdit)
 		r.agent.send(`{"method":"$/cancel_request","params":{"requestId":7}}`)
-		d.want(End{Withdrawn, "", "nobody"})
+		d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 		r.agent.wantError("7", -32800, "cancelled")
 		r.agent.send(again)
 		r.agent.wantError("7", -32600, "another question")
-		if _, err := r.Answer(shown.ID, Answer{Option: "a"}, "cli"); !errors.Is(err, ErrNotOpen) {
+		if _, err := r.Answer(shown.ID, question.Answer{Option: "a"}, "cli"); !errors.Is(err, question.ErrNotOpen) {
 			t.Errorf("the answer to what was withdrawn: %v", err)
 		}
 		r.agent.send(strings.Replace(again, `"id":7`, `"id":70`, 1))
@@ -979,12 +962,12 @@ func TestAnAnswerToOneQuestionNeverCountsForAnother(t *testing.T) {
 		}
 	})
 	t.Run("one of ours", func(t *testing.T) {
-		r, d := watchedRig(t, func(o *Options) { o.Headless = true })
+		r, d := watchedRig(t, func(o *Options) { o.Program = true })
 		r.open(`{}`)
 		r.agent.send(fmt.Sprintf(writeCall, 8, 1))
 		ours := d.question()
 		r.agent.send(`{"method":"$/cancel_request","params":{"requestId":8}}`)
-		d.want(End{Withdrawn, "", "nobody"})
+		d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 		r.agent.wantError("8", -32800, "cancelled")
 		r.agent.send(strings.Replace(again, `"id":7`, `"id":`+string(ours.ID), 1))
 		r.agent.wantError(string(ours.ID), -32600, "another question")

@@ -8,36 +8,34 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
 // Where a request of the agent's is.
 const (
 	atHandler int32 = iota // routed: queued, or at its handler
 	atGate                 // being decided here, or asked about by us
-	atFront                // forwarded: the front answers
+	atClient               // forwarded: the client answers
 )
 
-// agentCall is a request of the agent's that is not answered. Whoever takes it (Link.take) answers it.
+// agentCall is a request of the agent's that is not answered. Whoever claims it (Link.claim) answers it.
 type agentCall struct {
 	id        []byte
 	method    string
 	sessionID string
 	state     atomic.Int32
-	taken     atomic.Bool
+	claimed   atomic.Bool
 	// safe: the call changes nothing, so that a cancelled one may be given up.
 	safe bool
 
 	mu       sync.Mutex
 	cancel   context.CancelFunc // gives up the work at hand; nil before and after it
 	given    bool               // it was given up before the work began
-	timer    *time.Timer        // answers for a front that does not
-	hurried  bool               // because the turn was cancelled
-	question *question
-	waiting  *waiting // as long as, and after, it is a question at the front; nil: it is none
+	question *question.Question // it is, or is asked about; the latest; nil: neither
 
-	shown *ownCall // the tool call that we show the front for it, as long as it has not ended
+	shown *ownCall // the tool call that we show the client for it, as long as it has not ended
 
-	forwarding bool   // the question is on its way to the front
+	forwarding bool   // it is on its way to the client
 	withdrawal []byte // the agent's cancellation of it, which must not overtake it
 }
 
@@ -62,11 +60,11 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 }
 
 // giveUp ends the work on the call, or keeps it from beginning. It reports false, and does nothing, if the call is at
-// the front, or on its way there.
+// the client, or on its way there.
 func (c *agentCall) giveUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current() == atFront {
+	if c.current() == atClient {
 		return false
 	}
 	c.given = true
@@ -87,21 +85,35 @@ func (c *agentCall) proceed() bool {
 	return true
 }
 
-// send makes the call the front's and sends it there by f, then the cancellation that came meanwhile by after. It
-// reports false, and sends nothing, if the call was given up. w is nil for what is no question.
-func (c *agentCall) send(q *question, w *waiting, f func() error, after func(...[]byte) error) (bool, error) {
-	if w != nil {
-		defer w.release()
+// ask makes q the question that the call is, or is asked about; false: it was given up.
+func (c *agentCall) ask(q *question.Question) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given {
+		return false
 	}
+	c.question = q
+	return true
+}
+
+// asked returns the question that the call is, or was last asked about; nil: none.
+func (c *agentCall) asked() *question.Question {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.question
+}
+
+// send makes the call the client's and sends it there by f, then the cancellation that came meanwhile by after. It
+// reports false, and sends nothing, if the call was given up.
+func (c *agentCall) send(f func() error, after func(...[]byte) error) (bool, error) {
 	c.mu.Lock()
 	if c.given {
 		c.mu.Unlock()
 		return false, nil
 	}
 	c.cancel = nil
-	c.question, c.waiting = q, w
 	c.forwarding = true
-	c.state.Store(atFront)
+	c.state.Store(atClient)
 	c.mu.Unlock()
 	err := f()
 	c.mu.Lock()
@@ -114,8 +126,8 @@ func (c *agentCall) send(q *question, w *waiting, f func() error, after func(...
 	return true, err
 }
 
-// withdraw keeps a cancellation until the call that it names has been sent; false: it has been, or was never ours to
-// send, so that the cancellation may follow.
+// withdraw keeps a cancellation until the call that it names has been sent. It reports false if the call is not being sent
+// just now: then the caller sends the cancellation.
 func (c *agentCall) withdraw(line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,55 +138,14 @@ func (c *agentCall) withdraw(line []byte) bool {
 	return true
 }
 
-// after arranges for f if nobody answers the call within d, unless something is arranged already.
-func (c *agentCall) after(d time.Duration, f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer == nil && !c.taken.Load() {
-		c.timer = time.AfterFunc(d, f)
-	}
-}
-
-// again arranges for f anew, once what was arranged before has come, unless the call is answered or its turn cancelled.
-func (c *agentCall) again(d time.Duration, f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.hurried && !c.taken.Load() {
-		c.timer = time.AfterFunc(d, f)
-	}
-}
-
-// hurry is after for a call whose turn is cancelled: it takes the place of what was arranged before, once.
-func (c *agentCall) hurry(d time.Duration, f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.hurried || c.taken.Load() {
-		return
-	}
-	c.hurried = true
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.timer = time.AfterFunc(d, f)
-}
-
-// end stops what waits for the call's answer.
-func (c *agentCall) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-}
-
-// show remembers the tool call that the front is shown for the call.
+// show remembers the tool call that the client is shown for the call.
 func (c *agentCall) show(o *ownCall) {
 	c.mu.Lock()
 	c.shown = o
 	c.mu.Unlock()
 }
 
-// shownEnds ends the tool call that the front is shown for a call, if there is one: each ends once.
+// shownEnds ends the tool call that the client is shown for a call, if there is one: each ends once.
 func (l *Link) shownEnds(c *agentCall, failed bool) {
 	c.mu.Lock()
 	shown := c.shown
@@ -183,36 +154,26 @@ func (l *Link) shownEnds(c *agentCall, failed bool) {
 	switch {
 	case shown == nil:
 	case failed:
-		l.postFront(shown.updated("failed"))
+		l.postClient(shown.updated("failed"))
 	default:
-		l.postFront(shown.updated("completed"))
+		l.postClient(shown.updated("completed"))
 	}
 }
 
-// take takes a call out of the table; false: somebody else has, and answers it. Its id is free from then on, and not
+// claim removes a call from the table and reports whether the caller shall answer it; false: somebody else does. Its id is free from then on, and not
 // before: an agent that uses it again cannot be given the answer to another call.
-func (l *Link) take(c *agentCall) bool {
-	if !c.taken.CompareAndSwap(false, true) {
+func (l *Link) claim(c *agentCall) bool {
+	if !c.claimed.CompareAndSwap(false, true) {
 		return false
 	}
-	l.agentCalls.Take(c.id)
-	c.end()
+	l.agentCalls.Remove(c.id)
 	return true
 }
 
 // answerError answers a request of the agent's with an error, without waiting, unless somebody else has answered it.
 func (l *Link) answerError(c *agentCall, jerr *jsonrpc.Error) {
-	if !l.take(c) {
+	if !l.claim(c) {
 		return
 	}
 	l.postAgent(jsonrpc.AppendError(nil, c.id, jerr))
-}
-
-// answerResult answers a request of the agent's with a small result, without waiting, unless somebody else has.
-func (l *Link) answerResult(c *agentCall, result []byte) bool {
-	if !l.take(c) {
-		return false
-	}
-	l.postAgent(jsonrpc.AppendResult(nil, c.id, result))
-	return true
 }

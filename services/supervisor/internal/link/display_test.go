@@ -57,21 +57,21 @@ const (
 	ourToolCall   = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"make","content":[{"type":"terminal","terminalId":"acphost-1"}],"_meta":{"terminal_info":{"terminal_id":"acphost-1","cwd":"/w"}}}}}`
 )
 
-func TestAFrontWithTerminalOutputSeesATerminalAndItsEndBeforeTheAgentLearnsOfIt(t *testing.T) {
+func TestAClientWithTerminalOutputSeesATerminalAndItsEndBeforeTheAgentLearnsOfIt(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
 	r.agent.send(showsTerminal)
-	r.front.want(ourToolCall)
-	r.front.want(showsTerminal)
+	r.client.want(ourToolCall)
+	r.client.want(showsTerminal)
 	x.output <- "\x1b[1mbuilt\r\n"
-	r.front.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"\u001b[1mbuilt\r\n"}}}}}`)
+	r.client.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"\u001b[1mbuilt\r\n"}}}}}`)
 	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
 	x.output <- "last"
 	close(x.exit)
-	// The agent's answer is read first: what the front was told before it is in the pipe by then.
+	// The agent's answer is read first: what the client was told before it is in the pipe by then.
 	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
-	r.front.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"last"}}}}}`)
-	r.front.want(ourUpdate + `"_meta":{"terminal_exit":{"terminal_id":"acphost-1","exit_code":3,"signal":null}}}}}`)
+	r.client.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"last"}}}}}`)
+	r.client.want(ourUpdate + `"_meta":{"terminal_exit":{"terminal_id":"acphost-1","exit_code":3,"signal":null}}}}}`)
 }
 
 func TestAQuestionShowsItsTerminal(t *testing.T) {
@@ -80,11 +80,11 @@ func TestAQuestionShowsItsTerminal(t *testing.T) {
 	defer close(x.exit)
 	question := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","options":[],"toolCall":{"toolCallId":"c","title":"make","content":[{"type":"terminal","terminalId":"acphost-1"}]}}}`
 	r.agent.send(question)
-	r.front.want(ourToolCall)
-	r.front.want(question)
+	r.client.want(ourToolCall)
+	r.client.want(question)
 }
 
-func TestAFrontWithoutTerminalOutputSeesText(t *testing.T) {
+func TestAClientWithoutTerminalOutputSeesText(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{}`)
 	r.agent.send(showsTerminal)
@@ -92,39 +92,39 @@ func TestAFrontWithoutTerminalOutputSeesText(t *testing.T) {
 		return `"content":[{"type":"content","content":{"type":"text","text":"` + text + `"}}]}}}`
 	}
 	shown := strings.Replace(showsTerminal, `"content":[{"type":"terminal","terminalId":"acphost-1"}]}}}`, text("```\\n```"), 1)
-	r.front.want(shown)
+	r.client.want(shown)
 	x.output <- "built\r\n"
-	r.front.want(ourUpdate + text("```\\nbuilt\\n```"))
+	r.client.want(ourUpdate + text("```\\nbuilt\\n```"))
 	close(x.exit)
 	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
 	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
-	r.front.want(ourUpdate + text("```\\nbuilt\\n```\\nexit code 3"))
+	r.client.want(ourUpdate + text("```\\nbuilt\\n```\\nexit code 3"))
 }
 
 func TestTextGivesWayToWhatTheAgentPutsInItsPlace(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{}`)
 	r.agent.send(showsTerminal)
-	r.front.next()
+	r.client.next()
 	x.output <- "built"
-	r.front.next()
+	r.client.next()
 	done := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[{"type":"content","content":{"type":"text","text":"done"}}]}}}`
 	r.agent.send(done)
-	r.front.want(done)
+	r.client.want(done)
 	close(x.exit)
 	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
 	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
 	r.agent.send(`{"method":"_marker"}`)
-	r.front.want(`{"method":"_marker"}`)
+	r.client.want(`{"method":"_marker"}`)
 }
 
 func TestATerminalOfASessionLongGoneIsText(t *testing.T) {
 	r := newRig(t)
 	r.open(`{"_meta":{"terminal_output":true}}`)
 	r.agent.send(showsTerminal)
-	r.front.want(strings.Replace(showsTerminal, `{"type":"terminal","terminalId":"acphost-1"}`,
+	r.client.want(strings.Replace(showsTerminal, `{"type":"terminal","terminalId":"acphost-1"}`,
 		`{"type":"content","content":{"type":"text","text":"[the output of this terminal is no longer available]"}}`, 1))
 	own := strings.Replace(showsTerminal, "acphost-1", "agents-own", 1)
 	r.agent.send(own)
-	r.front.want(own)
+	r.client.want(own)
 }

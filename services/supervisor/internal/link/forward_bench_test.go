@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// BenchmarkForwarding reads 300-byte updates from an agent and writes them to a front, both in memory: what the link
+// BenchmarkForwarding reads 300-byte updates from an agent and writes them to a client, both in memory: what the link
 // itself costs. docs/performance.md has the whole system's figures.
 func BenchmarkForwarding(b *testing.B) {
 	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
@@ -22,13 +22,13 @@ func BenchmarkForwarding(b *testing.B) {
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	agent := pipes{&repeat{chunk: chunk, left: b.N}, w}
-	front := pipes{r, discard{}}
+	client := pipes{r, discard{}}
 	log := slog.New(slog.DiscardHandler)
 	l := New(Options{
-		Front: front, Agent: agent,
-		Book:   session.New(session.Options{}),
-		Gate:   gate.New(gate.Options{Logger: log}),
-		Logger: log,
+		Client: client, Agent: agent,
+		Sessions: session.New(session.Options{}),
+		Gate:     gate.New(gate.Options{Logger: log}),
+		Logger:   log,
 	})
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()

@@ -16,14 +16,14 @@ import (
 
 // pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
 func (l *Link) pumpAgent(ctx context.Context) error {
-	p := &agentPump{Link: l, out: run{to: l.toFront}}
-	p.out.seen = l.seen(frame.AgentToFront, &p.msg)
+	p := &agentPump{Link: l, out: run{to: l.toClient}}
+	p.out.seen = l.seen(frame.AgentToClient, &p.msg)
 	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
 	for {
 		line, err := r.Next()
 		if err != nil {
 			if ferr := p.out.flush(); ferr != nil {
-				return l.frontFailed(ferr)
+				return l.clientFailed(ferr)
 			}
 			var long *jsonrpc.TooLong
 			if !errors.As(err, &long) {
@@ -35,11 +35,11 @@ func (l *Link) pumpAgent(ctx context.Context) error {
 		p.messages++
 		p.size += uint64(len(line))
 		if err := p.line(ctx, line); err != nil {
-			return l.frontFailed(err)
+			return l.clientFailed(err)
 		}
 		if !r.Buffered() {
 			if err := p.out.flush(); err != nil {
-				return l.frontFailed(err)
+				return l.clientFailed(err)
 			}
 			p.tally()
 		}
@@ -65,13 +65,13 @@ func (p *agentPump) count(session []byte) {
 
 func (p *agentPump) counted() {
 	if p.updates > 0 {
-		p.opts.Book.Updated(p.session, p.updates)
+		p.opts.Sessions.Updated(p.session, p.updates)
 		p.updates = 0
 	}
 }
 
-func (l *Link) frontFailed(err error) error {
-	l.end(FrontGone, err)
+func (l *Link) clientFailed(err error) error {
+	l.end(ClientGone, err)
 	return err
 }
 
@@ -85,16 +85,18 @@ type agentPump struct {
 	// What was read and is not counted yet.
 	messages, size, updates uint64
 	session                 []byte // whose updates
+
+	scratch []byte // of Names.in
 }
 
-// line takes one line of the agent's. An error means that the front is gone.
+// line takes one line of the agent's. An error means that the client is gone.
 func (p *agentPump) line(ctx context.Context, line []byte) error {
 	m := &p.msg
 	jerr := p.scan.Scan(line, m)
 	if p.opts.Observe {
 		p.observe(m, jerr)
 		if jerr != nil {
-			*m = jsonrpc.Message{} // as in frontPump.line
+			*m = jsonrpc.Message{} // as in clientPump.line
 		}
 		return p.out.add(line)
 	}
@@ -110,7 +112,7 @@ func (p *agentPump) line(ctx context.Context, line []byte) error {
 		return p.request(ctx, m)
 	case jsonrpc.KindBatch:
 		p.counters.refused.Add(1)
-		p.see(frame.AgentToFront, RefusedName, line)
+		p.see(frame.AgentToClient, RefusedName, line)
 		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, "batches are not part of ACP: send each message on a line of its own")
 		return nil
 	}
@@ -123,23 +125,23 @@ func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 		return nil // blank lines are common and mean nothing
 	}
 	p.counters.refused.Add(1)
-	p.see(frame.AgentToFront, RefusedName, line)
+	p.see(frame.AgentToClient, RefusedName, line)
 	p.log.Warn("the agent sent a line that is no message; it was dropped",
 		"error", jerr.Message, "bytes", len(line), "begins", excerpt(line))
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindRequest {
 		p.refuseAgent(m.ID, jerr.Code, jerr.Message)
 	}
-	// An ambiguous answer to a request of the front's must not leave it waiting.
+	// An ambiguous answer to a request of the client's must not leave it waiting.
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindResponse && m.ID != nil {
-		if c, ok := p.takeFront(m.ID); ok {
+		if c, ok := p.removeClientCall(m.ID); ok {
 			p.answered(c, nil, true)
-			p.refuseFront(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent's answer is no valid message: %s", c.method, jerr.Message))
+			p.refuseClient(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent's answer is no valid message: %s", c.method, jerr.Message))
 		}
 	}
 	return nil
 }
 
-// tooLong deals with a line over the limit: whoever waits for it is told.
+// tooLong deals with a line over the limit: it tells the side that waits for the message.
 func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 	p.counters.refused.Add(1)
 	p.log.Warn("the agent sent a message over the limit; it was dropped", "bytes", long.Size, "limit", long.Max)
@@ -148,12 +150,12 @@ func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 	case long.Method != nil && long.ID != nil:
 		p.refuseAgent(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
 	case long.ID != nil:
-		if c, ok := p.takeFront(long.ID); ok {
+		if c, ok := p.removeClientCall(long.ID); ok {
 			p.answered(c, nil, true)
-			p.refuseFront(c.id, jsonrpc.CodeInternal, c.method+": the agent's answer was dropped: "+tooLongMessage(long))
+			p.refuseClient(c.id, jsonrpc.CodeInternal, c.method+": the agent's answer was dropped: "+tooLongMessage(long))
 		}
 	case long.Method != nil: // which session's it was is lost with it: one that works on something, as a rule
-		for _, id := range p.opts.Book.Prompting() {
+		for _, id := range p.opts.Sessions.Prompting() {
 			p.tell(id, "A message of the agent was dropped", tooLongMessage(long))
 		}
 	}
@@ -164,6 +166,11 @@ func tooLongMessage(long *jsonrpc.TooLong) string {
 }
 
 func (p *agentPump) notification(m *jsonrpc.Message) error {
+	if what := p.imitates(m); what != "" {
+		p.see(frame.AgentToClient, RefusedName, m.Raw)
+		p.imitated("agent", what, m.Raw)
+		return nil
+	}
 	switch string(m.Method) {
 	case acp.MethodSessionUpdate:
 		return p.update(m)
@@ -175,17 +182,37 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 	if isCore(m.Method) || p.decides(m) {
 		return p.unanswerable(m)
 	}
-	return p.out.add(m.Raw)
+	return p.forward(m.SessionID, m)
 }
 
-// decides tells whether door two decides about a method.
+// imitates returns which of acphost's own names the agent's message uses; "": none. Readers could take such a message for
+// one of acphost's.
+func (p *agentPump) imitates(m *jsonrpc.Message) string {
+	switch {
+	case bytes.HasPrefix(m.Method, []byte(ownMethods)):
+		return imitatesMethod
+	case p.opts.Names.in(m.Raw, &p.scratch):
+		return imitatesCall
+	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || !display.MayImitate(m.Raw):
+		return ""
+	}
+	switch acp.UpdateKind(m.Update) {
+	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
+		if p.display.Imitates(acp.Get(m.Params, "update")) {
+			return imitatesTerminal
+		}
+	}
+	return ""
+}
+
+// decides reports whether door two decides about a method.
 func (p *agentPump) decides(m *jsonrpc.Message) bool {
-	cc, _ := p.opts.Book.Context(string(m.SessionID))
+	cc, _ := p.opts.Sessions.Context(string(m.SessionID))
 	return p.opts.Gate.Decides(string(m.Method), rootPaths(cc))
 }
 
-// unanswerable drops a call that was sent as a notification. Nothing could be told of what comes of it, and a front that
-// did it all the same would do what nobody has decided about.
+// unanswerable drops a request that was sent as a notification. It could not be answered, and a client that acted on it
+// would do what nobody has decided about.
 func (p *agentPump) unanswerable(m *jsonrpc.Message) error {
 	p.counters.refused.Add(1)
 	p.log.Warn("the agent sent a request without an id; it was dropped", "method", excerpt(m.Method))
@@ -198,7 +225,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
 		report := acp.Get(m.Params, "update")
 		id := string(m.SessionID)
-		tc := p.opts.Book.ToolCall(id, report)
+		tc := p.opts.Sessions.ToolCall(id, report)
 		p.count(m.SessionID)
 		if err := p.forwardCall(m, id, report, tc); err != nil {
 			return err
@@ -208,23 +235,30 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		p.mode(m)
 	}
 	p.count(m.SessionID)
-	return p.out.add(m.Raw)
+	return p.forward(m.SessionID, m)
 }
 
 // mode folds an update that tells the session's mode, or may.
 func (p *agentPump) mode(m *jsonrpc.Message) {
 	update := acp.Get(m.Params, "update")
-	mode, ok := acp.String(acp.Get(update, "currentModeId"))
+	mode, ok := acp.Exact(acp.Get(update, "currentModeId"))
 	if !ok {
 		mode = acp.OptionMode(update)
 	}
-	p.opts.Book.Mode(string(m.SessionID), mode)
+	p.opts.Sessions.Mode(string(m.SessionID), mode)
 }
 
-// forwardCall forwards what is told of a tool call. What it shows of our terminals is made so that the front knows it.
+// forwardCall forwards a report of a tool call. If the report shows terminals of acphost's own, the client is told of them
+// first.
 func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []byte, tc acp.ToolCall) error {
 	if p.display == nil || !display.Mentions(report) {
-		return p.out.add(m.Raw)
+		return p.forward(m.SessionID, m)
+	}
+	if p.order.holds(m.SessionID) {
+		line := slices.Clone(m.Raw)
+		return p.inOrder(m.SessionID, len(line)+tc.Size(), func() error {
+			return p.display.Forward(sessionID, line, tc, p.sendClient, "params", "update")
+		})
 	}
 	return p.display.Forward(sessionID, m.Raw, tc, func(bufs ...[]byte) error {
 		if len(bufs) == 1 && &bufs[0][0] == &m.Raw[0] {
@@ -239,32 +273,36 @@ func (p *agentPump) inject(bufs ...[]byte) error {
 	if err := p.out.flush(); err != nil {
 		return err
 	}
-	return p.sendFront(bufs...)
+	return p.sendClient(bufs...)
 }
 
-// response folds the answer to a request of the front's and forwards it. One without an id, or with an id that nobody
-// waits for, is the front's to make sense of.
+// response folds the answer to a request of the client's and forwards it. An answer without an id, or with an id that no
+// request has, is forwarded too: the client can tell what to do with it.
 func (p *agentPump) response(m *jsonrpc.Message) error {
 	if m.ID == nil {
 		return p.out.add(m.Raw)
 	}
-	if c, ok := p.takeFront(m.ID); ok {
+	c, ok := p.removeClientCall(m.ID)
+	if ok {
 		p.answered(c, m.Result, m.Error != nil)
+	}
+	if ok && p.order.deep.Load() > 0 { // behind what came before it
+		return p.forward([]byte(c.sessionID), m)
 	}
 	return p.out.add(m.Raw)
 }
 
-// takeFront takes a request of the front's out of the table; its timer, if any, is stopped.
-func (l *Link) takeFront(id []byte) (*frontCall, bool) {
-	c, ok := l.frontCalls.Take(id)
+// removeClientCall removes a request of the client's from the table; its timer, if any, is stopped.
+func (l *Link) removeClientCall(id []byte) (*clientCall, bool) {
+	c, ok := l.clientCalls.Remove(id)
 	if ok {
 		c.stopTimer()
 	}
 	return c, ok
 }
 
-// answered folds what an answer changes.
-func (l *Link) answered(c *frontCall, result []byte, failed bool) {
+// answered notes in the session what an answer changes.
+func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	id := jsonrpc.CanonicalID(c.id)
 	switch c.method {
 	case acp.MethodInitialize:
@@ -273,39 +311,44 @@ func (l *Link) answered(c *frontCall, result []byte, failed bool) {
 		}
 		init := acp.ParseInitialized(result)
 		l.reported.Store(&init)
-		l.opts.Book.SetProtocolVersion(init.ProtocolVersion)
+		l.opts.Sessions.SetProtocolVersion(init.ProtocolVersion)
 		l.routesOn.Store(init.ProtocolVersion <= 1)
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
-		l.opts.Book.Opened(id, acp.ParseOpened(result), failed)
+		l.opts.Sessions.Opened(id, acp.ParseOpened(result), failed)
 	case acp.MethodSessionPrompt:
 		stop, _ := acp.String(acp.Get(result, "stopReason"))
-		l.opts.Book.PromptEnded(id, stop)
+		l.opts.Sessions.PromptEnded(id, stop)
 	case acp.MethodSessionSetMode:
-		l.opts.Book.ModeSet(id, failed)
+		l.opts.Sessions.ModeSet(id, failed)
 	case acp.MethodSessionSetOption:
 		if !failed {
-			l.opts.Book.Mode(c.sessionID, acp.OptionMode(result))
+			l.opts.Sessions.Mode(c.sessionID, acp.OptionMode(result))
 		}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		if !failed {
-			l.opts.Book.Closed(c.sessionID)
+			l.opts.Sessions.Closed(c.sessionID)
 			l.sessionCancelled(c.sessionID) // what it waits for here, nobody needs any more
 		}
 	}
 }
 
-// request sends a request of the agent's where it belongs.
+// request decides where a request of the agent's goes, and sends it there.
 func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
 		c.sessionID = p.askedIn(m.Params)
 	}
+	var asked *agentQuestion
+	if c.method == acp.MethodRequestPermission { // whoever finds the call finds its question
+		asked = p.ask(c)
+		c.question = asked.Question
+	}
 	_, ours := p.own.Get(c.id)
 	free := !ours && p.agentCalls.Add(c.id, c)
 	why := "a request with id %s is in flight already"
 	if free && p.spentFor(c.method, c.id) { // an answer to what it was used for may yet come
-		p.take(c)
-		if free = false; p.opts.Headless {
+		p.claim(c)
+		if free = false; p.opts.Program {
 			why = "the id %s was another question's, whose answer must not count for this one: take a new one"
 		}
 	}
@@ -314,41 +357,66 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: "+why, c.method, c.id))
 		return nil
 	}
-	if c.method == acp.MethodRequestPermission {
-		return p.question(ctx, c, m)
-	}
 	r := p.lookup(m.Method)
+	if r == nil || r.Target != route.Handler { // what a handler is asked reaches nobody else
+		if what := p.imitates(m); what != "" {
+			p.see(frame.AgentToClient, RefusedName, m.Raw)
+			p.imitated("agent", what, m.Raw)
+			code := jsonrpc.CodeInvalidParams
+			if what == imitatesMethod {
+				code = jsonrpc.CodeMethodNotFound
+			}
+			p.answerError(c, &jsonrpc.Error{Code: code, Message: c.method + ": it names " + what + ", which is nobody else's to use"})
+			return nil
+		}
+	}
+	if c.method == acp.MethodRequestPermission {
+		return p.permissionRequest(asked, m)
+	}
 	if r != nil && r.Target == route.Deny {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: c.method + ": denied by configuration (routes): it is not offered here"})
 		return nil
 	}
 	switch {
-	case r == nil || r.Target == route.Front:
+	case r == nil || r.Target == route.Client:
 		if r == nil && isCore(m.Method) && p.table.Load() == nil {
 			p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": it came before initialize, and cannot be judged"})
 			return nil
 		}
-		cc, _ := p.opts.Book.Context(c.sessionID)
+		cc, _ := p.opts.Sessions.Context(c.sessionID)
 		if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
-			return p.gateFront(c, r, cc, m)
+			return p.gateClient(c, r, cc, m)
 		}
 		if r != nil {
-			if jerr := p.observeAtFront(ctx, r, c, m.Params); jerr != nil {
+			if jerr := p.observeAtClient(ctx, r, c, m.Params); jerr != nil {
 				p.answerError(c, jerr)
 				return nil
 			}
 		}
 		if c.method == acp.MethodElicitationCreate {
-			return p.elicitAtFront(c, m)
+			return p.elicitAtClient(c, m)
 		}
-		c.state.Store(atFront)
-		return p.out.add(m.Raw)
+		return p.requestClient(c, m)
 	}
 	return p.route(ctx, r, c, m)
 }
 
-// lookup finds a method's route; nil sends it to the front. After the agent has answered initialize with another version
-// than 1, the methods of version 1 are the front's.
+// requestClient passes a request on to the client.
+func (p *agentPump) requestClient(c *agentCall, m *jsonrpc.Message) error {
+	if p.order.holds(m.SessionID) {
+		line := slices.Clone(m.Raw)
+		c.state.Store(atGate)
+		return p.inOrder(m.SessionID, len(line), func() error {
+			_, err := c.send(func() error { return p.sendClient(line) }, p.toClient.Send)
+			return err
+		})
+	}
+	c.state.Store(atClient)
+	return p.out.add(m.Raw)
+}
+
+// lookup finds a method's route; nil sends it to the client. After the agent has answered initialize with another version
+// than 1, the methods of version 1 are the client's.
 func (l *Link) lookup(method []byte) *route.Route {
 	t := l.table.Load()
 	if t == nil {
@@ -356,8 +424,8 @@ func (l *Link) lookup(method []byte) *route.Route {
 	}
 	r := t.Lookup(method)
 	if r != nil && !l.routesOn.Load() && isCore(method) {
-		// A front may answer them all the same, so that they are judged by what they mean.
-		return &route.Route{Target: route.Front, Method: r.Method, Name: r.Name, Action: r.Action}
+		// A client may answer them all the same, so that they are judged by what they mean.
+		return &route.Route{Target: route.Client, Method: r.Method, Name: r.Name, Action: r.Action}
 	}
 	return r
 }
@@ -376,7 +444,7 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		if m.ID == nil {
 			return
 		}
-		if c, ok := p.takeFront(m.ID); ok {
+		if c, ok := p.removeClientCall(m.ID); ok {
 			p.answered(c, m.Result, m.Error != nil)
 		}
 	case jsonrpc.KindNotification:
@@ -385,7 +453,7 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		}
 		switch acp.UpdateKind(m.Update) {
 		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
-			p.opts.Book.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
+			p.opts.Sessions.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
 		case acp.UpdateCurrentMode, acp.UpdateConfigOption:
 			p.mode(m)
 		}

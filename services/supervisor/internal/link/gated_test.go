@@ -13,6 +13,8 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"google.golang.org/grpc"
 )
 
@@ -71,12 +73,107 @@ func TestDoorTwoDecidesBeforeAHandlerIsCalled(t *testing.T) {
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	r.agent.wantError("1", -32603, "because (rule the-rule)")
-	if told := r.front.next(); !strings.Contains(told, "because (rule the-rule)") {
+	if told := r.client.next(); !strings.Contains(told, "because (rule the-rule)") {
 		t.Errorf("the person is told %s", told)
 	}
 	r.down.Store(true)
 	r.agent.send(fmt.Sprintf(writeCall, 2, 1))
 	r.agent.wantError("2", -32603, "could not be asked")
+}
+
+func TestAFileIsReadForAQuestionWhereItsAnswerMayCount(t *testing.T) {
+	question := strings.Replace(askedEdit, `{"toolCallId":"t"}`, `{"toolCallId":"t","kind":"edit","content":[{"type":"diff","path":"/w/link","oldText":"old","newText":"new"}]}`, 1)
+	lead := func(o *Options) {
+		o.Place = func(context.Context, string) PlaceFunc {
+			return func(path string) intent.Place {
+				return intent.Place{Resolved: strings.Replace(path, "link", "file", 1), Inside: true}
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		rig     func(*testing.T, ...func(*Options)) *rig
+		verdict permissionv1.Verdict
+		want    string
+	}{
+		"a question that is asked":   {gatedRig, permissionv1.Verdict_VERDICT_ASK, "/w/link, which leads to /w/file"},
+		"a question that is allowed": {gatedRig, permissionv1.Verdict_VERDICT_ALLOW, "/w/link, which leads to /w/file"},
+		"a question that is denied":  {gatedRig, permissionv1.Verdict_VERDICT_DENY, ""},
+		"where no write is decided":  {newRig, permissionv1.Verdict_VERDICT_ASK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tt.rig(t, lead)
+			read := make(chan string, 1)
+			r.handler.decide = answer(tt.verdict)
+			r.handler.read = func(_ context.Context, q *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
+				read <- q.GetPath() + ", which leads to " + q.GetContext().GetResolvedPath().GetPath()
+				return &fsv1.ReadTextFileResponse{Content: "old"}, nil
+			}
+			r.open(`{}`)
+			r.agent.send(question)
+			if tt.verdict == permissionv1.Verdict_VERDICT_ASK {
+				r.client.want(question)
+				r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
+			}
+			r.agent.next()
+			got := ""
+			select {
+			case got = <-read: // what is read is read before the answer
+			default:
+			}
+			if got != tt.want {
+				t.Errorf("the handler read %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestEveryDenialNamesTheFileAndTheRule(t *testing.T) {
+	const subject, deny = "write /w/f1 (where it leads is not known): ", "because (rule the-rule)"
+	for name, tt := range map[string]struct {
+		verdict permissionv1.Verdict
+		choose  string
+		agent   string
+		told    string // "": the person knows
+	}{
+		"a rule denies it":     {permissionv1.Verdict_VERDICT_DENY, "", subject + deny, subject + deny},
+		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, gate.RejectOnce, subject + "a person refused it", ""},
+		"nobody could be told": {permissionv1.Verdict_VERDICT_ASK, "nonsense", subject + "a person was to be asked, and the client could not: ", subject + "a person was to be asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := gatedRig(t)
+			r.handler.decide = answer(tt.verdict)
+			r.open(`{}`)
+			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+			if tt.choose != "" {
+				r.client.send(choose(r.asked().ID, tt.choose))
+			}
+			r.agent.wantError("1", -32603, "denied: "+tt.agent)
+			for tt.told != "" {
+				if told := r.client.next(); strings.Contains(told, deniedTitle) {
+					if !strings.Contains(told, tt.told) {
+						t.Errorf("the person is told %s", told)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+func TestTheReasonStandsBeforeACommand(t *testing.T) {
+	r := gatedRig(t)
+	d := &gate.Decision{Reason: "`b` (command 2 of 2): no rule matches"}
+	command := &permissionv1.Action{Kind: "terminal.create", Command: &permissionv1.Command{Text: "a; b", Cwd: "/w"}}
+	g := &heldCall{call: &agentCall{sessionID: "s"}, params: []byte(`{"content":"x"}`)}
+	want := `[{"type":"content","content":{"type":"text","text":"Asked because: ` + "`b`" + ` (command 2 of 2): no rule matches"}},` +
+		`{"type":"content","content":{"type":"text","text":"` + "```sh" + `\na; b\n# in /w\n` + "```" + `"}}]`
+	if got := string(r.newOwnCall(t.Context(), g, d, command).content); got != want {
+		t.Errorf("a command is shown as\n%s\nwant\n%s", got, want)
+	}
+	write := &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a"}}}
+	if got := string(r.newOwnCall(t.Context(), g, d, write).content); !strings.HasPrefix(got, `[{"type":"diff"`) || !strings.Contains(got, "Asked because: `b`") {
+		t.Errorf("a write is shown as %s", got)
+	}
 }
 
 func TestABadCallIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
@@ -92,7 +189,7 @@ func TestABadCallIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
 	r.agent.wantError("2", -32602, "path")
 }
 
-func TestAnExtensionOfTheFrontsPassesTheGateAsItCame(t *testing.T) {
+func TestAnExtensionOfTheClientsPassesTheGateAsItCame(t *testing.T) {
 	r := gatedRig(t)
 	seen := make(chan *permissionv1.Action, 1)
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -102,11 +199,11 @@ func TestAnExtensionOfTheFrontsPassesTheGateAsItCame(t *testing.T) {
 	r.open(`{}`)
 	odd := `{"id":"e" ,"method":"_x/y","params":{"sessionId":"s","n":1.50}}`
 	r.agent.send(odd)
-	r.front.want(odd)
+	r.client.want(odd)
 	if a := <-seen; a.GetKind() != "_x/y" || a.GetDoor() != permissionv1.Door_DOOR_CALL {
 		t.Errorf("the policy saw %v", a)
 	}
-	r.front.send(`{"id":"e","result":{}}`)
+	r.client.send(`{"id":"e","result":{}}`)
 	r.agent.want(`{"id":"e","result":{}}`)
 }
 
@@ -114,26 +211,26 @@ func TestAQuestionOfOursHasOneAnswerWhoeverGivesIt(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
-	created := parse(t, r.front.next())
-	asked := parse(t, r.front.next())
+	created := parse(t, r.client.next())
+	asked := parse(t, r.client.next())
 	if created.Params.Update.SessionUpdate != "tool_call" || created.Params.Update.ToolCallID != asked.Params.ToolCall.ToolCallID {
 		t.Fatalf("got %+v, then %+v", created, asked)
 	}
-	if _, err := r.Answer(asked.ID, Answer{Option: gate.AllowOnce}, "somebody else"); err != nil {
+	if _, err := r.Answer(asked.ID, question.Answer{Option: gate.AllowOnce}, "somebody else"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Answer(asked.ID, Answer{Option: gate.RejectOnce}, "a third"); !errors.Is(err, ErrNotOpen) {
-		t.Errorf("a second answer: %v, want ErrNotOpen", err)
+	if _, err := r.Answer(asked.ID, question.Answer{Option: gate.RejectOnce}, "a third"); !errors.Is(err, question.ErrNotOpen) {
+		t.Errorf("a second answer: %v, want question.ErrNotOpen", err)
 	}
-	if m := parse(t, r.front.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(asked.ID) {
-		t.Errorf("the front was told %+v", m)
+	if m := parse(t, r.client.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(asked.ID) {
+		t.Errorf("the client was told %+v", m)
 	}
-	r.front.send(choose(asked.ID, gate.RejectOnce)) // too late
+	r.client.send(choose(asked.ID, gate.RejectOnce)) // too late
 	if m := parse(t, r.agent.next()); m.Error != nil || string(m.ID) != "1" {
 		t.Errorf("the agent was answered %+v", m)
 	}
 	for _, want := range []string{"in_progress", "completed"} {
-		if m := parse(t, r.front.next()); m.Params.Update.Status != want {
+		if m := parse(t, r.client.next()); m.Params.Update.Status != want {
 			t.Errorf("got %+v, want %s", m, want)
 		}
 	}
@@ -153,7 +250,7 @@ func TestAsksDoNotHoldUpWhatNeedsNoPerson(t *testing.T) {
 		r.agent.send(fmt.Sprintf(writeCall, i, i))
 	}
 	for range 16 {
-		r.front.next()
+		r.client.next()
 	}
 	r.agent.send(`{"id":"r","method":"fs/read_text_file","params":{"sessionId":"s","path":"/w/f"}}`)
 	if m := parse(t, r.agent.next()); string(m.ID) != `"r"` || m.Error != nil {
@@ -184,10 +281,10 @@ func TestEveryCallIsAnsweredOnceWhateverRaces(t *testing.T) {
 		}
 		done <- answers
 	}()
-	var front sync.WaitGroup
-	front.Go(func() { // answers some, leaves some, answers some twice
+	var client sync.WaitGroup
+	client.Go(func() { // answers some, leaves some, answers some twice
 		for asked := 0; ; {
-			m := parse(t, r.front.next())
+			m := parse(t, r.client.next())
 			switch m.Method {
 			case "_end":
 				return
@@ -198,9 +295,9 @@ func TestEveryCallIsAnsweredOnceWhateverRaces(t *testing.T) {
 			}
 			switch asked % 4 {
 			case 0, 2:
-				r.front.send(choose(m.ID, gate.AllowOnce))
+				r.client.send(choose(m.ID, gate.AllowOnce))
 			case 1:
-				r.front.send(choose(m.ID, gate.RejectOnce), choose(m.ID, gate.AllowOnce))
+				r.client.send(choose(m.ID, gate.RejectOnce), choose(m.ID, gate.AllowOnce))
 			}
 		}
 	})
@@ -227,5 +324,5 @@ func TestEveryCallIsAnsweredOnceWhateverRaces(t *testing.T) {
 		t.Error("not every call was answered")
 	}
 	r.agent.send(`{"jsonrpc":"2.0","method":"_end"}`)
-	front.Wait()
+	client.Wait()
 }

@@ -12,15 +12,18 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
-// asked reads our tool call and our question at the front.
+// asked reads our tool call and our question at the client.
 func (r *rig) asked() line {
 	r.t.Helper()
-	if m := parse(r.t, r.front.next()); m.Params.Update.SessionUpdate != "tool_call" {
+	if m := parse(r.t, r.client.next()); m.Params.Update.SessionUpdate != "tool_call" {
 		r.t.Fatalf("got %+v, want a tool call of ours", m)
 	}
-	m := parse(r.t, r.front.next())
+	m := parse(r.t, r.client.next())
 	if m.Method != "session/request_permission" {
 		r.t.Fatalf("got %+v, want a question of ours", m)
 	}
@@ -31,8 +34,8 @@ func (r *rig) asked() line {
 func (r *rig) shows(states ...string) {
 	r.t.Helper()
 	for _, want := range states {
-		if m := parse(r.t, r.front.next()); m.Params.Update.Status != want {
-			r.t.Fatalf("the front is shown %+v, want %s", m, want)
+		if m := parse(r.t, r.client.next()); m.Params.Update.Status != want {
+			r.t.Fatalf("the client is shown %+v, want %s", m, want)
 		}
 	}
 }
@@ -47,14 +50,14 @@ func TestAnIDThatIsUsedAgainIsNotAnsweredForTheCallBefore(t *testing.T) {
 		t.Fatal("the id is not free")
 	}
 	r.answerError(before, &jsonrpc.Error{Code: -1}) // whoever works on it notices late
-	if r.answerResult(before, []byte("{}")) {
+	if r.claim(before) {
 		t.Error("a call was answered twice")
 	}
 	r.answerError(after, cancelled(after))
 	r.agent.wantError("1", -32800, "b: cancelled")
 }
 
-func TestOurToolCallOfACallThatTheFrontAnswersEndsWithIt(t *testing.T) {
+func TestOurToolCallOfACallThatTheClientAnswersEndsWithIt(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"id":1,"result":{}}`:                          "completed",
 		`{"id":1,"error":{"code":-32000,"message":""}}`: "failed",
@@ -65,10 +68,10 @@ func TestOurToolCallOfACallThatTheFrontAnswersEndsWithIt(t *testing.T) {
 			r.open(`{}`)
 			call := `{"id":1,"method":"_x/y","params":{"sessionId":"s"}}`
 			r.agent.send(call)
-			r.front.send(choose(r.asked().ID, gate.AllowOnce))
+			r.client.send(choose(r.asked().ID, gate.AllowOnce))
 			r.shows("in_progress")
-			r.front.want(call)
-			r.front.send(answer)
+			r.client.want(call)
+			r.client.send(answer)
 			r.shows(want)
 			if m := parse(t, r.agent.next()); string(m.ID) != "1" {
 				t.Errorf("the agent was answered %+v", m)
@@ -89,7 +92,7 @@ func TestOurToolCallEndsThoughTheCallIsGivenUpAsItIsAllowed(t *testing.T) {
 	c.mu.Lock()
 	c.given = true // it is given up in the moment in which the answer is taken
 	c.mu.Unlock()
-	r.front.send(choose(asked.ID, gate.AllowOnce))
+	r.client.send(choose(asked.ID, gate.AllowOnce))
 	r.shows("in_progress", "failed")
 }
 
@@ -98,8 +101,11 @@ func TestAWithdrawnQuestionEndsItsToolCallThoughItsAnswerIsThere(t *testing.T) {
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	asked := r.asked()
-	if _, open := r.own.Take(asked.ID); !open { // somebody answers it
+	if q, open := r.own.Get(asked.ID); !open || !q.Finish(question.Ending{Cause: question.SomebodyAnswers, By: "somebody", Option: "unheard of"}) {
 		t.Fatal("the question is not open")
+	}
+	if m := parse(t, r.client.next()); m.Method != "$/cancel_request" {
+		t.Errorf("the client was told %+v", m)
 	}
 	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":1}}`)
 	r.agent.wantError("1", -32800, "")
@@ -115,27 +121,13 @@ func TestAnAnswerThatCannotBePassedOnEndsItsQuestionInTheRecordToo(t *testing.T)
 			r := newRig(t, func(o *Options) { o.Limits.MaxMessage = 4096 })
 			r.open(`{}`)
 			r.agent.send(askedEdit)
-			r.front.want(askedEdit)
-			r.front.send(line)
+			r.client.want(askedEdit)
+			r.client.send(line)
 			r.agent.wantError("7", -32603, "answer")
 			if n := r.opts.Gate.Counters().GetForwarded(); n != 1 {
 				t.Errorf("%d questions were recorded, want 1", n)
 			}
 		})
-	}
-}
-
-func TestACancelledTurnDoesNotWaitForAnAnswerThatNobodyGives(t *testing.T) {
-	c, done := &agentCall{}, make(chan struct{})
-	c.after(time.Hour, func() { t.Error("what was arranged before came") })
-	c.hurry(0, func() { close(done) })
-	<-done
-	c.end()
-	c = &agentCall{}
-	c.taken.Store(true)
-	c.after(time.Hour, nil)
-	if c.timer != nil {
-		t.Error("something waits for a call that was answered")
 	}
 }
 
@@ -148,16 +140,16 @@ func TestWhatIsNotPartOfTheProtocolVersionIsJudgedByWhatItMeans(t *testing.T) {
 	}
 	r.agent.send(fmt.Sprintf(writeCall, 0, 1))
 	r.agent.wantError("0", -32600, "before initialize")
-	r.front.send(`{"id":"i","method":"initialize","params":{"protocolVersion":2,"clientCapabilities":{}}}`)
+	r.client.send(`{"id":"i","method":"initialize","params":{"protocolVersion":2,"clientCapabilities":{}}}`)
 	r.agent.next()
 	r.agent.send(`{"id":"i","result":{"protocolVersion":2}}`)
-	r.front.next()
-	r.front.send(`{"id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	r.client.next()
+	r.client.send(`{"id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
 	r.agent.next()
 	r.agent.send(`{"id":"n","result":{"sessionId":"s"}}`)
-	r.front.next()
+	r.client.next()
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
-	r.agent.wantError("1", -32603, "denied: no")
+	r.agent.wantError("1", -32603, "denied: write /w/f1 (where it leads is not known): no")
 	if a := <-seen; a.GetKind() != "fs.write" || len(a.GetPaths()) != 1 {
 		t.Errorf("the policy saw %v", a)
 	}
@@ -172,7 +164,7 @@ func TestACallThatIsSentAsANotificationReachesNobody(t *testing.T) {
 		`{"method":"session/request_permission","params":{"sessionId":"s","toolCall":{},"options":[]}}`,
 		`{"method":"_x/y","params":{"sessionId":"s"}}`,
 		`{"method":"_z/y","params":{"sessionId":"s"}}`)
-	r.front.want(`{"method":"_z/y","params":{"sessionId":"s"}}`)
+	r.client.want(`{"method":"_z/y","params":{"sessionId":"s"}}`)
 }
 
 func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
@@ -187,9 +179,9 @@ func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
 			r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
 			r.open(`{}`)
 			r.agent.send(toolEdit, strings.Replace(askedEdit, options, tt.options, 1))
-			r.front.next()
-			r.front.next()
-			r.front.send(tt.answer)
+			r.client.next()
+			r.client.next()
+			r.client.send(tt.answer)
 			r.agent.want(tt.answer)
 			if got := (<-r.handler.answered).GetOutcome(); got != tt.want {
 				t.Errorf("it was taken for %s, want %s", got, tt.want)
@@ -211,18 +203,21 @@ func TestAYesToAToolCallThatChangedMeanwhileIsNoYesToTheCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := gatedRig(t)
+			r.handler.read = func(context.Context, *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
+				return nil, status.Error(codes.NotFound, "not there yet")
+			}
 			r.open(`{}`)
 			update := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t",` + tt.update + `}}}`
 			r.agent.send(toolEdit, askedEdit)
-			r.front.want(toolEdit)
-			r.front.want(askedEdit)
+			r.client.want(toolEdit)
+			r.client.want(askedEdit)
 			r.agent.send(update)
-			r.front.want(update)
-			r.front.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
+			r.client.want(update)
+			r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
 			r.agent.next()
 			r.agent.send(write)
 			if tt.asked {
-				r.front.send(choose(r.asked().ID, gate.RejectOnce))
+				r.client.send(choose(r.asked().ID, gate.RejectOnce))
 				r.agent.wantError("8", -32603, "a person refused it")
 				return
 			}
@@ -238,13 +233,13 @@ func TestAQuestionOfAClosedSessionIsWithdrawn(t *testing.T) {
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	asked := r.asked()
-	r.front.send(`{"id":"c","method":"session/close","params":{"sessionId":"s"}}`)
+	r.client.send(`{"id":"c","method":"session/close","params":{"sessionId":"s"}}`)
 	r.agent.next()
 	r.agent.send(`{"id":"c","result":{}}`)
 	r.agent.wantError("1", -32800, "")
 	var withdrawn, failed, closed bool
 	for range 3 {
-		m := parse(t, r.front.next())
+		m := parse(t, r.client.next())
 		withdrawn = withdrawn || m.Method == "$/cancel_request" && string(m.Params.RequestID) == string(asked.ID)
 		failed = failed || m.Params.Update.Status == "failed"
 		closed = closed || string(m.ID) == `"c"`
@@ -268,18 +263,18 @@ func TestAYesForASessionThatIsAnotherByNowIsNone(t *testing.T) {
 			r.open(`{}`)
 			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 			asked := r.asked()
-			r.front.send(request)
+			r.client.send(request)
 			r.agent.next()
 			r.agent.send(`{"id":"n2","result":{"sessionId":"s"}}`)
-			r.front.next()
-			r.front.send(choose(asked.ID, gate.AllowOnce))
+			r.client.next()
+			r.client.send(choose(asked.ID, gate.AllowOnce))
 			r.agent.wantError("1", -32603, "ask again")
 			r.shows("in_progress", "failed")
 		})
 	}
 }
 
-func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
+func TestWhatTheClientAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, want string }{
 		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "is told why"},
 		"an option that was not offered": {`"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, "not offered"},
@@ -289,10 +284,10 @@ func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 			r.open(`{}`)
 			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 			asked := r.asked()
-			if _, err := r.Answer(asked.ID, Answer{Option: gate.AllowAlways}, "somebody"); err == nil || errors.Is(err, ErrNotOpen) {
+			if _, err := r.Answer(asked.ID, question.Answer{Option: gate.AllowAlways}, "somebody"); err == nil || errors.Is(err, question.ErrNotOpen) {
 				t.Errorf("an answer that is not offered: %v", err)
 			}
-			r.front.send(`{"id":` + string(asked.ID) + `,` + tt.answer + `}`)
+			r.client.send(`{"id":` + string(asked.ID) + `,` + tt.answer + `}`)
 			m := parse(t, r.agent.next())
 			if m.Error == nil || m.Error.Code != -32603 || !strings.Contains(m.Error.Message, tt.want) || strings.Contains(m.Error.Message, "ENOENT") {
 				t.Errorf("the agent was answered %+v", m.Error)
@@ -304,19 +299,27 @@ func TestWhatTheFrontAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 func TestNoRefusalReadsLikeAMissingFile(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
-		return &permissionv1.DecideResponse{Verdict: gate.Deny, Reason: "the ticket was not found"}, nil
+		return &permissionv1.DecideResponse{Verdict: gate.Deny, Rule: "tickets", Reason: "the ticket was not found"}, nil
 	}
 	r.open(`{}`)
-	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
-	r.agent.wantError("1", -32603, "denied: the person at the client is told why")
-	if told := r.front.next(); !strings.Contains(told, "the ticket was not found") {
-		t.Errorf("the person is told %s", told)
+	for name, want := range map[string]string{
+		"f":         "fs/write_text_file: denied: write /w/f (where it leads is not known): the person at the client is told why (rule tickets)",
+		"not found": "fs/write_text_file: denied: the person at the client is told why (rule tickets)",
+		"ENOENT":    "fs/write_text_file: denied: the person at the client is told why (rule tickets)",
+	} {
+		r.agent.send(`{"id":"` + name + `","method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/` + name + `","content":"x"}}`)
+		if m := parse(t, r.agent.next()); m.Error == nil || m.Error.Code != -32603 || m.Error.Message != want {
+			t.Errorf("%s: the agent was answered %+v, want %q", name, m.Error, want)
+		}
+		if told := r.client.next(); !strings.Contains(told, "the ticket was not found (rule tickets)") || !strings.Contains(told, "/w/"+name) {
+			t.Errorf("the person is told %s", told)
+		}
 	}
 }
 
 func TestACommandIsShownAsItIs(t *testing.T) {
 	got := shownCommand(&permissionv1.Command{Text: "echo \x1b[8m; rm\u202e x\r\n```", Cwd: "/w\n# in /safe"})
-	want := "echo \\u{1b}[8m; rm\\u{202e} x\\u{d}\n`\u200b``\n# in /w\\u{a}# in /safe"
+	want := "echo \\u{1b}[8m; rm\\u{202e} x\\r\n`\u200b``\n# in /w\\n# in /safe"
 	if got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -333,8 +336,8 @@ func TestNothingThatGoesPastTheGateOvertakesWhatCameBefore(t *testing.T) {
 			r.open(`{}`)
 			update := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}`
 			r.agent.send(update + "\n" + call) // in one piece
-			r.front.want(update)
-			if m := parse(t, r.front.next()); m.Method == "" {
+			r.client.want(update)
+			if m := parse(t, r.client.next()); m.Method == "" {
 				t.Errorf("then came %+v", m)
 			}
 		})
@@ -345,13 +348,13 @@ func TestAQuestionThatCouldNotBeSentIsSettledOnce(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
 	r.open(`{}`)
-	if err := r.front.raw.Close(); err != nil { // the front reads no more
+	if err := r.client.raw.Close(); err != nil { // the client reads no more
 		t.Fatal(err)
 	}
 	r.agent.send(askedEdit)
 	select {
 	case reason := <-r.ended:
-		if reason != FrontGone {
+		if reason != ClientGone {
 			t.Errorf("the link ended for reason %v", reason)
 		}
 	case <-time.After(patience):
@@ -360,4 +363,26 @@ func TestAQuestionThatCouldNotBeSentIsSettledOnce(t *testing.T) {
 	if n := r.opts.Gate.Counters().GetForwarded(); n != 1 {
 		t.Errorf("the question was recorded %d times, want once", n)
 	}
+}
+
+func TestAnAnswerToAcphostsQuestionThatCannotBeReadRefusesTheCall(t *testing.T) {
+	r := gatedRig(t)
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	asked := r.asked()
+	r.client.send(`{"id":` + string(asked.ID) + `,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}},"result":{}}`)
+	r.agent.wantError("1", -32603, "a person was to be asked, and the client could not")
+	r.shows("failed")
+}
+
+func TestOnlyTheClientIsTakenForTheClient(t *testing.T) {
+	r, d := watchedRig(t)
+	r.open(`{}`)
+	r.agent.send(askedEdit)
+	if _, err := r.Answer(d.question().ID, question.Answer{Option: "a"}, gate.ByClient); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.want(answerYes)
+	r.client.want(askedEdit)
+	r.client.want(cancel7)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // initialize holds the request until the handlers answer, writes what they serve into it and sends it on.
-func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Message) error {
+func (p *clientPump) initialize(ctx context.Context, c *clientCall, m *jsonrpc.Message) error {
 	line := m.Raw
 	if !p.opts.Observe {
 		table, err := p.ready(ctx)
@@ -20,8 +20,8 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 			if ctx.Err() != nil {
 				return errHandled // the agent is gone already, and the request is answered with that
 			}
-			if c, ok := p.takeFront(c.id); ok {
-				p.refuseFront(c.id, jsonrpc.CodeInternal, err.Error())
+			if c, ok := p.removeClientCall(c.id); ok {
+				p.refuseClient(c.id, jsonrpc.CodeInternal, err.Error())
 			}
 			p.end(NotReady, err)
 			return errHandled
@@ -33,12 +33,12 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 		elicitation := acp.Get(m.Params, "clientCapabilities", "elicitation")
 		p.elicits.Store(len(elicitation) > 0 && elicitation[0] == '{')
 		if p.display != nil {
-			p.display.Front(init.TerminalOutput)
+			p.display.Client(init.TerminalOutput)
 		}
 		rewritten, err := acp.RewriteInitialize(line, flags(table), table.CapabilityMeta())
 		if err != nil {
-			if c, ok := p.takeFront(c.id); ok {
-				p.refuseFront(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: %v", err))
+			if c, ok := p.removeClientCall(c.id); ok {
+				p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: %v", err))
 			}
 			return nil
 		}
@@ -47,8 +47,8 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 	id := c.id
 	timeout := p.opts.InitializeTimeout
 	c.timer.Store(time.AfterFunc(timeout, func() {
-		if c, ok := p.frontCalls.Take(id); ok {
-			p.refuseFront(c.id, jsonrpc.CodeInternal, fmt.Sprintf(
+		if c, ok := p.clientCalls.Remove(id); ok {
+			p.refuseClient(c.id, jsonrpc.CodeInternal, fmt.Sprintf(
 				"the agent did not answer initialize within %v (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?", timeout))
 			p.end(NoInitialize, fmt.Errorf("the agent did not answer initialize within %v", timeout))
 		}
@@ -59,23 +59,23 @@ func (p *frontPump) initialize(ctx context.Context, c *frontCall, m *jsonrpc.Mes
 	if err := p.out.flush(); err != nil {
 		return err
 	}
-	p.see(frame.FrontToAgent, "", line)
+	p.see(frame.ClientToAgent, "", line)
 	return p.toAgent.Forward(line)
 }
 
 // ready waits for the handlers.
-func (p *frontPump) ready(ctx context.Context) (*route.Table, error) {
+func (p *clientPump) ready(ctx context.Context) (*route.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return p.opts.Ready(ctx)
 }
 
 // flags turns routes into what is advertised: what a handler answers is served, what is denied is not, and what goes to
-// the front is as the front said.
+// the client is as the client said.
 func flags(t *route.Table) []acp.Capability {
 	var out []acp.Capability
 	for _, c := range t.Capabilities() {
-		if c.Target == route.Front {
+		if c.Target == route.Client {
 			continue
 		}
 		out = append(out, acp.Capability{Path: c.Path, Served: c.Target == route.Handler})

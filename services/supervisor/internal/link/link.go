@@ -1,10 +1,14 @@
-// Package link joins a front and an agent: the data path. It reads both sides line by line, forwards what nobody here
-// needs to change as the very bytes that came, sends routed requests to handlers, and puts questions to the gate.
+// Package link joins a client and an agent: it is the data path. It reads both sides line by line, forwards a line that
+// acphost does not need to change as the bytes that came, sends routed requests to handlers, and puts questions to the gate.
 //
-// Two rules keep it from locking up. Reading a peer never waits for anything that needs that same peer to read: answers
-// of our own are queued or written by workers. And a forwarded frame pushes back on its own sender alone.
+// Two rules keep it from locking up. A goroutine that reads a peer never waits for anything that needs the same peer to read:
+// answers of acphost are queued, or written by workers. A forwarded frame slows down its own sender alone.
 //
-// Each request of either side is answered exactly once: whoever takes it out of the table of calls in flight answers it.
+// The client gets what an agent sends about a session in the agent's order, also while a permission request of the session is
+// decided (order). Each request of either side is answered exactly once: the goroutine that takes the request out of the table
+// of open requests answers it. Package question says who ends a question.
+//
+// The package must not know how agents and handlers are started, nor who watches.
 package link
 
 import (
@@ -17,13 +21,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"google.golang.org/grpc"
@@ -32,28 +37,28 @@ import (
 // Times that the path keeps.
 const (
 	// readyTimeout is how long initialize is held for the handlers.
-	readyTimeout = 10 * time.Second
+	readyTimeout = 20 * time.Second
 	// callTimeout is how long a handler may take for a call that waits for nothing outside.
 	callTimeout = 60 * time.Second
-	// cancelGrace is how long after session/cancel the front may take to answer its open questions.
+	// cancelGrace is how long after session/cancel the client may take to answer its open questions.
 	cancelGrace = 5 * time.Second
-	// flushTimeout is how long a front that is about to be left may take for what is still to be written.
+	// flushTimeout is how long a client that is about to be left may take for what is still to be written.
 	flushTimeout = 2 * time.Second
 	// endTimeout is how long an agent that has closed its output may take to end, so that its end can be told.
 	endTimeout = 3 * time.Second
-	// settleTimeout is how long an exit is held back for the front to see the last output.
-	settleTimeout = 5 * time.Second
+	// shownTimeout is how long an exit is held back for the client to see the last output.
+	shownTimeout = 5 * time.Second
 )
 
 // maxRefusals bounds the bytes of answers of our own that may wait for a peer that does not read. A peer that lets more
 // gather than that is not coming back.
 const maxRefusals = 64 << 20
 
-// Front is whoever plays the agent's client: an editor on standard input and output, or a program.
-type Front interface {
-	// In gives the front's messages, a line each. Its end means that the front is gone.
+// Client is the agent's client: an editor on standard input and output, or a program.
+type Client interface {
+	// In gives the client's messages, a line each. Its end means that the client is gone.
 	In() io.Reader
-	// Out takes messages for the front, a line each. An error means that the front is gone.
+	// Out takes messages for the client, a line each. An error means that the client is gone.
 	Out() io.Writer
 }
 
@@ -77,35 +82,40 @@ type Limits struct {
 
 // Options are what a Link is made of.
 type Options struct {
-	Front Front
-	Agent Agent
+	Client Client
+	Agent  Agent
 	// Ready waits until every handler answers and returns the routes; called at each initialize.
 	Ready func(ctx context.Context) (*route.Table, error)
 	// Conn returns the connection to a handler, or at once why there is none.
 	Conn func(handler string) (grpc.ClientConnInterface, error)
-	Book *session.Book
-	Gate *gate.Gate
+	// Sessions is what is known of the agent's sessions.
+	Sessions *session.Table
+	Gate     *gate.Gate
 	// Place, if set, tells where paths of a session lead, and which are acphost's own; RealRoots where its roots do, "" for one that is not known.
 	Place     func(ctx context.Context, sessionID string) PlaceFunc
 	RealRoots func(roots []string) []string
 	// Display shows terminals; nil: none is shown.
 	Display func(sink display.Sink) *display.Display
-	// Quirk tells whether a workaround is on for the agent; reported is the name that the agent gives itself.
+	// Quirk reports whether a workaround is on for the agent; reported is the name that the agent gives itself.
 	Quirk func(name, reported string) bool
+	// Names are what this supervisor calls its own tool calls and questions; nil: the link has names of its own.
+	Names *Names
 	// AgentName is the agent's configured name.
 	AgentName string
+	// AgentEnviron is the environment that the agent was started with; nil: our own.
+	AgentEnviron []string
 	// Observe: everything passes untouched, nothing is routed, asked or refused.
 	Observe bool
-	// Attended tells whether somebody is there to answer; nil: somebody is. Where nobody is, a question waits for as long
-	// as Unattended says; 2 minutes if zero. It must not wait for anything.
+	// Attended reports whether somebody can answer questions; nil: somebody always can. It must not wait for anything. If
+	// nobody can, a question waits for Unattended; 2 minutes if zero.
 	Attended   func() bool
 	Unattended time.Duration
-	// Headless: the front is a program that answers no questions by itself. Those of a turn that is cancelled are answered
-	// at once. An elicitation is cancelled at once where nobody attends, unless the front has said at initialize that it
-	// takes them: then somebody will come, and it waits.
-	Headless bool
+	// Headless: the client is a program that answers no questions by itself. If a turn is cancelled, its questions are
+	// answered at once. If nobody attends, an elicitation is cancelled at once, unless the client said at initialize that it
+	// takes elicitations: then somebody will come, and the elicitation waits.
+	Program bool
 	// Questions, if set, is told of the questions that wait at the front.
-	Questions Questions
+	Questions question.Observer
 	// CancelUnasked: a turn in which the agent does what the policy denies, without asking, is cancelled.
 	CancelUnasked bool
 	// RefuseStale: a write of a file that changed since it was read is refused.
@@ -125,13 +135,13 @@ type Reason int
 
 // The reasons.
 const (
-	// FrontGone: the front closed its side, or could not be written to.
-	FrontGone Reason = iota
+	// ClientGone: the client closed its side, or could not be written to.
+	ClientGone Reason = iota
 	// AgentGone: the agent closed its side, or could not be written to.
 	AgentGone
-	// NotReady: a handler did not start; the front was told.
+	// NotReady: a handler did not start; the client was told.
 	NotReady
-	// NoInitialize: the agent did not answer initialize in time; the front was told.
+	// NoInitialize: the agent did not answer initialize in time; the client was told.
 	NoInitialize
 	// Stopped: the context ended.
 	Stopped
@@ -139,29 +149,30 @@ const (
 
 // Link is one joined pair. Run may be called once; the rest is safe for concurrent use.
 type Link struct {
-	opts    Options
-	log     *slog.Logger
-	toFront *jsonrpc.Writer
-	toAgent *jsonrpc.Writer
-	display *display.Display
-	queue   *queue
-	sizes   sizes
+	opts     Options
+	log      *slog.Logger
+	toClient *jsonrpc.Writer
+	toAgent  *jsonrpc.Writer
+	display  *display.Display
+	queue    *queue
+	order    *order
+	sizes    sizes
 
-	agentCalls jsonrpc.InFlight[*agentCall]
-	frontCalls jsonrpc.InFlight[*frontCall]
-	own        jsonrpc.InFlight[*ownQuestion] // at the front
+	agentCalls  jsonrpc.InFlight[*agentCall]
+	clientCalls jsonrpc.InFlight[*clientCall]
+	own         jsonrpc.InFlight[*question.Question] // acphost's, at the client
+	questions   *question.Set
 
-	openQuestions openQuestions // the agent's, at the front
-	spent         spentIDs
-
-	notices atomic.Bool // the front shows them
-	elicits atomic.Bool // the front has said that it takes elicitations
-	told    lastTold
+	notices atomic.Bool // the client shows them
+	elicits atomic.Bool // the client has said that it takes elicitations
+	said    lastNotices
 
 	table    atomic.Pointer[route.Table]
 	routesOn atomic.Bool
 	reported atomic.Pointer[acp.Initialized]
 	counters counters
+
+	saidImitated atomic.Bool
 
 	ended   chan struct{}
 	endOnce sync.Once
@@ -172,23 +183,23 @@ type Link struct {
 	waited  bool // for wg: nothing may be added to it any more
 }
 
-// frontCall is a request of the front's that the agent has not answered.
-type frontCall struct {
+// clientCall is a request of the client's that the agent has not answered.
+type clientCall struct {
 	id        []byte
 	method    string
 	sessionID string
 	timer     atomic.Pointer[time.Timer]
 }
 
-func (c *frontCall) stopTimer() {
+func (c *clientCall) stopTimer() {
 	if t := c.timer.Load(); t != nil {
 		t.Stop()
 	}
 }
 
 type counters struct {
-	agentMessages, agentBytes, frontMessages, frontBytes atomic.Uint64
-	routed, refused                                      atomic.Uint64
+	agentMessages, agentBytes, clientMessages, clientBytes atomic.Uint64
+	routed, refused, imitated                              atomic.Uint64
 }
 
 // New returns a Link that is not running yet.
@@ -202,18 +213,25 @@ func New(o Options) *Link {
 	if o.Limits.MaxMessage == 0 {
 		o.Limits.MaxMessage = defaultMaxMessage
 	}
+	if o.Names == nil {
+		o.Names = NewNames()
+	}
 	if o.Pace == nil {
 		o.Pace = &proc.Pace{}
 	}
 	l := &Link{
-		opts:    o,
-		log:     o.Logger,
-		toFront: jsonrpc.NewWriter(o.Front.Out(), maxRefusals),
-		toAgent: jsonrpc.NewWriter(o.Agent.Stdin(), maxRefusals),
-		ended:   make(chan struct{}),
+		opts:     o,
+		log:      o.Logger,
+		toClient: jsonrpc.NewWriter(o.Client.Out(), maxRefusals),
+		toAgent:  jsonrpc.NewWriter(o.Agent.Stdin(), maxRefusals),
+		ended:    make(chan struct{}),
 	}
+	l.questions = question.NewSet(question.Options{
+		Observer: o.Questions, Waiting: o.Gate.Waiting, Post: l.writeClient,
+		Attended: o.Attended, Unattended: o.Unattended, Program: o.Program, Grace: cancelGrace,
+	})
 	if o.Display != nil && !o.Observe {
-		var sink display.Sink = l.toFront
+		var sink display.Sink = l.toClient
 		if o.Observer != nil {
 			sink = observedSink{sink, l}
 		}
@@ -222,19 +240,20 @@ func New(o Options) *Link {
 	return l
 }
 
-// Run joins the two until one of them is gone or ctx ends, answers whatever is still open, and says why it ended. It
-// does not stop the agent. A read of the front, or a write to it, that is under way when the agent goes stays behind
-// until its stream ends: nothing can interrupt it.
+// Run forwards messages until the client or the agent is gone, or ctx ends. Then it answers every open request, and says why
+// it ended. It does not stop the agent. Nothing can interrupt a read of the client, or a write to it, that is under way when
+// the agent goes: it stays behind until its stream ends.
 func (l *Link) Run(ctx context.Context) (Reason, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.queue = newQueue(ctx, l.opts.Limits, l.opts.Pace)
+	l.order = newOrder(l.queue.limits.MaxQueuedMem)
 	agentDone := make(chan struct{})
 	go func() {
 		defer close(agentDone)
 		l.end(AgentGone, l.pumpAgent(ctx))
 	}()
-	go func() { l.end(FrontGone, l.pumpFront(ctx)) }()
+	go func() { l.end(ClientGone, l.pumpClient(ctx)) }()
 	select {
 	case <-l.ended:
 	case <-ctx.Done():
@@ -256,18 +275,18 @@ func (l *Link) end(r Reason, err error) {
 	})
 }
 
-// shutdown answers what the agent left unanswered, ends what is under way and flushes what the front still takes.
+// shutdown answers what the agent left unanswered, ends what is under way and flushes what the client still takes.
 func (l *Link) shutdown() {
 	switch l.reason {
 	case AgentGone:
 		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 		how, data := l.opts.Agent.Ended(ctx)
 		cancel()
-		l.leaveFront("the agent cannot answer any more: "+how, data)
+		l.leaveClient("the agent cannot answer any more: "+how, data)
 	case Stopped:
-		l.leaveFront("the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`))
+		l.leaveClient("the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`))
 	}
-	for _, c := range l.frontCalls.Drain() {
+	for _, c := range l.clientCalls.Drain() {
 		c.stopTimer()
 	}
 	l.abandon()
@@ -279,9 +298,9 @@ func (l *Link) shutdown() {
 			l.display.Close()
 		}
 		l.queue.wait()
-		l.abandon() // what reached the front in the last moment
+		l.abandon() // what reached the client in the last moment
 		_ = l.toAgent.Close()
-		_ = l.toFront.Close()
+		_ = l.toClient.Close()
 		l.spawnMu.Lock()
 		l.waited = true
 		l.spawnMu.Unlock()
@@ -289,35 +308,33 @@ func (l *Link) shutdown() {
 	}()
 	select {
 	case <-settled:
-	case <-time.After(flushTimeout): // the front does not read; what it did not take is lost with it
+	case <-time.After(flushTimeout): // the client does not read; what it did not take is lost with it
 	}
-	l.opts.Book.CloseAll()
+	l.opts.Sessions.CloseAll()
 }
 
-// leaveFront answers the front's open requests with an error.
-func (l *Link) leaveFront(why string, data []byte) {
-	for _, c := range l.frontCalls.Drain() {
+// leaveClient answers the client's open requests with an error.
+func (l *Link) leaveClient(why string, data []byte) {
+	for _, c := range l.clientCalls.Drain() {
 		c.stopTimer()
-		l.failFront(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why, Data: data})
+		l.failClient(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why, Data: data})
 	}
 }
 
-// abandon ends what is open at the front: nobody waits for it any more.
+// abandon ends what is open at the client: nobody waits for it any more.
 func (l *Link) abandon() {
 	for _, c := range l.agentCalls.All() {
-		if c.current() != atFront || !l.take(c) {
+		if q := c.asked(); q != nil && (q.Finish(question.Ending{Cause: question.LinkOver}) || !q.Own) {
 			continue
 		}
-		l.shownEnds(c, true)
-		if q := c.question; q != nil {
-			_ = l.settleQuestion(q, gate.Outcome{Cancelled: true, By: gate.ByNobody, Asked: time.Since(q.asked)})
+		if c.current() == atClient && l.claim(c) {
+			l.shownEnds(c, true)
 		}
-		l.ends(c.waiting, End{Outcome: Withdrawn, By: gate.ByNobody})
 	}
 }
 
-// spawn runs f in a goroutine that shutdown waits for. The front's pump may still be at work when it does: what it wants
-// done after that is too late, and is left.
+// spawn runs f in a goroutine that shutdown waits for. Once shutdown waits, spawn does nothing: the goroutine that reads the
+// client may still call it.
 func (l *Link) spawn(f func()) {
 	l.spawnMu.Lock()
 	defer l.spawnMu.Unlock()
@@ -328,7 +345,7 @@ func (l *Link) spawn(f func()) {
 
 // Forget ends a session that the agent cannot close: what waits in it is answered, and its scope ends.
 func (l *Link) Forget(sessionID string) {
-	l.opts.Book.Closed(sessionID)
+	l.opts.Sessions.Closed(sessionID)
 	l.sessionCancelled(sessionID)
 }
 
@@ -345,11 +362,13 @@ func (l *Link) Counters() *supervisorv1.LinkCounters {
 	return &supervisorv1.LinkCounters{
 		AgentMessages:   l.counters.agentMessages.Load(),
 		AgentBytes:      l.counters.agentBytes.Load(),
-		FrontMessages:   l.counters.frontMessages.Load(),
-		FrontBytes:      l.counters.frontBytes.Load(),
+		FrontMessages:   l.counters.clientMessages.Load(),
+		FrontBytes:      l.counters.clientBytes.Load(),
 		RoutedRequests:  l.counters.routed.Load(),
 		PendingRequests: uint64(l.agentCalls.Len()),
 		RefusedMessages: l.counters.refused.Load(),
+
+		ImitatedMessages: l.counters.imitated.Load(),
 	}
 }
 
@@ -363,20 +382,25 @@ func (l *Link) postAgent(line []byte) { l.postAgentBy("", line) }
 // postAgentBy is postAgent for what somebody else than acphost itself has answered.
 func (l *Link) postAgentBy(by string, line []byte) {
 	l.see(frame.OursToAgent, by, line)
+	l.writeAgent(line)
+}
+
+// writeAgent sends the agent a line that was seen, without waiting.
+func (l *Link) writeAgent(line []byte) {
 	if err := l.toAgent.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(AgentGone, fmt.Errorf("the agent reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
 }
 
-// refuseFront answers a request of the front's with an error, without waiting.
-func (l *Link) refuseFront(id []byte, code int, message string) {
-	l.failFront(id, &jsonrpc.Error{Code: code, Message: message})
+// refuseClient answers a request of the client's with an error, without waiting.
+func (l *Link) refuseClient(id []byte, code int, message string) {
+	l.failClient(id, &jsonrpc.Error{Code: code, Message: message})
 }
 
-func (l *Link) failFront(id []byte, jerr *jsonrpc.Error) {
+func (l *Link) failClient(id []byte, jerr *jsonrpc.Error) {
 	line := jsonrpc.AppendError(nil, id, jerr)
-	l.see(frame.OursToFront, "", line)
-	if err := l.toFront.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
-		l.end(FrontGone, fmt.Errorf("the front reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
+	l.see(frame.OursToClient, "", line)
+	if err := l.toClient.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
+		l.end(ClientGone, fmt.Errorf("the client reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
 }

@@ -140,7 +140,7 @@ func (p *peer) wantError(id string, code int, contains string) {
 type rig struct {
 	*Link
 	t       *testing.T
-	front   *peer
+	client  *peer
 	agent   *peer
 	handler *handler
 	ended   chan Reason
@@ -185,11 +185,11 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frontIn, toLink := pipe(t)
-	fromLink, frontOut := pipe(t)
+	clientIn, toLink := pipe(t)
+	fromLink, clientOut := pipe(t)
 	agentIn, toLink2 := pipe(t)
 	fromLink2, agentOut := pipe(t)
-	r.front = &peer{t: t, in: toLink, out: bufio.NewReaderSize(fromLink, 1<<20), raw: fromLink}
+	r.client = &peer{t: t, in: toLink, out: bufio.NewReaderSize(fromLink, 1<<20), raw: fromLink}
 	r.agent = &peer{t: t, in: toLink2, out: bufio.NewReaderSize(fromLink2, 1<<20), raw: fromLink2}
 	log := slog.New(slog.DiscardHandler)
 	dial := func() (grpc.ClientConnInterface, error) {
@@ -199,8 +199,8 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		return conn, nil
 	}
 	o := Options{
-		Front: pipes{frontIn, frontOut},
-		Agent: pipes{agentIn, agentOut},
+		Client: pipes{clientIn, clientOut},
+		Agent:  pipes{agentIn, agentOut},
 		Ready: func(context.Context) (*route.Table, error) {
 			return route.Build([]route.Claim{
 				{Handler: "fs", Kind: route.KindFS, Services: []protoreflect.ServiceDescriptor{fsv1.File_acphost_fs_v1_fs_proto.Services().Get(0)}},
@@ -208,7 +208,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 			}, map[string]string{"elicitation/create": "deny"})
 		},
 		Conn:      func(string) (grpc.ClientConnInterface, error) { return dial() },
-		Book:      session.New(session.Options{Agent: "test"}),
+		Sessions:  session.New(session.Options{Agent: "test"}),
 		Gate:      gate.New(gate.Options{Chain: []gate.Policy{{Name: "permission", Conn: dial}}, Enforced: true, Protected: []string{"/own"}, Logger: log}),
 		AgentName: "test",
 		Display: func(s display.Sink) *display.Display {
@@ -249,17 +249,17 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// open plays initialize and session/new, for a front with the capabilities given.
+// open plays initialize and session/new, for a client with the capabilities given.
 func (r *rig) open(capabilities string) {
 	r.t.Helper()
-	r.front.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":` + capabilities + `}}`)
+	r.client.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":` + capabilities + `}}`)
 	r.agent.next()
 	r.agent.send(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":1,"agentInfo":{"name":"a","version":"1"}}}`)
-	r.front.next()
-	r.front.send(`{"jsonrpc":"2.0","id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	r.client.next()
+	r.client.send(`{"jsonrpc":"2.0","id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
 	r.agent.next()
 	r.agent.send(`{"jsonrpc":"2.0","id":"n","result":{"sessionId":"s"}}`)
-	r.front.next()
+	r.client.next()
 }
 
 // end waits for the link's end and returns its reason.
@@ -287,16 +287,16 @@ func TestWhatIsNotRoutedPassesAsTheVeryBytesThatCame(t *testing.T) {
 	}
 	for _, l := range fromAgent {
 		r.agent.send(l)
-		r.front.want(l)
+		r.client.want(l)
 	}
-	fromFront := []string{
+	fromClient := []string{
 		`{"id":9007199254740993,"result":{"z":0,"a":-0.0},"jsonrpc":"2.0"}`,
 		`{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{"sessionId":"s","prompt":[]} , "_x":null}`,
 		`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`,
 		`[{"jsonrpc":"2.0","id":77,"method":"x"}]`,
 	}
-	for _, l := range fromFront {
-		r.front.send(l)
+	for _, l := range fromClient {
+		r.client.send(l)
 		r.agent.want(l)
 	}
 }
@@ -321,7 +321,7 @@ func TestARoutedCallIsAnsweredByItsHandlerWithTheIdAsItWasSpelled(t *testing.T) 
 
 func TestInitializeAdvertisesTheRoutes(t *testing.T) {
 	r := newRig(t)
-	r.front.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"terminal":false}}}`)
+	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"terminal":false}}}`)
 	r.agent.want(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"terminal":true,"fs":{"readTextFile":true,"writeTextFile":true}}}}`)
 }
 
@@ -331,8 +331,8 @@ func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
 			return nil, errors.New("handler fs did not start: no such program")
 		}
 	})
-	r.front.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
-	r.front.wantError("0", -32603, "handler fs did not start")
+	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
+	r.client.wantError("0", -32603, "handler fs did not start")
 	if reason := r.end(); reason != NotReady {
 		t.Errorf("reason = %v, want NotReady", reason)
 	}
@@ -340,8 +340,8 @@ func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
 
 func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.InitializeTimeout = 10 * time.Millisecond })
-	r.front.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
-	r.front.wantError("0", -32603, "did not answer initialize")
+	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
+	r.client.wantError("0", -32603, "did not answer initialize")
 	if reason := r.end(); reason != NoInitialize {
 		t.Errorf("reason = %v, want NoInitialize", reason)
 	}
@@ -349,13 +349,13 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 
 func TestAnAgentThatAnswersALaterVersionHasNoRoutedFiles(t *testing.T) {
 	r := newRig(t)
-	r.front.send(`{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{}}}`)
+	r.client.send(`{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{}}}`)
 	r.agent.want(`{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{},"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}}}`)
 	r.agent.send(`{"id":0,"result":{"protocolVersion":2}}`)
-	r.front.next()
+	r.client.next()
 	line := `{"id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/w/f"}}`
 	r.agent.send(line)
-	r.front.want(line)
+	r.client.want(line)
 }
 
 func TestASynchronousAgentThatReadsNothingDoesNotLockUp(t *testing.T) {
@@ -489,30 +489,30 @@ func TestACancelledReadIsAnsweredOnceAndAWriteRunsOn(t *testing.T) {
 	r.agent.send(`{"id":2,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/f","content":""}}`)
 	<-writing
 	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":2}}`, `{"id":3,"method":"_acme.com/x"}`)
-	r.front.want(`{"id":3,"method":"_acme.com/x"}`) // the cancellation has been read
+	r.client.want(`{"id":3,"method":"_acme.com/x"}`) // the cancellation has been read
 	close(finish)
 	r.agent.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
-func TestACancellationFollowsAForwardedRequestToTheFront(t *testing.T) {
+func TestACancellationFollowsAForwardedRequestToTheClient(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":5,"method":"_acme.com/x"}`)
-	r.front.want(`{"id":5,"method":"_acme.com/x"}`)
+	r.client.want(`{"id":5,"method":"_acme.com/x"}`)
 	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":5}}`)
-	r.front.want(`{"method":"$/cancel_request","params":{"requestId":5}}`)
-	r.front.send(`{"id":5,"error":{"code":-32800,"message":"cancelled"}}`)
+	r.client.want(`{"method":"$/cancel_request","params":{"requestId":5}}`)
+	r.client.send(`{"id":5,"error":{"code":-32800,"message":"cancelled"}}`)
 	r.agent.want(`{"id":5,"error":{"code":-32800,"message":"cancelled"}}`)
 	r.agent.send(`{"method":"$/cancel_request","params":{"requestId":5}}`, `{"method":"_marker"}`)
-	r.front.want(`{"method":"_marker"}`)
+	r.client.want(`{"method":"_marker"}`)
 }
 
 func TestAnAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":5,"method":"_acme.com/x"}`)
-	r.front.next()
-	r.front.send(`{"id":6,"result":{}}`, `{"id":5,"result":{}}`, `{"id":5,"result":{"again":true}}`, `{"method":"_marker"}`)
+	r.client.next()
+	r.client.send(`{"id":6,"result":{}}`, `{"id":5,"result":{}}`, `{"id":5,"result":{"again":true}}`, `{"method":"_marker"}`)
 	r.agent.want(`{"id":5,"result":{}}`)
 	r.agent.want(`{"method":"_marker"}`)
 }
@@ -520,12 +520,12 @@ func TestAnAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
 func TestGarbageIsAnsweredByItsDirectionAndLosesNothing(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
-	r.front.send(`not json`)
-	r.front.wantError("null", -32700, "")
-	r.front.send(`{"jsonrpc":"2.0","id":8,"method":"a","method":"b"}`)
-	r.front.wantError("8", -32600, "method")
+	r.client.send(`not json`)
+	r.client.wantError("null", -32700, "")
+	r.client.send(`{"jsonrpc":"2.0","id":8,"method":"a","method":"b"}`)
+	r.client.wantError("8", -32600, "method")
 	r.agent.send(`panic: goroutine 1`, ``, `{"id":1,"result":`, `{"method":"_after"}`)
-	r.front.want(`{"method":"_after"}`)
+	r.client.want(`{"method":"_after"}`)
 	r.agent.send(`[{"id":1,"method":"fs/read_text_file"},{"method":"x"}]`)
 	r.agent.wantError("null", -32600, "batches")
 	r.agent.send(`{"id":3,"method":"fs/read_text_file","METHOD":"x","params":{}}`)
@@ -543,23 +543,23 @@ func TestAMessageOverTheLimitIsAnsweredAndTheLinkLivesOn(t *testing.T) {
 		_, _ = io.WriteString(r.agent.in, `{"method":"_acme.com/x","params":"`+big+`","id":"late"}`+"\n")
 	}()
 	r.agent.wantError(`"late"`, -32600, "more than the 65536")
-	r.front.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
+	r.client.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
 	r.agent.next()
 	go func() {
 		_, _ = io.WriteString(r.agent.in, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`+big+`"}}}}`+"\n")
 	}()
-	if told := r.front.next(); !strings.Contains(told, "A message of the agent was dropped") || !strings.Contains(told, "more than the 65536") {
+	if told := r.client.next(); !strings.Contains(told, "A message of the agent was dropped") || !strings.Contains(told, "more than the 65536") {
 		t.Errorf("the person is told %s", told)
 	}
 	go func() { _, _ = io.WriteString(r.agent.in, `{"id":1,"result":"`+big+`"}`+"\n") }()
-	r.front.wantError("1", -32603, "the agent's answer was dropped")
+	r.client.wantError("1", -32603, "the agent's answer was dropped")
 	r.agent.send(`{"id":2,"method":"_acme.com/y"}`)
-	r.front.next()
-	go func() { _, _ = io.WriteString(r.front.in, `{"id":2,"result":"`+big+`"}`+"\n") }()
+	r.client.next()
+	go func() { _, _ = io.WriteString(r.client.in, `{"id":2,"result":"`+big+`"}`+"\n") }()
 	r.agent.wantError("2", -32603, "the client's answer was dropped")
-	go func() { _, _ = io.WriteString(r.front.in, `{"method":"m","id":[],"params":"`+big+`"}`+"\n") }()
+	go func() { _, _ = io.WriteString(r.client.in, `{"method":"m","id":[],"params":"`+big+`"}`+"\n") }()
 	r.agent.send(`{"method":"_marker"}`)
-	for r.front.next() != `{"method":"_marker"}` {
+	for r.client.next() != `{"method":"_marker"}` {
 		continue
 	}
 }
@@ -567,16 +567,16 @@ func TestAMessageOverTheLimitIsAnsweredAndTheLinkLivesOn(t *testing.T) {
 func TestWhenTheAgentEndsItsOpenRequestsAreAnswered(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
-	r.front.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
+	r.client.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
 	r.agent.next()
 	_ = r.agent.in.Close()
-	r.front.wantError("1", -32603, "exited with status 3")
+	r.client.wantError("1", -32603, "exited with status 3")
 	if reason := r.end(); reason != AgentGone {
 		t.Errorf("reason = %v, want AgentGone", reason)
 	}
 }
 
-func TestWhatTheFrontWaitsForEndsWithTheAgentAndSaysHow(t *testing.T) {
+func TestWhatTheClientWaitsForEndsWithTheAgentAndSaysHow(t *testing.T) {
 	for name, tt := range map[string]struct{ stop, data string }{
 		"it ended":       {"", `{"acphost":{"kind":"crashed","exitCode":3}}`},
 		"it was stopped": {"stop", `{"acphost":{"kind":"stopped"}}`},
@@ -585,32 +585,32 @@ func TestWhatTheFrontWaitsForEndsWithTheAgentAndSaysHow(t *testing.T) {
 			w := &witness{}
 			r := newRig(t, func(o *Options) { o.Observer = w })
 			r.open(`{}`)
-			r.front.send(`{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+			r.client.send(`{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
 			r.agent.next()
 			if tt.stop == "" {
 				_ = r.agent.in.Close()
 			} else {
 				r.Link.end(Stopped, nil)
 			}
-			line := r.front.next()
+			line := r.client.next()
 			if !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":4,"error":{"code":-32603,"message":"session/prompt: the agent `) || !strings.HasSuffix(line, `,"data":`+tt.data+`}}`) {
 				t.Errorf("got %s", line)
 			}
-			if got := w.of(frame.OursToFront); len(got) != 1 || got[0] != line {
+			if got := w.of(frame.OursToClient); len(got) != 1 || got[0] != line {
 				t.Errorf("frames: %q", got)
 			}
 		})
 	}
 }
 
-func TestWhenTheFrontGoesTheAgentSeesTheEndOfItsInput(t *testing.T) {
+func TestWhenTheClientGoesTheAgentSeesTheEndOfItsInput(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
-	_ = r.front.in.Close()
+	_ = r.client.in.Close()
 	if _, err := r.agent.out.ReadString('\n'); err != io.EOF {
 		t.Errorf("the agent read %v, want the end", err)
 	}
-	if reason := r.end(); reason != FrontGone {
+	if reason := r.end(); reason != ClientGone {
 		t.Errorf("reason = %v, want FrontGone", reason)
 	}
 }
@@ -620,7 +620,7 @@ func TestObservingTouchesNothing(t *testing.T) {
 	for _, l := range []string{
 		`{"id":0,"method":"initialize","params":{"protocolVersion":1}}`, `[1,2]`, `garbage`, `{"id":99,"result":1}`,
 	} {
-		r.front.send(l)
+		r.client.send(l)
 		r.agent.want(l)
 	}
 	for _, l := range []string{
@@ -630,17 +630,17 @@ func TestObservingTouchesNothing(t *testing.T) {
 		`{"id":2,"method":"session/request_permission","params":{}}`,
 	} {
 		r.agent.send(l)
-		r.front.want(l)
+		r.client.want(l)
 	}
 }
 
-func TestAFrontWithoutAnAgentIsToldWhy(t *testing.T) {
-	in, toFront := pipe(t)
-	fromFront, out := pipe(t)
-	f := &peer{t: t, in: toFront, out: bufio.NewReader(fromFront), raw: fromFront}
+func TestAClientWithoutAnAgentIsToldWhy(t *testing.T) {
+	in, toClient := pipe(t)
+	fromClient, out := pipe(t)
+	f := &peer{t: t, in: toClient, out: bufio.NewReader(fromClient), raw: fromClient}
 	f.send(`{"method":"_notification"}`, `garbage`, `{"id":"i","method":"initialize"}`)
 	Refuse(pipes{in, out}, Limits{}, "agent \"x\" was not started")
 	f.wantError(`"i"`, -32603, "was not started")
-	_ = toFront.Close()
+	_ = toClient.Close()
 	Refuse(pipes{in, out}, Limits{}, "nobody reads this")
 }

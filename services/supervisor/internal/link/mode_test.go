@@ -10,8 +10,8 @@ import (
 func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
 	const update = `{"method":"session/update","params":{"sessionId":"s","update":`
 	tests := map[string]struct {
-		front, agent []string
-		want         string
+		client, agent []string
+		want          string
 	}{
 		"an update of the mode":     {nil, []string{update + `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}}}`}, "plan"},
 		"an update of the options":  {nil, []string{update + `{"sessionUpdate":"config_option_update","configOptions":[{"id":"m","category":"model","currentValue":"x"},{"id":"a","category":"mode","currentValue":"yolo"}]}}}`}, "yolo"},
@@ -31,17 +31,17 @@ func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
 				return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW}, nil
 			}
 			r.open(`{}`)
-			r.front.send(`{"id":"x","method":"session/load","params":{"sessionId":"s","cwd":"/w"}}`)
+			r.client.send(`{"id":"x","method":"session/load","params":{"sessionId":"s","cwd":"/w"}}`)
 			r.agent.next()
 			r.agent.send(`{"id":"x","result":{"modes":{"currentModeId":"old"},"configOptions":[{"id":"a","category":"mode","currentValue":"ask"}]}}`)
-			r.front.next()
-			for _, line := range tt.front {
-				r.front.send(line)
+			r.client.next()
+			for _, line := range tt.client {
+				r.client.send(line)
 				r.agent.want(line)
 			}
 			for _, line := range tt.agent {
 				r.agent.send(line)
-				r.front.want(line)
+				r.client.want(line)
 			}
 			r.agent.send(askedEdit)
 			r.agent.next()

@@ -10,13 +10,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// GateName stands for a handler where the gate has a call of the agent's: it is decided there, and may go on to the front.
+// GateName is the handler that is named with a request of the agent's that the gate decides about. The request may be
+// forwarded to the client later.
 const GateName = "gate"
 
-// RefusedName stands for a handler where a line reaches nobody, since it is no message or can be read in two ways.
+// RefusedName is the handler that is named with a line that reaches nobody, because it is no message or can be read in two
+// ways.
 const RefusedName = "refused"
 
-// see tells the observer of a frame of which nothing is known yet.
+// see shows the observer a frame that was not scanned.
 func (l *Link) see(d frame.Direction, handler string, line []byte, rest ...[]byte) {
 	if l.opts.Observer != nil {
 		l.opts.Observer.Frame(frame.Frame{Direction: d, Handler: handler, Line: line, Rest: rest})
@@ -51,19 +53,19 @@ func (l *Link) seen(d frame.Direction, m *jsonrpc.Message) func(line []byte, at 
 	}
 }
 
-// sendFront sends the front a line of the agent's, after frames of ours that introduce what it shows.
-func (l *Link) sendFront(bufs ...[]byte) error {
+// sendClient sends the client a line of the agent's, after frames of ours that introduce what it shows.
+func (l *Link) sendClient(bufs ...[]byte) error {
 	l.seeShown(bufs)
-	return l.toFront.Send(bufs...)
+	return l.toClient.Send(bufs...)
 }
 
-// seeShown tells the observer of what sendFront sends.
+// seeShown shows the observer the frames that sendFront sends.
 func (l *Link) seeShown(bufs [][]byte) {
 	for i, b := range bufs {
 		if i < len(bufs)-1 {
-			l.see(frame.OursToFront, "", b)
+			l.see(frame.OursToClient, "", b)
 		} else {
-			l.see(frame.AgentToFront, "", b)
+			l.see(frame.AgentToClient, "", b)
 		}
 	}
 }
@@ -91,6 +93,6 @@ func (s observedSink) Send(bufs ...[]byte) error {
 
 func (s observedSink) lines(lines []byte) {
 	for line := range bytes.Lines(lines) {
-		s.l.see(frame.OursToFront, "", line)
+		s.l.see(frame.OursToClient, "", line)
 	}
 }

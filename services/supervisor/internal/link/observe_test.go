@@ -52,19 +52,19 @@ func TestTheObserverSeesWhatPassesInOrder(t *testing.T) {
 	for i := range 500 {
 		sent = append(sent, fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%d"}}}}`, i))
 	}
-	before := len(w.of(frame.AgentToFront))
+	before := len(w.of(frame.AgentToClient))
 	written := make(chan error, 1)
 	go func() {
 		_, err := io.WriteString(r.agent.in, strings.Join(sent, "\n")+"\n")
 		written <- err
 	}()
 	for _, line := range sent {
-		r.front.want(line)
+		r.client.want(line)
 	}
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	if got := w.of(frame.AgentToFront)[before:]; strings.Join(got, "\n") != strings.Join(sent, "\n") {
+	if got := w.of(frame.AgentToClient)[before:]; strings.Join(got, "\n") != strings.Join(sent, "\n") {
 		t.Errorf("%d of %d lines, or another order", len(got), len(sent))
 	}
 }
@@ -107,19 +107,19 @@ func TestTheObserverSeesQuestionsOfOurOwnAndTheirAnswers(t *testing.T) {
 	r := gatedRig(t, func(o *Options) { o.Observer = w })
 	r.open("{}")
 	r.agent.send(`{"jsonrpc":"2.0","id":7,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/f","content":"x"}}`)
-	shown, question := r.front.next(), r.front.next()
+	shown, question := r.client.next(), r.client.next()
 	if !strings.Contains(shown, "tool_call") || !strings.Contains(question, "session/request_permission") {
 		t.Fatal(shown, question)
 	}
 	_, id, _ := strings.Cut(question, `"id":`)
 	id, _, _ = strings.Cut(id, ",")
 	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}}`, id)
-	r.front.send(answer)
+	r.client.send(answer)
 	r.agent.next()
-	if got := w.of(frame.OursToFront); len(got) < 2 || got[0] != shown || got[1] != question {
+	if got := w.of(frame.OursToClient); len(got) < 2 || got[0] != shown || got[1] != question {
 		t.Errorf("ours: %q", got)
 	}
-	if got := w.of(frame.FrontToOurs); len(got) != 1 || got[0] != answer {
+	if got := w.of(frame.ClientToOurs); len(got) != 1 || got[0] != answer {
 		t.Errorf("answers: %q", got)
 	}
 }
@@ -130,15 +130,15 @@ func TestTheObserverSeesWhatIsRefused(t *testing.T) {
 	r.open("{}")
 	twice := `{"id":1,"method":"fs/read_text_file","method":"x"}`
 	r.agent.send(`{not json`, twice, `[{"method":"x"}]`, `{"method":"_marker"}`)
-	r.front.want(`{"method":"_marker"}`)
-	r.front.send(`{nor this`, `{"method":"_marker"}`)
+	r.client.want(`{"method":"_marker"}`)
+	r.client.send(`{nor this`, `{"method":"_marker"}`)
 	r.agent.next()
 	r.agent.next()
 	r.agent.want(`{"method":"_marker"}`)
-	if got := w.by(frame.AgentToFront, RefusedName); len(got) != 3 || got[0] != "{not json" || got[1] != twice {
+	if got := w.by(frame.AgentToClient, RefusedName); len(got) != 3 || got[0] != "{not json" || got[1] != twice {
 		t.Errorf("the agent's: %q", got)
 	}
-	if got := w.by(frame.FrontToAgent, RefusedName); len(got) != 1 || got[0] != "{nor this" {
-		t.Errorf("the front's: %q", got)
+	if got := w.by(frame.ClientToAgent, RefusedName); len(got) != 1 || got[0] != "{nor this" {
+		t.Errorf("the client's: %q", got)
 	}
 }

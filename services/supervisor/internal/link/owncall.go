@@ -2,36 +2,31 @@ package link
 
 import (
 	"context"
-	"fmt"
+	"crypto/sha256"
+	"errors"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// offered are the options of a question of ours: kinds, which are their own ids.
-func offered(d *gate.Decision) []string {
-	kinds := []string{gate.AllowOnce}
-	if d.Always.Text != "" {
-		kinds = append(kinds, gate.AllowAlways)
-	}
-	kinds = append(kinds, gate.RejectOnce)
-	if d.Never.Text != "" {
-		kinds = append(kinds, gate.RejectAlways)
-	}
-	return kinds
-}
-
-// kinds are options that are their own ids.
-func kinds(offered []string) []acp.PermissionOption {
+// offered are the options of a question of ours. Their kinds are their own ids.
+func offered(d *gate.Decision) []acp.PermissionOption {
 	var options []acp.PermissionOption
-	for _, kind := range offered {
+	for _, kind := range []string{gate.AllowOnce, gate.AllowAlways, gate.RejectOnce, gate.RejectAlways} {
+		if kind == gate.AllowAlways && d.Always.Text == "" || kind == gate.RejectAlways && d.Never.Text == "" {
+			continue
+		}
 		options = append(options, acp.PermissionOption{ID: kind, Kind: kind})
 	}
 	return options
@@ -40,6 +35,8 @@ func kinds(offered []string) []acp.PermissionOption {
 const (
 	// maxDiff is how many bytes of either side of a diff are shown.
 	maxDiff = 1 << 20
+	// writeTextFile is ACP's method that writes a file.
+	writeTextFile = "fs/write_text_file"
 	// maxShownCommand is how many bytes of a command are shown.
 	maxShownCommand = 64 << 10
 )
@@ -55,16 +52,20 @@ type ownCall struct {
 }
 
 // newOwnCall describes a call for a person: what was judged, not what the agent says of it.
-func (l *Link) newOwnCall(ctx context.Context, g *gated, d *gate.Decision, a *permissionv1.Action) *ownCall {
-	o := &ownCall{sessionID: g.call.sessionID, id: "acphost-" + d.ID(), title: intent.Summary(a), kind: ownKind(a.GetKind())}
+func (l *Link) newOwnCall(ctx context.Context, h *heldCall, d *gate.Decision, a *permissionv1.Action) *ownCall {
+	o := &ownCall{sessionID: h.call.sessionID, id: l.opts.Names.next(d.ID()), title: intent.Summary(a), kind: ownKind(a.GetKind())}
 	switch {
 	case a.GetKind() == "fs.write" && len(a.GetPaths()) > 0:
-		o.content = l.diff(ctx, g, a.GetPaths()[0].GetPath())
+		o.content = l.diff(ctx, h, a.GetPaths()[0].GetPath())
 	case a.GetCommand() != nil:
-		o.content = textContent("```sh\n" + shownCommand(a.GetCommand()) + "\n```")
+		o.content = textContent(shownInBlock(a.GetCommand()))
 	}
-	if d.Reason != "" {
-		o.content = appendItem(o.content, "Asked because: "+d.Denial())
+	switch why := "Asked because: " + d.Why(); {
+	case d.Reason == "":
+	case a.GetCommand() != nil: // it may be long, and the reason says which part of it is in question
+		o.content = appendItem(textContent(why), shownInBlock(a.GetCommand()))
+	default:
+		o.content = appendItem(o.content, why)
 	}
 	locations := []byte{'['}
 	for i, p := range a.GetPaths() {
@@ -97,21 +98,18 @@ func (o *ownCall) question(d *gate.Decision) []byte {
 	b = jsonrpc.AppendString(append(b, `,"toolCall":{"toolCallId":`...), o.id)
 	b = o.members(b)
 	b = append(b, `,"status":"pending"},"options":[`...)
-	option := func(kind, name string) {
-		if b[len(b)-1] != '[' {
+	for i, option := range offered(d) {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, `{"optionId":"`...), kind...), `","kind":"`...)
-		b = append(append(b, kind...), `","name":`...)
-		b = append(jsonrpc.AppendString(b, name), '}')
-	}
-	for _, kind := range offered(d) {
-		option(kind, map[string]string{
+		b = append(append(append(b, `{"optionId":"`...), option.ID...), `","kind":"`...)
+		b = append(append(b, option.Kind...), `","name":`...)
+		b = append(jsonrpc.AppendString(b, map[string]string{
 			gate.AllowOnce:    "Allow once: " + o.title,
 			gate.AllowAlways:  "Always allow: " + d.Always.Text,
 			gate.RejectOnce:   "Reject",
 			gate.RejectAlways: "Always reject: " + d.Never.Text,
-		}[kind])
+		}[option.Kind]), '}')
 	}
 	return append(b, "]}"...)
 }
@@ -147,61 +145,100 @@ func ownKind(kind string) string {
 }
 
 // diff is the content that shows a write: the file as it is, as far as it can be read, and as it would be.
-func (l *Link) diff(ctx context.Context, g *gated, path string) []byte {
-	text, _ := acp.String(acp.Get(g.params, "content"))
+func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
+	text, _ := acp.String(acp.Get(h.params, "content"))
 	b := jsonrpc.AppendString([]byte(`[{"type":"diff","path":`), path)
 	b = append(b, `,"oldText":`...)
-	if old, ok := l.present(ctx, g, path); ok {
+	old, err := l.present(ctx, h, path)
+	missing := status.Code(err) == codes.NotFound
+	unread := err != nil && !missing && h.atHandler()
+	if err == nil || missing {
+		sum := sha256.Sum256([]byte(old))
+		h.seen = &sum
+	}
+	if err == nil || unread {
 		b = jsonrpc.AppendString(b, shortened(old, maxDiff))
 	} else {
 		b = append(b, "null"...)
 	}
 	b = jsonrpc.AppendString(append(b, `,"newText":`...), shortened(text, maxDiff))
-	return append(b, "}]"...)
+	b = append(b, "}]"...)
+	if unread {
+		b = appendItem(b, "The present content of the file is not shown, and would be replaced: "+safetext.Cut(safetext.Line(status.Convert(err).Message()), 200))
+	}
+	return b
 }
 
 // present reads the file that a write would replace.
-func (l *Link) present(ctx context.Context, g *gated, path string) (string, bool) {
-	if !g.atHandler() {
-		return "", false
+func (l *Link) present(ctx context.Context, h *heldCall, path string) (string, error) {
+	if !h.atHandler() {
+		return "", errors.ErrUnsupported
 	}
-	conn, err := l.opts.Conn(g.route.Handler)
+	text, _, err := l.readText(ctx, h.route.Handler, h.cc, path)
+	return text, err
+}
+
+// stillAs reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If it
+// has, the handler is told to refuse the write should the file change until then.
+func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) bool {
+	path, _ := acp.Exact(acp.Get(h.params, "path"))
+	text, digest, err := l.readText(ctx, h.route.Handler, h.cc, path)
+	if err != nil && status.Code(err) != codes.NotFound || sha256.Sum256([]byte(text)) != sum {
+		return false
+	}
+	h.cc.ExpectedDigest = digest
+	return true
+}
+
+// readText reads a text file for an agent, through the handler that would write it. So it reads only what the agent could
+// read.
+func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallContext, path string) (text, digest string, err error) {
+	conn, err := l.opts.Conn(handler)
 	if err != nil {
-		return "", false
+		return "", "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: g.cc, Path: path})
-	if err != nil {
-		return "", false // it does not exist yet, or is no text: the new text says enough
-	}
-	return res.GetContent(), true
+	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: cc, Path: path})
+	return res.GetContent(), res.GetResult().GetDigest(), err
 }
 
+// shown returns what files will hold after the edit that a question shows. It returns nil if door two does not decide about
+// writes, or if no handler makes them. It takes at most callTimeout.
+func (l *Link) shown(ctx context.Context, cc *acpv1.CallContext, s intent.Session, a *permissionv1.Action, tc acp.ToolCall) intent.Edits {
+	r := l.lookup([]byte(writeTextFile))
+	if cc == nil || r == nil || r.Target != route.Handler || !l.opts.Gate.Decides(writeTextFile, a.GetRoots()) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	room, err := l.queue.budget.reserve(ctx, firstGuess) // for one file at a time
+	if err != nil {
+		return nil
+	}
+	defer l.queue.budget.give(room)
+	return s.Shown(a, tc, func(p *permissionv1.PathAccess) (string, bool) {
+		cc.ResolvedPath = nil
+		if p.GetResolvedPath() != "" {
+			cc.ResolvedPath = &acpv1.ResolvedPath{Path: p.GetResolvedPath()}
+		}
+		text, _, err := l.readText(ctx, r.Handler, cc, p.GetPath())
+		return text, err == nil || status.Code(err) == codes.NotFound
+	})
+}
+
+func shownInBlock(c *permissionv1.Command) string { return "```sh\n" + shownCommand(c) + "\n```" }
+
 func shownCommand(c *permissionv1.Command) string {
-	text := plain(shortened(c.GetText(), maxShownCommand), "\n\t")
+	text := safetext.ExactLines(shortened(c.GetText(), maxShownCommand))
 	if c.GetCwd() != "" {
-		text += "\n# in " + plain(c.GetCwd(), "")
+		text += "\n# in " + safetext.Exact(c.GetCwd())
 	}
 	for _, e := range c.GetEnv() {
-		text += "\n# with " + plain(shortened(e, 200), "")
+		text += "\n# with " + safetext.Exact(shortened(e, 200))
 	}
 	// Nothing of the command's own may end the block that shows it.
 	return strings.ReplaceAll(text, "```", "`\u200b``")
-}
-
-// plain writes characters that do not show, or that change how others show, as escapes, but for those in keep: what a
-// person reads is what runs.
-func plain(text, keep string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
-			b.WriteRune(r)
-			continue
-		}
-		fmt.Fprintf(&b, "\\u{%x}", r)
-	}
-	return b.String()
 }
 
 // textContent is content that shows text.
@@ -221,11 +258,9 @@ func appendItem(content []byte, text string) []byte {
 
 // shortened cuts text to n bytes of whole characters, and says so.
 func shortened(text string, n int) string {
-	if len(text) <= n {
-		return text
+	text, cut := safetext.Prefix(text, n)
+	if cut {
+		text += "\n[the rest is not shown]"
 	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "\n[the rest is not shown]"
+	return text
 }

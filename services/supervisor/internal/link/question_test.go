@@ -32,7 +32,7 @@ func TestAPermissionQuestionIsAnsweredByThePolicy(t *testing.T) {
 		{"allow takes allow_once", permissionv1.Verdict_VERDICT_ALLOW, options, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`},
 		{"deny takes reject_once", permissionv1.Verdict_VERDICT_DENY, options, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`},
 		{"deny takes reject_always where there is no other", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"rr","kind":"reject_always"}]`, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"rr"}}}`},
-		{"deny without any such option is an error", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"a","kind":"allow_once"}]`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"session/request_permission: denied: because (rule the-rule)"}}`},
+		{"deny without any such option is an error", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"a","kind":"allow_once"}]`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"session/request_permission: denied: do something that is not named (not understood in full): because (rule the-rule)"}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestWhatThePolicySeesIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
 	}
 	r.open(`{}`)
 	r.agent.send(toolEdit, askedEdit)
-	r.front.want(toolEdit)
+	r.client.want(toolEdit)
 	r.agent.next()
 	a := <-seen
 	if a.GetKind() != "tool.edit" || len(a.GetPaths()) != 1 || a.GetPaths()[0].GetPath() != "/w/f.txt" ||
@@ -63,14 +63,14 @@ func TestWhatThePolicySeesIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
 	}
 }
 
-func TestAskGoesToTheFrontUntouchedAndThePolicyLearnsTheAnswer(t *testing.T) {
+func TestAskGoesToTheClientUntouchedAndThePolicyLearnsTheAnswer(t *testing.T) {
 	r := newRig(t)
 	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
 	r.open(`{}`)
 	odd := strings.Replace(askedEdit, `"params":{`, `"params" : { "_meta":{"n":1.50}, `, 1)
 	r.agent.send(odd)
-	r.front.want(odd)
-	r.front.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
+	r.client.want(odd)
+	r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
 	r.agent.want(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
 	if got := <-r.handler.answered; got.GetOutcome() != "allow_always" || got.GetAnsweredBy() != "front" {
 		t.Errorf("the policy was told %v", got)
@@ -83,7 +83,7 @@ func TestAllowWithoutAllowOnceOnOfferIsAsked(t *testing.T) {
 	r.open(`{}`)
 	line := strings.Replace(askedEdit, options, `[{"optionId":"aa","kind":"allow_always"}]`, 1)
 	r.agent.send(line)
-	r.front.want(line)
+	r.client.want(line)
 }
 
 func TestADeadPolicyRejectsEveryQuestion(t *testing.T) {
@@ -121,7 +121,7 @@ func TestCancellingATurnEndsAQuestionThatIsBeingDecided(t *testing.T) {
 	r.open(`{}`)
 	r.agent.send(askedEdit)
 	<-asked
-	r.front.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
+	r.client.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
 	got := []string{r.agent.next(), r.agent.next()}
 	want := `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"cancelled"}}}`
 	if got[0] != want && got[1] != want {
@@ -129,18 +129,18 @@ func TestCancellingATurnEndsAQuestionThatIsBeingDecided(t *testing.T) {
 	}
 }
 
-func TestAFrontThatLeavesAQuestionOfACancelledTurnOpenIsFilledInFor(t *testing.T) {
+func TestAClientThatLeavesAQuestionOfACancelledTurnOpenIsFilledInFor(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit)
-	r.front.want(askedEdit)
-	r.front.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
+	r.client.want(askedEdit)
+	r.client.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
 	started := time.Now()
 	r.agent.want(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
 	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"cancelled"}}}`)
 	if d := time.Since(started); d < cancelGrace-100*time.Millisecond {
-		t.Errorf("the question was answered after %v, before the front had its %v", d, cancelGrace)
+		t.Errorf("the question was answered after %v, before the client had its %v", d, cancelGrace)
 	}
-	r.front.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
+	r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
 	r.agent.want(`{"method":"_marker"}`) // the late answer is swallowed
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // Defaults of Limits.
@@ -60,7 +60,7 @@ func (q *queue) add(j job) bool {
 	if q.held >= q.limits.MaxQueued || q.bytes+j.weight > q.limits.MaxQueuedMem {
 		return false
 	}
-	q.take(j)
+	q.admit(j)
 	return true
 }
 
@@ -68,11 +68,11 @@ func (q *queue) add(j job) bool {
 func (q *queue) again(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.take(j)
+	q.admit(j)
 }
 
-// take starts a job or has it wait for a worker; mu is held.
-func (q *queue) take(j job) {
+// admit starts a job or has it wait for a worker; mu is held.
+func (q *queue) admit(j job) {
 	q.held++
 	q.bytes += j.weight
 	if j.waits {
@@ -133,9 +133,9 @@ type waiter struct {
 
 func (b *budget) init(total int64) { b.free, b.total = total, total }
 
-// take waits for n bytes of room, first come first served; more than there is in all counts as all. It returns what to
+// reserve waits for n bytes of room, first come first served; more than there is in all counts as all. It returns what to
 // give back, and ctx's error if that ends first.
-func (b *budget) take(ctx context.Context, n int64) (int64, error) {
+func (b *budget) reserve(ctx context.Context, n int64) (int64, error) {
 	b.mu.Lock()
 	n = min(n, b.total)
 	if len(b.turns) == 0 && b.free >= n {

@@ -7,13 +7,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// refuseTimeout is how long a front may take for its first request, where there is no agent to send it to.
+// refuseTimeout is how long a client may take for its first request, where there is no agent to send it to.
 const refuseTimeout = 2 * time.Second
 
-// Refuse answers the first request of a front that has no agent with an error, so that it is told and need not guess
-// from an exit status. It returns when that is done, when the front is gone, or after two seconds; a read that is under
+// Refuse answers the first request of a client that has no agent with an error, so that it is told and need not guess
+// from an exit status. It returns when that is done, when the client is gone, or after two seconds; a read that is under
 // way then stays behind.
-func Refuse(f Front, limits Limits, message string) {
+func Refuse(f Client, limits Limits, message string) {
 	if limits.MaxMessage == 0 {
 		limits.MaxMessage = defaultMaxMessage
 	}
@@ -27,8 +27,7 @@ func Refuse(f Front, limits Limits, message string) {
 		var m jsonrpc.Message
 		for {
 			line, err := r.Next()
-			var long *jsonrpc.TooLong
-			if errors.As(err, &long) {
+			if _, ok := errors.AsType[*jsonrpc.TooLong](err); ok {
 				continue
 			}
 			if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// reported has the gate look at a tool call that the agent reports as ended: what was done without asking cannot be
-// prevented any more, but it can be told. History is not judged. The report itself is written first, so that what is told
-// of it comes behind it.
+// reported has the gate check a tool call that the agent reports as ended. An action without a question cannot be prevented
+// any more, but the user can be told. History is not checked. The report itself is written first, so that a notice about it
+// comes after it.
 func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if tc.Status != "completed" && tc.Status != "failed" {
 		return nil
@@ -21,11 +21,9 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if !judged {
 		return nil
 	}
-	if err := p.out.flush(); err != nil {
-		return err
-	}
-	ok := p.queue.add(job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
-		action := intent.Question(p.scene(ctx, sessionID, cc), tc)
+	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
+		action := intent.Question(p.judging(ctx, sessionID, cc), tc)
+		p.lookFrom(p.opts.AgentEnviron, action)
 		r := p.decisionRequest(sessionID, action)
 		for _, item := range acp.ContentItems(tc.Content) {
 			if item.TerminalID != "" {
@@ -36,26 +34,28 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		if err != nil || rep.Decision == nil {
 			return
 		}
-		p.tellReport(sessionID, rep, intent.Summary(action))
-	}})
-	if !ok {
-		p.log.Warn("too much is waiting: what an agent reports as done was not looked at", "session", sessionID, "tool_call", tc.ID)
-	}
-	return nil
+		p.tellReport(sessionID, rep)
+	}}
+	return p.inOrder([]byte(sessionID), tc.Size(), func() error {
+		if !p.queue.add(look) {
+			p.log.Warn("too much is waiting: what an agent reports as done was not looked at", "session", sessionID, "tool_call", tc.ID)
+		}
+		return nil
+	})
 }
 
-// judged tells whether anybody judges what an agent reports of a session.
+// judged reports whether anybody judges what an agent reports of a session.
 func (l *Link) judged(sessionID string) (*acpv1.CallContext, bool) {
-	cc, err := l.opts.Book.Context(sessionID)
-	return cc, err == nil && !l.opts.Book.Replaying(sessionID) && l.opts.Gate.Active(rootPaths(cc))
+	cc, err := l.opts.Sessions.Context(sessionID)
+	return cc, err == nil && !l.opts.Sessions.Replaying(sessionID) && l.opts.Gate.Active(rootPaths(cc))
 }
 
-func (l *Link) tellReport(sessionID string, rep gate.Report, what string) {
+func (l *Link) tellReport(sessionID string, rep gate.Report) {
 	switch {
 	case rep.Violation:
-		l.tell(sessionID, "The agent did what it was refused", what+": "+rep.Denial())
+		l.tell(sessionID, "The agent did what it was refused", rep.Denial())
 	case rep.Verdict == gate.Deny:
-		l.tell(sessionID, "The agent did what the policy denies, without asking", what+": "+rep.Denial())
+		l.tell(sessionID, "The agent did what the policy denies, without asking", rep.Denial())
 	default:
 		return // a policy that would have asked: it is counted and recorded
 	}
@@ -64,10 +64,10 @@ func (l *Link) tellReport(sessionID string, rep gate.Report, what string) {
 	}
 }
 
-// cancelTurn ends a turn as the front would.
+// cancelTurn ends a turn as the client would.
 func (l *Link) cancelTurn(sessionID string) {
 	l.log.Warn("the turn is cancelled: the agent did what the policy denies (permission.on_unasked)", "session", sessionID)
-	l.sessionCancelled(sessionID)
 	params := append(jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID), '}')
 	l.postAgent(jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, params))
+	l.sessionCancelled(sessionID)
 }

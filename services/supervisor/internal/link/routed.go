@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,18 +10,20 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // route queues a request for its handler. What it is called with is settled here, in wire order.
@@ -28,7 +31,7 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 	cc, err := p.callContext(r, c, m)
 	if err != nil {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
-		return nil //nolint:nilerr // the agent was told; only a front that is gone ends the pump
+		return nil //nolint:nilerr // the agent was told; only a client that is gone ends the pump
 	}
 	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
 	c.safe = r.Method.NoSideEffects
@@ -36,10 +39,11 @@ func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *js
 	p.counters.routed.Add(1)
 	p.seeMessage(frame.AgentToHandler, r.Handler, m)
 	if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
-		if err := p.out.flush(); err != nil { // a question of ours must not overtake what came before
+		before, err := p.behind(m.SessionID)
+		if err != nil { // a question of ours must not overtake what came before
 			return err
 		}
-		if !p.gateRouted(r, c, cc, params) {
+		if !p.gateRouted(r, c, cc, params, before) {
 			p.answerError(c, overloaded(c))
 		}
 		return nil
@@ -60,7 +64,7 @@ func overloaded(c *agentCall) *jsonrpc.Error {
 
 // callContext says for whom a call is made. A method of the protocol's own belongs to a session; an extension's may not.
 func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message) (*acpv1.CallContext, error) {
-	cc, err := p.opts.Book.Context(c.sessionID)
+	cc, err := p.opts.Sessions.Context(c.sessionID)
 	switch {
 	case err == nil && len(cc.GetRoots()) == 0 && isCore(m.Method):
 		return nil, fmt.Errorf("%s: session %q has no working directory: it was opened without cwd", c.method, c.sessionID)
@@ -76,9 +80,9 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 	return nil, fmt.Errorf("%s: %w", c.method, err)
 }
 
-// call calls the handler and writes its answer to the agent. judged is what the gate has decided about; nil: no policy
-// has.
-func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *gated) {
+// call calls the handler and writes its answer to the agent. judged is the call as the gate decided about it; nil: no policy
+// has decided.
+func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *heldCall) {
 	started := time.Now()
 	timeout := callTimeout
 	if r.Method.Waits {
@@ -105,7 +109,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	}
 	if judged != nil && judged.recorded != nil {
 		if err := <-judged.recorded; err != nil {
-			jerr = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + whyUnrecorded}
+			jerr = deniedError(c, judged.decision, question.Unrecorded)
 		}
 	}
 	if jerr != nil {
@@ -114,7 +118,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	l.shownEnds(c, jerr != nil)
 	// The record comes before the answer, so that records of calls that follow each other do too.
 	l.record(ctx, r, c, time.Since(started), jerr)
-	if !l.take(c) {
+	if !l.claim(c) {
 		return // answered already: it was cancelled
 	}
 	l.see(frame.HandlerToAgent, r.Handler, answer[0], answer[1:]...)
@@ -136,7 +140,7 @@ func (l *Link) record(ctx context.Context, r *route.Route, c *agentCall, took ti
 
 // invoke makes the call. It returns the answer's pieces, which live as long as reply, and the bytes of budget that the
 // answer holds until it is sent.
-func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *gated, reply *transcode.Frame) (answer [][]byte, reserved int64, jerr *jsonrpc.Error) {
+func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *heldCall, reply *transcode.Frame) (answer [][]byte, reserved int64, jerr *jsonrpc.Error) {
 	conn, err := l.opts.Conn(r.Handler)
 	if err != nil {
 		return nil, 0, transcode.ErrorFrom(err, r.Handler)
@@ -148,7 +152,7 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	}
 	defer frame.Free()
 	if !r.Method.Waits {
-		if reserved, err = l.queue.budget.take(ctx, l.sizes.expect(c.method)); err != nil {
+		if reserved, err = l.queue.budget.reserve(ctx, l.sizes.expect(c.method)); err != nil {
 			return nil, 0, l.handlerError(ctx, err, r, c)
 		}
 	}
@@ -169,12 +173,12 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 		return nil, reserved, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s answered what is no valid response: %v", c.method, r.Handler, err)}
 	}
 	l.noteResult(c, cc, params, pieces, result)
-	l.settle(ctx, c, params, pieces)
+	l.awaitShown(ctx, c, params, pieces)
 	return pieces, reserved, nil
 }
 
 // encoded is a call for its handler: as it was encoded for the gate, or now.
-func encoded(r *route.Route, cc *acpv1.CallContext, params []byte, judged *gated) (*transcode.Frame, *jsonrpc.Error) {
+func encoded(r *route.Route, cc *acpv1.CallContext, params []byte, judged *heldCall) (*transcode.Frame, *jsonrpc.Error) {
 	if judged == nil || judged.frame == nil {
 		return r.Method.EncodeRequest(params, cc)
 	}
@@ -184,7 +188,7 @@ func encoded(r *route.Route, cc *acpv1.CallContext, params []byte, judged *gated
 	return judged.frame, nil
 }
 
-// emptyForMissing tells whether a missing file is answered with empty text: see QuirkCreateByReading.
+// emptyForMissing reports whether a missing file is answered with empty text: see QuirkCreateByReading.
 func (l *Link) emptyForMissing(r *route.Route, c *agentCall, err error) bool {
 	return c.method == "fs/read_text_file" && l.opts.Quirk != nil && l.opts.Quirk(QuirkCreateByReading, l.Reported().Name) &&
 		transcode.ErrorFrom(err, r.Handler).Code == jsonrpc.CodeResourceNotFound
@@ -207,7 +211,7 @@ func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *a
 // and takes any error of that read for a failure, since it loses the error object on the way.
 const QuirkCreateByReading = "create_by_reading"
 
-// noteResult remembers what a handler told beside its answer, and what later calls need of it.
+// noteResult remembers the notes in a handler's result, and the parts of the answer that later calls need.
 func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pieces [][]byte, result *acpv1.CallResult) {
 	for _, n := range result.GetNotes() {
 		l.log.Info("a handler notes", "method", c.method, "note", n)
@@ -215,20 +219,20 @@ func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pi
 	switch c.method {
 	case "fs/read_text_file", "fs/write_text_file":
 		if l.opts.RefuseStale && result.GetDigest() != "" {
-			path, _ := acp.String(acp.Get(params, "path"))
-			l.opts.Book.Read(cc.GetScope(), path, result.GetDigest())
+			path, _ := acp.Exact(acp.Get(params, "path"))
+			l.opts.Sessions.Read(cc.GetScope(), path, result.GetDigest())
 		}
 	case "terminal/create":
-		id, ok := acp.String(acp.Get(slices.Concat(pieces...), "result", "terminalId"))
+		id, ok := acp.Exact(acp.Get(slices.Concat(pieces...), "result", "terminalId"))
 		if !ok {
 			return
 		}
-		_, turn := l.opts.Book.Turn(c.sessionID)
+		_, turn := l.opts.Sessions.Turn(c.sessionID)
 		l.opts.Gate.Created(cc.GetScope(), turn, id)
 		if l.display == nil {
 			return
 		}
-		cwd, ok := acp.String(acp.Get(params, "cwd"))
+		cwd, ok := acp.Exact(acp.Get(params, "cwd"))
 		if !ok && len(cc.GetRoots()) > 0 {
 			cwd = cc.GetRoots()[0].GetPath()
 		}
@@ -236,8 +240,8 @@ func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pi
 	}
 }
 
-// settle holds an answer that tells of a terminal's end until the front has seen its last output.
-func (l *Link) settle(ctx context.Context, c *agentCall, params []byte, pieces [][]byte) {
+// awaitShown holds an answer that tells of a terminal's end until the client has seen its last output.
+func (l *Link) awaitShown(ctx context.Context, c *agentCall, params []byte, pieces [][]byte) {
 	if l.display == nil {
 		return
 	}
@@ -251,24 +255,24 @@ func (l *Link) settle(ctx context.Context, c *agentCall, params []byte, pieces [
 	default:
 		return
 	}
-	id, ok := acp.String(acp.Get(params, "terminalId"))
+	id, ok := acp.Exact(acp.Get(params, "terminalId"))
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, shownTimeout)
 	defer cancel()
-	l.display.Settle(ctx, id)
+	l.display.AwaitShown(ctx, id)
 }
 
-// observeAtFront is the gate before a route that leads to the front: where the path leads is looked at from here, since
-// nobody else will.
-func (p *agentPump) observeAtFront(_ context.Context, r *route.Route, c *agentCall, params []byte) *jsonrpc.Error {
-	cc, _ := p.opts.Book.Context(c.sessionID)
+// observeAtClient is the gate before a route that leads to the client. No handler looks where the path leads, so the gate
+// does.
+func (p *agentPump) observeAtClient(_ context.Context, r *route.Route, c *agentCall, params []byte) *jsonrpc.Error {
+	cc, _ := p.opts.Sessions.Context(c.sessionID)
 	return p.passGate(r, c, cc, params, false)
 }
 
-// passGate is door two where no policy decides: a call is counted, and refused only if it touches acphost's own files.
-// At a handler, a path is judged by its name here and by where it leads there.
+// passGate is door two if no policy decides: a call is counted, and refused only if it touches acphost's own files. For a
+// call at a handler, a path is judged here by its name, and by the handler by where it leads there.
 func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, atHandler bool) *jsonrpc.Error {
 	switch r.Action {
 	case "":
@@ -283,32 +287,33 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)}
 		}
 	}
-	scene := intent.Scene{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode(), Roots: rootPaths(cc)}
+	sess := intent.Session{Agent: l.opts.AgentName, SessionID: c.sessionID, Mode: cc.GetMode(), Roots: rootPaths(cc)}
 	if l.opts.RealRoots != nil && !(atHandler && r.Action != "terminal.create") {
-		scene.ResolvedRoots = l.opts.RealRoots(scene.Roots)
+		sess.ResolvedRoots = l.opts.RealRoots(sess.Roots)
 	}
-	known := slices.Concat(scene.Roots, scene.ResolvedRoots)
+	known := slices.Concat(sess.Roots, sess.ResolvedRoots)
 	holds := l.opts.Gate.Protected
 	if atHandler && r.Action != "terminal.create" {
 		holds = l.opts.Gate.ProtectedName
 	}
-	scene.Place = func(path string) intent.Place {
+	sess.Place = func(path string) intent.Place {
+		real := paths.Real(filepath.Clean(path))
 		return intent.Place{Protected: holds(path) || gate.ProtectedBelow(known, path) ||
-			!atHandler && gate.ProtectedBelow(known, paths.Real(filepath.Clean(path)))}
+			!atHandler && gate.ProtectedBelow(known, real), GitInternal: gate.GitInternal(path, real)}
 	}
-	a := intent.Call(scene, c.method, r.Action, params)
-	l.protectCommand(a)
+	a := intent.Call(sess, c.method, r.Action, params)
+	l.opts.Gate.Mark(a)
 	if err := l.opts.Gate.Observe(a); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + err.Error()}
 	}
 	return nil
 }
 
-// expectDigest has a write refused if the file is not as the agent has read it, where that is configured.
+// expectDigest has the handler refuse a write if the file has changed since the agent read it, if that is configured.
 func (l *Link) expectDigest(r *route.Route, cc *acpv1.CallContext, params []byte) {
 	if l.opts.RefuseStale && cc != nil && r.Action == "fs.write" {
-		path, _ := acp.String(acp.Get(params, "path"))
-		cc.ExpectedDigest = l.opts.Book.Digest(cc.GetScope(), path)
+		path, _ := acp.Exact(acp.Get(params, "path"))
+		cc.ExpectedDigest = cmp.Or(l.opts.Sessions.Digest(cc.GetScope(), path), cc.GetExpectedDigest())
 	}
 }
 

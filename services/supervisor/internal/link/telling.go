@@ -12,44 +12,44 @@ const (
 	maxToldScopes = 1024    // sessions whose last message is known
 )
 
-// deniedTitle is over what is told of a denial.
+// deniedTitle is the title of a notice about a denial.
 const deniedTitle = "An action of the agent was denied"
 
-// told is what a session was told last, and in which turn.
-type told struct {
+// notice is what a person was last told about a session, and in which turn.
+type notice struct {
 	turn uint64
 	text string
 }
 
-// lastTold is what every session was told last, by scope.
-type lastTold struct {
+// lastNotices are the last notices, by the session's scope.
+type lastNotices struct {
 	mu     sync.Mutex
-	scopes map[string]told
+	scopes map[string]notice
 }
 
-// repeats notes what is told, and tells whether it was the last thing that was.
-func (l *lastTold) repeats(scope string, now told) bool {
+// repeats remembers a notice, and reports whether it is the same as the last one.
+func (l *lastNotices) repeats(scope string, now notice) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.scopes[scope] == now {
 		return true
 	}
 	if l.scopes == nil || len(l.scopes) >= maxToldScopes {
-		l.scopes = map[string]told{}
+		l.scopes = map[string]notice{}
 	}
 	l.scopes[scope] = now
 	return false
 }
 
-// tell tells the person at the front something about a session: as a notice where the front shows them, else as a
+// tell tells the person at the client something about a session: as a notice where the client shows them, else as a
 // message among the agent's. The same thing is told once in a turn if nothing else comes between.
 func (l *Link) tell(sessionID, title, text string) {
-	scope, turn := l.opts.Book.Turn(sessionID)
-	if scope == "" || l.opts.Book.Replaying(sessionID) {
+	scope, turn := l.opts.Sessions.Turn(sessionID)
+	if scope == "" || l.opts.Sessions.Replaying(sessionID) {
 		return
 	}
 	text = shortened(text, maxTold)
-	if l.told.repeats(scope, told{turn: turn, text: text}) {
+	if l.said.repeats(scope, notice{turn: turn, text: text}) {
 		return
 	}
 	b := jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID)
@@ -62,5 +62,5 @@ func (l *Link) tell(sessionID, title, text string) {
 		b = jsonrpc.AppendString(b, "\n\n> "+title+": "+text+"\n\n")
 		b = append(b, "}}}"...)
 	}
-	l.postFront(jsonrpc.AppendNotification(nil, acp.MethodSessionUpdate, b))
+	l.postClient(jsonrpc.AppendNotification(nil, acp.MethodSessionUpdate, b))
 }

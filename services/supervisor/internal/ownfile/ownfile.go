@@ -1,7 +1,7 @@
-// Package ownfile is for files of acphost's own that several supervisors append to at once: private to the user, locked
-// while they are written, and put aside or replaced under the eyes of whoever has them open.
+// Package ownfile opens the files that several supervisors append to at the same time. Such a file is private to the user and
+// locked while it is written. It may be rotated or replaced while other processes have it open; Current tells them.
 //
-// It knows files, not what is in them, but for this: they consist of lines, and a last line without its end was torn.
+// The package knows one thing about the contents: they are lines, and a last line without an end was not written completely.
 package ownfile
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer is
-// stopped, or means harm.
+// stopped, or means harm: any process that may read a file can lock it, an agent too.
 const LockTimeout = 2 * time.Second
 
 // ErrLocked says that somebody else held the lock for LockTimeout.
@@ -103,7 +103,7 @@ func Lock(f *os.File, deadline time.Time) error {
 		}
 		// The system's own waiting has no deadline, and a process of the agent's could hold the lock for ever.
 		if !time.Now().Add(wait).Before(deadline) {
-			return fmt.Errorf("lock %s: %w", f.Name(), ErrLocked)
+			return fmt.Errorf("lock %s: %w; \"fuser -v %s\" names it: end it", f.Name(), ErrLocked, f.Name())
 		}
 		time.Sleep(wait)
 	}

@@ -1,8 +1,9 @@
-// Package pid1 is what the first process of a container has to do beside its work: reap every process that loses its
-// parent, and pass on the signals that it gets.
+// Package pid1 does the duties of the first process in a container: it reaps every process that loses its parent, and passes
+// on the signals that it gets.
 //
-// The work itself is done by a child, the same program executed again: a process that waits for children of its own and
-// reaps strangers could take the one for the other. The package knows processes and signals, and nothing of acphost.
+// A child, the same program executed again, does the real work. One process could not do both: if it waited for children of
+// its own and also reaped strangers, it could take one for the other. The package knows processes and signals, and nothing of
+// acphost.
 package pid1
 
 import (
@@ -16,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // variable tells the child that it is the child.
@@ -25,7 +26,7 @@ const variable = "ACPHOST_UNDER_INIT"
 // reapEvery is how often strangers are looked for beside when a signal says so, since signals are merged.
 const reapEvery = 5 * time.Second
 
-// Needed tells whether this process is the first one of its container, and not yet looked after.
+// Needed reports whether this process is the first one of its container, and not yet looked after.
 func Needed() bool { return os.Getpid() == 1 && os.Getenv(variable) == "" }
 
 // Run executes the command with the streams that are given, passes signals on and reaps what is orphaned. It returns when
@@ -35,7 +36,7 @@ func Run(command []string, stdin, stdout, stderr *os.File) (int, error) {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	defer signal.Stop(signals)
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it executes itself again
 	cmd.Env = append(os.Environ(), variable+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	if err := cmd.Start(); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // TestMain is the first process of a namespace where a test says so.
@@ -32,11 +34,7 @@ func TestMain(m *testing.M) {
 // inNamespace runs a script below a first process of a namespace of its own.
 func inNamespace(t *testing.T, script string) (string, int) {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, "-test.run=^$")
+	cmd := exec.Command(testkit.Self(t), "-test.run=^$")
 	cmd.Env = append(os.Environ(), "PID1_TEST="+script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -46,7 +44,7 @@ func inNamespace(t *testing.T, script string) (string, int) {
 	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err = cmd.Run()
+	err := cmd.Run()
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("namespaces of processes cannot be made here: ", err)
 	}
@@ -83,17 +81,13 @@ echo zombies $n`)
 }
 
 func TestSignalsReachTheCommand(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Run looks after a command whoever calls it; only Needed asks for the number.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	cmd := exec.Command(exe, "-test.run=^TestRunsBelow$")
+	cmd := exec.Command(testkit.Self(t), "-test.run=^TestRunsBelow$")
 	cmd.Env = append(os.Environ(), "PID1_BELOW=1")
 	cmd.Stdout = write
 	if err := cmd.Start(); err != nil {

@@ -4,15 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/programs"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // Question is an action in few words, as a person asks about it.
@@ -25,8 +29,8 @@ type Question struct {
 	Dir string
 	// Agent and Mode are the agent's name and the session's mode, Tool what the agent calls its tool.
 	Agent, Mode, Tool string
-	// Protected are the files and folders that are acphost's own.
-	Protected []string
+	// Gate knows the files and folders that are acphost's own.
+	Gate *gate.Gate
 }
 
 // Action returns what a policy would see, were an agent to do this on this machine: an action of the gate or, for the
@@ -35,7 +39,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if (q.Command == "") == (q.Path == "") {
 		return nil, errors.New("expected either a command or a path")
 	}
-	scene := intent.Scene{
+	session := intent.Session{
 		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why",
 		Roots:         []string{q.Dir},
 		ResolvedRoots: []string{paths.Real(q.Dir)},
@@ -53,10 +57,10 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		kind = "fs.read"
 	}
 	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
-		return intent.Question(scene, q.toolCall(tool, file)), nil
+		return q.found(intent.Question(session, q.toolCall(tool, file))), nil
 	}
 	var method string
-	params := map[string]string{"sessionId": scene.SessionID}
+	params := map[string]string{"sessionId": session.SessionID}
 	switch kind {
 	case "terminal.create":
 		method, params["command"] = "terminal/create", q.Command
@@ -77,7 +81,16 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return intent.Call(scene, method, kind, raw), nil
+	return q.found(intent.Call(session, method, kind, raw)), nil
+}
+
+// found has an action's command be what it comes to here, in our own environment. An agent's may differ.
+func (q Question) found(a *permissionv1.Action) *permissionv1.Action {
+	resolver := programs.Resolver{Environ: os.Environ(), Roots: slices.Concat(a.GetRoots(), a.GetResolvedRoots()),
+		Quiet: a.GetKind() == "terminal.create"}
+	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))
+	q.Gate.Mark(a)
+	return a
 }
 
 // toolCall is how an agent would ask about it.
@@ -95,11 +108,13 @@ func (q Question) toolCall(kind, file string) acp.ToolCall {
 // place says where a path of this machine leads.
 func (q Question) place(path string) intent.Place {
 	clean, resolved := filepath.Clean(path), paths.Real(filepath.Clean(path))
-	at := intent.Place{Resolved: resolved, Inside: paths.Below(q.Dir, clean) && paths.Below(paths.Real(q.Dir), resolved)}
-	for _, own := range q.Protected {
-		at.Protected = at.Protected || paths.Below(own, clean) || paths.Below(own, resolved)
+	real := paths.Real(q.Dir)
+	return intent.Place{
+		Resolved: resolved, Inside: paths.Below(q.Dir, clean) && paths.Below(real, resolved),
+		Protected: q.Gate.Protected(clean) || gate.ProtectedBelow([]string{q.Dir, real}, clean) ||
+			gate.ProtectedBelow([]string{q.Dir, real}, resolved),
+		GitInternal: gate.GitInternal(clean, resolved),
 	}
-	return at
 }
 
 // ParseAction reads an action as JSON.

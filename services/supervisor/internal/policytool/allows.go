@@ -5,8 +5,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/yamlproto"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Allows returns the rules of a rule file that loosen: those that allow.
@@ -27,7 +28,7 @@ func Allows(file *permissionv1.PolicyFile) ([]*permissionv1.Rule, error) {
 
 // PrintAllows shows what a workspace's rule file would allow, as it is written.
 func PrintAllows(w io.Writer, s Style, name string, rules []*permissionv1.Rule) error {
-	fmt.Fprintf(w, "%s allows what %s %s:\n\n", plain(name), map[bool]string{true: "this rule matches", false: "these rules match"}[len(rules) == 1],
+	fmt.Fprintf(w, "%s allows what %s %s:\n\n", safetext.Exact(name), map[bool]string{true: "this rule matches", false: "these rules match"}[len(rules) == 1],
 		s.paint(bold, "without asking"))
 	text, err := yamlproto.Marshal(&permissionv1.Policy{Rules: rules})
 	if err != nil {
@@ -35,7 +36,7 @@ func PrintAllows(w io.Writer, s Style, name string, rules []*permissionv1.Rule) 
 	}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSuffix(line, "\n"); line != "rules:" {
-			fmt.Fprintln(w, plain(line))
+			fmt.Fprintln(w, safetext.Exact(line))
 		}
 	}
 	return nil

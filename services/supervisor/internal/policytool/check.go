@@ -9,6 +9,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Checked is a rule file and what permd found in it.
@@ -21,7 +22,7 @@ type Checked struct {
 func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*Checked, error) {
 	answer, err := service.Check(ctx, &permissionv1.CheckRequest{File: file})
 	if err != nil {
-		return nil, said("check "+file.GetName(), err)
+		return nil, serverError("check "+file.GetName(), err)
 	}
 	return &Checked{File: file, Answer: answer}, nil
 }
@@ -65,26 +66,26 @@ func (c *Checked) Print(w io.Writer, s Style) {
 		// A message may hold several lines, such as a condition with a mark below it; each is made safe by itself.
 		lines := strings.Split(message, "\n")
 		for i := range lines {
-			lines[i] = plain(lines[i])
+			lines[i] = safetext.Exact(lines[i])
 		}
-		fmt.Fprintf(w, "%s: %s: %s\n", plain(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
+		fmt.Fprintf(w, "%s: %s: %s\n", safetext.Exact(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
 	}
 	errs := c.errors()
 	warnings := len(c.Answer.GetFindings()) - errs
 	var parts []string
 	if errs == 0 {
-		parts = append(parts, count(int(c.Answer.GetRules()), "rule"), count(int(c.Answer.GetTests()), "test"))
+		parts = append(parts, safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test"))
 	} else {
-		parts = append(parts, count(errs, "error"))
+		parts = append(parts, safetext.Count(errs, "error"))
 	}
 	if warnings > 0 {
-		parts = append(parts, count(warnings, "warning"))
+		parts = append(parts, safetext.Count(warnings, "warning"))
 	}
 	verdict := s.paint(green, "ok")
 	if errs > 0 {
 		verdict = s.paint(red, "does not load")
 	}
-	fmt.Fprintf(w, "%s: %s, %s\n", plain(c.File.GetName()), strings.Join(parts, ", "), verdict)
+	fmt.Fprintf(w, "%s: %s, %s\n", safetext.Exact(c.File.GetName()), strings.Join(parts, ", "), verdict)
 }
 
 // PrintChecksJSON writes what was found in several files as a JSON array.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,10 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
-
-var update = flag.Bool("update", false, "write the golden files of this run")
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asPermd) != "" {
@@ -99,19 +97,7 @@ func serve(t *testing.T, f *fake) permissionv1.PolicyServiceClient {
 // golden compares what was printed with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	testkit.Golden(t, name+".golden", got)
 	for i, line := range bytes.Split([]byte(got), []byte("\n")) {
 		if strings.TrimRight(string(line), " ") != string(line) {
 			t.Errorf("line %d has spaces at its end", i+1)

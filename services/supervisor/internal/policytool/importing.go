@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Import has permd turn another program's permissions into a rule file. format may be empty: it is told from the name
@@ -19,7 +20,7 @@ func Import(
 ) (*permissionv1.ImportResponse, error) {
 	answer, err := service.Import(ctx, &permissionv1.ImportRequest{Format: format, Name: name, Content: content})
 	if err != nil {
-		return nil, said("import "+name, err)
+		return nil, serverError("import "+name, err)
 	}
 	return answer, nil
 }
@@ -29,16 +30,16 @@ func PrintDropped(w io.Writer, s Style, name string, answer *permissionv1.Import
 	dropped := answer.GetDropped()
 	switch len(dropped) {
 	case 0:
-		fmt.Fprintf(w, "%s (%s): all of it was carried over.\n", plain(name), plain(answer.GetFormat()))
+		fmt.Fprintf(w, "%s (%s): all of it was carried over.\n", safetext.Exact(name), safetext.Exact(answer.GetFormat()))
 		return
 	case 1:
-		fmt.Fprintf(w, "%s (%s): 1 entry could not be carried over; the policy is stricter there:\n", plain(name), plain(answer.GetFormat()))
+		fmt.Fprintf(w, "%s (%s): 1 entry could not be carried over; the policy is stricter there:\n", safetext.Exact(name), safetext.Exact(answer.GetFormat()))
 	default:
 		fmt.Fprintf(w, "%s (%s): %s entries could not be carried over; the policy is stricter there:\n",
-			plain(name), plain(answer.GetFormat()), thousands(len(dropped)))
+			safetext.Exact(name), safetext.Exact(answer.GetFormat()), safetext.Number(len(dropped)))
 	}
 	for _, d := range dropped {
-		s.table(w, "\n  ", [][]cell{{{shorten(d.GetEntry(), 200), yellow}}})
+		s.table(w, "\n  ", [][]cell{{{safetext.Fit(safetext.Exact(d.GetEntry()), 200), yellow}}})
 		s.table(w, "    ", [][]cell{{{text: d.GetWhy()}}})
 	}
 }

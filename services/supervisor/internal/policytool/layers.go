@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // Layers returns the rule files that permd would decide by in a session whose working directory is dir, with these

@@ -1,27 +1,28 @@
 package policytool
 
 import (
-	"fmt"
+	"errors"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// ownDecision returns the decision on an action that no policy is asked about, as the gate gives it; nil for all others.
-func ownDecision(a *permissionv1.Action) *permissionv1.DecideResponse {
-	for _, p := range a.GetPaths() {
-		if p.GetProtected() {
-			return &permissionv1.DecideResponse{
-				Verdict: permissionv1.Verdict_VERDICT_DENY, Rule: "acphost/protected",
-				Reason: fmt.Sprintf("%s belongs to acphost itself (its configuration, policy, state, keys or sockets), which no agent may touch; "+
-					"no policy is asked", p.GetPath()),
-			}
+// NewGate returns a gate that knows what is acphost's own, as the gate of a supervisor does: files and folders, and the
+// files that hold nothing but a key.
+func NewGate(protected, keys []string) (*gate.Gate, error) {
+	g := gate.New(gate.Options{Protected: protected})
+	for _, file := range keys {
+		if _, err := g.Protect(file); err != nil && !errors.Is(err, gate.ErrFolder) {
+			return nil, err
 		}
 	}
-	if a.GetKind() == "tool.switch_mode" {
-		return &permissionv1.DecideResponse{
-			Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "acphost/mode",
-			Reason: "whether an agent may work in another mode is for a person to say; no policy is asked",
-		}
+	return g, nil
+}
+
+// decision is acphost's own ruling as a policy would put it; nil for none.
+func decision(r *gate.Ruling) *permissionv1.DecideResponse {
+	if r == nil {
+		return nil
 	}
-	return nil
+	return &permissionv1.DecideResponse{Verdict: r.Verdict, Rule: r.Rule, Reason: r.Reason}
 }

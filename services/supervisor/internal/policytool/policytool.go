@@ -1,17 +1,20 @@
-// Package policytool is what the commands under "acphost policy" do: it checks rule files, explains decisions, decides
-// the past anew, imports what other programs have, and keeps the list of workspace files that a person trusts.
+// Package policytool does the work of "acphost policy": it checks rule files, explains decisions, decides recorded actions
+// again, imports the rules of other programs, and keeps the list of workspace rule files that the user trusts.
 //
-// It knows files, the trust store and how to show an answer to a person. How rules work it must not know: permd alone
-// does, and is asked through PolicyService, which Start runs for the time of one command. Nothing here decides anything
-// for an agent.
+// It knows files, the list of trusted files, and how an answer is shown. It must not know how rules work: permd knows, and
+// answers by PolicyService; Start runs permd for the time of one command. No decision of this package allows an agent
+// anything.
 package policytool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"syscall"
 
 	"google.golang.org/grpc/status"
@@ -54,6 +57,9 @@ func ReadPolicy(
 		return &permissionv1.PolicyFile{Name: name, Content: ready.GetContent(), Layer: layer}, nil
 	}
 	content, err := ReadFile(name, stdin)
+	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
+		return nil, fmt.Errorf("there is no file %s, nor is that the name of a ready policy: these are %s", name, strings.Join(config.ReadyPolicies(), ", "))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +93,8 @@ func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// said returns what permd answered instead of an answer, without the words that gRPC puts around it.
-func said(doing string, err error) error {
+// serverError returns what permd answered instead of an answer, without the words that gRPC puts around it.
+func serverError(doing string, err error) error {
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("%s: %s", doing, s.Message())
 	}

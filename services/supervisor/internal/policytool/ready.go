@@ -13,7 +13,7 @@ import (
 func PrintReady(ctx context.Context, service permissionv1.PolicyServiceClient, w io.Writer, s Style) error {
 	all, err := service.ListReadyPolicies(ctx, &permissionv1.ListReadyPoliciesRequest{})
 	if err != nil {
-		return said("list the ready policies", err)
+		return serverError("list the ready policies", err)
 	}
 	var rows [][]cell
 	for _, p := range all.GetPolicies() {
@@ -32,7 +32,7 @@ func ReadyPolicy(ctx context.Context, service permissionv1.PolicyServiceClient, 
 func readyPolicy(ctx context.Context, service permissionv1.PolicyServiceClient, name string) (*permissionv1.ReadyPolicy, error) {
 	all, err := service.ListReadyPolicies(ctx, &permissionv1.ListReadyPoliciesRequest{})
 	if err != nil {
-		return nil, said("list the ready policies", err)
+		return nil, serverError("list the ready policies", err)
 	}
 	var known []string
 	for _, p := range all.GetPolicies() {

@@ -15,7 +15,9 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // replayAtOnce is how many decisions permd works on at a time.
@@ -39,7 +41,7 @@ type Difference struct {
 }
 
 func (d Difference) was() string { return d.Record.GetVerdict() }
-func (d Difference) now() string { return verdictWord(d.Now.GetVerdict()) }
+func (d Difference) now() string { return gate.VerdictName(d.Now.GetVerdict()) }
 
 // Replay has permd decide each record's action by the rule file alone, as the user's. The error is one that ends it: the
 // file does not load, or permd is gone.
@@ -86,7 +88,7 @@ func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServic
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return said("decide by "+r.Policy.GetName(), cmp.Or(errs...))
+		return serverError("decide by "+r.Policy.GetName(), cmp.Or(errs...))
 	}
 	for i, record := range batch {
 		r.Decisions++
@@ -105,10 +107,10 @@ func (r *Replayed) Print(w io.Writer, s Style) {
 		for _, d := range r.Differ {
 			rows = append(rows, []cell{
 				{text: d.Record.GetTime().AsTime().Local().Format(time.DateTime)},
-				{text: shorten(cmp.Or(d.Record.GetAgent(), "-"), 24)},
+				{text: safetext.Fit(safetext.Exact(cmp.Or(d.Record.GetAgent(), "-")), 24)},
 				{d.was(), colorOf(d.was())},
 				{d.now(), colorOf(d.now())},
-				{text: shorten(cmp.Or(d.Now.GetRule(), "-"), 32)},
+				{text: safetext.Fit(safetext.Exact(cmp.Or(d.Now.GetRule(), "-")), 32)},
 				{text: intent.Summary(d.Record.GetAction())},
 			})
 		}
@@ -120,17 +122,17 @@ func (r *Replayed) Print(w io.Writer, s Style) {
 
 // Summary says it in a line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
 func (r *Replayed) Summary() string {
-	text := count(r.Decisions, "decision")
+	text := safetext.Count(r.Decisions, "decision")
 	switch n := len(r.Differ); n {
 	case 0:
 		text += ", none differs"
 	case 1:
 		text += ", 1 differs: " + r.changes()
 	default:
-		text += ", " + thousands(n) + " differ: " + r.changes()
+		text += ", " + safetext.Number(n) + " differ: " + r.changes()
 	}
 	if r.Own > 0 {
-		text += fmt.Sprintf(" (%s of acphost's own left out)", thousands(r.Own))
+		text += fmt.Sprintf(" (%s of acphost's own left out)", safetext.Number(r.Own))
 	}
 	return text
 }
@@ -145,7 +147,7 @@ func (r *Replayed) changes() string {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
 	for i, kind := range kinds {
-		kinds[i] = thousands(counts[kind]) + " " + kind
+		kinds[i] = safetext.Number(counts[kind]) + " " + kind
 	}
 	return strings.Join(kinds, ", ")
 }

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
@@ -25,18 +26,13 @@ func servePermd() {
 	f := &fake{ready: []*permissionv1.ReadyPolicy{{Name: "pid", Content: []byte(fmt.Sprint(os.Getpid()))}}}
 	handler.Main(handler.Handler{
 		Name: "permd", Version: "test",
-		Services: []string{"acphost.permission.v1.PolicyService"},
 		Register: func(r grpc.ServiceRegistrar) { permissionv1.RegisterPolicyServiceServer(r, f) },
 	})
 }
 
 func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := filepath.Join(t.TempDir(), "permd")
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q\n", asPermd, exe)
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q\n", asPermd, testkit.Self(t))
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,9 @@ package policytool
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Style is how output looks.
@@ -26,12 +25,7 @@ const (
 )
 
 // paint puts a text into a colour.
-func (s Style) paint(color, text string) string {
-	if !s.Color || color == "" || text == "" {
-		return text
-	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
-}
+func (s Style) paint(color, text string) string { return safetext.Paint(s.Color, color, text) }
 
 // colorOf returns the colour of a verdict, an effect or a severity.
 func colorOf(word string) string {
@@ -53,34 +47,34 @@ func (s Style) heading(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n", s.pa
 type cell struct{ text, color string }
 
 // table prints rows in columns, two spaces between them, each line after indent. The last column is broken into lines
-// if it does not fit. Texts come from agents and files: what could move the cursor is shown, not obeyed.
+// if it does not fit. Texts may come from agents and files: they are made safe here.
 func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 	var widths []int
 	for _, row := range rows {
 		for i := range row {
-			row[i].text = plain(row[i].text)
+			row[i].text = safetext.Exact(row[i].text)
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
 			if i < len(row)-1 { // the last one may be as long as it likes
-				widths[i] = max(widths[i], width(row[i].text))
+				widths[i] = max(widths[i], safetext.Width(row[i].text))
 			}
 		}
 	}
 	for _, row := range rows {
 		var b strings.Builder
 		b.WriteString(indent)
-		at := width(indent)
+		at := safetext.Width(indent)
 		for i, c := range row {
 			if i < len(row)-1 {
 				b.WriteString(s.paint(c.color, c.text))
-				b.WriteString(strings.Repeat(" ", widths[i]-width(c.text)+2))
+				b.WriteString(strings.Repeat(" ", widths[i]-safetext.Width(c.text)+2))
 				at += widths[i] + 2
 				continue
 			}
-			if s.Width > 0 && at+width(c.text) > s.Width && s.Width-at < minWidth {
+			if s.Width > 0 && at+safetext.Width(c.text) > s.Width && s.Width-at < minWidth {
 				// Too narrow a column: the text has lines of its own below.
-				at = width(indent) + 4
+				at = safetext.Width(indent) + 4
 				b.WriteString("\n" + strings.Repeat(" ", at))
 			}
 			for n, line := range s.wrap(c.text, at) {
@@ -102,13 +96,13 @@ const minWidth = 24
 // wrap breaks a text between words into lines for the columns from at on.
 func (s Style) wrap(text string, at int) []string {
 	room := s.Width - at
-	if s.Width == 0 || room < minWidth || width(text) <= room {
+	if s.Width == 0 || room < minWidth || safetext.Width(text) <= room {
 		return []string{text}
 	}
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {
-		if line != "" && width(line)+1+width(word) > room {
+		if line != "" && safetext.Width(line)+1+safetext.Width(word) > room {
 			lines, line = append(lines, line), ""
 		}
 		if line != "" {
@@ -117,51 +111,4 @@ func (s Style) wrap(text string, at int) []string {
 		line += word
 	}
 	return append(lines, line)
-}
-
-func width(s string) int { return utf8.RuneCountInString(s) }
-
-// shorten cuts a text to n characters, the last one an ellipsis.
-func shorten(s string, n int) string {
-	if width(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:max(n-1, 0)]) + "…"
-}
-
-// plain spells out the characters that a terminal obeys, and those that hide or turn around what stands beside them.
-func plain(s string) string {
-	if !strings.ContainsFunc(s, unsafe) && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if unsafe(r) {
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func unsafe(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
-}
-
-// count writes a number with its noun: "1 rule", "1,240 decisions".
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return thousands(n) + " " + noun
-}
-
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
-	"github.com/acphost/acphost/services/supervisor/internal/paths"
 )
 
 // Trust is the file that says which workspace rule files may loosen: JSON in the shape of TrustStore, read by permd.

@@ -1,6 +1,7 @@
 package policytool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
 // Explained is a decision and how it came about.
@@ -18,32 +21,54 @@ type Explained struct {
 	Action *permissionv1.Action
 	Files  []*permissionv1.PolicyFile
 	Answer *permissionv1.ExplainResponse
+	// Own: acphost itself decided, whatever a policy says.
+	Own bool
 	// Home is shortened to "~" in the names of files. Empty: none is.
 	Home string
 }
 
-// Explain has permd decide an action by rule files and say why. Without files the answer is that of a policy without
-// rules. What acphost itself decides, no policy is asked about.
+// Explain has permd decide an action by rule files and say why. Without files no policy is set. What acphost itself decides
+// before or behind a policy is said as the gate would.
 func Explain(
-	ctx context.Context, service permissionv1.PolicyServiceClient, action *permissionv1.Action, files []*permissionv1.PolicyFile,
+	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, files []*permissionv1.PolicyFile,
 ) (*Explained, error) {
-	if own := ownDecision(action); own != nil {
-		return &Explained{Action: action, Files: files, Answer: &permissionv1.ExplainResponse{Decision: own}}, nil
+	e := &Explained{Action: action, Files: files}
+	if own := decision(gate.Ahead(action)); own != nil {
+		e.Own, e.Answer = true, &permissionv1.ExplainResponse{Decision: own}
+		return e, nil
 	}
 	if len(files) == 0 {
-		files = []*permissionv1.PolicyFile{{Name: "(no rules)", Content: []byte("version: 1\n"), Layer: permissionv1.Layer_LAYER_USER}}
+		e.Answer = &permissionv1.ExplainResponse{Decision: unruled(action)}
+		return e, nil
 	}
 	answer, err := service.Explain(ctx, &permissionv1.ExplainRequest{Action: action, Files: files})
 	if err != nil {
-		return nil, said("decide by "+names(files), err)
+		return nil, serverError("decide by "+names(files), err)
 	}
-	return &Explained{Action: action, Files: files, Answer: answer}, nil
+	e.Answer = answer
+	if answer.GetDecision().GetVerdict() == gate.Allow {
+		if own := decision(g.Behind(action)); own != nil {
+			e.Own, answer.Decision = true, own
+		}
+	}
+	return e, nil
+}
+
+// unruled is what comes of an action where nobody has chosen a policy.
+func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
+	if a.GetDoor() == permissionv1.Door_DOOR_CALL {
+		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: "no policy is set: it is done, and nobody is asked"}
+	}
+	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: "no policy is set: what the agent asks goes to the person"}
 }
 
 // Print writes the verdict on the first line, then every rule with why it did or did not match, then what was read from
 // the action.
 func (e *Explained) Print(w io.Writer, s Style) {
 	e.verdict(w, s)
+	for _, todo := range e.next() {
+		s.table(w, "     ", [][]cell{{{text: "→ " + todo}}})
+	}
 	if len(e.Files) > 0 {
 		s.heading(w, "Rule files")
 		rows := make([][]cell, len(e.Files))
@@ -88,7 +113,7 @@ func (e *Explained) PrintJSON(w io.Writer) error {
 	for i, f := range e.Files {
 		files[i] = map[string]string{"name": f.GetName(), "layer": f.GetLayer().String()}
 	}
-	all := map[string]any{"action": action, "files": files}
+	all := map[string]any{"action": action, "files": files, "next": append([]string{}, e.next()...)}
 	for name, value := range object {
 		all[name] = value
 	}
@@ -97,7 +122,7 @@ func (e *Explained) PrintJSON(w io.Writer) error {
 
 func (e *Explained) verdict(w io.Writer, s Style) {
 	d := e.Answer.GetDecision()
-	word := verdictWord(d.GetVerdict())
+	word := gate.VerdictName(d.GetVerdict())
 	rule := "no rule matches"
 	if d.GetRule() != "" {
 		rule = "rule " + d.GetRule()
@@ -106,13 +131,16 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 	if d.GetReason() != "" && d.GetReason() != rule {
 		row = append(row, cell{text: d.GetReason()})
 	}
+	if e.Own {
+		row = append(row, cell{"acphost itself decides this, whatever a policy says", dim})
+	}
 	s.table(w, "", [][]cell{row})
 	if word != "ask" {
 		return
 	}
-	remembered := "each time anew"
+	remembered := "asked each time anew"
 	if d.GetGrantable() {
-		remembered = "unless an answer is remembered"
+		remembered = "not asked where an answer is remembered"
 	}
 	unattended := "deny"
 	if d.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
@@ -244,6 +272,11 @@ func notes(sub *permissionv1.SubCommand) []string {
 	if sub.GetDynamic() {
 		all = append(all, dynamicNote(sub))
 	}
+	if why := shell.Doubt(sub); why != "" && (sub.GetProgram() != nil || sub.GetRepository() != nil) {
+		all = append(all, why)
+	} else if sub.GetProgram().GetMissing() {
+		all = append(all, "no program of that name is installed here")
+	}
 	return all
 }
 
@@ -282,24 +315,13 @@ func placeWord(p *permissionv1.PathAccess) string {
 }
 
 func accessWord(a permissionv1.Access) string {
-	switch a {
-	case permissionv1.Access_ACCESS_READ:
-		return "read"
-	case permissionv1.Access_ACCESS_WRITE:
-		return "write"
-	}
-	return "?"
+	return cmp.Or(map[permissionv1.Access]string{permissionv1.Access_ACCESS_READ: "read", permissionv1.Access_ACCESS_WRITE: "write"}[a], "?")
 }
 
 // shortLayer is whose rule file it is, in a word.
 func shortLayer(l permissionv1.Layer) string {
-	switch l {
-	case permissionv1.Layer_LAYER_ADMIN:
-		return "admin"
-	case permissionv1.Layer_LAYER_WORKSPACE, permissionv1.Layer_LAYER_WORKSPACE_TRUSTED:
-		return "workspace"
-	}
-	return "user"
+	word, _, _ := strings.Cut(layerWord(l), ",")
+	return word
 }
 
 func layerWord(l permissionv1.Layer) string {
@@ -312,17 +334,6 @@ func layerWord(l permissionv1.Layer) string {
 		return "workspace, trusted"
 	}
 	return "user"
-}
-
-// verdictWord is a verdict as rules spell it; what is none counts as deny.
-func verdictWord(v permissionv1.Verdict) string {
-	switch v {
-	case permissionv1.Verdict_VERDICT_ALLOW:
-		return "allow"
-	case permissionv1.Verdict_VERDICT_ASK:
-		return "ask"
-	}
-	return "deny"
 }
 
 func names(files []*permissionv1.PolicyFile) string {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
@@ -134,8 +135,8 @@ func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
 		{"an allow", &permissionv1.DecideResponse{Verdict: allow, Rule: "read"}, "allow  rule read\n"},
 		{"a deny with a reason", &permissionv1.DecideResponse{Verdict: deny, Rule: "r", Reason: "No."}, "deny  rule r  No.\n"},
 		{"no verdict is a deny", &permissionv1.DecideResponse{}, "deny  no rule matches\n"},
-		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     unless an answer is remembered; deny if nobody is there to answer\n"},
-		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     each time anew; allow if nobody is there to answer\n"},
+		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     not asked where an answer is remembered; deny if nobody is there to answer\n"},
+		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked each time anew; allow if nobody is there to answer\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := &policytool.Explained{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{Decision: c.decision}}
@@ -150,7 +151,7 @@ func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
 
 func TestRuleFilesThatDoNotLoadSayWhere(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "a.yaml"}, {Name: "b.yaml"}}
-	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), &permissionv1.Action{Kind: "fs.read"}, files)
+	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, files)
 	if err == nil || err.Error() != "decide by a.yaml, b.yaml: rules.yaml:3:1: no such effect" {
 		t.Errorf("error is %v", err)
 	}
@@ -162,18 +163,102 @@ func TestWhatAcphostDecidesItselfNoPolicyIsAsked(t *testing.T) {
 	if err := os.Symlink("/etc/acphost", link); err != nil {
 		t.Fatal(err)
 	}
-	q := policytool.Question{Path: "link/policy.yaml", Dir: dir, Protected: []string{"/etc/acphost"}}
+	q := policytool.Question{Path: "link/policy.yaml", Dir: dir, Gate: ours(t)}
 	a, err := q.Action()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), a, nil)
+	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, nil)
 	if err != nil || e.Answer.GetDecision().GetRule() != "acphost/protected" || e.Answer.GetDecision().GetVerdict() != deny {
 		t.Errorf("got %v, %v", e, err)
 	}
-	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), &permissionv1.Action{Kind: "tool.switch_mode"}, nil)
+	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, nil)
 	if err != nil || e.Answer.GetDecision().GetVerdict() != ask {
 		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+// ours is a gate to which /etc/acphost belongs, and some key files.
+func ours(t *testing.T, keys ...string) *gate.Gate {
+	t.Helper()
+	g, err := policytool.NewGate([]string{"/etc/acphost"}, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestTheGatesOwnRulesAreShownWithWhatToDo(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "model.key"), "k")
+	put(t, filepath.Join(dir, "bin/tool"), "")
+	for _, name := range []string{"HEAD", "objects/x", "refs/x"} {
+		put(t, filepath.Join(dir, "sub/.git", name), "")
+	}
+	if err := os.Chmod(filepath.Join(dir, "bin/tool"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+"/bin:"+os.Getenv("PATH"))
+	files := []*permissionv1.PolicyFile{{Name: "p.yaml", Layer: permissionv1.Layer_LAYER_USER}}
+	asks := &permissionv1.DecideResponse{Verdict: ask, Reason: "no rule matches"}
+	but := func(why string) *permissionv1.DecideResponse {
+		return &permissionv1.DecideResponse{Verdict: ask, Reason: "rule r would allow this, but " + strings.ReplaceAll(why, "DIR", dir)}
+	}
+	for _, c := range []struct {
+		name   string
+		q      policytool.Question
+		files  []*permissionv1.PolicyFile
+		policy *permissionv1.DecideResponse // what the policy says
+		want   permissionv1.Verdict
+		rule   string
+		next   string
+	}{
+		{"a key by its name", policytool.Question{Command: "cat model.key"}, files, nil, deny, "acphost/protected", "A file with a key"},
+		{"a key by a pattern", policytool.Question{Command: "cat *.key"}, files, nil, deny, "acphost/protected", "A file with a key"},
+		{"what may be a key", policytool.Question{Command: "cat $FILE"}, files, &permissionv1.DecideResponse{Verdict: allow, Rule: "r"}, ask, "acphost/unclear", "write out the names"},
+		{"git's files", policytool.Question{Path: ".git/config", Kind: "fs.write"}, files, nil, deny, "acphost/git", "git's own commands"},
+		{"git's files, read", policytool.Question{Path: ".git/config"}, files, asks, ask, "", "write a rule"},
+		{"acphost's own in the workspace", policytool.Question{Path: ".acphost/policy.yaml", Kind: "fs.write"}, files, nil, deny, "acphost/protected", "change it yourself"},
+		{"without a policy", policytool.Question{Command: "make"}, nil, nil, allow, "acphost/no-policy", "--policy workspace"},
+		{"git's files without a policy", policytool.Question{Path: ".git/hooks/x", Kind: "fs.write"}, nil, nil, deny, "acphost/git", "git's own commands"},
+		{"a question without a policy", policytool.Question{Command: "make", Kind: "tool.execute"}, nil, nil, ask, "", ""},
+		{"a program of the workspace", policytool.Question{Command: "tool x"}, files, but("tool is DIR/bin/tool, a program of the workspace"), ask, "", "workspace_programs: true"},
+		{"a nested repository", policytool.Question{Command: "cd sub && git status"}, files, but("git works on DIR/sub/.git, which is not the folder .git of a root of the session"), ask, "", "open the session in the folder of that repository"},
+		{"a nested repository that is not what stands in the way", policytool.Question{Command: "cd sub && git status"}, files, asks, ask, "", "write a rule"},
+		{"what is only known when it runs", policytool.Question{Command: "make $X"}, files, asks, ask, "", "only known when `make` runs"},
+		{"a rule that asks", policytool.Question{Command: "make"}, files, &permissionv1.DecideResponse{Verdict: ask, Rule: "r"}, ask, "r", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.q.Dir, c.q.Gate = dir, ours(t, dir+"/model.key")
+			if c.q.Gate == nil {
+				c.q.Gate = ours(t)
+			}
+			a, err := c.q.Action()
+			if err != nil {
+				t.Fatal(err)
+			}
+			service := &fake{}
+			if c.policy != nil {
+				service.explain = func(*permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
+					return &permissionv1.ExplainResponse{Decision: c.policy}, nil
+				}
+			}
+			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, c.files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			e.Print(&out, policytool.Style{})
+			if d := e.Answer.GetDecision(); d.GetVerdict() != c.want || d.GetRule() != c.rule {
+				t.Errorf("got %v\n%s", d, out.String())
+			}
+			if strings.Contains(out.String(), "→ ") != (c.next != "") || !strings.Contains(out.String(), c.next) {
+				t.Errorf("want %q to be done next:\n%s", c.next, out.String())
+			}
+		})
 	}
 }
 
@@ -207,6 +292,9 @@ func TestAQuestionBecomesWhatTheGateWouldSee(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.Dir, c.q.Agent, c.q.Mode = dir, "gem", "code"
+			if c.q.Gate == nil {
+				c.q.Gate = ours(t)
+			}
 			a, err := c.q.Action()
 			if err != nil {
 				t.Fatal(err)
@@ -244,6 +332,7 @@ func TestQuestionsThatMeanNothingAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.q.Dir = "/w"
+			c.q.Gate = ours(t)
 			if a, err := c.q.Action(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, %v, want %q", a, err, c.want)
 			}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // stopFetch is how long a fetch that is given up has to end.
@@ -27,10 +29,14 @@ func (r *Resolved) Fetch(ctx context.Context, progress io.Writer) (*Resolved, er
 	cmd := exec.CommandContext(ctx, r.fetch[0], r.fetch[1:]...)
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), "PWD=/")
-	cmd.Stdout, cmd.Stderr = progress, progress // standard output belongs to the front
+	cmd.Stdout, cmd.Stderr = progress, progress // standard output belongs to the client
 	cmd.WaitDelay = stopFetch
 	ownGroup(cmd)
-	if err := cmd.Run(); err != nil {
+	err := proc.StartChild(cmd)
+	if err == nil {
+		err = proc.WaitChild(cmd)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}

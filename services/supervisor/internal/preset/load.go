@@ -2,6 +2,7 @@ package preset
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -122,9 +123,7 @@ func (p *parser) agent(at string, a *Agent) error {
 	if !idForm.MatchString(a.ID) {
 		return p.problem(at+"/id", "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", a.ID)
 	}
-	if a.Name == "" {
-		a.Name = a.ID
-	}
+	a.Name = cmp.Or(a.Name, a.ID)
 	for i, alias := range a.Own.Aliases {
 		if !idForm.MatchString(alias) {
 			return p.problem(fmt.Sprintf("%s/acphost/aliases/%d", at, i), "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", alias)

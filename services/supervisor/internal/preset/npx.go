@@ -68,7 +68,7 @@ func (m *manifest) command(cmd string) string {
 	return ""
 }
 
-// packageOf tells whether a program on PATH leads into a package, and the version of it.
+// packageOf reports whether a program on PATH leads into a package, and the version of it.
 func packageOf(file, name string) (version string, sure bool) {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Catalog) cached(name, version, cmd string) (file, installed string) {
 	return file, installed
 }
 
-// exact tells whether a version is one and no range or tag: 1.2.3, 1.2.3-rc.1.
+// exact reports whether a version is one and no range or tag: 1.2.3, 1.2.3-rc.1.
 func exact(version string) bool {
 	return strings.Count(version, ".") >= 2 && version[0] >= '0' && version[0] <= '9'
 }

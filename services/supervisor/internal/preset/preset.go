@@ -1,11 +1,11 @@
-// Package preset knows agents by name: what to run for each, whether it is installed, and how to get it if not.
+// Package preset knows agents by name: which command runs an agent, whether the agent is installed, and how to install it.
 //
-// What it knows stands in manifests in the format of the ACP registry (https://github.com/agentclientprotocol/registry):
-// one that is built in, and two files in the user's configuration folder, registry.json as downloaded and agents.json as
-// written by hand. A preset names what is executed, so nothing else counts: no file of a workspace, and no program or
-// package that is found by way of the working directory.
+// The names come from manifests in the format of the ACP registry (https://github.com/agentclientprotocol/registry): one that
+// is built in, and two files in the user's configuration folder, registry.json (downloaded) and agents.json (written by hand).
+// Because a preset says which program is executed, the package reads nothing else: no file of a workspace, and no program or
+// package that it would find by the working directory.
 //
-// The package looks at files. It starts nothing but, in Fetch, npx; it must not know how an agent is run, nor what ACP is.
+// The package reads files. It starts no program but npx, in Fetch. It must not know how an agent is run, nor what ACP is.
 package preset
 
 import (

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"github.com/acphost/acphost/internal/testkit"
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -91,24 +90,7 @@ func TestTheBuiltInPresetsAreWhatIsDocumented(t *testing.T) {
 		r := m.resolve(a.ID)
 		fmt.Fprintf(&got, "%s %v (%s)\n  get:   %s\n  fetch: %s\n  env:   %s\n", a.ID, a.Own.Aliases, a.Name, r.Get, strings.Join(r.fetch[1:], " "), strings.Join(r.Env, " "))
 	}
-	golden(t, "builtin.txt", got.Bytes())
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", file, got)
-	}
+	testkit.Golden(t, "builtin.txt", got.String())
 }
 
 func TestNamesAndAliasesFindAnAgent(t *testing.T) {

@@ -1,6 +1,7 @@
 package preset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -134,9 +135,7 @@ func (r *Resolved) found(where, version string, program, args []string) *Resolve
 // Platform returns this machine's name in manifests: "linux-x86_64".
 func Platform() string {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	if arch == "" {
-		arch = runtime.GOARCH
-	}
+	arch = cmp.Or(arch, runtime.GOARCH)
 	return runtime.GOOS + "-" + arch
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxBegun is how many tool calls are held back at once.
@@ -26,7 +27,7 @@ func (r *Renderer) Overdue() string {
 	r.begun, r.failure = nil, failure{}
 	text := ""
 	for _, id := range begun {
-		if t, ok := r.tools.get(id); ok {
+		if t, ok := r.tools.Get(id); ok {
 			text += r.tool(t)
 		}
 	}
@@ -36,7 +37,7 @@ func (r *Renderer) Overdue() string {
 // leftOpen has what is held back of a cancelled turn's tool calls say that they were cancelled.
 func (r *Renderer) leftOpen() {
 	for _, id := range r.begun {
-		if t, ok := r.tools.get(id); ok {
+		if t, ok := r.tools.Get(id); ok {
 			t.call.Status = statusCancelled
 		}
 	}
@@ -91,7 +92,7 @@ func (r *Renderer) noticed(n *supervisorv1.Notice) {
 	if !r.o.Brief || !n.GetFromAcphost() {
 		return
 	}
-	r.toldWhy, _ = prefix(n.GetDescription(), maxText)
+	r.toldWhy, _ = safetext.Prefix(n.GetDescription(), maxText)
 	if why := r.failure.why; why != "" && strings.Contains(r.toldWhy, why) {
 		r.failure = failure{}
 	}

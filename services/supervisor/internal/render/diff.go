@@ -8,6 +8,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Bounds of a diff that is shown.
@@ -25,9 +26,13 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 	if d.OldText == nil {
 		isNew = " (new)"
 	}
-	if len(old)+len(text) > maxDiffText {
+	switch size := len(old) + len(text); {
+	case size > maxDiffText && o.whole():
+		return o.paint(bold, path) + isNew + "\n" + sides(o, old, text)
+	case size > maxDiffText:
+		o.hide(lineCount(old)+lineCount(text), 0)
 		return fmt.Sprintf("%s%s %s\n", o.paint(bold, path), isNew,
-			o.paint(dim, fmt.Sprintf("%s before, %d after: too much to compare here", count(lineCount(old), "line"), lineCount(text))))
+			o.paint(dim, fmt.Sprintf("%s before, %d after: too much to compare here", safetext.Count(lineCount(old), "line"), lineCount(text))))
 	}
 	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
 	if err != nil {
@@ -50,7 +55,7 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 				removed++
 			}
 			content, ended := strings.CutSuffix(l.Content, "\n")
-			lines = append(lines, o.paint(s, mark+codeLine(content)))
+			lines = append(lines, o.paint(s, mark+o.codeLine(content)))
 			if !ended && s != normal {
 				lines = append(lines, o.paint(dim, `\ no line feed at the end`))
 			}
@@ -64,35 +69,40 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 	return head + bounded(o, lines, maxDiffLines)
 }
 
-// codeLine is a line of a file, made harmless and not too long.
-func codeLine(text string) string {
-	text, cut := prefix(text, maxCode)
-	text = strings.ReplaceAll(Clean(text), "\t", "    ")
-	if cut {
-		text += "…"
+// sides are all lines of a text and of what takes its place, which are too long to be compared.
+func sides(o Options, old, text string) string {
+	var b strings.Builder
+	for _, side := range []struct {
+		style
+		mark, text string
+	}{{red, "-", old}, {green, "+", text}} {
+		for l := range strings.Lines(side.text) {
+			b.WriteString(o.paint(side.style, side.mark+o.codeLine(strings.TrimSuffix(l, "\n"))) + "\n")
+		}
 	}
-	return text
+	return b.String()
+}
+
+// codeLine is a line of a file, made harmless and not too long.
+func (o Options) codeLine(text string) string {
+	if o.whole() {
+		return strings.ReplaceAll(safetext.ExactLines(text), "\t", "    ")
+	}
+	return strings.ReplaceAll(safetext.Text(o.shortened(text, maxCode)), "\t", "    ")
 }
 
 // bounded is the first of lines, and how many are left out.
 func bounded(o Options, lines []string, most int) string {
 	var b strings.Builder
 	for i, l := range lines {
-		if i == most && len(lines) > most+1 {
-			b.WriteString(o.paint(dim, fmt.Sprintf("… %s more", count(len(lines)-most, "line"))) + "\n")
+		if i == most && len(lines) > most+1 && !o.whole() {
+			o.hide(len(lines)-most, 0)
+			b.WriteString(o.paint(dim, o.left(safetext.Count(len(lines)-most, "line")+" more")) + "\n")
 			break
 		}
 		b.WriteString(l + "\n")
 	}
 	return b.String()
-}
-
-// count is a number of things: "1 line", "12 lines".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func lineCount(text string) int {
@@ -125,5 +135,5 @@ func (o Options) path(path string) string {
 			path = rel
 		}
 	}
-	return CleanLine(path)
+	return safetext.Line(path)
 }

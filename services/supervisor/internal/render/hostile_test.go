@@ -34,7 +34,7 @@ func TestNothingThatATerminalObeysIsShown(t *testing.T) {
 	}
 	chunk := &supervisorv1.MessageChunk{Content: text(evil)}
 	approval := &supervisorv1.Approval{Id: "a/1", Permission: &supervisorv1.PermissionQuestion{
-		Title: evil, Kind: evil, Reason: evil, RawInput: `{"command":"rm \u001b[2J\u202e"}`,
+		Title: evil, Kind: evil, Reason: evil, RawInput: `{"command":"rm \u001b[2J\u202e","cwd":"\u001b[2J\u202e\n? x","a\u001b[2J\u202e\n? x":"\u009b\u2066\r\n? x","b":{"` + "\u202e" + `":1}}`,
 		Content:   []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Content{Content: text(evil)}}},
 		Locations: []*supervisorv1.Location{{Path: evil}},
 		Options:   []*supervisorv1.PermissionOption{{OptionId: "x", Name: evil}},
@@ -102,13 +102,6 @@ func TestNothingThatATerminalObeysIsShown(t *testing.T) {
 func TestAnAddressShowsLettersThatLookLikeOthers(t *testing.T) {
 	if got, want := URL("https://ex\u0430mple.com/ a"), `https://ex\u{430}mple.com/\u{20}a`; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestCombiningMarksDoNotPileUp(t *testing.T) {
-	got := Clean("e" + strings.Repeat("\u0301", 1000) + "x")
-	if got != "e"+strings.Repeat("\u0301", maxMarks)+"x" {
-		t.Errorf("got %d bytes", len(got))
 	}
 }
 

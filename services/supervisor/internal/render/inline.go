@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxSpan is how long a span can be, in bytes, to be one: until it is closed, it is held back. No further than maxAhead is
@@ -51,7 +53,7 @@ const (
 
 // span looks at line[i:].
 func (m *markdown) span(line string, i int, whole bool, s style, flush func()) (int, verdict) {
-	rest, cut := prefix(line[i:], maxAhead)
+	rest, cut := safetext.Prefix(line[i:], maxAhead)
 	whole = whole || cut
 	open := func(n int) (int, verdict) {
 		if !whole && len(rest) < maxSpan {
@@ -65,7 +67,7 @@ func (m *markdown) span(line string, i int, whole bool, s style, flush func()) (
 			return open(1)
 		}
 		if unicode.IsPunct(rune(rest[1])) || unicode.IsSymbol(rune(rest[1])) {
-			// Clean writes escapes with a backslash: these stay as they are.
+			// safetext writes escapes with a backslash: these stay as they are.
 			flush()
 			m.say(s, rest[1:2])
 			return 2, spanShown

@@ -3,6 +3,8 @@ package render
 import (
 	"regexp"
 	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // How much of a message is held back until it is known what it is, in bytes.
@@ -21,7 +23,7 @@ func Markdown(o Options, text string) string {
 // line's first characters, a word, a span until it is closed, a table until its end.
 type markdown struct {
 	o     Options
-	clean cleaner
+	clean safetext.Cleaner
 	w     wrapper
 	buf   string // clean, not shown yet
 
@@ -46,14 +48,14 @@ func newMarkdown(o Options) *markdown { return &markdown{o: o, w: wrapper{o: o}}
 
 // add returns what can be shown of a piece of text and of what was held back before it.
 func (m *markdown) add(text string) string {
-	m.buf += m.clean.add(text)
+	m.buf += m.clean.Add(text)
 	m.advance(false)
 	return m.w.taken()
 }
 
 // end returns what was held back. The message is over, and its last line ended if there was one.
 func (m *markdown) end() string {
-	m.buf += m.clean.end()
+	m.buf += m.clean.End()
 	m.advance(true)
 	m.endTable()
 	if m.within {
@@ -144,7 +146,7 @@ func (m *markdown) begin(last bool) {
 			mark = "•"
 		}
 		first += indent + m.o.paint(cyan, mark) + " "
-		hang += indent + strings.Repeat(" ", width(mark)+1)
+		hang += indent + strings.Repeat(" ", safetext.Width(mark)+1)
 		m.buf = m.buf[len(l[0]):]
 	} else if trimmed := strings.TrimLeft(m.buf, " \t"); len(trimmed) < len(m.buf) {
 		indent := strings.Repeat(" ", min(len(strings.ReplaceAll(m.buf[:len(m.buf)-len(trimmed)], "\t", "    ")), 24))
@@ -227,7 +229,7 @@ func (m *markdown) codeLine(last bool) {
 	for i := 0; i < m.fence.indent && strings.HasPrefix(line, " "); i++ {
 		line, m.buf = line[1:], m.buf[1:]
 	}
-	shown, _ := prefix(line, maxHeldLine)
+	shown, _ := safetext.Prefix(line, maxHeldLine)
 	begin := "  "
 	if m.fence.within {
 		begin = ""

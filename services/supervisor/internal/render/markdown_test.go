@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 const document = "# A heading with `code`\n\nSome **bold words**, *slanted*, ***both***, ~~gone~~ and `a ** b`; 2 * 3 * 4 and snake_case_name stay.\n" +
@@ -18,8 +20,8 @@ const document = "# A heading with `code`\n\nSome **bold words**, *slanted*, ***
 	"   ```\n   indented\n   ```\n\nThe *end* of it\n```python\nprint('open"
 
 func TestMarkdownOnATerminal(t *testing.T) {
-	golden(t, "markdown.ansi", Markdown(Options{Width: 60, Color: true}, document))
-	golden(t, "markdown.txt", Markdown(Options{Width: 60}, document))
+	testkit.Golden(t, "markdown.ansi", Markdown(Options{Width: 60, Color: true}, document))
+	testkit.Golden(t, "markdown.txt", Markdown(Options{Width: 60}, document))
 }
 
 func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
@@ -29,7 +31,7 @@ func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
 		m := newMarkdown(o)
 		var got strings.Builder
 		for rest := document; rest != ""; {
-			piece, _ := prefix(rest, size)
+			piece, _ := safetext.Prefix(rest, size)
 			if piece == "" {
 				piece = rest[:utf8RuneLen(rest)]
 			}
@@ -82,7 +84,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 	for _, w := range []int{20, 33, 80} {
 		for line := range strings.Lines(Markdown(Options{Width: w, Color: true}, text)) {
 			line = stripped(strings.TrimSuffix(line, "\n"))
-			if n := width(line); n > w && !strings.Contains(line, "anextremely") {
+			if n := safetext.Width(line); n > w && !strings.Contains(line, "anextremely") {
 				t.Errorf("at %d columns a line has %d: %q", w, n, line)
 			}
 		}
@@ -104,7 +106,7 @@ func FuzzMarkdown(f *testing.F) {
 		m := newMarkdown(o)
 		var got strings.Builder
 		for rest := strings.ToValidUTF8(text, "\ufffd"); rest != ""; {
-			piece, _ := prefix(rest, size)
+			piece, _ := safetext.Prefix(rest, size)
 			if piece == "" {
 				piece = rest[:utf8RuneLen(rest)]
 			}
@@ -128,7 +130,7 @@ func TestAWordThatIsLongerThanALineFillsLines(t *testing.T) {
 		text.WriteString(r.Flush())
 		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 		for i, l := range lines {
-			if n := width(l); n > 40 {
+			if n := safetext.Width(l); n > 40 {
 				t.Errorf("a line has %d columns: %q", n, l)
 			} else if i > 0 && i < 7 && n < 38 {
 				t.Errorf("line %d has %d columns only: %q", i, n, l)

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // note is what is shown of an event that takes a line or two; often nothing.
@@ -19,7 +20,7 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_CurrentMode:
 		if id := e.CurrentMode.GetModeId(); id != r.mode {
 			r.mode = id
-			return faint("mode: %s", CleanLine(id))
+			return faint("mode: %s", safetext.Line(id))
 		}
 		return ""
 	case *supervisorv1.Event_ConfigOptions:
@@ -28,12 +29,12 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 		if title := e.SessionInfo.GetTitle(); e.SessionInfo.Title != nil && title != r.title {
 			r.title = title
 			if title != "" {
-				return faint("title: %s", CleanLine(title))
+				return faint("title: %s", safetext.Line(title))
 			}
 		}
 		return ""
 	case *supervisorv1.Event_Usage:
-		r.context = event.LatestUsage(r.context, e.Usage)
+		r.context = client.LatestUsage(r.context, e.Usage)
 		return ""
 	case *supervisorv1.Event_Notice:
 		r.noticed(e.Notice)
@@ -41,11 +42,11 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_Compaction:
 		return compaction(o, e.Compaction)
 	case *supervisorv1.Event_OtherUpdate:
-		return faint("[update %q, which acphost does not know]", CleanLine(e.OtherUpdate.GetKind()))
+		return faint("[update %q, which acphost does not know]", safetext.Line(e.OtherUpdate.GetKind()))
 	case *supervisorv1.Event_SessionOpened:
 		return r.opened(ev, e.SessionOpened)
 	case *supervisorv1.Event_SessionClosed:
-		return faint("session closed: %s", CleanLine(e.SessionClosed.GetReason()))
+		return faint("session closed: %s", safetext.Line(e.SessionClosed.GetReason()))
 	case *supervisorv1.Event_Agent:
 		return r.agentState(e.Agent)
 	case *supervisorv1.Event_Handler:
@@ -53,12 +54,12 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_Gap:
 		missing := "something is"
 		if n := e.Gap.GetFrames(); n > 0 {
-			missing = fmt.Sprintf("at least %s is", count(int(min(n, 1<<40)), "message"))
+			missing = fmt.Sprintf("at least %s is", safetext.Count(n, "message"))
 			if n > 1 {
 				missing = strings.TrimSuffix(missing, "is") + "are"
 			}
 		}
-		return o.paint(yellow, fmt.Sprintf("[%s missing here: %s]", missing, CleanLine(e.Gap.GetReason()))) + "\n"
+		return o.paint(yellow, fmt.Sprintf("[%s missing here: %s]", missing, safetext.Line(e.Gap.GetReason()))) + "\n"
 	case nil:
 		return faint("[an event that this acphost does not know]")
 	}
@@ -71,7 +72,7 @@ func (r *Renderer) commands(list []*supervisorv1.AvailableCommand) string {
 	}
 	var names []string
 	for _, c := range list[:min(len(list), 30)] {
-		names = append(names, "/"+oneLine(c.GetName(), 40))
+		names = append(names, "/"+safetext.LineOf(c.GetName(), 40))
 	}
 	text := "commands: " + strings.Join(names, " ")
 	if n := len(list) - len(names); n > 0 {
@@ -83,7 +84,7 @@ func (r *Renderer) commands(list []*supervisorv1.AvailableCommand) string {
 // configOptions shows the options that changed. The first time, all are new, and none is shown.
 func (r *Renderer) configOptions(list []*supervisorv1.ConfigOption, show bool) string {
 	var b strings.Builder
-	first := r.options.len() == 0
+	first := r.options.Len() == 0
 	for _, c := range list[:min(len(list), 100)] {
 		value := c.GetValue()
 		if _, ok := c.GetCurrent().(*supervisorv1.ConfigOption_Enabled); ok {
@@ -94,10 +95,10 @@ func (r *Renderer) configOptions(list []*supervisorv1.ConfigOption, show bool) s
 				value = choice.GetName()
 			}
 		}
-		before, known := r.options.get(c.GetId())
-		r.options.set(c.GetId(), value)
+		before, known := r.options.Get(c.GetId())
+		r.options.Keep(c.GetId(), value, maxKept)
 		if show && !first && (!known || before != value) {
-			b.WriteString(r.o.paint(dim, fmt.Sprintf("%s: %s", cmp.Or(CleanLine(c.GetName()), CleanLine(c.GetId())), CleanLine(value))) + "\n")
+			b.WriteString(r.o.paint(dim, fmt.Sprintf("%s: %s", cmp.Or(safetext.Line(c.GetName()), safetext.Line(c.GetId())), safetext.Line(value))) + "\n")
 		}
 	}
 	return b.String()
@@ -115,8 +116,8 @@ func notice(o Options, n *supervisorv1.Notice) string {
 	if n.GetFromAcphost() {
 		who = "acphost"
 	}
-	head := fmt.Sprintf("! %s (%s): ", cmp.Or(CleanLine(n.GetSeverity()), "notice"), who)
-	text := o.paint(s, head) + CleanLine(n.GetTitle()) + "\n"
+	head := fmt.Sprintf("! %s (%s): ", cmp.Or(safetext.Line(n.GetSeverity()), "notice"), who)
+	text := o.paint(s, head) + safetext.Line(n.GetTitle()) + "\n"
 	return text + indented(excerpt(o, n.GetDescription()), toolIndent)
 }
 
@@ -129,11 +130,11 @@ func compaction(o Options, c *supervisorv1.Compaction) string {
 	case "failed":
 		why := "The context could not be made smaller"
 		if c.GetError() != "" {
-			why += ": " + CleanLine(c.GetError())
+			why += ": " + safetext.Line(c.GetError())
 		}
 		return o.paint(red, why) + "\n"
 	}
-	return o.paint(dim, "Making the context smaller: "+CleanLine(c.GetStatus())) + "\n"
+	return o.paint(dim, "Making the context smaller: "+safetext.Line(c.GetStatus())) + "\n"
 }
 
 func (r *Renderer) opened(ev *supervisorv1.Event, e *supervisorv1.SessionOpened) string {
@@ -142,18 +143,18 @@ func (r *Renderer) opened(ev *supervisorv1.Event, e *supervisorv1.SessionOpened)
 	if !r.o.Verbose {
 		return ""
 	}
-	text := "session " + CleanLine(ev.GetSessionId()) + " (" + CleanLine(e.GetMethod()) + ")"
+	text := "session " + safetext.Line(ev.GetSessionId()) + " (" + safetext.Line(e.GetMethod()) + ")"
 	if roots := e.GetRoots(); len(roots) > 0 {
-		text += " in " + CleanLine(roots[0])
+		text += " in " + safetext.Line(roots[0])
 	}
 	if e.GetModeId() != "" {
-		text += ", mode " + CleanLine(e.GetModeId())
+		text += ", mode " + safetext.Line(e.GetModeId())
 	}
 	return r.o.paint(dim, text) + "\n"
 }
 
 func (r *Renderer) agentState(a *supervisorv1.Agent) string {
-	name := cmp.Or(CleanLine(a.GetId()), "the agent")
+	name := cmp.Or(safetext.Line(a.GetId()), "the agent")
 	switch a.GetState() {
 	case supervisorv1.AgentState_AGENT_STATE_BACKOFF:
 		return r.o.paint(yellow, "! "+name+" ended and is started again soon"+because(a.GetError())) + "\n"
@@ -171,18 +172,18 @@ func because(e *supervisorv1.AgentError) string {
 	if e.GetMessage() == "" {
 		return ""
 	}
-	return ": " + CleanLine(e.GetMessage())
+	return ": " + safetext.Line(e.GetMessage())
 }
 
 func (r *Renderer) handlerState(h *supervisorv1.HandlerChanged) string {
-	before, _ := r.handlers.get(h.GetName())
-	r.handlers.set(h.GetName(), h.GetState())
-	name := "handler " + CleanLine(h.GetName())
+	before, _ := r.handlers.Get(h.GetName())
+	r.handlers.Keep(h.GetName(), h.GetState(), maxKept)
+	name := "handler " + safetext.Line(h.GetName())
 	switch h.GetState() {
 	case "backoff", "failed":
 		text := "! " + name + ": " + h.GetState()
 		if h.GetError() != "" {
-			text += ": " + CleanLine(h.GetError())
+			text += ": " + safetext.Line(h.GetError())
 		}
 		return r.o.paint(yellow, text) + "\n"
 	case "ready":
@@ -201,22 +202,21 @@ func (r *Renderer) callStarted(ev *supervisorv1.Event, e *supervisorv1.CallStart
 	case e.GetTerminalId() != "":
 		about += " " + e.GetTerminalId()
 	}
-	about = CleanLine(about)
-	r.calls.set(ev.GetAgentId()+"\x00"+e.GetId(), about)
+	about = safetext.Line(about)
+	r.calls.Keep(ev.GetAgentId()+"\x00"+e.GetId(), about, maxKept)
 	if !r.o.Verbose {
 		return ""
 	}
-	return r.lines(work, r.o.paint(dim, "· "+about+" → "+CleanLine(e.GetTo()))+"\n")
+	return r.lines(work, r.o.paint(dim, "· "+about+" → "+safetext.Line(e.GetTo()))+"\n")
 }
 
 func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) string {
 	key := ev.GetAgentId() + "\x00" + e.GetId()
-	about, _ := r.calls.get(key)
-	r.calls.drop(key)
+	about := r.calls.Delete(key)
 	if e.GetError() == "" && e.GetErrorCode() == 0 || !r.o.Verbose && unknownExtension(e) {
 		return ""
 	}
-	text := "✗ " + cmp.Or(about, CleanLine(e.GetMethod())) + ": " + cmp.Or(CleanLine(e.GetError()), "failed")
+	text := "✗ " + cmp.Or(about, safetext.Line(e.GetMethod())) + ": " + cmp.Or(safetext.Line(e.GetError()), "failed")
 	if code := e.GetErrorCode(); code != 0 {
 		text += fmt.Sprintf(" (%d)", code)
 	}
@@ -227,7 +227,7 @@ func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) 
 	return r.lines(work, text)
 }
 
-// unknownExtension tells whether a call was one of an agent's own that nobody here knows: agents try what some editors
+// unknownExtension reports whether a call was one of an agent's own that nobody here knows: agents try what some editors
 // answer, and do without.
 func unknownExtension(e *supervisorv1.CallEnded) bool {
 	const methodNotFound = -32601
@@ -253,7 +253,7 @@ func StopReason(reason string) string {
 	case "cancelled":
 		return "The turn was cancelled."
 	}
-	return "The turn ended: " + cmp.Or(CleanLine(reason), "the agent does not say why") + "."
+	return "The turn ended: " + cmp.Or(safetext.Line(reason), "the agent does not say why") + "."
 }
 
 // lastWords is how a supervisor's error says the last line of an agent's standard error.
@@ -269,17 +269,17 @@ func WithoutLastWords(message string, tail []string) string {
 
 // AgentError is what went wrong with an agent, with the end of what it wrote to standard error. Whole lines.
 func AgentError(o Options, e *supervisorv1.AgentError) string {
-	text := oneLine(WithoutLastWords(e.GetMessage(), e.GetStderrTail()), 4*maxLine)
+	text := safetext.LineOf(WithoutLastWords(e.GetMessage(), e.GetStderrTail()), 4*safetext.MaxLine)
 	switch {
 	case text == "":
 		text = "the agent failed"
 	case e.GetSignal() != "" && !strings.Contains(text, e.GetSignal()):
-		text += " (" + CleanLine(e.GetSignal()) + ")"
+		text += " (" + safetext.Line(e.GetSignal()) + ")"
 	}
 	out := o.paint(red, "✗ "+text) + "\n"
 	tail := e.GetStderrTail()
 	for _, l := range tail[max(0, len(tail)-20):] {
-		out += toolIndent + o.paint(dim, oneLine(l, 500)) + "\n"
+		out += toolIndent + o.paint(dim, safetext.LineOf(l, 500)) + "\n"
 	}
 	return out
 }

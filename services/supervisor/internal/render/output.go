@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // How many lines of a terminal are shown as they come, and how many of its last ones at its end.
@@ -44,7 +45,7 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 	}
 	if n := out.GetMissed(); n > 0 {
 		t.screen.reset()
-		put(o.paint(dim, fmt.Sprintf("[%s bytes are missing]", grouped(n))))
+		put(o.paint(dim, fmt.Sprintf("[%s bytes are missing]", safetext.Number(n))))
 	}
 	t.screen.write(out.GetData(), func(line []fragment) { put(painted(o, line)) })
 	if !out.GetEnded() {
@@ -55,7 +56,7 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 		put(painted(o, last))
 	}
 	if t.hidden > 0 {
-		lines = append(lines, o.paint(dim, fmt.Sprintf("… %s left out", count(t.hidden, "line"))))
+		lines = append(lines, o.paint(dim, fmt.Sprintf("… %s left out", safetext.Count(t.hidden, "line"))))
 	}
 	lines = append(lines, t.tail...)
 	t.tail = nil
@@ -69,7 +70,7 @@ func exitLine(o Options, out *supervisorv1.WatchOutputResponse) string {
 	case out.ExitCode != nil:
 		return o.paint(red, fmt.Sprintf("exit code %d", out.GetExitCode()))
 	case out.GetSignal() != "":
-		return o.paint(red, "ended by "+CleanLine(out.GetSignal()))
+		return o.paint(red, "ended by "+safetext.Line(out.GetSignal()))
 	}
 	return o.paint(dim, "ended")
 }
@@ -77,7 +78,7 @@ func exitLine(o Options, out *supervisorv1.WatchOutputResponse) string {
 func painted(o Options, line []fragment) string {
 	var b strings.Builder
 	for _, f := range line {
-		b.WriteString(o.paint(f.style, Clean(f.text)))
+		b.WriteString(o.paint(f.style, safetext.Text(f.text)))
 	}
 	return b.String()
 }
@@ -210,7 +211,7 @@ func (s *screen) put(text string) {
 		return
 	}
 	text = string([]rune(text)) // each byte that is no character for itself, however it comes in pieces
-	if cut, over := prefix(text, maxCode-s.size); over {
+	if cut, over := safetext.Prefix(text, maxCode-s.size); over {
 		text, s.size = cut+"…", maxCode
 	} else {
 		s.size += len(text)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxPlan is how many steps of a plan are shown.
@@ -20,7 +21,7 @@ func Plan(o Options, entries []*supervisorv1.PlanEntry) string {
 		case "in_progress":
 			mark, s = "◐", bold
 		}
-		text := CleanLine(e.GetContent())
+		text := safetext.Line(e.GetContent())
 		if e.GetPriority() == "high" && e.GetStatus() != "completed" {
 			text += " (high)"
 		}

@@ -2,13 +2,11 @@ package render
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"unicode/utf8"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Bounds of a question.
@@ -21,8 +19,106 @@ const (
 // Question is a question as a person should see it before answering: what would be done, the command or the change, the
 // places, why it is asked; or what a form or a page is about. Whole lines, without the answers that there are. Its mark
 // is in reverse video, which nothing that an agent says is ever shown in.
+//
+// Unseen tells how much is left out: the marks within do not.
 func Question(o Options, a *supervisorv1.Approval) string {
+	if o.view == nil {
+		o.view = &view{}
+	}
 	return question(o, a, func(*supervisorv1.ToolCallContent) bool { return false })
+}
+
+// Whole is Question without bounds: all of what would be allowed. What may be long stands there to be read above what it is
+// asked by.
+func Whole(o Options, a *supervisorv1.Approval) string {
+	o.view = &view{whole: true}
+	return Question(o, a)
+}
+
+// Hidden is how much of a question is not shown.
+type Hidden struct {
+	Lines      int
+	Characters int // of lines that are shown in part
+	Members    int // of a tool's input that change nothing of what is done; they do not count
+}
+
+// Any reports whether lines or characters are not shown.
+func (h Hidden) Any() bool { return h.Lines > 0 || h.Characters > 0 }
+
+// Count says how much is hidden, with a word before each noun, which may be empty: "3 more lines and 20 more characters".
+func (h Hidden) Count(word string) string {
+	var parts []string
+	if h.Lines > 0 {
+		parts = append(parts, safetext.Count(h.Lines, word+"line"))
+	}
+	if h.Characters > 0 {
+		parts = append(parts, safetext.Count(h.Characters, word+"character"))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// Unseen is what Question leaves out, or cuts.
+func Unseen(o Options, a *supervisorv1.Approval) Hidden {
+	o.view = &view{}
+	_ = Question(o, a)
+	return o.view.hidden
+}
+
+// view is how much is shown of a question.
+type view struct {
+	whole  bool   // all of it
+	hidden Hidden // what is not
+}
+
+func (o Options) whole() bool { return o.view != nil && o.view.whole }
+
+// hide counts what is not shown.
+func (o Options) hide(lines, characters int) {
+	if o.view != nil {
+		o.view.hidden.Lines += lines
+		o.view.hidden.Characters += characters
+	}
+}
+
+// hideText counts a text that is not shown: the rest of a line, and the lines behind it.
+func (o Options) hideText(text string) {
+	if lines := strings.Count(strings.TrimSuffix(text, "\n"), "\n"); lines > 0 {
+		o.hide(lines, 0)
+	} else {
+		o.hide(0, utf8.RuneCountInString(text))
+	}
+}
+
+// shortened is a line of at most so many bytes, or all of it. Of a longer line, the beginning and the end are shown.
+func (o Options) shortened(text string, most int) string {
+	if len(text) <= most || o.whole() {
+		return text
+	}
+	head, _ := safetext.Prefix(text, most*3/4)
+	tail := text[len(text)-most/4:]
+	for range utf8.UTFMax - 1 {
+		if !utf8.RuneStart(tail[0]) {
+			tail = tail[1:]
+		}
+	}
+	hidden := utf8.RuneCountInString(text[len(head) : len(text)-len(tail)])
+	o.hide(0, hidden)
+	return head + " " + o.left(safetext.Count(hidden, "character")) + " … " + tail
+}
+
+// left is the mark where something is left out. How much that is stands here, or below the question for all of it.
+func (o Options) left(count string) string {
+	if o.view != nil {
+		return "…"
+	}
+	return "… " + count
+}
+
+// line is text on one line of at most so many bytes, or all of it.
+func (o Options) line(text string, most int) string {
+	text = o.shortened(text, most)
+	const longest = 10 // characters of an escape
+	return safetext.LineOf(text, longest*utf8.RuneCountInString(text))
 }
 
 // question leaves out content that was seen.
@@ -38,14 +134,21 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	var b strings.Builder
 	b.WriteString(mark + " " + o.paint(bold, QuestionTitle(a)) + "\n")
 	var body strings.Builder
-	shown := false
-	if command := commandOf(p.GetRawInput()); command != "" {
-		shown = true
-		lines := strings.Split(command, "\n")
+	if title := p.GetTitle(); utf8.RuneCountInString(title) > safetext.MaxLine {
+		if o.whole() {
+			body.WriteString(safetext.Text(title) + "\n")
+		}
+		o.hide(0, utf8.RuneCountInString(title)-safetext.MaxLine)
+	}
+	in, readable := inputOf(p.GetRawInput())
+	shown := in.command != ""
+	if shown {
+		lines := strings.Split(in.command, "\n")
 		for i, l := range lines {
-			lines[i] = codeLine(l)
+			lines[i] = o.codeLine(l)
 		}
 		body.WriteString(o.paint(bold, "$ ") + strings.TrimSuffix(bounded(o, lines, maxDiffLines), "\n") + "\n")
+		body.WriteString(bounded(o, in.places(o), maxMembers))
 	}
 	for _, item := range p.GetContent() {
 		if seen(item) {
@@ -56,12 +159,12 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 		shown = shown || text != ""
 		body.WriteString(text)
 	}
-	body.WriteString(locations(o, &supervisorv1.ToolCall{Title: p.GetTitle(), Locations: p.GetLocations()}))
-	if !shown && p.GetRawInput() != "" && p.GetRawInput() != "{}" {
-		body.WriteString(o.paint(dim, "input: "+oneLine(p.GetRawInput(), maxRaw)) + "\n")
+	body.WriteString(besides(o, p, in, shown))
+	if (!shown || !readable || o.whole()) && p.GetRawInput() != "" && p.GetRawInput() != "{}" {
+		body.WriteString(o.paint(dim, "input: "+o.line(p.GetRawInput(), maxRaw)) + "\n")
 	}
 	if p.GetReason() != "" && !p.GetFromAcphost() { // acphost's own questions say it in what they show
-		body.WriteString(o.paint(yellow, "asked because: "+oneLine(p.GetReason(), maxRaw)) + "\n")
+		body.WriteString(o.paint(yellow, "Asked because: "+o.line(p.GetReason(), maxRaw)) + "\n")
 	}
 	b.WriteString(indented(body.String(), toolIndent))
 	return b.String()
@@ -70,10 +173,10 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 // QuestionTitle is what a question is about, on one line.
 func QuestionTitle(a *supervisorv1.Approval) string {
 	if e := a.GetElicitation(); e != nil {
-		return cmp.Or(CleanLine(e.GetMessage()), "the agent wants to know something")
+		return cmp.Or(safetext.Line(e.GetMessage()), "the agent wants to know something")
 	}
 	p := a.GetPermission()
-	title := cmp.Or(CleanLine(p.GetTitle()), CleanLine(p.GetKind()), "an action of the agent's")
+	title := cmp.Or(safetext.Line(p.GetTitle()), safetext.Line(p.GetKind()), "an action of the agent's")
 	if p.GetFromAcphost() {
 		return "May the agent do this? " + title
 	}
@@ -81,77 +184,55 @@ func QuestionTitle(a *supervisorv1.Approval) string {
 }
 
 func elicitation(o Options, e *supervisorv1.Elicitation) string {
-	message, cut := prefix(strings.TrimSpace(e.GetMessage()), maxMessage)
-	message = Clean(message)
-	if cut {
-		message += "…"
+	all := strings.TrimSpace(e.GetMessage())
+	message, cut := safetext.Prefix(all, maxMessage)
+	switch {
+	case cut && o.whole():
+		message = safetext.Text(all)
+	case cut:
+		o.hideText(all[len(message):])
+		message = safetext.Text(message) + "…"
+	default:
+		message = safetext.Text(message)
 	}
 	lines := strings.Split(cmp.Or(message, "the agent wants to know something"), "\n")
 	text := o.paint(bold, "The agent asks: "+lines[0]) + "\n" + indented(strings.Join(lines[1:], "\n"), toolIndent)
 	if e.GetMode() == "url" {
-		text += indented("Open this page: "+o.paint(underline, URL(e.GetUrl()))+"\n", toolIndent)
+		text += indented("Open this page: "+o.paint(underline, o.url(e.GetUrl()))+"\n", toolIndent)
 	}
 	return text
 }
 
 // URL is an address on one line in ASCII: letters that look like others are seen for what they are.
 func URL(address string) string {
-	address, cut := prefix(address, maxURL)
-	var b strings.Builder
-	for _, r := range address {
-		if r > ' ' && r < 0x7f {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, `\u{%x}`, r)
-		}
-	}
+	address, cut := safetext.Prefix(address, maxURL)
+	address = safetext.ASCII(address)
 	if cut {
-		b.WriteString(" (cut)")
+		address += " (cut)"
 	}
-	return b.String()
+	return address
 }
 
-// commandOf is the command in a tool's input, in the ways that agents write it.
-func commandOf(raw string) string {
-	if len(raw) == 0 || len(raw) > maxText {
-		return ""
-	}
-	var input struct {
-		Command jsontext.Value `json:"command"`
-		Cmd     jsontext.Value `json:"cmd"`
-		Args    []string       `json:"args"`
-	}
-	// A strict reading would refuse what another reader takes: this is for the eye alone.
-	if json.Unmarshal([]byte(raw), &input, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-		return ""
-	}
-	value := input.Command
-	if len(value) == 0 {
-		value = input.Cmd
-	}
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		if len(input.Args) > 0 {
-			text += " " + strings.Join(input.Args, " ")
+// url is URL, or all of it.
+func (o Options) url(address string) string {
+	if len(address) > maxURL {
+		if o.whole() {
+			return safetext.ASCII(address)
 		}
-		return text
+		o.hideText(address[maxURL:])
 	}
-	var words []string
-	if json.Unmarshal(value, &words) == nil {
-		return strings.Join(words, " ")
-	}
-	return ""
+	return URL(address)
 }
 
 // Answer is how a question ended, on one line: "allowed (Allow once) by cli". options may be nil.
 func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOption) string {
-	text := CleanLine(a.GetOutcome())
+	text := safetext.Line(a.GetOutcome())
 	if a.GetOutcome() == "expired" {
 		text = "nobody answered"
 	}
 	for _, op := range options {
 		if op.GetOptionId() == a.GetOptionId() && a.GetOptionId() != "" {
-			text += " (" + CleanLine(op.GetName()) + ")"
+			text += " (" + safetext.Line(op.GetName()) + ")"
 		}
 	}
 	switch by := a.GetAnsweredBy(); by {
@@ -161,7 +242,7 @@ func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOp
 	case "policy":
 		text += " by the policy"
 	default:
-		text += " by " + CleanLine(by)
+		text += " by " + safetext.Line(by)
 	}
 	return text
 }

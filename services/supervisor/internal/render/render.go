@@ -1,12 +1,11 @@
-// Package render turns what happens in a session into text for people: on a terminal with Markdown and colours, else as
-// plain lines.
+// Package render makes text for people of a session's events: with Markdown and colours for a terminal, else as plain lines.
 //
-// It knows the events of the supervisor's API and nothing of where they come from or where the text goes. It never moves
-// the cursor and never takes back what it has shown, so that its text can be appended to a terminal, a file or a
-// scrolling view alike.
+// It knows the events of the supervisor's API. It must not know where they come from, or where the text goes. It never moves
+// the cursor and never takes back a line, so its text can be appended to a terminal, a file or a scrolling view.
 //
-// All that an agent says is hostile: control characters, escape sequences and what changes the direction of text are
-// written as escapes, one thing cannot fill the screen, and reverse video, which marks questions, is never an agent's.
+// Everything that an agent says is hostile. Control characters, escape sequences and characters that change the direction of
+// text are written as escapes, one item cannot fill the screen, and text of an agent never has reverse video, which marks
+// questions.
 package render
 
 import (
@@ -15,6 +14,9 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Options say how it is shown. The zero value is plain text.
@@ -40,6 +42,8 @@ type Options struct {
 	Brief bool
 	// Verbose: what is of no interest as a rule is shown too: calls of the agent's that succeed, commands, new sessions.
 	Verbose bool
+
+	view *view // of a question; nil: the usual bounds hold
 }
 
 // Renderer shows the events of one session in order. It is for one goroutine.
@@ -50,12 +54,12 @@ type Renderer struct {
 	stream  stream
 	message string // the id of the message that is streamed
 
-	tools     bounds[*tool]
-	questions bounds[*supervisorv1.Approval]
-	calls     bounds[string] // what a request that is not answered is about
-	terminals bounds[*terminal]
-	handlers  bounds[string]
-	options   bounds[string]
+	tools     ordered.Map[string, *tool]
+	questions ordered.Map[string, *supervisorv1.Approval]
+	calls     ordered.Map[string, string] // what a request that is not answered is about
+	terminals ordered.Map[string, *terminal]
+	handlers  ordered.Map[string, string]
+	options   ordered.Map[string, string]
 	plan      string
 	mode      string
 	title     string
@@ -95,6 +99,9 @@ func New(o Options) *Renderer {
 	return &Renderer{o: o}
 }
 
+// SetWidth changes how many columns there are, for what is shown after the next Flush.
+func (r *Renderer) SetWidth(width int) { r.o.Width = width }
+
 // Flush ends what is being streamed and returns all that was held back; the next text begins on a line of its own.
 func (r *Renderer) Flush() string { return r.endStream() + r.Overdue() }
 
@@ -132,9 +139,9 @@ func (r *Renderer) Event(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_AgentThought:
 		return r.chunk(thought, e.AgentThought)
 	case *supervisorv1.Event_ToolCall:
-		return r.toolCall(e.ToolCall)
+		return r.Tool(r.Report(e.ToolCall, true).GetToolCallId())
 	case *supervisorv1.Event_ToolCallUpdate:
-		return r.toolCall(e.ToolCallUpdate)
+		return r.Tool(r.Report(e.ToolCallUpdate, false).GetToolCallId())
 	case *supervisorv1.Event_Plan:
 		return r.planEntries(e.Plan.GetEntries())
 	case *supervisorv1.Event_QuestionAsked:
@@ -159,8 +166,12 @@ func (r *Renderer) Event(ev *supervisorv1.Event) string {
 // on a line of its own.
 func (r *Renderer) Question(a *supervisorv1.Approval) string {
 	before := r.Flush() // what is shown there, the question leaves out
-	text := question(r.o, a, func(item *supervisorv1.ToolCallContent) bool {
-		t, ok := r.tools.get(a.GetPermission().GetToolCallId())
+	o := r.o
+	if o.Asking {
+		o.view = &view{}
+	}
+	text := question(o, a, func(item *supervisorv1.ToolCallContent) bool {
+		t, ok := r.tools.Get(a.GetPermission().GetToolCallId())
 		return ok && t.seen[digest(item)]
 	})
 	return before + r.lines(asking, text)
@@ -169,10 +180,10 @@ func (r *Renderer) Question(a *supervisorv1.Approval) string {
 // Output returns what a piece of a terminal's output adds to the screen: the first lines as they come, the last ones at
 // the end, and the exit code.
 func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputResponse) string {
-	t, ok := r.terminals.get(terminalID)
+	t, ok := r.terminals.Get(terminalID)
 	if !ok {
 		t = &terminal{}
-		r.terminals.set(terminalID, t)
+		r.terminals.Keep(terminalID, t, maxKept)
 	}
 	lines := t.output(r.o, out)
 	if len(lines) == 0 {
@@ -180,8 +191,8 @@ func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputRespon
 	}
 	var b strings.Builder
 	bar := toolIndent + r.o.paint(dim, "│") + " "
-	if r.speaking != terminalID && r.terminals.len() > 1 {
-		b.WriteString(bar + r.o.paint(dim, "terminal "+CleanLine(terminalID)) + "\n")
+	if r.speaking != terminalID && r.terminals.Len() > 1 {
+		b.WriteString(bar + r.o.paint(dim, "terminal "+safetext.Line(terminalID)) + "\n")
 	}
 	r.speaking = terminalID
 	for _, l := range lines {
@@ -225,20 +236,32 @@ func (r *Renderer) chunk(k kind, c *supervisorv1.MessageChunk) string {
 	}
 	r.message = cmp.Or(c.GetMessageId(), r.message)
 	if !isText {
-		return before + r.stream.object(CleanLine(text))
+		return before + r.stream.object(safetext.Line(text))
 	}
 	return before + r.stream.add(text)
 }
 
-// toolCall takes a report on a tool call.
-func (r *Renderer) toolCall(report *supervisorv1.ToolCallReport) string {
-	t, ok := r.tools.get(report.GetToolCallId())
-	if !ok {
+// Report folds a report on a tool call and returns the tool call, without its raw input and output. Later reports change
+// it. It shows nothing: Tool does.
+// announced: the report is a tool_call, not an update of one.
+func (r *Renderer) Report(report *supervisorv1.ToolCallReport, announced bool) *supervisorv1.ToolCall {
+	t, ok := r.tools.Get(report.GetToolCallId())
+	if !ok || client.Restarts(t.call, announced) || announced && t.call.GetStatus() == statusCancelled {
 		t = &tool{call: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}, shown: "-", seen: map[[32]byte]bool{}}
-		r.tools.set(report.GetToolCallId(), t)
+		r.tools.Keep(report.GetToolCallId(), t, maxKept)
 	}
-	fold(t.call, report)
-	if r.o.Brief {
+	client.FoldToolCall(t.call, report)
+	t.call.RawInput, t.call.RawOutput = "", "" // they are not shown, and may be large
+	return t.call
+}
+
+// Tool returns what is new of a tool call that was reported.
+func (r *Renderer) Tool(id string) string {
+	t, ok := r.tools.Get(id)
+	switch {
+	case !ok:
+		return ""
+	case r.o.Brief:
 		return r.brief(t)
 	}
 	return r.tool(t)
@@ -280,28 +303,6 @@ func (r *Renderer) tool(t *tool) string {
 	return r.lines(work, toolLine(r.o, t.call)+"\n"+text)
 }
 
-// fold brings a tool call up to date.
-func fold(c *supervisorv1.ToolCall, report *supervisorv1.ToolCallReport) {
-	if report.Title != nil {
-		c.Title = report.GetTitle()
-	}
-	if report.Name != nil {
-		c.Name = report.GetName()
-	}
-	if report.Kind != nil {
-		c.Kind = report.GetKind()
-	}
-	if report.Status != nil {
-		c.Status = report.GetStatus()
-	}
-	if report.GetContentSet() {
-		c.Content = report.GetContent()
-	}
-	if report.GetLocationsSet() {
-		c.Locations = report.GetLocations()
-	}
-}
-
 func (r *Renderer) planEntries(entries []*supervisorv1.PlanEntry) string {
 	key := planKey(entries)
 	if key == r.plan {
@@ -315,7 +316,7 @@ func (r *Renderer) planEntries(entries []*supervisorv1.PlanEntry) string {
 }
 
 func (r *Renderer) asked(a *supervisorv1.Approval) string {
-	r.questions.set(a.GetId(), a)
+	r.questions.Keep(a.GetId(), a, maxKept)
 	if r.o.Asking {
 		return ""
 	}
@@ -323,8 +324,8 @@ func (r *Renderer) asked(a *supervisorv1.Approval) string {
 }
 
 func (r *Renderer) answered(a *supervisorv1.ApprovalAnswer) string {
-	asked, ok := r.questions.get(a.GetId())
-	r.questions.drop(a.GetId())
+	asked, ok := r.questions.Get(a.GetId())
+	r.questions.Delete(a.GetId())
 	mark, s := "✓", green
 	switch a.GetOutcome() {
 	case "allowed", "accepted":

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -20,7 +21,7 @@ func TestTextThatIsMadeToBeSlowIsNot(t *testing.T) {
 			start := time.Now()
 			m := newMarkdown(Options{Width: 80, Color: true})
 			for rest := text; rest != ""; {
-				part, _ := prefix(rest, size)
+				part, _ := safetext.Prefix(rest, size)
 				rest = rest[len(part):]
 				m.add(part)
 			}
@@ -42,5 +43,23 @@ func TestDiffsThatAreMadeToBeSlowAreNot(t *testing.T) {
 	Diff(Options{}, &supervisorv1.Diff{Path: "/a", OldText: proto.String(old.String()), NewText: text.String()})
 	if d := time.Since(start); d > 10*time.Second {
 		t.Errorf("it takes %v", d)
+	}
+}
+
+func TestAnInputThatIsMadeToBeSlowIsNot(t *testing.T) {
+	old, text := strings.Repeat("a\n", 200<<10), strings.Repeat("b\n", 200<<10)
+	for _, member := range []string{`"diff":"+b",`, `"content":"x",`, `"a":"/b",`, `"path":"/b",`, `"oldstring":"a",`, `"cwd":"/x",`, `"a":[[]],`} {
+		asked := &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{
+			Title:    strings.Repeat("/b", 30<<10),
+			RawInput: `{"command":"x",` + strings.Repeat(member, (60<<10)/len(member)) + `"end":1}`,
+			Content: []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Diff{
+				Diff: &supervisorv1.Diff{Path: "/a", OldText: &old, NewText: text},
+			}}},
+		}}
+		start := time.Now()
+		shown := Question(Options{}, asked)
+		if d := time.Since(start); d > 10*time.Second || len(shown) > 4<<10 {
+			t.Errorf("an input of %q takes %v, and %d bytes are shown", member, d, len(shown))
+		}
 	}
 }

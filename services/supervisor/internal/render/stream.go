@@ -3,6 +3,8 @@ package render
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxThought is how much of a thought is shown, in characters.
@@ -60,12 +62,12 @@ func (e *edges) cut(text string) string {
 // plainStream shows text as it is.
 type plainStream struct {
 	edges edges
-	clean cleaner
+	clean safetext.Cleaner
 	open  bool // the last line is not ended
 }
 
 func (s *plainStream) add(text string) string {
-	text = s.clean.add(s.edges.cut(text))
+	text = s.clean.Add(s.edges.cut(text))
 	if text != "" {
 		s.open = !strings.HasSuffix(text, "\n")
 	}
@@ -79,7 +81,7 @@ func (s *plainStream) object(text string) string {
 }
 
 func (s *plainStream) end() string {
-	text := s.clean.end()
+	text := s.clean.End()
 	if s.open || text != "" {
 		text += "\n"
 	}
@@ -110,7 +112,7 @@ func (s *markdownStream) end() string { return s.m.end() }
 
 // shortStream shows the beginning of a text, dimmed, as one paragraph.
 type shortStream struct {
-	clean cleaner
+	clean safetext.Cleaner
 	w     wrapper
 	left  int
 	space bool // white space was held back
@@ -129,7 +131,7 @@ func (s *shortStream) add(text string) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, c := range s.clean.add(strings.ReplaceAll(text, "**", "")) {
+	for _, c := range s.clean.Add(strings.ReplaceAll(text, "**", "")) {
 		if c == ' ' || c == '\n' || c == '\t' {
 			s.space = s.begun
 			continue
@@ -170,7 +172,7 @@ func (s *shortStream) end() string {
 type quoteStream struct {
 	o     Options
 	edges edges
-	clean cleaner
+	clean safetext.Cleaner
 	w     wrapper
 	open  bool
 	count int // characters
@@ -184,13 +186,13 @@ func (s *quoteStream) add(text string) string {
 	if s.count > maxUser {
 		return ""
 	}
-	if cut, over := prefix(text, maxUser-s.count); over {
+	if cut, over := safetext.Prefix(text, maxUser-s.count); over {
 		text = cut + " … (cut)"
 		s.count = maxUser + 1
 	}
 	s.count += len(text)
 	bar := s.o.paint(blue, ">") + " "
-	for i, line := range strings.Split(s.clean.add(text), "\n") {
+	for i, line := range strings.Split(s.clean.Add(text), "\n") {
 		if i > 0 {
 			s.endLine(bar)
 		}

@@ -1,6 +1,10 @@
 package render
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
 
 // style is how a piece of text looks: attributes and a colour of the terminal's own sixteen, so that it fits whatever
 // theme there is.
@@ -27,15 +31,13 @@ func (o Options) paint(s style, text string) string {
 	if !o.Color || s == normal || text == "" {
 		return text
 	}
-	on := "\x1b[" + s.codes() + "m"
+	codes := s.codes()
 	if !strings.Contains(text, "\n") {
-		return on + text + "\x1b[0m"
+		return safetext.Color(codes, text)
 	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
-		if l != "" {
-			lines[i] = on + l + "\x1b[0m"
-		}
+		lines[i] = safetext.Color(codes, l)
 	}
 	return strings.Join(lines, "\n")
 }

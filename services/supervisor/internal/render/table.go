@@ -1,6 +1,10 @@
 package render
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
 
 // tableRow keeps a row until the table is whole.
 func (m *markdown) tableRow(line string) {
@@ -45,7 +49,7 @@ func (m *markdown) endTable() {
 			if c == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[c] = max(widths[c], width(stripped(cell)))
+			widths[c] = max(widths[c], safetext.Width(stripped(cell)))
 		}
 		cells = append(cells, list)
 	}
@@ -71,7 +75,7 @@ func (m *markdown) endTable() {
 			}
 			b.WriteString(cell)
 			if c < len(widths)-1 {
-				b.WriteString(strings.Repeat(" ", w-width(stripped(cell))))
+				b.WriteString(strings.Repeat(" ", w-safetext.Width(stripped(cell))))
 			}
 		}
 		m.w.line(strings.TrimRight(b.String(), " "))

@@ -6,8 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Bounds of what is shown of a tool call.
@@ -38,12 +42,12 @@ const statusCancelled = "cancelled"
 // toolLine is the line of a tool call.
 func toolLine(o Options, c *supervisorv1.ToolCall) string {
 	mark, s := statusMark(c.GetStatus())
-	title := cmp.Or(CleanLine(c.GetTitle()), CleanLine(c.GetName()), "tool call")
+	title := cmp.Or(safetext.Line(c.GetTitle()), safetext.Line(c.GetName()), "tool call")
 	line := o.paint(s, mark) + " " + o.paint(dim, kindIcon(c.GetKind())) + " " + title
 	switch c.GetStatus() {
 	case "pending", "in_progress", "completed", "":
 	default: // failed, and what ACP does not know
-		line += " " + o.paint(s, "("+CleanLine(c.GetStatus())+")")
+		line += " " + o.paint(s, "("+safetext.Line(c.GetStatus())+")")
 	}
 	return line
 }
@@ -88,26 +92,56 @@ func kindIcon(kind string) string {
 
 // locations are the places of a tool call that its title does not name.
 func locations(o Options, c *supervisorv1.ToolCall) string {
-	var places []string
-	more := 0
+	var list []string
 	for _, l := range c.GetLocations() {
 		place := o.path(l.GetPath())
 		if l.Line != nil {
 			place += fmt.Sprintf(":%d", l.GetLine())
-		} else if strings.Contains(c.GetTitle(), place) {
+		} else if names(c.GetTitle(), place) {
 			continue
 		}
-		if len(places) == maxLocations {
-			more++
-			continue
-		}
-		places = append(places, place)
+		list = append(list, place)
 	}
-	if len(places) == 0 {
+	return places(o, "", list)
+}
+
+// names reports whether a title, as far as it is shown, names a place: not only as a part of another name.
+func names(title, place string) bool {
+	within := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-~", r)
+	}
+	title, cut := safetext.Prefix(title, safetext.MaxLine)
+	if cut {
+		title = title[:strings.LastIndexByte(title, ' ')+1] // the last name may go on
+	}
+	for place != "" {
+		before, after, found := strings.Cut(title, place)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before)
+		next, _ := utf8.DecodeRuneInString(after)
+		if !within(last) && !within(next) {
+			return true
+		}
+		title = after
+	}
+	return false
+}
+
+// places are the first of some places on a line that begins with a word of ours, and how many more there are.
+func places(o Options, word string, list []string) string {
+	if len(list) == 0 {
 		return ""
 	}
-	text := strings.Join(places, ", ")
+	more := 0
+	if len(list) > maxLocations && !o.whole() {
+		more = len(list) - maxLocations
+		list = list[:maxLocations]
+	}
+	text := word + strings.Join(list, ", ")
 	if more > 0 {
+		o.hide(1, 0)
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return o.paint(dim, text) + "\n"
@@ -122,11 +156,22 @@ func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) s
 	case *supervisorv1.ToolCallContent_Diff:
 		return Diff(o, it.Diff)
 	case *supervisorv1.ToolCallContent_Content:
-		if status != "completed" && status != "failed" {
+		if !client.ToolCallEnded(status) {
 			return ""
 		}
-		return excerpt(o, contentText(it.Content))
+		text := contentText(it.Content)
+		if embedded := it.Content.GetResource().GetText(); embedded != "" {
+			if o.whole() {
+				text += "\n" + embedded
+			}
+			o.hide(lineCount(embedded), 0)
+		}
+		return excerpt(o, text)
 	case *supervisorv1.ToolCallContent_Other:
+		if o.whole() {
+			return o.paint(dim, o.codeLine(it.Other)) + "\n"
+		}
+		o.hide(1, 0)
 		return o.paint(dim, "[something that acphost does not know]") + "\n"
 	}
 	return ""
@@ -134,24 +179,34 @@ func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) s
 
 // excerpt is the first lines of a text.
 func excerpt(o Options, text string) string {
-	text, cut := prefix(strings.Trim(text, "\n"), maxText)
+	text, cut, rest := strings.Trim(text, "\n"), false, ""
+	if !o.whole() {
+		rest = text
+		text, cut = safetext.Prefix(text, maxText)
+		rest = rest[len(text):]
+	}
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
 	all := strings.Split(text, "\n")
-	lines := make([]string, 0, maxShownLines+2)
-	for i, l := range all {
-		if i > maxShownLines {
-			break
-		}
-		lines = append(lines, o.paint(dim, codeLine(strings.TrimSuffix(l, "\r"))))
+	n := len(all) - maxShownLines
+	if n <= 1 || o.whole() {
+		n = 0
 	}
-	if n := len(all) - maxShownLines; n > 1 {
-		more := count(n, "more line")
+	lines := make([]string, 0, len(all)-n+1)
+	for _, l := range all[:len(all)-n] {
+		lines = append(lines, o.paint(dim, o.codeLine(strings.TrimSuffix(l, "\r"))))
+	}
+	if n > 0 {
+		o.hide(n, 0)
+		more := safetext.Count(n, "more line")
 		if cut {
 			more = "at least " + more
 		}
-		lines[maxShownLines] = o.paint(dim, "… "+more)
+		lines = append(lines, o.paint(dim, o.left(more)))
+	}
+	if cut {
+		o.hideText(rest)
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -182,7 +237,7 @@ func where(uri string, size int) string {
 	if size == 0 && uri != "" {
 		return uri
 	}
-	return fmt.Sprintf("%s bytes", grouped(uint64(size)))
+	return fmt.Sprintf("%s bytes", safetext.Number(uint64(size)))
 }
 
 // digest tells contents apart.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Usage is what a turn took and how full the context is, on one line without an end: "1,204 tokens (1,000 in, 204 out)
@@ -13,12 +14,12 @@ import (
 func Usage(tokens *supervisorv1.TokenUsage, context *supervisorv1.ContextUsage) string {
 	var parts []string
 	if tokens != nil {
-		part := grouped(tokens.GetTotal()) + " tokens (" + grouped(tokens.GetInput()) + " in, " + grouped(tokens.GetOutput()) + " out"
+		part := safetext.Number(tokens.GetTotal()) + " tokens (" + safetext.Number(tokens.GetInput()) + " in, " + safetext.Number(tokens.GetOutput()) + " out"
 		if n := tokens.GetThought(); n > 0 {
-			part += ", " + grouped(n) + " thought"
+			part += ", " + safetext.Number(n) + " thought"
 		}
 		if n := tokens.GetCachedRead(); n > 0 {
-			part += ", " + grouped(n) + " from cache"
+			part += ", " + safetext.Number(n) + " from cache"
 		}
 		parts = append(parts, part+")")
 	}
@@ -32,18 +33,9 @@ func Usage(tokens *supervisorv1.TokenUsage, context *supervisorv1.ContextUsage) 
 	if context != nil && context.Cost != nil {
 		cost := strconv.FormatFloat(context.GetCost(), 'f', 4, 64)
 		cost = strings.TrimSuffix(strings.TrimSuffix(cost, "0"), "0")
-		parts = append(parts, strings.TrimSpace(cost+" "+oneLine(context.GetCurrency(), 8)))
+		parts = append(parts, strings.TrimSpace(cost+" "+safetext.LineOf(context.GetCurrency(), 8)))
 	}
 	return strings.Join(parts, " · ")
-}
-
-// grouped is a number with commas.
-func grouped(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // short is a number for people who only want to know roughly.

@@ -3,6 +3,8 @@ package render
 import (
 	"strings"
 	"unicode"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // wrapper breaks styled text into lines as it comes. The last word is held back until it is known where it ends; a long
@@ -64,8 +66,8 @@ func breaksAnywhere(r rune) bool {
 func (w *wrapper) append(s style, text string) {
 	for text != "" {
 		piece := text
-		if room := w.room() - w.wide; width(text) > room { // a word that needs lines for itself fills them
-			piece = columns.Truncate(text, room, "")
+		if room := w.room() - w.wide; safetext.Width(text) > room { // a word that needs lines for itself fills them
+			piece = safetext.Head(text, room)
 		}
 		if piece == "" {
 			if len(w.word) > 0 {
@@ -79,7 +81,7 @@ func (w *wrapper) append(s style, text string) {
 		} else {
 			w.word = append(w.word, fragment{s, piece})
 		}
-		w.wide += width(piece)
+		w.wide += safetext.Width(piece)
 		text = text[len(piece):]
 		if text != "" || w.wide >= w.room() {
 			w.endWord()
@@ -88,7 +90,7 @@ func (w *wrapper) append(s style, text string) {
 }
 
 // room is how many columns a line has for text.
-func (w *wrapper) room() int { return max(w.o.Width-width(stripped(w.hang)), 16) }
+func (w *wrapper) room() int { return max(w.o.Width-safetext.Width(stripped(w.hang)), 16) }
 
 // endWord writes the word that was held back.
 func (w *wrapper) endWord() {
@@ -96,9 +98,9 @@ func (w *wrapper) endWord() {
 		return
 	}
 	w.begin()
-	if w.space > 0 && w.column+w.space+w.wide > w.o.Width || w.column+w.wide > w.o.Width && w.column > width(stripped(w.hang)) {
+	if w.space > 0 && w.column+w.space+w.wide > w.o.Width || w.column+w.wide > w.o.Width && w.column > safetext.Width(stripped(w.hang)) {
 		w.out.WriteString("\n" + w.hang)
-		w.column, w.space = width(stripped(w.hang)), 0
+		w.column, w.space = safetext.Width(stripped(w.hang)), 0
 	}
 	w.out.WriteString(strings.Repeat(" ", w.space))
 	w.column += w.space
@@ -117,7 +119,7 @@ func (w *wrapper) begin() {
 	}
 	w.began = true
 	w.out.WriteString(w.first)
-	w.column = width(stripped(w.first))
+	w.column = safetext.Width(stripped(w.first))
 	w.first = ""
 }
 

@@ -30,7 +30,7 @@ type Claim struct {
 
 // Build makes the table from what handlers claim and what the configuration says of methods and namespaces: "handler",
 // "front", "deny", or a handler's name. A method's own entry wins over its namespace's, a longer namespace over a
-// shorter one. A method that is not configured goes to the handler that declares it, else to the front.
+// shorter one. A method that is not configured goes to the handler that declares it, else to the client.
 //
 // The error joins everything that is wrong: two handlers with one method, a core method (fs/*, terminal/*,
 // elicitation/*, mcp/*) outside the handler's kind, both of which the configuration settles by naming the winner; a
@@ -207,8 +207,8 @@ func (b *builder) resolve() *Table {
 	}
 	for _, s := range b.spaces {
 		switch s.target {
-		case wordFront:
-			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Front}})
+		case wordClient:
+			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Client}})
 		case wordDeny:
 			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Deny}})
 		}
@@ -220,8 +220,8 @@ func (b *builder) resolve() *Table {
 func (b *builder) route(name string) *Route {
 	target, from := b.configuredFor(name)
 	switch target {
-	case wordFront:
-		return b.newRoute(name, Front, nil)
+	case wordClient:
+		return b.newRoute(name, Client, nil)
 	case wordDeny:
 		return b.newRoute(name, Deny, nil)
 	case "", wordHandler:
@@ -252,7 +252,7 @@ func (b *builder) declared(name, target, from string) *Route {
 		b.problem(`routes: %s: "handler", but no handler declares it`, name)
 		return nil
 	case len(claimed) == 0:
-		return b.newRoute(name, Front, nil)
+		return b.newRoute(name, Client, nil)
 	case len(claimed) > 1:
 		b.problem("handlers %s all declare %s; say in the configuration which one answers it, for example routes: {%s: %s}",
 			handlerNames(claimed), name, name, claimed[0].handler)
@@ -290,7 +290,7 @@ func (b *builder) named(name, handler, from string) *Route {
 			from, handler, name, handlerNames(claimed), name)
 		return nil
 	}
-	return b.newRoute(name, Front, nil)
+	return b.newRoute(name, Client, nil)
 }
 
 // newRoute makes a route. For methods that acphost has descriptors for, these say what the gate sees and what is
@@ -312,16 +312,14 @@ func (b *builder) newRoute(name string, target Target, winner *candidate) *Route
 	if declaration != nil {
 		r.Action, r.Capability = declaration.Action, declaration.Capability
 	}
-	if r.Action == "" {
-		r.Action = name
-	}
+	r.Action = cmp.Or(r.Action, name)
 	return r
 }
 
 // checkNamespaces finds namespaces that ask for a handler and found none.
 func (b *builder) checkNamespaces() {
 	for _, s := range b.spaces {
-		if s.target == wordFront || s.target == wordDeny || b.used[s.name] || len(b.problems) > 0 {
+		if s.target == wordClient || s.target == wordDeny || b.used[s.name] || len(b.problems) > 0 {
 			continue
 		}
 		if s.target == wordHandler {

@@ -227,7 +227,7 @@ func TestCapabilitiesFollowRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []route.Capability{{"acme", route.Handler}, {"fs.readTextFile", route.Handler}, {"fs.writeTextFile", route.Front}, {"terminal", route.Deny}}
+	want := []route.Capability{{"acme", route.Handler}, {"fs.readTextFile", route.Handler}, {"fs.writeTextFile", route.Client}, {"terminal", route.Deny}}
 	if got := table.Capabilities(); !slices.Equal(got, want) {
 		t.Errorf("capabilities are %v, want %v", got, want)
 	}
@@ -271,13 +271,13 @@ func TestTheActionOfAnExtensionIsItsMethodUnlessItSaysMore(t *testing.T) {
 	}
 }
 
-func TestAFrontRouteStillKnowsWhatTheGateNeeds(t *testing.T) {
+func TestAClientRouteStillKnowsWhatTheGateNeeds(t *testing.T) {
 	table, err := route.Build(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := table.Lookup([]byte("fs/write_text_file"))
-	if r.Target != route.Front || r.Action != "fs.write" || r.Method == nil {
+	if r.Target != route.Client || r.Action != "fs.write" || r.Method == nil {
 		t.Errorf("route is %v with action %q and method %v; want front, fs.write, and a method", r.Target, r.Action, r.Method)
 	}
 }

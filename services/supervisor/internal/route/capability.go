@@ -15,7 +15,7 @@ func checkCapability(path string) error {
 	if path == "" {
 		return nil
 	}
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		if name == "" || name == "_meta" || strings.ContainsFunc(name, notWord) || len(path) > maxNameLen {
 			return fmt.Errorf("capability %q is not a path of names with dots between them", path)
 		}
@@ -56,7 +56,7 @@ func (b *builder) checkCapabilities(t *Table) {
 }
 
 // CheckAgreement returns an error if the configuration by itself sends methods of one ACP capability different ways:
-// some to the front or to nobody, others to a handler. It is for checks without handlers; which handler is meant, and
+// some to the client or to nobody, others to a handler. It is for checks without handlers; which handler is meant, and
 // what handlers declare, only Build can judge.
 func CheckAgreement(configured map[string]string) error {
 	b := builder{known: map[string]*transcode.Method{}, exact: map[string]string{}}
@@ -73,8 +73,8 @@ func CheckAgreement(configured map[string]string) error {
 	for name := range b.known {
 		target := Handler
 		switch word, _ := b.configuredFor(name); word {
-		case wordFront:
-			target = Front
+		case wordClient:
+			target = Client
 		case wordDeny:
 			target = Deny
 		}

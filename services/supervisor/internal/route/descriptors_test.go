@@ -159,7 +159,7 @@ func TestReflectionBringsForeignServices(t *testing.T) {
 			reflectionv1.RegisterServerReflectionServer(s, reflection.NewServerV1(o))
 		},
 		"v1alpha": func(s *grpc.Server, o reflection.ServerOptions) {
-			reflectionv1alpha.RegisterServerReflectionServer(s, reflection.NewServer(o)) //nolint:staticcheck // the version under test
+			reflectionv1alpha.RegisterServerReflectionServer(s, reflection.NewServer(o)) // the version under test
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

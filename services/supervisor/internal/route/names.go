@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -10,7 +11,7 @@ import (
 // What the configuration may say of a method, beside a handler's name.
 const (
 	wordHandler = "handler"
-	wordFront   = "front"
+	wordClient  = "front"
 	wordDeny    = "deny"
 )
 
@@ -26,7 +27,7 @@ const (
 const maxNameLen = 256
 
 // IsWord reports whether s means something of its own as a route's target, so that no handler can be called that.
-func IsWord(s string) bool { return s == wordHandler || s == wordFront || s == wordDeny }
+func IsWord(s string) bool { return s == wordHandler || s == wordClient || s == wordDeny }
 
 // CheckName returns an error if s cannot name a route in the configuration: a method ("fs/write_text_file") or a
 // namespace ("terminal/*"). The methods that the link itself lives by cannot be routed.
@@ -91,7 +92,7 @@ func reserved(name string) bool {
 		strings.HasPrefix(name, "session/") || strings.HasPrefix(name, "$/")
 }
 
-// kindOf returns the kind of handler that a core method belongs to; "" for a core method that belongs to the front by
+// kindOf returns the kind of handler that a core method belongs to; "" for a core method that belongs to the client by
 // its nature. core is false for extensions and for names that ACP does not have, which anybody may declare.
 func kindOf(method string) (kind string, core bool) {
 	switch {
@@ -120,8 +121,6 @@ next:
 		}
 		merged[name] = target
 	}
-	for name, target := range flags {
-		merged[name] = target
-	}
+	maps.Copy(merged, flags)
 	return merged
 }

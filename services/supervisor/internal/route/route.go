@@ -1,11 +1,11 @@
-// Package route says who answers each JSON-RPC method that an agent calls: a handler, the front, or nobody.
+// Package route says who answers each JSON-RPC method that an agent calls: a handler, the client, or nobody.
 //
-// The table is built once, when the handlers have described themselves: from the descriptors of the services that they
-// serve (an RPC that carries the option acphost.acp.v1.method is a route) and from the configuration. It is never
-// written by hand, and neither are the capabilities that are advertised from it.
+// The table of routes is built when the handlers have described themselves. It follows from the descriptors of their services
+// (an RPC with the option acphost.acp.v1.method is a route) and from the configuration. Neither the table nor the capabilities
+// that acphost advertises are written by hand.
 //
-// The package knows method names, descriptors and the configuration's routes. It must not know how a handler is started
-// or called, what the gate decides, or what a front can do.
+// The package knows method names, descriptors and the configured routes. It must not know how a handler is started or called,
+// what the gate decides, or what a client can do.
 package route
 
 import (
@@ -23,8 +23,8 @@ type Target uint8
 const (
 	// Handler is a handler, over gRPC.
 	Handler Target = iota
-	// Front is whoever plays the client: the request is forwarded.
-	Front
+	// Client is the ACP client: the request is forwarded to it.
+	Client
 	// Deny is nobody: the agent gets an error.
 	Deny
 )
@@ -34,7 +34,7 @@ func (t Target) String() string {
 	switch t {
 	case Handler:
 		return "handler"
-	case Front:
+	case Client:
 		return "front"
 	case Deny:
 		return "deny"

@@ -23,7 +23,7 @@ type namespace struct {
 }
 
 // Capability is one flag of ACP v1's clientCapabilities, and who answers the methods that it stands for: it is true for
-// Handler, what the front sent for Front, and false for Deny.
+// Handler, what the client sent for Client, and false for Deny.
 type Capability struct {
 	// Path leads to the flag from clientCapabilities, dots between the names: "fs.readTextFile".
 	Path string
@@ -32,7 +32,7 @@ type Capability struct {
 }
 
 // Lookup returns the route of a method, or nil if no handler declares it and no configuration names it; such a method
-// goes to the front. The method is spelled without JSON escapes. Lookup does not allocate and keeps nothing of method.
+// goes to the client. The method is spelled without JSON escapes. Lookup does not allocate and keeps nothing of method.
 func (t *Table) Lookup(method []byte) *Route {
 	if r, ok := t.methods[string(method)]; ok {
 		return r
@@ -46,7 +46,7 @@ func (t *Table) Lookup(method []byte) *Route {
 	return nil
 }
 
-// Routes returns every route, sorted by name. ACP's own methods that nobody declares are among them, with target Front.
+// Routes returns every route, sorted by name. ACP's own methods that nobody declares are among them, with target Client.
 func (t *Table) Routes() []*Route { return slices.Clone(t.sorted) }
 
 // Methods returns the methods that the named handler answers, sorted; nil if it answers none.

@@ -91,7 +91,7 @@ func only(obj []byte, wanted string) (value []byte) {
 	return value
 }
 
-// plainField tells whether nothing in the schema of a field says that its answer is a secret. ACP has no way of its own to
+// plainField reports whether nothing in the schema of a field says that its answer is a secret. ACP has no way of its own to
 // say so; what JSON Schema and forms elsewhere have is taken: "format": "password", "writeOnly": true and the like, in the
 // field or in its _meta, or a title that speaks of one.
 func plainField(schema []byte, depth int) bool {
@@ -119,7 +119,7 @@ func plainField(schema []byte, depth int) bool {
 	return err == nil && (plain || kind == "boolean")
 }
 
-// hides tells whether a mark of that name says that something is a secret.
+// hides reports whether a mark of that name says that something is a secret.
 func hides(name string) bool {
 	switch lower := strings.ToLower(strings.TrimPrefix(name, "x-")); lower {
 	case "writeonly", "sensitive", "masked", "mask", "hidden", "obscured", "private":

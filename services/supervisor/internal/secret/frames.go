@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acphost/acphost/internal/secretname"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -33,7 +34,7 @@ const maxNoise = 64 << 10
 //
 // Frames must come in the order in which they pass. Safe for concurrent use.
 type Frames struct {
-	secret func(variable string) bool
+	secret func(variable, value string) bool
 
 	asked   atomic.Bool // questions are open
 	handled atomic.Bool // a handler may answer one
@@ -46,10 +47,12 @@ type Frames struct {
 // NewFrames returns a Frames. denied are patterns for names of variables that are secret whatever they look like, in which
 // "*" stands for any characters.
 func NewFrames(denied []string) *Frames {
-	s := &Frames{secret: Name}
+	s := &Frames{secret: secretname.Variable}
 	if len(denied) > 0 {
 		listed := matching(denied)
-		s.secret = func(variable string) bool { return Name(variable) || listed.MatchString(variable) }
+		s.secret = func(variable, value string) bool {
+			return listed.MatchString(variable) || secretname.Variable(variable, value)
+		}
 	}
 	return s
 }
@@ -63,9 +66,9 @@ func matching(patterns []string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)\A(?:` + strings.Join(all, "|") + `)\z`)
 }
 
-// MayHold tells whether Redact has to see a frame. It is quick, and says no to nearly all.
+// MayHold reports whether Redact has to see a frame. It is quick, and says no to nearly all.
 func (s *Frames) MayHold(f *frame.Frame) bool {
-	if f.Direction == frame.AgentToFront && f.Scanned && len(f.Method) > 0 && f.Method[0] == 's' { // updates, and questions
+	if f.Direction == frame.AgentToClient && f.Scanned && len(f.Method) > 0 && f.Method[0] == 's' { // updates, and questions
 		return false
 	}
 	return s.mayHold(f)
@@ -73,22 +76,22 @@ func (s *Frames) MayHold(f *frame.Frame) bool {
 
 func (s *Frames) mayHold(f *frame.Frame) bool {
 	switch f.Direction {
-	case frame.FrontToOurs:
+	case frame.ClientToOurs:
 		return false
 	case frame.HandlerToAgent: // most of these are large
 		return s.handled.Load()
 	case frame.OursToAgent:
 		return s.asked.Load()
-	case frame.OursToFront:
+	case frame.OursToClient:
 		return bytes.Contains(f.Line, shownVariable)
 	}
 	switch {
 	case !f.Scanned:
 		return true
-	case f.Method == nil && f.Direction == frame.AgentToFront:
+	case f.Method == nil && f.Direction == frame.AgentToClient:
 		return bytes.Contains(f.Line, errorMember)
 	case f.Method == nil:
-		return f.Direction == frame.FrontToAgent && s.asked.Load()
+		return f.Direction == frame.ClientToAgent && s.asked.Load()
 	}
 	return kindOf(f.Direction, f.Method) != nothing
 }
@@ -109,7 +112,7 @@ const (
 )
 
 func kindOf(d frame.Direction, method []byte) kind {
-	if d != frame.FrontToAgent {
+	if d != frame.ClientToAgent {
 		switch string(method) {
 		case acp.MethodElicitationCreate:
 			return form
@@ -150,11 +153,11 @@ func (s *Frames) Redact(f frame.Frame) frame.Frame {
 	defer s.mu.Unlock()
 	w := &walker{line: line}
 	switch {
-	case f.Handler == refused && (f.Direction == frame.FrontToAgent || f.Direction == frame.AgentToFront):
+	case f.Handler == refused && (f.Direction == frame.ClientToAgent || f.Direction == frame.AgentToClient):
 		if !s.unread(w, f.Direction) {
 			return withheld(f, len(line))
 		}
-	case f.Direction == frame.OursToFront:
+	case f.Direction == frame.OursToClient:
 		w.shown(s.secret)
 	case !s.frame(w, &f):
 		if w.cuts = nil; !s.unread(w, f.Direction) {
@@ -209,13 +212,13 @@ type about struct{ method, id, session []byte }
 func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 	i := lex.SkipSpace(w.line, at)
 	switch {
-	case m.method == nil && d == frame.AgentToFront:
+	case m.method == nil && d == frame.AgentToClient:
 		return w.refusal(i) >= 0
 	case m.method == nil:
 		return s.answer(w, d, i, m.id)
 	}
 	k := kindOf(d, m.method)
-	if d == frame.FrontToAgent && string(m.method) == acp.MethodInitialize { // the process is another one
+	if d == frame.ClientToAgent && string(m.method) == acp.MethodInitialize { // the process is another one
 		s.forms = forms{}
 		s.asked.Store(false)
 		s.handled.Store(false)
@@ -367,7 +370,7 @@ func (w *walker) answered(i int, plain map[string]bool) int {
 // unread cuts what a line may hold that reached nobody; false: nothing of it may be kept. An agent's words that are no
 // message, which it should not have written there, are worth keeping.
 func (s *Frames) unread(w *walker, d frame.Direction) bool {
-	if d != frame.AgentToFront {
+	if d != frame.AgentToClient {
 		return false
 	}
 	i := lex.SkipSpace(w.line, len(w.line)-len(bytes.TrimPrefix(w.line, []byte("\ufeff"))))
@@ -396,7 +399,7 @@ func (s *Frames) unread(w *walker, d frame.Direction) bool {
 var shownVariable = []byte(`\n# with `)
 
 // shown cuts the values of variables that acphost shows.
-func (w *walker) shown(secret func(name string) bool) {
+func (w *walker) shown(secret func(name, value string) bool) {
 	for at := 0; ; {
 		i := bytes.Index(w.line[at:], shownVariable)
 		if i < 0 {
@@ -412,7 +415,7 @@ func (w *walker) shown(secret func(name string) bool) {
 		}
 		end = min(end, len(w.line))
 		variable, value, _ := bytes.Cut(w.line[at:end], []byte("="))
-		if len(value) > 0 && (bytes.IndexByte(variable, '\\') >= 0 || secret(string(variable))) {
+		if len(value) > 0 && (bytes.IndexByte(variable, '\\') >= 0 || secret(string(variable), string(value))) {
 			w.cuts = append(w.cuts, cut{end - len(value), end, Redacted})
 		}
 		at = end

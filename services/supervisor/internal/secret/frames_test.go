@@ -37,54 +37,54 @@ func (s *Frames) kept(f frame.Frame) string {
 }
 
 func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
-	const front, agent, handler = frame.FrontToAgent, frame.AgentToFront, frame.AgentToHandler
+	const client, agent, handler = frame.ClientToAgent, frame.AgentToClient, frame.AgentToHandler
 	for _, tt := range []struct {
 		name      string
 		direction frame.Direction
 		line      string
 		want      string // empty: the same
 	}{
-		{"variables of an MCP server", front,
+		{"variables of an MCP server", client,
 			`{"jsonrpc":"2.0", "id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"a","command":"/x","args":["-v"],"env":[ {"name":"MODE", "value":"hush"} ,{"value":"hush","name":"B"}]}]}}`,
 			`{"jsonrpc":"2.0", "id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"a","command":"/x","args":["-v"],"env":[ {"name":"MODE", "value":"[redacted]"} ,{"value":"[redacted]","name":"B"}]}]}}`},
-		{"headers of an MCP server", front,
+		{"headers of an MCP server", client,
 			`{"id":1,"method":"session/load","params":{"sessionId":"s","mcpServers":[{"type":"http","name":"a","url":"https://x","headers":[{"name":"Authorization","value":"Bearer hush"}]}]}}`,
 			`{"id":1,"method":"session/load","params":{"sessionId":"s","mcpServers":[{"type":"http","name":"a","url":"https://x","headers":[{"name":"Authorization","value":"[redacted]"}]}]}}`},
-		{"arguments of an MCP server", front,
+		{"arguments of an MCP server", client,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"command":"npx","args":["-y","mcp","--api-key","hush","--t\u006fken=hu \"sh","--header","Authorization: Bearer hush","--port","80",{"token":"hush"}],"env":[]}]}}`,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"command":"npx","args":["-y","mcp","--api-key","[redacted]","--token=[redacted]","--header","Authorization: Bearer [redacted]","--port","80",{"token":"[redacted]"}],"env":[]}]}}`},
-		{"the address of an MCP server", front,
+		{"the address of an MCP server", client,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"type":"http","url":"https://me:hush@x/mcp?api_key=hush&v=1"},{"url":"https://x/mcp"}]}}`,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"type":"http","url":"https://me:[redacted]@x/mcp?api_key=[redacted]&v=1"},{"url":"https://x/mcp"}]}}`},
-		{"a session that is resumed", front,
+		{"a session that is resumed", client,
 			`{"id":1,"method":"session/resume","params":{"mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`,
 			`{"id":1,"method":"session/resume","params":{"mcpServers":[{"env":[{"name":"A","value":"[redacted]"}]}]}}`},
-		{"a session that is forked", front,
+		{"a session that is forked", client,
 			`{"id":1,"method":"session/fork","params":{"mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`,
 			`{"id":1,"method":"session/fork","params":{"mcpServers":[{"env":[{"name":"A","value":"[redacted]"}]}]}}`},
-		{"an escaped method and escaped names", front,
+		{"an escaped method and escaped names", client,
 			`{"id":1,"method":"session\/new","params":{"mcpServers":[{"en\u0076":[{"name":"A","v\u0061lue":"hush"}]}]}}`,
 			`{"id":1,"method":"session\/new","params":{"mcpServers":[{"en\u0076":[{"name":"A","v\u0061lue":"[redacted]"}]}]}}`},
-		{"names in another case, and twice", front,
+		{"names in another case, and twice", client,
 			`{"id":1,"method":"session/new","params":{"mcpservers":[{"ENV":[{"name":"A","VALUE":"hush"}],"env":[]}],"mcpServers":[{"headerſ":[{"name":"A","value":"hush"}]}]}}`,
 			`{"id":1,"method":"session/new","params":{"mcpservers":[{"ENV":[{"name":"A","VALUE":"[redacted]"}],"env":[]}],"mcpServers":[{"headerſ":[{"name":"A","value":"[redacted]"}]}]}}`},
-		{"two names of one variable", front,
+		{"two names of one variable", client,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","Name":"hush"},{"name":"hush","name":"hush","value":1}]}]}}`,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"[redacted]","Name":"[redacted]"},{"name":"[redacted]","name":"[redacted]","value":"[redacted]"}]}]}}`},
-		{"values that are no strings", front,
+		{"values that are no strings", client,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":12345},{"name":"A","value":{"x":["hush"]}},{"name":"A","value":null},"A=hush",7,[{"value":"hush"}]]},{"env":"hush"},{"env":null}]}}`,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":"[redacted]"},{"name":"A","value":"[redacted]"},{"name":"A","value":null},"[redacted]","[redacted]","[redacted]"]},{"env":"[redacted]"},{"env":null}]}}`},
-		{"variables by name", front,
+		{"variables by name", client,
 			`{"id":1,"method":"session/new","params":{"mcpServers":{"a":{"env":{"A":"hush","B":{"value":"hush"}}}}}}`,
 			`{"id":1,"method":"session/new","params":{"mcpServers":{"a":{"env":{"A":"[redacted]","B":"[redacted]"}}}}}`},
-		{"a name that is no string", front,
+		{"a name that is no string", client,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":["hush"],"value":"hush"}]}]}}`,
 			`{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"[redacted]","value":"[redacted]"}]}]}}`},
-		{"what extensions say, by names", front,
+		{"what extensions say, by names", client,
 			`{"id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[],"_meta":{"x.y/o":{"env":{"A":"hush"},"apiKey":"hush","max_tokens":4096,"credentials":{"list":["hush",1]},"model":"m"}}}}`,
 			`{"id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[],"_meta":{"x.y/o":{"env":{"A":"[redacted]"},"apiKey":"[redacted]","max_tokens":4096,"credentials":{"list":["[redacted]",1]},"model":"m"}}}}`},
-		{"a session without secrets", front, `{"id":1,"method":"session/new","params":{ "cwd" : "/w", "mcpServers":[ ],"n":1.0e3}}`, ""},
-		{"a notification that should be a request", front,
+		{"a session without secrets", client, `{"id":1,"method":"session/new","params":{ "cwd" : "/w", "mcpServers":[ ],"n":1.0e3}}`, ""},
+		{"a notification that should be a request", client,
 			`{"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`,
 			`{"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":"[redacted]"}]}]}}`},
 
@@ -96,14 +96,14 @@ func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
 			`{"id":1,"error":{"code":-32602,"data":[{"loc":["mcpServers",0,"env",0],"msg":"no","input":"[redacted]"},{"input":"[redacted]"}]}}`},
 		{"another error", agent, `{"id":1,"error":{"code":-32000,"message":"no","data":{"details":"the token has run out","tokens":12,"acphost":{"kind":"gone"}}}}`, ""},
 		{"an answer of the agent's", agent, `{"id":1,"result":{"error":{"data":{"env":{"A":"x"}}}}}`, ""},
-		{"a login", front, `{"id":1,"method":"authenticate","params":{"methodId":"key","_meta":{"a":"hush"},"key":"hush","n":1,"none":null}}`,
+		{"a login", client, `{"id":1,"method":"authenticate","params":{"methodId":"key","_meta":{"a":"hush"},"key":"hush","n":1,"none":null}}`,
 			`{"id":1,"method":"authenticate","params":{"methodId":"key","_meta":"[redacted]","key":"[redacted]","n":"[redacted]","none":null}}`},
-		{"a login by two methods", front, `{"id":1,"method":"authenticate","params":{"methodId":"hush","methodID":"key"}}`,
+		{"a login by two methods", client, `{"id":1,"method":"authenticate","params":{"methodId":"hush","methodID":"key"}}`,
 			`{"id":1,"method":"authenticate","params":{"methodId":"[redacted]","methodID":"[redacted]"}}`},
-		{"a login that is no object", front, `{"id":1,"method":"authenticate","params":["hush"]}`, `{"id":1,"method":"authenticate","params":"[redacted]"}`},
-		{"a login of version 2", front, `{"id":1,"method":"auth/login","params":{"methodId":"key","token":"hush"}}`,
+		{"a login that is no object", client, `{"id":1,"method":"authenticate","params":["hush"]}`, `{"id":1,"method":"authenticate","params":"[redacted]"}`},
+		{"a login of version 2", client, `{"id":1,"method":"auth/login","params":{"methodId":"key","token":"hush"}}`,
 			`{"id":1,"method":"auth/login","params":{"methodId":"key","token":"[redacted]"}}`},
-		{"a provider", front, `{"id":1,"method":"providers/set","params":{"providerId":"main","baseUrl":"https://x","headers":{"X-Key":"hush"}}}`,
+		{"a provider", client, `{"id":1,"method":"providers/set","params":{"providerId":"main","baseUrl":"https://x","headers":{"X-Key":"hush"}}}`,
 			`{"id":1,"method":"providers/set","params":{"providerId":"main","baseUrl":"https://x","headers":{"X-Key":"[redacted]"}}}`},
 
 		{"variables of a command", handler,
@@ -120,27 +120,27 @@ func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
 			`{"id":1,"method":"terminal/create","params":{"env":{"A_TOKEN":"hush","LANG":"C"},"Env":["A_TOKEN=hush"],"\u0065nv":"hush"}}`,
 			`{"id":1,"method":"terminal/create","params":{"env":{"A_TOKEN":"[redacted]","LANG":"C"},"Env":["[redacted]"],"\u0065nv":"[redacted]"}}`},
 		{"a terminal's output", handler, `{"id":1,"method":"terminal/output","params":{"env":{"A_TOKEN":"x"}}}`, ""},
-		{"a variable that a person is shown", frame.OursToFront,
+		{"a variable that a person is shown", frame.OursToClient,
 			`{"id":"q","method":"session/request_permission","params":{"toolCall":{"content":[{"text":"x\n# with LANG=C\n# with A_TOKEN=hu \"\\\\sh\n# in /w"}]}}}`,
 			`{"id":"q","method":"session/request_permission","params":{"toolCall":{"content":[{"text":"x\n# with LANG=C\n# with A_TOKEN=[redacted]\n# in /w"}]}}}`},
 
-		{"a batch", front, `[{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}, {"id":2,"method":"session/list"},{"id":3,"method":"x","method":"authenticate","params":"hush"}]`,
+		{"a batch", client, `[{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}, {"id":2,"method":"session/list"},{"id":3,"method":"x","method":"authenticate","params":"hush"}]`,
 			`[{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"A","value":"[redacted]"}]}]}}, {"id":2,"method":"session/list"},"[redacted]"]`},
-		{"two methods", front, `{"id":1,"method":"session/new","method":"x","params":"hush"}`, `"[redacted: 61 bytes that cannot be read for certain]"`},
-		{"params in another case", front, `{"id":1,"method":"authenticate","Params":{"key":"hush"}}`, `"[redacted: 57 bytes that cannot be read for certain]"`},
-		{"no JSON from the front", front, `"hush"}]}`, `"[redacted: 10 bytes that cannot be read for certain]"`},
+		{"two methods", client, `{"id":1,"method":"session/new","method":"x","params":"hush"}`, `"[redacted: 61 bytes that cannot be read for certain]"`},
+		{"params in another case", client, `{"id":1,"method":"authenticate","Params":{"key":"hush"}}`, `"[redacted: 57 bytes that cannot be read for certain]"`},
+		{"no JSON from the front", client, `"hush"}]}`, `"[redacted: 10 bytes that cannot be read for certain]"`},
 		{"a torn message of the agent's", agent, `{"method":"terminal/create","params":{"env":[{"value":"hush`, `"[redacted: 60 bytes that cannot be read for certain]"`},
 		{"a message of the agent's with two methods", agent, `{"method":"terminal/create","METHOD":"x","params":["hush"]}`, `"[redacted: 60 bytes that cannot be read for certain]"`},
 		{"a batch of the agent's, which is refused", agent, `[{"method":"terminal/create","METHOD":"x","params":["hush"]}]`, `["[redacted]"]`},
 		{"what an agent logs in JSON", agent, `{"level":"info", "msg":"it begins","token":"hush"}`, `{"level":"info", "msg":"it begins","token":"[redacted]"}`},
 		{"what an agent logs", agent, `starting with API_TOKEN=hush, and 2 more`, `starting with API_TOKEN=[redacted], and 2 more`},
 
-		{"a prompt", front, `{"id":1,"method":"session/prompt","params":{"prompt":[{"env":[{"name":"A","value":"x"}],"token":"x"}]}}`, ""},
-		{"what extensions say of a turn, by names", front,
+		{"a prompt", client, `{"id":1,"method":"session/prompt","params":{"prompt":[{"env":[{"name":"A","value":"x"}],"token":"x"}]}}`, ""},
+		{"what extensions say of a turn, by names", client,
 			`{"id":1,"method":"session/prompt","params":{"prompt":[{"apiKey":"x","_meta":{"apiKey":"x"}}],"\u005fmeta":{"x.y/o":{"apiKey":"hush"},"env":{"A":"hush"},"model":"m"}}}`,
 			`{"id":1,"method":"session/prompt","params":{"prompt":[{"apiKey":"x","_meta":{"apiKey":"x"}}],"\u005fmeta":{"x.y/o":{"apiKey":"[redacted]"},"env":{"A":"[redacted]"},"model":"m"}}}`},
 		{"an update", agent, `{"method":"session/update","params":{"update":{"env":[{"name":"A_TOKEN","value":"x"}]}}}`, ""},
-		{"an answer that nobody asked for", front, `{"id":1,"result":{"content":{"a":"x"}}}`, ""},
+		{"an answer that nobody asked for", client, `{"id":1,"result":{"content":{"a":"x"}}}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.want == "" {
@@ -199,7 +199,7 @@ func TestAnswersAboutSecretsAreNotKept(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := NewFrames(nil)
 			question := ask("1", tt.field, tt.schema)
-			if got := s.kept(passed(t, frame.AgentToFront, question)); got != question {
+			if got := s.kept(passed(t, frame.AgentToClient, question)); got != question {
 				t.Errorf("the question is kept as %s", got)
 			}
 			answer := func(value, plain string) string {
@@ -209,7 +209,7 @@ func TestAnswersAboutSecretsAreNotKept(t *testing.T) {
 			if strings.Contains(tt.name, "two readings") { // nothing of it is certain
 				plain = `"[redacted]"`
 			}
-			if got, want := s.kept(passed(t, frame.FrontToAgent, answer(tt.value, `"p"`))), answer(`"[redacted]"`, plain); got != want {
+			if got, want := s.kept(passed(t, frame.ClientToAgent, answer(tt.value, `"p"`))), answer(`"[redacted]"`, plain); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 			if s.asked.Load() {
@@ -220,7 +220,7 @@ func TestAnswersAboutSecretsAreNotKept(t *testing.T) {
 }
 
 func TestAnswersAreTakenForSecretsInDoubt(t *testing.T) {
-	const front, ours = frame.FrontToAgent, frame.OursToAgent
+	const client, ours = frame.ClientToAgent, frame.OursToAgent
 	secretly := ask(`"a"`, "code", `{"format":"password"}`)
 	const kept = `{"id":"a","result":{"action":"accept","content":{"code":"[redacted]"}}}`
 	answer := strings.ReplaceAll(kept, Redacted, "hush")
@@ -231,25 +231,25 @@ func TestAnswersAreTakenForSecretsInDoubt(t *testing.T) {
 		line      string
 		want      string
 	}{
-		{"an id that is spelled otherwise", []string{secretly}, front, strings.ReplaceAll(answer, `"a"`, `"\u0061"`), strings.ReplaceAll(kept, `"a"`, `"\u0061"`)},
+		{"an id that is spelled otherwise", []string{secretly}, client, strings.ReplaceAll(answer, `"a"`, `"\u0061"`), strings.ReplaceAll(kept, `"a"`, `"\u0061"`)},
 		{"an answer by another way", []string{secretly}, ours, answer, kept},
-		{"a field that was not asked for", []string{ask(`"a"`, "x", `{}`)}, front, answer, kept},
-		{"a plain question with the id of a secret one", []string{secretly, ask(`"a"`, "code", `{}`)}, front, answer, kept},
-		{"a secret question with the id of a plain one", []string{ask(`"a"`, "code", `{}`), secretly}, front, answer, kept},
-		{"a question without a schema", []string{`{"id":"a","method":"elicitation/create","params":{"mode":"form"}}`}, front, answer, kept},
-		{"two schemas", []string{`{"id":"a","method":"elicitation/create","params":{"requestedSchema":{"properties":{"code":{}}},"RequestedSchema":{"properties":{"code":{"format":"password"}}}}}`}, front, answer, kept},
-		{"a large question", []string{ask(`"a"`, "code", `{"description":"`+strings.Repeat("x", maxForm)+`"}`)}, front, answer, kept},
-		{"content in another case", []string{secretly}, front, strings.Replace(answer, "content", "Content", 1), strings.Replace(kept, "content", "Content", 1)},
-		{"content that is no object", []string{secretly}, front, `{"id":"a","result":{"action":"accept","content":"hush"}}`, `{"id":"a","result":{"action":"accept","content":"[redacted]"}}`},
-		{"a result that is no object", []string{secretly}, front, `{"id":"a","result":"hush"}`, `{"id":"a","result":"[redacted]"}`},
-		{"what is beside the content", []string{secretly}, front, `{"id":"a","result":{"action":"accept","_meta":{"x":"hush","n":1}}}`, `{"id":"a","result":{"action":"accept","_meta":{"x":"[redacted]","n":1}}}`},
-		{"another question's answer", []string{secretly}, front, `{"id":"b","result":{"content":{"code":"x"}}}`, `{"id":"b","result":{"content":{"code":"x"}}}`},
-		{"a plain question's answer", []string{ask(`"a"`, "code", `{}`)}, front, answer, answer},
+		{"a field that was not asked for", []string{ask(`"a"`, "x", `{}`)}, client, answer, kept},
+		{"a plain question with the id of a secret one", []string{secretly, ask(`"a"`, "code", `{}`)}, client, answer, kept},
+		{"a secret question with the id of a plain one", []string{ask(`"a"`, "code", `{}`), secretly}, client, answer, kept},
+		{"a question without a schema", []string{`{"id":"a","method":"elicitation/create","params":{"mode":"form"}}`}, client, answer, kept},
+		{"two schemas", []string{`{"id":"a","method":"elicitation/create","params":{"requestedSchema":{"properties":{"code":{}}},"RequestedSchema":{"properties":{"code":{"format":"password"}}}}}`}, client, answer, kept},
+		{"a large question", []string{ask(`"a"`, "code", `{"description":"`+strings.Repeat("x", maxForm)+`"}`)}, client, answer, kept},
+		{"content in another case", []string{secretly}, client, strings.Replace(answer, "content", "Content", 1), strings.Replace(kept, "content", "Content", 1)},
+		{"content that is no object", []string{secretly}, client, `{"id":"a","result":{"action":"accept","content":"hush"}}`, `{"id":"a","result":{"action":"accept","content":"[redacted]"}}`},
+		{"a result that is no object", []string{secretly}, client, `{"id":"a","result":"hush"}`, `{"id":"a","result":"[redacted]"}`},
+		{"what is beside the content", []string{secretly}, client, `{"id":"a","result":{"action":"accept","_meta":{"x":"hush","n":1}}}`, `{"id":"a","result":{"action":"accept","_meta":{"x":"[redacted]","n":1}}}`},
+		{"another question's answer", []string{secretly}, client, `{"id":"b","result":{"content":{"code":"x"}}}`, `{"id":"b","result":{"content":{"code":"x"}}}`},
+		{"a plain question's answer", []string{ask(`"a"`, "code", `{}`)}, client, answer, answer},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := NewFrames(nil)
 			for _, line := range tt.before {
-				s.kept(passed(t, frame.AgentToFront, line))
+				s.kept(passed(t, frame.AgentToClient, line))
 			}
 			f := passed(t, tt.direction, tt.line)
 			if tt.direction == ours { // which the link has not looked at
@@ -262,23 +262,23 @@ func TestAnswersAreTakenForSecretsInDoubt(t *testing.T) {
 	}
 	t.Run("a request that was refused for its id", func(t *testing.T) {
 		s := NewFrames(nil)
-		s.kept(passed(t, frame.AgentToFront, secretly))
+		s.kept(passed(t, frame.AgentToClient, secretly))
 		s.kept(frame.Frame{Direction: ours, Line: []byte(`{"id":"a","error":{"code":-32600,"message":"the id \"a\" is in flight already"}}`)})
-		if got := s.kept(passed(t, front, answer)); got != kept {
+		if got := s.kept(passed(t, client, answer)); got != kept {
 			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("more questions than are remembered", func(t *testing.T) {
 		s := NewFrames(nil)
 		for i := range maxForms + 1 {
-			s.kept(passed(t, frame.AgentToFront, ask(fmt.Sprint(i), "code", `{}`)))
+			s.kept(passed(t, frame.AgentToClient, ask(fmt.Sprint(i), "code", `{}`)))
 		}
 		line := fmt.Sprintf(`{"id":%d,"result":{"content":{"code":"hush"}}}`, maxForms)
-		if got := s.kept(passed(t, front, line)); strings.Contains(got, "hush") {
+		if got := s.kept(passed(t, client, line)); strings.Contains(got, "hush") {
 			t.Errorf("got %s", got)
 		}
-		s.kept(frame.Frame{Direction: front, Line: []byte(`{"id":0,"method":"initialize","params":{}}`)})
-		if got := s.kept(passed(t, front, line)); got != line {
+		s.kept(frame.Frame{Direction: client, Line: []byte(`{"id":0,"method":"initialize","params":{}}`)})
+		if got := s.kept(passed(t, client, line)); got != line {
 			t.Errorf("of another process it is %s", got)
 		}
 	})
@@ -332,7 +332,7 @@ func TestNoSpellingOfASessionLeaksItsVariables(t *testing.T) {
 		s := spelling{rand.New(rand.NewPCG(seed, 1))}
 		entry := fmt.Sprintf(`{%s%s%s,%s%s}`, s.noise(), s.key("value"), s.value(), s.key("name"), s.text("A"))
 		line := fmt.Sprintf(`{"id":1,"method":%s,"params":{%s%s[{%s%s[%s]}]}}`, s.text("session/new"), s.noise(), s.key("mcpServers"), s.noise(), s.key([]string{"env", "headers"}[s.IntN(2)]), entry)
-		f := passed(t, frame.FrontToAgent, line)
+		f := passed(t, frame.ClientToAgent, line)
 		got := NewFrames(nil).kept(f)
 		if strings.Contains(got, "hush") || !json.Valid([]byte(got)) {
 			t.Fatalf("%s\nis kept as\n%s", line, got)
@@ -343,7 +343,7 @@ func TestNoSpellingOfASessionLeaksItsVariables(t *testing.T) {
 func TestAHostileFrameTakesNoLongTime(t *testing.T) {
 	const depth = 9000
 	deep := strings.Repeat(`{"token":`, depth) + `"` + strings.Repeat("x", 8<<20) + `"` + strings.Repeat("}", depth)
-	f := passed(t, frame.FrontToAgent, `{"id":1,"method":"session/new","params":{"_meta":`+deep+`}}`)
+	f := passed(t, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"_meta":`+deep+`}}`)
 	if got := NewFrames(nil).kept(f); len(got) > 1<<20 {
 		t.Errorf("%d bytes are kept", len(got))
 	}
@@ -357,29 +357,29 @@ func TestAHostileFrameTakesNoLongTime(t *testing.T) {
 		}
 	}
 	words := `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":[` + strings.Repeat(`"`+strings.Repeat("a-token ", 5000)+`",`, 200) + `"--token","hush"]}]}}`
-	if got, want := NewFrames(nil).kept(passed(t, frame.FrontToAgent, words)), `{"id":1,"method":"session/new","params":{"redacted":"[redacted]"}}`; got != want {
+	if got, want := NewFrames(nil).kept(passed(t, frame.ClientToAgent, words)), `{"id":1,"method":"session/new","params":{"redacted":"[redacted]"}}`; got != want {
 		t.Errorf("of many words is kept %.200s", got)
 	}
 	word := `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":["` + strings.Repeat("a-token ", 1<<20) + `hush"]}]}}`
-	if got, want := NewFrames(nil).kept(passed(t, frame.FrontToAgent, word)), `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":["[redacted]"]}]}}`; got != want {
+	if got, want := NewFrames(nil).kept(passed(t, frame.ClientToAgent, word)), `{"id":1,"method":"session/new","params":{"mcpServers":[{"args":["[redacted]"]}]}}`; got != want {
 		t.Errorf("of a long word is kept %.200s", got)
 	}
 	answers := NewFrames(nil)
-	answers.kept(passed(t, frame.AgentToFront, ask("1", "code", `{"format":"password"}`)))
+	answers.kept(passed(t, frame.AgentToClient, ask("1", "code", `{"format":"password"}`)))
 	answer := `{"id":1,"result":{"content":{` + strings.Repeat(`"code":1,`, 1<<20) + `"code":"hush"}}}`
-	if got := answers.kept(passed(t, frame.FrontToAgent, answer)); got != `{"id":1,"result":"[redacted]"}` {
+	if got := answers.kept(passed(t, frame.ClientToAgent, answer)); got != `{"id":1,"result":"[redacted]"}` {
 		t.Errorf("of a long answer is kept %.200s", got)
 	}
 	marks := `{"a":` + strings.Repeat(`{"a":`, 3000) + `1` + strings.Repeat("}", 3000) + "}"
 	s := NewFrames(nil)
 	for range 20 {
-		s.kept(passed(t, frame.AgentToFront, ask("1", "code", marks)))
+		s.kept(passed(t, frame.AgentToClient, ask("1", "code", marks)))
 	}
 }
 
 func BenchmarkMayHold(b *testing.B) {
 	s := NewFrames(nil)
-	f := passed(b, frame.AgentToFront, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}`)
+	f := passed(b, frame.AgentToClient, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if s.MayHold(&f) {
@@ -397,14 +397,14 @@ func FuzzFrames(f *testing.F) {
 		`{"id":1,"result":{"content":{"code":"x"}}}`, ask("1", "code", `{"format":"password"}`),
 		`{"a":"\n# with A_TOKEN=x\\"}`,
 	} {
-		for d := frame.AgentToFront; d <= frame.FrontToOurs; d++ {
+		for d := frame.AgentToClient; d <= frame.ClientToOurs; d++ {
 			f.Add(byte(d), line, true)
 			f.Add(byte(d), line, false)
 		}
 	}
 	f.Fuzz(func(t *testing.T, d byte, line string, scanned bool) {
 		s := NewFrames(nil)
-		s.kept(passed(t, frame.AgentToFront, ask("1", "code", `{"format":"password"}`)))
+		s.kept(passed(t, frame.AgentToClient, ask("1", "code", `{"format":"password"}`)))
 		fr := passed(t, frame.Direction(d), line)
 		if !scanned {
 			fr = frame.Frame{Direction: fr.Direction, Handler: fr.Handler, Line: fr.Line}

@@ -9,9 +9,7 @@ import (
 // JSON redacts the strings of a JSON value by the names that they have, and by their own form. What is no JSON is
 // taken as text.
 func JSON(raw string) string {
-	if !suspicious(raw) && !strings.Contains(raw, `\u`) {
-		return raw
-	}
+	changed := false
 	var out strings.Builder
 	lenient := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	d := jsontext.NewDecoder(strings.NewReader(raw), lenient...)
@@ -32,10 +30,10 @@ func JSON(raw string) string {
 			if len(open) > 0 {
 				text := token.String()
 				if replaced := open[len(open)-1].text(d, text); replaced != text {
-					token = jsontext.String(replaced)
+					token, changed = jsontext.String(replaced), true
 				}
-			} else {
-				token = jsontext.String(Text(token.String()))
+			} else if text := token.String(); Text(text) != text {
+				token, changed = jsontext.String(Text(text)), true
 			}
 		}
 		if err := e.WriteToken(token); err != nil {
@@ -44,6 +42,9 @@ func JSON(raw string) string {
 	}
 	if len(open) > 0 || out.Len() == 0 || d.InputOffset() < int64(len(strings.TrimRight(raw, " \t\r\n"))) {
 		return Text(raw)
+	}
+	if !changed {
+		return raw
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
@@ -56,7 +57,7 @@ type jsonScope struct {
 	before string // the string before, in a list
 }
 
-// hides tells whether the value that comes next is a secret by its name.
+// hides reports whether the value that comes next is a secret by its name.
 func (s *jsonScope) hides() bool {
 	return s.secret || Name(s.name) || s.name == "value" && Name(s.named)
 }

@@ -4,116 +4,269 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/secretname"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // Env redacts variables, "NAME=VALUE".
 func Env(variables []string) {
 	for i, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
-		if Name(name) && worthHiding(name, value) {
-			variables[i] = name + "=" + Redacted
-		} else {
+		variables[i] = name + "=" + Variable(name, value)
+		if !strings.Contains(v, "=") || strings.HasPrefix(value, "$(") || strings.HasPrefix(value, "`") {
 			variables[i] = Text(v)
 		}
 	}
 }
 
-// Argv redacts "--token=VALUE", "--token VALUE" and what Text finds in each argument.
-func Argv(argv []string) {
+// Variable returns the value of a variable, or of whatever else has a name, as it may be shown.
+func Variable(name, value string) string {
+	switch {
+	case !worthHiding(name, value):
+		return value
+	case secretname.Is(name):
+		return Redacted
+	}
+	if value = Text(value); secretname.Value(value) && !strings.Contains(value, Redacted) {
+		return Redacted
+	}
+	return value
+}
+
+// Command redacts a command: its line, and what it was taken apart into. What the line shows as a secret is none of its
+// parts' to show either.
+func Command(c *permissionv1.Command) {
+	if c == nil {
+		return
+	}
+	found := map[string]bool{}
+	c.Text = redactText(c.GetText(), found)
+	argv(c.GetArgv(), found)
+	Env(c.GetEnv())
+	for _, sub := range c.GetSubCommands() {
+		argv(sub.GetArgv(), found)
+		Env(sub.GetAssignments())
+	}
+	for _, sub := range c.GetSubCommands() {
+		for i, arg := range sub.GetArgv() {
+			if found[arg] {
+				sub.Argv[i] = Redacted
+			}
+		}
+	}
+}
+
+// Shown is a command's argv as it may be shown; argv is left alone.
+func Shown(argv []string) []string {
+	argv = slices.Clone(argv)
+	Argv(argv)
+	return argv
+}
+
+// Lines are lines of text as they may be shown; lines is left alone.
+func Lines(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = Text(l)
+	}
+	return out
+}
+
+// Argv redacts what programs are told as secrets by their arguments: "--token=VALUE", "--token VALUE", "mysql
+// -pVALUE", and what Text finds in each argument.
+func Argv(words []string) { argv(words, nil) }
+
+// argv is Argv. found, where it is not nil, takes the words that were secrets as a whole.
+func argv(words []string, found map[string]bool) {
+	now, _ := arguments(words)
 	before := ""
-	for i, arg := range argv {
-		argv[i] = Word(before, arg)
+	for i, arg := range words {
+		if words[i] = now[i]; now[i] == arg {
+			words[i] = word(before, arg, found)
+		}
+		if words[i] == Redacted && found != nil {
+			found[arg] = true
+		}
 		before = arg
 	}
 }
 
-// Word redacts an argument that stands behind another.
+// Word redacts an argument that stands behind another, of a program that is not known.
 func Word(before, arg string) string {
+	if before == "-u" || before == "--user" {
+		if now := userPassword(arg, ":"); now != arg {
+			return now
+		}
+	}
+	return word(before, arg, nil)
+}
+
+func word(before, arg string, found map[string]bool) string {
 	if secretOption(before) && worthHiding(before, arg) && !strings.HasPrefix(arg, "-") {
+		if before == "--cookie" {
+			return cookies(arg)
+		}
 		return Redacted
 	}
-	if (before == "-u" || before == "--user") && !strings.Contains(arg, "://") {
-		if user, password, ok := strings.Cut(arg, ":"); ok && password != "" {
-			return user + ":" + Redacted
-		}
+	if printsSecret(before, arg) {
+		return arg[:strings.IndexByte(arg, ' ')+1] + Redacted
 	}
 	if name, value, ok := strings.Cut(arg, "="); ok && simpleName.MatchString(name) && Name(name) && worthHiding(name, value) {
 		return name + "=" + Redacted // whole, blanks and all
 	}
-	return Text(arg)
+	if strings.IndexByte(arg[:min(len(arg), maxHeader)], ':') > 0 {
+		if m := header.FindStringSubmatch(arg); m != nil && Name(m[1]) && !weak(m[1]) && worthHiding(m[1], m[4]) {
+			return m[1] + m[2] + m[3] + Redacted
+		}
+	}
+	return redactText(arg, found)
 }
 
+// cookies redacts the values of cookies; what has none is the name of a file.
+func cookies(arg string) string {
+	if !strings.Contains(arg, "=") {
+		return arg
+	}
+	return cookiePair.ReplaceAllString(arg, "${1}="+Redacted)
+}
+
+// maxHeader is how long the name of a header may be to be looked at.
+const maxHeader = 128
+
 func secretOption(word string) bool {
-	return len(word) > 2 && word[0] == '-' && !strings.Contains(word, "=") && simpleName.MatchString(word) && Name(word)
+	return len(word) > 2 && word[0] == '-' && (word[1] == '-' || !weak(word)) && !strings.Contains(word, "=") &&
+		simpleName.MatchString(word) && Name(word)
+}
+
+// weak reports whether a name says that its value is a secret in a command or a message, and not in free text.
+func weak(name string) bool {
+	switch strings.ToLower(strings.TrimLeft(name, "-")) {
+	case "auth", "pat", "pin", "sig", "signature", "otp", "pass", "pw", "key", "keys":
+		return true
+	}
+	return false
 }
 
 // Text redacts what stands in free text, such as a command line.
-func Text(s string) string {
-	if !suspicious(s) {
-		return s
+func Text(s string) string { return redactText(s, nil) }
+
+func redactText(s string, found map[string]bool) string {
+	s = line(s, 0, found)
+	if has := suspicious(s); has.any {
+		if has.named("authorization") {
+			s = replaceValue(authorization, s)
+		}
+		if has.named("bearer") {
+			s = replaceValue(bearer, s)
+		}
+		if has.named("cookie") {
+			s = replaceValue(cookieHeader, s)
+		}
+		if has.named("password") || has.named("identified") || has.named("pragma") {
+			s = replaceValue(sqlPassword, s)
+			s = replaceValue(netrcPassword, s)
+		}
+		if strings.Contains(s, "=") {
+			s = replaceNamed(assigned, s, Name)
+		}
+		if strings.Contains(s, ":") {
+			s = replaceNamed(stated, s, func(name string) bool {
+				return Name(name) && !weak(name) && !strings.HasSuffix(strings.ToLower(name), "authorization")
+			})
+		}
+		if strings.Contains(s, "-") {
+			s = replaceNamed(option, s, func(name string) bool { return secretOption(name) && name != "--cookie" })
+		}
 	}
-	s = pemKey.ReplaceAllString(s, Redacted)
-	s = urlPassword.ReplaceAllString(s, "${1}"+Redacted+"@")
-	s = authorization.ReplaceAllString(s, "${1}"+Redacted)
-	s = bearer.ReplaceAllString(s, "${1}"+Redacted)
-	s = replaceNamed(assigned, s, Name)
-	s = replaceNamed(stated, s, func(name string) bool {
-		return secretPart.MatchString(name) && Name(name) && !strings.HasSuffix(strings.ToLower(name), "authorization")
-	})
-	s = replaceNamed(option, s, Name)
-	s = userPassword.ReplaceAllString(s, "${1}"+Redacted)
-	return knownForm.ReplaceAllString(s, Redacted)
+	return secretname.Replace(s, Redacted)
 }
 
-// replaceNamed redacts the value, the third group, of each match whose name, the first, is that of a secret.
-func replaceNamed(pattern *regexp.Regexp, s string, secret func(string) bool) string {
-	matches := pattern.FindAllStringSubmatchIndex(s, -1)
-	if matches == nil {
-		return s
-	}
+// replaceValue redacts the second group of each match.
+func replaceValue(pattern *regexp.Regexp, s string) string {
+	return pattern.ReplaceAllStringFunc(s, func(match string) string {
+		m := pattern.FindStringSubmatch(match)
+		if m == nil || !worthHiding("", m[2]) {
+			return match
+		}
+		return m[1] + Redacted
+	})
+}
+
+// named is how what has a name is written: the name, its first group, and behind that the value.
+type named struct{ name, value *regexp.Regexp }
+
+// replaceNamed redacts the value of each name that is that of a secret. A value of another name may hold names itself.
+func replaceNamed(pattern named, s string, secret func(string) bool) string {
 	var b strings.Builder
 	last := 0
-	for _, m := range matches {
-		name, value := s[m[2]:m[3]], s[m[6]:m[7]]
-		if !secret(name) || !worthHiding(name, strings.Trim(value, `'"`)) {
+	for at := 0; at < len(s); {
+		m := pattern.name.FindStringSubmatchIndex(s[at:])
+		if m == nil {
+			break
+		}
+		name, from := s[at+m[2]:at+m[3]], at+m[1]
+		at += m[3]
+		if !secret(name) {
 			continue
 		}
-		b.WriteString(s[last:m[6]])
+		v := pattern.value.FindStringIndex(s[from:])
+		if v == nil {
+			continue
+		}
+		value := s[from : from+v[1]]
+		at = from + v[1]
+		if !worthHiding(name, strings.Trim(value, `'"`)) {
+			continue
+		}
+		b.WriteString(s[last:from])
 		if q := value[:1]; len(value) > 1 && (q == `'` || q == `"`) {
 			b.WriteString(q + Redacted + q)
 		} else {
 			b.WriteString(Redacted)
 		}
-		last = m[7]
+		last = at
+	}
+	if last == 0 {
+		return s
 	}
 	b.WriteString(s[last:])
 	return b.String()
 }
 
-// suspicious is a quick look for anything that the patterns may find, so that most text is not searched at all.
-func suspicious(s string) bool {
-	if s == "" {
-		return false
-	}
-	lower := strings.ToLower(s)
-	return slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(lower, hint) })
+// hint says what the patterns may find in a text.
+type hint struct {
+	any   bool
+	lower string
 }
 
-// hints are in lower case. Every pattern needs one of them.
+func (h hint) named(word string) bool { return strings.Contains(h.lower, word) }
+
+// suspicious is a quick look for anything that the patterns may find, so that most text is not searched at all.
+func suspicious(s string) hint {
+	if !strings.ContainsAny(s, "=:-'\"") && !strings.Contains(s, "machine ") && !strings.Contains(s, "earer") && !strings.Contains(s, "EARER") {
+		return hint{}
+	}
+	lower := strings.ToLower(s)
+	return hint{lower: lower, any: slices.ContainsFunc(hints, func(part string) bool { return strings.Contains(lower, part) })}
+}
+
+// hints are in lower case. The name of every secret has one of them in it, and every pattern needs a name.
 var hints = []string{
-	"secret", "token", "passw", "passphrase", "credential", "key", "auth", "bearer", "://", "pat=", "pwd=", "pin=",
-	"cookie", "sig=", "signature=", "-u", "sk-", "k_live", "k_test", "ghp_", "gho_", "ghu_", "ghs_", "ghr_",
-	"github_pat_", "glpat-", "xox", "akia", "asia", "aiza", "npm_", "hf_", "eyj",
+	"secret", "token", "pass", "pw", "cred", "key", "auth", "bearer", "cookie", "jwt", "pat", "pin", "otp", "sig", "dsn", "hook",
+	"connection", "connstr", "headers", "session", "identified", "pragma",
 }
 
 var (
-	pemKey        = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|$)`)
-	urlPassword   = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://(?:[^/\s:@'"]*:))[^/\s@'"]+@`)
-	authorization = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?)[^\s'"\\,;]+`)
-	bearer        = regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}`)
-	userPassword  = regexp.MustCompile(`((?:^|\s)(?:-u|--user)[\s=]+["']?[^\s:'"/]+:)[^\s'"]+`)
-	assigned      = regexp.MustCompile(`([A-Za-z_-][A-Za-z0-9_.-]*)(=)("[^"]*"|'[^']*'|[^\s'"&;|,)]+)`)
-	stated        = regexp.MustCompile(`([A-Za-z_-][A-Za-z0-9_.-]*)(["']?\s*:\s*)("[^"]*"|'[^']*'|[^\s'"&;|,)}]+)`)
-	option        = regexp.MustCompile(`(--?[A-Za-z][A-Za-z0-9_.-]*)(\s+)("[^"]*"|'[^']*'|[^-\s'"&;|][^\s'"&;|]*)`)
-	knownForm     = regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{12,}|[rs]k_(?:live|test)_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}|glpat-[A-Za-z0-9_-]{8,}|xox[abeprs]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`)
+	simpleName    = regexp.MustCompile(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
+	header        = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9_-]*)(:\s*)((?:(?i:bearer|basic|token|digest|negotiate)\s+)?)(\S.*)$`)
+	cookiePair    = regexp.MustCompile(`([A-Za-z0-9_.$%!#&*+^|~-]+)=([^;\s'"]+)`)
+	cookieHeader  = regexp.MustCompile(`(?i)(\b(?:set-)?cookie2?["']?\s*:\s*["']?)([^\s'"][^'"\n]*=[^'"\n]*)`)
+	authorization = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?)([^\s'"\\,;]+)`)
+	bearer        = regexp.MustCompile(`(?i)(\bbearer\s+)([A-Za-z0-9._~+/=-]{6,})`)
+	assigned      = named{regexp.MustCompile(`([A-Za-z_-][A-Za-z0-9_.-]*)(=|["']\]\s*=\s*)`), regexp.MustCompile(`^("[^"]*"|'[^']*'|\([^()]*\)|[^\s'"&;|,)]+)`)}
+	stated        = named{regexp.MustCompile(`([A-Za-z_-][A-Za-z0-9_.-]*)(["']?\s*:\s*)`), regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s'"&;|,)}]+)`)}
+	sqlPassword   = regexp.MustCompile(`(?i)(\b(?:password\s+for\s+\S+\s*=\s*|password\s+=\s*|password\s+|identified(?:\s+with\s+\S+)?\s+(?:by|as)(?:\s+password)?\s+|pragma\s+(?:hex)?(?:re)?key\s*=\s*)['"])([^'"]+)`)
+	netrcPassword = regexp.MustCompile(`(?i)(\bmachine\s+\S+\s+login\s+\S+\s+password\s+)([^\s'"]+)`)
+	option        = named{regexp.MustCompile(`(?:^|[\s'"(\[,=])(--?[A-Za-z][A-Za-z0-9_.-]*)(\s+)`), regexp.MustCompile(`^("[^"]*"|'[^']*'|[^-\s'"&;|<>][^\s'"&;|]*)`)}
 )

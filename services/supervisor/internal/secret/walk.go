@@ -47,7 +47,7 @@ type name struct {
 	folded string // upper case, as far as there is one
 }
 
-// is tells whether a reader who ignores case takes it for a name of ASCII letters, given in upper case.
+// is reports whether a reader who ignores case takes it for a name of ASCII letters, given in upper case.
 func (n name) is(upper string) bool { return n.folded == upper }
 
 // bounded walks over a value, and replaces it whole if that takes too many steps.
@@ -65,7 +65,7 @@ func (w *walker) bounded(i int, walk func(at int) int, instead string) int {
 	return end
 }
 
-// step tells whether another step may be made.
+// step reports whether another step may be made.
 func (w *walker) step() bool {
 	w.steps++
 	return w.steps <= maxSteps
@@ -73,63 +73,26 @@ func (w *walker) step() bool {
 
 // object calls f for each member of an object, with the index of its value. f returns the index behind it.
 func (w *walker) object(i int, f func(n name, at int) int) int {
-	i = lex.SkipSpace(w.line, i+1)
-	if lex.At(w.line, i) == '}' {
-		return i + 1
-	}
-	for {
-		key, escaped, at := lex.Member(w.line, lex.SkipSpace(w.line, i))
-		if at < 0 {
-			return at
-		}
+	return lex.Object(w.line, i, func(key []byte, at int) int {
 		if !w.step() {
-			return -1
-		}
-		if escaped {
-			key, _ = lex.AppendUnescaped(nil, key)
+			return lex.Stop
 		}
 		n := name{text: string(key)}
 		if len(key) <= maxName {
 			n.folded = string(lex.AppendFolded(nil, key))
 		}
-		if i = f(n, at); i < 0 {
-			return i
-		}
-		i = lex.SkipSpace(w.line, i)
-		switch lex.At(w.line, i) {
-		case '}':
-			return i + 1
-		case ',':
-			i++
-		default:
-			return ^i
-		}
-	}
+		return f(n, at)
+	})
 }
 
 // array calls f for each element of an array. f returns the index behind it.
 func (w *walker) array(i int, f func(at int) int) int {
-	i = lex.SkipSpace(w.line, i+1)
-	if lex.At(w.line, i) == ']' {
-		return i + 1
-	}
-	for {
+	return lex.Array(w.line, i, func(at int) int {
 		if !w.step() {
-			return -1
+			return lex.Stop
 		}
-		if i = f(lex.SkipSpace(w.line, i)); i < 0 {
-			return i
-		}
-		i = lex.SkipSpace(w.line, i)
-		switch lex.At(w.line, i) {
-		case ']':
-			return i + 1
-		case ',':
-			i++
-		default:
-			return ^i
-		}
-	}
+		return f(at)
+	})
 }
 
 func (w *walker) skip(i int) int { return w.nesting.ValueEnd(w.line, i, 0) }
@@ -256,13 +219,13 @@ func (w *walker) entry(i int) int {
 	return end
 }
 
-// variables cuts the values of those variables whose names are secret, and of those that have no name for certain.
-func (w *walker) variables(i int, secret func(name string) bool) int {
+// variables cuts the values of those variables that are secret, and of those that have no name for certain.
+func (w *walker) variables(i int, secret func(name, value string) bool) int {
 	switch lex.At(w.line, i) {
 	case '{':
 		return w.object(i, func(n name, at int) int {
-			if len(n.text) <= maxName && !secret(n.text) {
-				return w.skip(at)
+			if end := w.skip(at); end < 0 || len(n.text) <= maxName && !secret(n.text, w.valueAt(at, end)) {
+				return end
 			}
 			return w.whole(at)
 		})
@@ -277,9 +240,9 @@ func (w *walker) variables(i int, secret func(name string) bool) int {
 	return w.whole(i)
 }
 
-func (w *walker) variable(i int, secret func(name string) bool) int {
+func (w *walker) variable(i int, secret func(name, value string) bool) int {
 	before := len(w.cuts)
-	names, values, called := 0, 0, ""
+	names, values, called, given := 0, 0, "", ""
 	end := w.object(i, func(n name, at int) int {
 		switch {
 		case n.is("NAME"):
@@ -292,20 +255,31 @@ func (w *walker) variable(i int, secret func(name string) bool) int {
 			if values++; n.text != "value" {
 				values++
 			}
-			return w.whole(at)
+			end := w.whole(at)
+			given = w.valueAt(at, end)
+			return end
 		}
 		return w.skip(at)
 	})
-	if end >= 0 && names == 1 && values <= 1 && called != "" && !secret(called) {
+	if end >= 0 && names == 1 && values <= 1 && called != "" && !secret(called, given) {
 		w.cuts = w.cuts[:before]
 	}
 	return end
 }
 
+// valueAt is the string from i to end, for a look at its form; "": it is none, or too long to be looked at.
+func (w *walker) valueAt(i, end int) string {
+	if end < i+2 || end-i > maxNoise || w.line[i] != '"' {
+		return ""
+	}
+	w.steps += (end - i) / stepBytes
+	return text(w.line[i:end])
+}
+
 // text is what a string literal stands for.
 func text(literal []byte) string {
-	out, _ := lex.AppendUnescaped(nil, literal[1:len(literal)-1])
-	return string(out)
+	s, _ := lex.Text(literal)
+	return s
 }
 
 // replaced is the line with what is cut replaced; the line itself is left alone.

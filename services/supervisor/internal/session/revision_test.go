@@ -10,11 +10,11 @@ import (
 )
 
 func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	asked := time.Now()
-	if !b.Stands("s", b.Subject("s", acp.ToolCall{}), asked) {
+	if !table.Stands("s", table.Subject("s", acp.ToolCall{}), asked) {
 		t.Error("a question about no tool call does not stand")
 	}
 	for _, tt := range []struct {
@@ -28,32 +28,32 @@ func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
 		{`{"toolCallId":"t","title":"b"}`, true},
 		{`{"toolCallId":"t","title":"a"}`, true},
 	} {
-		before := b.Subject("s", b.ToolCall("s", []byte(`{"toolCallId":"t"}`)))
-		b.ToolCall("s", []byte(tt.report))
-		if b.Stands("s", before, asked) == tt.changes {
+		before := table.Subject("s", table.ToolCall("s", []byte(`{"toolCallId":"t"}`)))
+		table.ToolCall("s", []byte(tt.report))
+		if table.Stands("s", before, asked) == tt.changes {
 			t.Errorf("%s: it stands: %v", tt.report, tt.changes)
 		}
 	}
 }
 
 func TestAToolCallWithTheIdOfOneThatEndedBeginsAnew(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	const began = `{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read","rawInput":{}}`
-	b.ToolCall("s", []byte(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Read a","rawInput":{"path":"/w/a"}}`))
-	if tc := b.ToolCall("s", []byte(began)); string(tc.RawInput) != `{"path":"/w/a"}` {
+	table.ToolCall("s", []byte(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Read a","rawInput":{"path":"/w/a"}}`))
+	if tc := table.ToolCall("s", []byte(began)); string(tc.RawInput) != `{"path":"/w/a"}` {
 		t.Errorf("told twice while it runs, it is %+v", tc)
 	}
-	b.ToolCall("s", []byte(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`))
-	if tc := b.ToolCall("s", []byte(`{"toolCallId":"t","rawInput":{}}`)); tc.Title != "Read a" {
+	table.ToolCall("s", []byte(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`))
+	if tc := table.ToolCall("s", []byte(`{"toolCallId":"t","rawInput":{}}`)); tc.Title != "Read a" {
 		t.Errorf("a question about it knows %+v", tc)
 	}
-	if tc := b.ToolCall("s", []byte(began)); tc.Title != "" || string(tc.RawInput) != `{}` || tc.Status != "" {
+	if tc := table.ToolCall("s", []byte(began)); tc.Title != "" || string(tc.RawInput) != `{}` || tc.Status != "" {
 		t.Errorf("begun anew, it is %+v", tc)
 	}
-	if st := b.sessions["s"]; st.toolBytes != st.tools["t"].Size() {
-		t.Errorf("%d bytes are counted for %d", st.toolBytes, st.tools["t"].Size())
+	if st := table.sessions.At("s"); st.toolBytes != st.tools.At("t").Size() {
+		t.Errorf("%d bytes are counted for %d", st.toolBytes, st.tools.At("t").Size())
 	}
 }
 
@@ -76,16 +76,16 @@ func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			now := began
-			b := New(Options{Now: func() time.Time { return now }})
-			b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-			b.Opened("1", acp.Opened{SessionID: "s"}, false)
-			judged := b.Subject("s", b.ToolCall("s", []byte(whole)))
+			table := New(Options{Now: func() time.Time { return now }})
+			table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+			table.Opened("1", acp.Opened{SessionID: "s"}, false)
+			judged := table.Subject("s", table.ToolCall("s", []byte(whole)))
 			now = began.Add(tt.piece)
-			b.ToolCall("s", []byte(piece))
+			table.ToolCall("s", []byte(piece))
 			now = began.Add(tt.whole)
-			b.ToolCall("s", []byte(tt.again))
+			table.ToolCall("s", []byte(tt.again))
 			now = began.Add(tt.answer)
-			if got := b.Stands("s", judged, began); got != tt.want {
+			if got := table.Stands("s", judged, began); got != tt.want {
 				t.Errorf("it stands: %v", got)
 			}
 		})
@@ -93,64 +93,64 @@ func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
 }
 
 func TestAContextIsCurrentUntilItsSessionOrItsRootsChange(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	check := func(cc *acpv1.CallContext, want bool, when string) {
 		t.Helper()
-		if b.Current(cc) != want {
+		if table.Current(cc) != want {
 			t.Errorf("%s: current is %v", when, !want)
 		}
 	}
-	cc, err := b.Context("s")
+	cc, err := table.Context("s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(cc, true, "at once")
-	b.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
 	check(cc, true, "loaded with the same roots")
-	b.Opening("3", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/x"})
+	table.Opening("3", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/x"})
 	check(cc, false, "loaded with others")
-	cc, _ = b.Context("s")
-	b.Opening("4", acp.MethodSessionNew, acp.Opening{Cwd: "/x"})
-	b.Opened("4", acp.Opened{SessionID: "s"}, false)
+	cc, _ = table.Context("s")
+	table.Opening("4", acp.MethodSessionNew, acp.Opening{Cwd: "/x"})
+	table.Opened("4", acp.Opened{SessionID: "s"}, false)
 	check(cc, false, "replaced")
-	cc, _ = b.Context("s")
-	b.Closed("s")
+	cc, _ = table.Context("s")
+	table.Closed("s")
 	check(cc, false, "closed")
 }
 
 func TestASessionWhoseIDIsNotTextCanBeShown(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-	if _, err := b.Context("\xff"); err != nil { // an early call names it
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	if _, err := table.Context("\xff"); err != nil { // an early call names it
 		t.Fatal(err)
 	}
-	if _, err := proto.Marshal(b.Snapshot()[0]); err != nil {
+	if _, err := proto.Marshal(table.Snapshot()[0]); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestALoadThatFailsEndsNoSessionThatLives(t *testing.T) {
-	b, _, closed := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
-	b.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
-	b.Opened("2", acp.Opened{}, true)
-	if _, err := b.Context("s"); err != nil || len(*closed) != 0 {
+	table, _, closed := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opened("2", acp.Opened{}, true)
+	if _, err := table.Context("s"); err != nil || len(*closed) != 0 {
 		t.Errorf("the session is gone: %v, closed %v", err, *closed)
 	}
 }
 
 func TestHistoryLastsUntilTheLastLoadIsAnswered(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
-	b.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
 	for id, want := range []bool{true, true, false} {
 		if id > 0 {
-			b.Opened(string(rune('0'+id)), acp.Opened{}, false)
+			table.Opened(string(rune('0'+id)), acp.Opened{}, false)
 		}
-		if got := b.Replaying("s"); got != want {
+		if got := table.Replaying("s"); got != want {
 			t.Errorf("after %d answers, replaying is %v", id, got)
 		}
 	}

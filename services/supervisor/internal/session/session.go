@@ -1,5 +1,7 @@
-// Package session is what the supervisor knows of each ACP session of one agent: its roots, mode, turn and tool calls,
-// folded from the messages that pass, in wire order. It decides nothing, and it knows neither routes nor handlers.
+// Package session keeps what the supervisor knows of each session of one agent: roots, mode, turn and tool calls. The link
+// notes each message here in the order of the wire, so a decision uses what was known when the agent asked.
+//
+// It decides nothing. It must not know routes or handlers.
 package session
 
 import (
@@ -12,6 +14,7 @@ import (
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 )
 
 // Bounds on what is kept of one session, so that no agent can make the supervisor grow without end.
@@ -23,14 +26,14 @@ const (
 // ErrUnknown says that a call names a session that is not known here.
 var ErrUnknown = errors.New("unknown session")
 
-// Options say how a Book is kept.
+// Options say how a Table is kept.
 type Options struct {
 	// Agent is the agent's configured name.
 	Agent string
 	// ExtraRoots are added to every session's own.
 	ExtraRoots []*acpv1.Root
 	// Opened and Closed, if set, are told of each scope's life, once each, from the goroutine that folds. They must
-	// not block, nor call the Book.
+	// not block, nor call the Table.
 	Opened, Closed func(scope string)
 	// TurnEnded, if set, is told of each prompt's end, likewise.
 	TurnEnded func(scope string)
@@ -38,20 +41,19 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Book holds the sessions of one agent. Safe for concurrent use; what folds is expected to come in wire order.
-type Book struct {
+// Table holds the sessions of one agent. Safe for concurrent use; what folds is expected to come in wire order.
+type Table struct {
 	opts Options
 
 	mu       sync.Mutex
 	version  uint32
-	sessions map[string]*state
-	order    []string // session ids, oldest first
+	sessions ordered.Map[string, *state]
 	opening  map[string]*state
-	prompts  map[string]*state  // by the canonical id of the front's session/prompt
+	prompts  map[string]*state  // by the canonical id of the client's session/prompt
 	settings map[string]setting // by that of its session/set_mode
 }
 
-// state is one session. Its fields are guarded by the Book's mu.
+// state is one session. Its fields are guarded by the Table's mu.
 type state struct {
 	id      string
 	scope   string
@@ -64,27 +66,25 @@ type state struct {
 	unproved  bool // it is being loaded: whether the agent has it is not known yet
 	turns     uint64
 	prompting int
+	givenUp   bool // the client has cancelled the turn that is under way
 	stop      string
 	cancelled bool // the last turn was: tool calls that it left open never end
 	updates   uint64
 
-	tools     map[string]*acp.ToolCall
-	revisions map[string]revision // of the tool calls in tools
-	revision  uint64              // the last one given
-	toolOrder []string
+	tools     ordered.Map[string, *tool]
+	revision  uint64 // the last one given
 	toolBytes int
 	digests   map[string]string
 }
 
-// New returns an empty Book.
-func New(o Options) *Book {
+// New returns an empty Table.
+func New(o Options) *Table {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Book{
+	return &Table{
 		opts:     o,
 		version:  1,
-		sessions: map[string]*state{},
 		opening:  map[string]*state{},
 		prompts:  map[string]*state{},
 		settings: map[string]setting{},
@@ -92,46 +92,46 @@ func New(o Options) *Book {
 }
 
 // SetProtocolVersion records the version that the agent answered; handlers see it in every call.
-func (b *Book) SetProtocolVersion(v int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *Table) SetProtocolVersion(v int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if v > 0 {
-		b.version = uint32(v)
+		t.version = uint32(v)
 	}
 }
 
-// Opening folds a front's request that opens a session: reqID is the canonical id of the request.
-func (b *Book) Opening(reqID, method string, o acp.Opening) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// Opening folds a client's request that opens a session: reqID is the canonical id of the request.
+func (t *Table) Opening(reqID, method string, o acp.Opening) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch method {
 	case acp.MethodSessionNew, acp.MethodSessionFork:
-		st := b.newState("")
-		st.roots = b.rootsOf(o)
+		st := t.newState("")
+		st.roots = t.rootsOf(o)
 		st.isNew = true
-		b.opening[reqID] = st
+		t.opening[reqID] = st
 	default: // load, resume: the id is known at once, and the roots replace whatever stood
-		st := b.sessions[o.SessionID]
+		st := t.sessions.At(o.SessionID)
 		if st == nil {
-			st = b.newState(o.SessionID)
+			st = t.newState(o.SessionID)
 			st.unproved = true
-			b.adopt(st, o.SessionID)
+			t.adopt(st, o.SessionID)
 		}
-		st.roots = b.rootsOf(o)
+		st.roots = t.rootsOf(o)
 		st.replaying++
-		b.opening[reqID] = st
+		t.opening[reqID] = st
 	}
 }
 
 // Opened folds the agent's answer to such a request; failed is true for an error.
-func (b *Book) Opened(reqID string, o acp.Opened, failed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.opening[reqID]
+func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.opening[reqID]
 	if st == nil {
 		return
 	}
-	delete(b.opening, reqID)
+	delete(t.opening, reqID)
 	made := st.isNew
 	st.isNew = false
 	if !made && st.replaying > 0 {
@@ -139,7 +139,7 @@ func (b *Book) Opened(reqID string, o acp.Opened, failed bool) {
 	}
 	if failed {
 		if made || st.unproved && st.replaying == 0 {
-			b.close(st)
+			t.close(st)
 		}
 		return
 	}
@@ -147,7 +147,7 @@ func (b *Book) Opened(reqID string, o acp.Opened, failed bool) {
 	if made && o.SessionID != "" && st.id != o.SessionID {
 		// A call may have come before this answer and named the session already. A new session that takes the id of
 		// one that lives replaces it: the old scope ends, so that nothing of it can be reached under the new one.
-		b.adopt(st, o.SessionID)
+		t.adopt(st, o.SessionID)
 	}
 	if o.Mode != "" {
 		st.mode = o.Mode
@@ -155,94 +155,112 @@ func (b *Book) Opened(reqID string, o acp.Opened, failed bool) {
 }
 
 // Closed folds the end of a session (session/close, session/delete).
-func (b *Book) Closed(sessionID string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if st := b.sessions[sessionID]; st != nil {
-		b.close(st)
+func (t *Table) Closed(sessionID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if st := t.sessions.At(sessionID); st != nil {
+		t.close(st)
 	}
 }
 
 // CloseAll ends every session: the agent is gone.
-func (b *Book) CloseAll() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, st := range b.opening {
-		b.close(st)
+func (t *Table) CloseAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, st := range t.opening {
+		t.close(st)
 	}
-	for _, st := range b.sessions {
-		b.close(st)
+	for _, st := range t.sessions.All() {
+		t.close(st)
 	}
-	clear(b.opening)
-	clear(b.prompts)
-	clear(b.settings)
+	clear(t.opening)
+	clear(t.prompts)
+	clear(t.settings)
 }
 
-// Prompted folds a front's session/prompt: a turn begins.
-func (b *Book) Prompted(reqID, sessionID string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.sessions[sessionID]
+// Prompted folds a client's session/prompt: a turn begins.
+func (t *Table) Prompted(reqID, sessionID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.sessions.At(sessionID)
 	if st == nil {
 		return
 	}
 	if st.prompting == 0 {
-		b.dropTools(st)
+		t.dropTools(st)
 	}
 	st.prompting++
 	st.turns++
-	b.prompts[reqID] = st
+	st.givenUp = false
+	t.prompts[reqID] = st
+}
+
+// Cancelled notes that the client has cancelled the turn that is under way.
+func (t *Table) Cancelled(sessionID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if st := t.sessions.At(sessionID); st != nil && st.prompting > 0 {
+		st.givenUp = true
+	}
+}
+
+// GivenUp reports whether the client has cancelled the turn that is under way, and the agent has not ended it yet.
+func (t *Table) GivenUp(sessionID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.sessions.At(sessionID)
+	return st != nil && st.givenUp && st.prompting > 0
 }
 
 // PromptEnded folds the answer to a session/prompt. stopReason is empty for an error.
-func (b *Book) PromptEnded(reqID, stopReason string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.prompts[reqID]
+func (t *Table) PromptEnded(reqID, stopReason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.prompts[reqID]
 	if st == nil {
 		return
 	}
-	delete(b.prompts, reqID)
+	delete(t.prompts, reqID)
 	st.prompting--
 	st.stop = stopReason
 	st.cancelled = st.cancelled || stopReason == "cancelled"
-	if st.prompting == 0 && st.scope != "" && b.opts.TurnEnded != nil {
-		b.opts.TurnEnded(st.scope)
+	if st.prompting == 0 && st.scope != "" && t.opts.TurnEnded != nil {
+		t.opts.TurnEnded(st.scope)
 	}
 }
 
 // Updated counts n session/update notifications.
-func (b *Book) Updated(sessionID []byte, n uint64) {
-	b.mu.Lock()
-	if st := b.sessions[string(sessionID)]; st != nil {
+func (t *Table) Updated(sessionID []byte, n uint64) {
+	t.mu.Lock()
+	if st := t.sessions.At(string(sessionID)); st != nil {
 		st.updates += n
 	}
-	b.mu.Unlock()
+	t.mu.Unlock()
 }
 
-// Current tells whether a CallContext still says who its session is and where its roots are.
-func (b *Book) Current(cc *acpv1.CallContext) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.sessions[cc.GetSessionId()]
+// Current reports whether a CallContext still says who its session is and where its roots are.
+func (t *Table) Current(cc *acpv1.CallContext) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.sessions.At(cc.GetSessionId())
 	return st != nil && st.scope == cc.GetScope() && slices.EqualFunc(st.roots, cc.GetRoots(), func(a, b *acpv1.Root) bool {
 		return a == b || a.GetPath() == b.GetPath() && a.GetReadOnly() == b.GetReadOnly()
 	})
 }
 
-// Replaying tells whether what passes of a session is history.
-func (b *Book) Replaying(sessionID string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.sessions[sessionID]
+// Replaying reports whether what passes of a session is history.
+func (t *Table) Replaying(sessionID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.sessions.At(sessionID)
 	return st != nil && st.replaying > 0
 }
 
 // Turn returns the scope and the number of the latest turn of a session; an empty scope for one that is not known.
-func (b *Book) Turn(sessionID string) (scope string, turn uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.sessions[sessionID]
+func (t *Table) Turn(sessionID string) (scope string, turn uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.sessions.At(sessionID)
 	if st == nil {
 		return "", 0
 	}
@@ -250,12 +268,12 @@ func (b *Book) Turn(sessionID string) (scope string, turn uint64) {
 }
 
 // Prompting returns the ids of the sessions that a turn is under way in, oldest first.
-func (b *Book) Prompting() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *Table) Prompting() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var ids []string
-	for _, id := range b.order {
-		if b.sessions[id].prompting > 0 {
+	for id, st := range t.sessions.All() {
+		if st.prompting > 0 {
 			ids = append(ids, id)
 		}
 	}
@@ -264,10 +282,10 @@ func (b *Book) Prompting() []string {
 
 // Context returns the CallContext for a routed call of a session. A session that is not known yet has the roots of the
 // one session/new in flight, if there is exactly one; else the error is ErrUnknown. The message is the caller's own.
-func (b *Book) Context(sessionID string) (*acpv1.CallContext, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.lookup(sessionID)
+func (t *Table) Context(sessionID string) (*acpv1.CallContext, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.lookup(sessionID)
 	if st == nil {
 		return nil, ErrUnknown
 	}
@@ -275,17 +293,17 @@ func (b *Book) Context(sessionID string) (*acpv1.CallContext, error) {
 		SessionId:       sessionID,
 		Scope:           st.scope,
 		Roots:           st.roots,
-		Agent:           b.opts.Agent,
+		Agent:           t.opts.Agent,
 		Mode:            st.mode,
-		ProtocolVersion: b.version,
+		ProtocolVersion: t.version,
 	}, nil
 }
 
 // Read remembers the digest of a file that was read whole, Digest returns it; "" where there is none.
-func (b *Book) Read(scope, path, digest string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, st := range b.sessions {
+func (t *Table) Read(scope, path, digest string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, st := range t.sessions.All() {
 		if st.scope == scope {
 			if len(st.digests) >= maxToolCalls {
 				clear(st.digests)
@@ -297,10 +315,10 @@ func (b *Book) Read(scope, path, digest string) {
 }
 
 // Digest returns what Read remembered of a path; "" where there is nothing.
-func (b *Book) Digest(scope, path string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, st := range b.sessions {
+func (t *Table) Digest(scope, path string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, st := range t.sessions.All() {
 		if st.scope == scope {
 			return st.digests[path]
 		}
@@ -309,15 +327,15 @@ func (b *Book) Digest(scope, path string) string {
 }
 
 // lookup finds a session by its id, or takes the one session/new in flight as the one that is meant, and remembers so.
-func (b *Book) lookup(sessionID string) *state {
-	if st := b.sessions[sessionID]; st != nil {
+func (t *Table) lookup(sessionID string) *state {
+	if st := t.sessions.At(sessionID); st != nil {
 		return st
 	}
 	if sessionID == "" {
 		return nil
 	}
 	var only *state
-	for _, st := range b.opening {
+	for _, st := range t.opening {
 		if st.isNew && st.id == "" {
 			if only != nil {
 				return nil
@@ -326,53 +344,42 @@ func (b *Book) lookup(sessionID string) *state {
 		}
 	}
 	if only != nil {
-		b.adopt(only, sessionID)
+		t.adopt(only, sessionID)
 	}
 	return only
 }
 
-func (b *Book) newState(id string) *state {
-	st := &state{id: id, scope: newScope(), started: b.opts.Now(), tools: map[string]*acp.ToolCall{}, revisions: map[string]revision{}, digests: map[string]string{}}
-	if b.opts.Opened != nil {
-		b.opts.Opened(st.scope)
+func (t *Table) newState(id string) *state {
+	st := &state{id: id, scope: newScope(), started: t.opts.Now(), digests: map[string]string{}}
+	if t.opts.Opened != nil {
+		t.opts.Opened(st.scope)
 	}
 	return st
 }
 
-// adopt gives a session its id. Whoever had the id ends; so does what the session was called before.
-func (b *Book) adopt(st *state, id string) {
-	if old := b.sessions[id]; old != nil && old != st {
-		b.close(old)
+// adopt gives a session its id. If another session had the id, that session ends; so does this session's earlier id.
+func (t *Table) adopt(st *state, id string) {
+	if old := t.sessions.At(id); old != nil && old != st {
+		t.close(old)
 	}
-	if st.id != "" && b.sessions[st.id] == st && st.id != id {
-		b.forget(st.id)
+	if st.id != "" && t.sessions.At(st.id) == st && st.id != id {
+		t.sessions.Delete(st.id)
 	}
 	st.id = id
-	b.sessions[id] = st
-	b.order = append(b.order, id)
+	t.sessions.Set(id, st)
 }
 
-func (b *Book) close(st *state) {
-	if b.sessions[st.id] == st {
-		b.forget(st.id)
+func (t *Table) close(st *state) {
+	if t.sessions.At(st.id) == st {
+		t.sessions.Delete(st.id)
 	}
-	if st.scope != "" && b.opts.Closed != nil {
-		b.opts.Closed(st.scope)
+	if st.scope != "" && t.opts.Closed != nil {
+		t.opts.Closed(st.scope)
 	}
 	st.scope = ""
 }
 
-func (b *Book) forget(id string) {
-	delete(b.sessions, id)
-	for i, o := range b.order {
-		if o == id {
-			b.order = append(b.order[:i:i], b.order[i+1:]...)
-			break
-		}
-	}
-}
-
-func (b *Book) rootsOf(o acp.Opening) []*acpv1.Root {
+func (t *Table) rootsOf(o acp.Opening) []*acpv1.Root {
 	var roots []*acpv1.Root
 	if o.Cwd != "" {
 		roots = append(roots, &acpv1.Root{Path: o.Cwd})
@@ -380,7 +387,7 @@ func (b *Book) rootsOf(o acp.Opening) []*acpv1.Root {
 	for _, d := range o.AdditionalDirectories {
 		roots = append(roots, &acpv1.Root{Path: d})
 	}
-	return append(roots, b.opts.ExtraRoots...)
+	return append(roots, t.opts.ExtraRoots...)
 }
 
 // newScope mints 128 random bits.

@@ -10,21 +10,21 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func newBook(t *testing.T) (b *Book, opened, closed *[]string) {
+func newTable(t *testing.T) (table *Table, opened, closed *[]string) {
 	t.Helper()
 	opened, closed = new([]string), new([]string)
-	b = New(Options{
+	table = New(Options{
 		Agent:      "agent",
 		ExtraRoots: []*acpv1.Root{{Path: "/shared", ReadOnly: true}},
 		Opened:     func(s string) { *opened = append(*opened, s) },
 		Closed:     func(s string) { *closed = append(*closed, s) },
 	})
-	return b, opened, closed
+	return table, opened, closed
 }
 
-func roots(t *testing.T, b *Book, id string) string {
+func roots(t *testing.T, table *Table, id string) string {
 	t.Helper()
-	cc, err := b.Context(id)
+	cc, err := table.Context(id)
 	if err != nil {
 		t.Fatalf("Context(%q): %v", id, err)
 	}
@@ -36,27 +36,27 @@ func roots(t *testing.T, b *Book, id string) string {
 }
 
 func TestASessionHasTheRootsOfItsRequestAndTheConfiguredOnes(t *testing.T) {
-	b, opened, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w", AdditionalDirectories: []string{"/x"}})
-	b.Opened("1", acp.Opened{SessionID: "s", Mode: "ask"}, false)
-	if got, want := roots(t, b, "s"), "/w /x /shared"; got != want {
+	table, opened, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w", AdditionalDirectories: []string{"/x"}})
+	table.Opened("1", acp.Opened{SessionID: "s", Mode: "ask"}, false)
+	if got, want := roots(t, table, "s"), "/w /x /shared"; got != want {
 		t.Errorf("roots = %q, want %q", got, want)
 	}
-	cc, _ := b.Context("s")
+	cc, _ := table.Context("s")
 	if cc.GetMode() != "ask" || cc.GetAgent() != "agent" || cc.GetScope() != (*opened)[0] || len(cc.GetScope()) != 32 {
 		t.Errorf("context = %v, opened scopes %v", cc, *opened)
 	}
 }
 
 func TestACallBeforeTheAnswerBelongsToTheOneNewSessionInFlight(t *testing.T) {
-	b, opened, closed := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-	if got := roots(t, b, "early"); got != "/w /shared" {
+	table, opened, closed := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	if got := roots(t, table, "early"); got != "/w /shared" {
 		t.Errorf("roots = %q", got)
 	}
-	before, _ := b.Context("early")
-	b.Opened("1", acp.Opened{SessionID: "early"}, false)
-	after, err := b.Context("early")
+	before, _ := table.Context("early")
+	table.Opened("1", acp.Opened{SessionID: "early"}, false)
+	after, err := table.Context("early")
 	if err != nil || before.GetScope() != after.GetScope() {
 		t.Errorf("the scope changed from %q to %q (%v)", before.GetScope(), after.GetScope(), err)
 	}
@@ -66,55 +66,55 @@ func TestACallBeforeTheAnswerBelongsToTheOneNewSessionInFlight(t *testing.T) {
 }
 
 func TestWithTwoNewSessionsInFlightAnUnknownOneIsUnknown(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	b.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
-	if cc, err := b.Context("s"); !errors.Is(err, ErrUnknown) {
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	table.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
+	if cc, err := table.Context("s"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("Context = %v, %v; want ErrUnknown", cc, err)
 	}
 }
 
 func TestASessionThatTakesAnotherOnesIdGetsAScopeOfItsOwn(t *testing.T) {
-	b, _, closed := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
-	first, _ := b.Context("s")
-	b.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
-	b.Opened("2", acp.Opened{SessionID: "s"}, false)
-	second, _ := b.Context("s")
+	table, _, closed := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
+	first, _ := table.Context("s")
+	table.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
+	table.Opened("2", acp.Opened{SessionID: "s"}, false)
+	second, _ := table.Context("s")
 	if first.GetScope() == second.GetScope() {
 		t.Error("two sessions share a scope")
 	}
 	if len(*closed) != 1 || (*closed)[0] != first.GetScope() {
 		t.Errorf("closed %v, want the first scope %q", *closed, first.GetScope())
 	}
-	if n := len(b.Snapshot()); n != 1 {
+	if n := len(table.Snapshot()); n != 1 {
 		t.Errorf("%d sessions are shown, want 1", n)
 	}
 }
 
 func TestLoadingReplacesRootsAndMarksHistory(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/a", AdditionalDirectories: []string{"/x"}})
-	if !b.Replaying("s") {
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/a", AdditionalDirectories: []string{"/x"}})
+	if !table.Replaying("s") {
 		t.Error("a session that is being loaded is not replaying")
 	}
-	b.Opened("1", acp.Opened{}, false)
-	if b.Replaying("s") {
+	table.Opened("1", acp.Opened{}, false)
+	if table.Replaying("s") {
 		t.Error("a loaded session is still replaying")
 	}
-	b.Opening("2", acp.MethodSessionResume, acp.Opening{SessionID: "s", Cwd: "/b"})
-	if got, want := roots(t, b, "s"), "/b /shared"; got != want {
+	table.Opening("2", acp.MethodSessionResume, acp.Opening{SessionID: "s", Cwd: "/b"})
+	if got, want := roots(t, table, "s"), "/b /shared"; got != want {
 		t.Errorf("roots = %q, want %q", got, want)
 	}
 }
 
 func TestAFailedNewSessionLeavesNothing(t *testing.T) {
-	b, opened, closed := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	_, _ = b.Context("s") // the agent called before it failed
-	b.Opened("1", acp.Opened{}, true)
-	if _, err := b.Context("s"); !errors.Is(err, ErrUnknown) {
+	table, opened, closed := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	_, _ = table.Context("s") // the agent called before it failed
+	table.Opened("1", acp.Opened{}, true)
+	if _, err := table.Context("s"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("err = %v, want ErrUnknown", err)
 	}
 	if len(*opened) != 1 || len(*closed) != 1 {
@@ -123,16 +123,16 @@ func TestAFailedNewSessionLeavesNothing(t *testing.T) {
 }
 
 func TestEachScopeIsClosedOnce(t *testing.T) {
-	b, opened, closed := newBook(t)
+	table, opened, closed := newTable(t)
 	for i := range 3 {
 		id := fmt.Sprint(i)
-		b.Opening(id, acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-		b.Opened(id, acp.Opened{SessionID: "s" + id}, false)
+		table.Opening(id, acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+		table.Opened(id, acp.Opened{SessionID: "s" + id}, false)
 	}
-	b.Opening("9", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	b.Closed("s1")
-	b.CloseAll()
-	b.CloseAll()
+	table.Opening("9", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	table.Closed("s1")
+	table.CloseAll()
+	table.CloseAll()
 	if len(*opened) != 4 || len(*closed) != 4 {
 		t.Fatalf("opened %d scopes, closed %d; want 4 and 4", len(*opened), len(*closed))
 	}
@@ -146,38 +146,38 @@ func TestEachScopeIsClosedOnce(t *testing.T) {
 }
 
 func TestAPermissionQuestionIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
-	b.ToolCall("s", []byte(`{"toolCallId":"t","title":"Run","kind":"execute","rawInput":{"command":"ls"}}`))
-	tc := b.ToolCall("s", []byte(`{"toolCallId":"t"}`))
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table.ToolCall("s", []byte(`{"toolCallId":"t","title":"Run","kind":"execute","rawInput":{"command":"ls"}}`))
+	tc := table.ToolCall("s", []byte(`{"toolCallId":"t"}`))
 	if tc.Kind != "execute" || string(tc.RawInput) != `{"command":"ls"}` {
 		t.Errorf("got %+v", tc)
 	}
-	if other := b.ToolCall("elsewhere", []byte(`{"toolCallId":"t"}`)); other.Kind != "" {
+	if other := table.ToolCall("elsewhere", []byte(`{"toolCallId":"t"}`)); other.Kind != "" {
 		t.Errorf("a tool call of another session was merged: %+v", other)
 	}
 }
 
 func TestToolCallsAreBoundedInNumberAndSize(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	for i := range maxToolCalls + 10 {
-		b.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"t%d"}`, i))
+		table.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"t%d"}`, i))
 	}
-	st := b.sessions["s"]
-	if len(st.tools) != maxToolCalls || len(st.toolOrder) != maxToolCalls {
-		t.Errorf("%d tool calls are kept in %d places, want %d", len(st.tools), len(st.toolOrder), maxToolCalls)
+	st := table.sessions.At("s")
+	if st.tools.Len() != maxToolCalls {
+		t.Errorf("%d tool calls are kept, want %d", st.tools.Len(), maxToolCalls)
 	}
 	big := strings.Repeat("x", maxToolCallBytes/3)
 	for i := range 5 {
-		b.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"b%d","rawInput":"%s"}`, i, big))
+		table.ToolCall("s", fmt.Appendf(nil, `{"toolCallId":"b%d","rawInput":"%s"}`, i, big))
 	}
 	if st.toolBytes > maxToolCallBytes+maxToolCallBytes/3 {
 		t.Errorf("%d bytes of tool calls are kept, more than %d", st.toolBytes, maxToolCallBytes)
 	}
-	for id, tc := range st.tools {
+	for id, tc := range st.tools.All() {
 		if id != tc.ID {
 			t.Errorf("tool call %q is kept as %q", tc.ID, id)
 		}
@@ -185,47 +185,47 @@ func TestToolCallsAreBoundedInNumberAndSize(t *testing.T) {
 }
 
 func TestATurnBeginsWithItsPromptAndEndsWithItsAnswer(t *testing.T) {
-	b, _, _ := newBook(t)
-	b.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
-	b.Opened("1", acp.Opened{SessionID: "s"}, false)
-	b.Prompted("2", "s")
-	if st := b.Snapshot()[0]; !st.GetTurnActive() || st.GetTurns() != 1 {
+	table, _, _ := newTable(t)
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table.Prompted("2", "s")
+	if st := table.Snapshot()[0]; !st.GetTurnActive() || st.GetTurns() != 1 {
 		t.Errorf("during the turn: %v", st)
 	}
-	b.PromptEnded("2", "end_turn")
-	b.PromptEnded("2", "again")
-	if st := b.Snapshot()[0]; st.GetTurnActive() || st.GetLastStopReason() != "end_turn" {
+	table.PromptEnded("2", "end_turn")
+	table.PromptEnded("2", "again")
+	if st := table.Snapshot()[0]; st.GetTurnActive() || st.GetLastStopReason() != "end_turn" {
 		t.Errorf("after the turn: %v", st)
 	}
 }
 
 func TestASessionThatCannotBeLoadedIsNotThere(t *testing.T) {
 	closed := 0
-	b := New(Options{Closed: func(string) { closed++ }})
-	b.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
-	b.Opening("2", acp.MethodSessionResume, acp.Opening{SessionID: "s", Cwd: "/w"})
-	b.Opened("1", acp.Opened{}, true)
-	if len(b.Snapshot()) != 1 {
+	table := New(Options{Closed: func(string) { closed++ }})
+	table.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opening("2", acp.MethodSessionResume, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opened("1", acp.Opened{}, true)
+	if len(table.Snapshot()) != 1 {
 		t.Error("it ended while another request for it was under way")
 	}
-	b.Opened("2", acp.Opened{}, true)
-	if n := len(b.Snapshot()); n != 0 || closed != 1 {
+	table.Opened("2", acp.Opened{}, true)
+	if n := len(table.Snapshot()); n != 0 || closed != 1 {
 		t.Errorf("%d sessions, %d ends; want none, and one end", n, closed)
 	}
-	b.Opening("3", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
-	b.Opened("3", acp.Opened{}, false)
-	b.Opening("4", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
-	b.Opened("4", acp.Opened{}, true)
-	if len(b.Snapshot()) != 1 {
+	table.Opening("3", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opened("3", acp.Opened{}, false)
+	table.Opening("4", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
+	table.Opened("4", acp.Opened{}, true)
+	if len(table.Snapshot()) != 1 {
 		t.Error("a session that was there ended because loading it again failed")
 	}
 }
 
 func TestAModeThatTheAgentRefusesIsTakenBack(t *testing.T) {
-	type step func(b *Book)
-	sets := func(id, mode string) step { return func(b *Book) { b.SettingMode(id, "s", mode) } }
-	answers := func(id string, failed bool) step { return func(b *Book) { b.ModeSet(id, failed) } }
-	tells := func(mode string) step { return func(b *Book) { b.Mode("s", mode) } }
+	type step func(table *Table)
+	sets := func(id, mode string) step { return func(table *Table) { table.SettingMode(id, "s", mode) } }
+	answers := func(id string, failed bool) step { return func(table *Table) { table.ModeSet(id, failed) } }
+	tells := func(mode string) step { return func(table *Table) { table.Mode("s", mode) } }
 	for name, tt := range map[string]struct {
 		steps []step
 		want  string
@@ -241,13 +241,13 @@ func TestAModeThatTheAgentRefusesIsTakenBack(t *testing.T) {
 		"refused, and another one was told":   {[]step{sets("1", "a"), tells("c"), answers("1", true)}, "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, _, _ := newBook(t)
-			b.Opening("open", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
-			b.Opened("open", acp.Opened{SessionID: "s", Mode: "plan"}, false)
+			table, _, _ := newTable(t)
+			table.Opening("open", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+			table.Opened("open", acp.Opened{SessionID: "s", Mode: "plan"}, false)
 			for _, s := range tt.steps {
-				s(b)
+				s(table)
 			}
-			cc, err := b.Context("s")
+			cc, err := table.Context("s")
 			if err != nil {
 				t.Fatal(err)
 			}

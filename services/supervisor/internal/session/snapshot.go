@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -12,21 +13,36 @@ import (
 const maxShown = 1000
 
 // Snapshot returns what is known of every session, oldest first.
-func (b *Book) Snapshot() []*supervisorv1.Session {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := make([]*supervisorv1.Session, 0, len(b.order))
-	for _, id := range b.order {
-		out = append(out, b.sessions[id].snapshot())
+func (t *Table) Snapshot() []*supervisorv1.Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*supervisorv1.Session, 0, t.sessions.Len())
+	for _, st := range t.sessions.All() {
+		out = append(out, st.snapshot())
 	}
 	return out
 }
 
+// Roots returns the roots of every session, each once.
+func (t *Table) Roots() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []string
+	for _, st := range t.sessions.All() {
+		for _, r := range st.roots {
+			if !slices.Contains(all, r.GetPath()) {
+				all = append(all, r.GetPath())
+			}
+		}
+	}
+	return all
+}
+
 // SessionOf returns the ACP session id that a scope belongs to; "" for none.
-func (b *Book) SessionOf(scope string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for id, st := range b.sessions {
+func (t *Table) SessionOf(scope string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, st := range t.sessions.All() {
 		if st.scope == scope {
 			return id
 		}
@@ -47,12 +63,11 @@ func (s *state) snapshot() *supervisorv1.Session {
 	for _, r := range s.roots {
 		out.Roots = append(out.Roots, r.GetPath())
 	}
-	order := s.toolOrder
-	if len(order) > maxShown {
-		order = order[len(order)-maxShown:]
-	}
-	for _, id := range order {
-		out.ToolCalls = append(out.ToolCalls, shown(s.tools[id]))
+	hidden := s.tools.Len() - maxShown
+	for _, tc := range s.tools.All() {
+		if hidden--; hidden < 0 {
+			out.ToolCalls = append(out.ToolCalls, shown(&tc.ToolCall))
+		}
 	}
 	return out
 }

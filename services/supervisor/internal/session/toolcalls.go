@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -13,55 +14,58 @@ type revision struct {
 	at time.Time
 }
 
+// tool is a tool call, and when what it is about changed last.
+type tool struct {
+	acp.ToolCall
+	changed revision
+}
+
 // ToolCall folds a report of a tool call (the update of a session/update, or the toolCall of a permission question) and
 // returns a copy of what is known of it now. For an unknown session it returns the report alone. A tool call that begins
 // with the id of one that has ended is another one, of which nothing is known yet: ids may be the model's to choose.
-func (b *Book) ToolCall(sessionID string, report []byte) acp.ToolCall {
+func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 	id := acp.ToolCallID(report)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := b.lookup(sessionID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.lookup(sessionID)
 	if st == nil || id == "" {
 		var tc acp.ToolCall
 		tc.Merge(report)
 		return tc
 	}
-	tc := st.tools[id]
+	tc := st.tools.At(id)
 	var before acp.ToolCall
 	if tc != nil {
-		before = *tc
-		if tc.Ended() && acp.BeginsToolCall(report) {
+		before = tc.ToolCall
+		if acp.ToolCallEnded(tc.Status) && acp.BeginsToolCall(report) {
 			st.toolBytes -= tc.Size()
-			*tc = acp.ToolCall{ID: id}
+			tc.ToolCall = acp.ToolCall{ID: id}
 			st.toolBytes += tc.Size()
 		}
 	}
 	if tc == nil {
-		tc = &acp.ToolCall{ID: id}
-		st.tools[id] = tc
-		st.toolOrder = append(st.toolOrder, id)
+		tc = &tool{ToolCall: acp.ToolCall{ID: id}}
+		st.tools.Set(id, tc)
 	} else {
 		st.toolBytes -= tc.Size()
 	}
 	tc.Merge(report)
-	if st.revisions[id].n == 0 || !sameSubject(&before, tc) {
+	if tc.changed.n == 0 || !sameSubject(&before, &tc.ToolCall) {
 		st.revision++
-		st.revisions[id] = revision{n: st.revision, at: b.opts.Now()}
+		tc.changed = revision{n: st.revision, at: t.opts.Now()}
 	}
 	st.toolBytes += tc.Size()
-	for len(st.toolOrder) > 1 && (len(st.toolOrder) > maxToolCalls || st.toolBytes > maxToolCallBytes) && st.toolOrder[0] != id {
-		old := st.toolOrder[0]
-		st.toolBytes -= st.tools[old].Size()
-		delete(st.tools, old)
-		delete(st.revisions, old)
-		st.toolOrder = st.toolOrder[1:]
+	for (st.tools.Len() > maxToolCalls || st.toolBytes > maxToolCallBytes) && st.tools.Oldest() != id {
+		st.dropTool(st.tools.Oldest())
 	}
-	return *tc
+	return tc.ToolCall
 }
 
-// settling is how long a tool call may still change after a person was asked about it: nobody reads and answers in that
+func (s *state) dropTool(id string) { s.toolBytes -= s.tools.Delete(id).Size() }
+
+// reportGrace is how long a tool call may still change after a person was asked about it: nobody reads and answers in that
 // time. Agents that report a tool call in pieces, as their model writes it, ask while the last pieces are on their way.
-const settling = 500 * time.Millisecond
+const reportGrace = 500 * time.Millisecond
 
 // Subject is what a tool call was about when it was judged.
 type Subject struct {
@@ -70,54 +74,47 @@ type Subject struct {
 }
 
 // Subject returns what a tool call, as ToolCall returned it just now, is about.
-func (b *Book) Subject(sessionID string, tc acp.ToolCall) Subject {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *Table) Subject(sessionID string, tc acp.ToolCall) Subject {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := Subject{call: tc}
-	if st := b.sessions[sessionID]; st != nil {
-		s.revision = st.revisions[tc.ID].n
+	if st := t.sessions.At(sessionID); st != nil {
+		if known := st.tools.At(tc.ID); known != nil {
+			s.revision = known.changed.n
+		}
 	}
 	return s
 }
 
-// Stands tells whether a person who is answering now, and was asked at the time given, has seen the tool call as it was
-// judged: nothing changed what it is about (its status does not), or what did was over within settling, and it is about
-// the same again.
-func (b *Book) Stands(sessionID string, s Subject, asked time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var now revision
-	var tc *acp.ToolCall
-	if st := b.sessions[sessionID]; st != nil {
-		now, tc = st.revisions[s.call.ID], st.tools[s.call.ID]
+// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was judged.
+// That is so if its subject has not changed since (its status does not count), or if the changes were over within settling
+// and the subject is the same again.
+func (t *Table) Stands(sessionID string, s Subject, asked time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := &tool{}
+	if st := t.sessions.At(sessionID); st != nil {
+		now = cmp.Or(st.tools.At(s.call.ID), now)
 	}
-	if now.n == s.revision {
+	if now.changed.n == s.revision {
 		return true
 	}
-	settled := asked.Add(settling)
-	return tc != nil && sameSubject(tc, &s.call) && !now.at.After(settled) && b.opts.Now().After(settled)
+	settled := asked.Add(reportGrace)
+	return now.changed.n != 0 && sameSubject(&now.ToolCall, &s.call) && !now.changed.at.After(settled) && t.opts.Now().After(settled)
 }
 
-// sameSubject tells whether two states of a tool call are about the same thing.
+// sameSubject reports whether two states of a tool call are about the same thing.
 func sameSubject(a, b *acp.ToolCall) bool {
 	return a.Title == b.Title && a.Name == b.Name && a.Kind == b.Kind && a.Ambiguous == b.Ambiguous &&
 		bytes.Equal(a.Content, b.Content) && bytes.Equal(a.Locations, b.Locations) && bytes.Equal(a.RawInput, b.RawInput)
 }
 
 // dropTools forgets the tool calls of turns before, but for those that still run.
-func (b *Book) dropTools(st *state) {
-	var kept []string
-	all := st.cancelled
-	st.cancelled = false
-	for _, id := range st.toolOrder {
-		tc := st.tools[id]
-		if all || tc.Ended() {
-			st.toolBytes -= tc.Size()
-			delete(st.tools, id)
-			delete(st.revisions, id)
-			continue
+func (t *Table) dropTools(st *state) {
+	for id, tc := range st.tools.All() {
+		if st.cancelled || acp.ToolCallEnded(tc.Status) {
+			st.dropTool(id)
 		}
-		kept = append(kept, id)
 	}
-	st.toolOrder = kept
+	st.cancelled = false
 }

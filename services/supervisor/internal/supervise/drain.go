@@ -88,7 +88,7 @@ func (c *calls) begin(ctx context.Context) (context.Context, *openCall) {
 	return ctx, call
 }
 
-// end takes a call away, and tells whether its time was cut.
+// end takes a call away, and reports whether its time was cut.
 func (c *calls) end(call *openCall, err error) (cut bool) {
 	call.cancel()
 	c.mu.Lock()

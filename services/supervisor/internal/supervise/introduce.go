@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,16 @@ const maxName = 64
 type introduction struct {
 	describe *pluginv1.DescribeResponse
 	notes    []string
+	keep     []byte
 }
 
 func (i introduction) description() string {
 	return i.describe.GetName() + " " + i.describe.GetVersion()
 }
 
-// introduce describes and configures a handler that was just started.
-func (h *Handler) introduce(ctx context.Context, inst Instance, t *target) (introduction, error) {
+// introduce describes and configures a handler that was just started. kept is what the one before it gave to be kept; nil:
+// it is to believe what its files say.
+func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept []byte) (introduction, error) {
 	client := pluginv1.NewPluginServiceClient(inst)
 	describe, err := call(ctx, func(ctx context.Context) (*pluginv1.DescribeResponse, error) {
 		return client.Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: h.opts.Version})
@@ -45,28 +48,27 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target) (intr
 	if err := check(describe); err != nil {
 		return introduction{}, err
 	}
-	configured, err := h.configure(ctx, inst, t)
+	configured, err := h.configure(ctx, inst, t, kept)
 	if err != nil {
 		return introduction{}, fmt.Errorf("it refuses its settings: %w", err)
 	}
-	return introduction{describe: describe, notes: configured.GetNotes()}, nil
+	return introduction{describe: describe, notes: configured.GetNotes(), keep: keepable(t, configured.GetKeep())}, nil
 }
 
 // configure sends the settings, to a sidecar to be checked only.
-func (h *Handler) configure(ctx context.Context, inst Instance, t *target) (*pluginv1.ConfigureResponse, error) {
+func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept []byte) (*pluginv1.ConfigureResponse, error) {
 	req := &pluginv1.ConfigureRequest{}
 	if t.configure != nil {
 		req = proto.CloneOf(t.configure)
 	}
 	h.mu.Lock()
 	if len(h.guarded) > 0 {
-		if req.Host == nil {
-			req.Host = &pluginv1.Host{}
-		}
+		req.Host = cmp.Or(req.Host, &pluginv1.Host{})
 		req.Host.ProtectedPaths = append(req.Host.ProtectedPaths, h.guarded...)
 	}
 	h.mu.Unlock()
 	req.ValidateOnly = t.sidecar()
+	req.Kept = kept
 	answer, err := call(ctx, func(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
 		return pluginv1.NewPluginServiceClient(inst).Configure(ctx, req)
 	})

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(launch.CookieKey) != "" {
 		handler.Main(handler.Handler{
 			Name: "test-fs", Version: "1",
-			Services:  []string{fsv1.FileSystemService_ServiceDesc.ServiceName},
 			Register:  func(s grpc.ServiceRegistrar) { fsv1.RegisterFileSystemServiceServer(s, played{}) },
 			Configure: playConfigure,
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
@@ -57,7 +58,7 @@ func (h *Handler) beginLocked(begun *attached) (before *life) {
 	return before
 }
 
-// replaced tells whether another life has taken the place of this one.
+// replaced reports whether another life has taken the place of this one.
 func (h *Handler) replaced(l *life) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +87,7 @@ func (h *Handler) run(l *life) {
 		if ready && exits.steady() {
 			failures = 0
 		}
-		delay := backoff(failures)
+		delay := Delay(failures)
 		failures++
 		h.log.Warn("handler ended: starting it again", "error", err, "in", delay)
 		h.set(l, Backoff, err)
@@ -99,23 +100,24 @@ func (h *Handler) run(l *life) {
 	}
 }
 
-// next has an instance run and stays with it to its end. ready tells whether it got so far; ended, whether its end
-// counts: a sidecar that cannot be reached has not ended, nobody started it here.
+// next has an instance run and stays with it to its end. ready reports whether it got so far; ended, whether its end
+// counts: a sidecar that cannot be reached has not ended, nobody started it here; nor has what the system had no room for.
 func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	if first && l.begun != nil {
 		return true, true, h.stay(l, l.begun)
 	}
 	began := time.Now()
 	target, pin, before := h.again(l, first)
+	kept := h.kept()
 	inst, err := target.start(l.ctx, pin)
 	if err != nil {
 		var swapped *SwappedError
 		if errors.As(err, &swapped) {
 			err = final{err}
 		}
-		return false, !target.sidecar(), err
+		return false, !target.sidecar() && !noRoom(err), err
 	}
-	in, err := h.introduce(l.ctx, inst, &target)
+	in, err := h.introduce(l.ctx, inst, &target, kept)
 	if err == nil && before != nil {
 		if err = same(before, in.describe); err != nil {
 			err = final{err}
@@ -131,6 +133,9 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	h.log.Info("handler is ready", "description", in.description(), "pid", inst.PID(), "took", time.Since(began))
 	return true, true, h.stay(l, a)
 }
+
+// noRoom tells that no process could be started, whatever its program: the user, or its control group, has too many.
+func noRoom(err error) bool { return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) }
 
 // again says that a start begins, and what is started.
 func (h *Handler) again(l *life, first bool) (t target, pin string, before *pluginv1.DescribeResponse) {
@@ -241,6 +246,7 @@ func (h *Handler) attachLocked(a *attached, in introduction) {
 	for scope := range h.scopes {
 		a.hold(scope)
 	}
+	h.keep = in.keep
 	h.last = last{description: in.description(), notes: in.notes, mutualTLS: a.MutualTLS(), pid: a.PID()}
 }
 
@@ -313,7 +319,7 @@ func (h *Handler) over(l *life, state supervisorv1.HandlerState, cause error) bo
 // exits are the times of the latest ends, the oldest first.
 type exits []time.Time
 
-// add enters an end and tells whether there were too many.
+// add enters an end and reports whether there were too many.
 func (e *exits) add(now time.Time) bool {
 	*e = append(*e, now)
 	for len(*e) > 0 && now.Sub((*e)[0]) > exitWindow {
@@ -325,12 +331,12 @@ func (e *exits) add(now time.Time) bool {
 // steady: the latest end was the only one for a while.
 func (e *exits) steady() bool { return len(*e) <= 1 }
 
-// backoff is how long to wait after so many failures in a row: doubling, and half as much again at random, so that what
-// ended together does not start together.
-func backoff(failures int) time.Duration {
+// Delay returns how long to wait after so many failures in a row before a process is started again: 200 ms, doubled each
+// time, and up to half as much again at random, so that what ended together does not start together; 30 s at most.
+func Delay(failures int) time.Duration {
 	d := maxBackoff
 	if failures < 8 { // 200 ms << 8 is more than 30 s
 		d = minBackoff << failures
 	}
-	return min(d+rand.N(d/2), maxBackoff)
+	return min(d+rand.N(d/2), maxBackoff) //nolint:gosec // it spreads restarts, and keeps no secret
 }

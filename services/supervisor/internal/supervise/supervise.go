@@ -1,23 +1,27 @@
-// Package supervise keeps one handler running: it starts it or dials it, introduces itself, watches its health, and
-// starts it again when it ends, until that is hopeless or somebody says stop. While it runs, another program can take
-// its place (Swap) without a call being lost.
+// Package supervise keeps one handler running. It starts or dials the handler, introduces itself, and watches the handler's
+// health. If the handler ends, the package starts it again, until it has failed too often or is told to stop. While the
+// handler runs, another program can take its place without a lost call (Swap).
 //
-// It knows a handler as a connection with a life (Instance) that serves the PluginService. It does not know what else
-// the handler serves, nor who calls it: callers ask for the connection of the moment and get it, or are told at once why
-// there is none. Nothing is queued and nothing is tried again, since a write is not idempotent.
+// To this package, a handler is a connection with a life (Instance) that serves the PluginService. The package must not know
+// which other services the handler has, nor who calls it. A caller asks for the current connection, and gets it or the reason
+// why there is none, at once. Calls are neither queued nor repeated, because a write is not idempotent.
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/proc"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
@@ -97,6 +101,7 @@ type Handler struct {
 	last     last                       // of the latest instance
 	pin      string                     // the digest of the first start of target
 	restarts uint64
+	keep     []byte // what the latest instance gave to be kept; nil: nothing
 	scopes   map[string]bool
 	guarded  []string           // paths that were protected since New, beside those of target
 	done     chan struct{}      // closed when life has ended; replaced when a swap begins another after that
@@ -122,6 +127,21 @@ func newTarget(spec launch.Spec, conf *pluginv1.ConfigureRequest, start func(con
 
 func (t *target) sidecar() bool { return t.spec.Address != "" }
 
+// user is who the handler runs as, as far as that is known from here.
+func (t *target) user() string {
+	switch spec := &t.spec; {
+	case spec.User != nil:
+		return spec.User.String()
+	case !t.sidecar():
+		return proc.Self()
+	case spec.UID != nil:
+		return strconv.FormatUint(uint64(*spec.UID), 10)
+	case spec.TLS == nil:
+		return strconv.Itoa(os.Geteuid())
+	}
+	return ""
+}
+
 // last is what is shown of the latest instance.
 type last struct {
 	description string
@@ -138,9 +158,7 @@ func New(o Options) *Handler {
 		since: time.Now(), scopes: map[string]bool{},
 		state: Starting, // what it will do as soon as it may
 	}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
-	}
+	h.log = cmp.Or(h.log, slog.New(slog.DiscardHandler))
 	h.log = h.log.With("handler", o.Name)
 	return h
 }
@@ -250,9 +268,7 @@ func (h *Handler) Done() <-chan struct{} {
 // once, and before Start.
 func (h *Handler) Stop(ctx context.Context) error {
 	h.mu.Lock()
-	if h.stopCtx == nil {
-		h.stopCtx = ctx
-	}
+	h.stopCtx = cmp.Or(h.stopCtx, ctx)
 	if h.cancel == nil {
 		h.setLocked(Stopped, nil)
 		h.mu.Unlock()
@@ -321,7 +337,7 @@ func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	s := &supervisorv1.HandlerStatus{
 		Name: h.name, State: h.state, Description: h.last.description, Command: h.target.spec.Command,
 		Address: h.target.spec.Address, Sha256: h.pin, MutualTls: h.last.mutualTLS, Restarts: h.restarts,
-		Since: timestamppb.New(h.since), Notes: h.last.notes,
+		Since: timestamppb.New(h.since), Notes: h.last.notes, User: h.target.user(),
 	}
 	if h.current != nil || h.state == Stopping {
 		s.Pid = int64(h.last.pid)
@@ -344,7 +360,7 @@ func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) {
 	})
 }
 
-// change makes one step of a change, which is called with mu held and tells whether there was one, and of telling of it.
+// change makes one step of a change, which is called with mu held and reports whether there was one, and of telling of it.
 func (h *Handler) change(step func() bool) bool {
 	h.order.Lock()
 	defer h.order.Unlock()

@@ -3,8 +3,11 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,7 +260,7 @@ func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 			want = minBackoff << failures
 		}
 		for range 100 {
-			got := backoff(failures)
+			got := Delay(failures)
 			if got < min(want, maxBackoff) || got > min(want*3/2, maxBackoff) {
 				t.Fatalf("after %d failures: %s, want %s to one and a half of it, 30 s at most", failures, got, want)
 			}
@@ -536,6 +539,32 @@ func TestReadyEndsWithItsContext(t *testing.T) {
 		}
 		if err := h.Stop(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestAHandlerThatThereIsNoRoomForIsNotGivenUp(t *testing.T) {
+	first, second := newFake(), newFake()
+	full := make([]*fake, 3*exitLimit)
+	fakes := slices.Concat([]*fake{first}, full, []*fake{second})
+	supervised(t, fakes, func(t *testing.T, h *Handler, fl *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		time.Sleep(time.Hour)
+		wantState(t, h, Ready)
+		if got := fl.count(); got != len(fakes) {
+			t.Errorf("%d starts, want %d", got, len(fakes))
+		}
+	}, func(o *Options) {
+		start := o.Start
+		o.Start = func(ctx context.Context, pin string) (Instance, error) {
+			inst, err := start(ctx, pin)
+			if err != nil {
+				err = fmt.Errorf("start it: %w", &fs.PathError{Op: "fork/exec", Path: "/bin/faked", Err: syscall.EAGAIN})
+			}
+			return inst, err
 		}
 	})
 }

@@ -49,11 +49,11 @@ func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 }
 
 // Restart is Swap with the program or sidecar that the handler has: a new process of the same file, or a new connection
-// to the same address, which must serve what the old one did. check may refuse it as in Swap; nil: nobody does. A
+// to the same address, which must serve what the old one did and believes what that believed. check may refuse it as in Swap; nil: nobody does. A
 // program that was replaced on disk is a *SwappedError.
 func (h *Handler) Restart(ctx context.Context, check func(context.Context) error) (forced int, err error) {
 	forced, err = h.replace(ctx, func(now target, pin string, before *pluginv1.DescribeResponse) successor {
-		return successor{target: now, pin: pin, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
+		return successor{target: now, pin: pin, kept: h.keep, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
 			if before != nil {
 				if err := same(before, d); err != nil {
 					return err
@@ -71,11 +71,11 @@ func (h *Handler) Restart(ctx context.Context, check func(context.Context) error
 	return forced, nil
 }
 
-// Configure sends the settings again, so that the handler reads the files that they name again; to a sidecar with
-// validate_only. What it says of them is in Status from then on. An error is the handler's own, in its words, or an
+// Configure sends the settings again, so that the handler reads the files that they name again and believes them; to a
+// sidecar with validate_only. What it says of them is in Status from then on. An error is the handler's own, in its words, or an
 // *Unavailable.
 func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
-	ctx, release, err := h.take(ctx)
+	ctx, release, err := h.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, e
 	if a == nil {
 		return nil, &Unavailable{Name: h.name, State: Backoff}
 	}
-	answer, err := h.configure(ctx, a.Instance, &t)
+	answer, err := h.configure(ctx, a.Instance, &t, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +98,7 @@ func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, e
 			return false
 		}
 		h.last.notes = answer.GetNotes()
+		h.keep = keepable(&t, answer.GetKeep())
 		return true
 	})
 	return answer, nil
@@ -119,13 +120,14 @@ func (h *Handler) Protect(paths []string) {
 type successor struct {
 	target
 	pin   string
+	kept  []byte // as of introduce
 	check func(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error
 }
 
 func (h *Handler) replace(
 	ctx context.Context, by func(now target, pin string, before *pluginv1.DescribeResponse) successor,
 ) (forced int, err error) {
-	ctx, release, err := h.take(ctx)
+	ctx, release, err := h.acquire(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -152,7 +154,7 @@ func (h *Handler) replace(
 
 // succeed introduces an instance and makes it the handler's. It returns the life that has ended with that.
 func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (before *life, err error) {
-	in, err := h.introduce(ctx, inst, &s.target)
+	in, err := h.introduce(ctx, inst, &s.target, s.kept)
 	if err != nil {
 		return nil, err
 	}
@@ -200,8 +202,8 @@ var (
 	errNotStarted = errors.New("it was not started")
 )
 
-// take waits for its turn. The context that it returns ends with Stop, too.
-func (h *Handler) take(ctx context.Context) (_ context.Context, release func(), err error) {
+// acquire waits for its turn. The context that it returns ends with Stop, too.
+func (h *Handler) acquire(ctx context.Context) (_ context.Context, release func(), err error) {
 	h.mu.Lock()
 	life, stopping := h.ctx, h.stopCtx != nil
 	h.mu.Unlock()

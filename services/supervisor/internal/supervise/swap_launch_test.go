@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -134,6 +135,10 @@ func TestARealSwapThatFailsLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it is broken >&2\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("x", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	wrongDigest := real(program)
 	wrongDigest.SHA256 = strings.Repeat("0", 64)
 	for name, c := range map[string]struct {
@@ -143,7 +148,7 @@ func TestARealSwapThatFailsLeavesNothing(t *testing.T) {
 		"not there":           {real("/no/such/program"), "no such file"},
 		"ends at once":        {real(script), "it is broken"},
 		"another digest":      {wrongDigest, "sha256"},
-		"nobody at the other": {launch.Spec{Name: "fs", Address: "unix:///no/such/socket"}, "dial"},
+		"nobody at the other": {launch.Spec{Name: "fs", Address: "unix:///no/such/socket", SecretFile: secret}, "dial"},
 	} {
 		if _, err := h.Swap(t.Context(), Swap{Spec: c.spec}); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", name, err, c.why)
@@ -332,10 +337,7 @@ func TestCallsAreAnsweredOnceWhateverIsSwappedAndKilled(t *testing.T) {
 
 func copyOfSelf(t *testing.T) (program string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Self(t)
 	program = filepath.Join(t.TempDir(), "handler")
 	if err := os.Link(self, program); err != nil {
 		copyFile(t, self, program)

@@ -1,21 +1,20 @@
-// Package transcode turns the JSON params of a JSON-RPC method into the protobuf request of the RPC that answers it, and
+// Package transcode turns the JSON params of a JSON-RPC method into the protobuf request of the RPC that answers it, and turns
 // the RPC's response, or its error, back into JSON.
 //
-// Everything it knows of a method comes from descriptors: each message is compiled once into a plan, and by the plan JSON
-// becomes wire bytes and wire bytes become JSON, with no message objects in between. So a handler whose descriptors were
-// never seen before costs the same as one of acphost's own. Large strings are handed over by reference, in both
-// directions.
+// It knows a method by its descriptor alone. Each message is compiled once into a plan. By the plan, JSON becomes wire bytes
+// and wire bytes become JSON, without message objects in between. So a handler with unknown descriptors costs the same as one
+// of acphost's own. Large strings are not copied, in either direction.
 //
-// The mapping is protobuf's own JSON mapping with these differences, because ACP's schema is the other side of it:
+// The mapping is protobuf's own JSON mapping, with these differences, because ACP's schema is the other side of it:
 //   - JSON names count, the names in the .proto do not.
 //   - null is an absent member. Unknown members are ignored.
-//   - Integers are JSON numbers, 64-bit ones too; on the way in 1.0 and 1e3 are integers and "1" is not.
-//   - A field without presence is written even where it is zero, a repeated one even where it is empty; fields with
-//     presence are written where they are present.
+//   - Integers are JSON numbers, 64-bit ones too. In a request, 1.0 and 1e3 are integers and "1" is not.
+//   - A field without presence is written even if it is zero, and a repeated field even if it is empty. A field with
+//     presence is written if it is present.
 //   - A string field with the verbatim option carries a raw JSON value.
-//   - A field of type CallContext or CallResult has no JSON name. The context of a request is set by the caller; the
-//     result of a response is returned to the caller.
-//   - A member that occurs twice, or in another case than it has, makes a message ambiguous: it is refused.
+//   - A field of type CallContext or CallResult has no JSON name. The caller sets the context of a request, and gets the
+//     result of a response.
+//   - A member that occurs twice, or in another case than its own, makes a message ambiguous: the message is refused.
 //
-// It must not know any method or handler by name.
+// The package must not know any method or handler by name.
 package transcode

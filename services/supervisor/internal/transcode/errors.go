@@ -38,8 +38,7 @@ func ErrorFrom(err error, handler string) *jsonrpc.Error {
 	if err == nil {
 		return nil
 	}
-	var ready *jsonrpc.Error
-	if errors.As(err, &ready) {
+	if ready, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return ready
 	}
 	s, ok := status.FromError(err)

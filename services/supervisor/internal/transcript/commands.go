@@ -6,6 +6,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 )
 
 // Bounds on what is remembered of commands.
@@ -19,11 +20,10 @@ const (
 )
 
 // commands follows what an agent has run. What a command wrote is no event: it stands in the answers to an agent that asks
-// for it, and in what a front was shown.
+// for it, and in what a client was shown.
 type commands struct {
 	open      map[string]request // by the request's id
-	terminals map[string]*terminal
-	order     []string // of terminals, oldest first
+	terminals ordered.Map[string, *terminal]
 }
 
 // request is one about a terminal that is not answered.
@@ -32,7 +32,7 @@ type request struct{ command, terminal string }
 type terminal struct {
 	told  uint64 // bytes of output
 	tail  []byte // the last of them
-	owner string // the tool call by which a front is shown it; another may show it again
+	owner string // the tool call by which a client is shown it; another may show it again
 	exit  []byte // how it ended, raw; nil: it is not known to have
 	ended bool   // that was told
 }
@@ -58,7 +58,7 @@ func (c *commands) asked(call *supervisorv1.CallStarted, line []byte) {
 
 // answered takes the answer. Where it is about a command's start, it returns that command, and its terminal if it was
 // started; and what is told of terminals behind the answer.
-func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command, id string, out []Told) {
+func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command, id string, out []Entry) {
 	r, ok := c.open[call.GetId()]
 	if !ok {
 		return "", "", nil
@@ -71,7 +71,7 @@ func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command,
 	switch call.GetMethod() {
 	case methodCreate:
 		if id = call.GetTerminalId(); id != "" {
-			c.add(id)
+			c.terminals.Keep(id, &terminal{}, maxCommands)
 		}
 		return r.command, id, nil
 	case methodRun: // it has no terminal that anybody could ask for
@@ -79,26 +79,12 @@ func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command,
 		t := &terminal{exit: acp.Get(result, "exitStatus")}
 		return r.command, id, append(t.polled(id, result), t.end(id))
 	}
-	return "", "", c.heard(call.GetMethod(), r.terminal, result)
+	return "", "", c.terminalAnswered(call.GetMethod(), r.terminal, result)
 }
 
-func (c *commands) add(id string) {
-	if c.terminals == nil {
-		c.terminals = map[string]*terminal{}
-	}
-	if c.terminals[id] == nil {
-		c.order = append(c.order, id)
-	}
-	c.terminals[id] = &terminal{}
-	if len(c.order) > maxCommands {
-		delete(c.terminals, c.order[0])
-		c.order = c.order[1:]
-	}
-}
-
-// heard takes the answer to a request about a terminal, and returns what it tells.
-func (c *commands) heard(method, id string, result []byte) (out []Told) {
-	t := c.terminals[id]
+// terminalAnswered takes the answer to a request about a terminal, and returns what it tells.
+func (c *commands) terminalAnswered(method, id string, result []byte) (out []Entry) {
+	t := c.terminals.At(id)
 	if t == nil || t.ended {
 		return nil
 	}
@@ -118,7 +104,7 @@ func (c *commands) heard(method, id string, result []byte) (out []Told) {
 }
 
 // polled takes a terminal's output as far as it is kept, and returns what is new of it.
-func (t *terminal) polled(id string, result []byte) []Told {
+func (t *terminal) polled(id string, result []byte) []Entry {
 	all := []byte(text(result, "output"))
 	if string(acp.Get(result, "truncated")) != "true" {
 		if uint64(len(all)) <= t.told {
@@ -133,41 +119,41 @@ func (t *terminal) polled(id string, result []byte) []Told {
 	return t.piece(id, append([]byte(notTold), all...))
 }
 
-// shown takes a message of acphost's to a front, and returns what it shows of terminals.
-func (c *commands) shown(line []byte) []Told {
-	if len(c.terminals) == 0 || !bytes.Contains(line, []byte(`"_meta"`)) {
+// shown takes a message of acphost's to a client, and returns what it shows of terminals.
+func (c *commands) shown(line []byte) []Entry {
+	if c.terminals.Len() == 0 || !bytes.Contains(line, []byte(`"_meta"`)) {
 		return nil
 	}
 	update := acp.Get(line, "params", "update")
 	owner := acp.ToolCallID(update)
 	if o := acp.Get(update, "_meta", "terminal_output"); isObject(o) {
 		id := text(o, "terminal_id")
-		if t := c.terminals[id]; t != nil && !t.ended && (t.owner == owner || t.owner == "" && t.told == 0) {
+		if t := c.terminals.At(id); t != nil && !t.ended && (t.owner == owner || t.owner == "" && t.told == 0) {
 			t.owner = owner
 			return t.piece(id, []byte(text(o, "data")))
 		}
 	}
 	if o := acp.Get(update, "_meta", "terminal_exit"); isObject(o) {
 		id := text(o, "terminal_id")
-		if t := c.terminals[id]; t != nil && !t.ended && t.owner == owner {
+		if t := c.terminals.At(id); t != nil && !t.ended && t.owner == owner {
 			t.exit = bytes.Clone(o)
-			return []Told{t.end(id)}
+			return []Entry{t.end(id)}
 		}
 	}
 	return nil
 }
 
 // finish tells the end of what is known to have ended.
-func (c *commands) finish() (out []Told) {
-	for _, id := range c.order {
-		if t := c.terminals[id]; t != nil && !t.ended && t.exit != nil {
+func (c *commands) finish() (out []Entry) {
+	for id, t := range c.terminals.All() {
+		if !t.ended && t.exit != nil {
 			out = append(out, t.end(id))
 		}
 	}
 	return out
 }
 
-func (t *terminal) piece(id string, data []byte) []Told {
+func (t *terminal) piece(id string, data []byte) []Entry {
 	if len(data) == 0 {
 		return nil
 	}
@@ -176,19 +162,19 @@ func (t *terminal) piece(id string, data []byte) []Told {
 	if len(t.tail) > 4*maxCompared {
 		t.tail = bytes.Clone(t.tail[len(t.tail)-maxCompared:])
 	}
-	return []Told{{Terminal: id, Output: &supervisorv1.WatchOutputResponse{Data: data}}}
+	return []Entry{{Terminal: id, Output: &supervisorv1.WatchOutputResponse{Data: data}}}
 }
 
-func (t *terminal) end(id string) Told {
+func (t *terminal) end(id string) Entry {
 	t.ended = true
-	return Told{Terminal: id, Output: ending(t.exit)}
+	return Entry{Terminal: id, Output: ending(t.exit)}
 }
 
 // ending is how a command ended.
 func ending(status []byte) *supervisorv1.WatchOutputResponse {
 	o := &supervisorv1.WatchOutputResponse{Ended: true, Signal: text(status, "signal")}
 	for _, name := range [...]string{"exitCode", "exit_code"} {
-		if code, ok := acp.Int(acp.Get(status, name)); ok && o.GetSignal() == "" {
+		if code, ok := acp.Int(acp.Get(status, name), 64); ok && o.GetSignal() == "" {
 			n := uint32(code)
 			o.ExitCode = &n
 		}

@@ -12,7 +12,7 @@ import (
 
 // Read reads a session's files, oldest first, and hands what they tell to tell. bad is told of each line that cannot be
 // read; nil: nobody is. It returns the first error of tell, or what kept a file from being read.
-func Read(files []journal.Session, bad func(error), tell func(Told) error) error {
+func Read(files []journal.Session, bad func(error), tell func(Entry) error) error {
 	r := NewReader()
 	for _, f := range files {
 		if err := r.file(f, bad, tell); err != nil {
@@ -23,7 +23,7 @@ func Read(files []journal.Session, bad func(error), tell func(Told) error) error
 }
 
 // Follow is Read that goes on with what is added to the newest file, until ctx ends.
-func Follow(ctx context.Context, files []journal.Session, bad func(error), tell func(Told) error) error {
+func Follow(ctx context.Context, files []journal.Session, bad func(error), tell func(Entry) error) error {
 	r := NewReader()
 	last := len(files) - 1
 	for _, f := range files[:last] {
@@ -37,7 +37,7 @@ func Follow(ctx context.Context, files []journal.Session, bad func(error), tell 
 	return each(r.Close(), tell)
 }
 
-func (r *Reader) file(f journal.Session, bad func(error), tell func(Told) error) error {
+func (r *Reader) file(f journal.Session, bad func(error), tell func(Entry) error) error {
 	if err := r.all(journal.Read(f.File), bad, tell); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (r *Reader) file(f journal.Session, bad func(error), tell func(Told) error)
 	return each(r.Read(&journal.Entry{Time: r.at, Note: "the last line was torn by a crash"}), tell)
 }
 
-func (r *Reader) all(entries iter.Seq2[*journal.Entry, error], bad func(error), tell func(Told) error) error {
+func (r *Reader) all(entries iter.Seq2[*journal.Entry, error], bad func(error), tell func(Entry) error) error {
 	for e, err := range entries {
 		if _, ok := errors.AsType[*journal.LineError](err); ok {
 			if bad != nil {
@@ -64,7 +64,7 @@ func (r *Reader) all(entries iter.Seq2[*journal.Entry, error], bad func(error), 
 	return nil
 }
 
-func each(all []Told, tell func(Told) error) error {
+func each(all []Entry, tell func(Entry) error) error {
 	for _, t := range all {
 		if err := tell(t); err != nil {
 			return err
@@ -73,7 +73,7 @@ func each(all []Told, tell func(Told) error) error {
 	return nil
 }
 
-// torn tells whether a file ends within a line, and nobody is writing it.
+// torn reports whether a file ends within a line, and nobody is writing it.
 func torn(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

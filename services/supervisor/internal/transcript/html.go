@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 //go:embed page.html
@@ -21,7 +21,7 @@ var styleText string
 
 // page are the templates. They escape what they are given; beside them only prose writes HTML.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"line": render.CleanLine, "text": func(s string) string { return strings.Trim(render.Clean(s), "\n") }, "prose": prose, "json": indentedJSON,
+	"line": safetext.Line, "text": func(s string) string { return strings.Trim(safetext.Text(s), "\n") }, "prose": prose, "json": indentedJSON,
 	"clock": clock, "stamp": stamp, "machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"anchor": func(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") },
 	"places": func(text string) string { return strings.ReplaceAll(text, "\n", ", ") },
@@ -61,7 +61,7 @@ func sign(it *item) string {
 	return map[mark]string{markOpen: "◐", markGood: "✓", markBad: "✗", markWarn: "!"}[it.Mark]
 }
 
-// worthSaying tells whether an item's status says more than its sign.
+// worthSaying reports whether an item's status says more than its sign.
 func worthSaying(it *item) bool {
 	return it.Status != "" && it.Status != "completed" && !(it.Kind == kindCall && it.Mark == markGood)
 }
@@ -85,7 +85,7 @@ func changed(it *item) *counts {
 // maxOpen is how many lines may be shown of an item without a click.
 const maxOpen = 40
 
-// open tells whether an item shows what is in it without a click: changes, failures, and what commands wrote, if it is not
+// open reports whether an item shows what is in it without a click: changes, failures, and what commands wrote, if it is not
 // too much.
 func open(it *item) bool {
 	lines := strings.Count(it.Said, "\n")
@@ -101,9 +101,9 @@ func open(it *item) bool {
 
 func diffText(l diffLine) string {
 	if l.Sign == '@' {
-		return "@@ " + render.CleanLine(l.Text) + " @@"
+		return "@@ " + safetext.Line(l.Text) + " @@"
 	}
-	return string(l.Sign) + strings.ReplaceAll(render.Clean(l.Text), "\n", " ")
+	return string(l.Sign) + strings.ReplaceAll(safetext.Text(l.Text), "\n", " ")
 }
 
 // Class is how a step is shown.

@@ -11,6 +11,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // kind says what an item is.
@@ -154,7 +155,7 @@ func (f folder) diff(d *supervisorv1.Diff) part {
 		}
 	}
 	if over := len(p.Lines) - maxDiffLines; over > 0 {
-		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{'@', counted(over, "line") + " more"})
+		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{'@', safetext.Count(over, "line") + " more"})
 	}
 	if p.Added+p.Removed == 0 {
 		p.Text = "No change."
@@ -167,14 +168,14 @@ func (f folder) content(content []*supervisorv1.ToolCallContent) []part {
 	var parts []part
 	for _, c := range content {
 		if len(parts) == maxParts {
-			parts = append(parts, part{Kind: partText, Text: "… " + counted(len(content)-maxParts, "thing") + " more"})
+			parts = append(parts, part{Kind: partText, Text: "… " + safetext.Count(len(content)-maxParts, "thing") + " more"})
 			break
 		}
 		switch it := c.GetItem().(type) {
 		case *supervisorv1.ToolCallContent_Diff:
 			parts = append(parts, f.diff(it.Diff))
 		case *supervisorv1.ToolCallContent_Content:
-			if text := said(it.Content); strings.TrimSpace(text) != "" {
+			if text := contentText(it.Content); strings.TrimSpace(text) != "" {
 				parts = append(parts, part{Kind: partText, Text: first(text, maxPartText)})
 			}
 		case *supervisorv1.ToolCallContent_Other:
@@ -184,8 +185,8 @@ func (f folder) content(content []*supervisorv1.ToolCallContent) []part {
 	return parts
 }
 
-// said is a block of content as text: what is no text is named as it is live.
-func said(c *supervisorv1.ContentBlock) string {
+// contentText is a block of content as text: what is no text is named as it is live.
+func contentText(c *supervisorv1.ContentBlock) string {
 	if it, ok := c.GetContent().(*supervisorv1.ContentBlock_Text); ok {
 		return it.Text.GetText()
 	}
@@ -211,7 +212,7 @@ func (f folder) places(c *supervisorv1.ToolCall) (part, bool) {
 		} else if named {
 			continue
 		}
-		places = append(places, render.CleanLine(place))
+		places = append(places, safetext.Line(place))
 	}
 	return part{Kind: partPlaces, Text: strings.Join(places, "\n")}, len(places) > 0
 }
@@ -223,7 +224,7 @@ func planPart(entries []*supervisorv1.PlanEntry) part {
 		p.Steps = append(p.Steps, step{Status: e.GetStatus(), Text: e.GetContent(), High: e.GetPriority() == "high" && e.GetStatus() != "completed"})
 	}
 	if over := len(entries) - len(p.Steps); over > 0 {
-		p.Text = "… " + counted(over, "step") + " more"
+		p.Text = "… " + safetext.Count(over, "step") + " more"
 	}
 	return p
 }
@@ -247,5 +248,5 @@ func indentedJSON(raw string) string {
 	if v.Indent(jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil {
 		raw = string(v)
 	}
-	return render.Clean(raw)
+	return safetext.Text(raw)
 }

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // PageOptions say what is on a page.
@@ -23,7 +23,7 @@ type Page struct {
 }
 
 // Tell writes one thing, or holds it until it is known what comes of it.
-func (p *Page) Tell(t Told) error { return p.story.tell(t) }
+func (p *Page) Tell(t Entry) error { return p.story.tell(t) }
 
 // Close writes what is held, and the end of the page.
 func (p *Page) Close() error {
@@ -37,7 +37,7 @@ func (p *Page) Close() error {
 }
 
 // NewMarkdown begins a page of Markdown. What was said stands in quotes, so that it cannot pass for more than that;
-// pictures that a viewer would load, and HTML, are shown as they are written.
+// pictures that a viewer would load, HTML, and links to anything but pages and mail addresses are shown as they are written.
 func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 	m := &markdown{w: bufio.NewWriterSize(w, 64<<10)}
 	m.print("# " + plain(s.heading()) + "\n\n")
@@ -92,7 +92,7 @@ func (m *markdown) item(it *item) error {
 	case kindNote, kindLost:
 		m.entry(plain(it.Title), it, again)
 		if it.Said != "" {
-			m.print("\n" + fenced(render.Clean(it.Said), "", "  "))
+			m.print("\n" + fenced(safetext.Text(it.Said), "", "  "))
 		}
 		m.parts(it)
 	case kindCommand:
@@ -101,7 +101,7 @@ func (m *markdown) item(it *item) error {
 	default:
 		m.entry(code(it.Title)+bracketed(it.Tool, it.Status), it, again)
 		if it.Said != "" {
-			m.print("\n" + fenced(render.Clean(it.Said), "", "  "))
+			m.print("\n" + fenced(safetext.Text(it.Said), "", "  "))
 		}
 		m.parts(it)
 	}
@@ -180,7 +180,7 @@ func (m *markdown) part(p part, indent string) {
 				b.WriteString(string(l.Sign) + strings.ReplaceAll(l.Text, "\r", `\u{d}`) + "\n")
 			}
 		}
-		m.print("\n" + fenced(render.Clean(b.String()), "diff", indent))
+		m.print("\n" + fenced(safetext.Text(b.String()), "diff", indent))
 	case partOutput:
 		if p.Title != "" {
 			m.print("\n" + indent + "`$` " + code(p.Title) + bracketed(p.Status) + "\n")
@@ -191,7 +191,7 @@ func (m *markdown) part(p part, indent string) {
 	case partRaw:
 		m.print("\n" + indent + plain(p.Title) + "\n\n" + fenced(indentedJSON(p.Text), "json", indent))
 	default:
-		m.print("\n" + fenced(render.Clean(p.Text), "", indent))
+		m.print("\n" + fenced(safetext.Text(p.Text), "", indent))
 	}
 }
 
@@ -225,7 +225,7 @@ func escaped(text string) string {
 // plain is text on one line that means nothing in Markdown.
 func plain(text string) string {
 	var b strings.Builder
-	for _, c := range render.CleanLine(text) {
+	for _, c := range safetext.Line(text) {
 		switch c {
 		case '\\', '`', '*', '_', '[', ']', '<', '>', '#', '|', '~', '!', '&', '$':
 			b.WriteByte('\\')
@@ -240,9 +240,9 @@ func plain(text string) string {
 func quoted(text string) string {
 	var b strings.Builder
 	var f fences
-	for _, l := range strings.Split(strings.Trim(render.Clean(text), "\n"), "\n") {
+	for _, l := range strings.Split(strings.Trim(safetext.Text(text), "\n"), "\n") {
 		if !f.code(l) {
-			l = escaped(l)
+			l = unlinked(escaped(l))
 		}
 		b.WriteString(strings.TrimRight("> "+l, " ") + "\n")
 	}
@@ -260,7 +260,7 @@ type fences struct {
 	inner, indent string
 }
 
-// code tells whether a line is within a block.
+// code reports whether a line is within a block.
 func (f *fences) code(line string) bool {
 	text := strings.Trim(line, " \t")
 	run := fenceRun(text)
@@ -315,7 +315,7 @@ func fenceRun(text string) string {
 
 // code is a span of code on one line.
 func code(text string) string {
-	text = render.CleanLine(text)
+	text = safetext.Line(text)
 	if text == "" {
 		return "(none)"
 	}

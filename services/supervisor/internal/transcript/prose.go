@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxNesting is how deep quotes and lists are followed; what is deeper is shown as it is written.
@@ -18,7 +18,7 @@ const maxNesting = 8
 // the few that are named here.
 func prose(text string) template.HTML {
 	p := proseWriter{budget: searchShare * len(text)}
-	p.blocks(strings.Split(strings.Trim(render.Clean(text), "\n"), "\n"), 0)
+	p.blocks(strings.Split(strings.Trim(safetext.Text(text), "\n"), "\n"), 0)
 	return template.HTML(p.b.String()) //nolint:gosec // see above
 }
 
@@ -178,7 +178,7 @@ func (p *proseWriter) item(lines []string, depth int) {
 	p.blocks(lines[n:], depth)
 }
 
-// starts tells whether a line begins something that is no paragraph.
+// starts reports whether a line begins something that is no paragraph.
 func starts(l string) bool {
 	return fenceLine.MatchString(l) || headingLine.MatchString(l) || ruleLine.MatchString(l) || quotes(l) || listLine.MatchString(l)
 }

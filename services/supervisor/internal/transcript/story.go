@@ -7,7 +7,9 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Bounds of what a story holds before it is written.
@@ -31,10 +33,10 @@ type story struct {
 	weight int
 	err    error
 
-	tools     latest[*holding]
-	questions latest[*holding]
-	calls     latest[*holding]
-	commands  latest[*holding] // by terminal
+	tools     ordered.Map[string, *holding]
+	questions ordered.Map[string, *holding]
+	calls     ordered.Map[string, *holding]
+	commands  ordered.Map[string, *holding] // by terminal
 
 	notes   *render.Renderer           // speaks of what takes a line or two as it does live
 	context *supervisorv1.ContextUsage // since a turn last ended
@@ -50,7 +52,8 @@ type holding struct {
 	words   strings.Builder
 	message string // the id of the message
 	tool    *supervisorv1.ToolCall
-	ids     []string // of the terminals that the tool call ever showed
+	earlier []*supervisorv1.ToolCallContent // what the tool call showed before, and is told still
+	ids     []string                        // of the terminals that the tool call ever showed
 	asked   *supervisorv1.Approval
 	command string
 	output  []byte
@@ -69,7 +72,7 @@ func newStory(cwd string, history bool, write func(*item) error) *story {
 }
 
 // tell takes one thing.
-func (s *story) tell(t Told) error {
+func (s *story) tell(t Entry) error {
 	s.at = t.Time
 	switch {
 	case s.err != nil:
@@ -90,45 +93,47 @@ func (s *story) tell(t Told) error {
 
 // close writes what is held.
 func (s *story) close() error {
-	s.skip(Told{})
+	s.skip(Entry{})
 	s.unfinished()
 	s.flush(0)
 	return s.err
 }
 
-func (s *story) part(t Told) {
+func (s *story) part(t Entry) {
 	s.skip(t)
 	s.unfinished()
 	s.flush(0)
 	if s.parts++; s.parts > 1 {
 		s.add(t, &holding{item: item{Kind: kindNote, Title: "The session is recorded again from here on."}})
 	}
-	s.tools, s.questions, s.calls, s.commands = latest[*holding]{}, latest[*holding]{}, latest[*holding]{}, latest[*holding]{}
+	for _, m := range []*ordered.Map[string, *holding]{&s.tools, &s.questions, &s.calls, &s.commands} {
+		m.Clear()
+	}
 }
 
 // unfinished says that the record ends within a turn.
 func (s *story) unfinished() {
 	if s.turns.open {
 		s.turns.open = false
-		s.add(Told{}, &holding{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
+		s.add(Entry{}, &holding{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
 	}
 }
 
 // skip says how much of the history was left out.
-func (s *story) skip(t Told) {
+func (s *story) skip(t Entry) {
 	if n := s.skipped; n > 0 {
 		s.skipped = 0
-		s.add(t, &holding{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + counted(n, "event") + ")."}})
+		s.add(t, &holding{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + safetext.Count(n, "event") + ")."}})
 	}
 }
 
-func (s *story) event(t Told) {
+func (s *story) event(t Entry) {
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
 		s.turns.begin(t.Time)
 		s.add(t, &holding{item: item{Kind: kindTurn, Title: "Turn " + counter(s.turns.n)}})
 		for _, b := range e.TurnStarted.GetPrompt() {
-			s.said(t, kindUser, b, "")
+			s.message(t, kindUser, b, "")
 		}
 		if len(e.TurnStarted.GetPrompt()) > 0 {
 			s.held[len(s.held)-1].message = "the prompt" // what the agent repeats of it stands apart
@@ -136,17 +141,17 @@ func (s *story) event(t Told) {
 	case *supervisorv1.Event_TurnEnded:
 		s.turnEnded(t, e.TurnEnded)
 	case *supervisorv1.Event_UserMessage:
-		s.said(t, kindUser, e.UserMessage.GetContent(), e.UserMessage.GetMessageId())
+		s.message(t, kindUser, e.UserMessage.GetContent(), e.UserMessage.GetMessageId())
 	case *supervisorv1.Event_AgentMessage:
-		s.said(t, kindAgent, e.AgentMessage.GetContent(), e.AgentMessage.GetMessageId())
+		s.message(t, kindAgent, e.AgentMessage.GetContent(), e.AgentMessage.GetMessageId())
 	case *supervisorv1.Event_AgentThought:
-		s.said(t, kindThought, e.AgentThought.GetContent(), e.AgentThought.GetMessageId())
+		s.message(t, kindThought, e.AgentThought.GetContent(), e.AgentThought.GetMessageId())
 	case *supervisorv1.Event_CompactionSummary:
-		s.said(t, kindSummary, e.CompactionSummary.GetContent(), e.CompactionSummary.GetCompactionId())
+		s.message(t, kindSummary, e.CompactionSummary.GetContent(), e.CompactionSummary.GetCompactionId())
 	case *supervisorv1.Event_ToolCall:
-		s.tool(t, e.ToolCall)
+		s.tool(t, e.ToolCall, true)
 	case *supervisorv1.Event_ToolCallUpdate:
-		s.tool(t, e.ToolCallUpdate)
+		s.tool(t, e.ToolCallUpdate, false)
 	case *supervisorv1.Event_Plan:
 		s.plan(t, e.Plan.GetEntries())
 	case *supervisorv1.Event_QuestionAsked:
@@ -170,7 +175,7 @@ func (s *story) event(t Told) {
 }
 
 // add holds an item.
-func (s *story) add(t Told, h *holding) *holding {
+func (s *story) add(t Entry, h *holding) *holding {
 	h.Time = s.at
 	h.History = t.Event.GetHistory()
 	s.held = append(s.held, h)
@@ -212,7 +217,7 @@ func (s *story) flush(keep int) {
 
 // forget lets go of what a written item does not need any more.
 func (h *holding) forget() {
-	h.Said, h.Parts, h.output, h.weight = "", nil, nil, 0
+	h.Said, h.Parts, h.output, h.earlier, h.weight = "", nil, nil, nil, 0
 	h.words = strings.Builder{}
 	h.Title = first(h.Title, maxTitle)
 	if c := h.tool; c != nil {
@@ -251,9 +256,9 @@ func (s *story) finished(h *holding) *item {
 	return &h.item
 }
 
-// said takes a piece of a message.
-func (s *story) said(t Told, k kind, c *supervisorv1.ContentBlock, message string) {
-	text := said(c)
+// message takes a piece of a message.
+func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message string) {
+	text := contentText(c)
 	if text == "" {
 		return
 	}
@@ -280,7 +285,7 @@ func (s *story) said(t Told, k kind, c *supervisorv1.ContentBlock, message strin
 	s.heavier(last, len(text))
 }
 
-func (s *story) plan(t Told, entries []*supervisorv1.PlanEntry) {
+func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 	p := planPart(entries)
 	if n := len(s.held); n > 0 && s.held[n-1].Kind == kindPlan {
 		s.held[n-1].Parts = []part{p}
@@ -295,7 +300,7 @@ func (s *story) plan(t Told, entries []*supervisorv1.PlanEntry) {
 	}
 }
 
-func (s *story) turnEnded(t Told, e *supervisorv1.TurnEnded) {
+func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
 	h := &holding{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
 	s.context = nil
 	switch {
@@ -314,11 +319,11 @@ func (s *story) turnEnded(t Told, e *supervisorv1.TurnEnded) {
 }
 
 // note takes an event that takes a line or two.
-func (s *story) note(t Told) {
+func (s *story) note(t Entry) {
 	s.noted(t, s.notes.Event(t.Event))
 }
 
-func (s *story) noted(t Told, text string) {
+func (s *story) noted(t Entry, text string) {
 	if text = strings.TrimSpace(text); text == "" {
 		return
 	}
@@ -345,26 +350,4 @@ func (s *story) noted(t Told, text string) {
 		}
 	}
 	s.heavier(s.add(t, h), len(text)+len(h.Said))
-}
-
-// latest remembers the values that were set last, up to maxKnown.
-type latest[V any] struct {
-	values map[string]V
-	order  []string
-}
-
-func (l *latest[V]) get(key string) V { return l.values[key] }
-
-func (l *latest[V]) set(key string, v V) {
-	if l.values == nil {
-		l.values = map[string]V{}
-	}
-	if _, ok := l.values[key]; !ok {
-		l.order = append(l.order, key)
-		if len(l.order) > maxKnown {
-			delete(l.values, l.order[0])
-			l.order = l.order[1:]
-		}
-	}
-	l.values[key] = v
 }

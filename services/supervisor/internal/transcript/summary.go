@@ -1,13 +1,15 @@
 package transcript
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Summary is what stands at the top of a page about a session. It is made by reading the journal once.
@@ -30,7 +32,7 @@ type Summary struct {
 }
 
 // Add takes what a Reader tells.
-func (s *Summary) Add(t Told) error {
+func (s *Summary) Add(t Entry) error {
 	if s.First.IsZero() {
 		s.First = t.Time
 	}
@@ -58,7 +60,7 @@ func (s *Summary) Add(t Told) error {
 			s.Title = first(title, 400)
 		}
 	case *supervisorv1.Event_Usage:
-		s.Context = event.LatestUsage(s.Context, e.Usage)
+		s.Context = client.LatestUsage(s.Context, e.Usage)
 	case *supervisorv1.Event_SessionOpened:
 		s.model(e.SessionOpened.GetOptions())
 		if id := e.SessionOpened.GetModelId(); id != "" {
@@ -76,9 +78,7 @@ func (s *Summary) tokens(u *supervisorv1.TokenUsage) {
 	if u == nil {
 		return
 	}
-	if s.Tokens == nil {
-		s.Tokens = &supervisorv1.TokenUsage{}
-	}
+	s.Tokens = cmp.Or(s.Tokens, &supervisorv1.TokenUsage{})
 	s.Tokens.Total += u.GetTotal()
 	s.Tokens.Input += u.GetInput()
 	s.Tokens.Output += u.GetOutput()
@@ -117,19 +117,19 @@ func (s *Summary) fields() []field {
 	}
 	with := ""
 	if s.Questions > 0 {
-		with = " and " + counted(s.Questions, "question")
+		with = " and " + safetext.Count(s.Questions, "question")
 	}
-	add("Turns", counter(s.Turns)+", with "+counted(s.Tools, "tool call")+with, false)
+	add("Turns", counter(s.Turns)+", with "+safetext.Count(s.Tools, "tool call")+with, false)
 	add("Usage", render.Usage(s.Tokens, s.Context), false)
 	if s.Lost > 0 {
-		add("Missing", counted(s.Lost, "frame")+" that the record lacks", false)
+		add("Missing", safetext.Count(s.Lost, "frame")+" that the record lacks", false)
 	}
 	return fields
 }
 
 // heading is what a page is called.
 func (s *Summary) heading() string {
-	if title := render.CleanLine(s.Title); title != "" {
+	if title := safetext.Line(s.Title); title != "" {
 		return title
 	}
 	return "Session " + named(s.Header.Session)

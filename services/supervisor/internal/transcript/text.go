@@ -11,6 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // Text prints what a journal tells as it comes, with the package that prints what happens live. Not safe for concurrent
@@ -22,11 +23,11 @@ type Text struct {
 
 	turns   turns
 	parts   int
-	history int    // events that were left out, since they were last spoken of
-	fresh   bool   // the head was printed, and nothing else
-	again   bool   // what is shown is history
-	spoken  bool   // the Renderer has shown something, and sets apart what comes
-	started []Told // commands that were not shown yet
+	history int     // events that were left out, since they were last spoken of
+	fresh   bool    // the head was printed, and nothing else
+	again   bool    // what is shown is history
+	spoken  bool    // the Renderer has shown something, and sets apart what comes
+	started []Entry // commands that were not shown yet
 }
 
 // NewText returns a Text that prints to w. look is how events are shown, but that prompts, questions and usage always are;
@@ -39,7 +40,7 @@ func NewText(w io.Writer, look render.Options) *Text {
 }
 
 // Tell prints one thing.
-func (t *Text) Tell(told Told) error {
+func (t *Text) Tell(told Entry) error {
 	text := t.text(told)
 	if told.Header == nil {
 		text = t.apart(text)
@@ -73,7 +74,7 @@ func (t *Text) ended() string {
 	return text
 }
 
-func (t *Text) text(told Told) string {
+func (t *Text) text(told Entry) string {
 	switch {
 	case told.Header != nil:
 		return t.header(told)
@@ -95,7 +96,7 @@ func (t *Text) text(told Told) string {
 	return before + t.event(told) + t.commands() // it says to which tool call they belong
 }
 
-func (t *Text) event(told Told) string {
+func (t *Text) event(told Entry) string {
 	ev := told.Event
 	switch e := ev.GetEvent().(type) {
 	case *supervisorv1.Event_SessionOpened:
@@ -130,7 +131,7 @@ func (t *Text) event(told Told) string {
 const maxRawLine = 400
 
 // called is the answer to a call: a command that was started, or what went wrong.
-func (t *Text) called(told Told, e *supervisorv1.CallEnded) string {
+func (t *Text) called(told Entry, e *supervisorv1.CallEnded) string {
 	failed := e.GetError() != "" || e.GetErrorCode() != 0
 	switch {
 	case failed && told.Command != "" && !t.o.Verbose: // its beginning was not shown
@@ -148,7 +149,7 @@ func (t *Text) called(told Told, e *supervisorv1.CallEnded) string {
 func (t *Text) commands() string {
 	text := ""
 	for _, told := range t.started {
-		line := "$ " + strings.ReplaceAll(render.Clean(told.Command), "\n", " ⏎ ")
+		line := "$ " + strings.ReplaceAll(safetext.Text(told.Command), "\n", " ⏎ ")
 		if told.Terminal == "" {
 			text += t.beside(line)
 		} else {
@@ -177,7 +178,7 @@ func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) st
 }
 
 // header is what a file says of the session: the first says which it is, others that it was recorded again.
-func (t *Text) header(told Told) string {
+func (t *Text) header(told Entry) string {
 	h := told.Header
 	t.parts++
 	if t.parts > 1 {
@@ -192,10 +193,10 @@ func agentChange(h *journal.Header) string {
 	if h.Acphost == "" {
 		return ""
 	}
-	return ", by acphost " + render.CleanLine(h.Acphost)
+	return ", by acphost " + safetext.Line(h.Acphost)
 }
 
-func named(text string) string { return cmp.Or(render.CleanLine(text), "-") }
+func named(text string) string { return cmp.Or(safetext.Line(text), "-") }
 
 // skipped says how much of the history was left out.
 func (t *Text) skipped() string {
@@ -204,7 +205,7 @@ func (t *Text) skipped() string {
 	if n == 0 {
 		return ""
 	}
-	return t.r.Flush() + t.faint(fmt.Sprintf("[%s that the agent told again when it loaded the session: see --history]", counted(n, "event"))) + "\n"
+	return t.r.Flush() + t.faint(fmt.Sprintf("[%s that the agent told again when it loaded the session: see --history]", safetext.Count(n, "event"))) + "\n"
 }
 
 // rule is a line between turns.
@@ -218,22 +219,9 @@ func (t *Text) rule(text string) string {
 
 // beside is a line among those of tool calls.
 func (t *Text) beside(text string) string {
-	return t.r.Flush() + t.faint("    "+render.CleanLine(text)) + "\n"
+	return t.r.Flush() + t.faint("    "+safetext.Line(text)) + "\n"
 }
 
-func (t *Text) faint(text string) string {
-	if !t.o.Color {
-		return text
-	}
-	return "\x1b[2m" + text + "\x1b[0m"
-}
+func (t *Text) faint(text string) string { return safetext.Paint(t.o.Color, "2", text) }
 
 func local(t time.Time) string { return t.Local().Format(time.DateTime) }
-
-// counted is a number of things: "1 line", "12 lines".
-func counted[N ~int | ~uint64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}

@@ -1,10 +1,10 @@
-// Package transcript makes a session's journal readable: what was said, done, asked and answered, as text for a
-// terminal, as Markdown, and as a page of HTML.
+// Package transcript makes a session's journal readable: as text for a terminal, as Markdown, or as an HTML page.
 //
-// It tells events, which package event makes of the frames, and beside them what no event has: what commands wrote, and
-// what the record itself says of what it lacks. It reads a journal as a stream and never holds more of it than a few
-// megabytes. Frames are an agent's and so hostile: whatever they hold is shown, and neither terminal, nor browser, nor
-// a viewer of Markdown takes it for an instruction.
+// It shows the events that package event makes of the frames, and two things that no event has: the output of commands, and
+// the gaps that the journal reports. It reads a journal as a stream and holds a few megabytes of it at most.
+//
+// The frames come from an agent and may be hostile. The package shows all that they hold, in a form that no terminal, browser
+// or Markdown viewer obeys.
 package transcript
 
 import (
@@ -18,10 +18,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Told is one thing that a journal tells.
-type Told struct {
+// Entry is one thing that the journal of a session tells.
+type Entry struct {
 	// Time is when it passed.
 	Time time.Time
 	// Header: a file of the journal begins here.
@@ -45,7 +46,7 @@ type Reader struct {
 	commands commands
 	withheld withheld
 	at       time.Time
-	out      []Told
+	out      []Entry
 }
 
 // NewReader returns a Reader at the beginning of a session's first file.
@@ -65,7 +66,7 @@ func (r *Reader) begin(h *journal.Header) {
 }
 
 // Read returns what an entry tells: most often one thing or nothing. What it returns shares no memory with the entry.
-func (r *Reader) Read(e *journal.Entry) []Told {
+func (r *Reader) Read(e *journal.Entry) []Entry {
 	r.out = nil
 	if e.Journal != nil {
 		r.end()
@@ -74,7 +75,7 @@ func (r *Reader) Read(e *journal.Entry) []Told {
 	switch {
 	case e.Journal != nil:
 		r.begin(e.Journal)
-		r.tell(Told{Header: e.Journal})
+		r.tell(Entry{Header: e.Journal})
 		if !e.Journal.Content {
 			r.gap(0, "the record has no content: of what passed it has methods, kinds and sizes")
 		}
@@ -91,7 +92,7 @@ func (r *Reader) Read(e *journal.Entry) []Told {
 }
 
 // Unread returns what to tell of a line that cannot be read.
-func (r *Reader) Unread() []Told {
+func (r *Reader) Unread() []Entry {
 	r.out = nil
 	r.flush()
 	r.gap(0, "a line of the record cannot be read")
@@ -99,7 +100,7 @@ func (r *Reader) Unread() []Told {
 }
 
 // Close returns what was held back. More can be read afterwards.
-func (r *Reader) Close() []Told {
+func (r *Reader) Close() []Entry {
 	r.out = nil
 	r.end()
 	return r.out
@@ -124,7 +125,7 @@ func (r *Reader) frame(e *journal.Entry) {
 	}
 	kept := f.Line != nil
 	switch {
-	case e.Handler == refused && (f.Direction == frame.AgentToFront || f.Direction == frame.FrontToAgent):
+	case e.Handler == refused && (f.Direction == frame.AgentToClient || f.Direction == frame.ClientToAgent):
 		r.flush()
 		r.refused(f.Direction, f.Line, e.Size)
 		return
@@ -149,7 +150,7 @@ func (r *Reader) flush() {
 
 func (r *Reader) events(f *frame.Frame, kept bool) {
 	r.at = f.Time
-	if f.Direction == frame.OursToFront && kept {
+	if f.Direction == frame.OursToClient && kept {
 		for _, o := range r.commands.shown(f.Line) {
 			r.tell(o)
 		}
@@ -167,12 +168,12 @@ func (r *Reader) events(f *frame.Frame, kept bool) {
 
 // event tells an event, and what there is beside it in its frame.
 func (r *Reader) event(ev *supervisorv1.Event, line []byte) {
-	t := Told{Event: ev}
+	t := Entry{Event: ev}
 	switch e := ev.GetEvent().(type) {
 	case *supervisorv1.Event_CallStarted:
 		r.commands.asked(e.CallStarted, line)
 	case *supervisorv1.Event_CallEnded:
-		var before []Told
+		var before []Entry
 		t.Command, t.Terminal, before = r.commands.answered(e.CallEnded, line)
 		r.tell(t)
 		for _, o := range before {
@@ -187,7 +188,7 @@ func (r *Reader) event(ev *supervisorv1.Event, line []byte) {
 	r.tell(t)
 }
 
-func (r *Reader) tell(t Told) {
+func (r *Reader) tell(t Entry) {
 	t.Time = r.at
 	r.out = append(r.out, t)
 }
@@ -201,7 +202,7 @@ func (r *Reader) gap(frames uint64, why string) {
 func (r *Reader) refused(d frame.Direction, line []byte, size uint64) {
 	n := &supervisorv1.Notice{Severity: "warning", FromAcphost: true}
 	from := "the agent"
-	if d == frame.FrontToAgent {
+	if d == frame.ClientToAgent {
 		from = "the front"
 	}
 	if line != nil {
@@ -215,21 +216,13 @@ func (r *Reader) refused(d frame.Direction, line []byte, size uint64) {
 // own tells an event that is no frame's.
 func (r *Reader) own(ev *supervisorv1.Event) {
 	ev.Time, ev.AgentId, ev.SessionId = timestamppb.New(r.at), r.agent.ID, r.session
-	r.tell(Told{Event: ev})
+	r.tell(Entry{Event: ev})
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
-// first is the beginning of a text, whole characters.
-func first(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
-}
+// first is the beginning of a text, whole characters: n bytes, and "…" for the rest.
+func first(s string, n int) string { return safetext.Cut(s, n+len("…")) }
 
 // text is the string at a path of members.
 func text(v []byte, path ...string) string {

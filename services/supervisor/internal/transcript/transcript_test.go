@@ -3,7 +3,6 @@ package transcript
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,12 +14,11 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
-
-var rewrite = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	time.Local = time.UTC // times are printed as the person's clock shows them
@@ -123,19 +121,7 @@ func paged(t *testing.T, files []journal.Session, history, asMarkdown bool) stri
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	got = strings.Replace(got, "<style>"+strings.TrimRight(styleText, "\n"), "<style>[style.css]", 1) // once is enough
-	path := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what it was; -update writes it anew. Now:\n%s", path, got)
-	}
+	testkit.Golden(t, name, got)
 }
 
 func TestSessionsAreWrittenAsTheyWere(t *testing.T) {
@@ -160,16 +146,16 @@ func TestSessionsAreWrittenAsTheyWere(t *testing.T) {
 }
 
 // writers are what begins to write a session in each format: what is told, and the end.
-var writers = map[string]func(b *strings.Builder) (func(Told) error, func() error){
-	"txt": func(b *strings.Builder) (func(Told) error, func() error) {
+var writers = map[string]func(b *strings.Builder) (func(Entry) error, func() error){
+	"txt": func(b *strings.Builder) (func(Entry) error, func() error) {
 		t := NewText(b, render.Options{})
 		return t.Tell, t.Close
 	},
-	"md": func(b *strings.Builder) (func(Told) error, func() error) {
+	"md": func(b *strings.Builder) (func(Entry) error, func() error) {
 		p, _ := NewMarkdown(b, &Summary{}, PageOptions{})
 		return p.Tell, p.Close
 	},
-	"html": func(b *strings.Builder) (func(Told) error, func() error) {
+	"html": func(b *strings.Builder) (func(Entry) error, func() error) {
 		p, _ := NewHTML(b, &Summary{}, PageOptions{})
 		return p.Tell, p.Close
 	},
@@ -286,6 +272,14 @@ func TestEntriesSayWhatHappened(t *testing.T) {
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[]}`),
 		}, "tool Edit|completed [diff /a new] [text done]"},
+		{"what a tool call clears is not told", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","name":"edit","locations":[{"path":"/a"}],"content":[{"type":"content","content":{"type":"text","text":"on it"}}],"rawInput":{"p":1}}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"","status":"completed","locations":[],"content":[],"rawInput":{}}`),
+		}, `tool edit|completed [raw input {"p":1}]`},
+		{"a tool call with the id of one that has ended is another one", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","status":"completed","locations":[{"path":"/a"}]}`),
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run"}`),
+		}, "tool Edit|completed [places /a]\ntool Run|pending"},
 		{"a question is known by its tool call, and who answered it is told", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run make"}`),
 			entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"reject_once","name":"No"}]}}`),

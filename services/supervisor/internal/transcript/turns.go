@@ -7,7 +7,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // turns counts the turns of a session.
@@ -35,7 +35,7 @@ func (t *turns) end(at time.Time, e *supervisorv1.TurnEnded) string {
 	case e.GetStopReason() == "":
 		return text
 	}
-	return text + ": " + render.CleanLine(e.GetStopReason())
+	return text + ": " + safetext.Line(e.GetStopReason())
 }
 
 // took is a duration as far as people care.

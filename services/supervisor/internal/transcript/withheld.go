@@ -50,7 +50,7 @@ func notKept(size uint64) string { return fmt.Sprintf("[%d bytes, not kept]", si
 // standIn is a message for a frame whose content was not kept: it says what is known of that, and in place of what people
 // would read, how much it was.
 func standIn(e *journal.Entry, size uint64) []byte {
-	lost := string(acp.Quote(notKept(size)))
+	lost := string(jsonrpc.AppendString(nil, notKept(size)))
 	b := []byte(`{"jsonrpc":"2.0"`)
 	if len(e.ID) > 0 {
 		b = append(append(b, `,"id":`...), e.ID...)

@@ -9,80 +9,75 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// tool takes a report on a tool call.
-func (s *story) tool(t Told, report *supervisorv1.ToolCallReport) {
-	h := s.tools.get(report.GetToolCallId())
-	if h == nil || h.written && newsOf(h.tool, report) {
-		before := h
-		h = s.add(t, &holding{item: item{Kind: kindTool}, tool: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}})
-		if before != nil { // its beginning was written
-			h.tool, h.Goes = before.tool, true
-		}
-		s.tools.set(report.GetToolCallId(), h)
+// tool takes a report on a tool call. announced: it is a tool_call, not an update of one.
+func (s *story) tool(t Entry, report *supervisorv1.ToolCallReport, announced bool) {
+	id := report.GetToolCallId()
+	h := s.tools.At(id)
+	switch {
+	case h == nil || client.Restarts(h.tool, announced):
+		h = s.add(t, &holding{item: item{Kind: kindTool}, tool: &supervisorv1.ToolCall{ToolCallId: id}})
+	case h.written && newsOf(h.tool, report):
+		h = s.add(t, &holding{item: item{Kind: kindTool, Goes: true}, tool: h.tool})
 	}
-	c := h.tool
-	if report.Title != nil {
-		c.Title = report.GetTitle()
-	}
-	if report.Name != nil {
-		c.Name = report.GetName()
-	}
-	if report.Kind != nil {
-		c.Kind = report.GetKind()
-	}
-	if report.Status != nil {
-		c.Status = report.GetStatus()
-	}
-	if h.written {
-		return
-	}
-	if report.GetLocationsSet() && len(report.GetLocations()) > 0 {
-		c.Locations = report.GetLocations()
-	}
-	if in := report.GetRawInput(); in != "" {
-		c.RawInput = first(in, maxPartRaw)
-	}
-	if out := report.GetRawOutput(); out != "" {
-		c.RawOutput = first(out, maxPartRaw)
-	}
-	if report.GetContentSet() && len(report.GetContent()) > 0 {
+	s.tools.Keep(id, h, maxKnown)
+	if report.GetContentSet() && !h.written {
 		s.show(h, report.GetContent())
 	}
-	s.heavier(h, proto.Size(c)-h.weight+512)
+	c := h.tool
+	client.FoldToolCall(c, report)
+	if h.written {
+		h.forget()
+		return
+	}
+	c.RawInput, c.RawOutput = first(c.GetRawInput(), maxPartRaw), first(c.GetRawOutput(), maxPartRaw)
+	size := proto.Size(c)
+	for _, old := range h.earlier {
+		size += proto.Size(old)
+	}
+	s.heavier(h, size-h.weight+512)
 }
 
-// newsOf tells whether a report says more of a tool call that was written than that it is as it was.
+// newsOf reports whether a report says more of a tool call that was written than that it is as it was.
 func newsOf(c *supervisorv1.ToolCall, report *supervisorv1.ToolCallReport) bool {
 	return report.GetStatus() != "" && report.GetStatus() != c.GetStatus() || report.Title != nil && report.GetTitle() != c.GetTitle() ||
 		len(report.GetContent()) > 0
 }
 
-// show has a tool call show something else. What it showed of files and terminals before stays, unless it shows them anew:
-// an agent that takes it back has done it nevertheless.
+// show takes what a tool call is going to show. What was seen of it stays: its changes of files, unless it shows the files
+// anew, and what it showed at its end, if it shows nothing after that. An agent that takes a change back has made it
+// nevertheless.
 func (s *story) show(h *holding, content []*supervisorv1.ToolCallContent) {
-	var kept []*supervisorv1.ToolCallContent
-	for _, old := range h.tool.GetContent() {
-		if d := old.GetDiff(); d != nil && !slices.ContainsFunc(content, func(c *supervisorv1.ToolCallContent) bool { return c.GetDiff().GetPath() == d.GetPath() }) {
-			kept = append(kept, old)
+	cleared := len(content) == 0 && client.ToolCallEnded(h.tool.GetStatus())
+	h.earlier = slices.DeleteFunc(append(h.earlier, h.tool.GetContent()...), func(old *supervisorv1.ToolCallContent) bool {
+		d := old.GetDiff()
+		if d == nil {
+			return !cleared
 		}
+		return slices.ContainsFunc(content, func(c *supervisorv1.ToolCallContent) bool { return c.GetDiff().GetPath() == d.GetPath() })
+	})
+	if over := len(h.earlier) + len(content) - 2*maxParts; over > 0 {
+		h.earlier = h.earlier[min(over, len(h.earlier)):]
 	}
-	if over := len(kept) + len(content) - 2*maxParts; over > 0 {
-		kept = kept[min(over, len(kept)):]
-	}
-	h.tool.Content = append(kept, content...)
 	for _, c := range content {
 		id := c.GetTerminalId()
 		if id == "" || slices.Contains(h.ids, id) || len(h.ids) >= maxParts {
 			continue
 		}
-		if run := s.commands.get(id); run != nil && run.owner == nil && !run.written {
+		if run := s.commands.At(id); run != nil && run.owner == nil && !run.written {
 			h.ids = append(h.ids, id)
 			run.owner = h
 		}
 	}
+}
+
+// content is what a tool call shows, with what it does not show any more but was seen.
+func (h *holding) content() []*supervisorv1.ToolCallContent {
+	return slices.Concat(h.earlier, h.tool.GetContent())
 }
 
 // finishTool fills in the item of a tool call.
@@ -94,9 +89,9 @@ func (s *story) finishTool(h *holding) {
 	if p, ok := s.folder.places(c); ok {
 		h.Parts = append(h.Parts, p)
 	}
-	h.Parts = append(h.Parts, s.folder.content(c.GetContent())...)
+	h.Parts = append(h.Parts, s.folder.content(h.content())...)
 	for _, id := range h.ids {
-		if run := s.commands.get(id); run != nil {
+		if run := s.commands.At(id); run != nil {
 			h.Parts = append(h.Parts, commandPart(run))
 		}
 	}
@@ -121,7 +116,7 @@ func commandPart(h *holding) part {
 	}
 	text := screened(string(h.output))
 	if h.cut > 0 {
-		text = "… " + counted(h.cut, "byte") + " left out\n" + text
+		text = "… " + safetext.Count(h.cut, "byte") + " left out\n" + text
 	}
 	p.Text = text
 	switch o := h.ending; {
@@ -133,7 +128,7 @@ func commandPart(h *holding) part {
 	case o.ExitCode != nil:
 		p.Status, p.Mark = "exit code "+counter(int(o.GetExitCode())), markBad
 	case o.GetSignal() != "":
-		p.Status, p.Mark = "ended by "+render.CleanLine(o.GetSignal()), markBad
+		p.Status, p.Mark = "ended by "+safetext.Line(o.GetSignal()), markBad
 	default:
 		p.Status, p.Mark = "ended", markNone
 	}
@@ -141,14 +136,14 @@ func commandPart(h *holding) part {
 }
 
 // asked takes a question.
-func (s *story) asked(t Told, a *supervisorv1.Approval) {
+func (s *story) asked(t Entry, a *supervisorv1.Approval) {
 	h := s.add(t, &holding{item: item{Kind: kindQuestion, Mark: markOpen, Status: "no answer is recorded"}, asked: a})
-	s.questions.set(a.GetId(), h)
+	s.questions.Keep(a.GetId(), h, maxKnown)
 	s.heavier(h, proto.Size(a))
 }
 
-func (s *story) answered(t Told, a *supervisorv1.ApprovalAnswer) {
-	h := s.questions.get(a.GetId())
+func (s *story) answered(t Entry, a *supervisorv1.ApprovalAnswer) {
+	h := s.questions.At(a.GetId())
 	if h == nil {
 		h = s.add(t, &holding{item: item{Kind: kindQuestion}, asked: &supervisorv1.Approval{Id: a.GetId()}})
 	} else if h.written {
@@ -181,12 +176,12 @@ func (s *story) finishQuestion(h *holding) {
 		return
 	}
 	if q.GetReason() != "" && !q.GetFromAcphost() { // acphost's own questions say it in what they show
-		h.Said = "Asked because: " + render.CleanLine(q.GetReason())
+		h.Said = "Asked because: " + safetext.Line(q.GetReason())
 	}
-	about := s.tools.get(q.GetToolCallId())
+	about := s.tools.At(q.GetToolCallId())
 	h.Parts = s.folder.content(q.GetContent())
 	if about != nil {
-		shown := s.folder.content(about.tool.GetContent())
+		shown := s.folder.content(about.content())
 		h.Parts = slices.DeleteFunc(h.Parts, func(p part) bool {
 			return slices.ContainsFunc(shown, func(o part) bool { return reflect.DeepEqual(o, p) })
 		})
@@ -197,7 +192,7 @@ func (s *story) finishQuestion(h *holding) {
 }
 
 // called takes a request of the agent's to its client. Those about terminals are told by what comes of them.
-func (s *story) called(t Told, e *supervisorv1.CallStarted) {
+func (s *story) called(t Entry, e *supervisorv1.CallStarted) {
 	if strings.HasPrefix(e.GetMethod(), "terminal/") {
 		return
 	}
@@ -205,10 +200,10 @@ func (s *story) called(t Told, e *supervisorv1.CallStarted) {
 	if e.GetPath() != "" {
 		title += " " + s.folder.path(e.GetPath())
 	}
-	s.calls.set(e.GetId(), s.add(t, &holding{item: item{Kind: kindCall, Mark: markOpen, Title: first(title, maxTitle), Status: "no answer is recorded"}}))
+	s.calls.Keep(e.GetId(), s.add(t, &holding{item: item{Kind: kindCall, Mark: markOpen, Title: first(title, maxTitle), Status: "no answer is recorded"}}), maxKnown)
 }
 
-func (s *story) returned(t Told, e *supervisorv1.CallEnded) {
+func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 	failed := e.GetError() != "" || e.GetErrorCode() != 0
 	why := "failed: " + cmp.Or(e.GetError(), "code "+counter(int(e.GetErrorCode())))
 	switch {
@@ -218,13 +213,13 @@ func (s *story) returned(t Told, e *supervisorv1.CallEnded) {
 	case t.Command != "":
 		h := s.add(t, &holding{item: item{Kind: kindCommand}, command: t.Command})
 		if t.Terminal != "" {
-			s.commands.set(t.Terminal, h)
+			s.commands.Keep(t.Terminal, h, maxKnown)
 		}
 		return
 	case strings.HasPrefix(e.GetMethod(), "terminal/") && !failed:
 		return
 	}
-	h := s.calls.get(e.GetId())
+	h := s.calls.At(e.GetId())
 	switch {
 	case h == nil && !failed, h != nil && h.written && !failed:
 		return
@@ -240,8 +235,8 @@ func (s *story) returned(t Told, e *supervisorv1.CallEnded) {
 }
 
 // output takes a piece of what a command wrote, or its end.
-func (s *story) output(t Told) {
-	h := s.commands.get(t.Terminal)
+func (s *story) output(t Entry) {
+	h := s.commands.At(t.Terminal)
 	if h == nil {
 		return
 	}
@@ -250,7 +245,7 @@ func (s *story) output(t Told) {
 			return
 		}
 		h = s.add(t, &holding{item: item{Kind: kindCommand, Goes: true}, command: h.command})
-		s.commands.set(t.Terminal, h)
+		s.commands.Keep(t.Terminal, h, maxKnown)
 	}
 	before := len(h.output)
 	h.output = append(h.output, t.Output.GetData()...)

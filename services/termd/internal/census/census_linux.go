@@ -1,10 +1,11 @@
-// Package census looks at all processes at once and says which belong together: by descent, by session, by a mark in
-// their environment.
+// Package census examines all processes at once and reports which of them belong together: by descent, by session, or by
+// a mark in their environment.
 //
-// Ending many terminals asks the same questions many times over. One walk through /proc answers all who ask at that
-// moment, or 200 terminals would take 200 walks each time one looks who is left.
+// When many terminals end, they all ask the same questions, many times. One walk through /proc answers all callers that
+// wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes
+// are left.
 //
-// It knows /proc. It signals nothing and knows nothing of terminals.
+// The package knows /proc. It sends no signals and does not know terminals.
 package census
 
 import (

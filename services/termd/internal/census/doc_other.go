@@ -1,4 +1,4 @@
 //go:build !linux
 
-// Package census looks at all processes at once. Only Linux can.
+// Package census examines all processes at once. It is implemented for Linux only.
 package census

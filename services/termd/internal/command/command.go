@@ -1,16 +1,14 @@
-// Package command works out what really runs for a command line: which program, with which arguments, in which directory
-// and with which environment.
+// Package command determines what a command line runs: the program, its arguments, its directory and its environment.
 //
-// It knows the rules, the file system and PATH. It starts nothing, and knows nothing of terminals or gRPC.
+// It knows the rules, the file system and PATH. It starts nothing, and does not know terminals or gRPC.
 package command
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/acphost/acphost/sdk/programs"
 )
 
 // shell runs lines. It is never looked for in PATH, which the request may set.
@@ -28,6 +26,8 @@ type Request struct {
 	Roots []string
 	// Decided is what was decided before; it then runs exactly so. Nil: decide.
 	Decided *Argv
+	// Unasked: nobody was asked about it; see unasked.
+	Unasked bool
 }
 
 // Argv is what is given to exec.
@@ -35,17 +35,31 @@ type Argv struct {
 	Args []string
 	// Shell says that Args are a shell and a line that came as one string.
 	Shell bool
+	// Program is the absolute path of the file to execute, where that was decided about. Empty: Args[0] is looked for,
+	// unless Missing says that there was none.
+	Program string
+	Missing bool
+	// Folder is the working directory that was decided about. Nil: none was.
+	Folder *Folder
+}
+
+// Folder is one folder, whatever is put in its place.
+type Folder struct {
+	// Path is absolute and without symbolic links.
+	Path          string
+	Device, Inode uint64
 }
 
 // Plan is what runs.
 type Plan struct {
+	// Argv is what is executed. Its Program is empty if there is none.
 	Argv
-	// Program is the absolute path of the file that is executed. Empty: there is none.
-	Program string
-	// Cwd is the working directory as asked for, and RealCwd the same without symbolic links.
-	Cwd, RealCwd string
+	// Cwd is the working directory as asked for. Argv's Folder is the one that it leads to, never nil.
+	Cwd string
 	// Env is the whole environment, each "NAME=VALUE".
 	Env []string
+
+	appeared bool // the program has come since there was none
 }
 
 // Surroundings are what commands have in common.
@@ -56,12 +70,12 @@ type Surroundings struct {
 	Protected []string
 }
 
-// Resolve decides what runs. Errors are ErrInvalid or ErrProtected. That no program is found is not one of them: see
-// Plan.Startable.
+// Resolve decides what runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. That no program is found is not one of
+// them: see Plan.Startable.
 //
-// With Args, Command is a program. Without, Command is one too if there is an executable of that whole name: at that
-// path if it has a slash in it (relative ones start in Cwd), else in the PATH of the command's environment. All else is a
-// line for sh -c.
+// With Args, Command is a program. Without, Command is one too if there is an executable of that whole name: at that path
+// if it has a slash in it (relative ones start in Cwd), else in the PATH of the command's environment. All else is a line
+// for sh -c.
 func Resolve(s Surroundings, r Request) (Plan, error) {
 	if r.Decided == nil && strings.TrimSpace(r.Command) == "" {
 		return Plan{}, invalid("command: it is empty")
@@ -76,28 +90,46 @@ func Resolve(s Surroundings, r Request) (Plan, error) {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "\x00") }) {
 		return Plan{}, invalid("command: it has a NUL character in it")
 	}
-	spelled, real, err := workingDirectory(r.Cwd, r.Roots, s.Protected)
+	spelled, folder, err := workingDirectory(r.Cwd, r.Roots, s.Protected)
 	if err != nil {
 		return Plan{}, err
 	}
+	if r.Decided != nil && r.Decided.Folder != nil && *r.Decided.Folder != folder {
+		return Plan{}, Replaced(spelled)
+	}
+	real := folder.Path
 	env, err := environ(s.Environ, r.Env, spelled)
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Argv: Argv{Args: slices.Clone(args)}, Cwd: spelled, RealCwd: real, Env: env}
+	p := Plan{Argv: Argv{Args: slices.Clone(args), Folder: &folder}, Cwd: spelled, Env: env}
+	if r.Unasked {
+		p.Env = unasked(env)
+	}
 	path := env.get("PATH")
 	switch {
 	case r.Decided != nil:
 		p.Shell = r.Decided.Shell
-		if p.Program = find(args[0], path, real); p.Shell && args[0] == "sh" {
+		switch p.Program = r.Decided.Program; {
+		case p.Program != "": // it, or nothing: a file that was put in its way since is not looked for
+			if !filepath.IsAbs(p.Program) {
+				return Plan{}, invalid("context: resolved_command: program: %q is not an absolute path", p.Program)
+			}
+			if !programs.Executable(p.Program) {
+				p.Program = ""
+			}
+		case r.Decided.Missing: // nor one that is there only now
+			p.appeared = programs.Find(args[0], path, real) != ""
+		case p.Shell && args[0] == "sh":
 			p.Program = shell
+		default:
+			p.Program = programs.Find(args[0], path, real)
 		}
 	case len(r.Args) > 0:
-		p.Program = find(args[0], path, real)
+		p.Program = programs.Find(args[0], path, real)
 	default:
-		if p.Program = find(args[0], path, real); p.Program == "" {
-			p.Argv = Argv{Args: []string{"sh", "-c", r.Command}, Shell: true}
-			p.Program = shell
+		if p.Program = programs.Find(args[0], path, real); p.Program == "" {
+			p.Args, p.Shell, p.Program = []string{"sh", "-c", r.Command}, true, shell
 		}
 	}
 	return p, nil
@@ -108,39 +140,12 @@ func (p Plan) Startable() error {
 	switch {
 	case p.Program != "":
 		return nil
+	case p.appeared:
+		return CannotStart(p.Args[0], errText("there was no executable of that name when it was decided about; ask again, now that there is one"))
 	case strings.Contains(p.Args[0], "/"):
 		return CannotStart(p.Args[0], errText("there is no executable file at that path"))
 	}
 	return CannotStart(p.Args[0], errText("no executable of that name in PATH"))
-}
-
-// find is the absolute path of the executable that a name means.
-func find(name, path, cwd string) string {
-	if strings.Contains(name, "/") {
-		return executable(absolute(name, cwd))
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if file := executable(filepath.Join(absolute(dir, cwd), name)); file != "" {
-			return file
-		}
-	}
-	return ""
-}
-
-func absolute(path, cwd string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(cwd, path)
-}
-
-// executable is file if it is a regular file that we may execute.
-func executable(file string) string {
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || unix.Access(file, unix.X_OK) != nil {
-		return ""
-	}
-	return file
 }
 
 type errText string

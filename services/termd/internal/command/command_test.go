@@ -60,6 +60,7 @@ func TestWhatRuns(t *testing.T) {
 		{"the request's own PATH", Request{Command: "tool", Env: []Variable{{"PATH", at("other")}}}, []string{"tool"}, false, at("other/tool")},
 		{"a PATH entry that starts in cwd", Request{Command: "local", Env: []Variable{{"PATH", "sub"}}}, []string{"local"}, false, at("sub/local")},
 		{"what was decided", Request{Command: "ignored", Decided: &Argv{Args: []string{"tool", "x"}}}, []string{"tool", "x"}, false, at("bin/tool")},
+		{"what was not there when it was decided", Request{Command: "tool", Decided: &Argv{Args: []string{"tool", "x"}, Missing: true}}, []string{"tool", "x"}, false, ""},
 		{
 			"a line that was decided",
 			Request{Command: "tool", Decided: &Argv{Args: []string{"sh", "-c", "tool"}, Shell: true}},
@@ -115,8 +116,8 @@ func TestWorkingDirectoryLiesInsideTheRoots(t *testing.T) {
 			got, err := Resolve(s, Request{Command: "true", Cwd: tt.cwd, Roots: tt.roots})
 			if tt.kind == nil {
 				must(t, err)
-				if got.RealCwd != tt.real {
-					t.Errorf("got %q, want %q", got.RealCwd, tt.real)
+				if got.Folder.Path != tt.real {
+					t.Errorf("got %q, want %q", got.Folder.Path, tt.real)
 				}
 				return
 			}
@@ -142,19 +143,39 @@ func TestEnvironment(t *testing.T) {
 	dir := place(t)
 	host := []string{
 		"HOME=/home/u", "PATH=/usr/bin", "PLUGIN_CLIENT_CERT=x", "ACPHOST_HANDLER_COOKIE=x", "OPENAI_API_KEY=k", "GH_TOKEN=t",
-		"MY_SECRET=s", "TOKENS=fine", "TERM=dumb", "PAGER=less", "COLUMNS=80", "HOME=/home/v", "odd", "=x", Mark + "OUTER=1",
+		"MY_SECRET=s", "TOKENIZERS_PARALLELISM=true", "AWS_SECRET_ACCESS_KEY=a", "PGPASSWORD=p", "GITHUB_PAT=p", "DATABASE_URL=postgres://u:p@h/db",
+		"CACHE_URL=redis://h/1", "AWS_REGION=x", "PLAIN=one", "PLAIN=https://u:p@h", "TERM=dumb", "PAGER=less", "COLUMNS=80", "HOME=/home/v", "odd", "=x", Mark + "OUTER=1",
 	}
-	got, err := Resolve(Surroundings{Environ: Inherit(host, DefaultDeny())}, Request{
+	got, err := Resolve(Surroundings{Environ: Inherit(host, Filter{})}, Request{
 		Command: "true", Roots: []string{dir},
 		Env: []Variable{{"GIT_EDITOR", "vi"}, {"NEW_TOKEN", "given"}, {"A", "1"}, {"A", "2"}},
 	})
 	must(t, err)
 	want := []string{
-		"HOME=/home/v", "PATH=/usr/bin", "TOKENS=fine", "TERM=xterm-256color", "PAGER=", Mark + "OUTER=1", "GIT_PAGER=cat",
+		"HOME=/home/v", "PATH=/usr/bin", "TOKENIZERS_PARALLELISM=true", "CACHE_URL=redis://h/1", "AWS_REGION=x", "TERM=xterm-256color", "PAGER=", Mark + "OUTER=1", "GIT_PAGER=cat",
 		"GIT_EDITOR=vi", "PWD=" + dir, "NEW_TOKEN=given", "A=2",
 	}
 	if !slices.Equal(got.Env, want) {
 		t.Errorf("got  %q\nwant %q", got.Env, want)
+	}
+}
+
+func TestWhatIsInheritedIsSaidByPatterns(t *testing.T) {
+	host := []string{"GITHUB_TOKEN=g", "NPM_TOKEN=n", "MINE=m", "DB=https://u:p@h"}
+	for _, tt := range []struct {
+		filter Filter
+		want   []string
+	}{
+		{Filter{}, []string{"MINE=m"}},
+		{Filter{Allow: []string{"GITHUB_*"}}, []string{"GITHUB_TOKEN=g", "MINE=m"}},
+		{Filter{Allow: []string{"DB"}}, []string{"MINE=m", "DB=https://u:p@h"}},
+		{Filter{Deny: []string{"MI*"}}, []string{"GITHUB_TOKEN=g", "NPM_TOKEN=n", "DB=https://u:p@h"}},
+		{Filter{Deny: []string{"*"}, Allow: []string{"NPM_TOKEN"}}, []string{"NPM_TOKEN=n"}},
+		{Filter{Nothing: true}, host},
+	} {
+		if got := Inherit(host, tt.filter); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: got %q, want %q", tt.filter, got, tt.want)
+		}
 	}
 }
 

@@ -3,14 +3,36 @@ package command
 import (
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/secretname"
 )
 
 // Mark is how the variables begin that say to which terminal, and to which termd, a process belongs. They are passed on
 // also by a termd that itself runs in a terminal of another one: a process may belong to both.
 const Mark = "ACPHOST_TERM_"
 
-// DefaultDeny are the names of variables that terminals do not inherit where nothing else is said.
-func DefaultDeny() []string { return []string{"*_API_KEY", "*_TOKEN", "*_SECRET"} }
+// Filter says which variables terminals do not inherit. Its zero value leaves out what looks like a secret, by its name or by
+// its value.
+type Filter struct {
+	// Deny are patterns for names, in which "*" stands for any characters. Where there are any, they say alone what is left
+	// out, but for Allow.
+	Deny []string
+	// Allow are patterns for names that are passed on in any case.
+	Allow []string
+	// Nothing is left out.
+	Nothing bool
+}
+
+func (f Filter) leavesOut(name, value string) bool {
+	matches := func(pattern string) bool { return match(pattern, name) }
+	switch {
+	case f.Nothing, slices.ContainsFunc(f.Allow, matches):
+		return false
+	case len(f.Deny) > 0:
+		return slices.ContainsFunc(f.Deny, matches)
+	}
+	return secretname.Variable(name, value)
+}
 
 // defaultPath is what is searched where the environment has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -20,17 +42,20 @@ type Variable struct{ Name, Value string }
 
 // Inherit is what terminals get of an environment, each entry "NAME=VALUE": without the variables that are between a
 // supervisor and its handlers (PLUGIN_*, ACPHOST_*), without those that speak of another terminal, and without those
-// whose names match a pattern of deny, in which "*" stands for any characters. The last entry of a name counts.
-func Inherit(environ, deny []string) []string {
+// that f leaves out. The last entry of a name counts.
+func Inherit(environ []string, f Filter) []string {
 	var kept environment
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || internal(name) || slices.ContainsFunc(deny, func(p string) bool { return match(p, name) }) {
+		if !ok || name == "" || internal(name) {
 			continue
 		}
 		kept.set(name, value)
 	}
-	return kept
+	return slices.DeleteFunc(kept, func(entry string) bool {
+		name, value, _ := strings.Cut(entry, "=")
+		return f.leavesOut(name, value)
+	})
 }
 
 // environ is the whole environment of a terminal, but for the marks.
@@ -103,7 +128,7 @@ func internal(name string) bool {
 	return strings.HasPrefix(name, "PLUGIN_") || (strings.HasPrefix(name, "ACPHOST_") && !strings.HasPrefix(name, Mark))
 }
 
-// match tells whether name matches pattern, in which "*" stands for any characters.
+// match reports whether name matches pattern, in which "*" stands for any characters.
 func match(pattern, name string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

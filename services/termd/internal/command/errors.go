@@ -14,6 +14,8 @@ var (
 	ErrProtected = errors.New("protected")
 	// ErrCannotStart: there is no such program, or it cannot be run.
 	ErrCannotStart = errors.New("cannot start")
+	// ErrReplaced: the working directory is not the one that was decided about any more.
+	ErrReplaced = errors.New("replaced")
 )
 
 // failure is an error of a kind whose text does not name the kind.
@@ -30,6 +32,11 @@ func Invalid(format string, args ...any) error { return invalid(format, args...)
 
 func invalid(format string, args ...any) error {
 	return &failure{ErrInvalid, fmt.Sprintf(format, args...)}
+}
+
+// Replaced is an ErrReplaced about a working directory.
+func Replaced(cwd string) error {
+	return &failure{ErrReplaced, "cwd: " + cwd + " was replaced after the command was looked at: ask again"}
 }
 
 // CannotStart says why a program could not be started. Agents take some of the system's own words, such as those of

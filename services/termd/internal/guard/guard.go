@@ -1,10 +1,11 @@
-// Package guard ends what this process started when this process dies without doing so itself, as by SIGKILL.
+// Package guard ends the processes that this process started, if this process dies without ending them itself, for
+// example by SIGKILL.
 //
-// A guard is the same binary, started again: it does nothing but hold the reading end of a pipe whose other end only the
-// process has. When the pipe ends the process is dead, and the guard ends every process that carries the mark, and every
-// session that it was told of. A process that has left its session and cleaned its environment is not found.
+// A guard is the same binary, started again. It only holds the reading end of a pipe; this process alone has the writing
+// end. At the end of the pipe, this process is dead. The guard then ends every process that carries the mark, and every
+// session that it was told of. It does not find a process that has left its session and cleaned its environment.
 //
-// It knows processes and pipes, and nothing of terminals.
+// The package knows processes and pipes, and does not know terminals.
 package guard
 
 import (
@@ -17,9 +18,12 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // command is the hidden argument that makes the binary a guard.
@@ -109,12 +113,23 @@ func (g *Guard) Close() {
 	}
 }
 
-// tell writes to the guard; one that is dead has a successor that is told everything. Call it with mu held.
+// tell writes to the guard. One that takes nothing in, since it is stopped, would not know what to end, and whom to leave
+// alone: it is killed, and its successor is told everything. Call it with mu held.
 func (g *Guard) tell(verb string, session int) {
-	if g.life != nil {
-		_ = g.life.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) // a guard that was stopped must not stop us
-		_, _ = io.WriteString(g.life, verb+strconv.Itoa(session)+"\n")
+	if g.life == nil {
+		return
 	}
+	line := verb + strconv.Itoa(session) + "\n"
+	if n := put(g.life, line); n < len(line) {
+		_ = syscall.Kill(g.pid, syscall.SIGKILL) // until it is hung up on, nobody has waited for it: the pid is its own
+	}
+}
+
+// put writes what a pipe takes soon, and returns how much that was: whoever does not read must not stop us.
+func put(pipe *os.File, text string) int {
+	_ = pipe.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	n, _ := io.WriteString(pipe, text)
+	return n
 }
 
 func (g *Guard) hangUp() {
@@ -126,11 +141,13 @@ func (g *Guard) hangUp() {
 
 // launch starts a guard process. What it returns can be read from until the guard is dead.
 func (g *Guard) launch() (alive *os.File, err error) {
-	program, err := self()
+	program, err := proc.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
-	theirs, life, err := os.Pipe()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	theirs, life, rest, err := g.lifeline()
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +165,6 @@ func (g *Guard) launch() (alive *os.File, err error) {
 	}
 	defer null.Close()
 
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	// It has a session of its own: a signal to our process group is for us, and the guard is what comes after us. It holds
 	// none of our files: whoever reads our stderr must see it end.
 	pid, err := syscall.ForkExec(program, []string{program, command, g.mark}, &syscall.ProcAttr{
@@ -163,13 +178,25 @@ func (g *Guard) launch() (alive *os.File, err error) {
 		return nil, err
 	}
 	g.life, g.pid = life, pid
-	for session := range g.sessions {
-		g.tell("+", session)
-	}
+	_ = put(life, rest)
 	if g.closed {
 		g.hangUp()
 	}
 	return alive, nil
+}
+
+// lifeline makes the pipe of a guard that is about to be started. What the guard has to know lies in it already: should we
+// be killed while the guard starts, it still finds all sessions. rest is what found no room. Call it with mu held.
+func (g *Guard) lifeline() (theirs, life *os.File, rest string, err error) {
+	theirs, life, err = os.Pipe()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	var known strings.Builder
+	for session := range g.sessions {
+		known.WriteString("+" + strconv.Itoa(session) + "\n")
+	}
+	return theirs, life, known.String()[put(life, known.String()):], nil
 }
 
 // keep replaces the guard whenever it dies, until Close.
@@ -211,6 +238,8 @@ func reap(pid int) {
 
 // run is the guard's whole life.
 func run(life io.Reader, mark string) {
+	proc.TakeName()
+	_ = proc.Undumpable() // as termd is: the files of its /proc belong to nobody that it guards
 	sessions := map[int]bool{}
 	lines := bufio.NewScanner(life)
 	for lines.Scan() {
@@ -226,12 +255,4 @@ func run(life io.Reader, mark string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	endOrphans(ctx, mark, sessions)
-}
-
-// self is the running binary, also when its file was replaced.
-func self() (string, error) {
-	if _, err := os.Stat("/proc/self/exe"); err == nil {
-		return "/proc/self/exe", nil
-	}
-	return os.Executable()
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 
 	"github.com/acphost/acphost/services/termd/internal/census"
 )

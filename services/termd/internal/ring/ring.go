@@ -1,6 +1,6 @@
 // Package ring keeps the newest bytes of a stream.
 //
-// It knows bytes and how many may be kept. It knows nothing of characters, lines or terminals.
+// It knows bytes and a maximum number of bytes. It does not know characters, lines or terminals.
 package ring
 
 // first is what a ring may always hold, whatever the budget says: a terminal that finds no room still shows its end.

@@ -3,11 +3,13 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/sdk/handler"
@@ -25,7 +27,7 @@ func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
 		return nil, err
 	}
-	limits, deny, err := settingsOf(settings)
+	limits, filter, err := settingsOf(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +46,28 @@ func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([
 	s.begin.Do(s.start)
 	s.terminals.SetLimits(limits)
 	s.surroundings.Store(&command.Surroundings{
-		Environ:   command.Inherit(environ, deny),
+		Environ:   command.Inherit(environ, filter),
 		Protected: req.GetHost().GetProtectedPaths(),
 	})
-	return nil, nil
+	return notesOf(limits.Confinement), nil
+}
+
+// notesOf says which walls the settings take from around commands, one sentence each.
+func notesOf(c proc.Confinement) (notes []string) {
+	if c.NoLandlock {
+		notes = append(notes, "commands run outside of a Landlock domain (no_landlock): they can signal and trace processes of this user")
+	}
+	if c.NoSeccomp {
+		notes = append(notes, "commands run without a seccomp filter (no_seccomp): they can set limits of processes of this user, and write into them")
+	}
+	if len(c.Keep) > 0 {
+		notes = append(notes, fmt.Sprintf("commands keep capabilities: %v", c.Keep))
+	}
+	return notes
 }
 
 // settingsOf checks the bounds that the contract gives and fills in its defaults.
-func settingsOf(s *terminalv1.Settings) (terminal.Limits, []string, error) {
+func settingsOf(s *terminalv1.Settings) (terminal.Limits, command.Filter, error) {
 	for _, b := range []struct {
 		name             string
 		value, low, high uint64
@@ -62,23 +78,25 @@ func settingsOf(s *terminalv1.Settings) (terminal.Limits, []string, error) {
 		{"kill_grace_ms", uint64(s.GetKillGraceMs()), 1, 60_000},
 	} {
 		if b.value != 0 && (b.value < b.low || b.value > b.high) {
-			return terminal.Limits{}, nil, status.Errorf(codes.InvalidArgument, "settings: %s: %d is not from %d to %d",
+			return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: %s: %d is not from %d to %d",
 				b.name, b.value, b.low, b.high)
 		}
 	}
-	deny := s.GetEnvDeny()
-	for i, name := range deny {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return terminal.Limits{}, nil, status.Errorf(codes.InvalidArgument,
-				"settings: env_deny[%d]: %q is no name of a variable", i, name)
+	filter := command.Filter{Deny: s.GetEnvDeny(), Allow: s.GetEnvAllow(), Nothing: s.GetEnvDenyNothing()}
+	for _, list := range []struct {
+		name     string
+		patterns []string
+	}{{"env_deny", filter.Deny}, {"env_allow", filter.Allow}} {
+		for i, name := range list.patterns {
+			if name == "" || strings.ContainsAny(name, "=\x00") {
+				return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument,
+					"settings: %s[%d]: %q is no name of a variable", list.name, i, name)
+			}
 		}
-	}
-	switch {
-	case s.GetEnvDenyNothing() && len(deny) > 0:
-		return terminal.Limits{}, nil, status.Error(codes.InvalidArgument,
-			"settings: env_deny_nothing: env_deny says what to deny: give one of the two")
-	case !s.GetEnvDenyNothing() && len(deny) == 0:
-		deny = command.DefaultDeny()
+		if filter.Nothing && len(list.patterns) > 0 {
+			return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument,
+				"settings: env_deny_nothing: %s says which variables are inherited: give one of the two", list.name)
+		}
 	}
 	limits := terminal.DefaultLimits()
 	limits.PerScope = int(cmp.Or(s.GetMaxTerminalsPerSession(), uint32(limits.PerScope)))
@@ -88,6 +106,10 @@ func settingsOf(s *terminalv1.Settings) (terminal.Limits, []string, error) {
 	if ms := s.GetKillGraceMs(); ms > 0 {
 		limits.Grace = time.Duration(ms) * time.Millisecond
 	}
-	limits.NoLandlock = s.GetNoLandlock()
-	return limits, deny, nil
+	keep, err := proc.ParseCapabilities(s.GetCapabilities())
+	if err != nil {
+		return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: capabilities: %v", err)
+	}
+	limits.Confinement = proc.Confinement{NoLandlock: s.GetNoLandlock(), NoSeccomp: s.GetNoSeccomp(), Keep: keep}
+	return limits, filter, nil
 }

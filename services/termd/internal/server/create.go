@@ -76,8 +76,12 @@ func (s *Server) plan(req commandRequest) (command.Plan, error) {
 		r.Roots = append(r.Roots, root.GetPath())
 	}
 	if decided := c.GetResolvedCommand(); decided != nil {
-		r.Decided = &command.Argv{Args: decided.GetArgv(), Shell: decided.GetShell()}
+		r.Decided = &command.Argv{Args: decided.GetArgv(), Shell: decided.GetShell(), Program: decided.GetProgram(), Missing: decided.GetMissing()}
+		if d := decided.GetDirectory(); d != nil {
+			r.Decided.Folder = &command.Folder{Path: d.GetPath(), Device: d.GetDevice(), Inode: d.GetInode()}
+		}
 	}
+	r.Unasked = c.GetUnasked()
 	plan, err := command.Resolve(*s.surroundings.Load(), r)
 	if err != nil {
 		return command.Plan{}, statusOf(err)

@@ -22,7 +22,7 @@ func statusOf(err error) error {
 		code = codes.PermissionDenied
 	case errors.Is(err, terminal.ErrTooMany):
 		code = codes.ResourceExhausted
-	case errors.Is(err, terminal.ErrEnded):
+	case errors.Is(err, terminal.ErrEnded), errors.Is(err, command.ErrReplaced):
 		code = codes.FailedPrecondition
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "the call was cancelled")

@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 
+	"github.com/acphost/acphost/internal/proc"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/sdk/proc"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 

@@ -5,6 +5,9 @@ import (
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/sdk/programs"
+
+	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
 // ResolveCommand says what would run, before anything is decided about it.
@@ -15,9 +18,25 @@ func (s *Server) ResolveCommand(
 	if err != nil {
 		return nil, err
 	}
+	resolver := programs.Resolver{Environ: plan.Env, Quiet: true}
+	for _, root := range req.GetContext().GetRoots() {
+		resolver.Roots = append(resolver.Roots, root.GetPath())
+	}
+	found := resolver.Look(req.GetSimpleCommands())
+	// What was looked at was looked at by its name.
+	again, err := s.plan(req)
+	if err != nil {
+		return nil, err
+	}
+	if *again.Folder != *plan.Folder {
+		return nil, statusOf(command.Replaced(plan.Cwd))
+	}
 	return &terminalv1.ResolveCommandResponse{
-		Command: &acpv1.ResolvedCommand{Argv: plan.Args, Shell: plan.Shell},
-		Cwd:     plan.RealCwd,
+		Found: found,
+		Command: &acpv1.ResolvedCommand{Argv: plan.Args, Shell: plan.Shell, Program: plan.Program, Missing: plan.Program == "", Directory: &acpv1.Directory{
+			Path: plan.Folder.Path, Device: plan.Folder.Device, Inode: plan.Folder.Inode,
+		}},
+		Cwd:     plan.Folder.Path,
 		Program: plan.Program,
 	}, nil
 }

@@ -1,5 +1,5 @@
-// Package server serves package terminal as acphost.terminal.v1.TerminalService. It turns messages into calls and errors
-// into gRPC status, and decides nothing.
+// Package server serves package terminal as acphost.terminal.v1.TerminalService. It translates messages to calls and
+// errors to gRPC status, and makes no decisions.
 package server
 
 import (
@@ -16,9 +16,6 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/terminal"
 )
 
-// ServiceName is the full name of the gRPC service.
-const ServiceName = "acphost.terminal.v1.TerminalService"
-
 // Server is the service. It is safe for concurrent use.
 type Server struct {
 	terminalv1.UnimplementedTerminalServiceServer
@@ -31,8 +28,9 @@ type Server struct {
 	surroundings atomic.Pointer[command.Surroundings]
 }
 
-// New makes a server; nothing runs before Register or Configure is called. alone says that the process is this handler's alone: it then takes over the orphans of what it
-// starts, and has a guard that ends the commands if the process itself is killed.
+// New makes a server; nothing runs before Register or Configure is called. alone says that the process is this handler's
+// alone: it then takes over the orphans of what it starts, and has a guard that ends the commands if the process itself
+// is killed.
 func New(log *slog.Logger, alone bool) *Server {
 	return &Server{log: log, alone: alone}
 }
@@ -70,5 +68,5 @@ func (s *Server) start() {
 		}
 	}
 	s.terminals = terminal.New(o)
-	s.surroundings.Store(&command.Surroundings{Environ: command.Inherit(os.Environ(), command.DefaultDeny())})
+	s.surroundings.Store(&command.Surroundings{Environ: command.Inherit(os.Environ(), command.Filter{})})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,8 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		{map[string]any{"env_deny": []any{"A", "B=C"}}, "env_deny[1]"},
 		{map[string]any{"env_deny": []any{""}}, "env_deny[0]"},
 		{map[string]any{"env_deny": []any{"A"}, "env_deny_nothing": true}, "env_deny_nothing"},
+		{map[string]any{"env_allow": []any{"A", ""}}, "env_allow[1]"},
+		{map[string]any{"env_allow": []any{"A"}, "env_deny_nothing": true}, "env_allow"},
 		{map[string]any{"no_landlock": "yes"}, "no_landlock"},
 		{map[string]any{"nope": 1}, "nope"},
 	} {
@@ -102,6 +105,7 @@ func TestTerminalsInheritTheHostsEnvironment(t *testing.T) {
 	}{
 		{nil, "1 no no no s no\n"},
 		{map[string]any{"env_deny": []any{"SPE*"}}, "1 t no no no no\n"},
+		{map[string]any{"env_allow": []any{"MY_TOKEN"}}, "1 t no no s no\n"},
 		{map[string]any{"env_deny_nothing": true}, "1 t no no s no\n"},
 	} {
 		if err := configure(t, s, tt.settings, host); err != nil {
@@ -169,6 +173,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		{command.ErrInvalid, codes.InvalidArgument},
 		{command.ErrProtected, codes.PermissionDenied},
 		{command.ErrCannotStart, codes.Internal},
+		{command.ErrReplaced, codes.FailedPrecondition},
 		{terminal.ErrTooMany, codes.ResourceExhausted},
 		{terminal.ErrEnded, codes.FailedPrecondition},
 		{terminal.ErrUnknown, codes.NotFound},
@@ -197,5 +202,48 @@ func TestCallsWithoutAScopeAreRefused(t *testing.T) {
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: got %v, want INVALID_ARGUMENT", name, err)
 		}
+	}
+}
+
+func TestACommandRunsInTheFolderThatWasJudgedOrNotAtAll(t *testing.T) {
+	for name, swap := range map[string]func(dir string) error{
+		"another folder in its place": func(dir string) error {
+			return errors.Join(os.Rename(dir+"/judged", dir+"/gone"), os.Rename(dir+"/other", dir+"/judged"))
+		},
+		"a link in its place": func(dir string) error {
+			return errors.Join(os.Rename(dir+"/judged", dir+"/gone"), os.Symlink("other", dir+"/judged"))
+		},
+		"a link that leads elsewhere": func(dir string) error {
+			return errors.Join(os.Remove(dir+"/link"), os.Symlink("other", dir+"/link"))
+		},
+		"moved": func(dir string) error { return os.Rename(dir+"/judged", dir+"/gone") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			c := callContext(t)
+			dir := c.GetRoots()[0].GetPath()
+			cwd := dir + "/link"
+			for _, err := range []error{os.Mkdir(dir+"/judged", 0o700), os.Mkdir(dir+"/other", 0o700), os.Symlink("judged", cwd)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			judged, err := s.ResolveCommand(t.Context(), &terminalv1.ResolveCommandRequest{Context: c, Command: "pwd -P", Cwd: &cwd})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.ResolvedCommand = judged.GetCommand()
+			got, err := s.Run(t.Context(), &terminalv1.RunRequest{Context: c, Command: "pwd -P", Cwd: &cwd})
+			if err != nil || got.GetOutput() != dir+"/judged\n" {
+				t.Fatalf("where nothing was swapped: %q, %v", got.GetOutput(), err)
+			}
+			if err := swap(dir); err != nil {
+				t.Fatal(err)
+			}
+			got, err = s.Run(t.Context(), &terminalv1.RunRequest{Context: c, Command: "pwd -P", Cwd: &cwd})
+			if want := map[bool]codes.Code{true: codes.InvalidArgument, false: codes.FailedPrecondition}[name == "moved"]; status.Code(err) != want {
+				t.Errorf("it ran in %q, %v; want %v", got.GetOutput(), err, want)
+			}
+		})
 	}
 }

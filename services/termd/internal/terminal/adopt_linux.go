@@ -7,7 +7,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // reaper reaps the processes that lost their parents and became our children.

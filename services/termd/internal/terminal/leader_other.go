@@ -6,7 +6,7 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // leader is the command itself.

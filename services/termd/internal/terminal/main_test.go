@@ -13,7 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
@@ -43,7 +44,7 @@ func bench(tb testing.TB, o Options) *Terminals {
 // line plans a shell line in a fresh folder.
 func line(tb testing.TB, text string, env ...command.Variable) command.Plan {
 	tb.Helper()
-	p, err := command.Resolve(command.Surroundings{Environ: command.Inherit(os.Environ(), nil)}, command.Request{
+	p, err := command.Resolve(command.Surroundings{Environ: command.Inherit(os.Environ(), command.Filter{Nothing: true})}, command.Request{
 		Command: text, Args: nil, Env: env, Roots: []string{tb.TempDir()},
 		Decided: &command.Argv{Args: []string{"sh", "-c", text}, Shell: true},
 	})
@@ -78,20 +79,10 @@ func soon(tb testing.TB) context.Context {
 	return ctx
 }
 
-// until polls what only another process can make true.
-func until(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not in 30 s: %s", what)
-		}
-	}
-}
-
 // shows waits until the terminal's text has the words in it, and returns the text.
 func shows(tb testing.TB, t *Terminal, words string) string {
 	tb.Helper()
-	until(tb, "output with "+strconv.Quote(words), func() bool { return strings.Contains(t.output(1<<30).Text, words) })
+	testkit.Eventually(tb, "output with "+strconv.Quote(words), func() bool { return strings.Contains(t.output(1<<30).Text, words) })
 	return t.output(1 << 30).Text
 }
 
@@ -101,7 +92,7 @@ func pids(tb testing.TB, t *Terminal, names ...string) []int {
 	var found []int
 	for _, name := range names {
 		text := shows(tb, t, name+"=")
-		until(tb, "a whole line of "+name, func() bool {
+		testkit.Eventually(tb, "a whole line of "+name, func() bool {
 			text = t.output(1 << 30).Text
 			return strings.Contains(text[strings.Index(text, name+"="):], "\n")
 		})

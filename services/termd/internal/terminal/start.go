@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -9,10 +8,10 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 
+	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/command"
-	"github.com/acphost/acphost/services/termd/internal/plaintext"
 )
 
 // startCommand starts the program on a new pseudo-terminal and returns its side of it.
@@ -37,7 +36,7 @@ func startCommand(plan command.Plan, env []string, confine func(start func() err
 		return nil, nil, command.CannotStart(plan.Args[0], fmt.Errorf("open the null device: %w", err))
 	}
 	defer unix.Close(null)
-	dir, release, err := holdDirectory(plan.RealCwd)
+	dir, release, err := holdDirectory(*plan.Folder)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +51,7 @@ func startCommand(plan command.Plan, env []string, confine func(start func() err
 	var pid int
 	err = confine(func() error {
 		var err error
-		pid, err = syscall.ForkExec(plan.Program, plan.Args, attr)
+		pid, err = proc.StartLimited(attr.Sys, func() (int, error) { return syscall.ForkExec(plan.Program, plan.Args, attr) })
 		return err
 	})
 	if err != nil {
@@ -91,19 +90,17 @@ func openTerminal() (*os.File, int, error) {
 	return os.NewFile(uintptr(fd), ours.Name()), output, nil
 }
 
-// confined starts commands so that they can signal and trace nothing but one another, where the kernel can do that.
+// confined starts commands so that they can signal and trace nothing but one another, as far as the kernel can do that.
 func (s *Terminals) confined(limits Limits) func(start func() error) error {
 	return func(start func() error) error {
-		if limits.NoLandlock {
+		return proc.Confine(limits.Confinement, func(w proc.Walls) error {
+			c := limits.Confinement
+			if (!w.Landlock && !c.NoLandlock) || (!w.Seccomp && !c.NoSeccomp) || !w.Capabilities {
+				s.unconfined.Do(func() {
+					s.log.Warn("commands can reach further than they should", "missing", w.Notes)
+				})
+			}
 			return start()
-		}
-		err := proc.Confine(start)
-		if !errors.Is(err, proc.ErrUnsupported) {
-			return err
-		}
-		s.unconfined.Do(func() {
-			s.log.Warn("commands can signal and trace other processes of this user", "error", err)
 		})
-		return start()
 	}
 }

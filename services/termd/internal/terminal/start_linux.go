@@ -11,15 +11,17 @@ import (
 
 // holdDirectory opens the directory that was checked, so that what the command gets is that one, whatever is put in its
 // place meanwhile. The name is good until release is called.
-func holdDirectory(real string) (name string, release func(), err error) {
-	fd, err := unix.Open(real, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func holdDirectory(dir command.Folder) (name string, release func(), err error) {
+	fd, err := unix.Open(dir.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "", nil, command.Invalid("cwd: %s cannot be used any more: %s", real, command.Reason(err))
+		return "", nil, command.Invalid("cwd: %s cannot be used any more: %s", dir.Path, command.Reason(err))
 	}
 	name = "/proc/self/fd/" + strconv.Itoa(fd)
-	if now, err := os.Readlink(name); err != nil || now != real {
+	at, err := os.Readlink(name)
+	info, statErr := os.Stat(name)
+	if err != nil || statErr != nil || at != dir.Path || !dir.Is(info) {
 		_ = unix.Close(fd)
-		return "", nil, command.Invalid("cwd: %s was replaced while the command was started", real)
+		return "", nil, command.Replaced(dir.Path)
 	}
 	return name, func() { _ = unix.Close(fd) }, nil
 }

@@ -1,7 +1,7 @@
-// Package terminal runs commands on pseudo-terminals and keeps what they write.
+// Package terminal runs commands on pseudo-terminals and keeps their output.
 //
-// It knows processes, pseudo-terminals, output and who owns what. It does not know how a command line becomes a program
-// (package command), nor gRPC or ACP.
+// It knows processes, pseudo-terminals, output, and which session owns which terminal. It does not know how a command line
+// becomes a program (package command), and it does not know gRPC or ACP.
 package terminal
 
 import (
@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 
+	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/command"
-	"github.com/acphost/acphost/services/termd/internal/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 

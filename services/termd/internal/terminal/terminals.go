@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
+
+	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/command"
-	"github.com/acphost/acphost/services/termd/internal/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
@@ -45,8 +47,8 @@ type Limits struct {
 	Wall time.Duration
 	// Grace is how long after SIGTERM comes SIGKILL.
 	Grace time.Duration
-	// NoLandlock starts commands without a Landlock domain.
-	NoLandlock bool
+	// Confinement is what commands are started behind.
+	Confinement proc.Confinement
 }
 
 // DefaultLimits are those that hold where nothing else is said.

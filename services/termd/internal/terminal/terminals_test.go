@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
@@ -38,7 +39,7 @@ func TestReleasingTwiceIsNoError(t *testing.T) {
 	term := create(t, s, line(t, "echo x"))
 	must(t, s.Release(scopeA, term.ID()))
 	must(t, s.Release(scopeA, term.ID()))
-	until(t, "the terminal is forgotten", func() bool { return len(s.List("")) == 0 })
+	testkit.Eventually(t, "the terminal is forgotten", func() bool { return len(s.List("")) == 0 })
 	must(t, s.Release(scopeA, term.ID()))
 	if _, err := s.Get(scopeA, term.ID()); !errors.Is(err, ErrUnknown) {
 		t.Errorf("got %v", err)

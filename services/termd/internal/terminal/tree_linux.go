@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
 
 	"github.com/acphost/acphost/services/termd/internal/census"
 	"github.com/acphost/acphost/services/termd/internal/command"

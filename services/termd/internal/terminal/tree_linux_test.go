@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acphost/acphost/sdk/proc"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
@@ -75,7 +76,7 @@ func TestReleaseEndsTheWholeTree(t *testing.T) {
 			all := pids(t, term, tt.pids...)
 			must(t, s.Release(scopeA, term.ID()))
 			for _, pid := range all {
-				until(t, "the death of "+tt.name, func() bool { return !live(pid) })
+				testkit.Eventually(t, "the death of "+tt.name, func() bool { return !live(pid) })
 			}
 		})
 	}
@@ -131,7 +132,7 @@ func TestAKillGoesOnWithoutItsCaller(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	_, _ = wait(t, term)
-	until(t, "the end", func() bool { return !live(pid) })
+	testkit.Eventually(t, "the end", func() bool { return !live(pid) })
 }
 
 func TestCommandsCannotSignalOthers(t *testing.T) {
@@ -146,7 +147,7 @@ func TestCommandsCannotSignalOthers(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	limits := DefaultLimits()
-	limits.NoLandlock = true
+	limits.Confinement.NoLandlock = true
 	s.SetLimits(limits)
 	term = create(t, s, line(t, "kill -0 "+itoa(pid)+" && echo allowed"))
 	if _, got := wait(t, term); got != "allowed\n" {
@@ -193,7 +194,7 @@ func TestTheRemainsOfACommandAreReapedAtRelease(t *testing.T) {
 	pid := term.Info().PID
 	var ws syscall.WaitStatus
 	must(t, s.Release(scopeA, term.ID()))
-	until(t, "the reaping", func() bool {
+	testkit.Eventually(t, "the reaping", func() bool {
 		_, err := os.Stat("/proc/" + itoa(pid))
 		return err != nil
 	})

@@ -1,7 +1,7 @@
-// Package lex knows the grammar of JSON as bytes: where a string, a number or a value ends, what an escaped string stands
-// for, and when two names differ only in case. It decodes nothing else and knows nothing of messages.
+// Package lex knows the grammar of JSON as bytes: where a string, a number or a value ends, what an escaped string stands for,
+// and when two names differ only in case. It decodes nothing else and knows nothing of messages.
 //
-// Functions that look for an end return the index after it, or, where the text is wrong, the complement (^i, which is
+// A function that looks for an end returns the index after it. If the text is wrong, it returns the complement (^i, which is
 // negative) of the index of the first byte that cannot stand there.
 package lex
 

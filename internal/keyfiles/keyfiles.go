@@ -1,0 +1,155 @@
+// Package keyfiles reads the PEM files by which one end of a TLS connection shows who it is and checks the other end.
+//
+// It knows files and TLS. It must not know who makes the files, or what the owner of a certificate may do.
+package keyfiles
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The names of the files in a client's folder, as "acphost certs init" makes it.
+const (
+	CAFile        = "ca.crt"
+	ClientFile    = "client.crt"
+	ClientKeyFile = "client.key"
+)
+
+// Files are the PEM files of one end of a connection.
+type Files struct {
+	// CA is the authority that the other end's certificate is checked by.
+	CA string
+	// Cert is our certificate, with what stands between it and the authority.
+	Cert string
+	// Key is its private key. Only its owner may read it.
+	Key string
+}
+
+// ClientFiles are the files of a client's folder.
+func ClientFiles(dir string) Files {
+	return Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, ClientFile), Key: filepath.Join(dir, ClientKeyFile)}
+}
+
+// Client returns a client's configuration for a server of the authority's: TLS 1.3 and HTTP/2. host is the name or
+// address that the server's certificate must carry. An error names the file that cannot be used, and says why.
+func (f Files) Client(host string) (*tls.Config, error) {
+	pool, pair, err := f.Load(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: host, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}, nil
+}
+
+// Load reads the files. A key that is open to others is an error, and so is a certificate that is not valid at the time
+// now.
+func (f Files) Load(now time.Time) (*x509.CertPool, tls.Certificate, error) {
+	none := tls.Certificate{}
+	pool, pair, err := f.read(ReadPrivate)
+	if err != nil {
+		return nil, none, err
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return nil, none, fmt.Errorf("the certificate %s: %w", f.Cert, err)
+		}
+	}
+	switch {
+	case now.After(pair.Leaf.NotAfter):
+		return nil, none, fmt.Errorf("the certificate %s expired on %s; make a new one", f.Cert, pair.Leaf.NotAfter.Format(time.DateOnly))
+	case now.Before(pair.Leaf.NotBefore):
+		return nil, none, fmt.Errorf("the certificate %s is not valid before %s; is the clock right?", f.Cert, pair.Leaf.NotBefore.Format(time.DateTime))
+	}
+	return pool, pair, nil
+}
+
+// Pair reads the files as Load does, whoever may read the key and whenever the certificate is valid: for keys that an
+// operator has made in another way. An error names the file that cannot be used, and says why.
+func (f Files) Pair() (*x509.CertPool, tls.Certificate, error) { return f.read(Read) }
+
+func (f Files) read(readKey func(name string) ([]byte, error)) (*x509.CertPool, tls.Certificate, error) {
+	none := tls.Certificate{}
+	authority, err := Read(f.CA)
+	if err != nil {
+		return nil, none, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return nil, none, fmt.Errorf("%s holds no certificate in PEM", f.CA)
+	}
+	cert, err := Read(f.Cert)
+	if err != nil {
+		return nil, none, err
+	}
+	key, err := readKey(f.Key)
+	if err != nil {
+		return nil, none, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, none, fmt.Errorf("the certificate %s and the key %s: %w", f.Cert, f.Key, err)
+	}
+	return pool, pair, nil
+}
+
+// Read returns the content of a regular file of at most 1 MiB. A file that is missing is fs.ErrNotExist.
+func Read(name string) ([]byte, error) {
+	if name == "" {
+		return nil, errors.New("ca, cert and key: all three files are needed")
+	}
+	data, _, err := readFile(name)
+	return data, err
+}
+
+// ReadPrivate is Read for a file that only its owner can read; others are refused.
+func ReadPrivate(name string) ([]byte, error) {
+	if name == "" {
+		return Read(name)
+	}
+	data, info, err := readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if forOthers(info) {
+		return nil, fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
+	}
+	return data, nil
+}
+
+// maxFileBytes bounds a file of keys.
+const maxFileBytes = 1 << 20
+
+func readFile(name string) ([]byte, fs.FileInfo, error) {
+	info, err := os.Stat(name) // before it is opened: opening a named pipe would wait
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, missingError(name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	if info.Size() > maxFileBytes {
+		return nil, nil, fmt.Errorf("%s is longer than %d bytes", name, maxFileBytes)
+	}
+	data, err := os.ReadFile(name)
+	return data, info, err
+}
+
+// missingError is the name of a file that is not there.
+type missingError string
+
+func (e missingError) Error() string {
+	if name, err := filepath.Abs(string(e)); err == nil {
+		return "there is no file " + name
+	}
+	return "there is no file " + string(e)
+}
+
+func (missingError) Is(target error) bool { return target == fs.ErrNotExist }

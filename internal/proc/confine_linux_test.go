@@ -1,0 +1,234 @@
+package proc_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+)
+
+// needsConfine skips where the kernel cannot; the reason is in the output.
+func needsConfine(t *testing.T) {
+	t.Helper()
+	if err := proc.ConfineSupported(); err != nil {
+		t.Skip(err)
+	}
+}
+
+// confined starts something behind all walls.
+func confined(start func() error) error {
+	return proc.Confine(proc.Confinement{}, func(w proc.Walls) error {
+		if !w.Landlock || !w.Seccomp || !w.Capabilities {
+			return fmt.Errorf("not all walls stand: %+v", w)
+		}
+		return start()
+	})
+}
+
+// stranger listens on an abstract and on a pathname socket.
+func stranger(t *testing.T) (abstract, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	abstract = "proc-test-" + strconv.Itoa(os.Getpid()) + t.Name()
+	for _, address := range []string{"@" + abstract, filepath.Join(dir, "sock")} {
+		l, err := net.Listen("unix", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+	}
+	return abstract, dir
+}
+
+func TestAConfinedProcessCannotReachBack(t *testing.T) {
+	needsConfine(t)
+	abstract, dir := stranger(t)
+	var out bytes.Buffer
+	cmd := helper("probe", strconv.Itoa(os.Getpid()), abstract, dir)
+	cmd.Stdout = &out
+	if err := confined(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var got probes
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for what, result := range map[string]string{
+		"signal its parent":                         got.SignalStranger,
+		"open its parent's stdin":                   got.WriteFD,
+		"open its parent's memory":                  got.WriteMem,
+		"read its parent's memory":                  got.ReadMem,
+		"connect to an abstract socket":             got.Abstract,
+		"signal its parent from a detached session": got.GrandchildKill,
+	} {
+		if result == "ok" {
+			t.Errorf("a confined process could %s", what)
+		}
+	}
+	if got.ReadEnviron == "ok" {
+		t.Error("a confined process could read its parent's environment")
+	}
+	for what, result := range map[string]string{
+		"kill its own child":           got.KillOwnChild,
+		"connect to a pathname socket": got.Pathname,
+		"write a file":                 got.WriteFile,
+	} {
+		if result != "ok" {
+			t.Errorf("a confined process could not %s: %s", what, result)
+		}
+	}
+}
+
+// The counterpart: without the domain the same probes succeed, so that their failure above means something.
+func TestTheSameProbesSucceedOutsideOfADomain(t *testing.T) {
+	abstract, dir := stranger(t)
+	out, err := helper("probe", strconv.Itoa(os.Getpid()), abstract, dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got probes
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	for what, result := range map[string]string{
+		"signal": got.SignalStranger, "environ": got.ReadEnviron, "abstract": got.Abstract, "grandchild": got.GrandchildKill,
+	} {
+		if result != "ok" {
+			t.Errorf("%s: %s, want ok", what, result)
+		}
+	}
+}
+
+func TestOnlyTheStartingThreadEntersTheDomain(t *testing.T) {
+	needsConfine(t)
+	outside := exec.Command("sleep", "1000") // started outside: threads in the domain could not signal it
+	if err := outside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = outside.Process.Kill(); _ = outside.Wait() }()
+	pid := outside.Process.Pid
+
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := confined(func() error {
+				if err := unix.Kill(pid, 0); !errors.Is(err, unix.EPERM) {
+					t.Errorf("inside: %v, want EPERM", err)
+				}
+				if unix.Gettid() == unix.Getpid() {
+					t.Error("the first thread was put into the domain")
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := unix.Kill(pid, 0); err != nil {
+				t.Errorf("outside: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	for range 100 {
+		wg.Go(func() {
+			if err := unix.Kill(pid, 0); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTheThreadIsDiscarded(t *testing.T) {
+	needsConfine(t)
+	var tid int
+	if err := confined(func() error { tid = unix.Gettid(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the thread in the domain ends", func() bool {
+		_, err := os.Stat("/proc/self/task/" + strconv.Itoa(tid))
+		return os.IsNotExist(err)
+	})
+}
+
+func TestConfineHandsBackTheErrorOfStart(t *testing.T) {
+	needsConfine(t)
+	cmd := exec.Command("/does/not/exist")
+	if err := confined(cmd.Start); !errors.Is(err, os.ErrNotExist) || errors.Is(err, proc.ErrUnsupported) {
+		t.Errorf("error = %v, want that the program does not exist", err)
+	}
+}
+
+func TestAnOlderKernelsDomainKeepsProcessesFromOthersFilesAndMemory(t *testing.T) {
+	needsConfine(t)
+	abstract, top := stranger(t)
+	var all []proc.Capability // else it is for want of them that a process of root's cannot look at this one
+	for c := range proc.Capability(41) {
+		all = append(all, c)
+	}
+	for abi, opens := range map[int]bool{1: true, 2: false, 5: false} {
+		dir := filepath.Join(top, strconv.Itoa(abi))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range []string{"a", "b"} {
+			if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out bytes.Buffer
+		cmd := helper("probe", strconv.Itoa(os.Getpid()), abstract, dir)
+		cmd.Stdout = &out
+		move := exec.Command("sh", "-ec", "cd "+dir+"; echo x >a/x; ln a/x b/y; mv -n a/x b/x; test ! -e a/x; rm b/x b/y; mkdir a/d; mv a/d b; cat /etc/passwd >b/d/p")
+		// mv would copy where it cannot move: so does not the kernel.
+		rename := helper("rename", filepath.Join(dir, "b/d/p"), filepath.Join(dir, "a/p"))
+		proc.WithLandlock(abi, func() {
+			err := proc.Confine(proc.Confinement{NoSeccomp: true, Keep: all}, func(w proc.Walls) error {
+				if w.Landlock || len(w.Notes) != 2 {
+					t.Errorf("version %d: %+v; want no full domain, and a note of it", abi, w)
+				}
+				if err := cmd.Start(); err != nil {
+					return err
+				}
+				if err := move.Run(); err != nil {
+					return fmt.Errorf("move files: %w", err)
+				}
+				return rename.Run()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var got probes
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		for what, result := range map[string]string{"the open files": got.WriteFD, "the memory": got.ReadMem} {
+			if !opens && result == "ok" {
+				t.Errorf("version %d: %s of a process outside: %s", abi, what, result)
+			}
+		}
+		if opens && got.WriteFD != "ok" { // its memory may be closed to all but its parents (yama)
+			t.Errorf("without a domain, the open files of a process outside: %s", got.WriteFD)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package proc
+
+import "fmt"
+
+// Confine needs Linux: here it calls start without any wall.
+func Confine(_ Confinement, start func(Walls) error) error {
+	return start(Walls{Notes: []string{"no walls around processes: " + ConfineSupported().Error()}})
+}
+
+// ConfineSupported says why Confine has no wall here.
+func ConfineSupported() error { return fmt.Errorf("landlock: %w: linux only", ErrUnsupported) }
+
+// TraceConfineSupported says the same of a lesser wall.
+func TraceConfineSupported() error { return ConfineSupported() }
+
+// FilterSupported says why there is no seccomp filter here.
+func FilterSupported() error { return fmt.Errorf("seccomp: %w: linux only", ErrUnsupported) }
+
+// Filters needs Linux: here it returns ErrUnsupported.
+func Filters(pid int) (int, error) {
+	return 0, fmt.Errorf("seccomp filters of process %d: %w", pid, ErrUnsupported)
+}

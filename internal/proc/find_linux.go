@@ -1,0 +1,180 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// Descendants lists all live descendants of a process, parents before their children. The process itself is not among
+// them, nor are zombies. What a descendant forks meanwhile may be missing: list again until nothing is left.
+//
+// A descendant whose parents have died is one only as long as pid is their subreaper.
+func Descendants(pid int) ([]int, error) {
+	procs, err := all()
+	if err != nil {
+		return nil, err
+	}
+	return descendants(procs, pid), nil
+}
+
+// InSession lists the live processes of a session: those that a session leader left behind and that did not call
+// setsid themselves.
+func InSession(session int) ([]int, error) {
+	if session <= 0 {
+		return nil, fmt.Errorf("list session %d: not a session", session)
+	}
+	procs, err := all()
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for pid, s := range procs {
+		if s.session == session && s.live() {
+			found = append(found, pid)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// WithEnviron lists the live processes that were started with the entry mark, "NAME=VALUE", in their environment, the
+// calling process excepted. The entry must match whole. Processes whose environment may not be read are left out: those
+// of other users, unless the caller is root, and those that made themselves undumpable.
+//
+// It is the way to find processes that are nobody's descendants any more; one that was started with a clean environment
+// escapes it.
+func WithEnviron(mark string) ([]int, error) {
+	if mark == "" {
+		return nil, errors.New("find processes by environment: empty mark")
+	}
+	pids, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	self := os.Getpid()
+	for _, pid := range pids {
+		if pid == self || !marked(pid, mark) {
+			continue
+		}
+		if s, err := readStat(pid); err == nil && s.live() {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
+
+// ReapAdopted collects the zombies among the caller's children that known does not claim, and says how many they were.
+// A subreaper calls it on SIGCHLD. It never blocks.
+//
+// known is asked about zombies only, after they were seen. A child that is being started must be claimed even before
+// os/exec has returned its pid, or its status is lost: let known take the lock under which processes are started and
+// entered.
+func ReapAdopted(known func(pid int) bool) (int, error) {
+	pids, err := listChildren()
+	if err != nil {
+		return 0, fmt.Errorf("reap adopted processes: %w", err)
+	}
+	reaped := 0
+	for _, pid := range pids {
+		s, err := readStat(pid)
+		if err != nil || s.live() || known(pid) {
+			continue
+		}
+		if _, ok, err := Reap(pid); err == nil && ok {
+			reaped++
+		}
+	}
+	return reaped, nil
+}
+
+// listChildren lists the calling process's children, zombies included.
+func listChildren() ([]int, error) {
+	if err := ProcSupported(); err != nil {
+		return nil, err
+	}
+	if lists, err := filepath.Glob("/proc/self/task/*/children"); err == nil && len(lists) > 0 {
+		var found []int
+		for _, list := range lists {
+			data, err := os.ReadFile(list)
+			if err != nil {
+				continue // a thread that ended; its children moved to another thread and may be missed once
+			}
+			for _, field := range bytes.Fields(data) {
+				if pid, err := strconv.Atoi(string(field)); err == nil {
+					found = append(found, pid)
+				}
+			}
+		}
+		return found, nil
+	}
+	procs, err := all() // a kernel without CONFIG_PROC_CHILDREN
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	self := os.Getpid()
+	for pid, s := range procs {
+		if s.ppid == self {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
+
+func descendants(procs map[int]stat, root int) []int {
+	kids := make(map[int][]int, len(procs))
+	for pid, s := range procs {
+		// A parent is never younger than its child. Where it seems so, the parent's pid was used again while we read.
+		if parent, ok := procs[s.ppid]; ok && parent.start <= s.start {
+			kids[s.ppid] = append(kids[s.ppid], pid)
+		}
+	}
+	var found []int
+	seen := map[int]bool{root: true}
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		next := kids[queue[0]]
+		slices.Sort(next)
+		for _, pid := range next {
+			if seen[pid] {
+				continue
+			}
+			seen[pid] = true
+			queue = append(queue, pid)
+			if procs[pid].live() {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
+func marked(pid int, mark string) bool {
+	if environHas("/proc/"+strconv.Itoa(pid)+"/environ", mark) {
+		return true
+	}
+	// A process whose first thread has ended shows its environment in the others only.
+	if s, err := readStat(pid); err != nil || s.threads < 2 || (s.state != 'Z' && s.state != 'X') {
+		return false
+	}
+	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/environ")
+	return slices.ContainsFunc(tasks, func(task string) bool { return environHas(task, mark) })
+}
+
+func environHas(file, mark string) bool {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	for entry := range bytes.SplitSeq(data, []byte{0}) {
+		if string(entry) == mark {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,51 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// CommandLine is what a process was started with, as it shows it now; empty for a process of the kernel's and for one
+// that has ended but was not waited for. A process can change its own, and nobody else's.
+func CommandLine(pid int) ([]string, error) {
+	data, err := readProc(pid, "cmdline")
+	if err != nil {
+		return nil, fmt.Errorf("command line of process %d: %w", pid, err)
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
+}
+
+// Executable is the file that a process runs. It cannot be read of other users' processes, nor of those that made
+// themselves undumpable, unless the caller is root.
+func Executable(pid int) (string, error) {
+	file, err := procFile(pid, "exe")
+	if err == nil {
+		file, err = os.Readlink(file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("program of process %d: %w", pid, err)
+	}
+	return strings.TrimSuffix(file, " (deleted)"), nil
+}
+
+// StartedWith tells whether the environment that a process was started with has a variable whose name begins with one of
+// the prefixes. It cannot be read where Executable cannot.
+func StartedWith(pid int, prefixes ...string) (bool, error) {
+	data, err := readProc(pid, "environ")
+	if err != nil {
+		return false, fmt.Errorf("environment of process %d: %w", pid, err)
+	}
+	for entry := range bytes.SplitSeq(data, []byte{0}) {
+		for _, prefix := range prefixes {
+			if bytes.HasPrefix(entry, []byte(prefix)) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

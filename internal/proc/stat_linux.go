@@ -1,0 +1,154 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// stat is what /proc/PID/stat says that matters here; proc_pid_stat(5).
+type stat struct {
+	pid     int
+	ppid    int
+	session int
+	state   byte
+	threads int
+	start   uint64 // clock ticks since boot; with the pid it names a process for ever
+}
+
+// live tells a process from its remains. A process whose first thread has ended while others run looks like a zombie
+// but for the number of its threads.
+func (s stat) live() bool {
+	switch s.state {
+	case 'Z', 'X', 'x':
+		return s.threads > 1
+	}
+	return true
+}
+
+func (s stat) stopped() bool { return s.state == 'T' || s.state == 't' }
+
+// ProcSupported says why /proc cannot tell of processes here; nil: it can. One that was mounted for another pid namespace
+// tells of all processes by other numbers than those that this process knows them by: what was read there would be of
+// strangers. It is looked at once.
+var ProcSupported = sync.OnceValue(func() error {
+	shown, err := os.Readlink("/proc/self")
+	if err != nil {
+		return fmt.Errorf("/proc: %w: %w", ErrUnsupported, err)
+	}
+	if own := strconv.Itoa(os.Getpid()); shown != own {
+		return fmt.Errorf("/proc: %w: it belongs to another pid namespace, where this process is %s and not %s", ErrUnsupported, shown, own)
+	}
+	return nil
+})
+
+// procFile is the path of a file of a process in /proc.
+func procFile(pid int, name string) (string, error) {
+	if err := ProcSupported(); err != nil {
+		return "", err
+	}
+	return "/proc/" + strconv.Itoa(pid) + "/" + name, nil
+}
+
+// readProc reads a file of a process in /proc.
+func readProc(pid int, name string) ([]byte, error) {
+	file, err := procFile(pid, name)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// errGone says that a process ended between being listed and being read.
+var errGone = errors.New("no such process")
+
+func readStat(pid int) (stat, error) {
+	data, err := readProc(pid, "stat")
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			return stat{}, fmt.Errorf("process %d: %w", pid, errGone)
+		}
+		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	s, err := parseStat(data)
+	if err != nil {
+		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// parseStat reads a line of /proc/PID/stat. The command's name is the process's own choice and stands between the first
+// opening and the last closing parenthesis: it may hold spaces, parentheses, newlines, and what looks like the rest of
+// the line.
+func parseStat(line []byte) (stat, error) {
+	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 0 || end < open {
+		return stat{}, fmt.Errorf("stat line %.80q has no command name", line)
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(line[:open])))
+	if err != nil {
+		return stat{}, fmt.Errorf("stat line %.80q: pid: %w", line, err)
+	}
+	fields := bytes.Fields(line[end+1:]) // fields[0] is field 3 of the manual
+	const state, ppid, session, threads, start = 0, 1, 3, 17, 19
+	if len(fields) <= start || len(fields[state]) != 1 {
+		return stat{}, fmt.Errorf("stat line %.80q has %d fields after the name, at least %d are needed", line, len(fields), start+1)
+	}
+	s := stat{pid: pid, state: fields[state][0]}
+	for _, f := range []struct {
+		at int
+		to *int
+	}{{ppid, &s.ppid}, {session, &s.session}, {threads, &s.threads}} {
+		if *f.to, err = strconv.Atoi(string(fields[f.at])); err != nil {
+			return stat{}, fmt.Errorf("stat line %.80q: field %d: %w", line, f.at+3, err)
+		}
+	}
+	if s.start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
+		return stat{}, fmt.Errorf("stat line %.80q: start time: %w", line, err)
+	}
+	return s, nil
+}
+
+// all reads the stat of every process there is. It is no snapshot: processes come and go meanwhile.
+func all() (map[int]stat, error) {
+	pids, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	procs := make(map[int]stat, len(pids))
+	for _, pid := range pids {
+		s, err := readStat(pid)
+		if err != nil {
+			continue // gone, or hidden from us (hidepid): not ours to judge either way
+		}
+		procs[pid] = s
+	}
+	return procs, nil
+}
+
+func pids() ([]int, error) {
+	if err := ProcSupported(); err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

@@ -1,0 +1,192 @@
+package proc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/user"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// User is a user of this system that processes can be started as. It is looked up once and does not change: whoever
+// starts several processes as one user passes the same User, and they cannot come to differ.
+type User struct {
+	// Name is the user's login name.
+	Name     string
+	UID, GID uint32
+	// Groups are the supplementary groups, as the system's group database has them.
+	Groups []uint32
+	// Home is the home folder; it need not be there. Shell is the login shell, /bin/sh where that is none to run
+	// commands with.
+	Home, Shell string
+}
+
+// ErrNotRoot is wrapped where a process would be started as another user by one that may not.
+var ErrNotRoot = errors.New("only root can start a process as another user")
+
+// LookupUser finds another user than this process's by name or number, to start processes as. Nil: it is the user that
+// this process runs as, which needs nothing. An error says that there is no such user, or wraps ErrNotRoot.
+func LookupUser(name string) (*User, error) {
+	u, err := FindUser(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case int(u.UID) == os.Geteuid():
+		return nil, nil
+	case os.Geteuid() != 0:
+		return nil, fmt.Errorf("user %q: %w, and this one runs as %d: start acphost as root, or leave the user out",
+			name, ErrNotRoot, os.Geteuid())
+	}
+	return u, nil
+}
+
+// FindUser finds a user of this system by name or number, whoever this process runs as.
+func FindUser(name string) (*User, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		byID, idErr := user.LookupId(name)
+		if idErr != nil {
+			return nil, fmt.Errorf("user %q: %w: name one that this system knows (getent passwd)", name, err)
+		}
+		u = byID
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user %q: uid: %w", name, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user %q: gid: %w", name, err)
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("user %q: groups: %w", name, err)
+	}
+	found := &User{Name: u.Username, UID: uint32(uid), GID: uint32(gid), Home: u.HomeDir, Shell: loginShell(u.Uid)}
+	for _, id := range ids {
+		group, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("user %q: groups: %w", name, err)
+		}
+		found.Groups = append(found.Groups, uint32(group))
+	}
+	return found, nil
+}
+
+// Credential is what a process is started with to be the user's; nil for a nil User, which changes nothing.
+func (u *User) Credential() *syscall.Credential {
+	if u == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: slices.Clone(u.Groups)}
+}
+
+// Become makes this process, all threads of it, the user's, for good: it can only execute another program then. It needs
+// root. After an error it may be half done, and the process must end.
+func (u *User) Become() error {
+	groups := make([]int, len(u.Groups))
+	for i, g := range u.Groups {
+		groups[i] = int(g)
+	}
+	err := syscall.Setgroups(groups)
+	if err == nil {
+		err = syscall.Setgid(int(u.GID))
+	}
+	if err == nil {
+		err = syscall.Setuid(int(u.UID))
+	}
+	if err != nil {
+		return fmt.Errorf("become user %s: %w", u, err)
+	}
+	return nil
+}
+
+// String is the user for people: "nobody (65534)".
+func (u *User) String() string { return fmt.Sprintf("%s (%d)", u.Name, u.UID) }
+
+// Self names the user that this process runs as, as User.String does.
+var Self = sync.OnceValue(func() string {
+	uid := os.Geteuid()
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return fmt.Sprintf("%s (%d)", u.Username, uid)
+	}
+	return strconv.Itoa(uid)
+})
+
+// foreign are variables that name folders of the user who set them; another user cannot use them, or must not.
+var foreign = []string{
+	"MAIL", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
+}
+
+// Environ is env, "NAME=VALUE" each, made to fit the user: what this process's own environment says of HOME, USER, LOGNAME
+// and SHELL becomes the user's, and what it says of folders of its own is left out. What env has otherwise than this
+// process was set on purpose, and stays. env is not changed. For a nil User it is returned as it is.
+func (u *User) Environ(env []string) []string {
+	if u == nil {
+		return env
+	}
+	own := map[string]string{"HOME": u.Home, "USER": u.Name, "LOGNAME": u.Name, "SHELL": u.Shell}
+	out := make([]string, 0, len(env)+len(own))
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		of, fits := own[name]
+		switch set, inherited := os.LookupEnv(name); {
+		case (!inherited || value != set) && fits:
+			delete(own, name)
+		case fits:
+			entry = name + "=" + of
+			delete(own, name)
+		case inherited && value == set && slices.Contains(foreign, name):
+			continue
+		}
+		out = append(out, entry)
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		out = append(out, name+"="+own[name])
+	}
+	return out
+}
+
+// CannotStart says what to do about an error of starting a program as the user: that it may not be executed says neither
+// by whom nor why. Any other error, and any of a nil User, is returned as it is.
+func (u *User) CannotStart(program string, err error) error {
+	switch {
+	case u == nil || !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):
+		return err
+	case errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("%w: this process may not become user %s: does its container or service take the right to "+
+			"change users (CAP_SETUID, CAP_SETGID) away?", err, u)
+	}
+	return fmt.Errorf("%w: user %s may not execute %s: give everybody the right to execute it and to search the folders "+
+		"above it, or install it where that user can reach it, as below /usr/local", err, u, program)
+}
+
+// loginShell is what /etc/passwd names for a user, if it can run commands.
+func loginShell(uid string) string {
+	const standard = "/bin/sh"
+	f, err := os.Open("/etc/passwd")
+	if err != nil {
+		return standard
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Split(lines.Text(), ":")
+		if len(fields) < 7 || fields[2] != uid {
+			continue
+		}
+		switch shell := fields[6]; path.Base(shell) {
+		case ".", "nologin", "false", "true", "sync":
+			return standard
+		default:
+			return shell
+		}
+	}
+	return standard
+}

@@ -1,0 +1,174 @@
+package shell
+
+import (
+	"regexp"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A shell takes some texts for variables' names, numbers and prompts, and runs the substitutions that it finds in them:
+// a[$(COMMAND)] as a subscript is the best known. None of this is visible in the syntax tree, so the places where it can
+// happen are listed here, and a line that has one of them, with anything but a plain name or number in it, is unparsed.
+
+// evaluated is text that a shell may run in such a place.
+var evaluated = regexp.MustCompile("\\[|\\$\\(|`|\\$\\{")
+
+// substitution is what runs a command once a text is evaluated.
+var substitution = regexp.MustCompile("\\$\\(|`")
+
+// plainNumbers is arithmetic that names no variable.
+var plainNumbers = regexp.MustCompile(`^[0-9\s()+\-*/%<>=!&|^~?:,]*$`)
+
+// assign marks builtins that set variables by name, so that nothing after them is taken to run under a known
+// environment, and gives up on those that may evaluate their arguments.
+func (r *reading) assign(c call) call {
+	name := c.args[0].text
+	suspects := c.args[1:]
+	switch name {
+	case "set", "shopt":
+		r.settings(c)
+		return c
+	case "read", "getopts", "unset", "let":
+		c.dynamic = true
+	case "mapfile", "readarray":
+		c.dynamic = true
+		if mayHave(c, 'C') {
+			r.giveUp("%s runs a command for its lines", name)
+		}
+	case "printf":
+		if len(c.args) < 2 || !strings.HasPrefix(c.args[1].text, "-v") {
+			return c
+		}
+		c.dynamic = true
+	case "wait":
+		c.dynamic = c.dynamic || mayHave(c, 'p')
+	case "export", "readonly", "declare", "typeset", "local":
+		if mayHave(c, 'i') || mayHave(c, 'n') {
+			r.giveUp("%s makes a variable that is evaluated", name)
+		}
+		c = declared(c)
+		suspects = c.args[1:]
+	case "test", "[", "[[":
+		for _, arg := range suspects {
+			if arg.text == "-v" || arg.text == "-R" {
+				for _, other := range suspects {
+					if other.dynamic {
+						r.giveUp("%s may evaluate %q", name, other.text)
+					}
+				}
+			}
+		}
+	}
+	switch name {
+	case "test", "[", "[[", "wait":
+	default: // by a name that is not known it may set where cd looks
+		for _, arg := range suspects {
+			r.adrift = r.adrift || arg.dynamic
+		}
+	}
+	for _, arg := range suspects {
+		if arg.text != "]" && arg.text != "]]" && !arg.dynamic && evaluated.MatchString(arg.text) {
+			c.dynamic = true
+			r.giveUp("%s may evaluate %q", name, arg.text)
+		}
+	}
+	return c
+}
+
+// settings gives up on what changes how the rest of a line is read. What comes behind the options of set are parameters.
+func (r *reading) settings(c call) {
+	name := c.args[0].text
+	given, _, ok := shellOptions.take(c.args[1:])
+	if name == "shopt" {
+		ok = ok && len(c.args) == 1 // which only lists
+	}
+	for _, opt := range given {
+		ok = ok && opt.harmless()
+	}
+	if !ok {
+		r.giveUp("%s changes what a line means", name)
+	}
+}
+
+// mayHave reports whether a builtin may have been given a short option.
+func mayHave(c call, letter byte) bool {
+	for _, arg := range c.args[1:] {
+		if len(arg.text) > 1 && arg.text[0] == '-' && strings.IndexByte(arg.text, letter) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// remembered gives up on assignments that other parts of the line may run: a text with a substitution in it, which
+// arithmetic, a prompt or an indirection brings to life, and the tables that bash keeps aliases and programs in.
+func (r *reading) remembered(name string, value word) {
+	switch {
+	case name == "PROMPT_COMMAND" || name == "PS0" || name == "BASH_ENV" || name == "ENV":
+		r.giveUp("%s names what shells run by themselves", name)
+	case name == "BASH_ALIASES" || name == "BASH_CMDS":
+		r.giveUp("%s changes what commands mean", name)
+	case !value.dynamic && substitution.MatchString(value.text):
+		r.giveUp("the value of %s may be evaluated", name)
+	}
+}
+
+// evaluates gives up on expansions that evaluate the content of variables.
+func (w *walker) evaluates(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.ArithmExp:
+		w.arithmetic(n.X)
+	case *syntax.ParamExp:
+		if n.Excl && n.Names == 0 {
+			w.giveUp("an indirect expansion: %s", w.text(n))
+		}
+		if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps {
+			w.giveUp("an expansion that may evaluate: %s", w.text(n))
+		}
+		if index, ok := n.Index.(*syntax.Word); !ok || (index.Lit() != "@" && index.Lit() != "*") {
+			w.arithmetic(n.Index)
+		}
+		if n.Slice != nil {
+			w.arithmetic(n.Slice.Offset)
+			w.arithmetic(n.Slice.Length)
+		}
+	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			if !plainNumbers.MatchString(w.text(n.X)) || !plainNumbers.MatchString(w.text(n.Y)) {
+				w.giveUp("a test that may evaluate: %s", w.text(n))
+			}
+		}
+	case *syntax.UnaryTest:
+		if (n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar) && !syntax.ValidName(w.text(n.X)) {
+			w.giveUp("a test that may evaluate: %s", w.text(n))
+		}
+	}
+}
+
+func (w *walker) arithmetic(x syntax.ArithmExpr) {
+	if x == nil {
+		return
+	}
+	if text := w.text(x); !plainNumbers.MatchString(text) {
+		w.giveUp("arithmetic that may evaluate: %s", text)
+	}
+}
+
+var assignmentPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
+
+// declared moves the NAME=VALUE operands of export and its like to the assignments, where bash's grammar has them
+// already.
+func declared(c call) call {
+	args := c.args[:1:1]
+	for _, arg := range c.args[1:] {
+		if assignmentPattern.MatchString(arg.text) {
+			c.assignments = append(c.assignments[:len(c.assignments):len(c.assignments)], arg.text)
+		} else {
+			args = append(args, arg)
+		}
+	}
+	c.args = args
+	return c
+}

@@ -1,0 +1,36 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Part names simple command i of a line, and which of how many it is: "`git push` (command 3 of 84)". show makes the text of
+// the command safe and short; no text can end the backquotes. Part returns "" if the line has but one command.
+func Part(subs []*permissionv1.SubCommand, i int, show func(string) string) string {
+	if len(subs) < 2 {
+		return ""
+	}
+	text := Quote(subs[i].GetArgv())
+	if subs[i].GetDynamic() { // quotes would say that the shell leaves the words alone
+		text = strings.Join(subs[i].GetArgv(), " ")
+	}
+	if under := strings.Join(subs[i].GetWrappers(), " "); under != "" {
+		text = under + " " + text
+	}
+	return fmt.Sprintf("%s (command %d of %d)", Code(show(text)), i+1, len(subs))
+}
+
+// DynamicWord reports whether word i of a simple command, 0 being the program, is only known when the command runs.
+func DynamicWord(sub *permissionv1.SubCommand, i int) bool {
+	if !sub.GetDynamic() {
+		return false
+	}
+	return len(sub.GetDynamicWords()) == 0 || slices.Contains(sub.GetDynamicWords(), uint32(i)) // a line is 64 KiB at most
+}
+
+// Code puts text between backquotes, which it cannot end.
+func Code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\`") + "`" }

@@ -1,0 +1,259 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// reading is one pass over a line under one assumption about the shell. It collects simple commands.
+type reading struct {
+	unknown  syntax.LangVariant // the grammar of shells whose kind is not known
+	subs     []*permissionv1.SubCommand
+	unparsed string
+	nesting  int
+	declared map[string]bool // names that the line declares as functions
+
+	dir      place // where the next command runs
+	ok, fail place // where the line is once the last one has succeeded, or failed
+	base     int   // the wrappers around the line that is being read
+	moves    int   // how often the shell may have changed its directory
+	moved    bool  // it may have done so at all
+	adrift   bool  // no directory is certain
+}
+
+func newReading(unknown syntax.LangVariant) *reading {
+	return &reading{unknown: unknown, declared: map[string]bool{}}
+}
+
+// giveUp notes that the commands may not be all. The first reason counts.
+func (r *reading) giveUp(format string, args ...any) {
+	if r.unparsed == "" {
+		r.unparsed = strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	}
+}
+
+// finish marks calls of functions that the line declares itself: their names say nothing of what runs.
+func (r *reading) finish() {
+	for _, sub := range r.subs {
+		if len(sub.Argv) > 0 && r.declared[sub.Argv[0]] {
+			if !sub.Dynamic || len(sub.DynamicWords) > 0 {
+				sub.DynamicWords = slices.Insert(sub.DynamicWords, 0, 0)
+				sub.DynamicWords = slices.Compact(sub.DynamicWords)
+			}
+			sub.Dynamic = true
+		}
+	}
+	r.settle()
+}
+
+func (r *reading) add(sub *permissionv1.SubCommand) {
+	if len(r.subs) == maxCommands {
+		r.giveUp("more than %d commands", maxCommands)
+		return
+	}
+	r.subs = append(r.subs, sub)
+}
+
+// line takes a whole line apart by a grammar. wrappers are those that it was found in.
+func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []string) {
+	if reason := unreadable(text); reason != "" {
+		r.giveUp("%s", reason)
+		return
+	}
+	if r.nesting == maxNesting {
+		r.giveUp("lines within lines over %d deep", maxNesting)
+		return
+	}
+	r.nesting++
+	r.ok, r.fail = r.dir, r.dir
+	base := r.base
+	r.base = len(wrappers)
+	defer func() { r.nesting, r.base = r.nesting-1, base }()
+
+	if endsEscaped(text) {
+		// To a shell that is a character, unless something is put behind it.
+		r.giveUp("ends in a backslash")
+	}
+	if strings.Contains(text, "$\\\n") {
+		// The next line's beginning is what expands, which the parser does not see.
+		r.giveUp("a line that ends in a dollar goes on")
+	}
+	file, err := syntax.NewParser(syntax.Variant(grammar)).Parse(strings.NewReader(text), "")
+	for range 3 { // ends once no comment is mended
+		mended := mendComments(file, text)
+		if mended == text {
+			break
+		}
+		r.giveUp("a comment that ends in a backslash")
+		text = mended
+		file, err = syntax.NewParser(syntax.Variant(grammar)).Parse(strings.NewReader(text), "")
+	}
+	w := &walker{reading: r, source: text, grammar: grammar, wrappers: wrappers}
+	if file != nil {
+		w.stmts(file.Stmts)
+	}
+	if err != nil {
+		r.giveUp("not a well-formed line: %v", err)
+	}
+}
+
+// endsEscaped reports whether a text ends in a backslash that quotes nothing.
+func endsEscaped(text string) bool {
+	return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1
+}
+
+// mendComments takes the backslash away that a comment ends in. A shell's comment ends with its line whatever stands there,
+// and the next line is run; the parser joins the two. Every "#" before such an end has to be seen to be part of a word.
+func mendComments(file *syntax.File, text string) string {
+	if file == nil || !strings.Contains(text, "#") || !strings.Contains(text, "\\\n") {
+		return text
+	}
+	inWord := inWords(file, len(text))
+	mended, start := []byte(text), 0
+	for line := range strings.Lines(text) {
+		end := strings.TrimSuffix(line, "\\\n")
+		for i := range len(end) {
+			if end[i] == '#' && len(end) < len(line) && !inWord[start+i] {
+				mended[start+len(end)] = ' '
+				break
+			}
+		}
+		start += len(line)
+	}
+	return string(mended)
+}
+
+// inWords says of each byte of a line whether it is certainly part of a word.
+func inWords(file *syntax.File, size int) []bool {
+	in := make([]bool, size)
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+			// a line is 64 KiB at most
+			for at := int(n.Pos().Offset()); at < min(int(n.End().Offset()), size); at++ {
+				in[at] = true
+			}
+		}
+		return true
+	})
+	return in
+}
+
+// unreadable says why a text is not even given to the parser.
+func unreadable(text string) string {
+	switch {
+	case len(text) > MaxLine:
+		return fmt.Sprintf("longer than %d bytes", MaxLine)
+	case !utf8.ValidString(text):
+		return "not UTF-8"
+	case strings.ContainsAny(text, "\x00\r"):
+		// Shells and the parser differ in what they do with these.
+		return "holds a NUL or a carriage return"
+	}
+	open := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '`', '[':
+			open++
+		}
+	}
+	if open > maxOpen {
+		return "too many brackets and backquotes"
+	}
+	return ""
+}
+
+// call is a simple command on its way through the wrappers.
+type call struct {
+	args        []word
+	redirects   []*permissionv1.Redirection
+	assignments []string
+	wrappers    []string
+	grammar     syntax.LangVariant
+	input       *word  // the here-document or here-string on its standard input
+	dynamic     bool   // any of the words may be
+	at          *place // where it runs; nil: where the line is
+}
+
+// command adds the simple command c, or what is found in it if it is a wrapper.
+func (r *reading) command(c call) {
+	for len(c.args) > 0 && !c.args[0].dynamic {
+		w, known := wrappers[baseName(c.args[0].text)]
+		if !known {
+			break
+		}
+		if len(c.wrappers) >= maxWrappers {
+			r.opaque(c, "over %d wrappers around one command", maxWrappers)
+			return
+		}
+		next, came := r.unwrap(w, c)
+		if came == done {
+			return
+		}
+		c = next
+		if came == itself {
+			break
+		}
+	}
+	r.fed(c)
+	r.plain(c)
+}
+
+// plain adds c as it is.
+func (r *reading) plain(c call) {
+	if len(c.args) > 0 && strings.HasPrefix(c.args[0].text, "-") {
+		// Options where a command should stand: some wrapper takes them in a way that is not known here.
+		r.giveUp("a command that begins with a dash: %s", c.args[0].text)
+	}
+	sub := &permissionv1.SubCommand{
+		Redirections: c.redirects, Dynamic: c.dynamic, Assignments: c.assignments, Wrappers: c.wrappers,
+	}
+	for i, arg := range c.args {
+		sub.Argv = append(sub.Argv, arg.text)
+		if arg.dynamic {
+			sub.Dynamic = true
+			sub.DynamicWords = append(sub.DynamicWords, uint32(i))
+		}
+	}
+	if c.dynamic {
+		sub.DynamicWords = nil
+	}
+	at := r.at(c)
+	sub.Cwd, sub.CwdUnknown = at.path, at.unknown || at.gone
+	r.add(sub)
+	r.ran(c)
+	r.moved = r.moved || r.moves > 0
+}
+
+// opaque adds c as a command that runs something which cannot be seen.
+func (r *reading) opaque(c call, format string, args ...any) {
+	c.dynamic = true
+	r.plain(c)
+	r.giveUp(format, args...)
+	if r.inShell(c) {
+		r.astray()
+	}
+}
+
+// within adds what stands around commands of an inner line: the assignments and redirections that they all run under.
+func (r *reading) within(c call) {
+	if len(c.redirects) > 0 || len(c.assignments) > 0 {
+		r.plain(call{redirects: c.redirects, assignments: c.assignments, wrappers: c.wrappers, at: c.at})
+	}
+}
+
+// wrapped returns c with one more wrapper around it and other arguments.
+func (c call) wrapped(by string, args []word) call {
+	c.wrappers = append(slices.Clip(c.wrappers), by)
+	c.args = args
+	return c
+}
+
+// baseName is the program's name whatever folder it is called from.
+func baseName(program string) string { return program[strings.LastIndexByte(program, '/')+1:] }

@@ -1,0 +1,331 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Risky says why a command may run, load or write something that its name does not tell: "sort -o writes a file" of
+// ["sort", "-o", "x"]. Empty: nothing is known against it.
+//
+// It is a list of known dangers, not a proof: nothing follows from an empty answer about a program that is not in it.
+// It looks at words as they are, so dynamic ones must be ruled out first.
+//
+// A danger of an option comes before what is to be said of the program as a whole, and the same danger always reads the
+// same. So a rule that names a danger can be told from one that merely covers it: for the rule's own words Risky says
+// what it says for the command.
+func Risky(argv []string) (why string) {
+	if len(argv) == 0 || argv[0] == "" {
+		return ""
+	}
+	name := strings.ToLower(baseName(argv[0]))
+	if name == "gfind" {
+		name = "find"
+	}
+	args := argv[1:]
+	for _, danger := range dangers[name] {
+		find := danger.in
+		if wordy[name] {
+			find = danger.among
+		}
+		if option := find(args); option != "" {
+			return fmt.Sprintf("%s %s %s", name, option, danger.does)
+		}
+	}
+	if check := checks[name]; check != nil {
+		if why := check(args); why != "" {
+			return why
+		}
+	}
+	return riskyProgram(name)
+}
+
+func riskyProgram(name string) string {
+	plain := unversioned(name)
+	w, wraps := wrappers[name]
+	switch {
+	case Interpreter(name):
+		return name + " runs code that it is given"
+	case packageManagers[plain]:
+		return name + " installs or runs code from elsewhere"
+	case networkClients[plain]:
+		return name + " talks to other machines"
+	case projectRunners[plain]:
+		return name + " runs what the project's files say"
+	case writers[name]:
+		return name + " changes files or the system"
+	case wraps && w.kind == runsUnseen:
+		return name + " runs or changes what cannot be seen"
+	case wraps && w.kind != assigns && w.kind != runsAmong && w.kind != runsSplit && w.kind != runsGit && w.kind != goes:
+		return name + " runs another command"
+	}
+	return ""
+}
+
+// writers are programs that are there to change files, processes or settings.
+var writers = set(`
+	tee cp mv rm rmdir ln install dd mkdir touch truncate shred mktemp chmod chown chgrp chattr setfacl unlink patch sponge
+	mkfifo mknod link split csplit unzip zip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 7z 7za unrar cpio ar ranlib
+	strip objcopy ld as cc gcc g++ c++ clang clang++ rustc javac ghc tic mount umount kill pkill killall reboot shutdown
+	halt poweroff systemctl service launchctl initctl useradd usermod userdel groupadd passwd chpasswd chsh visudo
+	iptables nft ufw modprobe insmod rmmod losetup mkfs fdisk parted swapon swapoff logger wall write xdg-open open
+	defaults black isort autopep8 autoflake rustfmt goimports gofumpt dos2unix unix2dos rename mmv sqlcmd gpg gpg2 pass
+	ssh-keygen ssh-add ssh-agent tmutil diskutil pbcopy xclip xsel wl-copy loginctl timedatectl hostnamectl history
+	disown set shopt ulimit umask logout suspend`)
+
+// danger is a set of options with one consequence.
+type danger struct {
+	// options are "-x", which is found in clusters too, "--long", which is found abbreviated and with a value too, or, with
+	// more than one letter after one dash, whole words. They are separated by spaces.
+	options string
+	does    string
+}
+
+const (
+	runs   = "runs a program"
+	writes = "writes a file"
+	loads  = "loads code or settings from a file"
+	lists  = "reads the names of further files from a file"
+	leaves = "follows links out of the folders that it is given"
+)
+
+// in returns the first option of d that stands among args. It may see one where there is none (in an option's value),
+// but overlooks none.
+func (d danger) in(args []string) string {
+	for _, arg := range args {
+		if len(arg) < 2 || (arg[0] != '-' && arg[0] != '+') {
+			continue
+		}
+		name, _, _ := strings.Cut(arg, "=")
+		for option := range strings.FieldsSeq(d.options) {
+			switch {
+			case strings.HasPrefix(option, "--"):
+				if len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(option, name) {
+					return option
+				}
+			case len(option) == 2:
+				if arg[0] == option[0] && arg[1] != '-' && strings.IndexByte(arg, option[1]) > 0 {
+					return option
+				}
+			case name == option:
+				return option
+			}
+		}
+	}
+	return ""
+}
+
+// wordy are the programs whose options are whole words behind one dash or two, never clusters: those that take them apart
+// as Go's package flag does, and ip. Their dangers are written with one dash, and in every length that the program takes.
+var wordy = set("go gofmt ip")
+
+// among is in for the programs that are wordy. The options of a test binary are known with "test." in front too.
+func (d danger) among(args []string) string {
+	for _, arg := range args {
+		name, ok := strings.CutPrefix(arg, "-")
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
+		name = "-" + strings.TrimPrefix(name, "test.")
+		for option := range strings.FieldsSeq(d.options) {
+			if name == option {
+				return option
+			}
+		}
+	}
+	return ""
+}
+
+// dangers are the options of programs that otherwise do what their name says, by name. It is never written to.
+var dangers = byName(map[string][]danger{
+	"find": {{"-delete", "removes files"}, {"-exec -execdir -ok -okdir", runs}, {"-fprint -fprint0 -fprintf -fls", writes},
+		{"-L -follow", leaves}, {"-files0-from", lists}},
+	"fd fdfind":              {{"-x -X --exec --exec-batch", runs}, {"-L --follow", leaves}},
+	"grep egrep fgrep zgrep": {{"-R --dereference-recursive", leaves}},
+	"du":                     {{"-L --dereference", leaves}, {"--files0-from", lists}}, "wc": {{"--files0-from", lists}},
+	"sort": {{"-o --output", writes}, {"--compress-program", runs}, {"--files0-from", lists}},
+	"shuf": {{"-o --output", writes}},
+	"sed":  {{"-i --in-place", writes}, {"-f --file", loads}},
+	"rg":   {{"--pre --hostname-bin", runs}, {"-L --follow", leaves}},
+	"ag":   {{"--pager", runs}, {"-f --follow", leaves}}, "ack": {{"--pager --ackrc", runs}, {"--follow", leaves}},
+	"bat batcat delta": {{"--pager", runs}},
+	"diff":             {{"-l --paginate", runs}},
+	"sdiff":            {{"-o --output --diff-program", writes}}, "diff3": {{"--diff-program", runs}},
+	"tree": {{"-o", writes}, {"-R", writes}, {"-l", leaves}}, "iconv": {{"-o --output", writes}},
+	"date": {{"-s --set", "sets the clock"}},
+	"file": {{"-C --compile", writes}, {"-z -Z --uncompress --uncompress-noreport", runs}, {"-f --files-from", lists},
+		{"-m -M --magic-file", loads}},
+	"yq": {{"-i --inplace -s --split-exp", writes}}, "base64": {{"-o --output", writes}},
+	"sysctl":   {{"-w --write -p --load --system", "changes the system's settings"}},
+	"hostname": {{"-F --file -b --boot", "changes the system's settings"}},
+	"ip":       {{"-b -ba -bat -batc -batch", runs}},
+	"tar": {{"--to-command --checkpoint-action -I --use-compress-program -F --info-script --new-volume-script " +
+		"--rsh-command --rmt-command", runs}},
+	"zip": {{"-TT --unzip-command", runs}}, "rsync": {{"-e --rsh --rsync-path", runs}},
+	"less":  {{"-o -O --log-file --LOG-FILE", writes}, {"-k --lesskey-file --lesskey-src --lesskey-content", loads}},
+	"man":   {{"-P --pager -H --html -X --gxditview -T --troff-device", runs}, {"-C --config-file", loads}},
+	"gofmt": {{"-w -cpuprofile", writes}}, "shfmt": {{"-w --write", writes}},
+	"eslint": {{"--fix --fix-dry-run -o --output-file --cache --init", writes},
+		{"-c --config --rulesdir --plugin --parser -f --format --resolve-plugins-relative-to", loads}},
+	"prettier": {{"-w --write", writes}, {"--plugin --config --plugin-search-dir", loads}},
+	"ruff":     {{"--fix --add-noqa -o --output-file", writes}}, "stylelint": {{"--fix -o --output-file", writes}},
+	"clang-format": {{"-i", writes}}, "clang-tidy": {{"--fix -fix --export-fixes -load --load", writes}},
+	"mypy": {{"--install-types", runs}, {"--html-report --xml-report --junit-xml --txt-report", writes}},
+	"curl": {{"-o -O --output --remote-name --remote-name-all --output-dir -c --cookie-jar -D --dump-header --trace " +
+		"--trace-ascii --stderr --etag-save --hsts --alt-svc --libcurl", writes}, {"-K --config --engine", loads},
+		{"-T --upload-file -d --data --data-binary --data-raw --data-urlencode -F --form --json -X --request", "sends data"}},
+	"wget": {{"--use-askpass", runs}, {"-e --execute --config -i --input-file", loads},
+		{"--post-data --post-file --body-data --body-file --method", "sends data"}},
+	"go": {{"-toolexec -exec -vettool -fixtool", runs},
+		{"-o -w -u -fix -cpuprofile -memprofile -blockprofile -mutexprofile -coverprofile -trace -outputdir -artifacts -pkgdir " +
+			"-debug-actiongraph -debug-trace -debug-runtime-trace -gocoverdir -testlogfile -fuzzcachedir", writes},
+		{"-overlay -modfile -ldflags -gcflags -asmflags -gccgoflags -compiler -C", loads}},
+	"cargo": {{"--config -Z", loads}}, "pytest": {{"-p -c --rootdir --confcutdir", loads}},
+	"make gmake": {{"--eval -f --file --makefile", loads}},
+	"ssh":        {{"-o -F", runs}}, "scp": {{"-o -F -S", runs}}, "sftp": {{"-o -F -S -b", runs}},
+	"ps": nil, "xxd": {{"-r -revert", writes}}, "fzf": {{"--bind --preview --listen", runs}},
+	"journalctl": {{"--rotate --flush --sync --vacuum-size --vacuum-time --vacuum-files --update-catalog --setup-keys", writes}},
+	"dmesg":      {{"-C -c --clear --read-clear -D -E -n --console-off --console-on --console-level", "changes the system's settings"}},
+	"gh":         {{"--editor -e", runs}},
+	"jq":         {{"-L --library-path -f --from-file", "reads a program from a file"}},
+	"ss":         {{"-K --kill", "closes connections"}},
+})
+
+// checks look at more than options, by name. A check returns "" where it finds nothing.
+var checks = map[string]func(args []string) string{
+	"git":    riskyGit,
+	"sed":    riskySed,
+	"tar":    riskyTar,
+	"bsdtar": riskyTar,
+	"diff":   riskyDiff,
+	"go": func(args []string) string {
+		for i, arg := range args {
+			name, value, attached := strings.Cut(arg, "=")
+			if !attached && i+1 < len(args) {
+				value = args[i+1]
+			}
+			if (name == "-mod" || name == "--mod") && value == "mod" {
+				return "go -mod=mod " + writes
+			}
+		}
+		return ""
+	},
+	"ls": func(args []string) string {
+		if (danger{"-R --recursive", leaves}).in(args) != "" && (danger{"-L --dereference", leaves}).in(args) != "" {
+			return "ls -RL " + leaves
+		}
+		return ""
+	},
+	"uniq":     func(args []string) string { return atMost("uniq", args, 1) },
+	"xxd":      func(args []string) string { return atMost("xxd", args, 1) },
+	"hostname": func(args []string) string { return atMost("hostname", args, 0) },
+	"less":     riskyPager("less"),
+	"more":     riskyPager("more"),
+	"man":      func([]string) string { return "man opens a pager, which can run programs" },
+	"date": func(args []string) string {
+		for _, operand := range operands(args) {
+			if !strings.HasPrefix(operand, "+") && strings.Trim(operand, "0123456789.") == "" {
+				return "date sets the clock when it is given one"
+			}
+		}
+		return ""
+	},
+	"sysctl": func(args []string) string {
+		for _, operand := range operands(args) {
+			if strings.Contains(operand, "=") {
+				return "sysctl NAME=VALUE changes the system's settings"
+			}
+		}
+		return ""
+	},
+	"ip": func(args []string) string {
+		for _, operand := range operands(args) {
+			for _, verb := range []string{"add", "append", "change", "replace", "delete", "set", "flush", "exec", "save",
+				"restore", "attach", "detach"} {
+				if strings.HasPrefix(verb, operand) {
+					return "ip changes the network, or runs a program in another"
+				}
+			}
+		}
+		return ""
+	},
+	"env": func(args []string) string {
+		if len(args) > 0 {
+			return "env runs another command"
+		}
+		return ""
+	},
+	"yq": func(args []string) string {
+		for _, arg := range args {
+			if strings.Contains(arg, "load") || strings.Contains(arg, "env") || strings.Contains(arg, "system") {
+				return "yq reads files, variables or programs that its expression names"
+			}
+		}
+		return ""
+	},
+}
+
+// operands are the words that are no options. An option's value counts as one.
+func operands(args []string) []string {
+	var of []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(of, args[i+1:]...)
+		}
+		if arg == "-" || !strings.HasPrefix(arg, "-") {
+			of = append(of, arg)
+		}
+	}
+	return of
+}
+
+// atMost warns of operands beyond the first n, which name what is written.
+func atMost(name string, args []string, n int) string {
+	if len(operands(args)) <= n {
+		return ""
+	}
+	return fmt.Sprintf("%s writes what its operand %d names", name, n+1)
+}
+
+func riskyPager(name string) func(args []string) string {
+	return func(args []string) string {
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "+") {
+				return name + " runs the commands after a plus"
+			}
+		}
+		return name + " is a pager, which can run programs"
+	}
+}
+
+// riskyDiff warns of folders: what links in them lead to is compared too, unless diff is told otherwise.
+func riskyDiff(args []string) string {
+	if !slices.Contains(args, "--no-dereference") && (danger{"-r --recursive", leaves}).in(args) != "" {
+		return "diff -r " + leaves
+	}
+	return ""
+}
+
+// riskyTar takes nothing but a listing for harmless.
+func riskyTar(args []string) string {
+	mode := ""
+	for i, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, "--"):
+			switch name, _, _ := strings.Cut(arg, "="); name {
+			case "--list", "--file", "--verbose", "--gzip", "--bzip2", "--xz", "--zstd":
+				mode += map[bool]string{true: "t"}[name == "--list"]
+			default:
+				return "tar has options other than those for listing"
+			}
+		case strings.HasPrefix(arg, "-") || i == 0:
+			mode += arg
+		}
+	}
+	if !strings.Contains(mode, "t") || strings.Trim(mode, "-tfvzjJ") != "" {
+		return "tar changes files, unless it only lists"
+	}
+	return ""
+}

@@ -1,0 +1,139 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// gitReads are the commands of git that, with the options that riskyGit lets pass, only read a repository.
+var gitReads = set(`
+	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
+	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
+	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
+	config worktree notes`)
+
+// gitOptions run or write something, after whatever command of git.
+var gitOptions = []danger{
+	{"--output", writes},
+	{"--ext-diff --textconv --filters", runs},
+	{"--upload-pack --receive-pack --exec --extcmd --tool --open-files-in-pager", runs},
+}
+
+// gitVerbs are what makes a command of git that otherwise lists do something: options, and operands.
+var gitVerbs = map[string]struct {
+	options string
+	// lists are options and operands with which further operands are only looked for.
+	lists string
+	// operands: any operand that does not come after one of lists does something.
+	operands bool
+}{
+	"branch": {options: `-d -D -m -M -c -C -f -u --delete --move --copy --force --set-upstream-to --unset-upstream
+		--edit-description --create-reflog --track -t --no-track`, lists: `-l --list --contains --no-contains --merged
+		--no-merged --points-at -a --all -r --remotes`, operands: true},
+	"tag": {options: "-d --delete -f --force -a --annotate -s --sign -u --local-user -m --message -F --file -e --edit -v --verify",
+		lists: "-l --list --contains --no-contains --merged --no-merged --points-at -n", operands: true},
+	"remote":   {lists: "get-url -v --verbose", operands: true},
+	"stash":    {lists: "list show", operands: true},
+	"worktree": {lists: "list", operands: true},
+	"notes":    {lists: "list show", operands: true},
+	"reflog":   {options: "--expire --rewrite --updateref", lists: "show", operands: false},
+	"config":   {options: "-e --edit --unset --unset-all --add --replace-all --remove-section --rename-section", lists: "--get --get-all --get-regexp -l --list get list", operands: true},
+	"grep":     {options: "-O"},
+}
+
+// GitCommand is the command among git's arguments, argv[0] being git: "push" of "git -C DIR push". Empty: there is none.
+func GitCommand(argv []string) string {
+	for i := 1; i < len(argv); i++ {
+		if !strings.HasPrefix(argv[i], "-") {
+			return argv[i]
+		}
+		if slices.Contains(gitTakesNext, argv[i]) {
+			i++
+		}
+	}
+	return ""
+}
+
+// gitTakesNext are the options before git's command whose value may be the next word.
+var gitTakesNext = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source"}
+
+// riskyGit looks at the options before git's command, at the command, and at the options after it.
+func riskyGit(args []string) string {
+	i := 0
+	for ; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		name, _, attached := strings.Cut(args[i], "=")
+		switch {
+		case name == "-C":
+			i++
+		case name == "--no-pager" || name == "-P" || name == "--no-optional-locks" || name == "--no-replace-objects" ||
+			name == "--literal-pathspecs" || name == "--version" || name == "-v":
+		case name == "--exec-path" && !attached:
+		case strings.HasPrefix(args[i], "-c"):
+			return "git -c sets what may run a program"
+		default:
+			return fmt.Sprintf("git %s changes what git reads or runs", name)
+		}
+	}
+	if i >= len(args) {
+		return ""
+	}
+	command, rest := args[i], args[i+1:]
+	for _, danger := range gitOptions {
+		if option := danger.in(exactly(rest, "--text", "--exclude-standard", "--exclude", "--full-diff")); option != "" {
+			return fmt.Sprintf("git %s %s", option, danger.does)
+		}
+	}
+	if why := riskyGitOptions(command, rest); why != "" {
+		return why
+	}
+	if !gitReads[command] {
+		return fmt.Sprintf("git %s does more than read the repository, or is not known", command)
+	}
+	return riskyVerb(command, rest)
+}
+
+func riskyVerb(command string, rest []string) string {
+	verbs, ok := gitVerbs[command]
+	if !ok {
+		return ""
+	}
+	if option := (danger{options: verbs.options}).in(rest); option != "" {
+		if command == "grep" {
+			return "git grep -O runs a program"
+		}
+		return fmt.Sprintf("git %s %s changes the repository", command, option)
+	}
+	lists := strings.Fields(verbs.lists)
+	if command == "reflog" {
+		if of := operands(rest); len(of) > 0 && (of[0] == "expire" || of[0] == "delete" || of[0] == "drop" || of[0] == "write") {
+			return fmt.Sprintf("git reflog %s changes the repository", of[0])
+		}
+	}
+	if command == "stash" && len(rest) == 0 {
+		return "git stash changes the repository"
+	}
+	if !verbs.operands || len(operands(rest)) == 0 {
+		return ""
+	}
+	first := rest[0]
+	if command == "remote" && strings.HasPrefix(first, "-") && len(rest) > 1 {
+		first = rest[1]
+	}
+	name, _, _ := strings.Cut(first, "=")
+	if slices.Contains(lists, name) {
+		return ""
+	}
+	return fmt.Sprintf("git %s changes the repository, unless it only lists", command)
+}
+
+// exactly leaves out the options that are known by these very names, since others would be taken for their beginning.
+func exactly(args []string, known ...string) []string {
+	var of []string
+	for _, arg := range args {
+		if !slices.Contains(known, arg) {
+			of = append(of, arg)
+		}
+	}
+	return of
+}

@@ -1,0 +1,142 @@
+// Package shell splits a command line into every simple command that it may run, with arguments, redirections and
+// assignments. It looks inside wrappers such as "sh -c", env and sudo.
+//
+// The package is for decisions about a command line before it runs, so it reports what is certain. It marks as dynamic
+// what is known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at all, the
+// line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they may be
+// incomplete.
+//
+// The package does not know which shell will read the line: "sh" is bash on one machine and dash on the next. So it reads
+// a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After an
+// explicit "bash -c" there is only one grammar.
+//
+// If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the options
+// of env, sudo, git and make. After a cd that may have failed, the folder is unknown. The package ignores a CDPATH that
+// the user's own environment exports.
+//
+// The package removes git's options before its command: "git -C DIR push" is a push, wrapped in "git -C". For options
+// that do more than change the folder ("-c", "--git-dir"), it also keeps the command as given.
+//
+// Commands that run on another machine, in a container, or through git commands that run other commands, are never fully
+// visible. Such a line is unparsed, and contains the most likely commands, so that a deny rule has something to match.
+//
+// The package also knows facts about programs, for callers that judge or remember commands: Risky, Interpreter,
+// Generalisable, HarmlessVariable. These are lists; the absence of a program means nothing.
+//
+// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing, expands nothing, reads no
+// file, and knows no rules. All functions are safe for concurrent use.
+package shell
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"mvdan.cc/sh/v3/syntax"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+const (
+	// MaxLine is the longest line, in bytes, that is taken apart. Longer ones are unparsed.
+	MaxLine = 64 << 10
+
+	// maxOpen bounds the characters that can open a nested construct, and so the parser's recursion.
+	maxOpen = 4096
+	// maxNesting bounds lines in lines: an eval of a "sh -c" of an eval.
+	maxNesting = 16
+	// maxWrappers bounds the wrappers around one command.
+	maxWrappers = 32
+	// maxCommands bounds what one line may hold.
+	maxCommands = 1000
+)
+
+// Parse takes a line apart that some POSIX shell will read. subs are its simple commands in the order in which they
+// stand, a command before those of the substitutions in its words. unparsed is empty, or says why subs may not be all.
+// The line is unparsed if it is over MaxLine, not UTF-8, or not well-formed.
+func Parse(line string) (subs []*permissionv1.SubCommand, unparsed string) {
+	return bothReadings(func(r *reading) { r.line(line, r.unknown, nil) })
+}
+
+// FromArgv takes apart a command that is executed without a shell in between. For anything but a wrapper that is the
+// command itself.
+func FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
+	return bothReadings(func(r *reading) {
+		args := make([]word, len(argv))
+		size := 0
+		for i, arg := range argv {
+			size += len(arg)
+			if !utf8.ValidString(arg) {
+				r.giveUp("an argument is not UTF-8")
+			}
+			args[i] = word{text: strings.ToValidUTF8(arg, "\uFFFD")}
+		}
+		if size > MaxLine {
+			r.giveUp("the arguments are too long to be taken apart")
+		}
+		if len(args) > 0 {
+			r.command(call{args: args, grammar: r.unknown})
+		}
+	})
+}
+
+// Quote writes argv as one line that every POSIX shell splits back into argv. NUL characters, which no argument can
+// have, stay as they are.
+func Quote(argv []string) string {
+	var b strings.Builder
+	for i, arg := range argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if needsNoQuotes(arg) {
+			b.WriteString(arg)
+			continue
+		}
+		b.WriteByte('\'')
+		b.WriteString(strings.ReplaceAll(arg, "'", `'\''`))
+		b.WriteByte('\'')
+	}
+	return b.String()
+}
+
+func needsNoQuotes(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("_-./:@%+", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != "" && !syntax.IsKeyword(s)
+}
+
+// bothReadings reads the same thing once as bash would and once as a plain POSIX shell would.
+func bothReadings(read func(*reading)) ([]*permissionv1.SubCommand, string) {
+	bash, posix := newReading(syntax.LangBash), newReading(syntax.LangPOSIX)
+	read(bash)
+	read(posix)
+	bash.finish()
+	posix.finish()
+	if slices.EqualFunc(bash.subs, posix.subs, equal) {
+		if bash.unparsed == "" && posix.unparsed != "" {
+			return bash.subs, posix.unparsed
+		}
+		return bash.subs, bash.unparsed
+	}
+	subs := bash.subs
+	for _, sub := range posix.subs {
+		if !slices.ContainsFunc(bash.subs, func(have *permissionv1.SubCommand) bool { return equal(have, sub) }) {
+			subs = append(subs, sub)
+		}
+	}
+	switch {
+	case bash.unparsed != "":
+		return subs, bash.unparsed
+	case posix.unparsed != "":
+		return subs, "not every shell reads this: " + posix.unparsed
+	}
+	return subs, "bash and other shells read this differently"
+}
+
+func equal(a, b *permissionv1.SubCommand) bool { return proto.Equal(a, b) }

@@ -1,0 +1,366 @@
+package shell
+
+import (
+	"cmp"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// outcome is what came of looking into a wrapper.
+type outcome uint8
+
+const (
+	// itself: it runs no other command this time.
+	itself outcome = iota
+	// inner: the call that is returned is what it runs.
+	inner
+	// done: everything has been added.
+	done
+)
+
+// unwrap looks into c, whose first word names the wrapper w.
+func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
+	switch w.kind {
+	case runsOperands, runsSplit:
+		return r.unwrapOperands(w, c)
+	case runsAppended:
+		return r.unwrapAppended(w, c)
+	case runsLine:
+		return r.unwrapLine(c, c.args[1:])
+	case runsHandler:
+		return r.unwrapHandler(w, c)
+	case runsShell:
+		return r.unwrapShell(w, c)
+	case runsAmong:
+		return r.unwrapAmong(c)
+	case runsGit:
+		return r.unwrapGit(c)
+	case runsFar:
+		return r.unwrapFar(*w.far, c)
+	case goes:
+		at := movesTo(r.at(c), c.args[1:])
+		c.at = &at
+		return c, itself
+	case assigns:
+		return r.assign(c), itself
+	}
+	r.opaque(c, "%s runs or changes what cannot be seen here", c.args[0].text)
+	r.guess(w, c)
+	return c, done
+}
+
+func (r *reading) unwrapOperands(w wrapper, c call) (call, outcome) {
+	given, rest, ok := w.options.take(c.args[1:])
+	switch {
+	case !ok:
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	case has(given, w.unseen...):
+		r.opaque(c, "%s has an option that hides what runs", c.args[0].text)
+		return c, done
+	case has(given, w.itself...):
+		return c, itself
+	}
+	name := c.args[0].text
+	for _, opt := range given {
+		if has([]option{opt}, w.named...) {
+			name += " " + dashed(opt.name)
+		}
+	}
+	if w.kind == runsSplit {
+		if rest, ok = splitString(given, rest); !ok {
+			r.opaque(c, "%s splits a string that is not plain words", c.args[0].text)
+			return c, done
+		}
+		if len(rest) > 0 && rest[0].text == "-" && !rest[0].dynamic { // the old spelling of -i
+			name, rest = name+" -i", rest[1:]
+		}
+	}
+	for range w.operands {
+		if len(rest) == 0 {
+			return c, itself
+		}
+		if rest[0].dynamic {
+			r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+			return c, done
+		}
+		rest = rest[1:]
+	}
+	at := r.at(c)
+	for _, opt := range given {
+		if has([]option{opt}, w.directory...) {
+			at = at.in(word{text: opt.value})
+		}
+	}
+	assignments := c.assignments
+	for w.environment && len(rest) > 0 && !rest[0].dynamic && strings.Contains(rest[0].text, "=") {
+		assignments = append(assignments[:len(assignments):len(assignments)], rest[0].text)
+		variable, value, _ := strings.Cut(rest[0].text, "=")
+		r.remembered(variable, word{text: value})
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		return c, itself
+	}
+	c = c.wrapped(name, rest)
+	c.assignments, c.at = assignments, &at
+	c.dynamic = c.dynamic || has(given, w.disguise...)
+	return c, inner
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// splitString puts the words of "env -S STRING" before the others. It reports false if there is more to the string than
+// words with blanks between them.
+func splitString(given []option, rest []word) ([]word, bool) {
+	for _, opt := range given {
+		if opt.name != "S" && opt.name != "split-string" {
+			continue
+		}
+		if strings.ContainsAny(opt.value, "\\\"'$#\n\v\f") {
+			return nil, false
+		}
+		var split []word
+		for _, field := range strings.Fields(opt.value) {
+			split = append(split, word{text: field})
+		}
+		// What is split may begin with options of env's own, which nobody writes.
+		if len(split) > 0 && strings.HasPrefix(split[0].text, "-") {
+			return nil, false
+		}
+		rest = append(split, rest...)
+	}
+	return rest, true
+}
+
+// appended stands for arguments that are only known when a command runs.
+const appended = "$@"
+
+func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
+	given, rest, ok := w.options.take(c.args[1:])
+	if !ok {
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	}
+	if len(rest) == 0 {
+		return c, itself
+	}
+	replace := ""
+	for _, opt := range given {
+		switch opt.name {
+		case "I", "J", "R":
+			replace = opt.value
+		case "i", "replace":
+			replace = opt.value
+			replace = cmp.Or(replace, "{}")
+		}
+	}
+	args := make([]word, 0, len(rest)+1)
+	for _, arg := range rest {
+		if replace != "" && strings.Contains(arg.text, replace) {
+			arg = word{text: strings.ReplaceAll(arg.text, replace, "{}"), dynamic: true}
+		}
+		args = append(args, arg)
+	}
+	if replace == "" {
+		args = append(args, word{text: appended, dynamic: true})
+	}
+	c = c.wrapped(c.args[0].text, args)
+	c.input = nil
+	return c, inner
+}
+
+func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
+	if len(args) > 0 && args[0].text == "--" {
+		args = args[1:]
+	}
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		if arg.dynamic {
+			r.opaque(c, "%s runs a line that is only known when it runs", c.args[0].text)
+			return c, done
+		}
+		texts[i] = arg.text
+	}
+	if len(texts) == 0 {
+		return c, itself
+	}
+	r.within(c)
+	read := func() { r.line(strings.Join(texts, " "), c.grammar, c.wrapped(c.args[0].text, nil).wrappers) }
+	switch moves := r.moves; {
+	case baseName(c.args[0].text) == "trap":
+		// It runs wherever the line is by then, and before anything that follows.
+		r.apart(elsewhere, func() {
+			read()
+			r.adrift = r.adrift || r.moves != moves
+		})
+	case r.inShell(c):
+		read()
+	default:
+		r.apart(r.at(c), read)
+	}
+	return c, done
+}
+
+func (r *reading) unwrapHandler(w wrapper, c call) (call, outcome) {
+	given, rest, ok := w.options.take(c.args[1:])
+	switch {
+	case !ok:
+		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
+		return c, done
+	case has(given, w.itself...), len(rest) < 2, rest[0].text == "" && !rest[0].dynamic:
+		return c, itself
+	case rest[0].text == "-" && !rest[0].dynamic:
+		return c, itself
+	}
+	return r.unwrapLine(c, rest[:1])
+}
+
+func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
+	name := c.args[0].text
+	if w.dialect == foreign {
+		r.opaque(c, "%s reads a language that is not known here", name)
+		return c, done
+	}
+	given, rest, ok := w.options.take(c.args[1:])
+	if !ok {
+		r.opaque(c, "%s has arguments that cannot be told apart", name)
+		return c, done
+	}
+	for _, opt := range given {
+		if !opt.harmless() {
+			r.giveUp("%s has an option that changes what a line means or what runs before it: %s", name, dashed(opt.name))
+		}
+	}
+	if len(rest) > 0 && rest[0].text == "-" && !rest[0].dynamic {
+		rest = rest[1:]
+	}
+	var line word
+	as := name
+	switch {
+	case has(given, "c"):
+		if len(rest) == 0 {
+			return c, itself
+		}
+		line, as = rest[0], name+" -c"
+	case len(rest) > 0 && !has(given, "s") && !strings.HasPrefix(rest[0].text, "/dev/") &&
+		!strings.HasPrefix(rest[0].text, "/proc/"):
+		return c, itself // a script; its name is all that there is to know
+	case c.input != nil:
+		line = *c.input
+	default:
+		line.dynamic = true
+	}
+	if line.dynamic {
+		r.opaque(c, "%s runs what is only known when it runs", name)
+		return c, done
+	}
+	grammar := r.unknown
+	switch w.dialect {
+	case bashOnly:
+		grammar = syntax.LangBash
+		if has(given, "posix") {
+			grammar = r.unknown
+		}
+	case otherShell:
+		grammar = syntax.LangBash
+		r.giveUp("%s reads a language that is not quite known here", name)
+	}
+	r.within(c)
+	r.apart(r.at(c), func() { r.line(line.text, grammar, c.wrapped(as, nil).wrappers) })
+	return c, done
+}
+
+// unwrapAmong adds what find runs, after find itself.
+func (r *reading) unwrapAmong(c call) (call, outcome) {
+	for _, arg := range c.args[1:] {
+		if arg.dynamic {
+			r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
+			return c, done
+		}
+	}
+	r.plain(c)
+	for i := 1; i < len(c.args); i++ {
+		switch action := c.args[i].text; action {
+		case "-exec", "-execdir", "-ok", "-okdir":
+			start := i + 1
+			for i++; i < len(c.args); i++ {
+				end := c.args[i].text
+				if end == ";" || (end == "+" && i > start && c.args[i-1].text == "{}") {
+					break
+				}
+			}
+			args := append([]word(nil), c.args[start:min(i, len(c.args))]...)
+			for j := range args {
+				if strings.Contains(args[j].text, "{}") {
+					args[j].dynamic = true
+				}
+			}
+			if len(args) > 0 {
+				ran := c.wrapped(c.args[0].text+" "+action, args)
+				ran.input = nil
+				if strings.HasSuffix(action, "dir") {
+					ran.at = &place{unknown: true}
+				}
+				r.command(ran)
+			}
+		}
+	}
+	return c, done
+}
+
+// fed gives up on programs that take their code from a here-document, or from whatever their input is.
+func (r *reading) fed(c call) {
+	if len(c.args) == 0 || c.args[0].dynamic || !Interpreter(c.args[0].text) {
+		return
+	}
+	code := true // nothing else says what it runs
+	for _, arg := range c.args[1:] {
+		switch {
+		case arg.text == "-" || strings.HasPrefix(arg.text, "/dev/") || strings.HasPrefix(arg.text, "/proc/"):
+			r.giveUp("%s runs what it reads", c.args[0].text)
+			return
+		case !strings.HasPrefix(arg.text, "-") || len(arg.text) > 2:
+			code = false
+		}
+	}
+	if (code && len(c.args) == 1) || (code && c.input != nil) {
+		r.giveUp("%s runs what it reads", c.args[0].text)
+	}
+}
+
+// guess adds what an opaque wrapper most likely runs, so that a rule against it has something to match. The line is
+// unparsed already, so nothing can be allowed by it.
+func (r *reading) guess(w wrapper, c call) {
+	if !w.guess {
+		return
+	}
+	rest := c.args[1:]
+	for i, arg := range rest[:max(0, len(rest)-1)] {
+		if (arg.text == "-c" || arg.text == "--command") && !rest[i+1].dynamic {
+			r.apart(elsewhere, func() { r.line(rest[i+1].text, c.grammar, c.wrapped(c.args[0].text+" -c", nil).wrappers) })
+			break
+		}
+	}
+	skip := w.operands
+	for i, arg := range rest {
+		switch {
+		case arg.dynamic:
+			return
+		case strings.HasPrefix(arg.text, "-"):
+		case skip > 0:
+			skip--
+		default:
+			inner := c.wrapped(c.args[0].text, rest[i:])
+			inner.dynamic, inner.at = true, &place{unknown: true}
+			r.command(inner)
+			return
+		}
+	}
+}

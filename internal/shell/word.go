@@ -1,0 +1,211 @@
+package shell
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// word is one word of a command.
+type word struct {
+	// text is the word with its quotes removed. Where a part is dynamic, that part stands as it was written, so a dynamic
+	// word always holds one of the characters that make it so.
+	text    string
+	dynamic bool
+}
+
+// word reads a word as the shell would, without expanding anything.
+func (w *walker) word(n *syntax.Word) word {
+	if n == nil {
+		return word{}
+	}
+	b := wordBuilder{walker: w}
+	for i, part := range n.Parts {
+		b.part(part, i == 0)
+	}
+	if b.brace == braceClosed {
+		b.dynamic = true
+	}
+	return word{text: b.text.String(), dynamic: b.dynamic}
+}
+
+type wordBuilder struct {
+	*walker
+	text    strings.Builder
+	dynamic bool
+	brace   braceState
+}
+
+// braceState follows the unquoted characters of a word to see if they may be a brace expansion: "{a,b}" or "{1..9}". It
+// sees one in more words than a shell does, never in fewer.
+type braceState uint8
+
+const (
+	braceNone braceState = iota
+	braceOpen
+	braceSeparated
+	braceClosed
+)
+
+func (b *wordBuilder) part(part syntax.WordPart, first bool) {
+	switch part := part.(type) {
+	case *syntax.Lit:
+		b.bare(part.Value, first)
+	case *syntax.SglQuoted:
+		if !part.Dollar {
+			b.text.WriteString(part.Value)
+			return
+		}
+		if text, ok := ansiC(part.Value); ok {
+			b.text.WriteString(text)
+			return
+		}
+		b.expansion(part)
+	case *syntax.DblQuoted:
+		if part.Dollar { // translated by locale
+			b.expansion(part)
+			return
+		}
+		for _, inner := range part.Parts {
+			if lit, ok := inner.(*syntax.Lit); ok {
+				b.text.WriteString(unescapeQuoted(lit.Value))
+			} else {
+				b.expansion(inner)
+			}
+		}
+	default:
+		b.expansion(part)
+	}
+}
+
+func (b *wordBuilder) expansion(part syntax.Node) {
+	b.dynamic = true
+	b.text.WriteString(b.walker.text(part))
+}
+
+// bare adds unquoted text: backslashes quote the next character, and some characters mean an expansion.
+func (b *wordBuilder) bare(value string, first bool) {
+	if strings.ContainsFunc(value, separates) && strings.ContainsFunc(escaped.ReplaceAllLiteralString(value, ""), separates) {
+		b.giveUp("a control character or a blank that is not ASCII, which may end a word")
+	}
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch c {
+		case '\\':
+			if i++; i < len(value) && value[i] != '\n' { // which the parser leaves in behind another backslash
+				b.text.WriteByte(value[i])
+			}
+			continue
+		case '*', '?', '[':
+			// A lone "[" is the command.
+			b.dynamic = b.dynamic || c != '[' || !first || value != "["
+		case '~':
+			// A home directory, at the start of a word and, in what looks like an assignment or a list of paths, inside it.
+			if (first && i == 0) || (i > 0 && (value[i-1] == '=' || value[i-1] == ':')) {
+				b.dynamic = true
+			}
+		case '{':
+			b.brace = max(b.brace, braceOpen)
+		case ',':
+			if b.brace == braceOpen {
+				b.brace = braceSeparated
+			}
+		case '.':
+			if b.brace == braceOpen && i+1 < len(value) && value[i+1] == '.' {
+				b.brace = braceSeparated
+			}
+		case '}':
+			if b.brace == braceSeparated {
+				b.brace = braceClosed
+			}
+		}
+		b.text.WriteByte(c)
+	}
+}
+
+// escaped is a character that a backslash quotes.
+var escaped = regexp.MustCompile(`(?s)\\.`)
+
+// separates reports whether some shell, or some locale of a shell, may take an unquoted character for the end of a word.
+// Those that every shell takes for one are never part of a word.
+func separates(c rune) bool {
+	return unicode.IsControl(c) || unicode.IsSpace(c) || unicode.Is(unicode.Cf, c)
+}
+
+// unescapeQuoted reads text between double quotes, where a backslash quotes only what is special there.
+func unescapeQuoted(value string) string {
+	if !strings.Contains(value, `\`) {
+		return value
+	}
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		if value[i] == '\\' && i+1 < len(value) && strings.IndexByte("$`\"\\\n", value[i+1]) >= 0 {
+			if i++; value[i] == '\n' { // which the parser leaves in behind another backslash
+				continue
+			}
+		}
+		b.WriteByte(value[i])
+	}
+	return b.String()
+}
+
+// ansiC reads the text of $'...'. It reports false for what is rare enough to be left to the shell.
+func ansiC(value string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		if value[i] != '\\' {
+			b.WriteByte(value[i])
+			continue
+		}
+		if i++; i == len(value) {
+			return "", false
+		}
+		switch c := value[i]; c {
+		case '\\', '\'', '"', '?':
+			b.WriteByte(c)
+		case 'a', 'b', 'e', 'E', 'f', 'n', 't', 'v':
+			b.WriteByte(map[byte]byte{'a': 7, 'b': 8, 'e': 27, 'E': 27, 'f': 12, 'n': 10, 't': 9, 'v': 11}[c])
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			n := digits(value[i:], 3, 8)
+			b.WriteByte(byte(parse(value[i:i+n], 8)))
+			i += n - 1
+		case 'x', 'u', 'U':
+			n := digits(value[i+1:], map[byte]int{'x': 2, 'u': 4, 'U': 8}[c], 16)
+			if n == 0 {
+				return "", false
+			}
+			code := parse(value[i+1:i+1+n], 16)
+			if c == 'x' {
+				b.WriteByte(byte(code))
+			} else {
+				b.WriteRune(rune(code))
+			}
+			i += n
+		default:
+			return "", false
+		}
+	}
+	text := b.String()
+	return text, utf8.ValidString(text) && !strings.Contains(text, "\x00")
+}
+
+// digits counts the digits at the start of s, at most most.
+func digits(s string, most, base int) int {
+	n := 0
+	for n < len(s) && n < most {
+		if _, err := strconv.ParseUint(s[n:n+1], base, 8); err != nil {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+func parse(s string, base int) uint64 {
+	n, _ := strconv.ParseUint(s, base, 32) // digits has seen to it that it is a number
+	return n
+}

@@ -1,0 +1,94 @@
+// Package testkit has helpers for the tests of every module: golden files, waiting for a state that sends no signal,
+// folders for sockets, and the test's own program.
+//
+// It imports only the standard library, so that every module's tests can use it. To find goroutines that a test leaves
+// behind, use goleak.
+package testkit
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the tests that run")
+
+// Golden fails the test if got is not the content of the named file below the package's folder testdata. With the flag
+// -update it writes the file instead.
+func Golden(tb testing.TB, name, got string) {
+	tb.Helper()
+	file := filepath.Join("testdata", filepath.FromSlash(name))
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if got != string(want) {
+		tb.Errorf("%s differs; -update rewrites it\ngot:\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+// Patience is how long Poll and Eventually wait. It is long, since a busy machine is no fault; a test that passes does not
+// wait for it.
+const Patience = 30 * time.Second
+
+// pause is the time between two looks at the state.
+const pause = 5 * time.Millisecond
+
+// Poll looks again and again until the state holds, and reports whether it did within Patience. It is for states that send
+// no signal, such as another process's. Where there is a channel, a test waits for the channel.
+func Poll(state func() bool) bool {
+	for deadline := time.Now().Add(Patience); !state(); time.Sleep(pause) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// Eventually is Poll for a test that cannot go on without the state. what names the state in the failure.
+func Eventually(tb testing.TB, what string, state func() bool) {
+	tb.Helper()
+	if !Poll(state) {
+		tb.Fatalf("not within %v: %s", Patience, what)
+	}
+}
+
+// ShortDir returns a folder whose path leaves room for a unix socket's name, which TB.TempDir's may not: a socket's path
+// has about 100 bytes. It is below /tmp, has no links in it, and is removed when the test ends.
+func ShortDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("/tmp", "acp") //nolint:usetesting // TB.TempDir is what this stands in for
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir
+}
+
+// Self is the path of the test binary, which many tests run again in another role.
+func Self(tb testing.TB) string {
+	tb.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,86 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// recorder is a test that notes how it failed.
+type recorder struct {
+	testing.TB
+	said string
+}
+
+func (r *recorder) Helper()                   {}
+func (r *recorder) Errorf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
+func (r *recorder) Fatalf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
+func (r *recorder) Fatal(a ...any)            { r.said += fmt.Sprint(a...) }
+
+func TestAGoldenFileIsComparedAndWrittenOnlyWithTheFlag(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := filepath.Join("testdata", "a", "b.txt")
+	golden := func(got string) string {
+		r := &recorder{TB: t}
+		Golden(r, "a/b.txt", got)
+		return r.said
+	}
+	if said := golden("one"); !strings.Contains(said, file) {
+		t.Errorf("without a file it says %q, want the file's name", said)
+	}
+	*update = true
+	said := golden("one")
+	*update = false
+	if content, err := os.ReadFile(file); said != "" || err != nil || string(content) != "one" {
+		t.Fatalf("with -update: it says %q, and the file holds %q (%v)", said, content, err)
+	}
+	if said := golden("one"); said != "" {
+		t.Errorf("the same content fails: %s", said)
+	}
+	if said := golden("two"); !strings.Contains(said, "one") || !strings.Contains(said, "two") {
+		t.Errorf("other content: it says %q, want both contents", said)
+	}
+	if content, err := os.ReadFile(file); err != nil || string(content) != "one" {
+		t.Errorf("the file holds %q (%v) after comparisons, want \"one\"", content, err)
+	}
+}
+
+func TestPollingEndsWithTheStateOrWithPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, looks := time.Now(), 0
+		if !Poll(func() bool { looks++; return looks == 3 }) || time.Since(began) != 2*pause {
+			t.Errorf("the third look came after %v, want %v", time.Since(began), 2*pause)
+		}
+		began = time.Now()
+		if Poll(func() bool { return false }) || time.Since(began) < Patience {
+			t.Errorf("Poll ended after %v, want false after %v", time.Since(began), Patience)
+		}
+		r := &recorder{TB: t}
+		if Eventually(r, "the sun rises", func() bool { return true }); r.said != "" {
+			t.Errorf("a state that holds fails: %s", r.said)
+		}
+		if Eventually(r, "the sun rises", func() bool { return false }); !strings.Contains(r.said, "the sun rises") {
+			t.Errorf("it says %q, want the state's name", r.said)
+		}
+	})
+}
+
+func TestAShortFolderIsGoneWithItsTestAndHoldsASocket(t *testing.T) {
+	var dir string
+	t.Run(strings.Repeat("long", 30), func(t *testing.T) {
+		dir = ShortDir(t)
+		l, err := net.Listen("unix", filepath.Join(dir, "acphost", "1234567-123456789.sock"))
+		if !errors.Is(err, os.ErrNotExist) { // the folder is missing, and the name is not too long
+			t.Errorf("listen: %v, %v", l, err)
+		}
+	})
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder %q is left behind: %v", dir, err)
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// count is a number of lines.
+type count struct {
+	code     int // something but a comment stands there
+	comments int // nothing but a comment stands there
+}
+
+func (c count) plus(other count) count {
+	return count{c.code + other.code, c.comments + other.comments}
+}
+
+// share is the comments' share of all lines that are not blank.
+func (c count) share() string {
+	if c == (count{}) {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*float64(c.comments)/float64(c.code+c.comments))
+}
+
+// counted reports whether a file is Go code that is no test, by its name: relative to the top of the repository.
+func counted(name string) bool {
+	if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") {
+		return false
+	}
+	for folder := range strings.SplitSeq(path.Dir(name), "/") {
+		if folder == "testdata" || folder == "node_modules" {
+			return false
+		}
+	}
+	return true
+}
+
+// generated is the comment by which Go knows generated code (go help generate); it stands above the package clause.
+var (
+	generated     = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+	packageClause = regexp.MustCompile(`(?m)^package `)
+)
+
+// countSource counts one file. Generated code counts nothing.
+func countSource(source []byte) count {
+	if clause := packageClause.FindIndex(source); clause != nil && generated.Match(source[:clause[0]]) {
+		return count{}
+	}
+	files := token.NewFileSet()
+	file := files.AddFile("", files.Base(), len(source))
+	var s scanner.Scanner
+	s.Init(file, source, nil, scanner.ScanComments)
+	code, comments := map[int]bool{}, map[int]bool{}
+	for {
+		pos, kind, text := s.Scan()
+		if kind == token.EOF {
+			break
+		}
+		if kind == token.SEMICOLON && text == "\n" { // not written in the file
+			continue
+		}
+		marked := code
+		if kind == token.COMMENT {
+			marked = comments
+		}
+		first := file.Line(pos)
+		for line := first; line <= first+strings.Count(text, "\n"); line++ {
+			marked[line] = true
+		}
+	}
+	for line := range code {
+		delete(comments, line)
+	}
+	return count{code: len(code), comments: len(comments)}
+}

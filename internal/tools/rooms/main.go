@@ -1,0 +1,111 @@
+// Command rooms draws the map of the house from its code, into docs/map.md: which module imports which, and of the
+// supervisor which package imports which, by levels. An import is left out of the picture where another path leads to the
+// same package, so that the arrows that are left can be followed.
+//
+//	go run ./internal/tools/rooms          # writes docs/map.md
+//	go run ./internal/tools/rooms -check   # fails if docs/map.md is not what would be written
+//
+// It runs at the top of the repository. The map is that of Linux, on every system.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const (
+	page       = "docs/map.md"
+	house      = "github.com/acphost/acphost/"
+	supervisor = "services/supervisor"
+)
+
+func main() {
+	check := flag.Bool("check", false, "only check that "+page+" is current")
+	flag.Parse()
+	if err := run(*check); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "rooms:", err)
+		os.Exit(1)
+	}
+}
+
+func run(check bool) error {
+	packages, err := list()
+	if err != nil {
+		return err
+	}
+	text, err := draw(packages)
+	if err != nil {
+		return err
+	}
+	if !check {
+		return os.WriteFile(page, []byte(text), 0o644)
+	}
+	if old, err := os.ReadFile(page); err != nil || string(old) != text {
+		return errors.Join(fmt.Errorf("%s is not the map of the code: run make map and commit", page), err)
+	}
+	return nil
+}
+
+// pkg is what go list says of a package. Paths are those below the house.
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Doc        string // its comment's first sentence
+	Module     struct{ Path string }
+}
+
+// list lists the packages of all modules of the workspace.
+func list() ([]pkg, error) {
+	modules, err := golist("-m", "-f", "{{.Path}}")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"-json=ImportPath,Imports,Doc,Module"}
+	for module := range strings.FieldsSeq(string(modules)) {
+		args = append(args, module+"/...")
+	}
+	text, err := golist(args...)
+	if err != nil {
+		return nil, err
+	}
+	return parse(bytes.NewReader(text))
+}
+
+// parse reads what go list -json prints.
+func parse(text io.Reader) ([]pkg, error) {
+	var packages []pkg
+	for decoder := json.NewDecoder(text); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read what go list prints: %w", err)
+		}
+		var own []string
+		for _, path := range p.Imports {
+			if below, ok := strings.CutPrefix(path, house); ok {
+				own = append(own, below)
+			}
+		}
+		p.ImportPath, p.Module.Path, p.Imports = strings.TrimPrefix(p.ImportPath, house), strings.TrimPrefix(p.Module.Path, house), own
+		packages = append(packages, p)
+	}
+}
+
+func golist(args ...string) ([]byte, error) {
+	command := exec.Command("go", append([]string{"list"}, args...)...)
+	command.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", strings.Join(args, " "), err)
+	}
+	return out, nil
+}

@@ -1,0 +1,173 @@
+// Package yamlproto reads YAML into protobuf messages, strictly, and writes messages as YAML.
+//
+// A configuration file or a rule file is a message of a .proto file; this package is the only way from the text to the
+// message. It decodes by descriptor, so it does not know any particular message or the meaning of values. The owner of a
+// message checks the meaning, and reports mistakes with Document.Errorf, at the line and column of the value.
+//
+// The package accepts little on purpose, because a setting that is silently ignored or misread is worse than a refused
+// one. A key is a field's name in snake_case or its JSON name. These are errors: unknown and repeated keys, values of
+// another type, numbers out of range, merge keys, foreign tags, and a second document. Null is the same as an absent
+// field. An empty file is a message with nothing set. The package reports all errors of a file together.
+package yamlproto
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// maxBytes bounds a file. What people write by hand is far smaller.
+	maxBytes = 16 << 20
+	// maxDepth bounds how deep values nest, aliases followed; it is also what ends an alias that contains itself.
+	maxDepth = 100
+	// maxAliased bounds how many values a file may have by way of aliases: nine lines of YAML can spell a billion.
+	maxAliased = 10_000
+	// maxErrors bounds how many errors are reported for one file.
+	maxErrors = 50
+)
+
+// Unmarshal decodes the YAML document data into the message into, which is replaced as a whole on success and left as it
+// was on error. file is only used to name the place of errors. The error joins one *Error for each mistake, in the
+// order in which they stand in the file.
+func Unmarshal(file string, data []byte, into proto.Message) error {
+	doc, err := Parse(file, data)
+	if err != nil {
+		return err
+	}
+	return doc.Decode(into)
+}
+
+// Document is a parsed YAML document that has kept the position of every value. It is safe for concurrent use.
+type Document struct {
+	file string
+	root *yaml.Node // nil: the file is empty
+}
+
+// Parse parses data, which must hold at most one YAML document of at most 16 MiB in UTF-8. The error is an *Error.
+func Parse(file string, data []byte) (doc *Document, err error) {
+	if len(data) > maxBytes {
+		return nil, &Error{File: file, Line: 1, Column: 1,
+			Message: fmt.Sprintf("expected at most %d bytes, got %d", maxBytes, len(data))}
+	}
+	if !utf8.Valid(data) {
+		line, column := firstInvalid(data)
+		return nil, &Error{File: file, Line: line, Column: column, Message: "expected text in UTF-8, got other bytes"}
+	}
+	// The YAML package reports its own findings as errors, but has been seen to panic on rare input. A file that does
+	// that is a bad file, not the end of the program.
+	defer func() {
+		if r := recover(); r != nil {
+			doc, err = nil, &Error{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("expected YAML, got %v", r)}
+		}
+	}()
+
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var first yaml.Node
+	switch err := decoder.Decode(&first); {
+	case errors.Is(err, io.EOF):
+		return &Document{file: file}, nil
+	case err != nil:
+		return nil, syntaxError(file, err)
+	}
+	var second yaml.Node
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, &Error{File: file, Line: second.Line, Column: second.Column,
+			Message: "expected one YAML document, got a second one"}
+	case !errors.Is(err, io.EOF):
+		return nil, syntaxError(file, err)
+	}
+	doc = &Document{file: file}
+	if len(first.Content) > 0 {
+		doc.root = first.Content[0]
+	}
+	return doc, nil
+}
+
+// Decode decodes the document into the message into, which is replaced as a whole on success and left as it was on
+// error. The error joins one *Error for each mistake, in the order in which they stand in the file; after 50 the rest is
+// left out, and the last one says so.
+func (d *Document) Decode(into proto.Message) error {
+	scratch := into.ProtoReflect().New()
+	if d.root != nil && !isNull(d.root) {
+		dec := &decoder{file: d.file}
+		dec.message(d.root, scratch, nil, 0)
+		if err := dec.err(); err != nil {
+			return err
+		}
+	}
+	if err := proto.CheckInitialized(scratch.Interface()); err != nil {
+		return &Error{File: d.file, Line: 1, Column: 1, Message: err.Error()}
+	}
+	proto.Reset(into)
+	proto.Merge(into, scratch.Interface())
+	return nil
+}
+
+// Errorf returns an *Error at the place of a field, for checks of meaning. field is a path as errors of this package
+// show it: names in snake_case joined by dots, list elements and map keys in brackets, "deny[0].path[1]" or
+// `routes["fs/*"]` (a map key that is a plain name may also follow a dot: "handlers.fs"). Where the field does not stand
+// in the file, the place is that of the innermost part of the path that does.
+func (d *Document) Errorf(field, format string, args ...any) error {
+	line, column := d.Position(field)
+	return &Error{File: d.file, Line: line, Column: column, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// Error is one mistake in a file.
+type Error struct {
+	// File is the name that the caller gave the file.
+	File string
+	// Line and Column are the place of the mistake, both counted from 1; columns count characters.
+	Line, Column int
+	// Field is the path of the field: "deny[0].path[1]". Empty: the mistake is not about a single field.
+	Field string
+	// Message says what was expected and what was found.
+	Message string
+}
+
+// Error formats the mistake as "FILE:LINE:COLUMN: FIELD: MESSAGE", in one line.
+func (e *Error) Error() string {
+	place := fmt.Sprintf("%s:%d:%d: ", e.File, e.Line, e.Column)
+	if e.Field == "" {
+		return place + e.Message
+	}
+	return place + e.Field + ": " + e.Message
+}
+
+var yamlErrorPattern = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+
+// syntaxError gives an error of the YAML package the form that all errors here have. That package knows the line only,
+// and not always that.
+func syntaxError(file string, err error) error {
+	e := &Error{File: file, Line: 1, Column: 1, Message: "expected YAML: " + err.Error()}
+	if m := yamlErrorPattern.FindStringSubmatch(err.Error()); m != nil {
+		if line, err := strconv.Atoi(m[1]); err == nil && line > 0 {
+			e.Line = line
+		}
+		e.Message = "expected YAML: " + m[2]
+	}
+	return e
+}
+
+func firstInvalid(data []byte) (line, column int) {
+	line, column = 1, 1
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		if r == utf8.RuneError && size == 1 {
+			return line, column
+		}
+		if column++; r == '\n' {
+			line, column = line+1, 1
+		}
+		data = data[size:]
+	}
+	return line, column
+}

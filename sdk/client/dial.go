@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/peer"
+)
+
+// How long a local socket, and an address, has to take a connection.
+const (
+	dialTimeout       = 2 * time.Second
+	remoteDialTimeout = 10 * time.Second
+)
+
+// maxAnswerBytes is what a client takes of a supervisor, which it trusts: an event holds what an agent said, whole.
+const maxAnswerBytes = math.MaxInt32
+
+// DialTLS returns a connection to a supervisor at HOST:PORT, over mutual TLS with the keys in a client's folder, as "acphost
+// certs init" makes it: ca.crt, client.crt, client.key. It connects with the first call.
+func DialTLS(address, dir string) (*Client, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("the supervisor's address: expected HOST:PORT, got %q", address)
+	}
+	config, err := keyfiles.ClientFiles(dir).Client(host)
+	if err != nil {
+		return nil, fmt.Errorf("the keys for %s: %w: name a client's folder, such as the viewer folder that \"acphost certs init\" makes", address, err)
+	}
+	return dialWith(address, address, credentials.NewTLS(config), func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{Timeout: remoteDialTimeout}).DialContext(ctx, "tcp", address)
+	})
+}
+
+// DialSocket returns a connection to the supervisor whose admin socket is at path, as Supervisor.Dial does, whoever serves
+// it: it is for a socket that the user has named. Those of Find are asked first whether they can be trusted.
+func DialSocket(path string) (*Client, error) { return dial(path, true) }
+
+func dial(path string, named bool) (*Client, error) {
+	return dialLocal(path, func(ctx context.Context) (net.Conn, error) {
+		conn, err := dialControl(ctx, path, named)
+		// A supervisor that is slow has a control socket all the same: its other one would refuse what it is meant for.
+		if failed, ok := errors.AsType[*Error](err); err == nil || os.IsTimeout(err) || ok && failed.Code == codes.DeadlineExceeded {
+			return conn, err
+		}
+		return connect(ctx, path, named)
+	})
+}
+
+// connect connects to a socket, unless an agent may serve it.
+func connect(ctx context.Context, socket string, named bool) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", socket)
+	if err != nil || named {
+		return conn, err
+	}
+	if err := vouch(conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// doubts says why a socket cannot be connected to.
+func doubts(ctx context.Context, socket string) error {
+	conn, err := connect(ctx, socket, false)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err
+}
+
+// dialShown returns a connection to the admin socket at path itself.
+func dialShown(path string, named bool) (*Client, error) {
+	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connect(ctx, path, named) })
+}
+
+func dialLocal(path string, dial func(context.Context) (net.Conn, error)) (*Client, error) {
+	return dialWith("acphost", "admin socket "+path, insecure.NewCredentials(), dial)
+}
+
+// dialWith returns a connection that dial makes. A dialler is used instead of an address such as "unix:PATH", so that no
+// character of a path means anything, and no proxy of the environment is asked.
+func dialWith(target, where string, secure credentials.TransportCredentials, dial func(context.Context) (net.Conn, error)) (*Client, error) {
+	conn, err := grpc.NewClient("passthrough:///"+target,
+		grpc.WithTransportCredentials(secure),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", where, err)
+	}
+	return New(conn), nil
+}
+
+// dialControl connects to the control socket of the supervisor whose admin socket is at path. The folder of the admin
+// socket is closed to others, so that its word on the name counts; the name itself could be anybody's once the
+// supervisor is gone, so that the process behind it has to be the same user's, and none that may be an agent's.
+func dialControl(ctx context.Context, path string, named bool) (net.Conn, error) {
+	asked := ask(ctx, path, named, patience)
+	if asked.Err != nil {
+		return nil, asked.Err
+	}
+	name := asked.Status.GetControlSocket()
+	if !strings.HasPrefix(name, "@") {
+		return nil, errors.New("there is no control socket")
+	}
+	conn, err := connect(ctx, name, named)
+	if err != nil {
+		return nil, err
+	}
+	server, err := peer.Of(conn)
+	server.Close()
+	if err == nil && server.UID != os.Geteuid() && server.UID != 0 {
+		err = fmt.Errorf("the socket %s is served by process %d of user %d, not by yours", name, server.PID, server.UID)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,30 @@
+package handler
+
+import (
+	"crypto/x509"
+	"strings"
+	"testing"
+)
+
+func TestACallersCertificateIsAClientsAndNotTheSidecarsOwn(t *testing.T) {
+	own := &x509.Certificate{RawSubjectPublicKeyInfo: []byte("own"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	for name, c := range map[string]struct {
+		client *x509.Certificate
+		want   string // of the error; empty: none
+	}{
+		"a client's": {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ""},
+		"the sidecar's own, whatever it is for": {&x509.Certificate{
+			RawSubjectPublicKeyInfo: []byte("own"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		}, "own certificate"},
+		"another sidecar's":        {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, "clientAuth"},
+		"one that says of nothing": {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other")}, "clientAuth"},
+		"one for anything":         {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, "clientAuth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := checkClient(c.client, own)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error = %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+// Package secret authenticates a supervisor to a sidecar on a unix socket without mutual TLS: every call carries the
+// content of a file that both can read, and nobody else.
+//
+// The package reads such files, and creates and checks the metadata of calls. It must not know the caller or the called
+// method.
+package secret
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/credentials"
+)
+
+const (
+	// MinBytes is the length of the shortest secret, in bytes, without the white space around it.
+	MinBytes = 32
+	// maxBytes bounds a file. The secret travels in a header with each call.
+	maxBytes = 4096
+
+	header = "authorization"
+	scheme = "Bearer "
+)
+
+// Secret is a secret that was read. It is safe for concurrent use, and never printed.
+type Secret struct {
+	value  string
+	digest [sha256.Size]byte
+}
+
+// Load reads the secret in a file, without the white space around it. The file is regular, belongs to this process's
+// effective user or to root, and is closed to everybody else; of root's own, the group may read what is handed to a
+// service that is not root. What it holds has MinBytes at least, of printable ASCII without spaces. An error says what is
+// wrong with the file, and never what it holds.
+func Load(name string) (Secret, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait
+	if err != nil {
+		return Secret{}, fmt.Errorf("read the secret: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return Secret{}, fmt.Errorf("read the secret: %w", err)
+	}
+	if err := closed(name, info); err != nil {
+		return Secret{}, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return Secret{}, fmt.Errorf("read the secret: %w", err)
+	}
+	value := strings.TrimSpace(string(data))
+	switch {
+	case len(data) > maxBytes:
+		return Secret{}, fmt.Errorf("the secret file %s is longer than %d bytes: %s", name, maxBytes, howToMake)
+	case len(value) < MinBytes:
+		return Secret{}, fmt.Errorf("the secret in %s has %d bytes, and %d are the least: %s", name, len(value), MinBytes, howToMake)
+	case strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return Secret{}, fmt.Errorf("the secret in %s is not one word of printable ASCII: %s", name, howToMake)
+	}
+	return Secret{value: value, digest: sha256.Sum256([]byte(value))}, nil
+}
+
+const howToMake = "make one with (umask 077; openssl rand -hex 32 >FILE)"
+
+// closed returns an error unless nobody else can read a file or write to it.
+func closed(name string, info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("whose file the secret %s is cannot be told: %w", name, errors.ErrUnsupported)
+	}
+	open, self := info.Mode().Perm()&0o077, uint32(os.Geteuid())
+	if st.Uid == 0 && self != 0 {
+		open = info.Mode().Perm() & 0o037
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("the secret %s is not a regular file", name)
+	case st.Uid != self && st.Uid != 0:
+		return fmt.Errorf("the secret file %s belongs to user %d; it must belong to user %d, who reads it, or to root", name, st.Uid, self)
+	case open != 0:
+		return fmt.Errorf("the secret file %s is open to others (mode %04o); chmod 0600 %s, and make a new secret if somebody may have read it", name, info.Mode().Perm(), name)
+	}
+	return nil
+}
+
+// String implements fmt.Stringer. It does not say the secret.
+func (Secret) String() string { return "(secret)" }
+
+// GoString implements fmt.GoStringer, likewise.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue implements slog.LogValuer, likewise.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// InHeaders reports whether a call carries the secret: in one header "authorization", as a bearer token (RFC 6750). How
+// long it takes says nothing of the secret.
+func (s Secret) InHeaders(headers map[string][]string) bool {
+	values := headers[header]
+	if len(values) != 1 || len(values[0]) < len(scheme) || !strings.EqualFold(values[0][:len(scheme)], scheme) {
+		return false
+	}
+	got := sha256.Sum256([]byte(values[0][len(scheme):]))
+	return subtle.ConstantTimeCompare(got[:], s.digest[:]) == 1
+}
+
+// Credentials have every call of a connection carry the secret. The connection need not be encrypted: it is a unix
+// socket, which does not leave the kernel.
+func (s Secret) Credentials() credentials.PerRPCCredentials { return perCall{s} }
+
+type perCall struct{ secret Secret }
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (p perCall) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{header: scheme + p.secret.value}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (perCall) RequireTransportSecurity() bool { return false }

@@ -1,0 +1,345 @@
+// Package plaintext turns the output of a program on a terminal into the text that a user would read there.
+//
+// It drops colours and everything else that leaves no text. Carriage returns, backspaces and cursor movements affect the
+// last 30 lines, as on a screen of 120×30, so a progress bar becomes one line and not a thousand. Lines are never
+// wrapped. Text that a program clears from the screen stays, as in a terminal's scrollback. Text on the alternate screen
+// exists only while the program uses that screen. A line feed moves to the start of the next line.
+//
+// The package does not know processes. For any input it keeps a bounded amount of data: the lines that can still change.
+package plaintext
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// rowMax is how long a line may get before its beginning can no longer be changed.
+const rowMax = 16 << 10
+
+// Scrollback takes the text that can no longer change, in order and in pieces of any length.
+type Scrollback interface{ Write(p []byte) }
+
+// Screen is a terminal's text. Make it with New. It is not safe for concurrent use.
+type Screen struct {
+	back Scrollback
+	main *grid
+	alt  *grid // nil: not on the alternate screen
+	g    *grid // the one of the two that is written to
+
+	esc     sequence
+	last    [utf8.UTFMax]byte // the last character printed, for REP
+	lastLen int
+	partial []byte // the beginning of a character, cut by the end of a write
+	scratch []byte
+}
+
+// New makes an empty screen.
+func New(back Scrollback) *Screen {
+	g := newGrid()
+	return &Screen{back: back, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
+}
+
+// Write takes the next output. It always takes all of it.
+func (s *Screen) Write(p []byte) {
+	if len(s.partial) > 0 {
+		p = s.complete(p)
+	}
+	for len(p) > 0 {
+		if s.esc.state != ground {
+			p = p[s.escape(p):]
+			continue
+		}
+		if n, ascii := textRun(p); n > 0 {
+			if ascii {
+				s.print(p[:n], true)
+			} else {
+				s.printUTF8(p[:n], n == len(p))
+			}
+			p = p[n:]
+			continue
+		}
+		if p[0] == '\r' && len(p) > 1 && p[1] == '\n' {
+			s.newline()
+			p = p[2:]
+			continue
+		}
+		if n := colour(p); n > 0 {
+			p = p[n:]
+			continue
+		}
+		s.control(p[0])
+		p = p[1:]
+	}
+}
+
+// colour is the length of the sequence at the start of p if it does nothing but choose colours, as most do; 0: it is
+// another one, or not whole.
+func colour(p []byte) int {
+	if len(p) < 3 || p[0] != 0x1b || p[1] != '[' {
+		return 0
+	}
+	for i, c := range p[2:min(len(p), maxControl)] {
+		switch {
+		case c == 'm':
+			return i + 3
+		case c < '0' || c > ';':
+			return 0
+		}
+	}
+	return 0
+}
+
+// Finish says that no more output comes: a character that was begun is shown as broken.
+func (s *Screen) Finish() {
+	if len(s.partial) > 0 {
+		broken := append([]byte(nil), s.partial...)
+		s.partial = s.partial[:0]
+		s.printUTF8(broken, false)
+	}
+}
+
+// Len is how many bytes AppendTo appends.
+func (s *Screen) Len() int {
+	n := s.main.len()
+	if s.alt != nil {
+		n += 1 + s.alt.len()
+	}
+	return n
+}
+
+// AppendTo appends the text that can still change. It follows what the scrollback got.
+func (s *Screen) AppendTo(dst []byte) []byte {
+	dst = s.main.appendTo(dst)
+	if s.alt != nil {
+		dst = s.alt.appendTo(append(dst, '\n'))
+	}
+	return dst
+}
+
+func (g *grid) len() int {
+	n := g.n - 1
+	for y := range g.n {
+		n += len(g.at(y).text)
+	}
+	return n
+}
+
+func (g *grid) appendTo(dst []byte) []byte {
+	for y := range g.n {
+		if y > 0 {
+			dst = append(dst, '\n')
+		}
+		dst = append(dst, g.at(y).text...)
+	}
+	return dst
+}
+
+// control does a C0 control character or DEL.
+func (s *Screen) control(c byte) {
+	switch c {
+	case '\r':
+		s.g.home()
+	case '\n', '\v', '\f':
+		s.newline()
+	case '\b':
+		s.g.back()
+	case '\t':
+		s.g.tab()
+		s.limitRow()
+	case 0x1b:
+		s.esc.start()
+	}
+}
+
+// newline goes to the start of the next row and scrolls where there is none.
+func (s *Screen) newline() {
+	g := s.g
+	switch {
+	case g.y == g.bottom:
+		s.scroll(1)
+	case g.y < Rows-1:
+		g.y++
+		g.extend(g.y)
+	}
+	g.home()
+}
+
+// scroll moves the scrolling rows up by n; what leaves at the top of the main screen can no longer change.
+func (s *Screen) scroll(n int) {
+	g := s.g
+	n = min(n, g.bottom-g.top+1)
+	if g.top > 0 {
+		y := g.y
+		g.deleteLines(g.top, n)
+		g.y = y
+		return
+	}
+	g.extend(g.bottom)
+	for range n {
+		r := g.at(0)
+		if g == s.main {
+			r.text = append(r.text, '\n')
+			s.back.Write(r.text)
+		}
+		r.clear()
+		if g.head++; g.head == Rows {
+			g.head = 0
+		}
+		// Every row is one up now. Those below the bottom go back to where they were.
+		g.at(g.n - 1).clear()
+		for y := g.n - 1; y > g.bottom; y-- {
+			g.swap(y, y-1)
+		}
+	}
+}
+
+// limitRow hands the beginning of a line that got too long to the scrollback, and the rows above it.
+func (s *Screen) limitRow() {
+	g := s.g
+	r := g.cursorRow()
+	if len(r.text) <= rowMax || (g.pos != len(r.text) && len(r.text) <= 2*rowMax) {
+		return
+	}
+	if g == s.main {
+		for y := range g.y {
+			above := g.at(y)
+			above.text = append(above.text, '\n')
+			s.back.Write(above.text)
+			above.clear()
+		}
+		s.back.Write(r.text)
+	}
+	r.clear()
+	if g == s.main {
+		g.head = (g.head + g.y) % Rows
+		g.n -= g.y
+		g.y = 0
+	}
+	g.home()
+}
+
+// clearScreen hands what is on the main screen to the scrollback, or erases the alternate one.
+func (s *Screen) clearScreen() {
+	g := s.g
+	if g == s.main {
+		n := g.n
+		for n > 0 && g.at(n-1).blank() {
+			n--
+		}
+		for y := range n {
+			r := g.at(y)
+			r.text = append(r.text, '\n')
+			s.back.Write(r.text)
+		}
+	}
+	g.clear()
+}
+
+// print prints characters without control characters in them.
+func (s *Screen) print(seg []byte, ascii bool) {
+	s.g.print(seg, ascii)
+	s.limitRow()
+	k := len(seg) - 1
+	for k > 0 && seg[k]&0xc0 == 0x80 {
+		k--
+	}
+	s.lastLen = copy(s.last[:], seg[k:])
+}
+
+// printUTF8 prints text that has bytes outside of ASCII. Bytes that are no UTF-8 become U+FFFD each; C1 controls are
+// dropped. last says that more may follow what ends seg.
+func (s *Screen) printUTF8(seg []byte, last bool) {
+	if last {
+		cut := len(seg)
+		for k := 1; k < utf8.UTFMax && k <= len(seg); k++ {
+			if c := seg[len(seg)-k]; c >= utf8.RuneSelf && utf8.RuneStart(c) {
+				if !utf8.FullRune(seg[len(seg)-k:]) {
+					cut = len(seg) - k
+				}
+				break
+			}
+		}
+		s.partial = append(s.partial[:0], seg[cut:]...)
+		seg = seg[:cut]
+	}
+	if !clean(seg) {
+		s.scratch = scrub(s.scratch[:0], seg)
+		seg = s.scratch
+	}
+	if len(seg) > 0 {
+		s.print(seg, false)
+	}
+}
+
+// complete prints the character that the last write began, with what p adds to it, and returns the rest of p.
+func (s *Screen) complete(p []byte) []byte {
+	for len(p) > 0 {
+		if c := p[0]; c < utf8.RuneSelf || utf8.RuneStart(c) {
+			break // it ends here, broken
+		}
+		s.partial = append(s.partial, p[0])
+		p = p[1:]
+		if utf8.FullRune(s.partial) {
+			break
+		}
+	}
+	if len(p) == 0 && !utf8.FullRune(s.partial) {
+		return nil
+	}
+	whole := append([]byte(nil), s.partial...)
+	s.partial = s.partial[:0]
+	s.printUTF8(whole, false)
+	return p
+}
+
+// clean tells whether text is valid UTF-8 without C1 controls.
+func clean(p []byte) bool {
+	if !utf8.Valid(p) {
+		return false
+	}
+	for i := range p {
+		if p[i] == 0xc2 && p[i+1] < 0xa0 {
+			return false
+		}
+	}
+	return true
+}
+
+func scrub(dst, p []byte) []byte {
+	for len(p) > 0 {
+		c, size := utf8.DecodeRune(p)
+		if c < 0x80 || c >= 0xa0 {
+			dst = utf8.AppendRune(dst, c)
+		}
+		p = p[size:]
+	}
+	return dst
+}
+
+// textRun is how many bytes at the start of p are no control characters, and whether all of them are ASCII.
+func textRun(p []byte) (n int, ascii bool) {
+	const (
+		ones = 0x0101010101010101
+		tops = 0x8080808080808080
+	)
+	var seen uint64
+	for n+8 <= len(p) {
+		x := binary.LittleEndian.Uint64(p[n:])
+		del := x ^ (0x7f * ones)
+		stop := ((x - 0x20*ones) &^ x & tops) | ((del - ones) &^ del & tops)
+		if stop != 0 {
+			// A borrow can only make a byte after the first one look like a stop.
+			k := bits.TrailingZeros64(stop) / 8
+			seen |= x & (1<<(8*k) - 1)
+			return n + k, seen&tops == 0
+		}
+		seen |= x
+		n += 8
+	}
+	for n < len(p) && p[n] >= 0x20 && p[n] != 0x7f {
+		seen |= uint64(p[n])
+		n++
+	}
+	return n, seen&tops == 0
+}

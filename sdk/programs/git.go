@@ -1,0 +1,136 @@
+package programs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+)
+
+// git tells of a command of git's what it works on, and whether it may run a program of the workspace that is found by its
+// name.
+func (s *Resolver) git(c *acpv1.SimpleCommand, out *acpv1.Found) {
+	command := shell.GitCommand(c.GetArgv())
+	out.Repository = s.repository(c, command, out.Program)
+	if out.Repository.GetDoubt() == "" {
+		out.Repository.Doubt = s.gitFinds(command, c.GetCwd(), out.Program.GetPath())
+	}
+}
+
+// gitFinds says which program git may run that it finds by its name and that is not the system's: the command itself, where
+// git does not come with it, or one that it has do a part of the work. Empty: none. program is git's own file.
+func (s *Resolver) gitFinds(command, cwd, program string) string {
+	if v, ok := git.VersionOf(program); ok && s.Quiet && !v.TakesSettings() {
+		return fmt.Sprintf("git %d.%d runs what a repository names, and takes no settings from the environment against that: 2.31 does",
+			v.Major, v.Minor)
+	}
+	path := s.variable("PATH")
+	workspace := s.workspacePATH()
+	var user git.User
+	if len(workspace) > 0 || git.KindOf(command) == git.Foreign {
+		user = git.ReadUser(s.userConfigs(false), s.Quiet)
+	}
+	if command != "" {
+		file, kind := Find("git-"+command, path, cwd), git.KindOf(command)
+		switch {
+		case file != "" && (s.through(file) || kind == git.Foreign && s.isScript(file) && len(workspace) > 0):
+			return fmt.Sprintf("git %s may be %s, of the workspace", command, file)
+		case kind == git.Script && len(workspace) > 0:
+			return scripted(s.workspaceFolder())
+		case kind == git.Foreign && file == "" && !slices.Contains(user.Aliases, command):
+			return fmt.Sprintf("git has no command %q, and there is no program git-%s", command, command)
+		}
+	}
+	for _, dir := range workspace {
+		dir = absolute(dir, cwd)
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // programs are found in a folder that cannot be read, too
+			return "git may run a program in " + dir + ", of the workspace, which cannot be read"
+		}
+		for _, e := range entries {
+			name := e.Name()
+			if git.Finds(name, s.Quiet) || slices.Contains(user.Programs, name) {
+				if file := executable(filepath.Join(dir, name)); file != "" {
+					return "git may run " + file + ", of the workspace"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// through reports whether a path is, or leads through, the workspace.
+func (s *Resolver) through(file string) bool {
+	_, passed := follow(file)
+	return slices.ContainsFunc(passed, s.inside)
+}
+
+func (s *Resolver) isScript(file string) bool {
+	_, ok := interpreterOf(file)
+	return ok
+}
+
+// moving are the variables that have git work elsewhere, or run other programs for its own.
+var moving = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_EXEC_PATH", "GIT_NAMESPACE", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG"}
+
+func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *acpv1.Program) *acpv1.Repository {
+	if !filepath.IsAbs(c.GetCwd()) {
+		return &acpv1.Repository{Doubt: "the directory that git runs in is not known"}
+	}
+	if s.Environ == nil {
+		return &acpv1.Repository{Doubt: "the environment that git gets is not known"}
+	}
+	for _, name := range moving {
+		if quiet := s.Quiet && (name == "GIT_EXTERNAL_DIFF" || name == "GIT_CONFIG_PARAMETERS"); !quiet && s.variable(name) != "" {
+			return &acpv1.Repository{Doubt: name + " is set, so that git may work elsewhere or run something else"}
+		}
+	}
+	dir, err := filepath.EvalSymlinks(c.GetCwd())
+	if err != nil {
+		return &acpv1.Repository{Doubt: "the directory that git runs in cannot be read"}
+	}
+	found := git.Find(dir)
+	r := &acpv1.Repository{GitDir: found.Dir}
+	if found.Dir == "" {
+		return r
+	}
+	for _, root := range s.roots {
+		if found.Plain && root == found.Top {
+			r.AtRoot = true
+		}
+	}
+	if !r.AtRoot {
+		return r
+	}
+	use := git.Use{Quiet: s.Quiet, Config: s.userConfigs(true), Command: command, Looks: shell.Risky(c.GetArgv()) == "",
+		SystemPath: s.variable("PATH") != "" && s.workspaceFolder() == ""}
+	if v, ok := git.VersionOf(program.GetPath()); !ok || !v.TakesSettings() {
+		use.Quiet = false // whether it would heed that is not known
+	}
+	r.Suspects, r.Quieted = git.InspectAll(found, use)
+	return r
+}
+
+// userConfigs are the user's configuration files of git: those that lie where the agent may write, or the others.
+func (s *Resolver) userConfigs(inside bool) []string {
+	home := s.variable("HOME")
+	xdg := s.variable("XDG_CONFIG_HOME")
+	if xdg == "" && home != "" {
+		xdg = filepath.Join(home, ".config")
+	}
+	var files []string
+	for _, file := range []string{s.variable("GIT_CONFIG_GLOBAL"), s.variable("GIT_CONFIG_SYSTEM"), "/etc/gitconfig",
+		filepath.Join(home, ".gitconfig"), filepath.Join(xdg, "git", "config")} {
+		if filepath.IsAbs(file) && s.through(file) == inside {
+			files = append(files, file)
+		}
+	}
+	return files
+}

@@ -1,0 +1,124 @@
+package layers
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// Belief returns what is believed of the files, for Load, and its SHA-256. Neither may be changed. An agent can change a
+// file and then have permd end: who starts permd again hands this over, so that the file is not believed for that.
+func (f *Files) Belief() (belief, digest []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.belief == nil {
+		f.believe()
+	}
+	return f.belief, f.digest
+}
+
+// believe works out belief and digest.
+func (f *Files) believe() {
+	b := &permissionv1.Belief{Form: 1, Trusted: f.trusted}
+	add := func(s *source) {
+		if s.path == "" || len(s.versions) == 0 && !s.overflow {
+			return // it cannot change, or has said nothing
+		}
+		file := &permissionv1.BelievedFile{Path: s.path, Overflow: s.overflow}
+		for i, p := range s.versions {
+			file.Versions = append(file.Versions,
+				&permissionv1.BelievedVersion{Absent: p == nil, Content: s.contents[i], Layer: s.layers[i]})
+		}
+		b.Files = append(b.Files, file)
+	}
+	for _, s := range f.fixed {
+		add(s)
+	}
+	for _, path := range f.order {
+		add(f.workspaces[path])
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
+	if err != nil { // a path is no UTF-8
+		f.log.Warn("what is believed of the rule files cannot be kept: after a crash of permd the files are believed anew", "error", err)
+		data = nil
+	}
+	sum := sha256.Sum256(data)
+	f.belief, f.digest = append([]byte{}, data...), sum[:]
+}
+
+// earlier is what was believed before permd ended. Nil: nothing is known of that.
+type earlier struct {
+	files   map[string]*permissionv1.BelievedFile
+	order   []string
+	trusted map[string]string
+}
+
+// recall reads a Belief.
+func recall(belief []byte) (*earlier, error) {
+	if len(belief) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	b := &permissionv1.Belief{}
+	if err := proto.Unmarshal(belief, b); err != nil {
+		return nil, fmt.Errorf("what was believed before permd was started again: %w", err)
+	}
+	e := &earlier{files: map[string]*permissionv1.BelievedFile{}, trusted: maps.Clone(b.GetTrusted())}
+	for _, file := range b.GetFiles() {
+		e.files[file.GetPath()] = file
+		e.order = append(e.order, file.GetPath())
+	}
+	return e, nil
+}
+
+// take returns what was believed of a source; nil: nothing. Nobody else gets it.
+func (e *earlier) take(s *source) *permissionv1.BelievedFile {
+	if e == nil {
+		return nil
+	}
+	file := e.files[s.path]
+	delete(e.files, s.path)
+	return file
+}
+
+// resume has the workspaces' files say what they said.
+func (f *Files) resume(e *earlier) error {
+	var errs []error
+	for _, path := range e.order {
+		s := f.guest(path)
+		file := e.take(s)
+		if file == nil {
+			continue // one of the fixed
+		}
+		if err := s.restore(file, f.around); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		f.remember(path, s)
+		f.size += s.size()
+	}
+	return errors.Join(errs...)
+}
+
+// restore has a file say what it said. What it says by now is looked at with the next decision.
+func (s *source) restore(file *permissionv1.BelievedFile, around policy.Surroundings) error {
+	s.overflow = file.GetOverflow()
+	for _, v := range file.GetVersions() {
+		if v.GetAbsent() {
+			s.add(nil, v.GetLayer(), nil)
+			continue
+		}
+		p, err := policy.Parse(s.name, v.GetContent(), around)
+		if err != nil {
+			return err
+		}
+		s.add(p, v.GetLayer(), v.GetContent())
+	}
+	return nil
+}

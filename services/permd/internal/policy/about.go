@@ -1,0 +1,168 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/shell"
+)
+
+// A person who decides about a long line or many paths reads the beginning of what is shown. So a decision that is about
+// some of them names those, first in its reason.
+
+// naming puts parts of an action before a reason; none: the reason is about the whole.
+func naming(parts []string, reason string) string { return namingFirst(mostNamed, parts, reason) }
+
+func namingFirst(most int, parts []string, reason string) string {
+	if len(parts) == 0 {
+		return reason
+	}
+	return firstOf(most, parts, ", ") + ": " + reason
+}
+
+// finding is a deny or ask rule that matches an action, or may match it.
+type finding struct {
+	rule *rule
+	sure match
+	// parts are the commands and paths that the rule singles out, as they are shown; none: the rule is about the whole.
+	parts []string
+	// why is the rule's own reason, else a text without the rule's name.
+	why string
+}
+
+func (r *rule) finding(a *action, sure match) finding {
+	f := finding{rule: r, sure: sure, parts: r.about(a), why: r.reason}
+	switch {
+	case sure == maybe && r.effect == "deny":
+		f.why = "it may be what this rule denies: " + r.whyMaybe(a)
+	case sure == maybe:
+		f.why = "it may be what this rule asks about: " + r.whyMaybe(a)
+	case r.reason == "" && r.effect == "deny":
+		f.why = "denied"
+	case r.reason == "":
+		f.why = "asked about"
+	}
+	return f
+}
+
+// The most that the reason of several rules holds: an agent must not push a rule out of view by long commands for another.
+const (
+	mostRules     = 4
+	mostRuleParts = 160 // bytes; one part is always named
+	mostRuleWhy   = 200 // characters
+)
+
+// reasonOf is the reason of a decision by the first of the rules. If others single out parts too, or match for certain, each
+// is named with its parts and its own reason.
+func reasonOf(found []finding) string {
+	var texts []string
+	for i, f := range found {
+		if i > 0 && f.sure != yes && len(f.parts) == 0 {
+			continue
+		}
+		if text := fmt.Sprintf("%s (rule %s)", f.shortly(), f.rule.id); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) > 1 {
+		return firstOf(mostRules, texts, "; ")
+	}
+	switch f := found[0]; {
+	case f.sure == maybe || f.rule.reason != "":
+		return naming(f.parts, f.why)
+	case f.rule.effect == "deny":
+		return naming(f.parts, "denied by rule "+f.rule.id)
+	default:
+		return naming(f.parts, "rule "+f.rule.id+" asks")
+	}
+}
+
+// shortly is the parts and the reason where other rules are to be named too.
+func (f *finding) shortly() string {
+	why := strings.TrimSuffix(cut(f.why, mostRuleWhy), ".")
+	size := 0
+	for i, part := range f.parts {
+		if size += len(part); i > 0 && size > mostRuleParts {
+			return namingFirst(min(i, mostNamed), f.parts, why)
+		}
+	}
+	return naming(f.parts, why)
+}
+
+// about returns the commands and paths of an action for which a deny or ask rule matches, as they are shown. It returns none
+// where the action consists of just that.
+func (r *rule) about(a *action) []string {
+	var parts []string
+	if r.commands != nil && a.manyCommands() {
+		last := -1
+		r.eachSpelling(a, func(of int, w words, _ string) bool {
+			if of > last && slices.ContainsFunc(r.commands, func(p prefix) bool { return p.judge(w) == yes }) {
+				parts, last = append(parts, a.commandShown(of)), of
+			}
+			return true
+		})
+	}
+	if r.paths != nil && (len(a.paths) > 1 || a.command) {
+		for _, p := range a.paths {
+			if forbidsPath(r.paths, a, p) {
+				parts = append(parts, p.shown())
+			}
+		}
+	}
+	return parts
+}
+
+// uncovered returns the commands, or the paths, that no allow rule takes, as they are shown. It returns none where that is
+// all of them.
+func uncovered(parts []Part, a *action) []string {
+	taken := func(covers func(r *rule) bool) bool {
+		return slices.ContainsFunc(parts, func(p Part) bool {
+			return p.loosens() && slices.ContainsFunc(p.Policy.allow, func(r rule) bool {
+				return r.matchesKind(a.GetKind()) && r.matchesNames(a) && covers(&r)
+			})
+		})
+	}
+	var shown []string
+	all := 0
+	switch {
+	case a.certain && a.manyCommands():
+		for i, sub := range a.GetCommand().GetSubCommands() {
+			if len(sub.GetArgv()) == 0 {
+				continue
+			}
+			all++
+			if !taken(func(r *rule) bool {
+				return slices.ContainsFunc(indicesOf(r.commands), func(j int) bool { return r.covers(a, i, j) })
+			}) {
+				shown = append(shown, a.commandShown(i))
+			}
+		}
+	case !a.command && !a.vague:
+		for i := range a.paths {
+			all++
+			if p := &a.paths[i]; !taken(func(r *rule) bool { return r.commands == nil && r.allowsPath(a, p) }) {
+				shown = append(shown, p.shown())
+			}
+		}
+	}
+	if len(shown) == all {
+		return nil
+	}
+	return shown
+}
+
+func (p *action) manyCommands() bool { return len(p.GetCommand().GetSubCommands()) > 1 }
+
+// commandShown is simple command i of a line of several.
+func (p *action) commandShown(i int) string {
+	return shell.Part(p.GetCommand().GetSubCommands(), i, show)
+}
+
+// shown is the path as the agent named it, and where it leads.
+func (p *pathAccess) shown() string {
+	if p.resolved == "" || p.resolved == p.asked {
+		return show(p.asked)
+	}
+	return fmt.Sprintf("%s (which is %s)", show(p.asked), show(p.resolved))
+}

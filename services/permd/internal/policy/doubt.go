@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// doubts say why no allow rule may go by the words of a simple command: they mean another program or file than they seem to,
+// git runs what a repository says, or they may change what git runs later. Empty: nothing is against it.
+type doubts struct {
+	all string
+	// beside is all but what a rule with workspace_programs takes as it is.
+	beside string
+}
+
+func (d doubts) of(r *rule) string {
+	if r.workspacePrograms {
+		return d.beside
+	}
+	return d.all
+}
+
+func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
+	argv := sub.GetArgv()
+	if len(argv) == 0 {
+		return doubts{}
+	}
+	if shell.ConfiguresGit(argv) {
+		p.writesGit = true
+		const why = "it changes git's settings, by which git can be made to run programs"
+		return doubts{why, why}
+	}
+	if _, reads := shell.Generalisable(argv); !reads && p.touchesGit(sub) {
+		p.writesGit = true
+		const why = "it may change what is git's own, by which git can be made to run programs"
+		return doubts{why, why}
+	}
+	if word := p.leadsOut(sub); word != "" {
+		why := fmt.Sprintf("%s leads out of the workspace by a symbolic link", word)
+		return doubts{why, why}
+	}
+	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub)}
+}
+
+// leadsOut returns a word of a simple command that reads like a file of the session's roots, and leads out of them. The
+// program itself is not looked at: it is judged by what it is.
+func (p *action) leadsOut(sub *permissionv1.SubCommand) string {
+	for _, led := range sub.GetResolvedWords() {
+		i := int(led.GetWord())
+		if led.GetInsideRoots() || i == 0 || i >= len(sub.GetArgv()) {
+			continue
+		}
+		spelled, _ := shell.Spellings(sub.GetArgv()[i], slices.Contains(sub.GetArgv()[1:i], "--"))
+		for _, file := range spelled {
+			if !path.IsAbs(file) {
+				file = p.directory(sub) + "/" + file
+			}
+			if inRoots(p.roots, path.Clean(file)) {
+				return sub.GetArgv()[i]
+			}
+		}
+	}
+	return ""
+}
+
+// doubtful reports whether the words of a command do not count for a rule: where they mean something else than they say, for
+// a rule that goes by them; and where git would run what is written, for every rule.
+func (r *rule) doubtful(a *action) bool {
+	switch {
+	case a.trusting || !a.command:
+		return false
+	case a.writesGit || slices.ContainsFunc(a.paths, func(p pathAccess) bool { return p.internal }):
+		return true
+	}
+	byWords := r.commands != nil || r.when != nil && r.when.ofCommand
+	return byWords && slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.of(r) != "" })
+}
+
+// touchesGit reports whether a simple command runs in a folder of git's own, or names something there. Where a root of the
+// session lies there, it may.
+func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
+	if git.Own(p.directory(sub)) || slices.ContainsFunc(p.roots, git.Own) {
+		return true
+	}
+	for _, word := range sub.GetResolvedWords() {
+		if git.Own(word.GetResolvedPath()) {
+			return true
+		}
+	}
+	for _, word := range sub.GetArgv() {
+		for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return strings.ContainsRune("=@:, ", r) }) {
+			if git.Own(part) || git.Own(strings.TrimLeft(part, "-")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// whyDoubtful says why an action is not what its words say, to a rule: of each of several commands. It is empty if there is
+// no reason.
+func (r *rule) whyDoubtful(a *action) string {
+	var whys []string
+	for i, d := range a.doubts {
+		why := d.of(r)
+		if why != "" && a.manyCommands() {
+			why = a.commandShown(i) + ": " + why
+		}
+		if why != "" {
+			whys = append(whys, why)
+		}
+	}
+	for _, path := range a.paths {
+		if path.internal && len(whys) == 0 {
+			whys = append(whys, "git runs what is written there: "+show(path.asked))
+		}
+	}
+	return listOf(whys, "; ")
+}
+
+// butForDoubts reports whether an allow rule would hold if commands were what their words say.
+func (r *rule) butForDoubts(a *action) bool {
+	if r.whyDoubtful(a) == "" {
+		return false
+	}
+	a.trusting = true
+	defer func() { a.trusting = false }()
+	return r.allows(a)
+}

@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+)
+
+type hello string
+
+func (hello) Network() string  { return "test" }
+func (h hello) String() string { return string(h) }
+
+func TestHandshakesAndGuestsLeaveFilesToOthers(t *testing.T) {
+	for files, want := range map[uint64]int{0: 256, 64: 16, 256: 32, 1024: 128, 1 << 20: 256} {
+		if b := usualBounds(crowd.RoomOf(files)); b.handshakes != want || b.guests != want/4 || b.handshakesEach > b.handshakes/2 || b.guestsEach > b.guests/2 || b.guestsEach < 1 {
+			t.Errorf("of %d files: %+v, want %d handshakes", files, b, want)
+		}
+	}
+}
+
+// tcpDoor is a door at every address of loopback, with real sockets. Whoever says anything is let in.
+func tcpDoor(t *testing.T, b bounds) (d *door, address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = &door{
+		way: way{listener: listener, origin: crowd.AddressOf, slow: true, introduce: func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			if _, err := conn.Read(make([]byte, 1)); err != nil {
+				return nil, identity{}, err
+			}
+			return conn, identity{certificate: true, role: certs.Operator}, nil
+		}},
+		bounds: b, trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler),
+	}
+	d.open()
+	t.Cleanup(d.close)
+	return d, listener.Addr().String()
+}
+
+func dialFrom(t *testing.T, ip, address string) net.Conn {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	conn, err := dialer.Dial("tcp", address)
+	if err != nil {
+		t.Skipf("this system has no %s: %v", ip, err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// isDropped reports whether the other end hangs up. It waits for that.
+func isDropped(t *testing.T, conn net.Conn) bool {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conn.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
+	d, address := tcpDoor(t, bounds{handshakes: 8, handshakesEach: 4, guests: 1, guestsEach: 1, calls: 1, callsEach: 1})
+	// One who is slow, and comes before the flood.
+	slow := dialFrom(t, "127.0.0.2", address)
+	var flood []net.Conn
+	for range 200 {
+		flood = append(flood, dialFrom(t, "127.0.0.1", address))
+	}
+	// All but the last four of the flood give way, and only they.
+	for _, conn := range flood[:196] {
+		if !isDropped(t, conn) {
+			t.Fatal("one of the flood is there still")
+		}
+	}
+	enters := func(conn net.Conn) {
+		t.Helper()
+		if _, err := conn.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		arrived, err := d.trusted.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := arrived.RemoteAddr().String(), conn.LocalAddr().String(); got != want {
+			t.Fatalf("%s came in, want %s", got, want)
+		}
+		_ = arrived.Close()
+	}
+	enters(slow)
+	enters(dialFrom(t, "127.0.0.2", address))
+	enters(dialFrom(t, "127.0.0.1", address)) // the newest of the flood's own address, too
+}
+
+func TestManyAddressesTogetherGiveWayToOneMore(t *testing.T) {
+	d, address := tcpDoor(t, bounds{handshakes: 4, handshakesEach: 2, guests: 1, guestsEach: 1, calls: 1, callsEach: 1})
+	var flood []net.Conn
+	for i := range 20 {
+		flood = append(flood, dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1), address))
+	}
+	for _, conn := range flood[:16] {
+		if !isDropped(t, conn) {
+			t.Fatal("one of the flood is there still")
+		}
+	}
+	last := dialFrom(t, "127.0.0.2", address)
+	if _, err := last.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := d.trusted.Accept()
+	if err != nil || arrived.RemoteAddr().String() != last.LocalAddr().String() {
+		t.Fatalf("%v, %v came in", arrived, err)
+	}
+	_ = arrived.Close()
+}
+
+// noFiles accepts nothing, as when there are no more files.
+type noFiles struct {
+	net.Listener
+	asked chan struct{}
+}
+
+func (l noFiles) Accept() (net.Conn, error) {
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+	return nil, errors.New("too many open files")
+}
+
+func (noFiles) Close() error   { return nil }
+func (noFiles) Addr() net.Addr { return hello("nowhere") }
+
+func TestADoorThatCannotAcceptIsShutAllTheSame(t *testing.T) {
+	l := noFiles{asked: make(chan struct{})}
+	d := &door{way: way{listener: l, origin: nowhere}, bounds: usualBounds(crowd.Room()), trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler)}
+	d.open()
+	<-l.asked
+	d.close()
+}

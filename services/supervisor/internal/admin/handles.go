@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+)
+
+// mayAnswer reports whether a caller may answer questions. Those who may not are told of a question by its handle, which
+// tells it from others and answers nothing.
+func mayAnswer(ctx context.Context) bool { return identityOf(ctx).may(certs.Approver) == nil }
+
+// withoutID is a question with its handle in the place of its id. It is not changed itself: others are shown it too.
+func withoutID(a *supervisorv1.Approval) *supervisorv1.Approval {
+	a = proto.CloneOf(a)
+	a.Id = event.Handle(a.GetId())
+	return a
+}
+
+func changeWithoutID(change *supervisorv1.WatchApprovalsResponse) *supervisorv1.WatchApprovalsResponse {
+	switch c := change.GetChange().(type) {
+	case *supervisorv1.WatchApprovalsResponse_Asked:
+		return &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: withoutID(c.Asked)}}
+	case *supervisorv1.WatchApprovalsResponse_Answered:
+		answer := proto.CloneOf(c.Answered)
+		answer.Id = event.Handle(answer.GetId())
+		return &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Answered{Answered: answer}}
+	}
+	return change
+}
+
+// withIDs returns what is sent to a caller in the place of an event: to one who may answer, a question that is known here
+// comes with its id. Events have handles, since they are told to everybody, and are told again from the record. approvals
+// may be nil.
+func withIDs(ctx context.Context, approvals Approvals) func(*supervisorv1.Event) *supervisorv1.Event {
+	if approvals == nil || !mayAnswer(ctx) {
+		return func(e *supervisorv1.Event) *supervisorv1.Event { return e }
+	}
+	return func(e *supervisorv1.Event) *supervisorv1.Event {
+		asked, answered := e.GetQuestionAsked(), e.GetQuestionAnswered()
+		id := ""
+		switch {
+		case asked != nil:
+			id = approvals.ID(asked.GetId())
+		case answered != nil:
+			id = approvals.ID(answered.GetId())
+		}
+		if id == "" {
+			return e
+		}
+		e = proto.CloneOf(e)
+		if asked != nil {
+			e.GetQuestionAsked().Id = id
+		} else {
+			e.GetQuestionAnswered().Id = id
+		}
+		return e
+	}
+}
+
+// stepWithID is a step of a login with the question's id in the place of its handle: who logs an agent in may answer.
+// approvals may be nil.
+func stepWithID(step *supervisorv1.AuthenticateResponse, approvals Approvals) *supervisorv1.AuthenticateResponse {
+	if approvals == nil || step.GetQuestion() == nil {
+		return step
+	}
+	id := approvals.ID(step.GetQuestion().GetId())
+	if id == "" {
+		return step
+	}
+	step = proto.CloneOf(step)
+	step.GetQuestion().Id = id
+	return step
+}

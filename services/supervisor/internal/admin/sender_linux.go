@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/peer"
+)
+
+var errHanded = errors.New("another process than the one that connected writes on the connection")
+
+// sender is the process that connected, for as long as nobody else writes on the connection: a file can be handed on, and
+// inherited, and the process that connected may be a person's while an agent writes.
+type sender struct {
+	peer.Process
+	handed atomic.Bool
+}
+
+func (s *sender) Alive() error {
+	if s.handed.Load() {
+		return errHanded
+	}
+	return s.Process.Alive()
+}
+
+// tellSenders has the kernel say with what comes on a listener's connections who has sent it.
+func tellSenders(l *net.UnixListener) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// bySender is a connection of a listener that tells senders, and the process at its other end.
+func bySender(conn net.Conn, c peer.Peer) (net.Conn, peer.Process) {
+	plain, ok := conn.(*net.UnixConn)
+	if !ok || c.Process == nil {
+		return conn, c.Process
+	}
+	s := &sender{Process: c.Process}
+	return &senderConn{UnixConn: plain, sender: s, pid: c.PID}, s
+}
+
+// senderConn looks who has sent what is read.
+type senderConn struct {
+	*net.UnixConn
+	sender *sender
+	pid    int
+}
+
+// Read implements net.Conn. What was sent by different processes comes in different reads.
+func (c *senderConn) Read(p []byte) (int, error) {
+	// There is room for the sender and no more, so that files that come with it are dropped by the kernel.
+	room := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	n, with, _, _, err := c.ReadMsgUnix(p, room)
+	if n > 0 && senderOf(room[:with]) != c.pid {
+		c.sender.handed.Store(true)
+	}
+	return max(n, 0), err // it is -1 where the connection was reset
+}
+
+// senderOf is the process id in control messages; -1: there is none.
+func senderOf(control []byte) int {
+	messages, err := syscall.ParseSocketControlMessage(control)
+	if err != nil || len(messages) != 1 {
+		return -1
+	}
+	who, err := syscall.ParseUnixCredentials(&messages[0])
+	if err != nil {
+		return -1
+	}
+	return int(who.Pid)
+}

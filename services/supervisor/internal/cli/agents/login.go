@@ -1,0 +1,119 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+	"github.com/acphost/acphost/services/supervisor/internal/preset"
+)
+
+// askTimeout is how long an agent may take to say how one logs in to it.
+const askTimeout = 60 * time.Second
+
+func newLogin(call *command.Call, execute agentcmd.Executor) *cobra.Command {
+	var method string
+	cmd := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Log in to an agent on this terminal",
+		Long: `Log in to an agent on this terminal.
+
+acphost becomes the agent's own login: the command that is known for it, else the
+one that the agent offers when it is asked (a method of type "terminal"). No
+question is asked and no policy counts then, but the walls around an agent stand:
+it runs as the user that the configuration names for agents, and cannot reach into
+other processes. Where an agent has no such login, what
+there is instead is listed.`,
+		Example: `  acphost agents login opencode
+  acphost agents login claude --method console-login`,
+		ValidArgsFunction: cliflag.Agents(call.Env),
+		Args:              command.OneArgument("one agent's name", `"acphost agents list" shows the names`),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) {
+				return errors.New("a login needs a terminal: run this command in one")
+			}
+			r, err := agentcmd.Find(cmd.Context(), call, args[0])
+			if err != nil {
+				return err
+			}
+			return login(cmd.Context(), call, execute, r, method)
+		},
+	}
+	cmd.Flags().StringVar(&method, "method", "", "the `ID` of the way to log in, where the agent offers several")
+	return cmd
+}
+
+// login becomes the agent's login, or says what to do instead.
+func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r *preset.Resolved, method string) error {
+	if argv := r.Login(); argv != nil && method == "" {
+		return agentcmd.Become(call, execute, "", argv, agentcmd.Overlaid(os.Environ(), r.Env))
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := ask(ctx, call, r)
+	if err != nil {
+		return fmt.Errorf("ask the agent %s how to log in: %w", r.Agent.ID, err)
+	}
+	i := slices.IndexFunc(answer.AuthMethods, func(m handshake.AuthMethod) bool {
+		return m.Type == "terminal" && (method == "" || m.ID == method)
+	})
+	if i >= 0 {
+		m := answer.AuthMethods[i]
+		fmt.Fprintf(call.Stderr, "acphost: logging in: %s\n", output.Cell(strings.Join([]string{m.ID, m.Name}, " ")))
+		return agentcmd.Become(call, execute, "", slices.Concat(r.Command, m.Args), agentcmd.Overlaid(agentcmd.Overlaid(os.Environ(), r.Env), m.Env))
+	}
+	return noLogin(r, method, answer.AuthMethods)
+}
+
+// noLogin says what there is to do where no terminal helps.
+func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) error {
+	if len(methods) == 0 {
+		return fmt.Errorf("the agent %s offers no login: it may be logged in already, or take a key from its environment", r.Agent.ID)
+	}
+	var b strings.Builder
+	if method != "" {
+		fmt.Fprintf(&b, "the agent %s offers no login on a terminal with the id %q; it offers:", r.Agent.ID, method)
+	} else {
+		fmt.Fprintf(&b, "the agent %s offers no login on a terminal; it offers:", r.Agent.ID)
+	}
+	for _, m := range methods {
+		fmt.Fprintf(&b, "\n  %s (%s): %s", output.Cell(m.ID), output.Cell(m.Type), output.Cell(strings.TrimSpace(m.Name+" "+m.Description)))
+		switch m.Type {
+		case "agent":
+			b.WriteString("\n    the agent does it by itself: choose it in your editor")
+		case "env_var":
+			b.WriteString("\n    set the variable in the environment that the agent is started in")
+		}
+	}
+	return errors.New(b.String())
+}
+
+// ask starts an agent, asks it who it is, and ends it.
+func ask(ctx context.Context, call *command.Call, r *preset.Resolved) (*handshake.Answer, error) {
+	guard, err := agent.OwnGuard()
+	if err != nil {
+		return nil, err
+	}
+	user, walls, err := agentcmd.Rights(call, "")
+	if err != nil {
+		return nil, err
+	}
+	return handshake.Ask(ctx, agent.Spec{
+		Name: r.Agent.ID, Command: r.Command, Env: user.Environ(agentcmd.Overlaid(os.Environ(), r.Env)), User: user, Guard: guard,
+		NoLandlock: walls.NoLandlock, NoSeccomp: walls.NoSeccomp, Capabilities: walls.Keep,
+		Logger: slog.New(slog.DiscardHandler),
+	}, handshake.Client{Version: call.Version, TerminalAuth: true})
+}

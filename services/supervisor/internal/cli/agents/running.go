@@ -1,0 +1,307 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// modeServe is the mode of a supervisor that takes agents.
+const modeServe = "serve"
+
+// runningAgent is an agent, and who has it.
+type runningAgent struct {
+	at *reach.Supervisor
+	*supervisorv1.Agent
+}
+
+func (r runningAgent) Message() (int, proto.Message) { return r.at.PID, r.Agent }
+
+func newStart(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var values, files []string
+	req := &supervisorv1.StartAgentRequest{}
+	cmd := &cobra.Command{
+		Use:   "start {NAME | -- COMMAND} [ARGUMENT…]",
+		Short: `Start an agent in a running "acphost serve"`,
+		Long: `Start an agent in a running "acphost serve", and wait until it answers.
+
+NAME is one of "acphost agents list". An agent that runs with the same configuration
+is not started again. Keys belong in files: --env-file NAME=FILE; what --env says can
+be seen by other processes.`,
+		Example: `  acphost agents start claude
+  acphost agents start gemini --env-file GEMINI_API_KEY=/run/secrets/gemini
+  acphost agents start --name mine -- ./my-agent --acp`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return startArguments(cmd, args, values, files, which.Address != "", req)
+		},
+		ValidArgsFunction: cliflag.Agents(call.Env),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, closeAll, err := reach.One(cmd, call, &which, `supervisor that takes agents ("acphost serve")`, func(r *reach.Supervisor) bool { return r.Mode == modeServe })
+			if err != nil {
+				return err
+			}
+			defer closeAll()
+			ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+			defer cancel()
+			res, err := at.Agents.StartAgent(ctx, req)
+			if err != nil {
+				return reach.Explained(err)
+			}
+			word := "started"
+			if res.GetReused() {
+				word = "runs already"
+			}
+			return printAgentLine(call, word, res.GetAgent())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.Name, "name", "", "the `NAME` that policies and handlers see")
+	flags.StringVar(&req.Cwd, "cwd", "", "the working `FOLDER` of its process")
+	flags.StringArrayVar(&values, "env", nil, "an environment variable, `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&files, "env-file", nil, "an environment variable whose value is in a file, `NAME=FILE`; may be repeated")
+	flags.BoolVar(&req.Attended, "attended", false, "somebody will answer what it asks beside permissions")
+	flags.BoolVar(&req.Separate, "separate", false, "start a process of its own even if one with the same configuration runs")
+	cliflag.Complete(cmd, "env", cliflag.Words())
+	which.Register(cmd)
+	return cmd
+}
+
+// startArguments reads what is to be started. Where the supervisor is far, its paths are, and absolute ones alone mean
+// something there.
+func startArguments(cmd *cobra.Command, args, values, files []string, far bool, req *supervisorv1.StartAgentRequest) error {
+	there := func(path string) (string, error) {
+		if far && !filepath.IsAbs(path) {
+			return "", command.WrongUse(cmd, "with --address, paths are those of where the supervisor is: expected an absolute one, got %q", path)
+		}
+		return filepath.Abs(path) // relative to where the person is, not to the supervisor
+	}
+	if err := startWhat(cmd, args, there, req); err != nil {
+		return err
+	}
+	if req.GetCwd() != "" {
+		dir, err := there(req.GetCwd())
+		if err != nil {
+			return err
+		}
+		req.Cwd = dir
+	}
+	req.Env = map[string]*supervisorv1.EnvValue{}
+	for _, v := range values {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return command.WrongUse(cmd, "--env: expected NAME=VALUE, got %q", v)
+		}
+		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
+	}
+	for _, v := range files {
+		name, file, ok := strings.Cut(v, "=")
+		if !ok || name == "" || file == "" {
+			return command.WrongUse(cmd, "--env-file: expected NAME=FILE, got %q", v)
+		}
+		if req.Env[name] != nil {
+			return command.WrongUse(cmd, "--env, --env-file: %s is set twice", name)
+		}
+		path, err := there(file)
+		if err != nil {
+			return err
+		}
+		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: path}}
+	}
+	return nil
+}
+
+// startWhat reads the preset and its arguments, or the command.
+func startWhat(cmd *cobra.Command, args []string, there func(string) (string, error), req *supervisorv1.StartAgentRequest) error {
+	switch before := cmd.ArgsLenAtDash(); {
+	case len(args) == 0:
+		return command.WrongUse(cmd, `expected an agent's name, or "--" and a command; "acphost agents list" shows the names`)
+	case before == 0:
+		req.Command = slices.Clone(args)
+		if program := req.GetCommand()[0]; strings.ContainsRune(program, filepath.Separator) {
+			path, err := there(program)
+			if err != nil {
+				return err
+			}
+			req.Command[0] = path
+		}
+	case before < 0 && len(args) > 1:
+		return command.WrongUse(cmd, `put "--" before arguments: acphost agents start %s -- %s`, args[0], strings.Join(args[1:], " "))
+	case before > 1:
+		return command.WrongUse(cmd, "expected one agent's name, got %d", before)
+	default:
+		req.Preset, req.Args = args[0], slices.Clone(args[1:])
+	}
+	return nil
+}
+
+func newStop(call *command.Call) *cobra.Command {
+	return agentVerb(call, "stop", "stopped", `Stop an agent of a running "acphost serve", and all that it started`,
+		func(ctx context.Context, c supervisorv1.AgentServiceClient, id string) (*supervisorv1.Agent, error) {
+			res, err := c.StopAgent(ctx, &supervisorv1.StopAgentRequest{AgentId: id})
+			return res.GetAgent(), err
+		})
+}
+
+func newRestart(call *command.Call) *cobra.Command {
+	return agentVerb(call, "restart", "restarted", `Stop an agent of a running "acphost serve", start it again, and resume its sessions`,
+		func(ctx context.Context, c supervisorv1.AgentServiceClient, id string) (*supervisorv1.Agent, error) {
+			res, err := c.RestartAgent(ctx, &supervisorv1.RestartAgentRequest{AgentId: id})
+			return res.GetAgent(), err
+		})
+}
+
+// agentVerb is a command that does something to a running agent.
+func agentVerb(call *command.Call, verb, done, short string, do func(context.Context, supervisorv1.AgentServiceClient, string) (*supervisorv1.Agent, error)) *cobra.Command {
+	var which reach.Flags
+	cmd := &cobra.Command{
+		Use:   verb + " ID",
+		Short: short,
+		Long:  short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
+		Args:  command.OneArgument("an agent's id"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return completeRunning(call, cmd, &which, args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, closeAll, err := reach.All(cmd, call, &which)
+			defer closeAll()
+			if err != nil {
+				return err
+			}
+			at, err := runningAt(cmd.Context(), call, all, args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+			defer cancel()
+			agent, err := do(ctx, at.Agents, args[0])
+			if err != nil {
+				return reach.Explained(err)
+			}
+			return printAgentLine(call, done, agent)
+		},
+	}
+	which.Register(cmd)
+	return cmd
+}
+
+// runningAt finds the supervisor that has an agent.
+func runningAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, error) {
+	switch len(all) {
+	case 0:
+		return nil, errors.New("no supervisor is running")
+	case 1:
+		return all[0], nil // it says what is wrong
+	}
+	var found []*reach.Supervisor
+	for _, agent := range runningAgents(ctx, call, all) {
+		if (agent.GetId() == id || agent.GetName() == id) && !slices.Contains(found, agent.at) {
+			found = append(found, agent.at)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf(`no agent %s is running; "acphost agents running" shows those that are`, output.Cell(id))
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%d supervisors have an agent %s: say whose is meant%s", len(found), output.Cell(id), reach.Choices(found))
+}
+
+func newRunning(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "running",
+		Short: "List the agents of running supervisors",
+		Example: `  acphost agents running
+  acphost agents running --json | jq -r '.[].id'`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, closeAll, err := reach.All(cmd, call, &which)
+			defer closeAll()
+			if err != nil {
+				return err
+			}
+			list := runningAgents(cmd.Context(), call, all)
+			if asJSON {
+				return reach.PrintMessages(call, list)
+			}
+			return output.PrintTable(call, runningTable(list))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	which.Register(cmd)
+	return cmd
+}
+
+func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervisor) []runningAgent {
+	return reach.List(ctx, call, all, "agents", func(ctx context.Context, at *reach.Supervisor) ([]runningAgent, error) {
+		res, err := at.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		var some []runningAgent
+		for _, agent := range res.GetAgents() {
+			some = append(some, runningAgent{at, agent})
+		}
+		return some, nil
+	})
+}
+
+func runningTable(list []runningAgent) *output.Table {
+	t := output.NewTable("no agent is running", "SUPERVISOR", "ID", "NAME", "STATE", "PID", "SINCE", "RESTARTS", "SESSIONS", "COMMAND", "ERROR")
+	for _, r := range list {
+		t.Add(r.at.PID, r.GetId(), r.GetName(), agentWord(r.GetState()), output.OrNone(r.GetPid()), r.GetStartTime().AsTime(), r.GetRestarts(),
+			len(r.GetSessionIds()), output.OneLine(strings.Join(r.GetCommand(), " "), 80), output.OneLine(r.GetError().GetMessage(), 80))
+	}
+	return t
+}
+
+// printAgentLine says what became of an agent.
+func printAgentLine(call *command.Call, done string, agent *supervisorv1.Agent) error {
+	text := fmt.Sprintf("%s: %s", output.Cell(agent.GetId()), done)
+	if info := agent.GetInfo(); info != nil {
+		text += ", " + output.OneLine(strings.TrimSpace(cmp.Or(info.GetTitle(), info.GetName(), agent.GetName())+" "+info.GetVersion()), 80)
+	}
+	if agent.GetPid() != 0 {
+		text += fmt.Sprintf(", process %d", agent.GetPid())
+	}
+	_, err := fmt.Fprintln(call.Stdout, text)
+	return err
+}
+
+// agentWord is a state as people write it: "running".
+func agentWord(s supervisorv1.AgentState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "AGENT_STATE_"))
+}
+
+// completeRunning completes the ids of running agents.
+func completeRunning(call *command.Call, cmd *cobra.Command, which *reach.Flags, args []string) []cobra.Completion {
+	if len(args) > 0 {
+		return nil
+	}
+	all, closeAll, err := reach.All(cmd, call, which)
+	defer closeAll()
+	if err != nil {
+		return nil
+	}
+	var list []cobra.Completion
+	for _, r := range runningAgents(cmd.Context(), call, all) {
+		list = append(list, cobra.CompletionWithDesc(output.Cell(r.GetId()), output.OneLine(strings.Join(r.GetCommand(), " "), 60)))
+	}
+	return list
+}

@@ -1,0 +1,410 @@
+// Package approvals is "acphost approvals": the questions that wait for a person in running supervisors.
+package approvals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/form"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// answeredByCLI is who answers here, for all who learn of it.
+const answeredByCLI = "cli"
+
+// New returns the command "approvals".
+func New(call *command.Call) *cobra.Command {
+	return command.Group("approvals", "List and answer the questions that wait for a person", `List and answer the questions that wait for a person: permissions that agents ask
+for, or that a policy wants a person to give, and what agents want to know.
+
+Whoever answers first counts: the editor, a program, or you; the others learn who
+it was. Agents and handlers cannot answer, and neither can what they have started.`,
+		newList(call), newAnswer(call))
+}
+
+// waiting is a question, and who has it.
+type waiting struct {
+	at *reach.Supervisor
+	*supervisorv1.Approval
+}
+
+func (w waiting) Message() (int, proto.Message) { return w.at.PID, w.Approval }
+
+func newList(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var asJSON, full bool
+	var session string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the questions that wait, oldest first",
+		Long: `List the questions that wait, oldest first, each with the command or the change that
+it is about and the answers that there are. A long one is cut, and says so; --full
+shows all of it, with all of the input that the agent gives the tool.`,
+		Example: `  acphost approvals list
+  acphost approvals list --json | jq -r '.[].id'`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, closeAll, err := reach.All(cmd, call, &which)
+			defer closeAll()
+			if err != nil {
+				return err
+			}
+			list := questions(cmd.Context(), call, all, session)
+			if asJSON {
+				return reach.PrintMessages(call, list)
+			}
+			return printQuestions(call, list, full)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&full, "full", false, "show all of long commands, changes and messages")
+	cmd.Flags().StringVar(&session, "session", "", "only those of the session with this `ID`")
+	cliflag.Complete(cmd, "session", cliflag.Words())
+	which.Register(cmd)
+	return cmd
+}
+
+func newAnswer(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var accept string
+	var decline, cancel bool
+	cmd := &cobra.Command{
+		Use:   "answer ID {OPTION | --accept JSON | --decline | --cancel}",
+		Short: "Answer a question",
+		Long: `Answer a question. ID is what "acphost approvals list" shows, or the whole id, which
+"acphost approvals list --json" shows. Neither is cut short: agents choose how theirs
+begin, and another question may begin like the one that you saw.
+
+OPTION answers a permission question: the id of an option that it offers, or a kind
+(allow_once, allow_always, reject_once, reject_always) that it offers once. What an
+agent wants to know is answered with --accept, the form's content as a JSON object
+({} for a page that you have opened), or with --decline.`,
+		Example: `  acphost approvals answer claude-1/7 allow_once
+  acphost approvals answer gemini-2/12 --accept '{"branch": "main"}'
+  acphost approvals answer gemini-2/12 --decline`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			answers := len(args) - 1
+			for _, given := range []bool{cmd.Flags().Changed("accept"), decline, cancel} {
+				if given {
+					answers++
+				}
+			}
+			switch {
+			case len(args) == 0 || args[0] == "":
+				return command.WrongUse(cmd, `expected a question's id; "acphost approvals list" shows them`)
+			case answers != 1:
+				return command.WrongUse(cmd, "expected one answer: an option, --accept, --decline or --cancel")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return completeAnswer(call, cmd, &which, args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var with *supervisorv1.AnswerApprovalRequest
+			switch {
+			case len(args) > 1:
+				with = client.Choose(args[1])
+			case decline:
+				with = client.Decline()
+			case cancel:
+				with = client.Undecided()
+			default:
+				with = client.Accept(accept)
+			}
+			return answer(call, cmd, &which, args[0], with)
+		},
+	}
+	cmd.Flags().StringVar(&accept, "accept", "", "the form's content, a `JSON` object")
+	cmd.Flags().BoolVar(&decline, "decline", false, "you do not want to say")
+	cmd.Flags().BoolVar(&cancel, "cancel", false, "you do not decide")
+	cliflag.Complete(cmd, "accept", cliflag.Words())
+	which.Register(cmd)
+	return cmd
+}
+
+// answer answers a question of the one supervisor that has it.
+func answer(call *command.Call, cmd *cobra.Command, which *reach.Flags, given string, with *supervisorv1.AnswerApprovalRequest) error {
+	all, closeAll, err := reach.All(cmd, call, which)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	list := questions(cmd.Context(), call, all, "")
+	at, id, err := having(all, list, given)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+	defer stop()
+	ended, err := at.Answer(ctx, id, answeredByCLI, with)
+	if e := client.ErrorOf(err); e != nil && e.Code == codes.NotFound {
+		return fmt.Errorf("%w%s", reach.Explained(err), shortList(list))
+	}
+	if err != nil {
+		return reach.Explained(err)
+	}
+	text := output.Cell(client.Handle(ended.GetId())) + ": " + output.Cell(ended.GetOutcome())
+	if option := ended.GetOptionId(); option != "" {
+		text += " (" + output.Cell(option) + ")"
+	}
+	_, err = fmt.Fprintln(call.Stdout, text)
+	return err
+}
+
+// having finds the supervisor that has a question of the list, and the question's id. Where none of several supervisors has
+// it, none is asked further: handles of different supervisors can be the same. One alone says what is wrong, and who has
+// answered before.
+func having(all []*reach.Supervisor, list []waiting, given string) (at *reach.Supervisor, id string, err error) {
+	if len(all) == 0 {
+		return nil, "", errors.New("no supervisor is running")
+	}
+	var of []*reach.Supervisor
+	for _, w := range list {
+		if w.GetId() == given || called(w.Approval) == given {
+			of, id = append(of, w.at), w.GetId()
+		}
+	}
+	switch {
+	case len(of) == 1:
+		return of[0], id, nil
+	case len(of) > 1:
+		return nil, "", fmt.Errorf("%d supervisors have a question %s: say whose is meant%s", len(of), output.Cell(given), reach.Choices(of))
+	case len(all) > 1:
+		return nil, "", fmt.Errorf("no question %s waits%s", output.Cell(given), shortList(list))
+	}
+	return all[0], given, nil
+}
+
+// called is what a question is called where it is listed, and answered by: its handle, whole. A handle of which the end
+// looks like an id's gives way to the id: an agent that has seen an id must not have its next question called so.
+func called(q *supervisorv1.Approval) string {
+	handle := client.Handle(q.GetId())
+	if client.Handle(handle) != handle {
+		return q.GetId()
+	}
+	return handle
+}
+
+// shortList tells in an error which questions wait, for one to be copied.
+func shortList(list []waiting) string {
+	const most = 20
+	if len(list) == 0 {
+		return "; none waits"
+	}
+	var b strings.Builder
+	b.WriteString("; these wait:")
+	for _, w := range list[:min(len(list), most)] {
+		fmt.Fprintf(&b, "\n  %s  %s", output.Cell(called(w.Approval)), output.OneLine(asks(w.Approval), 80))
+	}
+	if more := len(list) - most; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
+	}
+	return b.String()
+}
+
+// asks is what a question asks, in its own words.
+func asks(q *supervisorv1.Approval) string {
+	return q.GetPermission().GetTitle() + q.GetElicitation().GetMessage()
+}
+
+// questions asks supervisors for what waits, oldest first.
+func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []waiting {
+	list := reach.List(ctx, call, all, "questions", func(ctx context.Context, at *reach.Supervisor) ([]waiting, error) {
+		res, err := at.Approvals.ListApprovals(ctx, &supervisorv1.ListApprovalsRequest{SessionId: session})
+		if err != nil {
+			return nil, err
+		}
+		var some []waiting
+		for _, q := range res.GetApprovals() {
+			some = append(some, waiting{at, q})
+		}
+		return some, nil
+	})
+	slices.SortStableFunc(list, func(x, y waiting) int { return x.GetTime().AsTime().Compare(y.GetTime().AsTime()) })
+	return list
+}
+
+func printQuestions(call *command.Call, list []waiting, full bool) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(call.Stderr, "no question waits")
+		return err
+	}
+	several := slices.ContainsFunc(list, func(w waiting) bool { return w.at != list[0].at })
+	var b strings.Builder
+	look := output.Look(call, "", false, false)
+	for i, w := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		writeQuestion(&b, look, w, several, full)
+	}
+	_, err := fmt.Fprint(call.Stdout, b.String())
+	return err
+}
+
+// writeQuestion writes one question: what it is about, then what can be answered.
+func writeQuestion(b *strings.Builder, look render.Options, w waiting, several, full bool) {
+	fmt.Fprintf(b, "%s  asked %s", output.Cell(called(w.Approval)), clock(w.GetTime().AsTime()))
+	if w.GetExpireTime().IsValid() {
+		fmt.Fprintf(b, ", waits until %s", clock(w.GetExpireTime().AsTime()))
+	}
+	if w.GetSessionId() != "" {
+		fmt.Fprintf(b, ", session %s", output.OneLine(w.GetSessionId(), 40))
+	}
+	if several {
+		fmt.Fprintf(b, ", supervisor %d", w.at.PID)
+	}
+	b.WriteByte('\n')
+	if w.GetPermission() != nil {
+		writePermission(b, look, w.Approval, full)
+	}
+	if e := w.GetElicitation(); e != nil {
+		writeElicitation(b, e, full)
+	}
+}
+
+// writeUnseen says how much of a question is left out, and how to see it.
+func writeUnseen(b *strings.Builder, unseen render.Hidden) {
+	switch {
+	case unseen.Any():
+		fmt.Fprintf(b, "    … %s: --full shows all\n", unseen.Count("more "))
+	case unseen.Members > 0:
+		fmt.Fprintf(b, "    … %s of the input: --full shows all\n", safetext.Count(unseen.Members, "more member"))
+	}
+}
+
+// cells makes text on one line each, and counts what it cuts off.
+type cells struct {
+	full   bool // nothing is cut off
+	hidden render.Hidden
+}
+
+func (c *cells) line(text string, most int) string {
+	const longest = 10 // characters of an escape
+	all := output.OneLine(text, longest*utf8.RuneCountInString(text))
+	n := utf8.RuneCountInString(all)
+	if n <= most || c.full {
+		return all
+	}
+	c.hidden.Characters += n - most
+	return output.OneLine(text, most)
+}
+
+func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
+	q := a.GetPermission()
+	text := cells{full: full}
+	kind := ""
+	if q.GetKind() != "" {
+		kind = text.line(q.GetKind(), 20) + ": "
+	}
+	fmt.Fprintf(b, "  %s%s\n", kind, output.OneLine(q.GetTitle(), safetext.MaxLine))
+	var options strings.Builder
+	for _, o := range q.GetOptions() {
+		fmt.Fprintf(&options, "  %-20s %s (%s)\n", text.line(o.GetOptionId(), 60), text.line(o.GetName(), 80), text.line(o.GetKind(), 20))
+	}
+	shown, unseen := render.Question(look, a), render.Unseen(look, a)
+	if full {
+		shown, unseen = render.Whole(look, a), render.Hidden{}
+	}
+	unseen.Characters += text.hidden.Characters
+	_, below, _ := strings.Cut(shown, "\n") // the title stands above already
+	b.WriteString(below)
+	writeUnseen(b, unseen)
+	b.WriteString(options.String())
+}
+
+func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool) {
+	text := cells{full: full}
+	message := strings.TrimSpace(e.GetMessage())
+	if full && message != "" {
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(safetext.Text(message), "\n", "\n  "))
+	} else {
+		fmt.Fprintf(b, "  %s\n", text.line(message, safetext.MaxLine))
+	}
+	if e.GetUrl() != "" {
+		fmt.Fprintf(b, "    open %s\n  %-20s once it is open\n", text.line(e.GetUrl(), 2000), "--accept '{}'")
+	}
+	for _, field := range formFields(&text, e.GetRequestedSchema()) {
+		fmt.Fprintf(b, "    %s\n", field)
+	}
+	writeUnseen(b, text.hidden)
+	if e.GetUrl() == "" {
+		fmt.Fprintf(b, "  %-20s the form's content\n", "--accept JSON")
+	}
+	fmt.Fprintf(b, "  %-20s you do not want to say\n", "--decline")
+}
+
+// formFields says what a form asks for, one field a line.
+func formFields(text *cells, schema string) []string {
+	const most = 64
+	var lines []string
+	fields := form.Parse([]byte(schema)).Fields
+	for i, f := range fields {
+		if i == most && !text.full {
+			text.hidden.Lines += len(fields) - most
+			break
+		}
+		line := text.line(f.Name, 60) + ": " + text.line(f.Want(), 400)
+		if !f.Required {
+			line += ", optional"
+		}
+		if f.Title != f.Name {
+			line += "; " + text.line(f.Title, 100)
+		}
+		if f.About != "" {
+			line += "; " + text.line(f.About, 100)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// clock is a time of the day, with the day if that is another one.
+func clock(t time.Time) string {
+	t = t.Local()
+	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format(time.TimeOnly)
+	}
+	return output.Moment(t)
+}
+
+// completeAnswer completes the ids of questions, then the options of one.
+func completeAnswer(call *command.Call, cmd *cobra.Command, which *reach.Flags, args []string) []cobra.Completion {
+	if len(args) > 1 {
+		return nil
+	}
+	all, closeAll, err := reach.All(cmd, call, which)
+	defer closeAll()
+	if err != nil {
+		return nil
+	}
+	var list []cobra.Completion
+	for _, w := range questions(cmd.Context(), call, all, "") {
+		switch {
+		case len(args) == 0:
+			list = append(list, cobra.CompletionWithDesc(output.Cell(called(w.Approval)), output.OneLine(asks(w.Approval), 60)))
+		case w.GetId() == args[0] || called(w.Approval) == args[0]:
+			for _, o := range w.GetPermission().GetOptions() {
+				list = append(list, cobra.CompletionWithDesc(output.Cell(o.GetOptionId()), output.OneLine(o.GetName(), 60)))
+			}
+		}
+	}
+	return list
+}

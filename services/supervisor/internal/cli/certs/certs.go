@@ -1,0 +1,229 @@
+// Package certs is "acphost certs": the certificates by which callers over the network are known.
+package certs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+)
+
+// New returns the command "certs".
+func New(call *command.Call) *cobra.Command {
+	cmd := command.Group("certs", "Make the certificates for callers over the network", `Make the certificates for callers over the network.
+
+Over TCP, a supervisor and its callers show each other certificates of an authority
+that is yours alone (mutual TLS). The role in a caller's certificate says what it
+may do:
+
+  viewer     sees everything
+  approver   answers questions too
+  operator   does everything`,
+		newInit(call), newClient(call), newRenew(call))
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return keysAreForPeople(cmd, call) }
+	return cmd
+}
+
+// keysAreForPeople refuses to make keys for agents: whoever has them is an operator over the network. Where the system
+// does not tell who asks, as on macOS, the modes of the files have to do.
+func keysAreForPeople(cmd *cobra.Command, call *command.Call) error {
+	err := call.RefuseAgents(cmd)
+	if errors.Is(err, proc.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+func newInit(call *command.Call) *cobra.Command {
+	var hosts, clients []string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "init DIR",
+		Short: "Make an authority, a server's certificate and those of clients",
+		Long: `Make an authority, a server's certificate and those of clients in a new folder:
+
+  ca.crt ca.key   the authority; put ca.key away
+  server/         the supervisor's ca.crt, server.crt and server.key;
+                  take it to where "acphost serve --tls-dir" runs
+  NAME/           one for each client, with ca.crt, client.crt and client.key;
+                  take it to where the client is
+
+Over TCP the certificate alone counts. An agent that can read a client's key, or
+ca.key, does what the role allows and answers its own questions; so acphost does not
+serve where such keys lie beside the server's and agents could read them.
+
+The server's certificate is good for localhost, 127.0.0.1, ::1 and the hosts that you
+name. Nothing that is there is overwritten.`,
+		Example: `  acphost certs init keys --host build.example.org
+  scp -r keys/server build.example.org:tls                  then put keys away
+  acphost serve --listen :7443 --tls-dir tls                on build.example.org
+  acphost approvals list --address build.example.org:7443 --tls-dir keys/approver
+  acphost certs init keys --client ci:viewer --client me:operator --days 90`,
+		Args: command.OneArgument("the folder to make"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := certs.Options{Hosts: hosts, Days: days}
+			for _, text := range clients {
+				c, err := certs.ParseClient(text)
+				if err != nil {
+					return command.WrongUse(cmd, "--client: %v", err)
+				}
+				o.Clients = append(o.Clients, c)
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if err := certs.Init(dir, o); err != nil {
+				return err
+			}
+			if o.Clients == nil {
+				o.Clients = certs.DefaultClients()
+			}
+			return printAuthority(call, dir, o.Clients)
+		},
+	}
+	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which callers reach the supervisor; may be repeated")
+	cmd.Flags().StringArrayVar(&clients, "client", nil, "a caller, as `NAME:ROLE`; may be repeated (default: one of each role)")
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
+	cliflag.Complete(cmd, "client", completeClient)
+	cliflag.Complete(cmd, "host", cliflag.Words())
+	return cmd
+}
+
+func newClient(call *command.Call) *cobra.Command {
+	var days int
+	cmd := &cobra.Command{
+		Use:     "client DIR NAME:ROLE",
+		Short:   "Make a certificate for one more client",
+		Long:    `Make a certificate for one more client, of the authority that "certs init" has made in DIR.`,
+		Example: `  acphost certs client ~/.config/acphost/tls dashboard:viewer --days 30`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return command.WrongUse(cmd, "expected an authority's folder and NAME:ROLE, got %d arguments", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return completeClient(cmd, args, text)
+			}
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := certs.ParseClient(args[1])
+			if err != nil {
+				return command.WrongUse(cmd, "%v", err)
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if err := certs.AddClient(dir, c, certs.Options{Days: days}); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(call.Stdout, "%s\n\n%s", madeLine(dir, c), clientRecipe(filepath.Join(dir, c.Name)))
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
+	return cmd
+}
+
+func newRenew(call *command.Call) *cobra.Command {
+	var days int
+	cmd := &cobra.Command{
+		Use:   "renew DIR",
+		Short: "Make new keys before the certificates expire",
+		Long: `Make new keys and certificates that say the same, for the server of the authority in
+DIR and for the clients whose folders still lie there. They take the place of the old
+ones, which stay valid for as long as they say. A running supervisor takes them up by
+itself; connections that are there stay.`,
+		Example: `  acphost certs renew ~/.config/acphost/tls --days 90`,
+		Args:    command.OneArgument("an authority's folder"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			renewed, err := certs.Renew(dir, certs.Options{Days: days})
+			for _, name := range renewed {
+				if _, err := fmt.Fprintf(call.Stdout, "renewed %s\n", name); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid")
+	return cmd
+}
+
+// completeClient completes the role behind a name.
+func completeClient(_ *cobra.Command, _ []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	name, _, named := strings.Cut(text, ":")
+	if !named || name == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	var list []cobra.Completion
+	for _, role := range certs.RoleNames() {
+		list = append(list, name+":"+role)
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// printAuthority says what was made, and what to do with it.
+func printAuthority(call *command.Call, dir string, clients []certs.Client) error {
+	files := certs.ServerFiles("/etc/acphost/tls")
+	var b strings.Builder
+	fmt.Fprintf(&b, "made %s\n", dir)
+	for _, c := range clients {
+		fmt.Fprintln(&b, madeLine(dir, c))
+	}
+	fmt.Fprintf(&b, `
+Take %s to where acphost runs, without the rest of
+%s; then, in the configuration there:
+
+    admin:
+      listen: 127.0.0.1:7443
+      tls:
+        ca: %q
+        cert: %q
+        key: %q
+
+`, filepath.Join(dir, certs.ServerDir), dir, files.CA, files.Cert, files.Key)
+	b.WriteString(clientRecipe(filepath.Join(dir, clients[len(clients)-1].Name)))
+	fmt.Fprintf(&b, `
+Whoever can read a caller's folder may do what its role allows, and an agent of the
+same user can: take the folders to where the callers are. With %s
+anybody can be made a caller: put it away. Neither belongs to where agents run.
+`, filepath.Join(dir, certs.CAKeyFile))
+	_, err := fmt.Fprint(call.Stdout, b.String())
+	return err
+}
+
+func madeLine(dir string, c certs.Client) string {
+	return fmt.Sprintf("made %s for a caller with the role %s", filepath.Join(dir, c.Name), c.Role)
+}
+
+// clientRecipe says how a client calls.
+func clientRecipe(dir string) string {
+	f := certs.ClientFiles(dir)
+	word := func(text string) string { return shell.Quote([]string{text}) }
+	return fmt.Sprintf(`Then, as this client:
+
+    acphost agents running --address 127.0.0.1:7443 --tls-dir %s
+    grpcurl -cacert %s -cert %s -key %s 127.0.0.1:7443 \
+        acphost.supervisor.v1.SupervisorStateService/GetStatus
+`, word(dir), word(f.CA), word(f.Cert), word(f.Key))
+}

@@ -1,0 +1,58 @@
+package certs
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
+)
+
+func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls keys")
+	status, stdout, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir, "--host", "build.example.org", "--client", "ci:viewer", "--client", "me:operator", "--days", "30")
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	testkit.Golden(t, "certs-init.txt", strings.ReplaceAll(stdout, dir, "/tls keys"))
+	status, stdout, stderr = (&commandtest.Call{}).Run(t, New, "certs", "client", dir, "board:approver")
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	testkit.Golden(t, "certs-client.txt", strings.ReplaceAll(stdout, dir, "/tls keys"))
+
+	status, stdout, stderr = (&commandtest.Call{}).Run(t, New, "certs", "renew", dir)
+	if want := "renewed DIR/server/server.crt\nrenewed DIR/board/client.crt\nrenewed DIR/ci/client.crt\nrenewed DIR/me/client.crt\n"; status != 0 || strings.ReplaceAll(stdout, dir, "DIR") != want {
+		t.Errorf("status %d, %q, want %q: %s", status, stdout, want, stderr)
+	}
+
+	for want, args := range map[string][]string{
+		"expected an authority's folder, ": {"renew"},
+		"nothing is overwritten":           {"init", dir},
+		"board is there already":           {"client", dir, "board:viewer"},
+		"expected the folder to make":      {"init"},
+		"--client: expected NAME:ROLE":     {"init", dir + "2", "--client", "x"},
+		`"root" is no role; there are vi`:  {"client", dir, "x:root"},
+		"expected an authority's folder":   {"client", dir},
+		"no folder of an authority":        {"client", t.TempDir(), "x:viewer"},
+		"1 to 3650 days":                   {"init", dir + "2", "--days", "99999"},
+	} {
+		if status, _, stderr := (&commandtest.Call{}).Run(t, New, append([]string{"certs"}, args...)...); status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: status %d, %q; want %q", args, status, stderr, want)
+		}
+	}
+}
+
+func TestAgentsMakeNoKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	if status, _, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir); status != 0 {
+		t.Fatal(stderr)
+	}
+	for _, args := range [][]string{{"init", dir + "2"}, {"client", dir, "me:operator"}, {"renew", dir}} {
+		status, stdout, stderr := (&commandtest.Call{Agent: true}).Run(t, New, append([]string{"certs"}, args...)...)
+		if status == 0 || stdout != "" || !strings.Contains(stderr, "is for people") {
+			t.Errorf("certs %q: status %d, %q, %q", args, status, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+// Package chat is "acphost chat": a session with an agent on this terminal, in a supervisor of its own. What is on the screen is
+// internal/chat's; this package starts and ends it.
+package chat
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/chat"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+)
+
+const chatLong = `Hold a session with an agent on this terminal.
+
+The agent is one of "acphost agents list" (--agent), or the command behind "--".
+It is started for this chat, with acphost's handlers and policy around it, and is
+gone when the chat ends, with all that it started.
+
+What was said and done scrolls by; below it are what the agent is doing, what it
+asks of you, and a line to write on. "/help" there lists commands and keys;
+"@PATH" attaches a file. What you write while the agent works is sent when it is
+done. What you wrote is kept for the next chat, without what looks like a secret, in
+chat_history in the folder for acphost's state.
+
+Without a policy the agent's commands run unasked; --policy workspace, say, has rules
+decide what you are asked.`
+
+const chatExamples = `  acphost chat --agent claude
+  acphost chat --agent gemini --mode plan --cwd ~/src/app
+  acphost chat --agent claude --session 4f1c6a     go on with a session
+  acphost chat --agent claude --policy workspace
+  acphost chat --agent claude --meta @options.json    with options of its own
+  acphost chat -- opencode acp`
+
+const chatExit = `
+Exit status:
+  0    you left
+  1    something went wrong
+  2    acphost was called wrongly
+  7    somebody has to log in to the agent first
+  126  the agent's command cannot be executed
+  127  the agent's command is not found
+  128 and the signal's number, if a signal ended it
+
+Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
+GOTRACEBACK is set, it prints where acphost was, too.
+
+Environment:
+  ACPHOST_CONFIG  the configuration file, where --config is not given
+  NO_COLOR        no colours, whatever it is set to
+  COLUMNS, LINES  the size, where the terminal does not say it
+`
+
+// Exporter writes a session from the journal to a file, in the format that the file's name ends with. A file that is there
+// is left as it is, and an error.
+type Exporter func(call *command.Call, configFile, session, file string) error
+
+// New returns the command "chat".
+func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Command {
+	var f hosting.SessionFlags
+	cmd := &cobra.Command{
+		Use:     "chat [flags] {--agent NAME [-- ARGUMENT…] | -- COMMAND [ARGUMENT…]}",
+		Short:   "Hold a session with an agent on this terminal",
+		Long:    chatLong,
+		Example: chatExamples,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
+				return command.WrongUse(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
+			case f.Agent == "" && (len(args) == 0 || args[0] == ""):
+				return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return hold(cmd, call, start, export, &f, args) },
+	}
+	cmd.Annotations = map[string]string{command.Sections: chatExit}
+	f.Register(cmd, call.Env)
+	return cmd
+}
+
+// hold runs a chat with an agent in a supervisor of its own.
+func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *hosting.SessionFlags, argv []string) (err error) {
+	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
+		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
+	}
+	r, meta, err := f.Read(cmd, argv)
+	if err != nil {
+		return err
+	}
+	r.Attended = true
+	logs, err := newLogRelay(call)
+	if err != nil {
+		return err
+	}
+	defer logs.close()
+	o, err := f.Options(cmd, call, logs.writer(), func(c *configv1.Config) error {
+		if call.Env(cliflag.EnvLog) == "" && c.GetLog().GetLevel() == "" {
+			f.Log.Level = cmp.Or(f.Log.Level, "error") // what a warning is about, a chat shows
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// What an agent writes to standard error would be written across the screen. Its end is shown where it matters.
+	quiet, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("open the null device for the agent's standard error: %w", err)
+	}
+	defer func() { err = errors.Join(err, quiet.Close()) }()
+
+	o.Mode, o.Stderr = host.ModeChat, quiet
+	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
+		logs.tell(line)
+	}
+	records := &hosting.Unrecorded{Tell: logs.tell}
+	return holdChat(cmd.Context(), call, export, f, r, meta, logs, func(ctx context.Context) (hosting.Supervisor, error) {
+		return hosting.Begin(ctx, call, start, o, records)
+	})
+}
+
+// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions are
+// opened with meta.
+func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosting.SessionFlags, r *supervisorv1.StartAgentRequest, meta string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
+	end := newEnding(ctx)
+	defer end.close()
+	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
+	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
+		if s, ok := end.signal().(syscall.Signal); ok {
+			call.Status = 128 + int(s)
+			return nil
+		}
+		return fmt.Errorf("hold a chat here: %w", err)
+	}
+	sup, err := start(end.ctx)
+	if err != nil {
+		return err
+	}
+	defer end.await(sup)
+	result, err := chat.Run(end.ctx, chat.Options{
+		Conn: sup.Conn(), Agent: r, Session: f.Session, Cwd: r.GetCwd(), Mode: f.Mode, Model: f.Model, Meta: meta,
+		StateDir: ownfile.StateDir(call.Env),
+		Input:    call.Stdin, Output: call.Stdout, Env: os.Environ(), Color: call.Env("NO_COLOR") == "",
+		Notes: logs.lines,
+		Export: func(_ context.Context, session, file string) error {
+			return export(call, f.Config, session, file)
+		},
+	})
+	logs.direct()
+	if s, ok := end.signal().(syscall.Signal); ok {
+		_, _ = call.Stderr.Write(end.dump)
+		call.Status = 128 + int(s)
+		return nil
+	}
+	if err != nil {
+		call.Status = chatStatus(err)
+		if _, told := errors.AsType[*chat.AgentError](err); !told {
+			call.Complain(err)
+		}
+		return nil
+	}
+	argv := r.GetCommand()
+	if f.Agent != "" {
+		argv = r.GetArgs()
+	}
+	if again := reopen(f, argv, result); again != "" {
+		fmt.Fprintf(call.Stderr, "go on with it: %s\n", again)
+	}
+	return nil
+}
+
+// chatStatus is the exit status of a chat that never was one.
+func chatStatus(err error) int {
+	if e, ok := errors.AsType[*chat.AgentError](err); ok {
+		switch e.Kind {
+		case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
+			return command.StatusLogin
+		case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
+			return 127
+		case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
+			return 126
+		}
+	}
+	return command.StatusFailed
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
+
+// reopen is the command that goes on with a session; empty: there is none, or it is not one to be copied.
+func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
+	if !r.Reopens || !r.Used {
+		return ""
+	}
+	var words []string
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, value)
+		}
+	}
+	add("--agent", f.Agent)
+	add("--cwd", f.Cwd)
+	add("--config", f.Config)
+	add("--policy", f.Policy.Name)
+	add("--session", r.Session)
+	if strings.HasPrefix(r.Session, "-") {
+		return "" // it would be taken for a flag
+	}
+	if len(command) > 0 {
+		words = append(append(words, "--"), command...)
+	}
+	for _, w := range words {
+		if !plainWord.MatchString(w) {
+			return ""
+		}
+	}
+	again := "acphost chat "
+	if f.Meta != "" {
+		quoted, ok := inQuotes(f.Meta) // the caller's own, not the agent's
+		if !ok {
+			return ""
+		}
+		again += "--meta " + quoted + " "
+	}
+	return again + strings.Join(words, " ")
+}
+
+// inQuotes is a word that a shell takes as it is; false: there is none that can be read.
+func inQuotes(word string) (string, bool) {
+	if plainWord.MatchString(word) {
+		return word, true
+	}
+	unfit := func(r rune) bool { return r < ' ' || r > '~' || r == '\'' }
+	if len(word) > 200 || strings.ContainsFunc(word, unfit) {
+		return "", false
+	}
+	return "'" + word + "'", true
+}

@@ -1,0 +1,88 @@
+package chat
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+)
+
+// ending is how signals end a command that has a terminal to restore and processes to stop. The first one asks for it,
+// a second one makes it hurry, and SIGQUIT soon does by itself.
+type ending struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	first  chan os.Signal // 1 once a signal came
+	dump   []byte         // to be printed once the terminal is restored; set before first
+	second chan struct{}  // closed
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+func newEnding(ctx context.Context) *ending {
+	e := &ending{first: make(chan os.Signal, 1), second: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, hosting.EndSignals()...)
+	go func() {
+		defer close(e.done)
+		defer signal.Stop(signals)
+		hurry := sync.OnceFunc(func() { close(e.second) })
+		for n := 0; ; n++ {
+			select {
+			case <-e.stop:
+				return
+			case s := <-signals:
+				if n > 0 {
+					hurry()
+					continue
+				}
+				if s == syscall.SIGQUIT {
+					e.dump = hosting.Goroutines(os.Getenv)
+					defer time.AfterFunc(hosting.QuitGrace, hurry).Stop()
+				}
+				e.first <- s
+				e.cancel()
+			}
+		}
+	}()
+	return e
+}
+
+// signal is the one that asked for the end; nil: none.
+func (e *ending) signal() os.Signal {
+	select {
+	case s := <-e.first:
+		return s
+	default:
+		return nil
+	}
+}
+
+// await ends a supervisor, unless somebody is in a hurry: its processes end by themselves when this one is gone.
+func (e *ending) await(sup hosting.Supervisor) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sup.Close()
+	}()
+	timer := time.NewTimer(hosting.CloseGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-e.second:
+	case <-timer.C:
+	}
+	hosting.RemoveSockets(sup)
+}
+
+func (e *ending) close() {
+	close(e.stop)
+	<-e.done
+	e.cancel()
+}

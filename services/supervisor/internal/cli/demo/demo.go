@@ -1,0 +1,49 @@
+// Package demo is "acphost demo": one turn of a scripted agent, played.
+package demo
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/demo"
+)
+
+// New returns the command "demo".
+func New(call *command.Call, play func(context.Context, demo.Options) int) *cobra.Command {
+	var dir string
+	var noColor bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Play one turn of a scripted agent and show what happens",
+		Long: `Play one turn of a scripted agent, with the real supervisor and the real handlers,
+in a small workspace of its own. It needs no account, no network and no
+configuration.
+
+The agent reads a file, asks for permission, writes an edit, runs a command in a
+terminal and waits for it, tries to read a file outside of its workspace and is
+refused, and ends the turn. Each request is printed with the handler that
+answered it, the time it took, and the answer in short.
+
+The exit status is 0 only if all of that really happened.`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			exe, err := command.Executable()
+			if err != nil {
+				return err
+			}
+			call.Status = play(cmd.Context(), demo.Options{
+				Exe:    exe,
+				Dir:    dir,
+				Stdout: call.Stdout,
+				Color:  !noColor && output.Style(call, call.Stdout).Color,
+			})
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "make the workspace in this `FOLDER` and keep it; default: a temporary one")
+	cmd.Flags().BoolVar(&noColor, "no-color", false, "print without colours; default on anything but a terminal, or with NO_COLOR set")
+	return cmd
+}

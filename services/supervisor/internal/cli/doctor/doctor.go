@@ -1,0 +1,146 @@
+// Package doctor is "acphost doctor": whether acphost can work here, and what to do where it cannot.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/doctor"
+	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+	"github.com/acphost/acphost/services/supervisor/internal/preset"
+)
+
+const doctorLong = `Check whether acphost can work here, and say what to do where it cannot.
+
+It looks at the machine (what its walls around agents are made of, its folders,
+the room on the disk), at the configuration and the rule files, starts every
+handler once, and, if you name an agent, starts that, asks it who it is, and ends
+it again. Nothing is changed, and no session is opened.`
+
+const doctorExit = `
+Exit status:
+  0 if there is no problem, even with warnings; else 1.
+`
+
+type doctorFlags struct {
+	config, agent string
+	asJSON        bool
+}
+
+// New returns the command "doctor".
+func New(call *command.Call, start permd.Starter) *cobra.Command {
+	var f doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor [flags] [-- COMMAND [ARGUMENT…]]",
+		Short: "Check the machine, the configuration, the handlers and an agent",
+		Long:  doctorLong,
+		Example: `  acphost doctor
+  acphost doctor --agent gemini
+  acphost doctor --json -- ./my-agent --acp`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && f.agent != "":
+				return command.WrongUse(cmd, "expected either --agent or a command, got both")
+			case len(args) > 0 && (args[0] == "" || cmd.ArgsLenAtDash() != 0):
+				return command.WrongUse(cmd, "put \"--\" before the agent's command: acphost doctor -- %s", strings.Join(args, " "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return diagnose(cmd.Context(), call, start, &f, args) },
+	}
+	cmd.Annotations = map[string]string{command.Sections: doctorExit}
+	cmd.Flags().StringVar(&f.agent, "agent", "", "look at the agent of this `NAME` as well")
+	cmd.Flags().StringVar(&f.config, "config", "", "the configuration `FILE`")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print a JSON object")
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
+	return cmd
+}
+
+func diagnose(ctx context.Context, call *command.Call, start permd.Starter, f *doctorFlags, argv []string) error {
+	handlerDir, err := command.HandlerDir()
+	if err != nil {
+		return err
+	}
+	guard, err := agent.OwnGuard()
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	o := doctor.Options{
+		Env: call.Env, ConfigFile: f.config, Dir: dir, HandlerDir: handlerDir, Version: call.Version,
+		Guard: guard, Ask: handshake.Ask, Logger: slog.New(slog.DiscardHandler),
+	}
+	o.Permd = func(ctx context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
+		return start(ctx, o.Logger)
+	}
+	printer := &doctor.Printer{Out: call.Stdout, Color: output.Style(call, call.Stdout).Color}
+	if f.asJSON {
+		printer.Out = io.Discard
+	}
+	all := []doctor.Finding{}
+	tell := func(finding doctor.Finding) {
+		all = append(all, finding)
+		printer.Print(finding)
+	}
+	missing := doctorAgent(call, f.agent, argv, &o)
+	problems := doctor.Run(ctx, o, tell)
+	if missing != nil {
+		problems++
+		tell(*missing)
+	}
+	if problems > 0 {
+		call.Status = command.StatusFailed
+	}
+	if f.asJSON {
+		return doctor.PrintJSON(call.Stdout, all)
+	}
+	printer.Summary(all)
+	return nil
+}
+
+// doctorAgent sets the agent to look at, if there is one, or returns why it cannot be looked at. Nothing is fetched.
+func doctorAgent(call *command.Call, name string, argv []string, o *doctor.Options) *doctor.Finding {
+	if len(argv) > 0 {
+		o.Agent = &doctor.AgentCommand{Name: filepath.Base(argv[0]), Command: argv, Env: os.Environ()}
+		return nil
+	}
+	if name == "" {
+		return nil
+	}
+	problem := func(detail, todo string) *doctor.Finding {
+		return &doctor.Finding{Area: doctor.Agent, Check: "command", Level: doctor.Problem, Detail: detail, Todo: todo}
+	}
+	catalog, err := preset.Load(call.Env)
+	if err != nil {
+		return problem(err.Error(), "")
+	}
+	r, err := catalog.Resolve(name)
+	if err != nil {
+		return problem(err.Error(), "")
+	}
+	if len(r.Command) == 0 {
+		return problem(fmt.Sprintf("the agent %s is not installed", r.Agent.ID), "get it with: "+r.Get)
+	}
+	o.Agent = &doctor.AgentCommand{
+		Name: r.Agent.ID, Command: slices.Clone(r.Command), Env: agentcmd.Overlaid(os.Environ(), r.Env), Preset: true, Login: r.Login() != nil,
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+// Package grants is "acphost grants": remembered answers, in the file and in running supervisors.
+package grants
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
+)
+
+// New returns the command "grants".
+func New(call *command.Call) *cobra.Command {
+	return command.Group("grants", "List or revoke remembered answers", `List or revoke the answers that acphost remembers.
+
+An "always" to a permission question becomes one grant for each command and each
+file that it was about; it says how far it reaches. Grants turn "ask" into "allow"
+where the policy lets them, and never a "deny". Those of a session live in its
+supervisor and end with it; all others are kept in a file
+(permission.grants.file in the configuration).`,
+		newList(call), newRevoke(call), newExport(call))
+}
+
+func newList(call *command.Call) *cobra.Command {
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the remembered answers in force",
+		Long: `List the remembered answers in force, oldest first: those in the file, and those
+that running supervisors remember for their sessions.`,
+		Example: `  acphost grants list
+  acphost grants list --json | jq '.[] | select(.action == "run") | .argv'`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := find(cmd, call, file)
+			if err != nil {
+				return err
+			}
+			defer r.close()
+			grants := r.grants()
+			for _, g := range grants {
+				secret.Argv(g.GetArgv())
+			}
+			if asJSON {
+				return printGrantsJSON(call, grants)
+			}
+			return output.PrintTable(call, grantTable(grants))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
+	return cmd
+}
+
+func newExport(call *command.Call) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print the remembered answers as JSON lines",
+		Long: `Print the remembered answers in force, one JSON object a line, as the file of
+grants holds them.`,
+		Example: `  acphost grants export > grants.jsonl`,
+		Args:    command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := find(cmd, call, file)
+			if err != nil {
+				return err
+			}
+			defer r.close()
+			for _, g := range r.grants() {
+				line, err := grant.Line(g)
+				if err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(call.Stdout, "%s\n", line); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
+	return cmd
+}
+
+func newRevoke(call *command.Call) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "revoke ID...",
+		Short: "Forget remembered answers",
+		Long: `Forget remembered answers: those in the file, and those that running supervisors
+remember for their sessions. It counts at once, in running supervisors too. If one
+of the ids is not known, nothing is forgotten.
+
+Only a person can: an agent, and what an agent started, is refused.`,
+		Example: `  acphost grants revoke piwe2u2dw6yv
+  acphost grants revoke $(acphost grants list --json | jq -r '.[].id')`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.WrongUse(cmd, "the id of a grant is missing; \"acphost grants list\" shows them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := call.RefuseAgents(cmd); err != nil {
+				return err
+			}
+			r, err := find(cmd, call, file)
+			if err != nil {
+				return err
+			}
+			defer r.close()
+			revoked, err := r.revoke(cmd.Context(), args)
+			for _, g := range revoked {
+				fmt.Fprintf(call.Stdout, "revoked %s: %s\n", output.Cell(g.GetId()), grant.Reach(g))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
+	return cmd
+}
+
+// remembered are the grants of the file, and of the supervisors that run.
+type remembered struct {
+	store   *grant.Store
+	running []runningGrant
+	hangUp  func()
+}
+
+// runningGrant is one that a supervisor has.
+type runningGrant struct {
+	at *reach.Supervisor
+	*supervisorv1.Grant
+}
+
+// find asks the file and the supervisors. A supervisor that does not answer is complained of, and the command fails in the
+// end.
+func find(cmd *cobra.Command, call *command.Call, configFile string) (*remembered, error) {
+	c, err := config.Load(configFile, call.Env)
+	if err != nil {
+		return nil, err
+	}
+	store, err := grant.Open(grant.Options{
+		File: c.Effective().GetPermission().GetGrants().GetFile(), Logger: plainLogger(call.Stderr),
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, hangUp, err := reach.All(cmd, call, &reach.Flags{Config: configFile})
+	if err != nil {
+		hangUp()
+		_ = store.Close()
+		return nil, err
+	}
+	return &remembered{store: store, hangUp: hangUp, running: reach.List(cmd.Context(), call, all, "grants",
+		func(ctx context.Context, at *reach.Supervisor) ([]runningGrant, error) {
+			res, err := at.State.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
+			var some []runningGrant
+			for _, g := range res.GetGrants() {
+				some = append(some, runningGrant{at, g})
+			}
+			return some, err
+		})}, nil
+}
+
+func (r *remembered) close() {
+	r.hangUp()
+	_ = r.store.Close()
+}
+
+// grants returns all of them, each once, oldest first.
+func (r *remembered) grants() []*supervisorv1.Grant {
+	all := r.store.List()
+	for _, g := range r.running {
+		if !has(all, g.GetId()) {
+			all = append(all, g.Grant)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y *supervisorv1.Grant) int {
+		return x.GetCreateTime().AsTime().Compare(y.GetCreateTime().AsTime())
+	})
+	return all
+}
+
+func has(grants []*supervisorv1.Grant, id string) bool {
+	return slices.ContainsFunc(grants, func(g *supervisorv1.Grant) bool { return g.GetId() == id })
+}
+
+// revoke forgets grants where they are. Every id is looked for before anything is forgotten.
+func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*supervisorv1.Grant, err error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	inFile := r.store.List()
+	var kept, missing []string
+	of := map[*reach.Supervisor][]string{}
+	for _, id := range ids {
+		i := slices.IndexFunc(r.running, func(g runningGrant) bool { return g.GetId() == id })
+		switch {
+		case has(inFile, id):
+			kept = append(kept, id)
+		case i >= 0:
+			of[r.running[i].at] = append(of[r.running[i].at], id)
+		default:
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("revoke: there is no grant %s; nothing was revoked", strings.Join(missing, ", "))
+	}
+	if len(kept) > 0 {
+		if revoked, err = r.store.Revoke(kept...); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range r.running {
+		at, ids := g.at, of[g.at]
+		if len(ids) == 0 {
+			continue
+		}
+		delete(of, at)
+		ctx, cancel := context.WithTimeout(ctx, reach.ListTimeout)
+		res, callErr := at.Control.RevokeGrants(ctx, &supervisorv1.RevokeGrantsRequest{Ids: ids})
+		cancel()
+		revoked = append(revoked, res.GetGrants()...)
+		if callErr != nil {
+			err = errors.Join(err, fmt.Errorf("revoke %s: supervisor %d: %w", strings.Join(ids, ", "), at.PID, reach.Plainly(callErr)))
+		}
+	}
+	return revoked, err
+}
+
+func printGrantsJSON(call *command.Call, grants []*supervisorv1.Grant) error {
+	list := []json.RawMessage{}
+	for _, g := range grants {
+		line, err := grant.Line(g)
+		if err != nil {
+			return err
+		}
+		list = append(list, line)
+	}
+	return output.PrintJSON(call, list)
+}
+
+func grantTable(grants []*supervisorv1.Grant) *output.Table {
+	t := output.NewTable("no answer is remembered", "ID", "GIVEN", "ENDS", "WHERE", "AGENT", "WHAT")
+	for _, g := range grants {
+		ends := "with its scope"
+		if g.GetExpireTime() != nil {
+			ends = g.GetExpireTime().AsTime().Local().Format(time.DateOnly)
+		} else if where(g) == "session" || where(g) == "turn" {
+			ends = "with its " + where(g)
+		}
+		t.Add(g.GetId(), g.GetCreateTime().AsTime(), ends, where(g), cmp.Or(g.GetAgent(), "any"), grant.Reach(g))
+	}
+	return t
+}
+
+// where says in a word how far a grant reaches.
+func where(g *supervisorv1.Grant) string {
+	switch g.GetScope() {
+	case supervisorv1.GrantScope_GRANT_SCOPE_TURN:
+		return "turn"
+	case supervisorv1.GrantScope_GRANT_SCOPE_SESSION:
+		return "session"
+	case supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE:
+		return g.GetWorkspace()
+	case supervisorv1.GrantScope_GRANT_SCOPE_AGENT:
+		return "every session of the agent"
+	case supervisorv1.GrantScope_GRANT_SCOPE_EVERYWHERE:
+		return "everywhere"
+	}
+	return "nowhere"
+}
+
+// plainLogger complains on standard error of what an own file holds.
+func plainLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+			if attr.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return attr
+		},
+	}))
+}

@@ -1,0 +1,205 @@
+// Package handler is "acphost handler": the handlers of running supervisors, listed and replaced.
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/handlers"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// New returns the command "handler".
+func New(call *command.Call) *cobra.Command {
+	return command.Group("handler", "List, restart and swap the handlers of running supervisors", `List, restart and swap the handlers of running supervisors.
+
+A handler is a program that answers what an agent asks of its client: files,
+terminals, permissions, or methods of its own. It can be replaced while agents go
+on. What changes something is refused to agents and handlers, and to whatever
+they have started.`,
+		newList(call), newRestart(call), newSwap(call))
+}
+
+func newList(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the handlers of your running supervisors",
+		Example: `  acphost handler list
+  acphost handler list --pid 4711 --json`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, done, err := reach.All(cmd, call, &which)
+			defer done()
+			if err != nil {
+				return err
+			}
+			list := reach.List(cmd.Context(), call, all, "handlers", func(ctx context.Context, at *reach.Supervisor) ([]handlers.Listed, error) {
+				res, err := at.State.ListHandlers(ctx, &supervisorv1.ListHandlersRequest{})
+				return handlers.List(at.PID, res.GetHandlers()), err
+			})
+			return output.PrintList(call, asJSON, list, handlers.Table)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	which.RegisterLocal(cmd)
+	return cmd
+}
+
+func newRestart(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "restart NAME",
+		Short: "Start a handler again while the agent goes on",
+		Long: `Start a handler again while the agent goes on.
+
+A new process of the same program is started before the old one is stopped, which
+has 10 seconds for the calls that it works on. A program whose file was replaced
+meanwhile is not started: that is a swap.`,
+		Example: `  acphost handler restart permission
+  acphost handler restart terminal --force    its terminals end with it`,
+		Args: command.OneArgument("one handler's name", `"acphost handler list" shows the names`),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return order(cmd, call, &which, func(ctx context.Context, c supervisorv1.SupervisorControlServiceClient) error {
+				res, err := c.RestartHandler(ctx, &supervisorv1.RestartHandlerRequest{Name: args[0], Force: force})
+				if err != nil {
+					return err
+				}
+				return handlers.Print(call, res.GetHandler(), 0)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "even if it holds terminals, which end with it")
+	which.RegisterLocal(cmd)
+	return cmd
+}
+
+const handlerSwapLong = `Put another program or sidecar in a handler's place while the agent goes on.
+
+The new one is started, described and configured first; if that fails, the old
+one stays. Then the old one has 10 seconds for the calls that it works on. The
+swap counts until acphost ends, or until the next one: the configuration is not
+changed.
+
+COMMAND is the path of a program, or fsd, termd or permd for acphost's own. The
+environment, keys and settings that the configuration gives the handler count for
+the new one too, but for the settings of acphost's own programs, which are theirs.`
+
+func newSwap(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	req := &supervisorv1.SwapHandlerRequest{}
+	cmd := &cobra.Command{
+		Use:   "swap NAME {--address ADDRESS | -- COMMAND [ARGUMENT…]}",
+		Short: "Put another program in a handler's place while the agent goes on",
+		Long:  handlerSwapLong,
+		Example: `  acphost handler swap permission -- ./my-permd
+  acphost handler swap permission --sha256 "$(sha256sum my-permd | cut -c1-64)" -- ./my-permd
+  acphost handler swap permission -- ./policy-node/main.js
+  acphost handler swap permission --address unix:///run/acphost/permd.sock --secret-file /etc/acphost/permd.secret
+  acphost handler swap permission -- permd       back to acphost's own`,
+		Args: func(cmd *cobra.Command, args []string) error { return swapArguments(cmd, args, req) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return order(cmd, call, &which, func(ctx context.Context, c supervisorv1.SupervisorControlServiceClient) error {
+				res, err := c.SwapHandler(ctx, req)
+				if status.Code(err) == codes.FailedPrecondition {
+					return notSwapped(err, req.GetCommand())
+				}
+				if err != nil {
+					return err
+				}
+				return handlers.Print(call, res.GetHandler(), res.GetForced())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.Address, "address", "", "a sidecar's `ADDRESS`: unix:///PATH or tcp://HOST:PORT")
+	flags.StringVar(&req.Sha256, "sha256", "", "start the program only if it has this SHA-256 `DIGEST`")
+	flags.StringVar(&req.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket, as the sidecar was given it")
+	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS: other programs of yours can then call it; takes --agent-may-call")
+	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it by themselves, past the policy")
+	flags.BoolVar(&req.Force, "force", false, "even if the old one holds terminals, which end with it")
+	which.RegisterLocal(cmd)
+	return cmd
+}
+
+// swapArguments reads the handler's name and the command.
+func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHandlerRequest) error {
+	before := cmd.ArgsLenAtDash() // of the arguments; -1: no dashes
+	if before < 0 {
+		before = min(1, len(args))
+		if len(args) > 1 {
+			return command.WrongUse(cmd, "put \"--\" before the command: acphost handler swap %s -- %s", args[0], strings.Join(args[1:], " "))
+		}
+	}
+	if before != 1 {
+		return command.WrongUse(cmd, "expected one handler's name, got %d; \"acphost handler list\" shows the names", before)
+	}
+	req.Name, req.Command = args[0], slices.Clone(args[1:])
+	if (len(req.Command) == 0) == (req.Address == "") {
+		return command.WrongUse(cmd, "expected either a command after \"--\" or --address")
+	}
+	if req.SecretFile != "" {
+		path, err := filepath.Abs(req.SecretFile)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", req.SecretFile, err)
+		}
+		req.SecretFile = path
+	}
+	if len(req.Command) == 0 {
+		return nil
+	}
+	program := req.Command[0]
+	switch {
+	case strings.ContainsRune(program, filepath.Separator):
+		path, err := filepath.Abs(program) // relative to where the person is, not to the supervisor
+		if err != nil {
+			return fmt.Errorf("find %s: %w", program, err)
+		}
+		req.Command[0] = path
+	case !slices.Contains([]string{"fsd", "termd", "permd"}, program):
+		return command.WrongUse(cmd, "%q is neither a path nor one of acphost's own programs (fsd, termd, permd); write ./%s for a file that is here", program, program)
+	}
+	return nil
+}
+
+// notSwapped says why a program did not take a handler's place, in plainer words than the supervisor's where they can be
+// found here.
+func notSwapped(err error, argv []string) error {
+	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
+		return err
+	}
+	switch info, failed := os.Stat(argv[0]); {
+	case errors.Is(failed, fs.ErrNotExist):
+		return fmt.Errorf("there is no program %s; the handler stays as it is", argv[0])
+	case failed == nil && (info.IsDir() || info.Mode().Perm()&0o111 == 0):
+		return fmt.Errorf("%s cannot be executed; the handler stays as it is (chmod +x %s, if it is a program)", argv[0], argv[0])
+	}
+	return err
+}
+
+// order connects to the one supervisor that is meant and has it do something.
+func order(cmd *cobra.Command, call *command.Call, f *reach.Flags, do func(context.Context, supervisorv1.SupervisorControlServiceClient) error) error {
+	at, done, err := reach.One(cmd, call, f, "supervisor", nil)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+	defer cancel()
+	return reach.Plainly(do(ctx, at.Control))
+}

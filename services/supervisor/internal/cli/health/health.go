@@ -1,0 +1,90 @@
+// Package health is "acphost health": whether a supervisor serves, for probes.
+package health
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// healthTimeout is how long a supervisor may take to say that it serves; a probe is asked again soon.
+const healthTimeout = 3 * time.Second
+
+// New returns the command "health".
+func New(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Tell whether a supervisor serves, for probes of containers",
+		Long: `Tell whether a supervisor serves: exit status 0 if it does, 1 if not. It takes three
+seconds at most, and prints a line.
+
+Without flags it looks for the one supervisor of this user, as "acphost ps" does.`,
+		Example: `  acphost health
+  acphost health --address 127.0.0.1:7443 --tls-dir /etc/acphost/keys/viewer
+  HEALTHCHECK CMD ["acphost", "health"]`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := which.Check(cmd); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
+			defer cancel()
+			where, conn, err := healthTarget(ctx, call, &which)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			res, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
+			if err != nil {
+				return fmt.Errorf("no supervisor serves at %s: %w", where, reach.Plainly(err))
+			}
+			if res.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+				return fmt.Errorf("the supervisor at %s does not serve: %s", where, strings.ToLower(res.GetStatus().String()))
+			}
+			_, err = fmt.Fprintf(call.Stdout, "serving at %s\n", output.Cell(where))
+			return err
+		},
+	}
+	which.Register(cmd)
+	return cmd
+}
+
+// healthTarget finds who is to be asked. It asks no more than it must: one that was named is not asked what it is.
+func healthTarget(ctx context.Context, call *command.Call, f *reach.Flags) (where string, conn *client.Client, err error) {
+	switch {
+	case f.Address != "":
+		conn, err = client.DialTLS(f.Address, f.TLSDir)
+		return f.Address, conn, err
+	case f.Socket != "":
+		conn, err = client.DialSocket(f.Socket)
+		return f.Socket, conn, err
+	}
+	found, err := reach.Find(ctx, call, f)
+	if err != nil {
+		return "", nil, err
+	}
+	switch len(found) {
+	case 0:
+		return "", nil, fmt.Errorf("no supervisor is running")
+	case 1:
+		conn, err = found[0].Dial()
+		return found[0].Socket, conn, err
+	}
+	var pids []string
+	for _, s := range found {
+		pids = append(pids, fmt.Sprint(s.PID))
+	}
+	slices.Sort(pids)
+	return "", nil, fmt.Errorf("%d supervisors are running: say which one is meant with --pid (%s)", len(found), strings.Join(pids, ", "))
+}

@@ -1,0 +1,42 @@
+// Package cliflag is what flags of several commands have in common: what is logged, the policy that counts, and how flags are
+// completed.
+package cliflag
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/preset"
+)
+
+// Agents completes the names of agents, for flags and arguments that take one; env is the environment.
+func Agents(env func(string) string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		catalog, err := preset.Load(env)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []cobra.Completion
+		for _, agent := range catalog.Agents() {
+			names = append(names, cobra.CompletionWithDesc(agent.ID, agent.Name))
+			for _, alias := range agent.Own.Aliases {
+				names = append(names, cobra.CompletionWithDesc(alias, agent.Name))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// Words completes a flag with a few words.
+func Words(list ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// Complete sets how a flag is completed. The flag must be there.
+func Complete(cmd *cobra.Command, flag string, how cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, how); err != nil {
+		panic(err) // a mistake in the command's definition
+	}
+}

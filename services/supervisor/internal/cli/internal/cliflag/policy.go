@@ -1,0 +1,57 @@
+package cliflag
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+)
+
+// Policy is --policy of the commands that run agents.
+type Policy struct {
+	Name string // of a ready policy, or of a rule file; empty: not given
+}
+
+// Register gives a command the flag.
+func (f *Policy) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Name, "policy", "", "decide by the ready policy, or the rule file, of this `NAME|FILE`: "+
+		"ask, workspace, readonly, headless or a file; before permission.policy")
+	Complete(cmd, "policy", completePolicies)
+}
+
+// completePolicies completes the names of ready policies, and files.
+func completePolicies(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return config.ReadyPolicies(), cobra.ShellCompDirectiveDefault
+}
+
+// Apply puts the flag over what the configuration says.
+func (f *Policy) Apply(cmd *cobra.Command, c *config.Config) error {
+	if !cmd.Flags().Changed("policy") {
+		return nil
+	}
+	if err := c.SetPolicy(f.Name); err != nil {
+		return command.WrongUse(cmd, "--policy: %v", err)
+	}
+	return nil
+}
+
+// Unruled says what happens where no rules decide, for a person to know before it does; empty: some do. dir is the
+// folder that agents work in; empty: it is not known. asks: somebody is there to be asked.
+func Unruled(c *config.Config, dir string, asks bool) string {
+	if c.Ruled(dir) {
+		return ""
+	}
+	who := "the agent's commands run unasked"
+	if dir == "" {
+		if who = "agents' commands run unasked"; c.WorkspaceRules() {
+			who += ", but in a workspace with rules of its own (" + config.WorkspacePolicy + ")"
+		}
+	}
+	does := "decides by rules"
+	if asks {
+		does = "asks first"
+	}
+	return fmt.Sprintf("no policy: %s; --policy workspace %s", who, does)
+}

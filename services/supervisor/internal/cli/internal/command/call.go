@@ -1,0 +1,125 @@
+// Package command is one call of the program: what it reads and writes, its environment, its exit status, and what every
+// command does alike, such as telling a mistake in a call from a failure.
+//
+// It knows no command.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// Exit codes of acphost's own. What runs under it has its own: "run" mirrors its agent's.
+const (
+	StatusFailed = 1 // it did not work
+	StatusUsage  = 2 // it was called wrongly
+	StatusLogin  = 7 // somebody has to log in to the agent first
+
+	// Of a command that cannot be executed, as shells have them.
+	StatusNotExecutable = 126
+	StatusNotFound      = 127
+
+	StatusInterrupted = 130
+	StatusUnread      = 141 // as of those that SIGPIPE ends
+)
+
+// Call is one call of the program. It is not safe for concurrent use, but for reading what is not Status.
+type Call struct {
+	Stdin, Stdout, Stderr *os.File
+	Env                   func(name string) string
+	Version               string // of this program
+	Status                int    // of a command that ran; a command that returns an error has none
+
+	// Terminal reports whether a file is a terminal.
+	Terminal func(*os.File) bool
+	// Sockets are the folders in which supervisors of this user may have their sockets, by an environment.
+	Sockets func(env func(string) string) []string
+	// FromAgent reports whether a process does what an agent or a handler says.
+	FromAgent func(pid int) (bool, error)
+}
+
+// Execute parses the arguments, runs the command of the tree below root that they name, and returns the exit status. It
+// says on standard error why a command failed.
+func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	root.SetOut(call.Stdout)
+	root.SetErr(call.Stderr)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetUsageTemplate(root.UsageTemplate() + `{{index .Annotations "` + Sections + `"}}`)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v", err) })
+	cmd, err := root.ExecuteContextC(ctx)
+	if usage, ok := errors.AsType[*UsageError](err); ok {
+		fmt.Fprintf(call.Stderr, "acphost: %v\nSee \"%s --help\".\n", usage, usage.Command)
+		return StatusUsage
+	}
+	if call.unread(err) {
+		return StatusUnread
+	}
+	if _, ok := errors.AsType[*RefusedError](err); ok {
+		if own := call.RefuseAgents(cmd); own != nil && !errors.Is(own, proc.ErrUnsupported) {
+			err = own // rather than what the socket says that agents are left
+		}
+	}
+	if err != nil {
+		call.Complain(err)
+		return StatusFailed
+	}
+	return call.Status
+}
+
+// unread reports whether a command ended since nobody reads what it prints, as behind "| head": that is no failure of its.
+func (c *Call) unread(err error) bool {
+	at, ok := errors.AsType[*fs.PathError](err)
+	return ok && at.Path == c.Stdout.Name() && errors.Is(at, syscall.EPIPE)
+}
+
+// Complain prints an error that does not end the command the usual way.
+func (c *Call) Complain(err error) { fmt.Fprintf(c.Stderr, "acphost: %v\n", err) }
+
+// RefuseAgents is for what only a person may do: an agent that runs acphost is told no.
+func (c *Call) RefuseAgents(cmd *cobra.Command) error {
+	switch from, err := c.FromAgent(os.Getpid()); {
+	case err != nil:
+		return fmt.Errorf("%s is for people, and who asks cannot be told: %w", cmd.CommandPath(), err)
+	case from:
+		return fmt.Errorf("%s is for people: run it in a terminal of your own, not through an agent or a handler", cmd.CommandPath())
+	}
+	return nil
+}
+
+// StopSignals are what ends acphost in order. SIGHUP stays ignored where nohup has it ignored.
+func StopSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// Executable returns the program's own file, symbolic links resolved: handlers stand next to it.
+func Executable() (string, error) {
+	exe, err := os.Executable()
+	if err == nil {
+		exe, err = filepath.EvalSymlinks(exe)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find acphost's own program: %w", err)
+	}
+	return exe, nil
+}
+
+// HandlerDir returns the folder of acphost's own handlers, which is its program's.
+func HandlerDir() (string, error) {
+	exe, err := Executable()
+	return filepath.Dir(exe), err
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Sections is the annotation of a command with sections that stand after its usage, such as "Exit status:".
+const Sections = "sections"
+
+// UsageError is a mistake in how the program was called, not in what it then did.
+type UsageError struct {
+	Command string // the command's path: "acphost run"
+	Message string
+}
+
+func (e *UsageError) Error() string { return e.Message }
+
+// WrongUse returns a UsageError of a command.
+func WrongUse(cmd *cobra.Command, format string, args ...any) error {
+	return &UsageError{Command: cmd.CommandPath(), Message: fmt.Sprintf(format, args...)}
+}
+
+// Expected says that an argument is none of the words that it could be.
+func Expected(got string, words ...string) error {
+	list := words[len(words)-1]
+	if n := len(words); n > 1 {
+		list = strings.Join(words[:n-1], ", ") + " or " + list
+	}
+	return fmt.Errorf("expected %s, got %q", list, got)
+}
+
+// RefusedError is a supervisor's refusal of a caller that may not call.
+type RefusedError struct{ Text string }
+
+func (e *RefusedError) Error() string { return e.Text }
+
+// Group returns a command that only holds others: it takes no arguments of its own, and shows its help.
+func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return WrongUse(cmd, "there is no command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// NoArguments is for a command that takes flags only.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return WrongUse(cmd, "%s takes no argument, got %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// OneArgument is for a command that takes one thing: what says which, for people, and hints say where it is found.
+func OneArgument(what string, hints ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return WrongUse(cmd, "%s", strings.Join(append([]string{fmt.Sprintf("expected %s, got %d arguments", what, len(args))}, hints...), "; "))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,85 @@
+// Package handlers is how commands print the handlers of supervisors.
+package handlers
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+)
+
+// Listed is a handler as "handler list" shows it. The JSON names are for scripts and stay.
+type Listed struct {
+	Supervisor  int        `json:"supervisor"`
+	Name        string     `json:"name"`
+	State       string     `json:"state"`
+	Description string     `json:"description,omitempty"`
+	PID         int64      `json:"pid,omitempty"`
+	Command     []string   `json:"command,omitempty"`
+	Address     string     `json:"address,omitempty"`
+	SHA256      string     `json:"sha256,omitempty"`
+	MutualTLS   bool       `json:"mutual_tls"`
+	Restarts    uint64     `json:"restarts"`
+	Since       *time.Time `json:"since,omitempty"`
+	Error       string     `json:"error,omitempty"`
+	Methods     []string   `json:"methods,omitempty"`
+	Notes       []string   `json:"notes,omitempty"`
+}
+
+// List is the handlers of the supervisor with a process id.
+func List(pid int, all []*supervisorv1.HandlerStatus) []Listed {
+	list := []Listed{}
+	for _, h := range all {
+		l := Listed{
+			Supervisor: pid, Name: h.GetName(), State: stateWord(h.GetState()), Description: h.GetDescription(), PID: h.GetPid(),
+			Command: h.GetCommand(), Address: h.GetAddress(), SHA256: h.GetSha256(), MutualTLS: h.GetMutualTls(),
+			Restarts: h.GetRestarts(), Error: h.GetError(), Methods: h.GetMethods(), Notes: h.GetNotes(),
+		}
+		if h.GetSince().IsValid() {
+			since := h.GetSince().AsTime().Local()
+			l.Since = &since
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// stateWord is a state as people write it: "ready".
+func stateWord(s supervisorv1.HandlerState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "HANDLER_STATE_"))
+}
+
+// Table lists handlers for people.
+func Table(list []Listed) *output.Table {
+	t := output.NewTable("there are no handlers: no supervisor is running, or it only watches",
+		"SUPERVISOR", "NAME", "STATE", "DESCRIPTION", "PID", "RESTARTS", "SINCE", "RUNS", "ERROR")
+	for _, h := range list {
+		t.Add(h.Supervisor, h.Name, h.State, h.Description, output.OrNone(h.PID), h.Restarts, h.Since, cmp.Or(h.Address, strings.Join(h.Command, " ")), h.Error)
+	}
+	return t
+}
+
+// Print says what became of a handler. forced is how many calls the one before it left unanswered.
+func Print(call *command.Call, h *supervisorv1.HandlerStatus, forced uint32) error {
+	where := h.GetAddress()
+	if where == "" {
+		where = fmt.Sprintf("process %d", h.GetPid())
+	}
+	lines := []string{fmt.Sprintf("%s: %s, %s, %s", output.Cell(h.GetName()), stateWord(h.GetState()), output.Cell(h.GetDescription()), output.Cell(where))}
+	for _, note := range h.GetNotes() {
+		lines = append(lines, "  "+output.Cell(note))
+	}
+	switch forced {
+	case 0:
+	case 1:
+		lines = append(lines, "  one call was not answered by the one before within its time, and failed")
+	default:
+		lines = append(lines, fmt.Sprintf("  %d calls were not answered by the one before within its time, and failed", forced))
+	}
+	_, err := fmt.Fprintln(call.Stdout, strings.Join(lines, "\n"))
+	return err
+}

@@ -1,0 +1,50 @@
+package hosting
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+)
+
+// Flags are those of every command that runs a supervisor: its configuration, the policy that counts, and what is logged.
+type Flags struct {
+	Config string // a file; empty: the one that there is
+	Policy cliflag.Policy
+	Log    cliflag.Log
+}
+
+// Register gives a command the flags.
+func (f *Flags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`")
+	f.Policy.Register(cmd)
+	f.Log.Register(cmd)
+}
+
+// Options reads the configuration and returns the options of a supervisor that follow from it and from the program. Other
+// flags may override the configuration; nil: none do. Logs go to w.
+func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, override func(*configv1.Config) error) (host.Options, error) {
+	c, err := config.Load(f.Config, call.Env)
+	if err == nil && override != nil {
+		err = override(c.Proto)
+	}
+	if err == nil {
+		err = f.Policy.Apply(cmd, c)
+	}
+	if err != nil {
+		return host.Options{}, err
+	}
+	logger, err := f.Log.Logger(cmd, call.Env, w, c)
+	if err != nil {
+		return host.Options{}, err
+	}
+	dir, err := command.HandlerDir()
+	return host.Options{
+		Adopt: true, Config: c, Logger: logger, Version: call.Version, HandlerDir: dir, Admin: !c.Proto.GetAdmin().GetDisabled(),
+	}, err
+}

@@ -1,0 +1,82 @@
+package hosting
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+)
+
+// maxMetaFile bounds a file that --meta names, in bytes: more is not taken anyway.
+const maxMetaFile = 256 << 10
+
+// RegisterMeta gives a command that opens a session the flag --meta.
+func RegisterMeta(cmd *cobra.Command, meta *string) {
+	cmd.Flags().StringVar(meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta; \"@FILE\" reads it from a file")
+	cliflag.Complete(cmd, "meta", completeAtFile)
+}
+
+// ReadMeta is the _meta that --meta asks for; "": none. What it must not have, and how large it may be, the supervisor
+// knows.
+func ReadMeta(cmd *cobra.Command, flag string) (string, error) {
+	if flag == "" {
+		return "", nil
+	}
+	meta := flag
+	if name, named := strings.CutPrefix(flag, "@"); named {
+		at, err := ReadFile(name, maxMetaFile)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("--meta: %w", err)
+		case at.Data == nil:
+			return "", fmt.Errorf("--meta: %s has over %d KiB", name, maxMetaFile>>10)
+		}
+		meta = string(at.Data)
+	}
+	v := jsontext.Value(meta)
+	err := v.Compact()
+	if err == nil && (v.Kind() != '{' || !utf8.ValidString(meta)) {
+		err = errors.New("it is another value")
+	}
+	if err != nil {
+		return "", command.WrongUse(cmd, "--meta: expected a JSON object, such as '{\"name\": {}}': %v", err)
+	}
+	return meta, nil
+}
+
+// completeAtFile completes the name of a file behind "@".
+func completeAtFile(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	name, named := strings.CutPrefix(word, "@")
+	if !named {
+		if word == "" {
+			return []cobra.Completion{"@"}, directive
+		}
+		return nil, directive
+	}
+	dir, base := filepath.Split(name)
+	files, err := os.ReadDir(filepath.Clean(dir + "."))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var list []cobra.Completion
+	for _, f := range files {
+		if !strings.HasPrefix(f.Name(), base) || base == "" && strings.HasPrefix(f.Name(), ".") {
+			continue
+		}
+		word := "@" + dir + f.Name()
+		if f.IsDir() {
+			word += string(filepath.Separator)
+		}
+		list = append(list, word)
+	}
+	return list, directive
+}

@@ -1,0 +1,62 @@
+package hosting
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+)
+
+// SessionFlags are those of the commands that hold a session with an agent in a supervisor of their own.
+type SessionFlags struct {
+	Flags
+	Agent, Session, Cwd, Mode, Model, Meta string
+}
+
+// Register gives a command the flags.
+func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Agent, "agent", "", "the agent of this `NAME`: claude, gemini, codex, opencode, qwen or one of your own")
+	flags.StringVar(&f.Session, "session", "", "go on with the session of this `ID` that the agent has stored")
+	flags.StringVar(&f.Cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
+	flags.StringVar(&f.Mode, "mode", "", "the `MODE` that the agent works in")
+	flags.StringVar(&f.Model, "model", "", "the `MODEL` that the agent uses")
+	RegisterMeta(cmd, &f.Meta)
+	f.Flags.Register(cmd)
+	cliflag.Complete(cmd, "agent", cliflag.Agents(env))
+}
+
+// Read returns the agent that is meant, of which argv is the command, or the further arguments where it has a name; and the
+// _meta that its session is opened with.
+func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.StartAgentRequest, string, error) {
+	cwd, err := Folder(f.Cwd)
+	if err != nil {
+		return nil, "", command.WrongUse(cmd, "--cwd: %v", err)
+	}
+	meta, err := ReadMeta(cmd, f.Meta)
+	if err != nil {
+		return nil, "", err
+	}
+	if f.Agent != "" {
+		return &supervisorv1.StartAgentRequest{Cwd: cwd, Preset: f.Agent, Args: argv}, meta, nil
+	}
+	return &supervisorv1.StartAgentRequest{Cwd: cwd, Command: argv}, meta, nil
+}
+
+// Begin starts a supervisor that this process alone drives. What it cannot record is told by records.
+func Begin(ctx context.Context, call *command.Call, start Starter, o host.Options, records *Unrecorded) (Supervisor, error) {
+	o.Env, o.Presets, o.Private = os.Environ(), agentcmd.Presets(call), true
+	records.Watch(&o)
+	sup, err := start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	records.Begun()
+	return sup, nil
+}

@@ -1,0 +1,75 @@
+package output
+
+import (
+	"os"
+	"strconv"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// usualWidth is how many columns a terminal has that does not say it.
+const usualWidth = 80
+
+// Look is how what passes in a session is shown on standard output. attended: somebody is there to be asked.
+func Look(call *command.Call, cwd string, verbose, attended bool) render.Options {
+	terminal := call.Terminal(call.Stdout)
+	color := Colored(call, terminal)
+	o := render.Options{
+		Color: color, Markdown: color, Cwd: cwd, Asking: attended, NoUsage: !terminal, Verbose: verbose,
+	}
+	switch {
+	case color && terminal:
+		o.Width = Width(call)
+	case color:
+		o.Width = columns(call.Env) // a pager's, as a rule
+	}
+	return o
+}
+
+// Colored reports whether output is coloured: on a terminal that can, or where somebody insists on it. NO_COLOR is stronger
+// than all else (no-color.org, force-color.org, bixense.com/clicolors).
+func Colored(call *command.Call, terminal bool) bool {
+	if call.Env("NO_COLOR") != "" {
+		return false
+	}
+	for _, name := range []string{"FORCE_COLOR", "CLICOLOR_FORCE"} {
+		switch call.Env(name) {
+		case "":
+		case "0", "false":
+			return terminal && name != "FORCE_COLOR" && call.Env("TERM") != "dumb"
+		default:
+			return true
+		}
+	}
+	return terminal && call.Env("TERM") != "dumb" && call.Env("CLICOLOR") != "0"
+}
+
+// Width is how many columns the terminal at standard output has, by its own word, the environment's, or as a rule.
+func Width(call *command.Call) int {
+	if w := terminalWidth(call.Stdout); w > 0 {
+		return w
+	}
+	if w := columns(call.Env); w > 0 {
+		return w
+	}
+	return usualWidth
+}
+
+// columns is how many columns the environment says there are; 0: it does not say.
+func columns(env func(string) string) int {
+	n, err := strconv.Atoi(env("COLUMNS"))
+	if err != nil || n < 1 || n > 10_000 {
+		return 0
+	}
+	return n
+}
+
+// Style is how what is printed to a file looks: coloured and broken into lines on a terminal, else neither.
+func Style(call *command.Call, f *os.File) policytool.Style {
+	if !call.Terminal(f) {
+		return policytool.Style{}
+	}
+	return policytool.Style{Color: call.Env("NO_COLOR") == "" && call.Env("TERM") != "dumb", Width: terminalWidth(f)}
+}

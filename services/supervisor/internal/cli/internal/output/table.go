@@ -1,0 +1,111 @@
+// Package output is how commands print: lists as tables or as JSON, times and sizes for people, and events as they are shown
+// on a terminal or told to a program. Text that is not acphost's own cannot act on a terminal.
+package output
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// Table is a list as people read it: a row for each item.
+type Table struct {
+	empty string // what to say instead of a table without rows
+	head  []string
+	rows  [][]string
+}
+
+// NewTable returns a table. Column titles are upper case. empty is a sentence without a full stop.
+func NewTable(empty string, head ...string) *Table { return &Table{empty: empty, head: head} }
+
+// Add adds a row. Numbers are written as they are, times as people read them, anything else as text that cannot move the
+// cursor. What is empty, zero times included, becomes "-".
+func (t *Table) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		switch c := c.(type) {
+		case time.Time:
+			row[i] = Moment(c)
+		case *time.Time:
+			row[i] = "-"
+			if c != nil {
+				row[i] = Moment(*c)
+			}
+		case string:
+			row[i] = Cell(c)
+		default:
+			row[i] = Cell(fmt.Sprint(c))
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// PrintTable prints a table to standard output, or to standard error that it is empty.
+func PrintTable(call *command.Call, t *Table) error {
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(call.Stderr, t.empty)
+		return err
+	}
+	w := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// PrintList prints a list, as a JSON array or as its table.
+func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T) *Table) error {
+	if asJSON {
+		return PrintJSON(call, list)
+	}
+	return PrintTable(call, table(list))
+}
+
+// PrintJSON prints a value as indented JSON in which nothing can act on a terminal.
+func PrintJSON(call *command.Call, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(call.Stdout, safetext.JSON(data))
+	return err
+}
+
+// OrNone returns a process's id, or nothing where there is no process.
+func OrNone[T int64 | uint32](pid T) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprint(pid)
+}
+
+// Moment formats a time for people, in local time.
+func Moment(t time.Time) string {
+	if t.IsZero() || t.Unix() == 0 { // as protobuf tells a time that is not set
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// Cell returns text for a table: on one line, with nothing in it that a terminal obeys; nothing at all becomes "-".
+func Cell(s string) string { return cmp.Or(safetext.Line(s), "-") }
+
+// OneLine is Cell for at most so many characters.
+func OneLine(text string, most int) string { return cmp.Or(safetext.LineOf(text, most), "-") }
+
+// Size formats a number of bytes for people.
+func Size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

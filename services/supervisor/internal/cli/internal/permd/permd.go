@@ -1,0 +1,56 @@
+// Package permd runs acphost's own permd for commands about rule files.
+package permd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+// stopPermd bounds how long the end of permd is waited for.
+const stopPermd = 10 * time.Second
+
+// Starter starts permd, which the caller stops.
+type Starter func(ctx context.Context, log *slog.Logger) (service permissionv1.PolicyServiceClient, stop func(context.Context) error, err error)
+
+// Start is the Starter of the permd that stands next to acphost's own program.
+func Start(ctx context.Context, log *slog.Logger) (service permissionv1.PolicyServiceClient, stop func(context.Context) error, err error) {
+	handlerDir, err := command.HandlerDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := policytool.Start(ctx, config.Program("permd", handlerDir), log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start permd: %w", err)
+	}
+	return p, p.Stop, nil
+}
+
+// With runs permd for the time of one function.
+func With(ctx context.Context, call *command.Call, start Starter, do func(permissionv1.PolicyServiceClient) error) (err error) {
+	level, ok := cliflag.Level(call.Env(cliflag.EnvLog))
+	if !ok {
+		level = slog.LevelWarn
+	}
+	service, stop, err := start(ctx, slog.New(slog.NewTextHandler(call.Stderr, &slog.HandlerOptions{Level: level})))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Whatever ended the function, permd is stopped.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPermd)
+		defer cancel()
+		if stopErr := stop(ctx); stopErr != nil {
+			err = errors.Join(err, fmt.Errorf("stop permd: %w", stopErr))
+		}
+	}()
+	return do(service)
+}

@@ -1,0 +1,247 @@
+// Package reach connects a command to the running supervisors that its flags mean: those of this user, one of them, or one at
+// an address. What they answer it puts in words for people.
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+)
+
+// How long a supervisor may take. A verb may take as long as the start of a new handler and the end of an old one, and
+// reading none of that.
+const (
+	VerbTimeout   = 2 * time.Minute
+	ListTimeout   = 5 * time.Second
+	remoteTimeout = 10 * time.Second // of one at an address, to say what it is
+)
+
+// Flags say which running supervisors are meant: those of this user, one of them, or one elsewhere.
+type Flags struct {
+	PID                     int
+	Config                  string // a file
+	Socket, Address, TLSDir string
+}
+
+// Register gives a command all of the flags.
+func (f *Flags) Register(cmd *cobra.Command) {
+	f.RegisterLocal(cmd)
+	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
+	cmd.Flags().StringVar(&f.Address, "address", "", "the supervisor's `HOST:PORT`, over TLS")
+	cmd.Flags().StringVar(&f.TLSDir, "tls-dir", "", "for --address: the `FOLDER` with ca.crt, client.crt and client.key")
+	cliflag.Complete(cmd, "tls-dir", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	})
+	cliflag.Complete(cmd, "address", cliflag.Words())
+}
+
+// RegisterLocal gives a command those of the flags that mean supervisors of this user.
+func (f *Flags) RegisterLocal(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, where several run")
+	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`, which may name a socket")
+}
+
+// Named reports whether the flags name one supervisor.
+func (f *Flags) Named() bool { return f.PID != 0 || f.Socket != "" || f.Address != "" }
+
+// Check returns a usage error for flags that contradict each other.
+func (f *Flags) Check(cmd *cobra.Command) error {
+	named := 0
+	for _, set := range []bool{f.PID != 0, f.Socket != "", f.Address != ""} {
+		if set {
+			named++
+		}
+	}
+	switch {
+	case named > 1:
+		return command.WrongUse(cmd, "--pid, --socket, --address: one of them says which supervisor is meant")
+	case f.Address != "" && f.TLSDir == "":
+		return command.WrongUse(cmd, `--address needs --tls-dir, a client's folder as "acphost certs init" makes it`)
+	case f.Address == "" && f.TLSDir != "":
+		return command.WrongUse(cmd, "--tls-dir is for --address")
+	}
+	return nil
+}
+
+// Supervisor is a running supervisor that answers.
+type Supervisor struct {
+	PID   int
+	Where string // its socket or its address
+	Mode  string
+	Agent string
+	*client.Client
+}
+
+// All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user that
+// do not answer are complained of, and make the command fail in the end; one that was named is an error.
+func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, closeAll func(), err error) {
+	closeAll = func() {
+		for _, s := range all {
+			_ = s.Close()
+		}
+	}
+	if err := f.Check(cmd); err != nil {
+		return nil, closeAll, err
+	}
+	if f.Socket != "" || f.Address != "" {
+		one, err := f.dialNamed(cmd.Context())
+		if err != nil {
+			return nil, closeAll, err
+		}
+		all = append(all, one)
+		return all, closeAll, nil
+	}
+	found, err := Find(cmd.Context(), call, f)
+	if err != nil {
+		return nil, closeAll, err
+	}
+	for _, s := range found {
+		one, err := dialFound(s)
+		switch {
+		case err == nil:
+			all = append(all, one)
+		case f.PID != 0:
+			return nil, closeAll, err
+		default:
+			call.Complain(err)
+			call.Status = command.StatusFailed
+		}
+	}
+	return all, closeAll, nil
+}
+
+func dialFound(s client.Supervisor) (*Supervisor, error) {
+	if s.Err != nil {
+		return nil, fmt.Errorf("supervisor %d does not answer at %s: %w", s.PID, s.Socket, Plainly(s.Err))
+	}
+	c, err := s.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newSupervisor(s.Socket, s.Status, c), nil
+}
+
+// dialNamed connects to the supervisor at a socket or an address.
+func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
+	where, dial := f.Socket, func() (*client.Client, error) { return client.DialSocket(f.Socket) }
+	if f.Address != "" {
+		where, dial = f.Address, func() (*client.Client, error) { return client.DialTLS(f.Address, f.TLSDir) }
+	}
+	c, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	st, err := c.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
+	if err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, Plainly(err))
+	}
+	return newSupervisor(where, st, c), nil
+}
+
+func newSupervisor(where string, st *supervisorv1.GetStatusResponse, c *client.Client) *Supervisor {
+	return &Supervisor{PID: int(st.GetPid()), Where: where, Mode: st.GetMode(), Agent: st.GetAgent().GetName(), Client: c}
+}
+
+// One connects to the one supervisor that is meant: of those that fits picks, where there are several and fits is not
+// nil. what says what it is to be, for people. The caller calls the function.
+func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool) (*Supervisor, func(), error) {
+	all, closeAll, err := All(cmd, call, f)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	fitting := all
+	if fits != nil && !f.Named() {
+		fitting = nil
+		for _, r := range all {
+			if fits(r) {
+				fitting = append(fitting, r)
+			}
+		}
+	}
+	switch len(fitting) {
+	case 1:
+		return fitting[0], closeAll, nil
+	case 0:
+		closeAll()
+		return nil, nil, fmt.Errorf("no %s is running", what)
+	}
+	closeAll()
+	return nil, nil, fmt.Errorf("%d supervisors are running: say which one is meant%s", len(fitting), Choices(fitting))
+}
+
+// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out; those
+// that fail are complained of, and make the command fail in the end.
+func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask func(context.Context, *Supervisor) ([]T, error)) []T {
+	list := []T{}
+	for _, r := range all {
+		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
+		some, err := ask(ctx, r)
+		cancel()
+		switch {
+		case err == nil:
+			list = append(list, some...)
+		case status.Code(err) != codes.Unimplemented:
+			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", r.PID, what, Plainly(err)))
+			call.Status = command.StatusFailed
+		}
+	}
+	return list
+}
+
+// Running returns the running supervisors of this user, also those that do not answer, and one whose socket the configuration
+// names. A configuration that cannot be read is complained of: the supervisors with sockets of their own can be found all
+// the same.
+func Running(ctx context.Context, call *command.Call, configFile string) []client.Supervisor {
+	var further []string
+	if conf, err := config.Load(configFile, call.Env); err != nil {
+		call.Complain(err)
+	} else if socket := conf.Proto.GetAdmin().GetSocket(); socket != "" {
+		further = []string{socket}
+	}
+	return client.Find(ctx, call.Sockets(call.Env), further...)
+}
+
+// Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that may
+// be agents' are complained of and left out, but for one whose process id was given.
+func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Supervisor, error) {
+	found := Running(ctx, call, f.Config)
+	if f.PID == 0 {
+		return slices.DeleteFunc(found, func(s client.Supervisor) bool { return Doubted(call, s) }), nil
+	}
+	for _, s := range found {
+		if s.PID != f.PID {
+			continue
+		}
+		if _, ok := errors.AsType[*client.DoubtError](s.Err); ok {
+			s = s.Named(ctx)
+		}
+		return []client.Supervisor{s}, nil
+	}
+	return nil, fmt.Errorf("no supervisor runs as process %d; \"acphost ps\" lists those that run", f.PID)
+}
+
+// Doubted reports whether a supervisor may be an agent's, and complains of it.
+func Doubted(call *command.Call, s client.Supervisor) bool {
+	_, doubted := errors.AsType[*client.DoubtError](s.Err)
+	if doubted {
+		call.Complain(fmt.Errorf("what answers at %s is left out: %w", output.Cell(s.Socket), Plainly(s.Err)))
+	}
+	return doubted
+}

@@ -1,0 +1,191 @@
+// Package policy is "acphost policy": rule files, checked, explained and tried out.
+package policy
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+// New returns the command "policy".
+func New(call *command.Call, start permd.Starter) *cobra.Command {
+	return command.Group("policy", "Check, explain and try out rule files", `Check, explain and try out the rule files of permd, acphost's own policy.
+
+A rule file is YAML. Of the rules that match what an agent is about to do the
+strictest counts, deny before ask before allow; where none matches, a person is
+asked. Three files make one policy: the administrator's
+(`+config.DefaultAdminPolicy+`), yours (permission.policy in the configuration,
+else policy.yaml beside it) and the workspace's (`+config.WorkspacePolicy+`), which may
+only tighten unless you trust it.`,
+		newCheck(call, start), newWhy(call, start), newReplay(call, start), newImport(call, start),
+		newShow(call, start), newTrust(call, start), newReload(call))
+}
+
+func newCheck(call *command.Call, start permd.Starter) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Check rule files and run their tests",
+		Long: `Load rule files as permd would, run their tests and look for rules that most
+likely do not do what was meant.
+
+Every finding is printed as FILE:LINE:COLUMN: error|warning: what is wrong. The
+exit status is 0 if all files load, even with warnings, else 1. "-" reads the
+standard input.`,
+		Example: `  acphost policy check ~/.config/acphost/policy.yaml
+  acphost policy check .acphost/policy.yaml --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.WrongUse(cmd, "the rule file is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
+				return checkPolicies(cmd.Context(), call, service, args, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func checkPolicies(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, files []string, asJSON bool) error {
+	var all []*policytool.Checked
+	for _, name := range files {
+		file, err := policytool.ReadPolicy(ctx, service, name, call.Stdin, policytool.LayerOf(name))
+		if err != nil {
+			return err
+		}
+		checked, err := policytool.Check(ctx, service, file)
+		if err != nil {
+			return err
+		}
+		if !checked.OK() {
+			call.Status = command.StatusFailed
+		}
+		if !asJSON {
+			checked.Print(call.Stdout, output.Style(call, call.Stdout))
+		}
+		all = append(all, checked)
+	}
+	if asJSON {
+		return policytool.PrintChecksJSON(call.Stdout, all)
+	}
+	return nil
+}
+
+// loads reports whether permd would load a rule file. If it would not, it prints what is wrong, and the command fails.
+func loads(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (bool, error) {
+	checked, err := policytool.Check(ctx, service, file)
+	if err == nil && !checked.OK() {
+		call.Status = command.StatusFailed
+		checked.Print(call.Stderr, output.Style(call, call.Stderr))
+	}
+	return err == nil && checked.OK(), err
+}
+
+func newImport(call *command.Call, start permd.Starter) *cobra.Command {
+	var format, out string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Turn another program's permissions into a rule file",
+		Long: `Turn what you have already into a rule file: the permissions in Claude Code's
+settings.json, Gemini CLI's policy TOML, or the permission map in opencode.json.
+
+The rule file goes to the standard output, or to a file with --out; what could
+not be carried over is listed on the standard error. The rule file is then
+stricter than the original, never looser.`,
+		Example: `  acphost policy import ~/.claude/settings.json
+  acphost policy import .gemini/policies/rules.toml --out policy.yaml
+  acphost policy import --format opencode ./config.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return command.WrongUse(cmd, "the file is missing")
+			case 1:
+				return nil
+			}
+			return command.WrongUse(cmd, "import takes one file, got %q as well", args[1])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
+				return importPolicy(call, cmd, service, args[0], format, out, force)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "the file's `FORMAT`: claude, gemini or opencode; not needed as a rule")
+	cmd.Flags().StringVar(&out, "out", "", "write the rule file to `FILE`")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file that --out names")
+	return cmd
+}
+
+func importPolicy(call *command.Call, cmd *cobra.Command, service permissionv1.PolicyServiceClient, name, format, out string, force bool) error {
+	switch format {
+	case "", "claude", "gemini", "opencode":
+	default:
+		return command.WrongUse(cmd, "--format: %v", command.Expected(format, "claude", "gemini", "opencode"))
+	}
+	if out != "" && !force {
+		if _, err := os.Lstat(out); err == nil {
+			return fmt.Errorf("%s is there already; --force replaces it", out)
+		}
+	}
+	content, err := policytool.ReadFile(name, call.Stdin)
+	if err != nil {
+		return err
+	}
+	answer, err := policytool.Import(cmd.Context(), service, format, name, content)
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		_, err = call.Stdout.Write(answer.GetPolicy())
+	} else {
+		err = policytool.WriteNew(out, answer.GetPolicy(), force)
+	}
+	if err == nil {
+		policytool.PrintDropped(call.Stderr, output.Style(call, call.Stderr), name, answer)
+	}
+	return err
+}
+
+func newShow(call *command.Call, start permd.Starter) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [NAME]",
+		Short: "List the ready policies, or print one",
+		Long: `List the rule files that acphost comes with, or print one: as it is, or to begin
+your own from.`,
+		Example: `  acphost policy show
+  acphost policy show workspace > ~/.config/acphost/policy.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return command.WrongUse(cmd, "one policy is shown at a time")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
+				if len(args) == 0 {
+					return policytool.PrintReady(cmd.Context(), service, call.Stdout, output.Style(call, call.Stdout))
+				}
+				content, err := policytool.ReadyPolicy(cmd.Context(), service, args[0])
+				if err != nil {
+					return err
+				}
+				_, err = call.Stdout.Write(content)
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/handlers"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+func newReload(call *command.Call) *cobra.Command {
+	var (
+		which  reach.Flags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have a running supervisor load its rules again",
+		Long: `Have a running supervisor load its rules again.
+
+A rule file that changes counts at once as far as it tightens. What it loosens
+counts from the next reload on, so that an agent cannot loosen it for itself. A
+file that cannot be loaded changes nothing; the error says what is wrong.`,
+		Example: `  acphost policy reload
+  acphost policy reload --pid 4711 --json
+  acphost policy reload --address build.example.org:7443 --tls-dir operator`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			one, done, err := reach.One(cmd, call, &which, "supervisor", nil)
+			if err != nil {
+				return err
+			}
+			defer done()
+			ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+			defer cancel()
+			res, err := one.Control.ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{})
+			if err != nil {
+				return reach.Plainly(err)
+			}
+			if asJSON {
+				return output.PrintJSON(call, handlers.List(one.PID, res.GetHandlers()))
+			}
+			for _, h := range res.GetHandlers() {
+				if err := handlers.Print(call, h, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	which.Register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the policies that loaded theirs")
+	return cmd
+}

@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+func newReplay(call *command.Call, start permd.Starter) *cobra.Command {
+	var policy, file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replay --policy NEW [AUDITFILE...]",
+		Short: "Decide the recorded past by another rule file",
+		Long: `Decide every action in the record of decisions by another rule file, and list
+what would have been decided differently. Without a file, the configured record
+is read, with the parts of it that were put aside.
+
+Only the rule file counts, not the answers of people and not the administrator's
+rules. Secrets are redacted in the record, so a rule about one may find it missing.`,
+		Example: `  acphost policy replay --policy ./new.yaml
+  acphost policy replay --policy headless ~/.local/state/acphost/audit.jsonl --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if policy == "" {
+				return command.WrongUse(cmd, "--policy is missing")
+			}
+			if len(args) == 0 {
+				c, err := config.Load(file, call.Env)
+				if err != nil {
+					return err
+				}
+				record := c.Effective().GetPermission().GetAudit().GetFile()
+				if record == "" {
+					return fmt.Errorf("there is no record of decisions to read: neither the configuration nor $HOME says where it is")
+				}
+				args = []string{record}
+			}
+			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
+				return replay(cmd.Context(), call, service, policy, args, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&policy, "policy", "", "decide by this rule `FILE`, or ready policy")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the record")
+	return cmd
+}
+
+func replay(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, policy string, records []string, asJSON bool) error {
+	for _, name := range records { // before anything is decided: a misspelt name is not an empty record
+		if _, err := os.Stat(name); err != nil {
+			return err
+		}
+	}
+	file, err := policytool.ReadPolicy(ctx, service, policy, call.Stdin, permissionv1.Layer_LAYER_USER)
+	if err != nil {
+		return err
+	}
+	if ok, err := loads(ctx, call, service, file); err != nil || !ok {
+		return err
+	}
+	r, err := policytool.Replay(ctx, service, file, readRecords(records))
+	if err != nil {
+		return err
+	}
+	for i, err := range r.Unread {
+		if i == 3 {
+			fmt.Fprintf(call.Stderr, "and %d more\n", len(r.Unread)-i)
+			break
+		}
+		fmt.Fprintf(call.Stderr, "left out: %v\n", err)
+	}
+	if asJSON {
+		return r.PrintJSON(call.Stdout)
+	}
+	r.Print(call.Stdout, output.Style(call, call.Stdout))
+	return nil
+}
+
+// readRecords reads several records one after the other.
+func readRecords(files []string) iter.Seq2[*supervisorv1.AuditRecord, error] {
+	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
+		for _, file := range files {
+			for record, err := range audit.Read(file, audit.Filter{}) {
+				if !yield(record, err) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/rundir"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+)
+
+// whyFlags say which action is explained, and by what.
+type whyFlags struct {
+	policy, action, config string
+	question               policytool.Question
+	asJSON                 bool
+}
+
+func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
+	var f whyFlags
+	cmd := &cobra.Command{
+		Use:   "why (--command LINE | --path FILE | --action FILE)",
+		Short: "Explain what would be decided, and why",
+		Long: `Explain what would be decided of an action of an agent: the verdict on the first
+line, what you can do about it ("→"), then every rule with why it did or did not
+match, then what was read from the action: each command of the line, the program
+and the repository that it comes to, the files it redirects, where paths lead.
+What acphost itself decides, whatever a policy says, is shown too: its own files,
+files with keys, git's files, commands that may name a key.
+
+Without --policy the rule files count that a supervisor started in this folder
+would have: the administrator's, yours and the workspace's. Nothing is run or
+opened but rule files; paths are followed as they are on this machine now.`,
+		Example: `  acphost policy why --command 'git status && rm -rf build'
+  acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
+  acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
+  acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := 0
+			for _, s := range []string{f.question.Command, f.question.Path, f.action} {
+				if s != "" {
+					given++
+				}
+			}
+			if given != 1 {
+				return command.WrongUse(cmd, "expected one of --command, --path and --action")
+			}
+			if f.action != "" && (f.question.Kind != "" || f.question.Agent != "" || f.question.Mode != "" || f.question.Tool != "") {
+				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action: the action says them itself")
+			}
+			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
+				return explain(cmd.Context(), call, service, f)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "", "decide by this rule `FILE`, or ready policy, alone")
+	flags.StringVar(&f.question.Command, "command", "", "a command `LINE`, as an agent would run it")
+	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
+	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
+	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
+	flags.StringVar(&f.question.Dir, "cwd", "", "the session's `FOLDER`; this one if not given")
+	flags.StringVar(&f.question.Agent, "agent", "", "the agent's `NAME`")
+	flags.StringVar(&f.question.Mode, "mode", "", "the session's `MODE`")
+	flags.StringVar(&f.question.Tool, "tool", "", "the `NAME` of the agent's tool, for --on tool.KIND")
+	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
+	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
+	return cmd
+}
+
+func explain(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, f whyFlags) error {
+	dir, err := filepath.Abs(f.question.Dir) // "" is this folder
+	if err != nil {
+		return err
+	}
+	c, err := config.Load(f.config, call.Env)
+	if err != nil {
+		return err
+	}
+	files, err := filesInEffect(ctx, call, service, c, f.policy, dir)
+	if err != nil {
+		return err
+	}
+	g, err := policytool.NewGate(c.ProtectedPaths(rundir.Dirs(call.Env)...), c.KeyFiles())
+	if err != nil {
+		return err
+	}
+	f.question.Gate = g
+	action, err := actionOf(call, f, c, dir)
+	if err != nil {
+		return err
+	}
+	explained, err := policytool.Explain(ctx, service, g, action, files)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return explained.PrintJSON(call.Stdout)
+	}
+	explained.Home = call.Env("HOME")
+	explained.Print(call.Stdout, output.Style(call, call.Stdout))
+	return nil
+}
+
+// filesInEffect returns the rule files to decide by.
+func filesInEffect(
+	ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, c *config.Config, policy, dir string,
+) ([]*permissionv1.PolicyFile, error) {
+	if policy != "" {
+		file, err := policytool.ReadPolicy(ctx, service, policy, call.Stdin, permissionv1.Layer_LAYER_USER)
+		if err != nil {
+			return nil, err
+		}
+		return []*permissionv1.PolicyFile{file}, nil
+	}
+	settings := c.Permd()
+	switch others := c.Deciders() - 1; {
+	case settings == nil:
+		return nil, fmt.Errorf("the configuration has another policy in permd's place, which only itself can explain; --policy FILE explains a rule file")
+	case others > 0:
+		fmt.Fprintf(call.Stderr, "permd is one of %d policies that are asked; the strictest counts\n", others+1)
+	case !c.PolicySet():
+		fmt.Fprintln(call.Stderr, "no policy is set: what an agent asks goes to the person, and what it does is done unasked; "+
+			"--policy workspace shows what that policy would say")
+	}
+	return policytool.Layers(ctx, service, settings, dir)
+}
+
+func actionOf(call *command.Call, f whyFlags, c *config.Config, dir string) (*permissionv1.Action, error) {
+	if f.action != "" {
+		data, err := policytool.ReadFile(f.action, call.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		return policytool.ParseAction(f.action, data)
+	}
+	q := f.question
+	q.Dir = dir
+	q.Agent = cmp.Or(q.Agent, c.Proto.GetAgent().GetName(), "agent")
+	return q.Action()
+}

@@ -1,0 +1,256 @@
+// Package prompt is "acphost prompt": one turn with an agent in a supervisor of its own, shown as it happens, with the agent's
+// questions put to whoever sits at the terminal.
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+)
+
+const promptLong = `Give an agent one prompt, show what it does, and end.
+
+The agent is one of "acphost agents list" (--agent), or the command behind "--".
+It is started for this prompt, with acphost's handlers and policy around it, and
+is gone when the command ends, with all that it started. TEXT "-" is standard
+input.
+
+On a terminal, what the agent asks is put to you, with the keys to press; v shows
+all of a command, a change or a form that is too long. Ctrl-C cancels the turn, twice
+quits. Where standard input or output is no terminal, nobody is asked: the policy's
+word counts, and what is printed is plain lines. Without a policy the agent's commands
+run unasked: --policy names one.`
+
+const promptExamples = `  acphost prompt --agent claude "What does this project do?"
+  acphost prompt --agent gemini --file main.go "Review this file."
+  acphost prompt --policy readonly --agent claude "Which tests are slow?"
+  git diff | acphost prompt --agent codex - > review.txt
+  acphost prompt "Fix the failing test." -- opencode acp
+  acphost prompt --agent claude --meta @options.json "Review what changed."
+  acphost prompt --json --agent qwen "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`
+
+const promptExit = `
+Exit status:
+  0    the agent ended its turn
+  1    something went wrong
+  2    acphost was called wrongly
+  3    the agent refuses to go on
+  4    the most tokens that there can be were reached
+  5    the agent asked its model as often as it may in one turn
+  6    the turn was cancelled
+  7    somebody has to log in to the agent first
+  126  the agent's command cannot be executed
+  127  the agent's command is not found
+  130  Ctrl-C was pressed twice, or before the turn began
+  141  nobody reads what is printed
+  128 and the signal's number, if another signal ended it
+
+Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
+GOTRACEBACK is set, it prints where acphost was, too.
+
+With --json, each line of standard output is an event of the API
+(acphost.supervisor.v1.Event as JSON); the last one is "turnEnded". Errors are text
+on standard error.
+
+Environment:
+  ACPHOST_CONFIG   the configuration file, where --config is not given
+  ACPHOST_LOG      the log level, where --log-level is not given; else the
+                   configuration's, else nothing is logged
+  NO_COLOR         if set, nothing is coloured, and Markdown is shown as it is
+  FORCE_COLOR, CLICOLOR_FORCE
+                   if set, and not to 0, output that goes to no terminal is coloured
+  COLUMNS          the width, where the terminal does not say it
+`
+
+// Exit codes of a turn.
+const (
+	statusRefusal     = 3
+	statusMaxTokens   = 4
+	statusMaxRequests = 5
+	statusCancelled   = 6
+)
+
+// maxPromptText bounds a prompt's text, in bytes.
+const maxPromptText = 4 << 20
+
+// promptFlags are the flags of "prompt".
+type promptFlags struct {
+	hosting.SessionFlags
+	files, images []string
+	json, verbose bool
+}
+
+// New returns the command "prompt".
+func New(call *command.Call, start hosting.Starter) *cobra.Command {
+	f := promptFlags{}
+	cmd := &cobra.Command{
+		Use:     "prompt [flags] {--agent NAME TEXT [-- ARGUMENT…] | TEXT -- COMMAND [ARGUMENT…]}",
+		Short:   "Give an agent one prompt and show what it does",
+		Long:    promptLong,
+		Example: promptExamples,
+		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return prompt(cmd, call, start, &f, args) },
+	}
+	cmd.Annotations = map[string]string{command.Sections: promptExit}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.files, "file", nil, "give the agent this `FILE`; can be repeated")
+	flags.StringArrayVar(&f.images, "image", nil, "show the agent the image in this `FILE`; can be repeated")
+	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the agent's standard error and its calls as well")
+	f.Register(cmd, call.Env)
+	return cmd
+}
+
+// check looks at the arguments: one text, and what is behind "--".
+func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
+	texts, argv := args, []string(nil)
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		texts, argv = args[:dash], args[dash:]
+	}
+	switch {
+	case len(texts) == 0:
+		return command.WrongUse(cmd, "the text is missing: acphost prompt --agent NAME TEXT; \"-\" is standard input")
+	case len(texts) > 1:
+		return command.WrongUse(cmd, "expected one text, got %d: put it in quotes; the agent's command goes behind \"--\"", len(texts))
+	case texts[0] == "":
+		return command.WrongUse(cmd, "the text is empty")
+	case f.Agent == "" && (len(argv) == 0 || argv[0] == ""):
+		return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+	}
+	return nil
+}
+
+// prompt runs one turn with an agent in a supervisor of its own.
+func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *promptFlags, args []string) error {
+	text, argv := args[0], args[1:]
+	if text == "-" {
+		var err error
+		if text, err = promptInput(call, cmd); err != nil {
+			return err
+		}
+		if cmd.Context().Err() != nil {
+			call.Status = command.StatusInterrupted
+			return nil
+		}
+	} else if len(text) > maxPromptText || !utf8.ValidString(text) {
+		return command.WrongUse(cmd, "the text is not UTF-8, or has over %d MiB", maxPromptText>>20)
+	}
+	agent, meta, err := f.Read(cmd, argv)
+	if err != nil {
+		return err
+	}
+	attachments, err := readAttachments(f.files, f.images)
+	if err != nil {
+		return err
+	}
+	o, err := f.Options(cmd, call, call.Stderr, nil)
+	if err != nil {
+		return err
+	}
+	if f.Log.Level == "" && call.Env(cliflag.EnvLog) == "" && o.Config.Proto.GetLog().GetLevel() == "" && !f.verbose {
+		o.Logger = slog.New(slog.DiscardHandler) // what a person should know is told by events and errors
+	}
+
+	// From here on signals are this command's: the first one cancels the turn, which needs time. Whatever it takes, the
+	// process must not end before the terminal is as it was.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, hosting.EndSignals()...)
+	defer signal.Stop(signals)
+	if cmd.Context().Err() != nil { // it came before that
+		call.Status = command.StatusInterrupted
+		return nil
+	}
+
+	attended := args[0] != "-" && !f.json && call.Terminal(call.Stdin) && call.Terminal(call.Stdout)
+	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
+		fmt.Fprintln(call.Stderr, "acphost: "+line)
+	}
+	o.Mode, o.Stderr = host.ModePrompt, call.Stderr
+	if !f.verbose {
+		if o.Stderr, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+			return fmt.Errorf("open the null device for the agent's standard error: %w", err)
+		}
+		defer func() { _ = o.Stderr.Close() }()
+	}
+	if !attended {
+		o.Unattended, o.UnattendedFor = true, time.Millisecond // nobody is there, and nobody comes
+	}
+	agent.Attended = attended
+	p := &promptRun{
+		text: text, attachments: attachments, cwd: agent.GetCwd(),
+		session: f.Session, mode: f.Mode, model: f.Model, meta: meta, json: f.json, attended: attended,
+		login:   f.Agent,
+		agent:   agent,
+		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
+		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
+		stderr: call.Stderr,
+		screen: newScreen(call.Stdout, screenOn(call, attended)),
+		look:   output.Look(call, agent.GetCwd(), f.verbose, attended),
+	}
+	p.look.Brief = !f.verbose
+	if attended {
+		signal.Notify(signals, jobcontrol.Signals()...)
+		p.keyboard = func() (keyboard, error) { return openKeyboard(call.Stdin) }
+	}
+	unsaid := make(chan string, 4) // each record is told of once
+	p.unsaid = unsaid
+	records := &hosting.Unrecorded{Tell: func(line string) { unsaid <- line }}
+	p.start = func(ctx context.Context) (hosting.Supervisor, error) {
+		return hosting.Begin(ctx, call, start, o, records)
+	}
+	call.Status = p.run(context.WithoutCancel(cmd.Context()))
+	return nil
+}
+
+// screenOn is how standard output is written to.
+func screenOn(call *command.Call, attended bool) screenOptions {
+	o := screenOptions{dumb: call.Env("TERM") == "dumb" || call.Env("TERM") == ""}
+	if attended {
+		o.width = func() int { return output.Width(call) }
+	}
+	return o
+}
+
+// promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the
+// read goes on.
+func promptInput(call *command.Call, cmd *cobra.Command) (string, error) {
+	var data []byte
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		data, err = io.ReadAll(io.LimitReader(call.Stdin, maxPromptText+1))
+	}()
+	select {
+	case <-read:
+	case <-cmd.Context().Done():
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the text from standard input: %w", err)
+	}
+	switch {
+	case len(data) > maxPromptText:
+		return "", fmt.Errorf("the text on standard input has over %d MiB: put it in a file and name that with --file", maxPromptText>>20)
+	case !utf8.Valid(data):
+		return "", fmt.Errorf("the text on standard input is not UTF-8")
+	case len(bytes.TrimSpace(data)) == 0:
+		return "", command.WrongUse(cmd, "the text on standard input is empty")
+	}
+	return string(data), nil
+}

@@ -1,0 +1,465 @@
+package prompt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// pauseTime is how long nothing comes before the last word of what is streamed is shown.
+const pauseTime = 200 * time.Millisecond
+
+// How long a pause lasts until it is told what is under way: to a person, and to a file, where it would not be news for long.
+const (
+	slowTime     = 300 * time.Millisecond
+	slowFileTime = 2 * time.Second
+)
+
+// How long the end of a prompt may take.
+const (
+	outputGrace    = 500 * time.Millisecond // what terminals still have to say when the turn is over
+	terminateGrace = 5 * time.Second        // the turn's own end after SIGTERM
+)
+
+// promptRun is one prompt from the start of the agent to its end. One goroutine, run's, owns what is shown and asked; all
+// others hand it functions to call.
+type promptRun struct {
+	text                      string
+	attachments               []*attachment
+	cwd, session, mode, model string
+	meta                      string // the session is opened with it
+	json, attended            bool
+	login                     string // what "agents login" takes
+	agent                     *supervisorv1.StartAgentRequest
+	start                     func(context.Context) (hosting.Supervisor, error)
+	unsaid                    <-chan string            // lines that a person should see
+	keyboard                  func() (keyboard, error) // nil: nobody is asked
+	signals                   <-chan os.Signal
+	stderr                    io.Writer
+	screen                    *screen
+	look                      render.Options
+	patience                  time.Duration // how long the turn's end is waited for after SIGTERM
+	settle                    time.Duration // see answerPause
+	stuck                     time.Duration // see stuckTime
+	stop                      func() bool   // stops the process until it goes on; false: it cannot be stopped
+	foreground                func() bool   // the terminal is this job's
+
+	inbox chan func()
+	heard chan os.Signal // those of signals that run's goroutine sees
+	wg    sync.WaitGroup
+	held  heldKeyboard
+	mu    sync.Mutex
+	sup   hosting.Supervisor // set under mu, with client, before anything is called on it, by the goroutine that drives
+
+	client *client.Client // of sup
+
+	// Of run's goroutine.
+	r        *render.Renderer
+	turn     *client.Turn // under way
+	ended    *supervisorv1.Event
+	outputs  map[string]bool          // terminals that are watched; true: until their end
+	open     int                      // terminals that are watched still
+	ends     map[string]chan struct{} // by terminal: closed when all that it wrote was shown
+	caught   os.Signal                // the first signal
+	expected bool                     // it went on after it stopped by itself, and that signal is still to come
+	info     *supervisorv1.AgentInfo
+	sessID   string
+	asker    asker
+	deadline <-chan time.Time
+	pause    <-chan time.Time
+	overdue  <-chan time.Time // not nil: it pauses
+}
+
+// hold holds the prompt: it is run's goroutine.
+func (p *promptRun) hold(ctx context.Context) int {
+	ctx, cancel := context.WithCancel(ctx)
+	p.inbox = make(chan func())
+	p.r = render.New(p.look)
+	p.outputs, p.ends = map[string]bool{}, map[string]chan struct{}{}
+	over := make(chan error, 1)
+	p.goes(func() { over <- p.drive(ctx) })
+	code := p.loop(ctx, over)
+	p.asker.close(p)
+	p.screen.print(p.r.Flush())
+	cancel()
+	p.shutDown()
+	p.sayTheRest()
+	return code
+}
+
+// loop shows and asks until the turn is over or somebody has had enough.
+func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
+	var drained <-chan time.Time
+	for {
+		select {
+		case f := <-p.inbox:
+			f()
+		case k, ok := <-p.asker.keys:
+			p.key(ctx, k, ok)
+		case s := <-p.heard:
+			if p.signalled(ctx, s) {
+				return 128 + int(signalNumber(s))
+			}
+		case <-p.asker.away:
+			p.lookForTerminal()
+		case line := <-p.unsaid:
+			p.say("%s", line)
+		case <-p.pause:
+			p.pause, p.overdue = nil, time.After(p.slow())
+			p.screen.print(p.r.Pause())
+		case <-p.overdue:
+			p.overdue = nil
+			p.screen.print(p.r.Overdue())
+		case <-p.deadline:
+			p.say("the turn did not end: acphost goes all the same")
+			return 128 + int(signalNumber(p.caught))
+		case err := <-over:
+			over = nil
+			if err != nil {
+				return p.failed(err)
+			}
+			drained = time.After(outputGrace)
+		case <-drained:
+			return p.finished()
+		}
+		if p.screen.err != nil { // nobody reads any more
+			if errors.Is(p.screen.err, syscall.EPIPE) {
+				return command.StatusUnread
+			}
+			p.say("print: %v", p.screen.err)
+			return command.StatusFailed
+		}
+		if over == nil && p.open == 0 {
+			return p.finished()
+		}
+	}
+}
+
+// drive takes the steps of a prompt in order. Its error is why the turn could not be held.
+func (p *promptRun) drive(ctx context.Context) error {
+	sup, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.sup, p.client = sup, client.New(sup.Conn())
+	p.mu.Unlock()
+	if p.attended {
+		if err := p.watchQuestions(ctx); err != nil {
+			return fmt.Errorf("watch the agent's questions: %w", err)
+		}
+	}
+	started, err := p.client.Agents.StartAgent(ctx, p.agent)
+	if err != nil {
+		return err
+	}
+	agent := started.GetAgent()
+	blocks, notes, err := promptBlocks(p.text, p.attachments, agent.GetInfo().GetCapabilities())
+	if err != nil {
+		return err
+	}
+	session, how, err := p.client.OpenSession(ctx, agent, p.session, p.cwd, p.meta, false)
+	switch {
+	case err != nil && how == "":
+		return fmt.Errorf("%w: leave --session out", err)
+	case err != nil:
+		return err
+	}
+	if p.mode != "" {
+		if _, err := p.client.Sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: agent.GetId(), SessionId: session.GetSessionId(), ModeId: p.mode}); err != nil {
+			return fmt.Errorf("--mode: %w", err)
+		}
+	}
+	if p.model != "" {
+		if _, err := p.client.Sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: agent.GetId(), SessionId: session.GetSessionId(), ModelId: p.model}); err != nil {
+			return fmt.Errorf("--model: %w", err)
+		}
+	}
+	turn, err := p.client.Prompt(ctx, &supervisorv1.PromptRequest{
+		AgentId: agent.GetId(), SessionId: session.GetSessionId(), Prompt: blocks, CancelOnDisconnect: true,
+	})
+	if err != nil {
+		return err
+	}
+	if !p.post(ctx, func() {
+		p.turn, p.info, p.sessID = turn, agent.GetInfo(), session.GetSessionId()
+		for _, n := range notes {
+			p.say("%s", n)
+		}
+	}) {
+		return ctx.Err()
+	}
+	var shows shownIn
+	for ev, err := range turn.Events() {
+		if err != nil {
+			return err
+		}
+		p.await(ctx, shows.over(ev))
+		if !p.post(ctx, func() { p.event(ctx, ev) }) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// post has run's goroutine call f. It returns false if that has ended.
+func (p *promptRun) post(ctx context.Context, f func()) bool {
+	select {
+	case p.inbox <- f:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// event shows an event.
+func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
+	if end := ev.GetTurnEnded(); end != nil {
+		p.turn, p.ended = nil, ev
+	}
+	if ev.GetQuestionAsked() != nil && !p.attended {
+		defer p.say("nobody is here to answer: acphost answers as the policy says")
+	}
+	if p.json {
+		p.screen.print(output.EventLine(ev))
+		return
+	}
+	if p.ended != nil {
+		return // it is shown when the terminals have ended
+	}
+	p.takeBack(ev.GetQuestionAnswered())
+	p.screen.print(p.r.Event(ev))
+	p.pause, p.overdue = time.After(pauseTime), nil
+	p.asked(ev.GetQuestionAsked())
+	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
+		for _, item := range report.GetContent() {
+			if id := item.GetTerminalId(); id != "" && !ev.GetHistory() {
+				p.watchOutput(ctx, id)
+			}
+		}
+	}
+}
+
+// slow is how long a pause lasts until it is told what is under way.
+func (p *promptRun) slow() time.Duration {
+	if p.attended {
+		return slowTime
+	}
+	return slowFileTime
+}
+
+// await waits, for a moment at most, until all is shown that terminals wrote, so that it stands where it belongs.
+func (p *promptRun) await(ctx context.Context, terminals []string) {
+	if len(terminals) == 0 || p.json {
+		return
+	}
+	ends := make(chan []chan struct{}, 1)
+	if !p.post(ctx, func() {
+		var all []chan struct{}
+		for _, id := range terminals {
+			if end := p.ends[id]; end != nil {
+				all = append(all, end)
+			}
+		}
+		ends <- all
+	}) {
+		return
+	}
+	timer := time.NewTimer(outputGrace)
+	defer timer.Stop()
+	for _, end := range <-ends {
+		select {
+		case <-end:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// shownIn is which terminals a turn's tool calls show. The zero value is ready.
+type shownIn struct{ terminals map[string][]string }
+
+// over takes an event and returns the terminals of the tool call that it ends.
+func (s *shownIn) over(ev *supervisorv1.Event) []string {
+	if ev.GetHistory() {
+		return nil
+	}
+	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
+		id := report.GetToolCallId()
+		for _, item := range report.GetContent() {
+			if t := item.GetTerminalId(); t != "" && !slices.Contains(s.terminals[id], t) && len(s.terminals) < maxWatched && len(s.terminals[id]) < maxWatched {
+				if s.terminals == nil {
+					s.terminals = map[string][]string{}
+				}
+				s.terminals[id] = append(s.terminals[id], t)
+			}
+		}
+		if client.ToolCallEnded(report.GetStatus()) {
+			done := s.terminals[id]
+			delete(s.terminals, id)
+			return done
+		}
+	}
+	return nil
+}
+
+// maxWatched bounds the terminals of a turn that are shown.
+const maxWatched = 256
+
+// watchOutput shows what a terminal writes, from its beginning.
+func (p *promptRun) watchOutput(ctx context.Context, id string) {
+	if p.outputs[id] || len(p.outputs) >= maxWatched {
+		return
+	}
+	p.outputs[id] = true
+	p.open++
+	end := make(chan struct{})
+	p.ends[id] = end
+	p.goes(func() {
+		defer p.post(ctx, func() {
+			p.open--
+			close(end)
+		})
+		pieces, err := p.client.WatchOutput(ctx, id, 0)
+		if err != nil {
+			return // the terminal is one of the agent's own
+		}
+		for piece, err := range pieces {
+			if err != nil || !p.post(ctx, func() { p.screen.print(p.r.Output(id, piece)) }) {
+				return
+			}
+		}
+	})
+}
+
+// sayTheRest says what came after the turn: the end of a short one is recorded when it is over.
+func (p *promptRun) sayTheRest() {
+	for {
+		select {
+		case line := <-p.unsaid:
+			p.say("%s", line)
+		default:
+			return
+		}
+	}
+}
+
+// signalled takes a signal and reports whether to go at once.
+func (p *promptRun) signalled(ctx context.Context, s os.Signal) (quit bool) {
+	switch {
+	case jobcontrol.Asks(s):
+		p.suspended()
+		return false
+	case jobcontrol.Continues(s):
+		p.continued()
+		return false
+	}
+	return p.interrupted(ctx, s)
+}
+
+// interrupted takes a signal that asks for the end and reports whether to go at once.
+func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
+	if s == syscall.SIGQUIT || p.caught != nil && (s == syscall.SIGINT || p.caught != syscall.SIGINT) {
+		p.caught = s
+		return true
+	}
+	first := p.caught == nil
+	p.caught = s
+	if s != syscall.SIGINT {
+		p.deadline = time.After(p.patience)
+	}
+	if p.ended != nil {
+		return false
+	}
+	if p.turn == nil {
+		return true
+	}
+	if first {
+		p.asker.close(p)
+		if s == syscall.SIGINT {
+			p.say("the turn is being cancelled; Ctrl-C again quits at once")
+		}
+		p.cancelTurn(ctx)
+	}
+	return false
+}
+
+func (p *promptRun) cancelTurn(ctx context.Context) {
+	turn := p.turn
+	p.goes(func() {
+		if err := turn.Cancel(ctx); err != nil && ctx.Err() == nil {
+			p.post(ctx, func() { p.say("cancel the turn: %v", err) })
+		}
+	})
+}
+
+// signalNumber is a signal's number, SIGINT's where there is none.
+func signalNumber(s os.Signal) syscall.Signal {
+	if n, ok := s.(syscall.Signal); ok {
+		return n
+	}
+	return syscall.SIGINT
+}
+
+// say prints a line of acphost's own on standard error.
+func (p *promptRun) say(format string, args ...any) {
+	line := p.screen.line
+	p.screen.ask("")
+	if !p.json {
+		p.screen.print(p.r.Flush())
+	}
+	fmt.Fprintf(p.stderr, "acphost: %s\n", safetext.Text(fmt.Sprintf(format, args...)))
+	p.screen.ask(line)
+}
+
+// shutDown stops the supervisor and waits for all goroutines; a signal cuts that short.
+func (p *promptRun) shutDown() {
+	grace := time.NewTimer(hosting.CloseGrace)
+	defer grace.Stop()
+	if p.caught != nil && p.ended == nil {
+		grace.Reset(hosting.QuitGrace)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.wg.Wait() // its calls have ended with their context
+		if p.sup != nil {
+			p.sup.Close()
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		case s := <-p.heard:
+			if jobcontrol.Asks(s) {
+				p.expected = p.stop()
+			}
+			if !hurries(s) {
+				continue
+			}
+		case <-grace.C:
+		}
+		if p.sup != nil {
+			hosting.RemoveSockets(p.sup)
+		}
+		return
+	}
+}

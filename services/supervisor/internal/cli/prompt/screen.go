@@ -1,0 +1,91 @@
+package prompt
+
+import (
+	"io"
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// screenOptions say what a screen is.
+type screenOptions struct {
+	width func() int // columns; nil: not known
+	dumb  bool       // it cannot erase
+}
+
+// screen is standard output: text that scrolls by and, while something is asked, one line below it that stays. It is for
+// one goroutine. The first error of a write is kept, and nothing is written after it.
+type screen struct {
+	out   io.Writer
+	o     screenOptions
+	err   error
+	line  string // the line below, as it is asked for
+	drawn bool
+	held  string // text whose last line is not whole, while there is a line below
+}
+
+func newScreen(out io.Writer, o screenOptions) *screen { return &screen{out: out, o: o} }
+
+// print adds text.
+func (s *screen) print(text string) {
+	if text == "" {
+		return
+	}
+	if s.line == "" {
+		s.write(text)
+		return
+	}
+	s.held += text
+	whole := s.held[:strings.LastIndexByte(s.held, '\n')+1]
+	if whole == "" {
+		return
+	}
+	s.held = s.held[len(whole):]
+	s.erase()
+	s.write(whole)
+	s.draw()
+}
+
+// ask shows a line below the text, which must have ended its last line; "": no more.
+func (s *screen) ask(line string) {
+	if line == s.line {
+		return
+	}
+	s.erase()
+	s.line = line
+	if line == "" {
+		held := s.held
+		s.held = ""
+		s.write(held)
+		return
+	}
+	s.draw()
+}
+
+func (s *screen) draw() {
+	line := s.line
+	if s.o.width != nil {
+		if w := s.o.width(); w > 1 {
+			line = safetext.Fit(line, w-1) // a full line would make the terminal go on to the next
+		}
+	}
+	s.write(line)
+	s.drawn = true
+}
+
+func (s *screen) erase() {
+	switch {
+	case !s.drawn:
+	case s.o.dumb:
+		s.write("\n")
+	default:
+		s.write("\r\x1b[K")
+	}
+	s.drawn = false
+}
+
+func (s *screen) write(text string) {
+	if s.err == nil && text != "" {
+		_, s.err = io.WriteString(s.out, text)
+	}
+}

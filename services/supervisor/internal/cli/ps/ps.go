@@ -1,0 +1,106 @@
+// Package ps is "acphost ps": the running supervisors, listed.
+package ps
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// listed is a supervisor as "ps" shows it. The JSON names are for scripts and stay.
+type listed struct {
+	PID     int        `json:"pid"`
+	Agent   string     `json:"agent"`
+	State   string     `json:"state"`
+	Since   *time.Time `json:"since"`
+	Socket  string     `json:"socket"`
+	Control string     `json:"control,omitempty"`
+	Mode    string     `json:"mode,omitempty"`
+	Version string     `json:"version,omitempty"`
+	Error   string     `json:"error,omitempty"`
+}
+
+// New returns the command "ps".
+func New(call *command.Call) *cobra.Command {
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "List the running supervisors",
+		Long: `List your running supervisors, with the state of the agent of each and the path
+of its admin socket, which shows what is. Ask it with any gRPC client, for example
+
+    grpcurl -plaintext -unix SOCKET acphost.supervisor.v1.SupervisorStateService/GetStatus
+
+and for what there is with
+
+    grpcurl -plaintext -unix SOCKET list
+
+Calls that change something are taken at another address, where agents cannot
+connect; --json shows it as "control":
+
+    grpcurl -plaintext CONTROL acphost.supervisor.v1.SupervisorControlService/ReloadPolicy`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := []listed{}
+			for _, s := range reach.Running(cmd.Context(), call, file) {
+				list = append(list, newListed(s))
+				reach.Doubted(call, s)
+			}
+			return output.PrintList(call, asJSON, list, supervisorTable)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name a socket")
+	return cmd
+}
+
+func newListed(s client.Supervisor) listed {
+	if errors.As(s.Err, new(*client.DoubtError)) {
+		return listed{PID: s.PID, State: "not trusted", Socket: s.Socket, Error: s.Err.Error()}
+	}
+	if s.Err != nil {
+		return listed{PID: s.PID, State: "not answering", Socket: s.Socket, Error: s.Err.Error()}
+	}
+	since := s.Status.GetStartTime().AsTime().Local()
+	name, state := s.Status.GetAgent().GetName(), cmp.Or(s.Status.GetAgent().GetState(), "no agent")
+	if n := s.Status.GetAgents(); n > 1 {
+		name, state = fmt.Sprintf("%s and %d more", name, n-1), "serving"
+	} else if s.Status.GetMode() == "serve" && n == 0 {
+		state = "serving"
+	}
+	return listed{
+		PID:     s.PID,
+		Agent:   name,
+		State:   state,
+		Since:   &since,
+		Socket:  s.Socket,
+		Control: controlAddress(s.Status.GetControlSocket()),
+		Mode:    s.Status.GetMode(),
+		Version: s.Status.GetVersion(),
+	}
+}
+
+// controlAddress is the address of a control socket as grpcurl and grpc-go take it.
+func controlAddress(socket string) string {
+	if socket == "" {
+		return ""
+	}
+	return "unix:" + socket
+}
+
+func supervisorTable(list []listed) *output.Table {
+	t := output.NewTable("no supervisor is running", "PID", "AGENT", "STATE", "SINCE", "SOCKET")
+	for _, s := range list {
+		t.Add(s.PID, s.Agent, s.State, s.Since, s.Socket)
+	}
+	return t
+}

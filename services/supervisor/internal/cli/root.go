@@ -1,0 +1,145 @@
+// Package cli is the tree of acphost's commands. Each command is a package below it, of the command's name; what several of
+// them share is in internal, a package for each subject.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/internal/rundir"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/agents"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/approvals"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/chat"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/config"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/demo"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/doctor"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/grants"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/handler"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/health"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/man"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/policy"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/prompt"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/ps"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/run"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/serve"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/sessions"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/terminals"
+	played "github.com/acphost/acphost/services/supervisor/internal/demo"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+)
+
+// programs are what the commands set in motion; tests put others in their place.
+type programs struct {
+	Host      func(context.Context, host.Options) int // "run": a supervisor between an agent and an editor
+	Supervise hosting.Starter                         // a supervisor without an editor
+	Demo      func(context.Context, played.Options) int
+	Guard     func(args []string) int
+	Permd     permd.Starter
+	Exec      agentcmd.Executor
+}
+
+// Run parses the arguments, runs the command that they name and returns the exit code. version is what the build says that
+// this program is; empty: nothing.
+func Run(ctx context.Context, stdin, stdout, stderr *os.File, version string, args []string) int {
+	call := &command.Call{
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildVersion(version),
+		Terminal: output.IsTerminal, Sockets: rundir.Dirs, FromAgent: peer.FromAgent,
+	}
+	return command.Execute(ctx, call, newRoot(call, programs{
+		Host: host.Run, Supervise: host.Start, Demo: played.Run, Guard: agent.Guard, Permd: permd.Start, Exec: agentcmd.Exec,
+	}), args)
+}
+
+// newRoot returns the tree of commands.
+func newRoot(call *command.Call, p programs) *cobra.Command {
+	root := command.Group("acphost", "Host coding agents that speak the Agent Client Protocol", `acphost hosts coding agents that speak the Agent Client Protocol (ACP) and stands
+between an agent and everything that it can touch: each file it reads or writes,
+each command it runs and each permission it asks for is answered by a separate
+handler, a program that you can replace.
+
+In an editor's settings, put "acphost run --" in front of the agent's command:
+
+    gemini --acp    becomes    acphost run -- gemini --acp
+
+Without an editor, "acphost prompt" gives an agent one prompt, "acphost chat" holds a
+session on this terminal, and "acphost serve" runs agents for programs, over gRPC.
+
+"acphost demo" plays one turn of a scripted agent and shows what happens.`,
+		prompt.New(call, p.Supervise), chat.New(call, p.Supervise, sessions.Export),
+		run.New(call, p.Host, p.Exec), demo.New(call, p.Demo), config.New(call), ps.New(call), handler.New(call), policy.New(call, p.Permd),
+		newVersion(call), newGuard(call, p.Guard),
+		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
+		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
+		approvals.New(call), terminals.New(call), health.New(call), certs.New(call))
+	root.Version = call.Version
+	root.SetVersionTemplate("acphost {{.Version}}\n")
+	return root
+}
+
+func newVersion(call *command.Call) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  command.NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(call.Stdout, "acphost %s %s %s/%s\n", call.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// newGuard returns the command by which acphost runs itself between supervisor and agent. Nobody else calls it, so its
+// arguments are not parsed here.
+func newGuard(call *command.Call, guard func(args []string) int) *cobra.Command {
+	return &cobra.Command{
+		Use:                "guard",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			call.Status = guard(args)
+			return nil
+		},
+	}
+}
+
+// buildVersion is the version that the build set, else what the Go command noted when it built the program: the
+// module's version, or the commit.
+func buildVersion(version string) string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	commit, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = "+" + s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ".changed"
+		}
+	}
+	return "devel" + commit + changed
+}
+
+// StopSignals are what ends acphost in order.
+func StopSignals() []os.Signal { return command.StopSignals() }

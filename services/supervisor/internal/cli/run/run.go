@@ -1,0 +1,184 @@
+// Package run is "acphost run": an agent with a supervisor between it and the editor that started acphost.
+package run
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+const runLong = `Run an agent with acphost between it and the editor.
+
+Use it in an editor's settings in place of the agent's command. It speaks ACP on
+standard input and output. What the agent asks of its client is answered by
+handlers: files by fsd, terminals by termd; its permission questions are decided
+by permd, and go to the editor where there is no policy. Everything else passes
+through unchanged.
+
+Everything after "--", or after the first word that is no flag, is the agent's
+command with its arguments. With --agent, which names an agent of "acphost agents
+list", it is what follows that agent's own arguments; a package of npm that is not
+installed is fetched first, by npx.
+
+When standard input and output are a terminal, the command is executed in place
+and acphost is gone: that is how editors start an agent's login. The walls around
+an agent's process stand then too.`
+
+const runWho = `
+Who answers:
+  handler   a handler: acphost's own, or what the configuration puts in its place
+  front     the editor, with its unsaved buffers and its review of changes
+  deny      nobody: the agent gets an error
+  NAME      the handler of that name in the configuration (--route only)
+
+These flags override the configuration. Where neither says anything, a method
+goes to the handler that declares it, else to the editor.
+`
+
+const runExamples = `  acphost run -- gemini --acp
+  acphost run --agent claude --                 an agent by its name
+  acphost run --fs=front -- claude-agent-acp    the editor keeps files to itself
+  acphost run --route 'terminal/*=deny' -- gemini --acp
+  acphost run --observe -- gemini --acp         change nothing, only watch`
+
+const runExit = `
+Exit status:
+  The agent's own, or 128 and the signal's number if a signal ended it; else
+  127 if the agent's command is not found, 126 if it cannot be executed.
+  1   if acphost could not start as configured.
+  2   if it was called wrongly.
+
+Environment:
+  ACPHOST_CONFIG   the configuration file, where --config is not given
+  ACPHOST_LOG      the log level, where --log-level is not given; else the
+                   configuration's, else warn. Logs go to standard error.
+`
+
+// permissionMethod stands for the permission handler among the routes of flags: agents ask their questions with it.
+const permissionMethod = "session/request_permission"
+
+// runFlags are the flags of "run".
+type runFlags struct {
+	hosting.Flags
+	observe, alone, noAdmin bool
+	agent                   string // a preset's name
+	agentName               string
+	routes                  map[string]string
+}
+
+// New returns the command "run".
+func New(call *command.Call, hosted func(context.Context, host.Options) int, execute agentcmd.Executor) *cobra.Command {
+	f := runFlags{routes: map[string]string{}}
+	cmd := &cobra.Command{
+		Use:     "run [flags] {[--] COMMAND [ARGUMENT…] | --agent NAME [-- ARGUMENT…]}",
+		Short:   "Run an agent with acphost between it and the editor",
+		Long:    runLong,
+		Example: runExamples,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.agent == "" && (len(args) == 0 || args[0] == ""):
+				return command.WrongUse(cmd, "the agent's command is missing: acphost run [flags] -- COMMAND [ARGUMENT…]")
+			case f.agent != "" && len(args) > 0 && cmd.ArgsLenAtDash() != 0:
+				return command.WrongUse(cmd, "--agent names the agent: put \"--\" before arguments for it, or leave --agent out")
+			case f.Policy.Name != "" && f.observe:
+				return command.WrongUse(cmd, "--observe decides nothing: leave it or --policy out")
+			case f.Policy.Name != "" && f.routes[permissionMethod] == "front":
+				return command.WrongUse(cmd, "--permission=front is for no policy: leave it or --policy out")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runAgent(cmd, call, hosted, execute, &f, args) },
+	}
+	cmd.Annotations = map[string]string{command.Sections: runWho + runExit}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the agent's command is the agent's
+	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: claude, gemini, codex, opencode, qwen or one of your own")
+	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
+	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the front: questions end after permission.timeout_seconds")
+	f.registerRoute(cmd, "fs", "fs/*", "`who` answers for files: handler, front or deny", "handler", "front", "deny")
+	f.registerRoute(cmd, "terminal", "terminal/*", "`who` answers for terminals: handler, front or deny", "handler", "front", "deny")
+	f.registerRoute(cmd, "permission", permissionMethod, "`who` decides what the agent may: handler, or front for no policy", "handler", "front")
+	flags.Func("route", "who answers a method or a namespace, `METHOD=WHO`; can be repeated", f.addRoute)
+	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
+	flags.BoolVar(&f.noAdmin, "no-admin", false, "serve no admin socket")
+	f.Register(cmd)
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
+	return cmd
+}
+
+func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Context, host.Options) int, execute agentcmd.Executor, f *runFlags, argv []string) error {
+	if len(f.agentName) > 128 || strings.ContainsFunc(f.agentName, unicode.IsControl) {
+		return command.WrongUse(cmd, "--agent-name: expected 1 to 128 characters without control characters, got %q", f.agentName)
+	}
+	argv, env, err := agentCommand(cmd.Context(), call, f, argv)
+	if err != nil {
+		return err
+	}
+	if call.Terminal(call.Stdin) && call.Terminal(call.Stdout) {
+		return agentcmd.Become(call, execute, f.Config, argv, env)
+	}
+	o, err := f.Options(cmd, call, call.Stderr, nil)
+	if err != nil {
+		return err
+	}
+	o.Mode = host.ModeRun
+	if f.observe {
+		o.Mode = host.ModeObserve
+	}
+	o.Command, o.Env, o.AgentName, o.Routes, o.Unattended = argv, env, f.agentName, f.routes, f.alone
+	o.Stdin, o.Stdout, o.Stderr = call.Stdin, call.Stdout, call.Stderr
+	o.Admin = o.Admin && !f.noAdmin
+	call.Status = hosted(cmd.Context(), o)
+	return nil
+}
+
+// agentCommand returns the command line and the environment: those of the agent that --agent names, which also gives it
+// its name for policies, or the arguments themselves in the environment as it is.
+func agentCommand(ctx context.Context, call *command.Call, f *runFlags, args []string) (argv, env []string, err error) {
+	if f.agent == "" {
+		return args, os.Environ(), nil
+	}
+	r, err := agentcmd.Find(ctx, call, f.agent)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.agentName = cmp.Or(f.agentName, r.Agent.ID)
+	return slices.Concat(r.Command, args), agentcmd.Overlaid(os.Environ(), r.Env), nil
+}
+
+// registerRoute gives a command a flag that routes one fixed name: --fs=front.
+func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, words ...string) {
+	cmd.Flags().Func(flag, usage, func(word string) error {
+		if !slices.Contains(words, word) {
+			return command.Expected(word, words...)
+		}
+		f.routes[name] = word
+		return nil
+	})
+	cliflag.Complete(cmd, flag, cliflag.Words(words...))
+}
+
+// addRoute takes METHOD=WHO. Whether there is a handler of that name is only known later.
+func (f *runFlags) addRoute(value string) error {
+	name, who, ok := strings.Cut(value, "=")
+	if !ok || who == "" {
+		return command.Expected(value, "METHOD=WHO")
+	}
+	if err := route.CheckName(name); err != nil {
+		return err
+	}
+	f.routes[name] = who
+	return nil
+}

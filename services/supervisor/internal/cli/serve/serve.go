@@ -1,0 +1,245 @@
+// Package serve is "acphost serve": a supervisor without an editor, which programs reach over gRPC.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/host"
+	"github.com/acphost/acphost/services/supervisor/internal/pid1"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
+)
+
+const serveLong = `Run without an editor: programs start agents, hold sessions, prompt, watch and answer
+over gRPC. "acphost ps --json" shows where: "socket" only shows what is, "control"
+takes every call. grpcurl's "list" and "describe" say what there is.
+
+    grpcurl -plaintext -unix SOCKET list
+    grpcurl -plaintext CONTROL list
+
+With --listen they are served over TCP too, only with mutual TLS: "acphost certs init"
+makes the keys, and the role in a client's certificate says what it may do. It is not
+served where agents could read a client's or the authority's key beside the server's.
+
+Agents are started when somebody asks for them; with --agent, or a command behind
+"--", one is started at once, and one that cannot be started ends the program.
+
+Without a policy agents' commands run unasked: --policy, or permission.policy in the
+configuration, has rules decide.
+
+TERM ends it in order: no new turn is begun, turns under way have the time of --drain
+to end and are then cancelled, and nothing that was started is left. As the first
+process of a container it reaps what loses its parent. It needs neither HOME nor a
+folder that can be written, but for one for its sockets ($TMPDIR, /tmp, /run or
+/dev/shm); without a state folder nothing is recorded.`
+
+const serveExit = `
+Exit status:
+  0   it was told to end, and did in order
+  1   it could not start as configured, or not end in order
+  2   it was called wrongly
+
+Environment:
+  ACPHOST_CONFIG   the configuration file, where --config is not given
+  ACPHOST_LOG      the log level, where --log-level is not given
+`
+
+// readyTimeout is how long the handlers may take to answer at the start.
+const readyTimeout = 30 * time.Second
+
+// serveFlags are the flags of "serve".
+type serveFlags struct {
+	hosting.Flags
+	listen, tlsDir, socket string
+	agents                 []string
+	agentsMayUseKeys       bool
+	drain                  time.Duration
+}
+
+// New returns the command "serve".
+func New(call *command.Call, start hosting.Starter) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve [flags] [--agent NAME]… [-- COMMAND [ARGUMENT…]]",
+		Short: "Run without an editor: agents and sessions over gRPC",
+		Long:  serveLong,
+		Example: `  acphost serve
+  acphost serve --agent claude --agent gemini
+  acphost serve --listen :7443 --tls-dir /etc/acphost/tls -- gemini --acp`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return command.WrongUse(cmd, "put \"--\" before an agent's command: acphost serve -- %s", strings.Join(args, " "))
+			}
+			if (f.listen == "") != (f.tlsDir == "") {
+				return command.WrongUse(cmd, "--listen and --tls-dir go together")
+			}
+			if f.agentsMayUseKeys && f.listen == "" {
+				return command.WrongUse(cmd, "--agents-may-use-keys is for --listen")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return serve(cmd, call, start, &f, args) },
+	}
+	cmd.Annotations = map[string]string{command.Sections: serveExit}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.agents, "agent", nil, "start the agent of this `NAME` at once; can be repeated")
+	flags.StringVar(&f.socket, "socket", "", "the admin socket's `PATH`, absolute; default: a name of its own, by which \"acphost ps\" finds it")
+	flags.StringVar(&f.listen, "listen", "", "serve over TCP too, at `HOST:PORT`")
+	flags.StringVar(&f.tlsDir, "tls-dir", "", "the `FOLDER` with ca.crt, server.crt and server.key, as \"acphost certs init\" makes it: its folder server")
+	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false, "serve though agents can read callers' keys beside the server's, and so do what their roles allow; for tests")
+	flags.DurationVar(&f.drain, "drain", 0, "how long turns may take to end after TERM; default: serve.drain_ms, else 10s")
+	f.Register(cmd)
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
+	return cmd
+}
+
+func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *serveFlags, argv []string) error {
+	if pid1.Needed() {
+		exe, err := command.Executable()
+		if err != nil {
+			return err
+		}
+		call.Status, err = pid1.Run(append([]string{exe}, os.Args[1:]...), call.Stdin, call.Stdout, call.Stderr)
+		return err
+	}
+	o, err := f.Options(cmd, call, call.Stderr, func(c *configv1.Config) error { return f.override(cmd, c) })
+	if err != nil {
+		return err
+	}
+	if line := cliflag.Unruled(o.Config, "", true); line != "" {
+		fmt.Fprintln(call.Stderr, "acphost: "+line)
+	}
+	o.Env, o.Stderr, o.Presets = os.Environ(), call.Stderr, agentcmd.Presets(call)
+	s, err := start(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ready, cancel := context.WithTimeout(cmd.Context(), readyTimeout)
+	err = s.Ready(ready)
+	cancel()
+	if err == nil {
+		err = startAgents(cmd.Context(), s, starts(o.Config.Effective().GetServe().GetAgents(), f.agents, argv))
+	}
+	if cmd.Context().Err() != nil {
+		return nil // it was told to end, which may have cut the start short
+	}
+	if err != nil {
+		return err
+	}
+	for _, at := range s.Addresses() {
+		fmt.Fprintf(call.Stderr, "acphost: serving at %s\n", at)
+	}
+	<-cmd.Context().Done()
+	drain, cancel := context.WithTimeout(context.Background(), time.Duration(o.Config.Effective().GetServe().GetDrainMs())*time.Millisecond)
+	defer cancel()
+	return s.Drain(drain)
+}
+
+func isThere(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// override puts what flags say over what the configuration says.
+func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
+	if c.Admin == nil {
+		c.Admin = &configv1.Admin{}
+	}
+	if f.socket != "" {
+		if !filepath.IsAbs(f.socket) {
+			return command.WrongUse(cmd, "--socket: %q is not an absolute path", f.socket)
+		}
+		c.Admin.Socket = f.socket
+	}
+	if f.listen != "" {
+		dir, err := filepath.Abs(f.tlsDir)
+		if err != nil {
+			return err
+		}
+		c.Admin.Listen = f.listen
+		files := certs.ServerFiles(dir)
+		if below := certs.ServerFiles(filepath.Join(dir, certs.ServerDir)); !isThere(files.Cert) && isThere(below.Cert) {
+			return command.WrongUse(cmd, "--tls-dir: the server's files are in %s; take that folder to where nothing else of %s lies, and name it", filepath.Dir(below.Cert), dir)
+		}
+		c.Admin.Tls = &configv1.TLS{Ca: files.CA, Cert: files.Cert, Key: files.Key}
+		c.Admin.AgentsMayUseKeys = f.agentsMayUseKeys
+	}
+	if cmd.Flags().Changed("drain") {
+		if f.drain < 0 || f.drain > time.Hour {
+			return command.WrongUse(cmd, "--drain: expected 0 to 1h, got %v", f.drain)
+		}
+		if c.Serve == nil {
+			c.Serve = &configv1.Serve{}
+		}
+		ms := uint32(f.drain.Milliseconds())
+		c.Serve.DrainMs = &ms
+	}
+	return nil
+}
+
+// starts are the agents that are started at once.
+func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervisorv1.StartAgentRequest {
+	var all []*supervisorv1.StartAgentRequest
+	for _, c := range configured {
+		req := &supervisorv1.StartAgentRequest{Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd()}
+		for _, k := range slices.Sorted(maps.Keys(c.GetEnv())) {
+			if req.Env == nil {
+				req.Env = map[string]*supervisorv1.EnvValue{}
+			}
+			v := c.GetEnv()[k]
+			if v.GetFile() != "" {
+				req.Env[k] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: v.GetFile()}}
+			} else {
+				req.Env[k] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}
+			}
+		}
+		all = append(all, req)
+	}
+	for _, name := range names {
+		all = append(all, &supervisorv1.StartAgentRequest{Preset: name})
+	}
+	if len(argv) > 0 {
+		all = append(all, &supervisorv1.StartAgentRequest{Command: argv})
+	}
+	return all
+}
+
+// startAgents starts agents, all at once, and waits for them.
+func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisorv1.StartAgentRequest) error {
+	agents := client.New(s.Conn()).Agents
+	problems := make([]error, len(requests))
+	var wg sync.WaitGroup
+	for i, req := range requests {
+		wg.Go(func() {
+			if _, err := agents.StartAgent(ctx, req); err != nil {
+				message := err.Error()
+				if !strings.HasPrefix(message, "start agent ") {
+					message = fmt.Sprintf("start agent %q: %s", cmp.Or(req.GetPreset(), strings.Join(secret.Shown(req.GetCommand()), " ")), message)
+				}
+				problems[i] = errors.New(message)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(problems...)
+}

@@ -1,0 +1,355 @@
+// Package sessions is "acphost sessions": what passed in sessions, from the journal or from the supervisor that has one.
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/transcript"
+)
+
+// New returns the command "sessions".
+func New(call *command.Call) *cobra.Command {
+	return command.Group("sessions", "List and read what passed in sessions", `List and read what passed in sessions.
+
+acphost keeps a journal: a file of JSON lines for each session, with every frame
+that passed (journal in the configuration). It is there after the session ended.`,
+		newList(call), newShow(call), newWatch(call), newExport(call))
+}
+
+func newList(call *command.Call) *cobra.Command {
+	var q index.Query
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List sessions, oldest first",
+		Long: `List the sessions of the journal for which every flag holds, oldest first. A session
+that was loaded again later is there once for each time.`,
+		Example: `  acphost sessions list --search 'flaky test'
+  acphost sessions list --cwd . --json | jq -r .file`,
+		Args: command.NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if q.Cwd != "" {
+				dir, err := filepath.Abs(q.Cwd)
+				if err != nil {
+					return err
+				}
+				q.Cwd = dir
+			}
+			all, err := journaled(call, file, q)
+			if err != nil {
+				return err
+			}
+			return printSessions(call, all, asJSON, q == index.Query{})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.Agent, "agent", "", "of the agent of this `NAME`")
+	flags.StringVar(&q.Cwd, "cwd", "", "in this `FOLDER` or below")
+	flags.StringVar(&q.Text, "search", "", "with this `TEXT` in the title or in what was said")
+	flags.BoolVar(&asJSON, "json", false, "print JSON lines")
+	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	return cmd
+}
+
+// showFlags say how a session is shown.
+type showFlags struct {
+	config           string
+	asJSON, follow   bool
+	verbose, history bool
+}
+
+func newShow(call *command.Call) *cobra.Command {
+	var f showFlags
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print what passed in a session",
+		Long: `Print what the journal has of a session, as "sessions watch" prints it live: what was
+said, tool calls, changes, questions and who answered; with it when turns began and
+ended, what files the agent asked for, and what its commands wrote. ID is a session's,
+or how one begins, or the end of its file's name.`,
+		Example: `  acphost sessions show 4f1c --follow
+  acphost sessions show 4f1c --json | jq 'select(.method == "session/prompt")'`,
+		Args: oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			parts, err := findSession(call, f.config, args[0])
+			if err != nil {
+				return err
+			}
+			return showSession(cmd.Context(), call, parts, &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.asJSON, "json", false, "print the journal's lines")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "go on printing until interrupted")
+	flags.BoolVar(&f.verbose, "verbose", false, "print calls about terminals and the commands that there are too")
+	flags.BoolVar(&f.history, "history", false, "print what the agent told again when it loaded the session")
+	flags.StringVar(&f.config, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	return cmd
+}
+
+func newExport(call *command.Call) *cobra.Command {
+	var format, out, file string
+	var o transcript.PageOptions
+	cmd := &cobra.Command{
+		Use:   "export ID",
+		Short: "Write a session to a file",
+		Long: `Write a session as it was journaled (ndjson), as Markdown, or as a page of HTML that
+loads nothing and runs nothing.`,
+		Example: `  acphost sessions export 4f1c --format html --out session.html`,
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := exports[format]
+			if !ok {
+				return command.WrongUse(cmd, "--format: expected ndjson, markdown or html, got %q", format)
+			}
+			parts, err := findSession(call, file, args[0])
+			if err != nil {
+				return err
+			}
+			return exported(call, out, func(w io.Writer) error { return write(call, w, parts, o) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "markdown", "`ndjson|markdown|html`")
+	flags.StringVarP(&out, "out", "o", "", "the `FILE` to write; default: standard output")
+	flags.BoolVar(&o.History, "history", false, "with what the agent told again when it loaded the session")
+	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
+	cliflag.Complete(cmd, "format", cliflag.Words("ndjson", "markdown", "html"))
+	return cmd
+}
+
+func oneSession(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return command.WrongUse(cmd, "%s takes a session's id, or how one begins; \"acphost sessions list\" lists them", cmd.Name())
+	}
+	return nil
+}
+
+// journaled returns the sessions that a query wants.
+func journaled(call *command.Call, configFile string, q index.Query) ([]journal.Session, error) {
+	c, err := config.Load(configFile, call.Env)
+	if err != nil {
+		return nil, err
+	}
+	dir := c.Effective().GetJournal().GetDir()
+	if dir == "" {
+		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return index.List(dir, q)
+}
+
+// findSession returns the files of the one session that is meant, oldest first.
+func findSession(call *command.Call, configFile, id string) ([]journal.Session, error) {
+	all, err := journaled(call, configFile, index.Query{Session: id})
+	if err != nil {
+		return nil, err
+	}
+	var exact []journal.Session
+	for _, s := range all {
+		if s.Session == id {
+			exact = append(exact, s)
+		}
+	}
+	if exact != nil {
+		all = exact
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
+	}
+	for _, s := range all[1:] {
+		if s.Session != all[0].Session || s.Agent != all[0].Agent || s.Cwd != all[0].Cwd {
+			var b strings.Builder
+			for _, s := range all[:min(len(all), 20)] {
+				fmt.Fprintf(&b, "\n  %s  %s  %s  %s", fileKey(s.File), output.Cell(s.Session), output.Cell(s.Agent), output.Cell(s.Cwd))
+			}
+			return nil, fmt.Errorf("%q may be any of several sessions; say more of the id, or take the key that stands first:%s", id, b.String())
+		}
+	}
+	return all, nil
+}
+
+// fileKey is the end of a file's name, which no other file has.
+func fileKey(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), ".ndjson")
+	return name[strings.LastIndexByte(name, '-')+1:]
+}
+
+func printSessions(call *command.Call, all []journal.Session, asJSON, everything bool) error {
+	if asJSON {
+		for _, s := range all {
+			line, err := json.Marshal(s)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(call.Stdout, safetext.JSON(line)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	none := "no session is in the journal"
+	if !everything {
+		none = "no session in the journal is like that"
+	}
+	t := output.NewTable(none, "STARTED", "KEY", "SESSION", "AGENT", "TURNS", "SIZE", "STATE", "TITLE")
+	for _, s := range all {
+		state := "ended"
+		if s.Live {
+			state = "live"
+		}
+		if s.Lost > 0 {
+			state += fmt.Sprintf(", lacks %d frames", s.Lost)
+		}
+		t.Add(s.Started, fileKey(s.File), output.OneLine(s.Session, 40), output.OneLine(s.Agent, 20), s.Turns, output.Size(s.Bytes), state, output.OneLine(s.Title, 60))
+	}
+	return output.PrintTable(call, t)
+}
+
+// showSession prints a session from the journal.
+func showSession(ctx context.Context, call *command.Call, parts []journal.Session, f *showFlags) error {
+	if f.asJSON {
+		return rawSession(ctx, call, parts, f.follow)
+	}
+	look := output.Look(call, parts[0].Cwd, f.verbose, false)
+	look.History = f.history
+	text := transcript.NewText(call.Stdout, look)
+	if f.follow {
+		return transcript.Follow(ctx, parts, call.Complain, text.Tell)
+	}
+	return errors.Join(transcript.Read(parts, call.Complain, text.Tell), text.Close())
+}
+
+// rawSession prints the lines of the journal, with nothing in them that a terminal would obey.
+func rawSession(ctx context.Context, call *command.Call, parts []journal.Session, follow bool) error {
+	for i, part := range parts {
+		entries := journal.Read(part.File)
+		if follow && i == len(parts)-1 {
+			entries = journal.Follow(ctx, part.File)
+		}
+		for e, err := range entries {
+			if _, ok := errors.AsType[*journal.LineError](err); ok {
+				call.Complain(err)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(call.Stdout, safetext.JSON(e.Raw)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// exports are the formats that a session is exported in.
+var exports = map[string]func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error{
+	"ndjson": func(call *command.Call, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
+		return copyFiles(w, parts)
+	},
+	"markdown": func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
+		return writePage(call, w, parts, o, transcript.NewMarkdown)
+	},
+	"html": func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
+		return writePage(call, w, parts, o, transcript.NewHTML)
+	},
+}
+
+// Export writes a session from the journal, in the format that the file's name ends with.
+func Export(call *command.Call, configFile, id, file string) error {
+	format := ""
+	switch filepath.Ext(file) {
+	case ".md", ".markdown":
+		format = "markdown"
+	case ".html", ".htm":
+		format = "html"
+	case ".ndjson", ".jsonl":
+		format = "ndjson"
+	default:
+		return fmt.Errorf("%s: expected a name that ends with .md, .html or .ndjson", file)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("%s is there already", file)
+	}
+	parts, err := findSession(call, configFile, id)
+	if err != nil {
+		return err
+	}
+	return exported(call, file, func(w io.Writer) error {
+		return exports[format](call, w, parts, transcript.PageOptions{})
+	})
+}
+
+// writePage reads a session twice: for what stands at the top of its page, then for the page.
+func writePage(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions, begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) error {
+	var sum transcript.Summary
+	if err := transcript.Read(parts, call.Complain, sum.Add); err != nil {
+		return err
+	}
+	page, err := begin(w, &sum, o)
+	if err != nil {
+		return err
+	}
+	if err := transcript.Read(parts, nil, page.Tell); err != nil {
+		return err
+	}
+	return page.Close()
+}
+
+// exported calls write with a file that is there whole or not at all, or with standard output.
+func exported(call *command.Call, name string, write func(io.Writer) error) (err error) {
+	if name == "" || name == "-" {
+		return write(call.Stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func copyFiles(w io.Writer, parts []journal.Session) error {
+	for _, part := range parts {
+		for e, err := range journal.Read(part.File) {
+			if _, ok := errors.AsType[*journal.LineError](err); ok {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(append(e.Raw, '\n')); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

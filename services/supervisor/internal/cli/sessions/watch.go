@@ -1,0 +1,188 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+)
+
+// watchFlags say which session is watched, and how it is shown.
+type watchFlags struct {
+	reach.Flags
+	agent, cursor    string
+	noFollow, asJSON bool
+	verbose, history bool
+}
+
+func newWatch(call *command.Call) *cobra.Command {
+	var f watchFlags
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Print what happens in a session, from its beginning on",
+		Long: `Print what happens in a session: what is recorded of it, then what comes, until it is
+interrupted. ID is a session's, or how one begins. Where no running supervisor has it,
+what is recorded is printed, and that is all.
+
+With --json each line is an event of the API, the same whether it is recorded or new;
+its cursor, given to --cursor, goes on behind it. "now" prints only what comes.`,
+		Example: `  acphost sessions watch 4f1c
+  acphost sessions watch 4f1c --json --cursor now | jq -r '.agentMessage.content.text.text // empty'`,
+		Args: oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error { return watchSession(call, cmd, &f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.asJSON, "json", false, "print events as JSON lines")
+	flags.StringVar(&f.cursor, "cursor", "", "begin behind the event with this `CURSOR`, or \"now\"")
+	flags.StringVar(&f.agent, "agent", "", "the id or name of the `AGENT` that has it, where several have one of that id")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "end when all that is there was printed")
+	flags.BoolVar(&f.verbose, "verbose", false, "print calls that succeed, commands and new sessions too")
+	flags.BoolVar(&f.history, "history", false, "print what the agent told again when it loaded the session")
+	f.Register(cmd)
+	cliflag.Complete(cmd, "cursor", cliflag.Words("now"))
+	cliflag.Complete(cmd, "agent", cliflag.Words())
+	return cmd
+}
+
+// watchSession finds out who has a session, and prints its events.
+func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id string) (err error) {
+	all, closeAll, err := reach.All(cmd, call, &f.Flags)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	req := &supervisorv1.WatchSessionRequest{AgentId: f.agent, SessionId: id, Cursor: f.cursor, NoFollow: f.noFollow}
+	at, err := whoHas(cmd.Context(), call, all, req)
+	if err != nil {
+		return err
+	}
+	if at == nil && f.Named() { // it may have the session in its record
+		at = all[0]
+	}
+	p := &eventPrinter{w: call.Stdout}
+	if !f.asJSON {
+		look := output.Look(call, "", f.verbose, false)
+		look.Prompts, look.History, look.NoUsage = true, f.history, false
+		p.r = render.New(look)
+	}
+	defer func() { err = errors.Join(err, p.end()) }()
+	if at != nil {
+		return watchLive(cmd.Context(), at, req, p.print)
+	}
+	parts, err := findSession(call, f.Config, id)
+	if err != nil {
+		return err
+	}
+	newest := parts[len(parts)-1]
+	req.SessionId = newest.Session
+	if req.GetAgentId() == "" {
+		req.AgentId = newest.Agent
+	}
+	dir := filepath.Dir(filepath.Dir(newest.File)) // a file stands in the folder of its day
+	return activity.Recorded(cmd.Context(), dir, req, p.print)
+}
+
+// openSession is a session, and who has it.
+type openSession struct {
+	at *reach.Supervisor
+	*supervisorv1.Session
+}
+
+// whoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
+// none.
+func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, req *supervisorv1.WatchSessionRequest) (*reach.Supervisor, error) {
+	list := reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]openSession, error) {
+		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		var some []openSession
+		for _, s := range res.GetSessions() {
+			some = append(some, openSession{at, s})
+		}
+		return some, nil
+	})
+	var exact, like []openSession
+	for _, s := range list {
+		switch {
+		case req.GetAgentId() != "" && s.GetAgentId() != req.GetAgentId() && s.at.Agent != req.GetAgentId():
+		case s.GetSessionId() == req.GetSessionId():
+			exact = append(exact, s)
+		case strings.HasPrefix(s.GetSessionId(), req.GetSessionId()):
+			like = append(like, s)
+		}
+	}
+	if exact == nil {
+		exact = like
+	}
+	switch len(exact) {
+	case 0:
+		return nil, nil
+	case 1:
+		req.AgentId, req.SessionId = exact[0].GetAgentId(), exact[0].GetSessionId()
+		return exact[0].at, nil
+	}
+	var text strings.Builder
+	for _, s := range exact[:min(len(exact), 20)] {
+		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.at.PID, output.Cell(s.GetAgentId()), output.Cell(s.GetSessionId()), output.OneLine(s.GetTitle(), 60))
+	}
+	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s", output.Cell(req.GetSessionId()), len(exact), text.String())
+}
+
+// watchLive tells a session's events as a supervisor tells them, until it is interrupted.
+func watchLive(ctx context.Context, at *reach.Supervisor, req *supervisorv1.WatchSessionRequest, show func(*supervisorv1.Event) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events, err := at.WatchSession(ctx, req)
+	if err != nil {
+		return reach.Plainly(err)
+	}
+	for ev, err := range events {
+		if err != nil && ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return reach.Plainly(err)
+		}
+		if err := show(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventPrinter prints events: as JSON lines, where it has no Renderer.
+type eventPrinter struct {
+	w io.Writer
+	r *render.Renderer
+}
+
+func (p *eventPrinter) print(ev *supervisorv1.Event) error {
+	if p.r == nil {
+		_, err := io.WriteString(p.w, output.EventLine(ev))
+		return err
+	}
+	_, err := io.WriteString(p.w, p.r.Event(ev))
+	return err
+}
+
+// end prints what is held back.
+func (p *eventPrinter) end() error {
+	if p.r == nil {
+		return nil
+	}
+	_, err := io.WriteString(p.w, p.r.Flush())
+	return err
+}

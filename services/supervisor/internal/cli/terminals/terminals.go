@@ -1,0 +1,215 @@
+// Package terminals is "acphost terminals": what runs in the terminals of agents.
+package terminals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// New returns the command "terminals".
+func New(call *command.Call) *cobra.Command {
+	return command.Group("terminals", "List the terminals of agents, and watch what runs in one", `List the terminals of agents, and watch what runs in one: the commands that agents
+have run through acphost.`,
+		newList(call), newTail(call))
+}
+
+// openTerminal is a terminal, and who has it.
+type openTerminal struct {
+	at *reach.Supervisor
+	*supervisorv1.Terminal
+}
+
+func (t openTerminal) Message() (int, proto.Message) { return t.at.PID, t.Terminal }
+
+func newList(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the terminals that there are, oldest first",
+		Example: `  acphost terminals list
+  acphost terminals list --json | jq -r '.[] | select(.running) | .terminal_id'`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, closeAll, err := reach.All(cmd, call, &which)
+			defer closeAll()
+			if err != nil {
+				return err
+			}
+			list := terminals(cmd.Context(), call, all)
+			if asJSON {
+				return reach.PrintMessages(call, list)
+			}
+			return output.PrintTable(call, terminalTable(list))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	which.Register(cmd)
+	return cmd
+}
+
+func newTail(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	cmd := &cobra.Command{
+		Use:   "tail TERMINAL",
+		Short: "Print what a terminal shows, until its command ends",
+		Long: `Print what a terminal shows: what is kept of its output, then what comes, until its
+command ends. TERMINAL is what "acphost terminals list" shows, or how it begins or
+ends. It can be watched until 30 seconds after the agent has let go of it.
+
+On a terminal, colours and movements of the cursor are kept, and nothing else that a
+terminal obeys; elsewhere there is plain text.`,
+		Example: `  acphost terminals tail acphost-3f`,
+		Args:    command.OneArgument("a terminal's id"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return completeTerminals(call, cmd, &which, args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, closeAll, err := reach.All(cmd, call, &which)
+			defer closeAll()
+			if err != nil {
+				return err
+			}
+			at, id, err := terminalAt(cmd.Context(), call, all, args[0])
+			if err != nil {
+				return err
+			}
+			return tail(cmd.Context(), call, at, id)
+		},
+	}
+	which.Register(cmd)
+	return cmd
+}
+
+func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openTerminal {
+	list := reach.List(ctx, call, all, "terminals", func(ctx context.Context, at *reach.Supervisor) ([]openTerminal, error) {
+		res, err := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		var some []openTerminal
+		for _, t := range res.GetTerminals() {
+			some = append(some, openTerminal{at, t})
+		}
+		return some, nil
+	})
+	slices.SortStableFunc(list, func(x, y openTerminal) int { return x.GetStartTime().AsTime().Compare(y.GetStartTime().AsTime()) })
+	return list
+}
+
+func terminalTable(list []openTerminal) *output.Table {
+	t := output.NewTable("there are no terminals", "SUPERVISOR", "TERMINAL", "SESSION", "STATE", "STARTED", "OUTPUT", "COMMAND")
+	for _, o := range list {
+		t.Add(o.at.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40), endWord(o.GetRunning(), o.ExitCode, o.GetSignal()), o.GetStartTime().AsTime(),
+			output.Size(int64(min(o.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(o.GetArgv(), " "), 100))
+	}
+	return t
+}
+
+// endWord says whether a command runs, or how it ended.
+func endWord(running bool, code *uint32, signal string) string {
+	switch {
+	case running:
+		return "running"
+	case signal != "":
+		return "ended by " + output.Cell(signal)
+	case code != nil:
+		return fmt.Sprintf("exit code %d", *code)
+	}
+	return "ended"
+}
+
+// terminalAt finds the one terminal that is meant, and the supervisor that has it.
+func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, string, error) {
+	if len(all) == 0 {
+		return nil, "", errors.New("no supervisor is running")
+	}
+	var exact, like []openTerminal
+	for _, t := range terminals(ctx, call, all) {
+		switch {
+		case t.GetTerminalId() == id:
+			exact = append(exact, t)
+		case strings.HasPrefix(t.GetTerminalId(), id) || strings.HasSuffix(t.GetTerminalId(), id):
+			like = append(like, t)
+		}
+	}
+	if exact == nil {
+		exact = like
+	}
+	switch {
+	case len(exact) == 1:
+		return exact[0].at, exact[0].GetTerminalId(), nil
+	case len(exact) == 0 && len(all) == 1:
+		return all[0], id, nil // it may be watched for a while though it is not listed any more
+	case len(exact) == 0:
+		return nil, "", fmt.Errorf(`there is no terminal %s; "acphost terminals list" shows those that there are`, output.Cell(id))
+	}
+	var text strings.Builder
+	for _, t := range exact[:min(len(exact), 20)] {
+		fmt.Fprintf(&text, "\n  %s  %s", output.Cell(t.GetTerminalId()), output.OneLine(strings.Join(t.GetArgv(), " "), 80))
+	}
+	return nil, "", fmt.Errorf("%s may be any of %d terminals; say more of its id:%s", output.Cell(id), len(exact), text.String())
+}
+
+// tail prints a terminal's output to its end, or until it is interrupted.
+func tail(ctx context.Context, call *command.Call, at *reach.Supervisor, id string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pieces, err := at.WatchOutput(ctx, id, 0)
+	if err != nil {
+		return reach.Plainly(err)
+	}
+	out := &screenText{w: call.Stdout, moves: call.Terminal(call.Stdout)}
+	for piece, err := range pieces {
+		if err != nil {
+			closed := out.Close()
+			if ctx.Err() != nil {
+				return closed
+			}
+			return cmp.Or(reach.Plainly(err), closed)
+		}
+		if piece.GetMissed() > 0 {
+			fmt.Fprintf(call.Stderr, "acphost: %d bytes of output are missing here\n", piece.GetMissed())
+		}
+		if _, err := out.Write(piece.GetData()); err != nil {
+			return err
+		}
+		if piece.GetEnded() {
+			if err := out.Close(); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(call.Stderr, "acphost: %s\n", endWord(false, piece.ExitCode, piece.GetSignal()))
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// completeTerminals completes the ids of terminals.
+func completeTerminals(call *command.Call, cmd *cobra.Command, which *reach.Flags, args []string) []cobra.Completion {
+	if len(args) > 0 {
+		return nil
+	}
+	all, closeAll, err := reach.All(cmd, call, which)
+	defer closeAll()
+	if err != nil {
+		return nil
+	}
+	var list []cobra.Completion
+	for _, t := range terminals(cmd.Context(), call, all) {
+		list = append(list, cobra.CompletionWithDesc(output.Cell(t.GetTerminalId()), output.OneLine(strings.Join(t.GetArgv(), " "), 60)))
+	}
+	return list
+}

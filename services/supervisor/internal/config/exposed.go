@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/acphost/acphost/internal/proc"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// CheckExposed returns an error for every handler that an agent could call by itself, past the policy, and that is not
+// said to be meant so: its secret or its key is a file that the agent's user can read, or it has neither. The error joins
+// one *yamlproto.Error a problem. Handlers that acphost starts with keys of its own are none of them.
+func (c *Config) CheckExposed() error {
+	v := checker{doc: c.doc}
+	look := func(at path, name string, h *configv1.Handler) {
+		if field, err := exposed(name, h, c.Proto.GetAgent().GetUser()); err != nil {
+			v.problem(at.to(field...), "%v", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
+		look(path{"handlers", name}, name, c.Proto.GetHandlers()[name])
+	}
+	for i, h := range c.Proto.GetPermission().GetChain() {
+		look(path{"permission", "chain", strconv.Itoa(i)}, route.KindPermission, h)
+	}
+	return v.err()
+}
+
+// Exposed returns an error if agents of agentUser (as agent.user says it) could call the handler of a name by themselves,
+// unless the handler is said to be meant so.
+func Exposed(name string, h *configv1.Handler, agentUser string) error {
+	_, err := exposed(name, h, agentUser)
+	return err
+}
+
+func exposed(name string, h *configv1.Handler, agentUser string) (field []string, err error) {
+	if h.GetAgentMayCall() || h.GetAddress() == "" && !h.GetNoTls() {
+		return nil, nil
+	}
+	const meant = "say agent_may_call: true if an agent may call this handler by itself, past the policy"
+	if h.GetNoTls() {
+		return []string{"no_tls"}, fmt.Errorf("without TLS, agents of the user that the handler runs as can call it; let it do TLS, or %s", meant)
+	}
+	who, err := readerOf(agentUser)
+	if err != nil {
+		return []string{"address"}, fmt.Errorf("whether the agent could call the sidecar by itself cannot be told: agent.user: %w", err)
+	}
+	file, field, theirs := h.GetTls().GetKey(), []string{"tls", "key"}, "key"
+	if h.GetSecretFile() != "" {
+		file, field, theirs = h.GetSecretFile(), []string{"secret_file"}, "secret"
+	}
+	if file == "" {
+		return []string{"address"}, fmt.Errorf("the sidecar demands neither a certificate nor a secret, so that an agent could call it by itself: "+
+			"give it mutual TLS (tls) or a secret (secret_file), or %s", meant)
+	}
+	if why := who.reads(file); why != "" {
+		return field, fmt.Errorf("an agent could read this %s, %s, and call the sidecar by itself: %s; %s, or %s", theirs, file, why, who.remedy(file), meant)
+	}
+	if h.GetSecretFile() != "" && sidecarUID(name, h, agentUser != "", who) == who.uid {
+		return field, fmt.Errorf("agents run as user %d, and so does the sidecar, so that an agent could read the sidecar's copy of this secret and call it by itself: use mutual TLS, where the sidecar has no key to call with, or %s", who.uid, meant)
+	}
+	return nil, nil
+}
+
+// CheckListen returns an error if agents could call over TCP with keys that lie about the server's own, unless that is said
+// to be meant so: over TCP the certificate alone counts, so that they would answer their own questions.
+func (c *Config) CheckListen() error {
+	a := c.Proto.GetAdmin()
+	if a.GetListen() == "" || a.GetAgentsMayUseKeys() {
+		return nil
+	}
+	files := certs.Files{CA: a.GetTls().GetCa(), Cert: a.GetTls().GetCert(), Key: a.GetTls().GetKey()}
+	keys := certs.CallerKeys(files)
+	if len(keys) == 0 {
+		return nil
+	}
+	who, err := readerOf(c.Proto.GetAgent().GetUser())
+	if err != nil {
+		return fmt.Errorf("serve at %s: whether agents could take callers' keys cannot be told: agent.user: %w", a.GetListen(), err)
+	}
+	for _, key := range keys {
+		if why := who.reads(key); why != "" {
+			return fmt.Errorf("serve at %s: an agent could read %s and call with it, which is all that counts over TCP: %s; "+
+				"move it to where its owner is (a server needs ca.crt, server.crt and server.key alone, which \"acphost certs init\" "+
+				"puts into a folder of their own, to be taken elsewhere), or run agents as another user (agent.user), or, on a machine "+
+				"for tests, accept it with admin.agents_may_use_keys or --agents-may-use-keys", a.GetListen(), key, why)
+		}
+	}
+	return nil
+}
+
+// sidecarUID is the user that a sidecar on a unix socket must run as: where agent.user is set, that user, unless the
+// sidecar is a policy.
+func sidecarUID(name string, h *configv1.Handler, agentUser bool, agent reader) uint32 {
+	switch {
+	case h.Uid != nil:
+		return h.GetUid()
+	case agentUser && Kind(name) != route.KindPermission:
+		return agent.uid
+	}
+	return uint32(os.Geteuid())
+}
+
+// reader is whom agents run as, as far as files ask for it.
+type reader struct {
+	uid    uint32
+	groups []uint32
+}
+
+// readerOf finds a user by name or number; empty: this process's.
+func readerOf(name string) (reader, error) {
+	if name == "" {
+		return reader{uid: uint32(os.Geteuid())}, nil
+	}
+	u, err := proc.FindUser(name)
+	if err != nil {
+		return reader{}, err
+	}
+	return reader{uid: u.UID, groups: append(slices.Clone(u.Groups), u.GID)}, nil
+}
+
+// reads says why a process of the user can read a file that this one can; empty: it cannot. Folders on the way are not
+// looked at: who can search them may change. A file that is not there is read by nobody else than this user.
+func (r reader) reads(file string) string {
+	info, err := os.Stat(file)
+	switch {
+	case r.uid == 0 && os.Geteuid() != 0:
+		return "it runs as root"
+	case r.uid == uint32(os.Geteuid()):
+		if err == nil && notOurs(info) && unreadable(file) {
+			return ""
+		}
+		return fmt.Sprintf("it runs as the same user as acphost (%d)", r.uid)
+	case err != nil:
+		return ""
+	}
+	mode := info.Mode().Perm()
+	owner, group, known := ownerOf(info)
+	switch {
+	case !known:
+		return "whose file it is cannot be told"
+	case owner == int(r.uid):
+		return fmt.Sprintf("%s belongs to user %d, as whom it runs", file, r.uid)
+	case mode&0o004 != 0:
+		return fmt.Sprintf("%s is open to everybody (mode %04o)", file, mode)
+	case mode&0o040 != 0 && slices.Contains(r.groups, uint32(group)):
+		return fmt.Sprintf("%s is open to the group %d, which user %d is in", file, group, r.uid)
+	}
+	return ""
+}
+
+// notOurs reports whether a file is another user's, so that its mode is not ours to change.
+func notOurs(info fs.FileInfo) bool {
+	owner, _, known := ownerOf(info)
+	return known && owner != os.Geteuid()
+}
+
+// unreadable reports whether this process may not open a file.
+func unreadable(file string) bool {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, fs.ErrPermission)
+}
+
+// remedy says what closes a file to the user.
+func (r reader) remedy(file string) string {
+	if r.uid == uint32(os.Geteuid()) || r.uid == 0 {
+		return "run agents as another user (agent.user, which takes root)"
+	}
+	return "give the file to acphost's user and close it: chmod 0600 " + file
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acphost/acphost/internal/yamlproto"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+)
+
+// SetPolicy has another rule file count than permission.policy says, or than the user's at its usual place: policy is
+// the name of a ready one, or a file, relative to the working directory. It is for a flag, before anything is
+// started. What else stands in the configuration counts as before, and so do the administrator's and a workspace's
+// rule files.
+func (c *Config) SetPolicy(policy string) error {
+	if policy == "" {
+		return errors.New("expected a file or the name of a ready policy (" + strings.Join(readyPolicies, ", ") + "), got nothing")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	c.Proto.Permission = cmp.Or(c.Proto.Permission, &configv1.Permission{})
+	doc, err := yamlproto.Parse("--policy", []byte("{}\n"))
+	if err != nil {
+		return err
+	}
+	v := checker{doc: doc, base: dir}
+	p := c.Proto.GetPermission()
+	before := p.GetPolicy()
+	p.Policy = v.rules(policy)
+	v.policy(c.Proto)
+	if !IsReadyPolicy(p.GetPolicy()) && len(v.problems) == 0 {
+		if v.regular(path{"permission", "policy"}, p.GetPolicy(), 0); len(v.problems) > 0 && !strings.ContainsRune(policy, filepath.Separator) {
+			v.problem(path{"permission", "policy"}, "nor is that the name of a ready policy: these are %s", strings.Join(readyPolicies, ", "))
+		}
+	}
+	if len(v.problems) > 0 {
+		p.Policy = before
+		var said []string
+		for _, problem := range v.problems {
+			if e, ok := errors.AsType[*yamlproto.Error](problem); ok {
+				said = append(said, e.Message)
+			}
+		}
+		return errors.New(strings.Join(said, "; "))
+	}
+	c.userPolicy = ""
+	return nil
+}
+
+// Ruled reports whether rules decide about what happens in a workspace: a policy was chosen, or the workspace has
+// rules of its own that count. dir is the workspace's folder; empty: it is not known.
+func (c *Config) Ruled(dir string) bool {
+	if c.PolicySet() {
+		return true
+	}
+	if dir == "" || !c.WorkspaceRules() {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(dir, WorkspacePolicy))
+	return err == nil
+}
+
+// WorkspaceRules reports whether rules that a workspace has itself count.
+func (c *Config) WorkspaceRules() bool {
+	return c.Proto.GetPermission().GetWorkspacePolicy() != "ignore"
+}

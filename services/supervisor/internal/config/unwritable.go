@@ -1,0 +1,35 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// Unwritable says that agents and their commands cannot write in a folder though acphost runs as root, and what helps;
+// empty: they can, as far as that can be seen. They have none of root's capabilities unless the configuration names them,
+// and so cannot write what belongs to somebody else, as the files of a folder that is mounted into a container do.
+func (c *Config) Unwritable(dir string) string {
+	agent := c.Proto.GetAgent()
+	info, err := os.Stat(dir)
+	if os.Geteuid() != 0 || agent.GetUser() != "" || err != nil {
+		return ""
+	}
+	keep, err := proc.ParseCapabilities(agent.GetCapabilities())
+	if err != nil || slices.ContainsFunc(keep, func(k proc.Capability) bool { return k.String() == "CAP_DAC_OVERRIDE" }) {
+		return ""
+	}
+	owner, group, known := ownerOf(info)
+	mode := info.Mode().Perm()
+	if !known || owner == 0 || mode&0o002 != 0 || group == 0 && mode&0o020 != 0 {
+		return ""
+	}
+	remedy := "set agent.user to that user"
+	if _, err := proc.FindUser(fmt.Sprint(owner)); err != nil {
+		remedy = "add that user, whom this system does not know yet, and set agent.user to it"
+	}
+	return fmt.Sprintf("agents and commands run as root without root's capabilities, and cannot write in %s, which belongs to user %d: "+
+		"%s, or set agent.capabilities and the terminal setting capabilities to [CHOWN, DAC_OVERRIDE, FOWNER]", dir, owner, remedy)
+}

@@ -1,0 +1,31 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// AgentUser finds the user that agents run as, and the handlers that act for them; nil: the one that runs this process.
+// An error says that there is no such user, or wraps proc.ErrNotRoot.
+func (c *Config) AgentUser() (*proc.User, error) {
+	name := c.Proto.GetAgent().GetUser()
+	if name == "" {
+		return nil, nil
+	}
+	u, err := proc.LookupUser(name)
+	if err != nil {
+		return nil, fmt.Errorf("agent.user: %w", err)
+	}
+	return u, nil
+}
+
+// AgentConfinement says behind which walls agents run.
+func (c *Config) AgentConfinement() (proc.Confinement, error) {
+	cfg := c.Proto.GetAgent()
+	keep, err := proc.ParseCapabilities(cfg.GetCapabilities())
+	if err != nil {
+		return proc.Confinement{}, fmt.Errorf("agent.capabilities: %w", err)
+	}
+	return proc.Confinement{NoLandlock: cfg.GetNoLandlock(), NoSeccomp: cfg.GetNoSeccomp(), Keep: keep}, nil
+}

@@ -1,0 +1,228 @@
+package form
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Kind is what a field asks for.
+type Kind int
+
+const (
+	// Unknown is a field that a person cannot be asked for. Any value is let through.
+	Unknown Kind = iota
+	// Text is any text.
+	Text
+	// Number is a number.
+	Number
+	// Integer is a whole number.
+	Integer
+	// Bool is true or false.
+	Bool
+	// One is one of the options.
+	One
+	// Many is any number of the options.
+	Many
+)
+
+// Option is a text that can be chosen.
+type Option struct {
+	// Value is what the agent is told, Title what people are shown.
+	Value, Title string
+}
+
+// Field is a property of a form's schema. Its texts are the agent's, as they came.
+type Field struct {
+	Name     string
+	Title    string // the name, if it has none
+	About    string // what it is; may be empty
+	Kind     Kind
+	Required bool
+	Options  []Option       // of One and Many
+	Default  jsontext.Value // a value that fits; nil if there is none
+	Format   string         // of Text: "email", "uri", "date", "date-time", or a word that is not checked
+
+	least     *float64 // of a number, of a text's length in characters, of how many are chosen
+	most      *float64
+	pattern   string
+	textItems bool // of Many: its items are texts
+	err       error
+}
+
+// choices is how a schema lists what can be chosen.
+type choices struct {
+	Type      jsontext.Value `json:"type"`
+	Enum      jsontext.Value `json:"enum"`
+	EnumNames jsontext.Value `json:"enumNames"`
+	OneOf     jsontext.Value `json:"oneOf"`
+	AnyOf     jsontext.Value `json:"anyOf"`
+}
+
+func newField(name string, property jsontext.Value) *Field {
+	var s struct {
+		choices
+		Title       jsontext.Value `json:"title"`
+		Description jsontext.Value `json:"description"`
+		Default     jsontext.Value `json:"default"`
+		Items       jsontext.Value `json:"items"`
+		MinLength   jsontext.Value `json:"minLength"`
+		MaxLength   jsontext.Value `json:"maxLength"`
+		Minimum     jsontext.Value `json:"minimum"`
+		Maximum     jsontext.Value `json:"maximum"`
+		MinItems    jsontext.Value `json:"minItems"`
+		MaxItems    jsontext.Value `json:"maxItems"`
+		Pattern     jsontext.Value `json:"pattern"`
+		Format      jsontext.Value `json:"format"`
+	}
+	f := &Field{Name: name, Title: name}
+	if json.Unmarshal(property, &s, lenient) != nil || s.Type != nil && s.Type.Kind() != '"' {
+		f.err = fmt.Errorf("its field %s cannot be read", quoted(name))
+		return f
+	}
+	f.Title, f.About, f.Default = cmp.Or(strings.TrimSpace(text(s.Title)), name), text(s.Description), s.Default
+	kind := text(s.Type)
+	if s.Type == nil {
+		// Without a type the value can be anything, unless the schema lists what can be chosen, and all of it is text.
+		if list, all := s.options(); len(list) > 0 && all {
+			kind = "string"
+		}
+	}
+	switch kind {
+	case "string":
+		f.Kind = Text
+		f.least, f.most = number(s.MinLength), number(s.MaxLength)
+		f.pattern, f.Format = text(s.Pattern), text(s.Format)
+		if f.Options, _ = s.options(); len(f.Options) > 0 {
+			f.Kind = One
+		}
+	case "number", "integer":
+		f.Kind = Number
+		if kind == "integer" {
+			f.Kind = Integer
+		}
+		f.least, f.most = number(s.Minimum), number(s.Maximum)
+	case "boolean":
+		f.Kind = Bool
+	case "array":
+		f.Kind = Many
+		f.least, f.most = number(s.MinItems), number(s.MaxItems)
+		var items choices
+		if json.Unmarshal(s.Items, &items, lenient) == nil {
+			f.Options, _ = items.options()
+			f.textItems = text(items.Type) == "string"
+		}
+		if len(f.Options) == 0 {
+			f.err = fmt.Errorf("its field %s has nothing to choose from", quoted(name))
+		}
+	default:
+		f.err = fmt.Errorf("its field %s is of a kind that acphost does not know: %s", quoted(name), quoted(kind))
+	}
+	if len(f.Options) > maxOptions {
+		f.err = fmt.Errorf("its field %s has over %d choices", quoted(name), maxOptions)
+	}
+	return f
+}
+
+// options are the texts that can be chosen, none if nothing is known that would narrow the choice. The second result
+// reports whether they are all that can be chosen.
+func (s *choices) options() (list []Option, all bool) {
+	all = true
+	names := elements(s.EnumNames)
+	for i, v := range elements(s.Enum) {
+		if v.Kind() != '"' {
+			all = false
+			continue
+		}
+		o := Option{Value: text(v)}
+		if i < len(names) {
+			o.Title = text(names[i])
+		}
+		list = append(list, o)
+	}
+	for _, alternatives := range []jsontext.Value{s.OneOf, s.AnyOf} {
+		for _, v := range elements(alternatives) {
+			var c struct {
+				Const jsontext.Value `json:"const"`
+				Title jsontext.Value `json:"title"`
+			}
+			if json.Unmarshal(v, &c, lenient) != nil || c.Const.Kind() != '"' {
+				return nil, false // an alternative that is no constant may allow anything
+			}
+			list = append(list, Option{Value: text(c.Const), Title: text(c.Title)})
+		}
+	}
+	for i := range list {
+		list[i].Title = cmp.Or(list[i].Title, list[i].Value)
+	}
+	return list, all
+}
+
+// setDefault keeps the default if it is certain that it fits.
+func (f *Field) setDefault(c *checker) {
+	d := f.Default
+	f.Default, c.skipped = nil, false
+	if f.err != nil || d == nil || !c.fits(f, d) || c.skipped {
+		return
+	}
+	if f.Kind == Number || f.Kind == Integer {
+		d, _ = f.number(string(d)) // spelled as if it had been typed; nil, if it cannot be
+	}
+	f.Default = d
+}
+
+// lenient reads what peers write: bytes that are no text are replaced. Names that stand twice are refused, for nobody can
+// say which one counts.
+var lenient = jsontext.AllowInvalidUTF8(true)
+
+// text is a text; empty if it is something else.
+func text(v jsontext.Value) string {
+	s, _ := acp.String(v)
+	return s
+}
+
+// texts are a text, or those of a list.
+func texts(v jsontext.Value) []string {
+	if v.Kind() == '"' {
+		return []string{text(v)}
+	}
+	var list []string
+	for _, e := range elements(v) {
+		if e.Kind() == '"' {
+			list = append(list, text(e))
+		}
+	}
+	return list
+}
+
+// elements are those of a list; none if it is something else.
+func elements(v jsontext.Value) []jsontext.Value {
+	var list []jsontext.Value
+	if json.Unmarshal(v, &list, lenient) != nil {
+		return nil
+	}
+	return list
+}
+
+// number is a number; nil if it is something else.
+func number(v jsontext.Value) *float64 {
+	if v.Kind() != '0' {
+		return nil
+	}
+	n, err := strconv.ParseFloat(string(v), 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// encode is a text, or a list of texts, as JSON.
+func encode(v any) jsontext.Value {
+	b, _ := json.Marshal(v, lenient) // it cannot fail
+	return b
+}

@@ -1,0 +1,70 @@
+package gate
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// GitInternal reports whether a path, by its name or by where it really leads, is git's own: named ".git", below such a
+// folder, or in one that git takes for a repository or would once a file is written at the path. Git runs programs that are
+// named there. resolved may be empty. The handler that opens the path looks again.
+func GitInternal(path, resolved string) bool {
+	if git.Own(path) || git.Own(resolved) {
+		return true
+	}
+	if resolved == "" {
+		resolved = path
+	}
+	return git.Completes(path) || resolved != path && git.Completes(resolved)
+}
+
+// gitIn returns the first path of git's own that an action writes to; "" if it writes to none. A command is not an action
+// that is known to write: what it may do is for policies and people.
+func gitIn(a *permissionv1.Action) string {
+	switch a.GetKind() {
+	case "fs.write", "tool.edit", "tool.delete", "tool.move":
+	default:
+		return ""
+	}
+	if a.GetCommand() != nil {
+		return ""
+	}
+	for _, p := range a.GetPaths() {
+		if p.GetGitInternal() && p.GetAccess() != permissionv1.Access_ACCESS_READ {
+			return p.GetPath()
+		}
+	}
+	return ""
+}
+
+func gitReason(path string) string {
+	return fmt.Sprintf("%s is git's own, and git runs programs that are named there: it is changed by git's own commands, "+
+		"or by a person", path)
+}
+
+// runsProject reports whether a command runs the project's own code, and runs no git beside it. That code may do all that
+// git could be made to do. And its own tests of git, of hooks and of settings need git as it is.
+func runsProject(a *permissionv1.Action) bool {
+	c, runs := a.GetCommand(), false
+	if a.GetUnparsed() != "" || c.GetUnparsed() != "" {
+		return false
+	}
+	for _, sub := range c.GetSubCommands() {
+		argv := sub.GetArgv()
+		switch _, reads := shell.Generalisable(argv); {
+		case shell.DynamicWord(sub, 0):
+			return false // which program it is, is only known when it runs
+		case shell.RunsProject(argv):
+			runs = true
+		case len(argv) == 0 || changesDirectory(argv[0]):
+		case !reads || strings.EqualFold(filepath.Base(argv[0]), "git"):
+			return false
+		}
+	}
+	return runs
+}

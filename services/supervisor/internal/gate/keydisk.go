@@ -1,0 +1,195 @@
+package gate
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/paths"
+)
+
+// matches returns what is kept from agents among the files that a pattern stands for on the disk.
+func (k *keyReading) matches(pattern string, in place) string {
+	if !filepath.IsAbs(pattern) {
+		if in.dir == "" {
+			return ""
+		}
+		pattern = in.dir + "/" + pattern
+	}
+	if at := strings.IndexAny(pattern, "*?["); at >= 0 {
+		folder := pattern[:strings.LastIndexByte(pattern[:at], '/')+1]
+		if led := ledFrom(folder, in.dir); led.by == ownProcess {
+			pattern = join(led.path, pattern[len(folder):])
+		}
+	}
+	dirs := []string{"/"}
+	parts := strings.Split(strings.Trim(pattern, "/"), "/")
+	for i, part := range parts {
+		last := i == len(parts)-1
+		switch part {
+		case "", ".":
+			continue
+		case "**":
+			for _, dir := range dirs {
+				if p := k.holdsKey(dir, anyFile); p != "" {
+					return p
+				}
+			}
+			return ""
+		}
+		var next []string
+		for _, dir := range dirs {
+			if !strings.ContainsAny(part, "*?[") {
+				next = append(next, join(dir, part))
+				continue
+			}
+			for _, name := range k.list(dir) {
+				if strings.HasPrefix(name, ".") && !strings.HasPrefix(part, ".") && !k.dots {
+					continue
+				}
+				ok, err := filepath.Match(strings.ReplaceAll(part, "[!", "[^"), name)
+				if ok || err != nil {
+					next = append(next, join(dir, name))
+				}
+			}
+		}
+		if dirs = next; last {
+			for _, path := range dirs {
+				if k.g.own(k.roots, path) {
+					return path
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// join is a path; ".." stays, since behind a link it is another folder.
+func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
+
+// list is what is in a folder, as far as it may be looked at yet.
+func (k *keyReading) list(dir string) []string {
+	f, err := os.Open(dir) // only names are read
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	names, _ := f.Readdirnames(k.entries + 1)
+	if k.entries -= len(names); k.entries < 0 {
+		k.entries, k.unclear = 0, true
+	}
+	return names
+}
+
+// mayBeKey reports whether a word that holds anything may be the name of a key file.
+func (k *keyReading) mayBeKey(word string, in place) bool {
+	for _, w := range valuesOf(word) {
+		if !strings.ContainsRune(w, anything) {
+			continue
+		}
+		if strings.HasPrefix(w, "/proc/") { // it may go through the directory of any process
+			return len(k.g.keyFiles()) > 0
+		}
+		patterns := []string{w}
+		if w[0] != '/' && in.dir != "" {
+			patterns = append(patterns, in.dir+"/"+w, in.real+"/"+w)
+		}
+		for _, p := range patterns {
+			if p[0] != '/' && p[0] != anything {
+				continue
+			}
+			matches, err := regexp.Compile(asRegexp(p))
+			if err != nil || slices.ContainsFunc(k.g.keyFiles(), func(f keyFile) bool {
+				return matches.MatchString(f.asked) || matches.MatchString(f.real)
+			}) {
+				return true
+			}
+		}
+		if strings.Contains(w, "..") { // it goes up from who knows where
+			return len(k.g.keyFiles()) > 0
+		}
+	}
+	return false
+}
+
+// asRegexp is a pattern of the shell's, in which anything may be anything.
+func asRegexp(pattern string) string {
+	var b strings.Builder
+	b.WriteString(`(?s)^`)
+	for i, c := range pattern {
+		switch {
+		case c == anything:
+			b.WriteString(`.*`)
+		case c == '*':
+			b.WriteString(`[^/]*`)
+		case c == '?' || c == '[' || c == ']':
+			b.WriteString(`.*`)
+		case c == '/' && strings.HasPrefix(pattern[i:], "/./"), c == '.' && strings.HasPrefix(pattern[i:], "./") && i > 0 && pattern[i-1] == '/':
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	return b.String() + `$`
+}
+
+// holdsKey returns what is kept from agents in a folder, at any depth: a key file, or a folder of acphost's own, if takes
+// accepts its path. Files of acphost's own without a key do not count, nor does a repository's folder for acphost: a command
+// may read those along with others.
+func (k *keyReading) holdsKey(dir string, takes func(path string) bool) string {
+	dir = filepath.Clean(dir)
+	if p := k.g.below(dir, takes); p != "" {
+		return p
+	}
+	if len(k.g.keyFiles()) == 0 {
+		return ""
+	}
+	// Many programs follow links.
+	folders := []string{dir}
+	for len(folders) > 0 && k.entries > 0 {
+		folder := folders[0]
+		folders = folders[1:]
+		entries, _ := os.ReadDir(folder)
+		k.entries -= len(entries)
+		for _, e := range entries {
+			path := filepath.Join(folder, e.Name())
+			switch {
+			case e.IsDir():
+				folders = append(folders, path)
+			case e.Type()&os.ModeSymlink == 0:
+			case k.g.isKey(path) && takes(path):
+				return path
+			default:
+				if p := k.g.below(path, takes); p != "" {
+					return p
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// anyFile takes all.
+func anyFile(string) bool { return true }
+
+// below returns what of that lies below a folder, by the folder's names.
+func (g *Gate) below(dir string, takes func(path string) bool) string {
+	for _, folder := range [...]string{dir, paths.Real(dir)} {
+		for _, f := range g.keyFiles() {
+			for _, key := range [...]string{f.asked, f.real} {
+				if paths.Below(folder, key) && takes(key) {
+					return key
+				}
+			}
+		}
+		for _, p := range g.protected {
+			if p != folder && paths.Below(folder, p) {
+				if info, err := os.Stat(p); err == nil && info.IsDir() && takes(p) {
+					return p
+				}
+			}
+		}
+	}
+	return ""
+}

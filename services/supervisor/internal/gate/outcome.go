@@ -1,0 +1,232 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// The kinds of option that a person may choose.
+const (
+	AllowOnce    = "allow_once"
+	AllowAlways  = "allow_always"
+	RejectOnce   = "reject_once"
+	RejectAlways = "reject_always"
+)
+
+// Outcome is what came of a decision.
+type Outcome struct {
+	Allowed, Cancelled bool
+	// By says who answered in the end; empty: whoever decided.
+	By string
+	// Option is the kind of option that a person chose; empty: none.
+	Option string
+	// Asked is how long people took.
+	Asked time.Duration
+
+	// Doubtful: the person may have answered about something else than what was decided about. The answer counts this once,
+	// and is not remembered.
+	Doubtful bool
+
+	reported string // what was done without a decision came to this
+}
+
+// Record records the outcome of a decision, and remembers the answer if it is to be remembered. Call it once for each
+// decision, before anybody is told the outcome. An error, which only an allowance can have, means that the action must be
+// denied.
+func (g *Gate) Record(d *Decision, o Outcome) error {
+	if o.By == "" {
+		o.By = d.By
+	}
+	person := o.Option != "" || d.By == ByGrant
+	made := g.remember(d, o)
+	err := g.record(d, o, made)
+	if err != nil {
+		g.mu.Lock()
+		g.counters.Unrecorded++
+		g.mu.Unlock()
+		g.opts.Logger.Error("a decision could not be recorded", "error", err, "action", d.request.Action.GetKind(), "outcome", outcomeName(o))
+		if g.opts.AuditOptional || !o.Allowed {
+			err = nil
+		}
+	}
+	allowed := o.Allowed && err == nil
+	if !o.Cancelled && !(o.Doubtful && allowed) {
+		g.enter(d, allowed, person)
+	}
+	g.count(d, o, allowed)
+	return err
+}
+
+// Unasked reports whether the outcome is an allowance that no person gave, now or before: then git must run no program of a
+// repository. It is false if no policy was chosen, because then nobody is ever asked, and for a command that runs the
+// project's own code and no git beside it.
+func (d *Decision) Unasked(o Outcome) bool {
+	switch {
+	case !o.Allowed || o.Option != "" || d.By == ByGrant || d.Rule == RuleNoPolicy || runsProject(d.request.Action):
+		return false
+	case d.By == ByEarlier:
+		return !d.person
+	}
+	return true
+}
+
+// remember makes grants of a person's answer, if the answer is for all times.
+func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
+	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || o.Cancelled || d.Verdict != Ask || (o.Option != AllowAlways && o.Option != RejectAlways) {
+		return nil
+	}
+	grants := d.Always.Grants
+	if o.Option == RejectAlways {
+		grants = d.Never.Grants
+	}
+	if d.request.Action.GetDoor() != permissionv1.Door_DOOR_CALL {
+		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about.
+		var err error
+		grants, err = grant.Exactly(d.request.Action, d.request.where(), supervisorv1.GrantScope_GRANT_SCOPE_SESSION)
+		if err != nil {
+			g.opts.Logger.Debug("an answer is not remembered", "error", err)
+			return nil
+		}
+		for _, made := range grants {
+			made.Refuse = o.Option == RejectAlways
+		}
+	}
+	for _, made := range grants {
+		made.GrantedBy, made.QuestionId = o.By, d.id
+	}
+	if err := g.opts.Grants.Add(d.request.where(), grants...); err != nil {
+		g.opts.Logger.Error("an answer could not be remembered: it counts this once", "error", err)
+		return nil
+	}
+	return grants
+}
+
+// record writes the decision down.
+func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error {
+	if g.opts.Audit == nil || !d.active {
+		return nil
+	}
+	rec := &supervisorv1.AuditRecord{
+		Time:          timestamppb.New(g.opts.Now()),
+		Id:            d.id,
+		Supervisor:    uint32(g.opts.PID),
+		SessionId:     d.request.Action.GetSessionId(),
+		Agent:         d.request.Action.GetAgent(),
+		Door:          doorName(d.request.Action),
+		Action:        d.request.Action,
+		Verdict:       VerdictName(d.Verdict),
+		Rule:          d.Rule,
+		Reason:        d.Reason,
+		PolicyDigest:  d.digest,
+		Plugin:        d.plugin,
+		LatencyMicros: uint32(min(d.latency.Microseconds(), math.MaxUint32)),
+		AnsweredBy:    o.By,
+		Outcome:       outcomeName(o),
+		Option:        o.Option,
+		AskedMillis:   uint32(min(o.Asked.Milliseconds(), math.MaxUint32)),
+	}
+	if d.By == ByGrant {
+		rec.Verdict = "ask" // what the policy said; a grant answered
+	}
+	for _, list := range [][]*supervisorv1.Grant{d.grants, made} {
+		for _, gr := range list {
+			rec.Grants = append(rec.Grants, gr.GetId())
+		}
+	}
+	return g.opts.Audit.Write(rec)
+}
+
+func outcomeName(o Outcome) string {
+	switch {
+	case o.reported != "":
+		return o.reported
+	case o.Cancelled:
+		return "cancelled"
+	case o.Allowed:
+		return "allowed"
+	}
+	return "denied"
+}
+
+func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &g.counters
+	if d.Rule == RuleProtected || d.Rule == RuleGit {
+		c.Protected++
+	}
+	if d.request.Action.GetDoor() != permissionv1.Door_DOOR_CALL {
+		c.Questions++
+		switch {
+		case d.Verdict == Ask:
+			c.Forwarded++
+		case allowed:
+			c.Allowed++
+		default:
+			c.Denied++
+		}
+		return
+	}
+	if d.Verdict == Ask {
+		c.CallsAsked++
+	}
+	switch {
+	case allowed:
+		c.CallsAllowed++
+	case !o.Cancelled:
+		c.CallsDenied++
+	}
+}
+
+// Observe sees a call where no policy decides (door two): it is counted, and refused only where it touches acphost's own
+// files, or writes to git's; then the error says so in words for the agent.
+func (g *Gate) Observe(a *permissionv1.Action) error {
+	g.Seen(a.GetKind())
+	r := refused(a)
+	if r == nil {
+		return nil
+	}
+	g.mu.Lock()
+	g.counters.Protected++
+	g.mu.Unlock()
+	return fmt.Errorf("denied by rule %s: %s", r.Rule, r.Reason)
+}
+
+// Bounds on the kinds that are counted: an agent may call what it likes.
+const (
+	maxKinds    = 256
+	maxKindName = 128
+	otherKinds  = "other"
+)
+
+// Seen counts a call of a kind, whatever is decided about it. Kinds beyond what is kept count together.
+func (g *Gate) Seen(kind string) {
+	kind = bounded(kind, maxKindName)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, known := g.counters.Observed[kind]; !known && len(g.counters.Observed) >= maxKinds {
+		kind = otherKinds
+	}
+	g.counters.Observed[kind]++
+}
+
+// Waiting counts questions that wait for a person: 1 as one begins, -1 as it ends.
+func (g *Gate) Waiting(n int) {
+	g.mu.Lock()
+	g.counters.OpenQuestions = uint32(int(g.counters.GetOpenQuestions()) + n)
+	g.mu.Unlock()
+}
+
+// Counters returns what was seen and decided so far.
+func (g *Gate) Counters() *supervisorv1.GateCounters {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return proto.CloneOf(&g.counters)
+}

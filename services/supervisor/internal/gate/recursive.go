@@ -1,0 +1,353 @@
+package gate
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// all is a set of words.
+func all(list string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(list) {
+		m[w] = true
+	}
+	return m
+}
+
+var (
+	// always go through whole folders, and through the current one where they are given none.
+	always = all("rg ag ack ugrep ug fd fdfind http-server serve repomix gitingest code2prompt files-to-prompt")
+	// given go through the whole folders that they are given.
+	given = all(`tar gtar bsdtar star pax zip 7z 7za 7zz 7zr rar jar rsync borg restic rclone scp sftp cpio dar duplicity
+		mksquashfs genisoimage mkisofs xorriso diff bindfs meld aws gsutil gcloud az oxipng tree`)
+	// told do so with one of these options.
+	told = map[string]map[string]bool{
+		"grep": all("r R"), "egrep": all("r R"), "fgrep": all("r R"), "zgrep": all("r R"), "ggrep": all("r R"), "cp": all("r R a"), "gcp": all("r R a"),
+		"gzip": all("r"), "install": all("r"), "chcon": all("R"), "setfacl": all("R"), "chmod": all("R"), "chown": all("R"), "sed": all("r"),
+	}
+	// renames give what they are given another name, by which it is reached then: a file, or a folder with all that is in it.
+	renames = all("mv gmv ln gln")
+	// searches take what they look for before the files.
+	searches = all("grep egrep fgrep zgrep ggrep rg ag ack ugrep ug fd fdfind")
+	toldLong = all("--recursive --dereference-recursive --archive --directories=recurse")
+	// lists only tell names, unless something is done with each.
+	acts = all("-exec -execdir -ok -okdir -x -X --exec --exec-batch -fprint -fprintf -delete")
+	// opensNothing are programs that open none of the files that their words may name.
+	opensNothing = all(`echo printf print export kill sleep exit return date seq expr test [ [[ ]] set unset read let wait jobs true
+		false : cd pushd popd dirname basename hostname whoami declare local typeset readonly shift break continue trap type which
+		command pwd id`)
+)
+
+// throughFolder returns what is kept from agents below a folder that a command goes through, reading what is in it.
+func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) string {
+	if len(words) == 0 {
+		return ""
+	}
+	program, args := words[0][strings.LastIndexByte(words[0], '/')+1:], words[1:]
+	current := false // the current folder, where no other is given
+	switch {
+	case always[program]:
+		current = true
+	case given[program]:
+		if program == "tree" && !piped {
+			return ""
+		}
+	case program == "find" || program == "gfind" || program == "bfs":
+		if !piped && !slices.ContainsFunc(args, func(a string) bool { return acts[a] }) {
+			return ""
+		}
+		current = true
+	case renames[program]:
+		return k.renamed(args, dirs)
+	case program == "git":
+		if at := slices.Index(args, "mv"); at >= 0 {
+			return k.renamed(args[at+1:], dirs)
+		}
+		kept := slices.ContainsFunc(args, func(a string) bool { return shows[a] }) && k.tracked(dirs)
+		k.unclear = k.unclear || kept
+		if !slices.Contains(args, "--no-index") && !slices.Contains(args, "--untracked") && !(kept && slices.Contains(args, "grep")) {
+			return ""
+		}
+		current = true
+	case program == "python" || program == "python3":
+		if !slices.Contains(args, "http.server") {
+			return ""
+		}
+		current = true
+	case program == "docker" || program == "podman":
+		return k.mounts(args, dirs)
+	default:
+		letters, known := told[program]
+		if !known || program == "sed" || program == "install" || !goesDeep(args, letters) {
+			return ""
+		}
+		current = strings.HasSuffix(program, "grep")
+	}
+	takes := takenBy(program, args)
+	some := false
+	pattern := searches[program] && !slices.ContainsFunc(args, func(a string) bool { return a == "-e" || a == "-f" || strings.HasPrefix(a, "--regexp") })
+	for i, a := range args {
+		if a == "" || a[0] == '-' && !strings.Contains(a, "=") && !(len(a) > 2 && a[1] == 'C') {
+			continue
+		}
+		if program != "tar" && i > 0 && a[0] != '-' && valued(program, args[i-1]) {
+			continue
+		}
+		first := pattern
+		pattern = pattern && a[0] == '-'
+		for _, dir := range dirs {
+			for _, m := range k.meant(strings.TrimPrefix(a, "-C"), dir) {
+				if strings.ContainsRune(m, anything) {
+					continue // see word
+				}
+				for _, value := range valuesOf(m) {
+					path := value
+					if !filepath.IsAbs(path) {
+						path = filepath.Join(dir.dir, value)
+					}
+					if led := ledFrom(spelled(value, dir.dir), dir.dir); led.by == ownProcess {
+						path = led.path
+					}
+					if _, err := os.Lstat(path); err == nil && !first {
+						some = true
+					}
+					for _, p := range k.folders(path) {
+						if held := k.holdsKey(p, takes); held != "" {
+							return held
+						}
+					}
+				}
+			}
+		}
+	}
+	if !current || some {
+		return ""
+	}
+	for _, dir := range dirs {
+		if dir.dir == "" {
+			continue
+		}
+		if held := k.holdsKey(dir.dir, takes); held != "" {
+			return held
+		}
+	}
+	return ""
+}
+
+// folders are the folders that a word names: it, or those that it stands for as a pattern.
+func (k *keyReading) folders(path string) (found []string) {
+	names := []string{path}
+	if strings.ContainsAny(path, "*?[") {
+		names, _ = filepath.Glob(strings.ReplaceAll(path, "[!", "[^"))
+	}
+	for _, n := range names {
+		if info, err := os.Stat(n); err == nil && info.IsDir() {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// mounts are folders that a container is given.
+func (k *keyReading) mounts(args []string, dirs []place) string {
+	for i, a := range args {
+		var folder string
+		switch {
+		case (a == "-v" || a == "--volume") && i+1 < len(args):
+			folder, _, _ = strings.Cut(args[i+1], ":")
+		case strings.HasPrefix(a, "--volume="):
+			folder, _, _ = strings.Cut(strings.TrimPrefix(a, "--volume="), ":")
+		case strings.HasPrefix(a, "--mount="), i > 0 && args[i-1] == "--mount":
+			for part := range strings.SplitSeq(strings.TrimPrefix(a, "--mount="), ",") {
+				if name, value, _ := strings.Cut(part, "="); name == "source" || name == "src" {
+					folder = value
+				}
+			}
+		case i > 0 && args[i-1] == "cp", a == "." && slices.Contains(args, "build"):
+			folder = a
+		}
+		if folder == "" {
+			continue
+		}
+		for _, dir := range dirs {
+			for _, m := range k.meant(folder, dir) {
+				if !filepath.IsAbs(m) {
+					m = filepath.Join(dir.dir, m)
+				}
+				if held := k.g.below(filepath.Clean(m), anyFile); held != "" {
+					return held
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// renamed returns what is kept from agents in a folder that is given another name. The last operand is that name, or where
+// it is to be; a link is read from there.
+func (k *keyReading) renamed(args []string, dirs []place) string {
+	var operands []string
+	into := false // where it is to be is said by an option
+	for _, a := range args {
+		into = into || strings.HasPrefix(a, "-t") || strings.HasPrefix(a, "--target")
+		if !strings.HasPrefix(a, "-") || strings.Contains(a, "=") {
+			operands = append(operands, a)
+		}
+	}
+	last := ""
+	if len(operands) > 1 && !into {
+		last, operands = operands[len(operands)-1], operands[:len(operands)-1]
+	}
+	for _, dir := range dirs {
+		from := []string{dir.dir}
+		if last != "" {
+			to := last
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(dir.dir, to)
+			}
+			from = append(from, to, filepath.Dir(to))
+		}
+		for _, o := range operands {
+			for _, m := range k.meant(o, dir) {
+				if strings.ContainsRune(m, anything) {
+					continue // see word
+				}
+				for _, in := range from {
+					path := spelled(m, in)
+					if led := ledFrom(path, dir.dir); led.by == ownProcess {
+						path = led.path
+					}
+					for _, folder := range k.folders(path) {
+						if held := k.g.below(filepath.Clean(folder), anyFile); held != "" {
+							return held
+						}
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// maxIndex is the largest index of git's that is read.
+const maxIndex = 64 << 20
+
+// shows are commands of git's that print, or hand out, files that it keeps.
+var shows = all("grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout restore worktree")
+
+// tracked reports whether a key file is, or may be, one of the files of the repository that git finds in one of some
+// directories. Others git neither searches nor shows.
+func (k *keyReading) tracked(dirs []place) bool {
+	for _, dir := range dirs {
+		root := dir.real
+		for root != "" && root != "/" {
+			if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil {
+				break
+			}
+			root = filepath.Dir(root)
+		}
+		var names [][]byte
+		for _, f := range k.g.keyFiles() {
+			for _, key := range [...]string{f.asked, f.real} {
+				if rest, below := strings.CutPrefix(key, root+"/"); below && root != "" {
+					names = append(names, []byte(rest+"\x00"))
+				}
+			}
+		}
+		if len(names) == 0 || root == "/" {
+			continue
+		}
+		index, err := readIndex(filepath.Join(root, ".git", "index"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil, len(index) < 8, index[7] > 3: // version 4 has no whole names in it
+			return true
+		case slices.ContainsFunc(names, func(name []byte) bool { return bytes.Contains(index, name) }):
+			return true
+		}
+	}
+	return false
+}
+
+func readIndex(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxIndex {
+		return nil, errors.ErrUnsupported
+	}
+	return os.ReadFile(file) // it is searched for names
+}
+
+func goesDeep(args []string, letters map[string]bool) bool {
+	for i, a := range args {
+		if toldLong[a] || isRecursive(a, letters) || a == "recurse" && i > 0 && (args[i-1] == "-d" || args[i-1] == "--directories") {
+			return true
+		}
+	}
+	return false
+}
+
+func isRecursive(option string, letters map[string]bool) bool {
+	if len(option) < 2 || option[0] != '-' || option[1] == '-' {
+		return false
+	}
+	for _, c := range option[1:] {
+		if letters[string(c)] {
+			return true
+		}
+		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) && !letters[string(c)] { // what is behind is a value
+			return false
+		}
+	}
+	return false
+}
+
+// valued reports whether an option takes the next word as its value, which is no folder then.
+func valued(program, option string) bool {
+	switch {
+	case strings.HasSuffix(program, "grep"), program == "rg", program == "ag", program == "ack":
+		return slices.Contains([]string{"-e", "-f", "-m", "-A", "-B", "-C", "-g", "-t", "-T", "--glob", "--type", "--regexp", "--include", "--exclude"}, option)
+	case strings.HasSuffix(program, "find"):
+		return strings.HasPrefix(option, "-") && strings.HasSuffix(option, "name")
+	}
+	return false
+}
+
+// takenBy reports of files whether a command takes them, where it says by their names which ones it does.
+func takenBy(program string, args []string) func(path string) bool {
+	var names []string
+	for i, a := range args {
+		switch {
+		case strings.HasSuffix(program, "find") && (a == "-name" || a == "-iname") && i+1 < len(args):
+			if i > 0 && (args[i-1] == "!" || args[i-1] == "-not") || slices.Contains(args, "-o") || slices.Contains(args, "-or") {
+				return anyFile
+			}
+			names = append(names, args[i+1])
+		case strings.HasSuffix(program, "grep") && strings.HasPrefix(a, "--include="):
+			names = append(names, strings.TrimPrefix(a, "--include="))
+		}
+	}
+	return func(path string) bool {
+		if len(names) == 0 {
+			return true
+		}
+		files := []string{filepath.Base(path)}
+		entries, _ := os.ReadDir(path) // of a folder
+		for _, e := range entries {
+			files = append(files, e.Name())
+		}
+		return slices.ContainsFunc(names, func(n string) bool {
+			return slices.ContainsFunc(files, func(file string) bool {
+				ok, err := filepath.Match(strings.ToLower(strings.ReplaceAll(n, "[!", "[^")), strings.ToLower(file))
+				return ok || err != nil || strings.ContainsAny(n, "$`{")
+			})
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// Ruling is what acphost itself decides of an action, whatever a policy says.
+type Ruling struct {
+	Verdict permissionv1.Verdict
+	Rule    string
+	Reason  string
+}
+
+// Ahead is the ruling on an action that no policy is asked about; nil: policies are.
+func Ahead(a *permissionv1.Action) *Ruling {
+	if r := refused(a); r != nil {
+		return r
+	}
+	if a.GetKind() == "tool.switch_mode" {
+		return &Ruling{Ask, RuleMode, "a change of mode is for a person to decide"}
+	}
+	return nil
+}
+
+// refused is the ruling on what no agent may do, with a policy and without one; nil for all else.
+func refused(a *permissionv1.Action) *Ruling {
+	if p := protectedIn(a); p != "" {
+		return &Ruling{Deny, RuleProtected, protectedReason(p)}
+	}
+	if p := gitIn(a); p != "" {
+		return &Ruling{Deny, RuleGit, gitReason(p)}
+	}
+	return nil
+}
+
+// Behind is the ruling on an action that a policy allows; nil: it is allowed. A command of which it is not clear whether it
+// names a key file is asked about.
+func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
+	if a.GetCommand() == nil || len(g.keyFiles()) == 0 {
+		return nil
+	}
+	_, unclear, at := g.keysOf(a.GetCommand(), rootsOf(a))
+	if !unclear {
+		return nil
+	}
+	reason := "which files the command touches is only known when it runs, and one of them may hold a key"
+	if at >= 0 {
+		if part := shell.Part(a.GetCommand().GetSubCommands(), at, intent.Excerpt); part != "" {
+			reason = part + ": " + reason
+		}
+	}
+	return &Ruling{Ask, RuleUnclear, reason}
+}
+
+// Mark marks an action whose command names acphost's own files.
+func (g *Gate) Mark(a *permissionv1.Action) {
+	if p := g.ProtectedCommand(a.GetCommand(), rootsOf(a)); p != "" {
+		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: p, Access: permissionv1.Access_ACCESS_WRITE, Protected: true})
+	}
+}
+
+// rootsOf are the roots of an action in each of their spellings.
+func rootsOf(a *permissionv1.Action) []string {
+	return slices.Concat(a.GetRoots(), a.GetResolvedRoots())
+}

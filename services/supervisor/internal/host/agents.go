@@ -1,0 +1,73 @@
+package host
+
+import (
+	"slices"
+	"sync"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// linkedAgents are the agents of a supervisor, oldest first. The zero value is ready.
+type linkedAgents struct {
+	mu  sync.Mutex
+	all []*linkedAgent
+	// gone is what passed the links that have ended.
+	gone supervisorv1.LinkCounters
+}
+
+// add takes a new one.
+func (as *linkedAgents) add(la *linkedAgent) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	as.all = append(as.all, la)
+}
+
+// remove forgets one that has ended, but for what it counted.
+func (as *linkedAgents) remove(la *linkedAgent) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if i := slices.Index(as.all, la); i >= 0 {
+		as.all = slices.Delete(as.all, i, i+1)
+		add(&as.gone, la.link.Counters())
+	}
+}
+
+// list returns those that there are.
+func (as *linkedAgents) list() []*linkedAgent {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return slices.Clone(as.all)
+}
+
+// sessionOf finds the session that a scope belongs to; "" for none.
+func (as *linkedAgents) sessionOf(scope string) string {
+	for _, la := range as.list() {
+		if id := la.table.SessionOf(scope); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// counters is what passed all links, those that have ended included.
+func (as *linkedAgents) counters() *supervisorv1.LinkCounters {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	sum := &supervisorv1.LinkCounters{}
+	add(sum, &as.gone)
+	for _, la := range as.all {
+		add(sum, la.link.Counters())
+	}
+	return sum
+}
+
+func add(sum, c *supervisorv1.LinkCounters) {
+	sum.AgentMessages += c.GetAgentMessages()
+	sum.AgentBytes += c.GetAgentBytes()
+	sum.FrontMessages += c.GetFrontMessages()
+	sum.FrontBytes += c.GetFrontBytes()
+	sum.RoutedRequests += c.GetRoutedRequests()
+	sum.PendingRequests += c.GetPendingRequests()
+	sum.RefusedMessages += c.GetRefusedMessages()
+	sum.ImitatedMessages += c.GetImitatedMessages()
+}

@@ -1,0 +1,51 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/acphost/acphost/internal/proc"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/sdk/handler"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// controlOff says why agents and commands could not be kept from the control socket; empty: they are. Who calls is told by
+// /proc, which has to be of this process's own pid namespace. One of two walls is enough besides: a Landlock domain, in which they cannot connect to it, or a seccomp filter, by which they are known there.
+func (h *host) controlOff() string {
+	if err := proc.ProcSupported(); err != nil {
+		return "who makes them cannot be told (" + err.Error() + ")"
+	}
+	agents, commands := h.config.GetAgent(), terminalSettings(h.config)
+	domain := refused(agents.GetNoLandlock(), commands.GetNoLandlock(), "no_landlock", proc.ConfineSupported())
+	if domain == "" {
+		return ""
+	}
+	filter := refused(agents.GetNoSeccomp(), commands.GetNoSeccomp(), "no_seccomp", proc.FilterSupported())
+	if filter == "" {
+		return ""
+	}
+	return fmt.Sprintf("agents could not be kept from making them: there is no Landlock domain around them (%s) and no seccomp filter (%s)", domain, filter)
+}
+
+// refused says why a wall does not stand around all that agents run; empty: it does.
+func refused(agents, commands bool, setting string, unsupported error) string {
+	switch {
+	case agents:
+		return "agent." + setting + " is set"
+	case commands:
+		return "the terminal setting " + setting + " is set"
+	case unsupported != nil:
+		return unsupported.Error()
+	}
+	return ""
+}
+
+// terminalSettings are those of the terminal handler, as far as they are termd's.
+func terminalSettings(cfg *configv1.Config) *terminalv1.Settings {
+	settings := &terminalv1.Settings{}
+	if given := cfg.GetHandlers()[route.KindTerminal].GetSettings(); given != nil {
+		_ = handler.DecodeSettings(given, settings) // the handler itself says what is wrong with them
+	}
+	return settings
+}

@@ -1,0 +1,183 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"google.golang.org/grpc"
+)
+
+// linkedAgent is an agent's process, linked with its client.
+type linkedAgent struct {
+	host     *host
+	identity *frame.Agent
+	command  []string
+	dir      string // of the process
+	table    *session.Table
+	process  *agent.Process
+	link     *link.Link
+}
+
+// agentSpec says which agent is started, and whom it is linked with.
+type agentSpec struct {
+	identity *frame.Agent
+	command  []string
+	env      []string // the whole environment; nil: the supervisor's
+	dir      string   // empty: the supervisor's
+	client   link.Client
+	stderr   io.Writer // nil: nobody reads the agent's
+	// program: a program is at the client. It is shown no terminals: it can watch them.
+	program  bool
+	attended func() bool
+	// unattended is how long a question waits where nobody attends.
+	unattended time.Duration
+}
+
+// linkAgent starts an agent and makes its link, which does not run yet. Where the agent cannot be started, errors.As finds an
+// agent.Exit.
+func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
+	la := &linkedAgent{host: h, identity: spec.identity, command: spec.command, dir: spec.dir}
+	if la.dir == "" {
+		la.dir, _ = os.Getwd()
+	}
+	la.table = session.New(session.Options{
+		Agent:      spec.identity.Name,
+		ExtraRoots: extraRoots(h.config),
+		Opened:     h.handlers.hold,
+		Closed: func(scope string) {
+			h.handlers.drop(scope)
+			h.gate.EndSession(scope)
+		},
+		TurnEnded: h.gate.EndTurn,
+	})
+	guard, err := agent.OwnGuard()
+	if err != nil {
+		return nil, err
+	}
+	if why := h.opts.Config.Unwritable(la.dir); why != "" {
+		h.log.Warn(why)
+	}
+	walls, err := h.opts.Config.AgentConfinement()
+	if err != nil {
+		return nil, err
+	}
+	la.process, err = agent.Start(agent.Spec{
+		Name:         spec.identity.Name,
+		Command:      spec.command,
+		Dir:          spec.dir,
+		Env:          spec.env,
+		User:         h.user,
+		NoLandlock:   walls.NoLandlock,
+		NoSeccomp:    walls.NoSeccomp,
+		Capabilities: walls.Keep,
+		StopGrace:    h.stopGrace(),
+		Stderr:       spec.stderr,
+		Guard:        guard,
+		Logger:       h.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	questions := h.approvals.Questions(spec.identity)
+	o := la.linkOptions(spec)
+	o.Questions, o.Program = questions, spec.program
+	la.link = link.New(o)
+	questions.Bind(la.link)
+	h.agents.add(la)
+	return la, nil
+}
+
+func (la *linkedAgent) linkOptions(spec agentSpec) link.Options {
+	h, cfg := la.host, la.host.config
+	o := link.Options{
+		Client:            spec.client,
+		Agent:             agentEnd{la.process},
+		Ready:             h.handlers.ready,
+		Conn:              h.handlers.conn,
+		Sessions:          la.table,
+		Gate:              h.gate,
+		Place:             la.place,
+		RealRoots:         h.realRoots,
+		Attended:          spec.attended,
+		Unattended:        spec.unattended,
+		CancelUnasked:     cfg.GetPermission().GetOnUnasked() == "cancel",
+		Quirk:             la.quirk,
+		Names:             h.names,
+		AgentName:         spec.identity.Name,
+		AgentEnviron:      spec.env,
+		Observe:           h.opts.Mode == ModeObserve,
+		RefuseStale:       cfg.GetWorkspace().GetStaleWrites() == "refuse",
+		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
+		Limits: link.Limits{
+			MaxMessage:   int(cfg.GetLimits().GetMaxMessageBytes()),
+			MaxQueued:    int(cfg.GetLimits().GetMaxQueuedRequests()),
+			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
+			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
+		},
+		Observer: h.observer(la.identity),
+		Pace:     h.pace,
+		Logger:   h.log,
+	}
+	if !spec.program {
+		o.Display = func(sink display.Sink) *display.Display {
+			return display.New(display.Options{
+				Sink:   sink,
+				Conn:   func() (grpc.ClientConnInterface, error) { return h.handlers.conn(route.KindTerminal) },
+				Logger: h.log,
+			})
+		}
+	}
+	return o
+}
+
+// run joins the two until one is gone or ctx ends, and ends the agent with all that it started.
+func (la *linkedAgent) run(ctx context.Context) (link.Reason, error) {
+	reason, cause := la.link.Run(ctx)
+	la.end(context.Background())
+	return reason, cause
+}
+
+// end ends the agent with all that it started, gently until ctx ends, if it is there.
+func (la *linkedAgent) end(ctx context.Context) {
+	ctx = cmp.Or(ctx, context.Background())
+	ctx, cancel := context.WithTimeout(ctx, la.host.agentStopTimeout())
+	defer cancel()
+	if err := la.process.Stop(ctx); err != nil {
+		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)
+	}
+	_ = la.process.Stdout().Close()
+}
+
+// knownQuirks are the workarounds that agents are known to need, by what the agent, or its program, calls itself.
+//
+// Gemini CLI (seen with 0.61) reads a file before it creates it and loses the error object of that read on the way, so
+// that it can create a file only if the read of a missing one succeeds.
+var knownQuirks = map[string][]string{
+	"gemini": {link.QuirkCreateByReading},
+}
+
+// quirk reports whether a workaround is on: named by configuration, or known of the agent.
+func (la *linkedAgent) quirk(name, reported string) bool {
+	if configured := la.host.config.GetAgent().GetQuirks(); len(configured) > 0 {
+		return slices.Contains(configured, name)
+	}
+	for known, quirks := range knownQuirks {
+		if strings.HasPrefix(strings.ToLower(reported), known) || strings.HasPrefix(strings.ToLower(la.identity.Name), known) {
+			if slices.Contains(quirks, name) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package intent
+
+import (
+	"crypto/sha256"
+	"maps"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+// Bounds on the files that Shown and Written look at. What is beyond them is in no result.
+const (
+	maxContent    = 1 << 20 // bytes of a file, before the edit and after it
+	maxShownFiles = 64      // of one question
+)
+
+// Edits are what the diffs of a question make of files, each by PlaceOf its path.
+type Edits map[string]Edit
+
+// Edit is the SHA-256 of a file's content before and after a diff was applied. A missing file is empty.
+type Edit struct{ Before, After [sha256.Size]byte }
+
+// File is what a file holds once a call is made.
+type File struct {
+	Place string // PlaceOf its path
+	Sum   [sha256.Size]byte
+}
+
+// Make returns the edit that leaves f as it says; false: there is none. f may be nil.
+func (e Edits) Make(f *File) (Edit, bool) {
+	if f == nil {
+		return Edit{}, false
+	}
+	edit, ok := e[f.Place]
+	return edit, ok && edit.After == f.Sum
+}
+
+// PlaceOf names the file that a path leads to: where it really leads, or, if that is not known, by its name.
+func PlaceOf(p *permissionv1.PathAccess) string {
+	if p.GetResolvedPath() != "" {
+		return named(p.GetResolvedPath())
+	}
+	return named(p.GetPath())
+}
+
+// Written is what a file holds once a call is made, which is an action that Call has returned. It is nil for a call that
+// writes no file.
+func Written(a *permissionv1.Action, params []byte) *File {
+	if a.GetKind() != "fs.write" || len(a.GetPaths()) != 1 {
+		return nil
+	}
+	text, ok := acp.Exact(acp.Get(params, "content"))
+	if !ok || len(text) > maxContent {
+		return nil
+	}
+	return &File{PlaceOf(a.GetPaths()[0]), sha256.Sum256([]byte(text))}
+}
+
+// Shown is what the edit of a question makes of files, as the diffs in its content show it. a is what Question
+// has returned for tc.
+//
+// Agents show a whole file or a part of one. Either way the oldText of a diff must stand in the file exactly once, byte for
+// byte, and newText takes its place; several diffs of one file follow each other. A diff without oldText is of a file that
+// is missing or empty. A file for which that does not hold, or which is longer than 1 MiB, is left out, and so is each
+// file after the first 64: the person may have been shown something else than what would be written.
+//
+// present reads a file as the agent could, one file at a time. It returns false if the content cannot be known, and "" for a
+// missing file.
+func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *permissionv1.PathAccess) (string, bool)) Edits {
+	if a.GetUnparsed() != "" || a.GetKind() != "tool.edit" {
+		return nil
+	}
+	var files []*permissionv1.PathAccess
+	diffs := map[string][]shownDiff{} // by place
+	_ = acp.Elements(tc.Content, func(item []byte) bool {
+		if d, isDiff := readDiff(item); isDiff {
+			p := s.find(a, d.path)
+			place := PlaceOf(p)
+			if diffs[place] == nil {
+				files = append(files, p)
+			}
+			diffs[place] = append(diffs[place], d)
+		}
+		return true
+	})
+	shown := Edits{}
+	for _, p := range files[:min(len(files), maxShownFiles)] {
+		if text, known := present(p); known && len(text) <= maxContent {
+			if after, certain := applied(diffs[PlaceOf(p)], text); certain {
+				shown[PlaceOf(p)] = Edit{sha256.Sum256([]byte(text)), sha256.Sum256([]byte(after))}
+			}
+		}
+	}
+	return shown
+}
+
+// find returns the path of an action that an agent spelled as file. An action that is understood in full has it.
+func (s Session) find(a *permissionv1.Action, file string) *permissionv1.PathAccess {
+	file, _ = local(file)
+	file, _ = s.absolute(file)
+	for _, p := range a.GetPaths() {
+		if p.GetPath() == file {
+			return p
+		}
+	}
+	return nil
+}
+
+// shownDiff is a diff in the content of a tool call.
+type shownDiff struct {
+	path             string
+	oldText, newText string
+	clear            bool // both texts can be read in one way only
+}
+
+// readDiff reads an item of content; false: it is no diff. A member that differs from a known one in case alone makes the
+// diff unclear, since some programs would show that member.
+func readDiff(item []byte) (shownDiff, bool) {
+	known := map[string][]byte{"type": nil, "path": nil, "oldText": nil, "newText": nil}
+	names := slices.Collect(maps.Keys(known))
+	d := shownDiff{clear: true}
+	err := acp.Members(item, func(name string, v []byte) bool {
+		if _, ok := known[name]; ok {
+			known[name] = v
+		} else if slices.ContainsFunc(names, func(k string) bool { return strings.EqualFold(k, name) }) {
+			d.clear = false
+		}
+		return true
+	})
+	if kind, _ := acp.Exact(known["type"]); kind != "diff" {
+		return d, false
+	}
+	d.path, _ = acp.Exact(known["path"])
+	var hasNew, hasOld bool
+	d.newText, hasNew = acp.Exact(known["newText"])
+	d.oldText, hasOld = acp.Exact(known["oldText"])
+	hasOld = hasOld || known["oldText"] == nil || string(known["oldText"]) == "null"
+	d.clear = d.clear && err == nil && hasNew && hasOld
+	return d, true
+}
+
+// applied returns what diffs make of a text, one after the other; false: that is not certain.
+func applied(diffs []shownDiff, text string) (string, bool) {
+	for _, d := range diffs {
+		at := strings.Index(text, d.oldText)
+		if !d.clear || at < 0 || at != strings.LastIndex(text, d.oldText) {
+			return "", false // an empty oldText stands at each end of a text that is not empty
+		}
+		if text = text[:at] + d.newText + text[at+len(d.oldText):]; len(text) > maxContent {
+			return "", false
+		}
+	}
+	return text, true
+}

@@ -1,0 +1,52 @@
+package intent
+
+import (
+	"path/filepath"
+
+	"github.com/acphost/acphost/internal/shell"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/programs"
+)
+
+// SimpleCommands are the simple commands of an action, as a handler is asked about them: the one that runs them knows which
+// programs they name.
+func SimpleCommands(a *permissionv1.Action) []*acpv1.SimpleCommand {
+	c := a.GetCommand()
+	var all []*acpv1.SimpleCommand
+	for i, sub := range c.GetSubCommands() {
+		if i == programs.MaxCommands {
+			break
+		}
+		dir := c.GetCwd()
+		if dir == "" && len(a.GetRoots()) > 0 {
+			dir = a.GetRoots()[0]
+		}
+		if c.GetCwdDoubtful() {
+			dir = ""
+		}
+		switch {
+		case sub.GetCwdUnknown():
+			dir = ""
+		case filepath.IsAbs(sub.GetCwd()):
+			dir = sub.GetCwd()
+		case sub.GetCwd() != "":
+			dir = ""
+		}
+		all = append(all, &acpv1.SimpleCommand{Argv: sub.GetArgv(), Wrappers: sub.GetWrappers(), Cwd: dir, Shell: len(c.GetArgv()) == 0})
+	}
+	return all
+}
+
+// Found puts the programs and the repositories of an action's simple commands into the action.
+func Found(a *permissionv1.Action, all []*acpv1.Found) {
+	for i, sub := range a.GetCommand().GetSubCommands() {
+		if i >= len(all) {
+			return
+		}
+		sub.Program, sub.WrapperPrograms, sub.Repository = all[i].GetProgram(), all[i].GetWrapperPrograms(), all[i].GetRepository()
+		if len(sub.GetArgv()) == 0 || shell.DynamicWord(sub, 0) {
+			sub.Program, sub.Repository = nil, nil // which program it is, is only known when it runs
+		}
+	}
+}

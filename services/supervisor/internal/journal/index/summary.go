@@ -1,0 +1,88 @@
+package index
+
+import (
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// maxTitle is the longest title that is kept, in bytes.
+const maxTitle = 200
+
+// summary folds a file's entries into what the index keeps of it.
+type summary struct {
+	journal.Session
+	text []byte // the text that can be searched
+}
+
+func (s *summary) fold(e *journal.Entry) {
+	if s.Started.IsZero() {
+		s.Started = e.Time
+	}
+	if e.Time.After(s.Ended) {
+		s.Ended = e.Time
+	}
+	switch {
+	case e.Journal != nil:
+		s.Session.Session, s.Agent, s.Cwd = e.Journal.Session, e.Journal.Agent, e.Journal.Cwd
+		return
+	case e.Dropped > 0:
+		s.Lost += int(e.Dropped)
+		return
+	case e.Dir == "":
+		return
+	}
+	s.Frames++
+	switch {
+	case e.Method == acp.MethodSessionPrompt && e.Dir == frame.ClientToAgent.String():
+		s.Turns++
+		_ = acp.Elements(acp.Get(e.Frame, "params", "prompt"), func(v []byte) bool {
+			if text, ok := acp.String(acp.Get(v, "text")); ok {
+				if s.Title == "" {
+					s.Title = titleOf(text)
+				}
+				s.say(text + "\n")
+			}
+			return true
+		})
+	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0:
+		update := acp.Get(e.Frame, "params", "update")
+		kind, _ := acp.String(acp.Get(update, "sessionUpdate"))
+		switch kind {
+		case "agent_message_chunk", "agentMessageChunk":
+			if text, ok := acp.String(acp.Get(update, "content", "text")); ok {
+				s.say(text)
+			}
+		case "session_info_update", "sessionInfoUpdate":
+			if title, ok := acp.String(acp.Get(update, "title")); ok && title != "" {
+				s.Title = titleOf(title)
+			}
+		case "tool_call", "toolCall":
+			if title, ok := acp.String(acp.Get(update, "title")); ok {
+				s.say("\n" + title + "\n")
+			}
+		}
+	}
+}
+
+func (s *summary) say(text string) {
+	if room := maxText - len(s.text); room > 0 {
+		s.text = append(s.text, strings.ToValidUTF8(text[:min(room, len(text))], "")...)
+	}
+}
+
+// titleOf is a text's first line, shortened.
+func titleOf(text string) string {
+	text = strings.TrimSpace(text)
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		text = text[:i]
+	}
+	text, cut := safetext.Prefix(text, maxTitle)
+	if cut {
+		text += "…"
+	}
+	return strings.ToValidUTF8(text, "?")
+}

@@ -1,0 +1,44 @@
+package link
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/acphost/acphost/internal/paths"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// lookFrom finds the programs of an action's command, if no handler runs the command. environ is the environment that the
+// agent was started with; nil: the one that the editor gave to acphost.
+func (l *Link) lookFrom(environ []string, a *permissionv1.Action) {
+	if a.GetCommand() == nil {
+		return
+	}
+	if environ == nil {
+		environ = os.Environ()
+	}
+	resolver := programs.Resolver{Environ: environ, Roots: slices.Concat(a.GetRoots(), a.GetResolvedRoots())}
+	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))
+	l.ofOthers(a)
+}
+
+// ofOthers marks programs that lie in the roots of the agent's other sessions: it may have written them there.
+func (l *Link) ofOthers(a *permissionv1.Action) {
+	var roots []string
+	for _, root := range l.opts.Sessions.Roots() {
+		roots = append(roots, filepath.Clean(root), paths.Real(filepath.Clean(root)))
+	}
+	for _, sub := range a.GetCommand().GetSubCommands() {
+		for _, p := range append([]*acpv1.Program{sub.GetProgram()}, sub.GetWrapperPrograms()...) {
+			if p.GetPath() != "" && slices.ContainsFunc(roots, func(root string) bool {
+				return paths.Below(root, p.GetPath()) || paths.Below(root, p.GetResolvedPath())
+			}) {
+				p.InsideRoots = true
+			}
+		}
+	}
+}

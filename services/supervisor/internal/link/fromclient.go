@@ -1,0 +1,258 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+)
+
+// errHandled ends the pump after the reason was recorded.
+var errHandled = errors.New("the link has ended")
+
+// pumpClient reads the client until its end.
+func (l *Link) pumpClient(ctx context.Context) error {
+	p := &clientPump{Link: l, out: run{to: l.toAgent}}
+	p.out.seen = l.seen(frame.ClientToAgent, &p.msg)
+	r := jsonrpc.NewReader(l.opts.Client.In(), l.opts.Limits.MaxMessage)
+	for {
+		line, err := r.Next()
+		if err != nil {
+			if ferr := p.out.flush(); ferr != nil {
+				return l.agentFailed(ferr)
+			}
+			var long *jsonrpc.TooLong
+			if !errors.As(err, &long) {
+				return err
+			}
+			p.tooLong(long)
+			continue
+		}
+		l.counters.clientMessages.Add(1)
+		l.counters.clientBytes.Add(uint64(len(line)))
+		if err := p.line(ctx, line); err != nil {
+			return l.agentFailed(err)
+		}
+		if !r.Buffered() {
+			if err := p.out.flush(); err != nil {
+				return l.agentFailed(err)
+			}
+		}
+	}
+}
+
+// agentFailed: the agent cannot be written to. It may have closed its input on purpose and still be talking, and why it
+// is gone is better told by its end: so this ends nothing by itself, unless the agent's output ends too, which it does
+// when the agent is gone.
+func (l *Link) agentFailed(err error) error {
+	if errors.Is(err, errHandled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+		l.end(AgentGone, fmt.Errorf("the agent takes no input any more: %w", err))
+	}
+	return err
+}
+
+// clientPump is the state of pumpClient; one goroutine's.
+type clientPump struct {
+	*Link
+	out  run
+	scan jsonrpc.Scanner
+	msg  jsonrpc.Message
+}
+
+// line takes one line of the client's. An error means that the agent is gone.
+func (p *clientPump) line(ctx context.Context, line []byte) error {
+	m := &p.msg
+	jerr := p.scan.Scan(line, m)
+	if jerr != nil {
+		if p.opts.Observe {
+			*m = jsonrpc.Message{} // whoever watches shall not go by what another reader may find otherwise
+			return p.out.add(line)
+		}
+		return p.malformed(line, m, jerr)
+	}
+	if !p.opts.Observe && bytes.HasPrefix(m.Method, []byte(ownMethods)) {
+		p.see(frame.ClientToAgent, RefusedName, m.Raw)
+		p.imitated("front", imitatesMethod, m.Raw)
+		if m.Kind == jsonrpc.KindRequest {
+			p.refuseClient(m.ID, jsonrpc.CodeMethodNotFound, string(m.Method)+": it names "+imitatesMethod+", which is nobody else's to use")
+		}
+		return nil
+	}
+	switch m.Kind {
+	case jsonrpc.KindRequest:
+		return p.request(ctx, m)
+	case jsonrpc.KindNotification:
+		if string(m.Method) == acp.MethodSessionCancel {
+			return p.cancelTurn(m)
+		}
+	case jsonrpc.KindResponse:
+		return p.response(m)
+	}
+	return p.out.add(m.Raw)
+}
+
+// cancelTurn passes session/cancel on, and then ends the questions and calls that wait. An agent that got these answers
+// first could take its turn for one that went on. It does not wait for an agent that reads nothing.
+func (p *clientPump) cancelTurn(m *jsonrpc.Message) error {
+	if err := p.out.flush(); err != nil {
+		return err
+	}
+	p.seeMessage(frame.ClientToAgent, "", m)
+	p.writeAgent(slices.Clone(m.Raw))
+	p.opts.Sessions.Cancelled(string(m.SessionID)) // before its questions end: one that comes later finds it
+	p.sessionCancelled(string(m.SessionID))
+	return nil
+}
+
+func (p *clientPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Error) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	p.counters.refused.Add(1)
+	p.see(frame.ClientToAgent, RefusedName, line)
+	if jerr.Code == jsonrpc.CodeInvalidRequest {
+		switch m.Kind {
+		case jsonrpc.KindResponse: // never answer an answer; but the agent must not wait for it for ever
+			p.log.Warn("the client sent an answer that is no valid message; it was dropped", "error", jerr.Message)
+			if m.ID != nil {
+				p.badAnswer(m.ID, "the client's answer is no valid message: "+jerr.Message)
+			}
+			return nil
+		case jsonrpc.KindNotification:
+			p.log.Warn("the client sent a notification that is no valid message; it was dropped", "error", jerr.Message)
+			return nil
+		}
+		p.refuseClient(m.ID, jerr.Code, jerr.Message)
+		return nil
+	}
+	p.refuseClient(nil, jerr.Code, jerr.Message)
+	return nil
+}
+
+func (p *clientPump) tooLong(long *jsonrpc.TooLong) {
+	p.counters.refused.Add(1)
+	p.log.Warn("the client sent a message over the limit; it was dropped", "bytes", long.Size, "limit", long.Max)
+	switch {
+	case long.Method == nil && long.ID != nil:
+		p.badAnswer(long.ID, "the client's answer was dropped: "+tooLongMessage(long))
+	case long.Method != nil && long.ID == nil: // a notification is not answered
+	default:
+		p.refuseClient(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
+	}
+}
+
+// request folds a request of the client's and forwards it.
+func (p *clientPump) request(ctx context.Context, m *jsonrpc.Message) error {
+	c := &clientCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
+	var opening acp.Opening
+	switch c.method {
+	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
+		var err error
+		if opening, err = acp.ParseOpening(m.Params); err != nil && !p.opts.Observe {
+			p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: %v", c.method, err))
+			return nil
+		}
+	}
+	if !p.clientCalls.Add(c.id, c) {
+		if p.opts.Observe {
+			return p.out.add(m.Raw)
+		}
+		p.counters.refused.Add(1)
+		p.refuseClient(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
+		return nil
+	}
+	switch c.method {
+	case acp.MethodInitialize:
+		return p.initialize(ctx, c, m)
+	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
+		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
+	case acp.MethodSessionPrompt:
+		p.opts.Sessions.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID)
+	case acp.MethodSessionSetMode:
+		if mode, ok := acp.Exact(acp.Get(m.Params, "modeId")); ok { // the agent may work in it before it answers
+			p.opts.Sessions.SettingMode(jsonrpc.CanonicalID(c.id), c.sessionID, mode)
+		}
+	}
+	return p.out.add(m.Raw)
+}
+
+// response forwards the answer to a request that was forwarded. An answer with any other id is a forgery or a mistake, and
+// is dropped: otherwise the agent could get an answer to a question that nobody was asked. An error without an id belongs to no
+// request, and passes.
+func (p *clientPump) response(m *jsonrpc.Message) error {
+	if p.opts.Observe || m.ID == nil || string(m.ID) == "null" && m.Error != nil {
+		return p.out.add(m.Raw)
+	}
+	if q := p.questionAt(m.ID); q != nil {
+		if !q.ClientAnswered(m) {
+			p.questions.ClientAnswered(m.ID)
+			return nil
+		}
+		if q.Own {
+			return nil
+		}
+		return p.out.add(m.Raw)
+	}
+	c, ok := p.claimForwarded(m.ID)
+	if !ok {
+		p.questions.ClientAnswered(m.ID)
+		p.log.Debug("the client answered a request that is not open at the client; the answer was dropped", "id", string(m.ID))
+		return nil
+	}
+	p.shownEnds(c, m.Error != nil)
+	return p.out.add(m.Raw)
+}
+
+// claimForwarded claims a request of the agent's that is open at the client and is no question.
+func (l *Link) claimForwarded(id []byte) (*agentCall, bool) {
+	c, ok := l.agentCalls.Get(id)
+	if !ok || c.current() != atClient {
+		return nil, false
+	}
+	return c, l.claim(c)
+}
+
+// badAnswer answers for a client whose answer to a request of the agent's cannot be passed on.
+func (l *Link) badAnswer(id []byte, why string) {
+	if q := l.questionAt(id); q != nil {
+		q.Finish(question.Ending{Cause: question.Unusable, Why: why})
+		l.questions.ClientAnswered(id)
+		return
+	}
+	c, ok := l.claimForwarded(id)
+	if !ok {
+		l.questions.ClientAnswered(id)
+		return
+	}
+	l.shownEnds(c, true)
+	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
+}
+
+// postClient sends a frame of our own to the client, without waiting.
+func (l *Link) postClient(lines []byte) {
+	for line := range bytes.Lines(lines) {
+		l.see(frame.OursToClient, "", line)
+	}
+	l.writeClient(lines)
+}
+
+// writeClient is postClient for what was seen already.
+func (l *Link) writeClient(lines []byte) {
+	if err := l.toClient.Post(lines); errors.Is(err, jsonrpc.ErrOverflow) {
+		l.end(ClientGone, fmt.Errorf("the client reads nothing: %d MiB of messages wait for it", maxRefusals>>20))
+	}
+}

@@ -1,0 +1,402 @@
+package link
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+// heldCall is a call of the agent's that door two decides about.
+type heldCall struct {
+	call   *agentCall
+	route  *route.Route // nil: nobody's here, so the client's
+	cc     *acpv1.CallContext
+	params []byte
+	// pass makes the call, once it is allowed.
+	pass func(ctx context.Context)
+	// waits: pass waits for something outside.
+	waits bool
+
+	// frame is the call as it was encoded to be checked, without its context.
+	frame *transcode.Frame
+	// before, if set, is closed once the client has everything that came of the session before the call.
+	before <-chan struct{}
+	// waited: a person was asked.
+	waited bool
+	// seen is the SHA-256 of the file that a write replaces, as acphost's question about it showed it; nil: it was not shown.
+	seen *[sha256.Size]byte
+	// decision is the gate's, once it is acted on.
+	decision *gate.Decision
+	// recorded, if set, reports whether the decision could be recorded, once it was.
+	recorded chan error
+}
+
+func (h *heldCall) atHandler() bool { return h.route != nil && h.route.Target == route.Handler }
+
+// kind is the action's.
+func (h *heldCall) kind() string {
+	switch {
+	case h.route != nil && h.route.Action != "":
+		return h.route.Action
+	case strings.HasPrefix(h.call.method, "elicitation/"):
+		return "elicitation"
+	}
+	return h.call.method
+}
+
+// judge has the gate decide about a call. Then it passes the call, refuses it, or has a person asked.
+func (l *Link) judge(ctx context.Context, h *heldCall) {
+	ctx, cancel, ok := h.call.begin(ctx, 0)
+	defer cancel()
+	if !ok {
+		return
+	}
+	if h.route != nil && h.route.Method != nil {
+		// What a handler would refuse, nobody is asked about. This also finds params that read in two ways.
+		var jerr *jsonrpc.Error
+		if h.frame, jerr = h.route.Method.EncodeRequest(h.params, nil); jerr != nil {
+			jerr.Message = h.call.method + ": " + jerr.Message
+			l.answerError(h.call, jerr)
+			return
+		}
+	}
+	action, jerr := l.action(ctx, h)
+	if jerr != nil {
+		l.answerError(h.call, jerr)
+		return
+	}
+	l.opts.Gate.Seen(action.GetKind())
+	about := l.decisionRequest(h.call.sessionID, action)
+	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
+	d, err := l.opts.Gate.Decide(ctx, about)
+	if err == nil && d.Before != nil && !l.stillAs(ctx, h, *d.Before) {
+		about.Written = nil
+		d, err = l.opts.Gate.Decide(ctx, about)
+	}
+	if err != nil {
+		return // given up: whoever did it has answered
+	}
+	switch d.Verdict {
+	case gate.Allow:
+		l.actOn(ctx, h, d, gate.Outcome{Allowed: true})
+	case gate.Ask:
+		l.queue.again(job{call: h.call, weight: int64(len(h.params)), waits: true, run: func(ctx context.Context) {
+			l.askAbout(ctx, h, d, action)
+		}})
+	default:
+		l.actOn(ctx, h, d, gate.Outcome{})
+	}
+}
+
+// actOn records a decision that needed no person, and passes the call or refuses it.
+func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome) {
+	if o.Allowed && h.call.safe && l.stillMeant(h) {
+		// A call that changes nothing is made while its record is written. Its answer waits for both.
+		h.decidedBy(d, o)
+		h.recorded = make(chan error, 1)
+		l.spawn(func() { h.recorded <- l.conclude(h.call.sessionID, h.cc.GetScope(), d, o) })
+		h.pass(ctx)
+		return
+	}
+	l.follow(ctx, h, d, o, l.recordCall(h, d, o))
+}
+
+// errNotMeant says that a call's session ended, or its folders changed, after the call was judged.
+var errNotMeant = errors.New("the session ended, or its folders changed, before this was decided: ask again")
+
+// recordCall records the outcome of a decision about a call. An error, which only an allowance can have, means that the call
+// must be denied.
+func (l *Link) recordCall(h *heldCall, d *gate.Decision, o gate.Outcome) error {
+	if o.Allowed && !l.stillMeant(h) {
+		_ = l.conclude(h.call.sessionID, h.cc.GetScope(), d, gate.Outcome{Cancelled: true, By: o.By, Option: o.Option, Asked: o.Asked})
+		return errNotMeant
+	}
+	return l.conclude(h.call.sessionID, h.cc.GetScope(), d, o)
+}
+
+// follow passes a call, or refuses it, after its decision was recorded; err is the result of recordCall.
+func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome, err error) {
+	h.decidedBy(d, o)
+	if err != nil || !o.Allowed {
+		l.shownEnds(h.call, true)
+	}
+	switch {
+	case o.Cancelled:
+		l.answerError(h.call, cancelled(h.call))
+	case errors.Is(err, errNotMeant):
+		l.answerError(h.call, deniedError(h.call, d, err.Error()))
+	case err != nil:
+		l.refuse(h.call, d, question.Unrecorded)
+	case !o.Allowed && o.Option != "":
+		l.answerError(h.call, deniedError(h.call, d, "a person refused it"))
+	case !o.Allowed:
+		l.refuse(h.call, d, d.Why())
+	case h.seen != nil && !l.stillAs(ctx, h, *h.seen):
+		l.shownEnds(h.call, true)
+		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
+			Message: h.call.method + ": the file changed while the user was asked about the write: read it again before writing"})
+	default:
+		h.pass(ctx)
+	}
+}
+
+// follows waits until the client has everything that came before the call, or ctx ends.
+func (h *heldCall) follows(ctx context.Context) {
+	if h.before == nil {
+		return
+	}
+	select {
+	case <-h.before:
+	case <-ctx.Done():
+	}
+}
+
+// decidedBy notes the decision about the call, and tells the handler whether a person allowed it.
+func (h *heldCall) decidedBy(d *gate.Decision, o gate.Outcome) {
+	h.decision = d
+	if h.cc != nil {
+		h.cc.Unasked = d.Unasked(o)
+	}
+}
+
+// askAbout has a person asked about a call: the client is shown a tool call of acphost's own, and asked about it. The call
+// goes on, or is refused, by the answer.
+func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *permissionv1.Action) {
+	if h.call.sessionID == "" {
+		d.Reason += " (a person would be asked, but the call belongs to no session)"
+		l.actOn(ctx, h, d, gate.Outcome{By: gate.ByAcphost})
+		return
+	}
+	work, cancel, ok := h.call.begin(ctx, 0)
+	defer cancel()
+	if !ok {
+		_ = l.opts.Gate.Record(d, gate.Outcome{Cancelled: true, By: gate.ByNobody})
+		return
+	}
+	shown := l.newOwnCall(work, h, d, a)
+	h.follows(work)
+	q := &callQuestion{Link: l, held: h}
+	q.Question = l.questions.Add(&question.Question{
+		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
+		SessionID: h.call.sessionID, Params: shown.question(d), Options: offered(d), Reason: reasonOf(d),
+	}, q)
+	q.Decided(d)
+	h.waited = true
+	if !h.call.ask(q.Question) {
+		q.Finish(question.Ending{Cause: question.AgentCancels})
+	}
+	if l.opts.Sessions.GivenUp(h.call.sessionID) { // the agent has not read that its turn is cancelled
+		q.CancelTurn()
+	}
+	l.own.Add(q.ID, q.Question)
+	defer l.own.Remove(q.ID)
+	_ = q.Ask(func(show func(see func()) bool) error {
+		if !show(func() {
+			h.call.show(shown)
+			l.postClient(shown.created())
+			l.postClient(jsonrpc.AppendRequest(nil, q.ID, acp.MethodRequestPermission, q.Params))
+		}) {
+			return question.ErrEnded
+		}
+		return nil
+	})
+	select {
+	case <-q.Done():
+	case <-ctx.Done():
+		q.Finish(question.Ending{Cause: question.LinkOver})
+		<-q.Done()
+	}
+	r := &q.reply
+	if r.Ending.Cause == question.ClientAnswers {
+		l.see(frame.ClientToOurs, "", r.Ending.Line)
+	}
+	if r.Outcome.Allowed {
+		l.postClient(shown.updated("in_progress"))
+	}
+	l.follow(ctx, h, d, r.Outcome, r.Unrecorded)
+}
+
+// stillMeant reports whether the session that a call was made for is the one that it was judged for.
+func (l *Link) stillMeant(h *heldCall) bool {
+	return h.cc.GetScope() == "" || l.opts.Sessions.Current(h.cc)
+}
+
+// refuse tells the person that a call was denied, and then answers the call. In this order: once the agent is answered it
+// may end the turn, and a caller that waits for the turn alone sees nothing after its end.
+func (l *Link) refuse(c *agentCall, d *gate.Decision, why string) {
+	l.tell(c.sessionID, deniedTitle, c.method+": denied: "+d.What()+": "+why)
+	l.answerError(c, deniedError(c, d, why))
+}
+
+// missingWords are the words by which agents know an error about a missing file.
+var missingWords = []string{"not found", "enoent", "does not exist", "no such file"}
+
+// deniedError tells an agent what was denied, and why. A policy's words, or the name of a file, must not make an agent take
+// a denial for a missing file, which some go on to create by another way.
+func deniedError(c *agentCall, d *gate.Decision, why string) *jsonrpc.Error {
+	const told = "the person at the client is told why"
+	rule := told
+	if d.Rule != "" {
+		rule += " (rule " + d.Rule + ")"
+	}
+	text := told
+	for _, say := range [...]string{d.What() + ": " + why, d.What() + ": " + rule, rule} {
+		lower := strings.ToLower(say)
+		if !slices.ContainsFunc(missingWords, func(words string) bool { return strings.Contains(lower, words) }) {
+			text = say
+			break
+		}
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + text}
+}
+
+// action says what a call would do: where its path leads, and what its command really runs.
+func (l *Link) action(ctx context.Context, h *heldCall) (*permissionv1.Action, *jsonrpc.Error) {
+	against := l.judging(ctx, h.call.sessionID, h.cc)
+	kind := h.kind()
+	a := intent.Call(against, h.call.method, kind, h.params)
+	if !h.atHandler() {
+		l.lookFrom(nil, a)
+		return a, nil
+	}
+	switch kind {
+	case "fs.read", "fs.write", "fs.list":
+		if paths := a.GetPaths(); len(paths) == 1 && paths[0].GetResolvedPath() != "" {
+			h.cc.ResolvedPath = &acpv1.ResolvedPath{Path: paths[0].GetResolvedPath()}
+		}
+	case "terminal.create":
+		return a, l.resolveCommand(ctx, against, h, a)
+	}
+	return a, nil
+}
+
+// resolveCommand asks the terminal handler which programs a command really runs, so that these are judged and then run. If
+// the handler does not offer that, it decides itself, as without a gate.
+func (l *Link) resolveCommand(ctx context.Context, against intent.Session, h *heldCall, a *permissionv1.Action) *jsonrpc.Error {
+	conn, err := l.opts.Conn(h.route.Handler)
+	if err != nil {
+		return transcode.ErrorFrom(err, h.route.Handler)
+	}
+	req := &terminalv1.ResolveCommandRequest{Context: h.cc}
+	req.Command, _ = acp.Exact(acp.Get(h.params, "command"))
+	req.Args, _ = acp.Strings(acp.Get(h.params, "args"))
+	if cwd, ok := acp.Exact(acp.Get(h.params, "cwd")); ok {
+		req.Cwd = &cwd
+	}
+	if env := acp.Get(h.params, "env"); env != nil {
+		_ = acp.Elements(env, func(v []byte) bool {
+			name, _ := acp.Exact(acp.Get(v, "name"))
+			value, _ := acp.Exact(acp.Get(v, "value"))
+			req.Env = append(req.Env, &terminalv1.EnvVariable{Name: name, Value: value})
+			return true
+		})
+	}
+	req.SimpleCommands = intent.SimpleCommands(a)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	client := terminalv1.NewTerminalServiceClient(conn)
+	res, err := client.ResolveCommand(ctx, req)
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return nil
+	case err != nil:
+		jerr := transcode.ErrorFrom(err, h.route.Handler)
+		jerr.Message = h.call.method + ": " + jerr.Message
+		return jerr
+	}
+	h.cc.ResolvedCommand = res.GetCommand()
+	c := a.GetCommand()
+	if c == nil {
+		return nil // the action says that it is unparsed
+	}
+	if argv := res.GetCommand().GetArgv(); !res.GetCommand().GetShell() && len(req.GetArgs()) == 0 && len(argv) > 0 {
+		against.Executed(a, argv) // what looks like a line for a shell is the name of a program
+		req.SimpleCommands = intent.SimpleCommands(a)
+		again, err := client.ResolveCommand(ctx, req)
+		if err != nil {
+			return transcode.ErrorFrom(err, h.route.Handler)
+		}
+		res.Found = again.GetFound()
+	}
+	intent.Found(a, res.GetFound())
+	l.ofOthers(a)
+	if at := res.GetCwd(); at != "" && !intent.SameBelow(a, c.GetCwd(), at) {
+		c.Cwd = at
+	}
+	return nil
+}
+
+// gateClient puts a call that belongs to the client before the gate. If the call passes, the client gets the agent's own
+// bytes. Everything that came before the call is sent first, because the goroutine that sends the call does not wait for the
+// pump.
+func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallContext, m *jsonrpc.Message) error {
+	before, err := p.behind(m.SessionID)
+	if err != nil {
+		return err
+	}
+	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
+	h := &heldCall{call: c, route: r, cc: cc, params: params, before: before}
+	pass := func(context.Context) {
+		if c.method == acp.MethodElicitationCreate {
+			_ = p.elicit(c, params, p.writeQuestion(line)) // which has ended the link, if the client is gone
+			return
+		}
+		sent, err := c.send(func() error { return p.sendClient(line) }, p.toClient.Send)
+		if err != nil {
+			p.end(ClientGone, err)
+		}
+		if err != nil || !sent {
+			p.shownEnds(c, true)
+		}
+	}
+	if h.pass = pass; before != nil {
+		h.pass = func(context.Context) { // not in a worker, which others need
+			p.queue.again(job{call: c, weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.follows(ctx); pass(ctx) }})
+		}
+	}
+	p.seeMessage(frame.AgentToHandler, GateName, m)
+	c.state.Store(atGate)
+	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
+	if !ok {
+		p.answerError(c, overloaded(c))
+	}
+	return nil
+}
+
+// gateRouted is the gate before a handler.
+func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, before <-chan struct{}) bool {
+	h := &heldCall{call: c, route: r, cc: cc, params: params, waits: r.Method.Waits, before: before}
+	h.pass = func(ctx context.Context) {
+		if !c.proceed() {
+			p.shownEnds(c, true)
+			return
+		}
+		if !h.waited {
+			p.call(ctx, r, c, cc, params, h)
+			return
+		}
+		// It waited for a person, outside of the workers.
+		p.queue.again(job{call: c, weight: int64(len(params)), waits: h.waits, run: func(ctx context.Context) {
+			p.call(ctx, r, c, cc, params, h)
+		}})
+	}
+	c.state.Store(atGate)
+	return p.queue.add(job{call: c, weight: int64(len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
+}

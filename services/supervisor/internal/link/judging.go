@@ -1,0 +1,61 @@
+package link
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// staysPut is how the variable begins that has Claude run every command in the session's directory.
+const staysPut = "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR=1"
+
+// PlaceFunc tells where a path leads.
+type PlaceFunc = func(path string) intent.Place
+
+// judging is what an action of a session is judged against. cc may be nil: nothing is known of the session.
+func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext) intent.Session {
+	s := intent.Session{
+		Agent:     l.opts.AgentName,
+		Dialect:   l.Reported().Name,
+		SessionID: sessionID,
+		Mode:      cc.GetMode(),
+		Roots:     rootPaths(cc),
+	}
+	s.StaysPut = slices.ContainsFunc(l.opts.AgentEnviron, func(entry string) bool { return strings.HasPrefix(entry, staysPut) })
+	if l.opts.RealRoots != nil {
+		s.ResolvedRoots = l.opts.RealRoots(s.Roots)
+	}
+	place := func(path string) intent.Place { return intent.Place{Protected: l.opts.Gate.Protected(path)} }
+	if l.opts.Place != nil {
+		place = l.opts.Place(ctx, sessionID)
+	}
+	known := append(append([]string(nil), s.Roots...), s.ResolvedRoots...)
+	s.Place = func(path string) intent.Place {
+		at := place(path)
+		at.Protected = at.Protected || gate.ProtectedBelow(known, path) ||
+			at.Resolved != "" && gate.ProtectedBelow(known, at.Resolved)
+		at.GitInternal = gate.GitInternal(path, at.Resolved)
+		return at
+	}
+	return s
+}
+
+// decisionRequest is an action as the gate decides it.
+func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action) gate.Request {
+	l.opts.Gate.Mark(a)
+	scope, turn := l.opts.Sessions.Turn(sessionID)
+	return gate.Request{Action: a, Scope: scope, Turn: turn}
+}
+
+func rootPaths(cc *acpv1.CallContext) []string {
+	var paths []string
+	for _, r := range cc.GetRoots() {
+		paths = append(paths, r.GetPath())
+	}
+	return paths
+}

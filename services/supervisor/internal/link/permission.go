@@ -1,0 +1,143 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+)
+
+// permissionRequest takes a permission request of the agent's (door one). The request is put together here, in wire order,
+// with what is known of its tool call, and a worker decides about it. Meanwhile the agent is read on, and what it sends
+// about the session waits.
+func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) error {
+	c := a.call
+	if err := jsonrpc.DuplicateNames(m.Params, "sessionId", "toolCall", "options", "_meta"); err != nil {
+		p.counters.refused.Add(1)
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)})
+		return nil
+	}
+	line := slices.Clone(m.Raw)
+	params := slices.Clone(m.Params)
+	req, err := acp.ParsePermissionRequest(params)
+	if err != nil {
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%s: %v", c.method, err)})
+		return nil
+	}
+	tc := p.opts.Sessions.ToolCall(c.sessionID, req.ToolCall)
+	if tc.Ambiguous != "" {
+		p.counters.refused.Add(1)
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + tc.Ambiguous})
+		return nil
+	}
+	if err := p.out.flush(); err != nil { // the request must not overtake what came before
+		return err
+	}
+	p.seeMessage(frame.AgentToHandler, GateName, m)
+	a.Params, a.ToolCall, a.Options = params, &tc, req.Options
+	a.subject = p.opts.Sessions.Subject(c.sessionID, tc)
+	c.state.Store(atGate)
+	at := p.order.enter(c.sessionID)
+	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
+		p.decide(ctx, a, req, line, at)
+		if err := p.order.leave(c.sessionID, at); err != nil {
+			p.end(ClientGone, err)
+		}
+	}})
+	if !ok {
+		p.answerError(c, overloaded(c))
+		return p.order.leave(c.sessionID, at)
+	}
+	return nil
+}
+
+// decide asks the gate about a permission request and answers it, or sends it on to the client: the very bytes that came,
+// unless it shows a terminal that the client must be told of first.
+func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionRequest, line []byte, at *place) {
+	c := a.call
+	ctx, cancel, ok := c.begin(ctx, 0)
+	defer cancel()
+	if !ok {
+		return
+	}
+	cc, err := l.opts.Sessions.Context(c.sessionID)
+	if err != nil {
+		cc = nil // an unknown session has no roots
+	}
+	against := l.judging(ctx, c.sessionID, cc)
+	action := intent.Question(against, *a.ToolCall)
+	l.lookFrom(l.opts.AgentEnviron, action)
+	about := l.decisionRequest(c.sessionID, action)
+	d, err := l.opts.Gate.Decide(ctx, about)
+	if err != nil {
+		return // cancelled: whoever did it has answered
+	}
+	if d.Verdict != gate.Deny {
+		d.Shown = l.shown(ctx, cc, against, action, *a.ToolCall)
+	}
+	a.scope = about.Scope
+	if d.Verdict == gate.Allow {
+		// Never allow_always: what a policy allows now, it may deny later.
+		id, ok := req.Option(acp.AllowOnce)
+		if ok && a.Decided(d) {
+			a.Finish(question.Ending{Cause: question.PolicyAllows, Option: id})
+		}
+		if ok {
+			return
+		}
+		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the agent offers no way to allow it once"
+	}
+	if !a.Decided(d) {
+		return
+	}
+	if d.Verdict == gate.Deny {
+		a.Finish(question.Ending{Cause: question.PolicyDenies})
+		return
+	}
+	if l.opts.Sessions.GivenUp(c.sessionID) { // the agent has not read that its turn is cancelled
+		a.CancelTurn()
+		return
+	}
+	a.Reason = reasonOf(d)
+	select {
+	case <-at.turn:
+	case <-ctx.Done(): // it has ended, or the link has
+	}
+	err = a.Ask(func(show func(see func()) bool) error {
+		send := func(bufs ...[]byte) error { return l.writeQuestion(bufs...)(show) }
+		if l.display != nil && display.Mentions(req.ToolCall) {
+			return l.display.Forward(c.sessionID, line, *a.ToolCall, send, "params", "toolCall")
+		}
+		return send(line)
+	})
+	if err != nil {
+		l.end(ClientGone, err)
+	}
+}
+
+// conclude records the outcome of a decision. The answer may come after its session has ended. Then the gate must not
+// remember it, because nobody will end that scope again.
+func (l *Link) conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error {
+	err := l.opts.Gate.Record(d, o)
+	if scope != "" && !o.Cancelled {
+		if now, _ := l.opts.Sessions.Turn(sessionID); now != scope {
+			l.opts.Gate.EndSession(scope)
+		}
+	}
+	return err
+}
+
+// reasonOf says why a person is asked; empty: no policy wants it.
+func reasonOf(d *gate.Decision) string {
+	if d.By != gate.ByPolicy && d.Rule == "" {
+		return ""
+	}
+	return d.Why()
+}

@@ -1,0 +1,257 @@
+package programs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// StartAgent starts an agent and waits for its answer to initialize, or finds the one that was started alike.
+func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
+	conf, err := reg.configure(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if files := keyFiles(r.GetEnv()); len(files) > 0 && reg.opts.Protect != nil {
+		if err := reg.opts.Protect(ctx, files); err != nil {
+			return nil, err
+		}
+	}
+	a, reused, err := reg.find(conf, r.GetSeparate())
+	if err != nil {
+		return nil, err
+	}
+	if reused && a.inState(failed) {
+		reused = false
+		if err := a.again(ctx, true); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.awaitStart(ctx); err != nil {
+		return nil, err
+	}
+	return &supervisorv1.StartAgentResponse{Agent: a.show(), Reused: reused}, nil
+}
+
+// StopAgent ends an agent, its turns and its sessions, and takes it off the list.
+func (reg *Registry) StopAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
+	a, err := reg.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	a.stop()
+	select {
+	case <-a.over:
+		return a.show(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// RestartAgent starts an agent again, at once if it waits for that, and resumes its sessions where it can.
+func (reg *Registry) RestartAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
+	a, err := reg.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	reg.mu.Lock()
+	err = reg.open()
+	reg.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.again(ctx, false); err != nil {
+		return nil, err
+	}
+	if err := a.awaitStart(ctx); err != nil {
+		return nil, err
+	}
+	return a.show(), nil
+}
+
+// ListAgents lists the agents, oldest first.
+func (reg *Registry) ListAgents() []*supervisorv1.Agent {
+	reg.mu.Lock()
+	all := slices.Clone(reg.agents)
+	reg.mu.Unlock()
+	out := make([]*supervisorv1.Agent, len(all))
+	for i, a := range all {
+		out[i] = a.show()
+	}
+	return out
+}
+
+// GetAgent shows an agent.
+func (reg *Registry) GetAgent(agentID string) (*supervisorv1.Agent, error) {
+	a, err := reg.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	return a.show(), nil
+}
+
+// find returns the agent that was started alike, or a new one that is being started.
+func (reg *Registry) find(conf *configuration, separate bool) (a *instance, reused bool, err error) {
+	key := conf.key()
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	if err := reg.open(); err != nil {
+		return nil, false, err
+	}
+	if !separate {
+		for _, a := range reg.agents {
+			if a.key == key && !a.separate && a.ctx.Err() == nil {
+				return a, true, nil
+			}
+		}
+	}
+	if len(reg.agents) >= reg.opts.MaxAgents && !reg.evict() {
+		return nil, false, fault.New(fault.Exhausted, "start agent %q: %d agents are there already (serve.max_agents); stop one", conf.Name, len(reg.agents))
+	}
+	reg.counts[conf.Name]++
+	a = &instance{
+		reg: reg, identity: &frame.Agent{ID: fmt.Sprintf("%s-%d", conf.Name, reg.counts[conf.Name]), Name: conf.Name},
+		conf: conf, key: key, separate: separate, since: time.Now(),
+		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
+		state: starting, sessions: map[string]*session{}, opening: map[string]bool{},
+	}
+	a.ctx, a.stop = context.WithCancel(reg.ctx)
+	reg.agents = append(reg.agents, a)
+	reg.spawn(a.live) // it is not too late, since open says so
+	return a, false, nil
+}
+
+// evict takes the oldest agent that has failed off the list; mu is held.
+func (reg *Registry) evict() bool {
+	for _, a := range reg.agents {
+		if a.state == failed {
+			a.stop()
+			reg.remove(a)
+			return true
+		}
+	}
+	return false
+}
+
+// agent finds an agent by its id, or by its name where only one has it.
+func (reg *Registry) agent(id string) (*instance, error) {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	var named []*instance
+	var ids []string
+	for _, a := range reg.agents {
+		if a.identity.ID == id {
+			return a, nil
+		}
+		if a.identity.Name == id {
+			named = append(named, a)
+		}
+	}
+	if len(named) == 1 {
+		return named[0], nil
+	}
+	if len(named) > 1 {
+		for _, a := range named {
+			ids = append(ids, a.identity.ID)
+		}
+		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, listed(ids))
+	}
+	for _, a := range reg.agents {
+		ids = append(ids, a.identity.ID)
+	}
+	switch {
+	case id == "" && len(ids) == 0:
+		return nil, fault.New(fault.Invalid, "no agent is named, and none runs: start one")
+	case id == "":
+		return nil, fault.New(fault.Invalid, "no agent is named; there are %s", listed(ids))
+	case len(ids) == 0:
+		return nil, fault.New(fault.NotFound, "there is no agent %q, and no other one", id)
+	}
+	return nil, fault.New(fault.NotFound, "there is no agent %q; there are %s", id, listed(ids))
+}
+
+// listed shows some of many.
+func listed(all []string) string {
+	const most = 20
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (a *instance) inState(s supervisorv1.AgentState) bool {
+	a.reg.mu.Lock()
+	defer a.reg.mu.Unlock()
+	return a.state == s
+}
+
+// again has the agent started again, and returns when its state says so. One that is being started is left alone; idle: one
+// that runs, too.
+func (a *instance) again(ctx context.Context, idle bool) error {
+	for {
+		a.reg.mu.Lock()
+		state, changed := a.state, a.changed
+		a.reg.mu.Unlock()
+		if state == starting {
+			return nil
+		}
+		o := order{taken: make(chan struct{}), idle: idle}
+		select {
+		case a.orders <- o:
+			<-o.taken
+			return nil
+		case <-changed:
+		case <-a.over:
+			return fault.New(fault.Precondition, "agent %q is being stopped", a.identity.ID)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// show says what is known of an agent.
+func (a *instance) show() *supervisorv1.Agent {
+	a.reg.mu.Lock()
+	out := &supervisorv1.Agent{
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.Preset, Command: secret.Shown(a.conf.Command),
+		EnvNames: a.conf.envNames(), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
+		Attended: a.conf.Attended,
+	}
+	if a.info != nil {
+		out.Info = proto.CloneOf(a.info)
+	}
+	if why := cmp.Or(a.failure, a.last); why != nil {
+		out.Error = proto.CloneOf(why)
+	}
+	for _, s := range a.openSessions() {
+		out.SessionIds = append(out.SessionIds, s.id)
+	}
+	r := a.process
+	a.reg.mu.Unlock()
+	out.Cwd = a.conf.dir()
+	if r != nil {
+		out.StderrTail = tail(r.process.StderrTail())
+		select {
+		case <-r.process.Ended():
+		default:
+			out.Pid = int64(r.process.PID())
+		}
+	}
+	return out
+}
+
+// publish tells of something that no frame shows.
+func (reg *Registry) publish(e *supervisorv1.Event) {
+	e.Time = timestamppb.Now()
+	reg.opts.Hub.Publish(e)
+}

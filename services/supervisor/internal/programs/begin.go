@@ -1,0 +1,207 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+const (
+	// protocolVersion is ACP's version that is spoken here.
+	protocolVersion = 1
+	// loadOnRestart is how long an agent that was started again may take to load a session.
+	loadOnRestart = 5 * time.Minute
+	// maxInfo bounds what an agent says of itself, in bytes: it is told with each change of its state.
+	maxInfo = 1 << 20
+	// maxResuming bounds the sessions of one agent that are resumed at once.
+	maxResuming = 8
+)
+
+// begin starts a process, waits for its answer to initialize, and resumes the sessions that were open, with their settings. A nil failure means
+// that it answers.
+func (a *instance) begin() (*run, *supervisorv1.AgentError) {
+	reg := a.reg
+	again := false
+	a.set(starting, func() {
+		if again = a.process != nil || a.failure != nil; again {
+			a.restarts++
+		}
+	})
+	a.remember()
+	env, err := a.conf.environ(reg.opts.Env)
+	if err != nil {
+		return nil, a.spawnError(err)
+	}
+	r := &run{agent: a, prog: acpclient.NewProgram(acpclient.ProgramOptions{
+		Wait:   func(ctx context.Context) error { return reg.opts.Hub.WaitRoom(ctx, a.identity.ID) },
+		Logger: reg.log.With("agent", a.identity.ID),
+	})}
+	r.process, err = reg.opts.Starter.Start(a.ctx, Spec{
+		Identity: a.identity, Command: slices.Clone(a.conf.Command), Env: env, Dir: a.conf.Cwd, Client: r.prog, Attended: reg.opts.Attended,
+	})
+	if err != nil {
+		r.prog.Close()
+		return nil, a.spawnError(err)
+	}
+	var ended context.CancelFunc
+	r.ctx, ended = context.WithCancel(context.Background())
+	reg.wg.Go(func() { // life, which Close waits for too, is at work: it is not too late
+		<-r.process.Ended()
+		ended()
+		r.prog.Close()
+	})
+	reg.mu.Lock()
+	a.process = r
+	reg.mu.Unlock()
+	failure := r.initialize()
+	if failure == nil {
+		r.resumeAll()
+		select {
+		case <-r.process.Ended():
+			failure = r.ending()
+		default:
+			return r, nil
+		}
+	}
+	r.onPurpose.Store(true)
+	r.stop()
+	return nil, failure
+}
+
+// initialize makes the agent's acquaintance.
+func (r *run) initialize() *supervisorv1.AgentError {
+	a := r.agent
+	timeout := a.reg.opts.InitializeTimeout
+	ctx, cancel := context.WithTimeout(a.ctx, timeout+time.Second) // the link has the same timeout, and says more
+	defer cancel()
+	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
+	var jerr *jsonrpc.Error
+	switch {
+	case err == nil:
+	case a.ctx.Err() != nil:
+		return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: "it was stopped while it started"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return a.handshakeTimeout(r)
+	case errors.As(err, &jerr):
+		return r.notInitialized(jerr)
+	default:
+		return r.ending()
+	}
+	if len(result) > maxInfo {
+		return &supervisorv1.AgentError{
+			Kind:    supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
+			Message: a.started("it answered initialize with %d bytes, more than the %d that are taken", len(result), maxInfo),
+		}
+	}
+	info := event.ParseInfo(result)
+	if v := info.GetProtocolVersion(); v > protocolVersion {
+		return &supervisorv1.AgentError{
+			Kind:    supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
+			Message: a.started("it speaks version %d of ACP, and was asked for version %d: use another version of the agent", v, protocolVersion),
+		}
+	}
+	r.info = info
+	return nil
+}
+
+// hello are the params of initialize. What concerns files and terminals is added by the link, which knows who answers.
+func (a *instance) hello() []byte {
+	b := append([]byte(nil), `{"protocolVersion":1,"clientCapabilities":{`...)
+	if a.conf.Attended {
+		b = append(b, `"elicitation":{"form":{},"url":{}},`...)
+	}
+	b = append(b, `"session":{"notices":{},"compaction":{}`...)
+	if a.conf.Attended {
+		b = append(b, `,"configOptions":{"boolean":{}}`...)
+	}
+	b = append(b, `}},"clientInfo":{"name":"acphost","title":"acphost","version":`...)
+	return append(jsonrpc.AppendString(b, a.reg.opts.Version), `}}`...)
+}
+
+// resumeAll opens the sessions again that were open when the process before ended, where the agent can. The others are
+// closed.
+func (r *run) resumeAll() {
+	a, reg := r.agent, r.agent.reg
+	reg.mu.Lock()
+	all := a.openSessions()
+	reg.mu.Unlock()
+	turn := make(chan struct{}, maxResuming)
+	var wg sync.WaitGroup
+	for _, s := range all {
+		turn <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turn }()
+			answer, err := r.resume(s)
+			switch {
+			case r.over(): // it is tried again, or lost with all others
+			case err != nil:
+				reg.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
+				reg.loseUnresumed(s, err)
+			default:
+				r.restore(s, answer)
+				r.unlessHeld(s)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// unlessHeld closes a session that was closed here while it was resumed.
+func (r *run) unlessHeld(s *session) {
+	reg := r.agent.reg
+	reg.mu.Lock()
+	held := s.agent.sessions[s.id] == s
+	reg.mu.Unlock()
+	if held {
+		return
+	}
+	if r.info.GetCapabilities().GetCloseSession() {
+		if _, err := r.call(r.agent.ctx, acp.MethodSessionClose, sessionParams(s.id), callTimeout); err == nil {
+			return
+		}
+	}
+	r.process.Forget(s.id)
+}
+
+// over reports whether the process has ended, or is to.
+func (r *run) over() bool {
+	select {
+	case <-r.process.Ended():
+		return true
+	default:
+		return r.agent.ctx.Err() != nil
+	}
+}
+
+// resume opens one session again, and returns the agent's answer; a nil error: it goes on.
+func (r *run) resume(s *session) ([]byte, *notResumed) {
+	ctx, cancel := context.WithCancel(r.agent.ctx)
+	defer cancel()
+	method, limit := acp.MethodSessionResume, callTimeout
+	switch can := r.info.GetCapabilities(); {
+	case can.GetResumeSession():
+	case can.GetLoadSession():
+		method, limit = acp.MethodSessionLoad, loadOnRestart
+	default:
+		return nil, &notResumed{cause: errors.New("the agent offers neither session/resume nor session/load")}
+	}
+	r.agent.reg.mu.Lock()
+	o := s.opening
+	r.agent.reg.mu.Unlock()
+	if err := r.accepts(method, o); err != nil {
+		return nil, &notResumed{cause: err}
+	}
+	answer, err := r.call(ctx, method, o.params(s.id), limit)
+	if err != nil {
+		return nil, &notResumed{method: method, cause: err}
+	}
+	return answer, nil
+}

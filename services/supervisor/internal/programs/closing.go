@@ -1,0 +1,193 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+const (
+	methodSessionList = "session/list"
+	// cancelSettle is how long a turn may take to end before its session is closed all the same.
+	cancelSettle = 5 * time.Second
+	// maxStored bounds the sessions of a page.
+	maxStored = 10_000
+)
+
+// CloseSession ends a session; told says whether the agent was.
+func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSessionRequest) (told bool, err error) {
+	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
+	if err != nil {
+		return false, err
+	}
+	return reg.closeSession(ctx, s)
+}
+
+func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, err error) {
+	r, err := s.agent.runs()
+	if err != nil { // it is not resumed then
+		reg.lose(s, acp.MethodSessionClose)
+		return false, nil
+	}
+	if err := reg.end(ctx, s); err != nil {
+		return false, err
+	}
+	defer reg.goesOn(s)
+	if !r.info.GetCapabilities().GetCloseSession() {
+		r.process.Forget(s.id)
+		reg.lose(s, acp.MethodSessionClose)
+		return false, nil
+	}
+	_, err = r.call(ctx, acp.MethodSessionClose, sessionParams(s.id), callTimeout)
+	if unknown(err) { // it is gone all the same
+		r.process.Forget(s.id)
+		reg.lose(s, acp.MethodSessionClose)
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	reg.drop(s)
+	reg.syncHub(ctx)
+	return true, nil
+}
+
+// DeleteSession has the agent forget a session that it has stored.
+func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) error {
+	a, run, err := reg.running(r.GetAgentId())
+	switch {
+	case err != nil:
+		return err
+	case !run.info.GetCapabilities().GetDeleteSession():
+		return run.unsupported("to delete sessions (sessionCapabilities.delete)")
+	}
+	reg.mu.Lock()
+	s := a.sessions[r.GetSessionId()]
+	reg.mu.Unlock()
+	if s != nil {
+		if err := reg.end(ctx, s); err != nil {
+			return err
+		}
+		defer reg.goesOn(s)
+	}
+	if _, err := run.call(ctx, acp.MethodSessionDelete, sessionParams(r.GetSessionId()), callTimeout); err != nil {
+		return err
+	}
+	if s != nil {
+		reg.drop(s)
+	}
+	reg.syncHub(ctx)
+	return nil
+}
+
+// end cancels a session's turn, waits a moment for its end, and lets no other one begin until goesOn.
+func (reg *Registry) end(ctx context.Context, s *session) error {
+	reg.mu.Lock()
+	if s.closing {
+		reg.mu.Unlock()
+		return fault.New(fault.Precondition, "session %q is being closed already", s.id)
+	}
+	s.closing = true
+	t := s.turn
+	reg.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	reg.cancelTurn(s)
+	timer := time.NewTimer(cancelSettle)
+	defer timer.Stop()
+	select {
+	case <-t.over:
+	case <-timer.C:
+	case <-ctx.Done():
+		reg.goesOn(s)
+		return ctx.Err()
+	}
+	return nil
+}
+
+// goesOn says that a session which was to end may be there still.
+func (reg *Registry) goesOn(s *session) {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	s.closing = false
+}
+
+// unknown reports whether the agent says that it does not know the session.
+func unknown(err error) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
+}
+
+// ListStoredSessions lists the sessions that an agent has stored.
+func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.ListStoredSessionsRequest) (*supervisorv1.ListStoredSessionsResponse, error) {
+	a, run, err := reg.running(r.GetAgentId())
+	switch {
+	case err != nil:
+		return nil, err
+	case !run.info.GetCapabilities().GetListSessions():
+		return nil, run.unsupported("to list sessions (sessionCapabilities.list)")
+	}
+	var params []byte
+	for _, m := range []struct{ name, value string }{{"cwd", r.GetCwd()}, {"cursor", r.GetCursor()}} {
+		if m.value != "" {
+			params = jsonrpc.AppendString(append(params, `,"`+m.name+`":`...), m.value)
+		}
+	}
+	if params == nil {
+		params = []byte{','}
+	}
+	params[0] = '{'
+	result, err := run.call(ctx, methodSessionList, append(params, '}'), callTimeout)
+	if err != nil {
+		return nil, err
+	}
+	out := &supervisorv1.ListStoredSessionsResponse{}
+	out.NextCursor, _ = acp.String(acp.Get(result, "nextCursor"))
+	if err := acp.Elements(acp.Get(result, "sessions"), func(v []byte) bool {
+		if len(out.Sessions) == maxStored {
+			reg.log.Warn("an agent listed more sessions than are taken at once; the rest was left out", "agent", a.identity.ID, "limit", maxStored)
+			return false
+		}
+		if s := storedSession(v); s != nil {
+			out.Sessions = append(out.Sessions, s)
+		}
+		return true
+	}); err != nil {
+		return nil, run.misbehaved("%s: its answer has no list of sessions: %v", methodSessionList, err)
+	}
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	for _, s := range out.GetSessions() {
+		s.Open = a.sessions[s.GetSessionId()] != nil
+	}
+	return out, nil
+}
+
+// storedSession reads an entry of the agent's list; nil: it has no id.
+func storedSession(v []byte) *supervisorv1.StoredSession {
+	s := &supervisorv1.StoredSession{}
+	if err := acp.Members(v, func(name string, v []byte) bool {
+		switch name {
+		case "sessionId":
+			s.SessionId, _ = acp.Exact(v)
+		case "cwd":
+			s.Cwd, _ = acp.Exact(v)
+		case "additionalDirectories":
+			s.AdditionalDirectories, _ = acp.Strings(v)
+		case "title":
+			s.Title, _ = acp.String(v)
+		case "updatedAt":
+			s.UpdatedAt, _ = acp.String(v)
+		}
+		return true
+	}); err != nil || s.GetSessionId() == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,302 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"google.golang.org/protobuf/proto"
+)
+
+// Bounds of what is shown of an agent's standard error.
+const (
+	maxTail     = 20
+	maxTailLine = 500
+)
+
+// started says of what kind of attempt an error is.
+func (a *instance) started(format string, args ...any) string {
+	return fmt.Sprintf("start agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
+}
+
+// spawnError is why a process could not be started.
+func (a *instance) spawnError(err error) *supervisorv1.AgentError {
+	if exit, ok := errors.AsType[agent.Exit](err); ok {
+		e := a.exitError(exit, a.started)
+		e.StderrTail = tail(exit.Tail)
+		return e
+	}
+	return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, Message: a.started("%v", err)}
+}
+
+// exitError is an end of a process in words.
+func (a *instance) exitError(exit agent.Exit, say func(format string, args ...any) string) *supervisorv1.AgentError {
+	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: tail(exit.Tail)}
+	if exit.Reason == agent.Exited || exit.Reason == agent.NotFound {
+		code := int32(exit.Code)
+		e.ExitCode = &code
+	}
+	detail := ""
+	if exit.Detail != "" {
+		detail = ": " + secret.Text(exit.Detail)
+	}
+	switch exit.Reason {
+	case agent.NotFound:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
+		e.Message = say("the command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)", a.conf.Command[0], detail)
+	case agent.StartFailed:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
+		e.Message = say("the command %q could not be started%s", a.conf.Command[0], detail)
+	default:
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
+		e.Message = say("it %s", secret.Text(exit.String()))
+	}
+	return e
+}
+
+// handshakeTimeout says that the agent did not answer initialize.
+func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
+	return &supervisorv1.AgentError{
+		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
+		Message:    a.started("it did not answer initialize within %s: %s", a.reg.opts.InitializeTimeout, a.isItOne()),
+		StderrTail: tail(r.process.StderrTail()),
+	}
+}
+
+// isItOne asks what is wrong as a rule where initialize is not understood.
+func (a *instance) isItOne() string {
+	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.Command), " "))
+}
+
+// notInitialized says what an error to initialize means: the agent's own, or the link's since there will be no answer.
+func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
+	a := r.agent
+	r.stop() // it is of no use, whoever said so
+	switch reason, cause := r.process.Reason(); {
+	case reason == link.NoInitialize:
+		return a.handshakeTimeout(r)
+	case reason == link.NotReady:
+		return &supervisorv1.AgentError{Message: a.started("a handler is not ready: %v", cause)}
+	case reason == link.Stopped || !saysGone(jerr):
+		e := event.ErrorOf(acp.MethodInitialize, encodeError(jerr), false)
+		e.Message = a.started("%s", e.GetMessage())
+		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input says this too
+			e.Message = a.started("it does not know initialize: %s", a.isItOne())
+		}
+		e.StderrTail = tail(r.process.StderrTail())
+		return e
+	}
+	return a.exitError(r.process.Exit(), func(format string, args ...any) string {
+		return a.started("before it answered initialize, "+format, args...)
+	})
+}
+
+// ending is why a process ended.
+func (r *run) ending() *supervisorv1.AgentError {
+	r.awaitEnd()
+	a := r.agent
+	e := a.exitError(r.process.Exit(), func(format string, args ...any) string {
+		return fmt.Sprintf("agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
+	})
+	if exit := r.process.Exit(); exit.Stopped && !r.onPurpose.Load() {
+		e.Message = fmt.Sprintf("agent %q: it was stopped, since the link to it ended", a.identity.Name)
+		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
+	}
+	if _, cause := r.process.Reason(); cause != nil {
+		e.Message += fmt.Sprintf(" (%v)", cause)
+	}
+	if r.onPurpose.Load() {
+		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", a.identity.Name)
+	}
+	return e
+}
+
+// awaitEnd waits for the end of a process whose link is over.
+func (r *run) awaitEnd() {
+	select {
+	case <-r.process.Ended():
+		return
+	default:
+	}
+	r.stop()
+}
+
+// tooOften adds to why an agent ended that it is not started again.
+func tooOften(last *supervisorv1.AgentError, n int) *supervisorv1.AgentError {
+	if n > 1 {
+		last.Message += fmt.Sprintf("; it ended %d times within %s", n, endWindow)
+	}
+	last.Message += "; it is not started again by itself: restart it when the cause is gone"
+	return last
+}
+
+// stoppedError says that an agent was stopped; r is its process, nil where it had none.
+func stoppedError(a *instance, r *run) *supervisorv1.AgentError {
+	e := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: fmt.Sprintf("agent %q was stopped", a.identity.Name)}
+	if r != nil {
+		exit := r.process.Exit()
+		e.Signal, e.StderrTail = exit.Signal, tail(exit.Tail)
+		if exit.Reason == agent.Exited {
+			code := int32(exit.Code)
+			e.ExitCode = &code
+		}
+	}
+	return e
+}
+
+// notRunning says why an agent cannot be asked for anything.
+func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisorv1.AgentError) error {
+	failure = proto.CloneOf(failure) // it goes to a caller
+	word := strings.ToLower(strings.TrimPrefix(state.String(), "AGENT_STATE_"))
+	switch {
+	case state == failed && failure != nil:
+		return fault.Agent(failure)
+	case failure != nil:
+		return &fault.Error{Class: fault.Precondition, Agent: failure,
+			Message: fmt.Sprintf("agent %q is not running (%s): %s", a.identity.ID, word, failure.GetMessage())}
+	}
+	return fault.New(fault.Precondition, "agent %q is not running (%s)", a.identity.ID, word)
+}
+
+// callTimeout is how long an agent may take for a call that waits for nobody.
+const callTimeout = time.Minute
+
+// call makes a call with a deadline; a limit of 0 is none. The error is a fault, or ctx's.
+func (r *run) call(ctx context.Context, method string, params []byte, limit time.Duration) ([]byte, error) {
+	limited := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	result, err := r.prog.Call(limited, method, params)
+	return result, r.explain(ctx, method, limit, err)
+}
+
+// explain makes a fault of what a call ended with.
+func (r *run) explain(ctx context.Context, method string, limit time.Duration, err error) error {
+	var jerr *jsonrpc.Error
+	name := r.agent.identity.Name
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &jerr) && !r.gone(jerr):
+		return fault.Agent(r.answerError(method, jerr))
+	case jerr != nil, errors.Is(err, acpclient.ErrClosed):
+		e := r.ending()
+		e.Message = method + ": " + e.GetMessage()
+		return fault.Agent(e)
+	case errors.Is(err, acpclient.ErrUnanswered):
+		return fault.New(fault.Exhausted, "%s: agent %q: %w; restart it", method, name, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Agent(&supervisorv1.AgentError{
+			Message: fmt.Sprintf("%s: agent %q did not answer within %s: try again, or restart it", method, name, limit),
+		})
+	}
+	return fault.Agent(&supervisorv1.AgentError{Message: fmt.Sprintf("%s: agent %q: %v", method, name, err)})
+}
+
+// gone reports whether an error says that the agent will not answer any more. The link says so, but an agent could too.
+func (r *run) gone(jerr *jsonrpc.Error) bool {
+	if !saysGone(jerr) {
+		return false
+	}
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-r.process.Ended():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// saysGone reports whether an error has the link's mark of an agent that is gone.
+func saysGone(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "kind") != nil }
+
+// answerError is what an agent's error means.
+func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.AgentError {
+	e := event.ErrorOf(method, encodeError(jerr), false)
+	e.Message = fmt.Sprintf("agent %q: %s", r.agent.identity.Name, e.GetMessage())
+	r.hint(e)
+	return e
+}
+
+// hint adds how to log in to an error that says that somebody has to.
+func (r *run) hint(e *supervisorv1.AgentError) {
+	if e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+		return
+	}
+	how := r.loginBy("")
+	if slices.ContainsFunc(r.info.GetAuthMethods(), func(m *supervisorv1.AuthMethod) bool { return m.GetType() != "terminal" }) {
+		how += ", or by Authenticate"
+	}
+	e.Message += " (log in " + how + ")"
+}
+
+// hinted is the end of a turn that says how to log in, where that is what the agent wants.
+func (p *prompting) hinted(e *supervisorv1.Event) *supervisorv1.Event {
+	if e.GetTurnEnded().GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
+		return e
+	}
+	e = proto.CloneOf(e) // others are told it too
+	p.turn.run.hint(e.GetTurnEnded().GetError())
+	return e
+}
+
+// loginBy says how a person logs the agent in by a method of type "terminal"; "": the first one.
+func (r *run) loginBy(id string) string {
+	if preset := r.agent.conf.Preset; preset != "" {
+		return fmt.Sprintf("with \"acphost agents login %s\"", preset)
+	}
+	command := slices.Clone(r.agent.conf.Command)
+	_ = acp.Elements(acp.Get([]byte(r.info.GetRaw()), "authMethods"), func(m []byte) bool {
+		name, _ := acp.String(acp.Get(m, "id"))
+		if kind, _ := acp.String(acp.Get(m, "type")); kind != "terminal" || id != "" && name != id {
+			return true
+		}
+		args, _ := acp.Strings(acp.Get(m, "args"))
+		command = append(command, args...)
+		return false
+	})
+	if len(command) == len(r.agent.conf.Command) {
+		return "as its documentation says"
+	}
+	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.Shown(command), " "))
+}
+
+// encodeError is the JSON of an error.
+func encodeError(e *jsonrpc.Error) []byte {
+	b := append([]byte(`{"code":`), strconv.Itoa(e.Code)...)
+	b = jsonrpc.AppendString(append(b, `,"message":`...), e.Message)
+	if len(e.Data) > 0 {
+		b = append(append(b, `,"data":`...), e.Data...)
+	}
+	return append(b, '}')
+}
+
+// tail bounds the last lines of an agent's standard error.
+func tail(lines []string) []string {
+	lines = lines[max(0, len(lines)-maxTail):]
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		r := []rune(strings.ToValidUTF8(l, "\uFFFD"))
+		out[i] = secret.Text(string(r[:min(len(r), maxTailLine)]))
+	}
+	return out
+}

@@ -1,0 +1,406 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+func TestAnAgentThatEndsUnaskedIsStartedAgainUntilItHasEndedTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 3 })
+		_, a := r.start()
+		r.open("bot")
+		for i := range 3 {
+			a.crash()
+			ag := r.until("bot", waiting, uint32(i))
+			if ag.GetError().GetKind() != crashedKind || ag.GetError().GetExitCode() != 3 || ag.GetPid() != 0 || !slices.Equal(ag.GetError().GetStderrTail(), []string{"cannot go on"}) {
+				t.Errorf("while it waits: %v", ag)
+			}
+			_, err := r.prompt("s1", "hi")
+			wantFault(t, err, fault.Precondition, crashedKind, "backoff", "exited with status 3")
+			began := time.Now()
+			ag = r.until("bot", running, uint32(i+1))
+			if took, least := time.Since(began), 200*time.Millisecond<<i; took < least || took > least*3/2 {
+				t.Errorf("restart %d came after %v, want about %v", i+1, took, least)
+			}
+			if ag.GetRestarts() != uint32(i+1) || ag.GetError().GetKind() != crashedKind || ag.GetPid() == 0 {
+				t.Errorf("it runs again, and tells why it ended before: %v", ag)
+			}
+			a = r.latest()
+		}
+		a.crash()
+		ag := r.until("bot", failed, 3)
+		if msg := ag.GetError().GetMessage(); ag.GetError().GetKind() != crashedKind || !strings.Contains(msg, "4 times within 10m0s") {
+			t.Errorf("it failed: %v", ag)
+		}
+		if len(ag.GetSessionIds()) != 0 {
+			t.Errorf("open are %q", ag.GetSessionIds())
+		}
+		_, err := r.prompt("s1", "hi")
+		wantFault(t, err, fault.NotFound, unknownKind)
+		_, err = r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w"})
+		wantFault(t, err, fault.OfAgent, crashedKind, "4 times")
+		if ag, err := r.RestartAgent(t.Context(), "bot"); err != nil || ag.GetState() != running {
+			t.Errorf("restarted: %v, %v", ag, err)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestEndsThatLieFarApartDoNotAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 1 })
+		_, a := r.start()
+		for i := range uint32(5) {
+			a.crash()
+			r.until("bot", waiting, i)
+			began := time.Now()
+			r.until("bot", running, i+1)
+			if took := time.Since(began); took > 300*time.Millisecond {
+				t.Errorf("it was started after %v, as if the end before still counted", took)
+			}
+			a = r.latest()
+			time.Sleep(endWindow + time.Second)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestARestartThatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cast = func(n int, _ Spec) (map[string]part, error) {
+			if n == 2 {
+				return nil, agent.Exit{Reason: agent.NotFound, Code: 127}
+			}
+			return nil, nil
+		}
+		_, a := r.start()
+		r.open("bot")
+		a.crash()
+		ag := r.until("bot", running, 2)
+		if len(ag.GetSessionIds()) != 1 {
+			t.Errorf("it runs again: %v", ag)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]part{"initialize": ignore}, func(o *Options) { o.InitializeTimeout = 7 * time.Second })
+		began := time.Now()
+		_, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"bot", "--slow"}})
+		wantFault(t, err, fault.OfAgent, timeoutKind, "did not answer initialize within 7s", "bot --slow")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestOpenSessionsAreResumedAsWellAsTheAgentCan(t *testing.T) {
+	const withLoad = `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"sessionCapabilities":{"additionalDirectories":{}}}}`
+	for name, tt := range map[string]struct {
+		initialize string
+		method     string // empty: it cannot
+	}{
+		"session/resume":      {everything, "session/resume"},
+		"session/load":        {withLoad, "session/load"},
+		"not at all":          {plain, ""},
+		"without directories": {`{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.cast = func(n int, _ Spec) (map[string]part, error) {
+				if n == 1 {
+					return nil, nil
+				}
+				return map[string]part{"initialize": answer(tt.initialize)}, nil
+			}
+			_, a := r.start()
+			if _, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w", AdditionalDirectories: []string{"/x"}, McpServers: []*supervisorv1.McpServer{
+				{Name: "m", Transport: &supervisorv1.McpServer_Stdio{Stdio: &supervisorv1.McpStdio{Command: "/m"}}},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			sub := r.hub.Subscribe("bot-1", "s1")
+			defer sub.Close()
+			a.crash()
+			ag := r.until("bot", running, 1)
+			a = r.latest()
+			if tt.method == "" {
+				var told []string
+				for range 2 {
+					e, err := sub.Next(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					told = append(told, words(e))
+				}
+				if want := []string{"notice The session could not be resumed", "closed it could not be resumed"}; !slices.Equal(told, want) || len(ag.GetSessionIds()) != 0 {
+					t.Errorf("told %q, want %q; open are %q", told, want, ag.GetSessionIds())
+				}
+				_, err := r.prompt("s1", "hi")
+				wantFault(t, err, fault.NotFound, unknownKind, "is open here any more", "bot-1", "cannot go on")
+				return
+			}
+			want := `{"sessionId":"s1","cwd":"/w","additionalDirectories":["/x"],"mcpServers":[{"name":"m","command":"/m","args":[],"env":[]}]}`
+			if got := string(a.next(tt.method).Params); got != want {
+				t.Errorf("it got %s, want %s", got, want)
+			}
+			if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
+				t.Errorf("told %q, %v", told, err)
+			}
+		})
+	}
+}
+
+func TestASessionThatTheNewProcessDoesNotKnowIsClosed(t *testing.T) {
+	r := newRig(t, map[string]part{"session/resume": func(a *scripted, m message) {
+		if strings.Contains(string(m.Params), `"s2"`) {
+			refuse(-32002, "never stored")(a, m)
+			return
+		}
+		a.answer(m, `{}`)
+	}})
+	_, a := r.start()
+	for range 20 {
+		r.open("bot")
+	}
+	a.crash()
+	ag := r.until("bot", running, 1)
+	if ids := ag.GetSessionIds(); len(ids) != 19 || slices.Contains(ids, "s2") {
+		t.Errorf("open are %q", ids)
+	}
+}
+
+func TestATurnThatIsUnderWayWhenTheAgentCrashesEndsAndTheSessionGoesOn(t *testing.T) {
+	r := newRig(t, nil)
+	r.cast = func(n int, _ Spec) (map[string]part, error) {
+		if n == 1 {
+			return map[string]part{"session/prompt": func(a *scripted, _ message) {
+				a.chunk("s1", "I think that")
+				a.crash()
+			}}, nil
+		}
+		return nil, nil
+	}
+	r.start()
+	r.open("bot")
+	var last *supervisorv1.AgentError
+	if err := r.Prompt(t.Context(), promptOf("s1", "hi"), func(e *supervisorv1.Event) error { last = e.GetTurnEnded().GetError(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if last.GetKind() != crashedKind || last.GetExitCode() != 3 || !slices.Equal(last.GetStderrTail(), []string{"cannot go on"}) {
+		t.Errorf("the turn ended with %v", last)
+	}
+	r.until("bot", running, 1)
+	told, err := r.prompt("s1", "again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, told, "started", "ended end_turn")
+}
+
+func TestACallThatIsUnderWayWhenTheAgentCrashesSaysSo(t *testing.T) {
+	r := newRig(t, map[string]part{"session/list": func(a *scripted, _ message) { a.crash() }})
+	r.start()
+	_, err := r.ListStoredSessions(t.Context(), &supervisorv1.ListStoredSessionsRequest{AgentId: "bot"})
+	wantFault(t, err, fault.OfAgent, crashedKind, "session/list", "exited with status 3")
+}
+
+func TestAnAgentThatOnlySaysThatItIsGoneIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]part{"session/list": func(a *scripted, m message) {
+			a.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32603,"message":"gone","data":{"acphost":{"kind":"crashed"}}}}`)
+		}})
+		r.start()
+		_, err := r.ListStoredSessions(t.Context(), &supervisorv1.ListStoredSessionsRequest{AgentId: "bot"})
+		wantFault(t, err, fault.OfAgent, agentKind, "gone")
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestRestartingResumesAtOnceAndDoesNotCountAsAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 0 })
+		r.start()
+		r.open("bot")
+		began := time.Now()
+		for i := range 3 {
+			ag, err := r.RestartAgent(t.Context(), "bot")
+			if err != nil || ag.GetState() != running || ag.GetRestarts() != uint32(i+1) || len(ag.GetSessionIds()) != 1 {
+				t.Fatalf("got %v, %v", ag, err)
+			}
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if told, err := r.prompt("s1", "hi"); err != nil || len(told) != 2 {
+			t.Errorf("told %q, %v", told, err)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestWhoRestartsOrStopsAnAgentThatWaitsDoesNotWaitWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cast = func(n int, _ Spec) (map[string]part, error) {
+			if n > 1 && n < 6 {
+				return nil, errors.New("not yet")
+			}
+			return nil, nil
+		}
+		_, a := r.start()
+		a.crash()
+		r.until("bot", waiting, 4)
+		began := time.Now()
+		if ag, err := r.RestartAgent(t.Context(), "bot"); err != nil || ag.GetState() != running || !time.Now().Equal(began) {
+			t.Errorf("after %v: %v, %v", time.Since(began), ag, err)
+		}
+		r.latest().crash()
+		r.until("bot", waiting, 5)
+		began = time.Now()
+		if ag, err := r.StopAgent(t.Context(), "bot"); err != nil || ag.GetState() != stopped || ag.GetError().GetKind() != stoppedKind || !time.Now().Equal(began) {
+			t.Errorf("after %v: %v, %v", time.Since(began), ag, err)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestStartAgentWaitsForOneThatIsBeingStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		_, a := r.start()
+		a.crash()
+		r.until("bot", waiting, 0)
+		resp, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot", "--acp"}})
+		if err != nil || !resp.GetReused() || resp.GetAgent().GetState() != running || resp.GetAgent().GetId() != "bot-1" {
+			t.Errorf("got %v, %v", resp, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.latest().crash()
+		r.until("bot", waiting, 1)
+		if _, err := r.StartAgent(ctx, &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot", "--acp"}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the context's error", err)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestAnAgentThatLoadsForEverDoesNotKeepItsOthersWaitingForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]part{"session/resume": ignore})
+		_, a := r.start()
+		r.open("bot")
+		a.crash()
+		r.until("bot", waiting, 0)
+		began := time.Now()
+		ag := r.until("bot", running, 1)
+		if took := time.Since(began); took > 2*callTimeout || len(ag.GetSessionIds()) != 0 {
+			t.Errorf("it took %v; open are %q", took, ag.GetSessionIds())
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestASessionThatIsClosedWhileItIsResumedIsClosedAtTheAgentToo(t *testing.T) {
+	resuming, resume := make(chan struct{}), make(chan struct{})
+	r := newRig(t, map[string]part{"session/resume": func(a *scripted, m message) {
+		close(resuming)
+		<-resume
+		a.answer(m, `{}`)
+	}})
+	_, a := r.start()
+	r.open("bot")
+	a.crash()
+	<-resuming
+	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || told {
+		t.Errorf("got %v, %v, want that the agent was not told yet", told, err)
+	}
+	close(resume)
+	if got := string(r.latest().next("session/close").Params); got != `{"sessionId":"s1"}` {
+		t.Errorf("it was told to close %s", got)
+	}
+	if ag := r.until("bot", running, 1); len(ag.GetSessionIds()) != 0 {
+		t.Errorf("open are %q", ag.GetSessionIds())
+	}
+}
+
+func TestWhoAsksForAnAgentThatIsBeingRestartedGetsIt(t *testing.T) {
+	stopping, release := make(chan struct{}), make(chan struct{})
+	r := newRig(t, nil)
+	r.cast = func(n int, _ Spec) (map[string]part, error) {
+		if n == 2 {
+			close(stopping)
+			<-release
+		}
+		return nil, nil
+	}
+	r.start()
+	restarted := make(chan error)
+	go func() { restarted <- second(r.RestartAgent(t.Context(), "bot")) }()
+	<-stopping
+	got := make(chan *supervisorv1.StartAgentResponse)
+	go func() {
+		resp, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot", "--acp"}})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- resp
+	}()
+	close(release)
+	if err := <-restarted; err != nil {
+		t.Error(err)
+	}
+	if resp := <-got; !resp.GetReused() || resp.GetAgent().GetState() != running || resp.GetAgent().GetRestarts() != 1 {
+		t.Errorf("got %v", resp)
+	}
+}
+
+func TestManyWhoAskForAnAgentThatFailedStartItOnce(t *testing.T) {
+	r := newRig(t, nil)
+	r.cast = func(n int, _ Spec) (map[string]part, error) {
+		if n == 1 {
+			return nil, errors.New("not at first")
+		}
+		return nil, nil
+	}
+	req := &supervisorv1.StartAgentRequest{Command: []string{"bot"}}
+	if _, err := r.StartAgent(t.Context(), req); err == nil {
+		t.Fatal("it was started")
+	}
+	failures := make(chan error)
+	for range 20 {
+		go func() { failures <- second(r.StartAgent(t.Context(), req)) }()
+	}
+	for range 20 {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+	if ag, err := r.GetAgent("bot"); err != nil || ag.GetRestarts() != 1 {
+		t.Errorf("got %v, %v", ag, err)
+	}
+}

@@ -1,0 +1,32 @@
+package programs
+
+import (
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+// maxMeta bounds the _meta that a caller gives, in bytes.
+const maxMeta = 256 << 10
+
+// newMeta checks a _meta and makes it fit for a line. No text is no _meta. What is the attempt that it belongs to.
+func newMeta(what, text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxMeta {
+		return nil, fault.New(fault.Invalid, "%s: meta has %d bytes, more than the %d that are taken", what, len(text), maxMeta)
+	}
+	meta, err := event.Meta(text)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "%s: meta is not one JSON object: %w", what, err)
+	}
+	return meta, nil
+}
+
+// appendMeta appends the member, with a comma before it; nil is none.
+func appendMeta(b, meta []byte) []byte {
+	if meta == nil {
+		return b
+	}
+	return append(append(b, `,"_meta":`...), meta...)
+}

@@ -1,0 +1,155 @@
+package programs
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// maxOpening bounds the roots and the MCP servers of a session, in bytes of JSON.
+const maxOpening = 1 << 20
+
+// opening is what a session is opened with. It does not change. admin has checked the request that it is made of.
+type opening struct {
+	cwd       string
+	dirs      []string
+	servers   []byte // a JSON array
+	http, sse bool   // there are such servers
+	meta      []byte // a JSON object, or nil
+}
+
+// openRequest is a request that opens a session.
+type openRequest interface {
+	GetAdditionalDirectories() []string
+	GetMcpServers() []*supervisorv1.McpServer
+	GetMeta() string
+}
+
+func newOpening(cwd string, r openRequest) (*opening, error) {
+	o := &opening{cwd: cwd, dirs: slices.Clone(r.GetAdditionalDirectories())}
+	var err error
+	if o.meta, err = newMeta("open a session", r.GetMeta()); err != nil {
+		return nil, err
+	}
+	size := len(cwd)
+	for _, d := range o.dirs {
+		size += len(d)
+	}
+	all := make([]any, 0, len(r.GetMcpServers()))
+	for _, s := range r.GetMcpServers() {
+		switch t := s.GetTransport().(type) {
+		case *supervisorv1.McpServer_Stdio:
+			all = append(all, stdioServer{s.GetName(), t.Stdio.GetCommand(), append([]string{}, t.Stdio.GetArgs()...), pairs(t.Stdio.GetEnv())})
+		case *supervisorv1.McpServer_Http:
+			o.http = true
+			all = append(all, remoteServer{"http", s.GetName(), t.Http.GetUrl(), pairs(t.Http.GetHeaders())})
+		case *supervisorv1.McpServer_Sse:
+			o.sse = true
+			all = append(all, remoteServer{"sse", s.GetName(), t.Sse.GetUrl(), pairs(t.Sse.GetHeaders())})
+		}
+	}
+	if o.servers, err = json.Marshal(all); err != nil { // it holds strings alone
+		return nil, err
+	}
+	if size += len(o.servers); size > maxOpening {
+		return nil, fault.New(fault.Invalid, "open a session: its roots and MCP servers have more than the %d bytes that are taken", maxOpening)
+	}
+	return o, nil
+}
+
+// The MCP servers as ACP has them.
+type (
+	stdioServer struct {
+		Name    string   `json:"name"`
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+		Env     []pair   `json:"env"`
+	}
+	remoteServer struct {
+		Type    string `json:"type"`
+		Name    string `json:"name"`
+		URL     string `json:"url"`
+		Headers []pair `json:"headers"`
+	}
+	pair struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+)
+
+// pairs are names and values as ACP has them, sorted, so that the same map is the same JSON.
+func pairs(m map[string]string) []pair {
+	all := make([]pair, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, pair{name, m[name]})
+	}
+	return all
+}
+
+// params are the params of a request that opens a session; an empty id names none.
+func (o *opening) params(sessionID string) []byte {
+	b := []byte{'{'}
+	if sessionID != "" {
+		b = append(jsonrpc.AppendString(append(b, `"sessionId":`...), sessionID), ',')
+	}
+	b = jsonrpc.AppendString(append(b, `"cwd":`...), o.cwd)
+	if len(o.dirs) > 0 {
+		b = appendStrings(append(b, `,"additionalDirectories":`...), o.dirs)
+	}
+	b = append(append(b, `,"mcpServers":`...), o.servers...)
+	return append(appendMeta(b, o.meta), '}')
+}
+
+// like reports whether two openings are the same.
+func (o *opening) like(p *opening) bool {
+	return o.cwd == p.cwd && slices.Equal(o.dirs, p.dirs) && bytes.Equal(o.servers, p.servers) && bytes.Equal(o.meta, p.meta)
+}
+
+// accepts refuses a request of a method that opens a session, where it needs something that the agent did not advertise.
+func (r *run) accepts(method string, o *opening) error {
+	can := r.info.GetCapabilities()
+	switch {
+	case method == acp.MethodSessionLoad && !can.GetLoadSession():
+		return r.unsupported("to load sessions (loadSession)")
+	case method == acp.MethodSessionResume && !can.GetResumeSession():
+		return r.unsupported("to resume sessions (sessionCapabilities.resume)")
+	case method == acp.MethodSessionFork && !can.GetForkSession():
+		return r.unsupported("to fork sessions (sessionCapabilities.fork)")
+	case len(o.dirs) > 0 && !can.GetAdditionalDirectories():
+		return r.unsupported("additional directories (sessionCapabilities.additionalDirectories)")
+	case o.http && !can.GetMcpHttp():
+		return r.unsupported("MCP servers over HTTP (mcpCapabilities.http)")
+	case o.sse && !can.GetMcpSse():
+		return r.unsupported("MCP servers over server-sent events (mcpCapabilities.sse)")
+	}
+	return nil
+}
+
+// sessionParams are params that name a session and have further members, each of which begins with a comma.
+func sessionParams(sessionID string, more ...string) []byte {
+	b := jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID)
+	return append(append(b, strings.Join(more, "")...), '}')
+}
+
+// member is a member of an object that is a string, with a comma before it.
+func member(name, value string) string {
+	return string(jsonrpc.AppendString([]byte(`,"`+name+`":`), value))
+}
+
+func appendStrings(b []byte, all []string) []byte {
+	b = append(b, '[')
+	for i, s := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonrpc.AppendString(b, s)
+	}
+	return append(b, ']')
+}

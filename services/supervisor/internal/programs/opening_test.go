@@ -1,0 +1,65 @@
+package programs
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func FuzzWhateverASessionIsOpenedWithIsOneLineOfJSONThatSaysSo(f *testing.F) {
+	f.Add("s1", "w", "/x", "files", "/bin/mcp", "-v", "A", "1")
+	f.Add("\"\\\n", "\u2028", "/\x00", "}", "/\"", "\r", "\xff", "\\u0000")
+	f.Fuzz(func(t *testing.T, id, cwd, dir, name, command, arg, key, value string) {
+		o, err := newOpening("/"+cwd, &supervisorv1.NewSessionRequest{AdditionalDirectories: []string{"/" + dir}, McpServers: []*supervisorv1.McpServer{
+			{Name: "n" + name, Transport: &supervisorv1.McpServer_Stdio{Stdio: &supervisorv1.McpStdio{Command: "/" + command, Args: []string{arg}, Env: map[string]string{key: value}}}},
+			{Name: "n" + name, Transport: &supervisorv1.McpServer_Http{Http: &supervisorv1.McpHttp{Url: "u" + value, Headers: map[string]string{key: value}}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := o.params("s" + id)
+		if bytes.ContainsAny(b, "\r\n") {
+			t.Errorf("%q is more than a line", b)
+		}
+		var got struct {
+			SessionID             string
+			Cwd                   string
+			AdditionalDirectories []string
+			McpServers            []struct {
+				Name, Command, Type, URL string
+				Args                     []string
+				Env, Headers             []struct{ Name, Value string }
+			}
+		}
+		if err := json.Unmarshal(b, &got); err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+		said := func(s string) string { return string([]rune(s)) } // as JSON can say it
+		if got.SessionID != said("s"+id) || got.Cwd != said("/"+cwd) || got.AdditionalDirectories[0] != said("/"+dir) {
+			t.Errorf("%s", b)
+		}
+		stdio, http := got.McpServers[0], got.McpServers[1]
+		if stdio.Name != said("n"+name) || stdio.Command != said("/"+command) || stdio.Args[0] != said(arg) || stdio.Type != "" ||
+			stdio.Env[0].Name != said(key) || stdio.Env[0].Value != said(value) {
+			t.Errorf("%s", b)
+		}
+		if http.Type != "http" || http.URL != said("u"+value) || http.Headers[0].Value != said(value) {
+			t.Errorf("%s", b)
+		}
+	})
+}
+
+func FuzzAnyNameBecomesOneThatCanBeTyped(f *testing.F) {
+	f.Add("claude")
+	f.Add("../a b/ü\x00")
+	f.Add("---")
+	f.Fuzz(func(t *testing.T, name string) {
+		got := plainName(name)
+		if got == "" || len(got) > maxName || strings.ContainsAny(got, "/ \x00\n") || plainName(got) != got {
+			t.Errorf("%q became %q", name, got)
+		}
+	})
+}

@@ -1,0 +1,260 @@
+// Package programs holds the agents of a supervisor without an editor, and the sessions with them. Programs start agents, open
+// sessions and give prompts, and this package speaks ACP's client side to each agent for them.
+//
+// The package knows which requests the protocol lets a client make and when, what each agent offers, how an ended agent is
+// started again, and which sessions are resumed then. It must not know gRPC, handlers and policies, nor how an agent's process
+// is started and linked. Package admin has checked the requests of programs. Package activity makes the events of frames; this
+// package adds the events that no frame shows.
+//
+// The agent is not trusted: its answers are checked and bounded. The package waits without a time limit only if a person has
+// to act or a turn is under way.
+package programs
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+)
+
+// Starter starts agents.
+type Starter interface {
+	// Start starts an agent, links it with the client of the spec and returns at once. Where the agent cannot be started,
+	// errors.As finds an agent.Exit in the error.
+	Start(ctx context.Context, s Spec) (Process, error)
+}
+
+// Spec says what to start.
+type Spec struct {
+	// Identity is the agent's id and name.
+	Identity *frame.Agent
+	// Command is the program and its arguments, Env its whole environment.
+	Command, Env []string
+	// Dir is the working directory of the process; empty: the supervisor's.
+	Dir string
+	// Client is the agent's client.
+	Client link.Client
+	// Attended reports whether somebody answers questions.
+	Attended func() bool
+}
+
+// Process is an agent's process with its link. It is safe for concurrent use.
+type Process interface {
+	// PID is the process id.
+	PID() int
+	// StderrTail are the last lines of the agent's standard error.
+	StderrTail() []string
+	// Ended is closed when the link and the process are over.
+	Ended() <-chan struct{}
+	// Exit says how the process ended. It is valid once Ended is closed.
+	Exit() agent.Exit
+	// Reason says why the link ended. It is valid once Ended is closed.
+	Reason() (link.Reason, error)
+	// Sessions are the agent's sessions, as far as their frames tell what decisions need.
+	Sessions() []*supervisorv1.Session
+	// Forget drops a session that the agent cannot close, or was not told the end of: nothing of it is decided, routed or
+	// kept any more, and its terminals are released.
+	Forget(sessionID string)
+	// Stop ends the link and then all processes of the agent, gently until ctx ends.
+	Stop(ctx context.Context) error
+}
+
+// Hub tells what happens. It is safe for concurrent use.
+type Hub interface {
+	// Subscribe begins to gather the events of an agent's session, or of all its sessions and itself for an empty session
+	// id, that happen from now on.
+	Subscribe(agentID, sessionID string) Subscription
+	// Publish tells of something that no frame shows.
+	Publish(e *supervisorv1.Event)
+	// Tell records and tells a notification of acphost's about an agent's session.
+	Tell(agentID string, line []byte)
+	// WaitRoom waits while events of an agent are not taken as fast as they come.
+	WaitRoom(ctx context.Context, agentID string) error
+	// Show fills in what events told of a session.
+	Show(agentID string, s *supervisorv1.Session)
+	// Sync waits until what passed before it is known to Show, and was handed to subscriptions.
+	Sync(ctx context.Context) error
+	// Forget drops what is known of an agent that is gone for good.
+	Forget(agentID string)
+}
+
+// Subscription are events, in order and without a gap.
+type Subscription interface {
+	// Next waits for the next event. It fails for good where the subscription was not read for too long; io.EOF follows the
+	// last event where it was closed.
+	Next(ctx context.Context) (*supervisorv1.Event, error)
+	// Close ends it: what happened before can still be read. It may be called again.
+	Close()
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxAgents   = 32
+	DefaultMaxSessions = 1000
+)
+
+// Options are what a Registry is made of.
+type Options struct {
+	Starter Starter
+	Hub     Hub
+	// Attended reports whether somebody answers questions now; nil: nobody does.
+	Attended func() bool
+	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to
+	// its id. Nil: there are none.
+	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
+	// Env is the environment that agents get, whole; nil: the supervisor's own.
+	Env []string
+	// ConfigEnv are further variables for all agents, with files' absolute paths.
+	ConfigEnv map[string]*supervisorv1.EnvValue
+	// Protect keeps files from all agents from now on, before an agent starts that gets what is in them. Its error is the
+	// call's. Nil: nobody does.
+	Protect func(ctx context.Context, files []string) error
+	// InitializeTimeout is how long an agent may take to answer initialize. Default: 60 s.
+	InitializeTimeout time.Duration
+	// MaxRestarts is how often an agent that ends unasked is started again within ten minutes.
+	MaxRestarts int
+	// MaxAgents bounds the agents, MaxSessions the open sessions. Defaults: DefaultMaxAgents, DefaultMaxSessions.
+	MaxAgents, MaxSessions int
+	// Version is acphost's, as agents are told.
+	Version string
+	// Logger is told of agents' lives; nil: nobody.
+	Logger *slog.Logger
+}
+
+// Registry holds the agents that programs started, and their sessions. It must be closed. It is safe for concurrent use.
+type Registry struct {
+	opts Options
+	log  *slog.Logger
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // what Close waits for
+
+	mu       sync.Mutex // guards what follows, and the fields of instances and sessions that say so
+	agents   []*instance
+	counts   map[string]int // the last number that was given to an agent of a name
+	sessions int            // open, and being opened
+	numbered uint64         // sessions so far
+	turns    int            // under way
+	idle     chan struct{}  // closed, and gone, when no turn is under way; nil: nobody waits
+	draining bool
+	closed   bool
+}
+
+// New returns a Registry without agents.
+func New(o Options) *Registry {
+	if o.InitializeTimeout <= 0 {
+		o.InitializeTimeout = time.Minute
+	}
+	if o.MaxAgents <= 0 {
+		o.MaxAgents = DefaultMaxAgents
+	}
+	if o.MaxSessions <= 0 {
+		o.MaxSessions = DefaultMaxSessions
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	if o.Attended == nil {
+		o.Attended = func() bool { return false }
+	}
+	reg := &Registry{opts: o, log: o.Logger, counts: map[string]int{}}
+	reg.log = cmp.Or(reg.log, slog.New(slog.DiscardHandler))
+	reg.ctx, reg.cancel = context.WithCancel(context.Background())
+	return reg
+}
+
+// Drain lets no new agent, session or turn begin, and waits for the turns under way. When ctx ends first, they are cancelled
+// and get a moment more; the error is ctx's where some are under way still.
+func (reg *Registry) Drain(ctx context.Context) error {
+	reg.mu.Lock()
+	reg.draining = true
+	reg.mu.Unlock()
+	if reg.quiet(ctx) {
+		return nil
+	}
+	for _, s := range reg.prompting() {
+		reg.cancelTurn(s)
+	}
+	last, cancel := context.WithTimeout(reg.ctx, cancelSettle)
+	defer cancel()
+	if reg.quiet(last) {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// quiet waits until no turn is under way; false: ctx ended first.
+func (reg *Registry) quiet(ctx context.Context) bool {
+	reg.mu.Lock()
+	if reg.turns == 0 {
+		reg.mu.Unlock()
+		return true
+	}
+	if reg.idle == nil {
+		reg.idle = make(chan struct{})
+	}
+	idle := reg.idle
+	reg.mu.Unlock()
+	select {
+	case <-idle:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// prompting are the sessions with a turn under way.
+func (reg *Registry) prompting() []*session {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	var all []*session
+	for _, a := range reg.agents {
+		for _, s := range a.sessions {
+			if s.turn != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// Close stops all agents and waits until nothing of them is left. It may be called again.
+func (reg *Registry) Close() {
+	reg.mu.Lock()
+	reg.draining, reg.closed = true, true
+	reg.mu.Unlock()
+	reg.cancel()
+	reg.wg.Wait()
+}
+
+// open reports whether new work may begin; mu is held.
+func (reg *Registry) open() error {
+	if reg.draining {
+		return fault.New(fault.Precondition, "the supervisor is about to end and begins nothing new")
+	}
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for; false: it is too late. mu is held.
+func (reg *Registry) spawn(f func()) bool {
+	if reg.closed {
+		return false
+	}
+	reg.wg.Go(f)
+	return true
+}
+
+// remove takes an agent off the list; mu is held.
+func (reg *Registry) remove(a *instance) {
+	reg.agents = slices.DeleteFunc(reg.agents, func(b *instance) bool { return a == b })
+}

@@ -1,0 +1,397 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+func TestAPromptTellsItsTurnFromItsBeginToItsEnd(t *testing.T) {
+	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
+		a.chunk("s1", "hello")
+		a.answer(m, `{"stopReason":"end_turn"}`)
+		a.chunk("s1", "afterthought")
+	}})
+	ag, a := r.start()
+	s := r.open(ag.GetId())
+	all := r.hub.Subscribe(ag.GetId(), s.GetSessionId())
+	defer all.Close()
+	for range 20 {
+		told, err := r.prompt(s.GetSessionId(), "hi")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantWords(t, told, "started", "says hello", "ended end_turn")
+		for said := ""; said != "says afterthought"; { // what is said after a turn is no part of the next one
+			e, err := all.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			said = words(e)
+		}
+	}
+	if got, want := string(a.next("session/prompt").Params), `{"sessionId":"s1","prompt":[{"type":"text","text":"hi"}]}`; got != want {
+		t.Errorf("the agent got %s, want %s", got, want)
+	}
+}
+
+// turns plays an agent whose turns end when the test says so.
+type turns struct {
+	prompted chan message
+}
+
+func newTurns(r *rig) *turns {
+	tr := &turns{prompted: make(chan message, 100)}
+	r.cast = func(int, Spec) (map[string]part, error) {
+		return map[string]part{"session/prompt": func(a *scripted, m message) { tr.prompted <- m }}, nil
+	}
+	return tr
+}
+
+func TestASessionHasOneTurnAtATime(t *testing.T) {
+	r := newRig(t, nil)
+	tr := newTurns(r)
+	_, a := r.start()
+	r.open("bot")
+	done := make(chan []string)
+	go func() { told, _ := r.prompt("s1", "one"); done <- told }()
+	one := <-tr.prompted
+	_, err := r.prompt("s1", "two")
+	wantFault(t, err, fault.Precondition, noKind, "a turn under way")
+	r.open("bot")
+	go func() { told, _ := r.prompt("s2", "another session's"); done <- told }()
+	a.answer(<-tr.prompted, `{"stopReason":"refusal"}`)
+	wantWords(t, <-done, "started", "ended refusal")
+	a.answer(one, `{"stopReason":"max_tokens"}`)
+	a.answer(one, `{"stopReason":"end_turn"}`) // twice
+	wantWords(t, <-done, "started", "ended max_tokens")
+	go func() { told, _ := r.prompt("s1", "three"); done <- told }()
+	a.answer(<-tr.prompted, `{"stopReason":"end_turn"}`)
+	wantWords(t, <-done, "started", "ended end_turn")
+}
+
+func TestACallerThatLeavesDoesNotEndTheTurnUnlessItSaidSo(t *testing.T) {
+	for _, cancels := range []bool{false, true} {
+		t.Run(fmt.Sprint(cancels), func(t *testing.T) {
+			r := newRig(t, nil)
+			tr := newTurns(r)
+			_, a := r.start()
+			r.open("bot")
+			ctx, leave := context.WithCancel(t.Context())
+			req := promptOf("s1", "hi")
+			req.CancelOnDisconnect = cancels
+			left := make(chan error)
+			go func() { left <- r.Prompt(ctx, req, func(*supervisorv1.Event) error { return nil }) }()
+			m := <-tr.prompted
+			leave()
+			if err := <-left; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			active, err := r.CancelPrompt(t.Context(), &supervisorv1.CancelPromptRequest{SessionId: "s1"})
+			if err != nil || !active {
+				t.Errorf("the turn is over: %v", err)
+			}
+			cancelled := 1
+			if cancels {
+				cancelled = 2
+			}
+			for range cancelled {
+				if got := string(a.next("session/cancel").Params); got != `{"sessionId":"s1"}` {
+					t.Errorf("it was told to cancel %s", got)
+				}
+			}
+			a.answer(m, `{"stopReason":"cancelled"}`)
+			if err := r.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if active, err = r.CancelPrompt(t.Context(), &supervisorv1.CancelPromptRequest{SessionId: "s1"}); err != nil || active {
+				t.Errorf("cancelling nothing: %v, %v", active, err)
+			}
+		})
+	}
+}
+
+func TestACallerThatCannotBeToldMoreIsLeft(t *testing.T) {
+	r := newRig(t, map[string]part{"session/cancel": ignore})
+	tr := newTurns(r)
+	_, a := r.start()
+	r.open("bot")
+	broken := errors.New("the stream is broken")
+	req := promptOf("s1", "hi")
+	req.CancelOnDisconnect = true
+	if err := r.Prompt(t.Context(), req, func(*supervisorv1.Event) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	a.next("session/cancel")
+	a.answer(<-tr.prompted, `{"stopReason":"cancelled"}`)
+	if err := r.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATurnEndsWithAnErrorThatSaysHowTheAgentEnded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		p    part
+		want string
+	}{
+		"an error":   {refuse(-32603, "out of tokens"), "failed AGENT_ERROR"},
+		"log in":     {refuse(-32000, "log in"), "failed AUTH_REQUIRED"},
+		"a crash":    {func(a *scripted, _ message) { a.crash() }, "failed CRASHED"},
+		"not a word": {answer(`"?"`), "ended "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, map[string]part{"session/prompt": tt.p})
+			r.start()
+			r.open("bot")
+			told, err := r.prompt("s1", "hi")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantWords(t, told, "started", tt.want)
+		})
+	}
+}
+
+func TestStoppingAnAgentEndsItsTurns(t *testing.T) {
+	r := newRig(t, nil)
+	tr := newTurns(r)
+	r.start()
+	r.open("bot")
+	done := make(chan []string)
+	go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+	<-tr.prompted
+	if _, err := r.StopAgent(t.Context(), "bot"); err != nil {
+		t.Fatal(err)
+	}
+	told := <-done
+	if told[len(told)-1] != "failed STOPPED" {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestATurnEndsEvenIfNoEventSaysSo(t *testing.T) {
+	r := newRig(t, nil, func(o *Options) { o.Hub = deaf{o.Hub} })
+	r.start()
+	r.open("bot")
+	told, err := r.prompt("s1", "hi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, told, "ended end_turn")
+	r.cast = func(int, Spec) (map[string]part, error) {
+		return map[string]part{"session/prompt": func(a *scripted, _ message) { a.crash() }}, nil
+	}
+	r.start(func(q *supervisorv1.StartAgentRequest) { q.Name = "other" })
+	s := r.open("other")
+	req := promptOf(s.GetSessionId(), "hi")
+	req.AgentId = "other"
+	var last *supervisorv1.AgentError
+	if err := r.Prompt(t.Context(), req, func(e *supervisorv1.Event) error { last = e.GetTurnEnded().GetError(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if last.GetKind() != crashedKind || last.GetExitCode() != 3 || !strings.Contains(last.GetMessage(), "exited with status 3") {
+		t.Errorf("got %v", last)
+	}
+}
+
+// deaf is a Hub whose subscriptions never hear of turns.
+type deaf struct{ Hub }
+
+func (d deaf) Subscribe(agentID, sessionID string) Subscription {
+	return deafSubscription{d.Hub.Subscribe(agentID, sessionID)}
+}
+
+type deafSubscription struct{ Subscription }
+
+func (s deafSubscription) Next(ctx context.Context) (*supervisorv1.Event, error) {
+	for {
+		e, err := s.Subscription.Next(ctx)
+		if err != nil || e.GetTurnStarted() == nil && e.GetTurnEnded() == nil {
+			return e, err
+		}
+	}
+}
+
+func TestLargeResourcesAreWarnedAboutFirst(t *testing.T) {
+	r := newRig(t, nil)
+	r.start()
+	r.open("bot")
+	req := promptOf("s1", "look")
+	req.Prompt = append(req.Prompt, &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
+		Uri: "file:///big", Contents: &supervisorv1.EmbeddedResource_Text{Text: strings.Repeat("x", 2<<20)},
+	}}})
+	var told []string
+	if err := r.Prompt(t.Context(), req, func(e *supervisorv1.Event) error {
+		if e.GetNotice() != nil && (e.GetCursor() != "" || e.GetAgentId() != "bot-1" || e.GetSessionId() != "s1" || e.GetTime() == nil) {
+			t.Errorf("the notice is %v", e)
+		}
+		told = append(told, words(e))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, told, "notice A large resource is part of the prompt", "started", "ended end_turn")
+}
+
+func TestATurnThatGoesOnThoughItWasCancelledIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		tr := newTurns(r)
+		_, a := r.start()
+		r.open("bot")
+		done := make(chan []string)
+		go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+		m := <-tr.prompted
+		for range 3 {
+			if active, err := r.CancelPrompt(t.Context(), &supervisorv1.CancelPromptRequest{SessionId: "s1"}); !active || err != nil {
+				t.Error(active, err)
+			}
+		}
+		began := time.Now()
+		time.Sleep(cancelPatience - time.Millisecond)
+		synctest.Wait()
+		a.chunk("s1", "still here")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		a.answer(m, `{"stopReason":"end_turn"}`)
+		wantWords(t, <-done, "started", "says still here", "notice The agent goes on though its turn was cancelled", "ended end_turn")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestASlowCallerSlowsItsAgentAndLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const chunks = 20_000
+		written := make(chan struct{})
+		r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
+			for i := range chunks {
+				a.chunk("s1", fmt.Sprint(i))
+			}
+			close(written)
+			a.answer(m, `{"stopReason":"end_turn"}`)
+		}})
+		r.start()
+		r.open("bot")
+		n := 0
+		if err := r.Prompt(t.Context(), promptOf("s1", "hi"), func(e *supervisorv1.Event) error {
+			if e.GetAgentMessage() == nil {
+				return nil
+			}
+			if n == 0 { // the first one takes as long as anything else goes on
+				synctest.Wait()
+				select {
+				case <-written:
+					t.Error("the agent was not held back")
+				default:
+				}
+			}
+			if got := e.GetAgentMessage().GetContent().GetText().GetText(); got != fmt.Sprint(n) {
+				t.Fatalf("got chunk %s, want %d", got, n)
+			}
+			n++
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n != chunks {
+			t.Errorf("%d chunks of %d were told", n, chunks)
+		}
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestDrainingLetsTurnsEndAndBeginsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		tr := newTurns(r)
+		_, a := r.start()
+		r.open("bot")
+		done := make(chan []string)
+		go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+		m := <-tr.prompted
+		drained := make(chan error)
+		go func() { drained <- r.Drain(t.Context()) }()
+		synctest.Wait()
+		_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w"})
+		wantFault(t, err, fault.Precondition, noKind, "about to end")
+		_, err = r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"x"}})
+		wantFault(t, err, fault.Precondition, noKind, "about to end")
+		_, err = r.RestartAgent(t.Context(), "bot")
+		wantFault(t, err, fault.Precondition, noKind, "about to end")
+		a.answer(m, `{"stopReason":"end_turn"}`)
+		wantWords(t, <-done, "started", "ended end_turn")
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		_, err = r.prompt("s1", "more")
+		wantFault(t, err, fault.Precondition, noKind, "about to end")
+		r.Close()
+		r.hub.Close()
+	})
+}
+
+func TestDrainingCancelsTurnsThatTakeTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		tr := newTurns(r)
+		_, a := r.start()
+		r.open("bot")
+		r.open("bot")
+		done := make(chan []string, 2)
+		for _, id := range []string{"s1", "s2"} {
+			go func() { told, _ := r.prompt(id, "hi"); done <- told }()
+		}
+		one, two := <-tr.prompted, <-tr.prompted
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		go func() {
+			a.next("session/cancel")
+			a.next("session/cancel")
+			a.answer(one, `{"stopReason":"cancelled"}`)
+		}()
+		if err := r.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, though a turn is under way", err)
+		}
+		wantWords(t, <-done, "started", "ended cancelled")
+		r.Close()
+		if told := <-done; told[len(told)-1] != "failed STOPPED" {
+			t.Errorf("told %q", told)
+		}
+		_ = two
+		r.hub.Close()
+	})
+}
+
+func TestUpdatesOfSessionsThatNobodyOpenedDoNoHarm(t *testing.T) {
+	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
+		for i := range 100 {
+			a.chunk(fmt.Sprintf("ghost%d", i), "boo")
+		}
+		a.say(`{"jsonrpc":"2.0","id":99,"method":"_ghost/ask","params":{"sessionId":"ghost"}}`)
+		a.say(`{"jsonrpc":"2.0","id":` + strings.Repeat("9", 5000) + `,"result":{}}`)
+		a.say("garbage")
+		a.answer(m, `{"stopReason":"end_turn"}`)
+	}})
+	ag, _ := r.start()
+	r.open("bot")
+	told, err := r.prompt("s1", "hi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, told, "started", "ended end_turn")
+	if ag, err = r.GetAgent(ag.GetId()); err != nil || len(ag.GetSessionIds()) != 1 {
+		t.Errorf("open are %q, %v", ag.GetSessionIds(), err)
+	}
+}

@@ -1,0 +1,335 @@
+package programs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+const (
+	// maxSessionID bounds an id that an agent chooses, in bytes.
+	maxSessionID = 1 << 10
+	// syncTimeout is how long what passed may take to be known.
+	syncTimeout = 10 * time.Second
+)
+
+// session is an open session.
+type session struct {
+	agent  *instance
+	id     string
+	number uint64 // in the order of their opening
+
+	// Guarded by the Registry's mu.
+	opening *opening
+	turn    *turn // under way; nil: none is
+	closing bool
+	before  *supervisorv1.Session // the settings to put it back into; nil: it is as it was chosen
+	held    string                // why no prompt is taken; empty: they are
+}
+
+// NewSession opens a session.
+func (reg *Registry) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
+	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionNew, "", r.GetCwd(), r)
+}
+
+// LoadSession opens a session that the agent has stored, with its history.
+func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.Session, error) {
+	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionLoad, r.GetSessionId(), r.GetCwd(), r)
+}
+
+// ResumeSession opens a session that the agent has stored, without its history. A session that is open, and was opened
+// alike, is returned as it is.
+func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.Session, error) {
+	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
+}
+
+// ForkSession opens a session that begins where another one is.
+func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.Session, error) {
+	cwd, agentID := r.GetCwd(), r.GetAgentId()
+	s, err := reg.session(agentID, r.GetSessionId())
+	switch {
+	case err == nil:
+		reg.mu.Lock()
+		agentID, cwd = s.agent.identity.ID, cmp.Or(cwd, s.opening.cwd)
+		reg.mu.Unlock()
+	case agentID == "" || cwd == "": // one that is stored can be forked too, if it is known where
+		return nil, err
+	}
+	return reg.openSession(ctx, agentID, acp.MethodSessionFork, r.GetSessionId(), cwd, r)
+}
+
+// openSession sends a request that opens a session, and holds the session from its answer on. The id is that of the session
+// that is loaded, resumed or forked.
+func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd string, req openRequest) (*supervisorv1.Session, error) {
+	o, err := newOpening(cwd, req)
+	if err != nil {
+		return nil, err
+	}
+	a, r, err := reg.running(agentID)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.accepts(method, o); err != nil {
+		return nil, err
+	}
+	if method == acp.MethodSessionResume {
+		reg.mu.Lock()
+		s := a.sessions[id]
+		alike := s != nil && s.opening.like(o)
+		reg.mu.Unlock()
+		if alike {
+			return reg.show(ctx, s), nil
+		}
+	}
+	known := "" // the id of the session that will be open
+	if method == acp.MethodSessionLoad || method == acp.MethodSessionResume {
+		if known = id; len(id) > maxSessionID {
+			return nil, fault.New(fault.Invalid, "the session's id has %d bytes, more than the %d that are taken", len(id), maxSessionID)
+		}
+	}
+	if err := reg.reserve(a, known); err != nil {
+		return nil, err
+	}
+	opened := &opened{agent: a, run: r, method: method, known: known, opening: o}
+	limit := callTimeout
+	if method == acp.MethodSessionLoad {
+		limit = 0
+	}
+	call, err := r.prog.Send(ctx, method, o.params(id))
+	if err != nil {
+		reg.release(a, known)
+		return nil, r.explain(ctx, method, limit, err)
+	}
+	limited := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	result, err := call.Wait(limited)
+	if err != nil && limited.Err() != nil {
+		reg.abandon(opened, call)
+		return nil, r.explain(ctx, method, limit, err)
+	}
+	var s *session
+	if err == nil {
+		s, err = reg.opened(opened, result)
+	} else {
+		err = r.explain(ctx, method, limit, err)
+	}
+	reg.release(a, known)
+	if err != nil {
+		return nil, err
+	}
+	return reg.show(ctx, s), nil
+}
+
+// opened is what is known of a session that is being opened.
+type opened struct {
+	agent   *instance
+	run     *run
+	method  string
+	known   string // its id; empty: the agent will say it
+	opening *opening
+}
+
+// reserve makes sure of a place for a session, and that it is not opened twice.
+func (reg *Registry) reserve(a *instance, known string) error {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	_, opening := a.opening[known]
+	switch {
+	case reg.draining:
+		return reg.open()
+	case reg.sessions >= reg.opts.MaxSessions:
+		return fault.New(fault.Exhausted, "%d sessions are open already (serve.max_sessions); close one", reg.sessions)
+	case opening:
+		return fault.New(fault.Precondition, "session %q is being opened already", known)
+	case known != "" && a.sessions[known] != nil:
+		return fault.New(fault.Precondition, "session %q is open already; go on with it, or close it first", known)
+	}
+	reg.sessions++
+	if known != "" {
+		a.opening[known] = false
+	}
+	return nil
+}
+
+// release gives the place back: the session is open now and counts as that, or it never will be.
+func (reg *Registry) release(a *instance, known string) {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	reg.sessions--
+	delete(a.opening, known)
+}
+
+// opened holds a session that the agent has opened.
+func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
+	id := o.known
+	if id == "" {
+		var ok bool
+		if id, ok = acp.Exact(acp.Get(result, "sessionId")); !ok || id == "" || len(id) > maxSessionID {
+			return nil, o.run.misbehaved("%s: it answered without a session id that can be used", o.method)
+		}
+	}
+	a := o.agent
+	reg.mu.Lock()
+	if a.run != o.run {
+		reg.mu.Unlock()
+		return nil, fault.Agent(o.run.ending())
+	}
+	if twin, clash := o.clash(id); clash { // the roots of one are the other's now, and nobody can tell whose updates are told
+		reg.mu.Unlock()
+		if twin != nil {
+			reg.lose(twin, "the agent gave its id to another session")
+		}
+		o.run.process.Forget(id)
+		return nil, o.run.misbehaved("%s: two sessions got the id %q; both are closed", o.method, id)
+	}
+	reg.numbered++
+	s := &session{agent: a, id: id, number: reg.numbered, opening: o.opening}
+	a.sessions[id] = s
+	delete(a.lost, id)
+	reg.sessions++
+	reg.mu.Unlock()
+	return s, nil
+}
+
+// clash reports whether an id belongs to another session too: the twin, which is open, or one that is being loaded, which is
+// told when it is. The Registry's mu is held.
+func (o *opened) clash(id string) (twin *session, clash bool) {
+	a := o.agent
+	given, loading := a.opening[id]
+	if o.known != "" {
+		return nil, given
+	}
+	if loading {
+		a.opening[id] = true
+	}
+	return a.sessions[id], loading || a.sessions[id] != nil
+}
+
+// abandon waits, for a while and in the caller's stead, for the answer to a request that opens a session, and closes the
+// session if there is one.
+func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
+	if err := call.GiveUp(); err != nil {
+		reg.log.Debug("a call could not be given up", "method", o.method, "error", err)
+	}
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	late := func() {
+		defer reg.release(o.agent, o.known)
+		ctx, cancel := context.WithTimeout(o.run.ctx, callTimeout)
+		defer cancel()
+		result, err := call.Wait(ctx)
+		if err != nil {
+			call.Leave()
+			return
+		}
+		s, err := reg.opened(o, result)
+		if err == nil {
+			_, err = reg.closeSession(ctx, s)
+		}
+		if err != nil {
+			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.agent.identity.ID, "error", err)
+		}
+	}
+	if !reg.spawn(late) {
+		reg.sessions--
+		delete(o.agent.opening, o.known)
+	}
+}
+
+// running finds an agent that answers.
+func (reg *Registry) running(agentID string) (*instance, *run, error) {
+	a, err := reg.agent(agentID)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := a.runs()
+	return a, r, err
+}
+
+// runs returns the process that answers.
+func (a *instance) runs() (*run, error) {
+	a.reg.mu.Lock()
+	r, state, failure := a.run, a.state, a.failure
+	a.reg.mu.Unlock()
+	if r == nil {
+		return nil, a.notRunning(state, failure)
+	}
+	return r, nil
+}
+
+// session finds an open session, over all agents where none is named.
+func (reg *Registry) session(agentID, id string) (*session, error) {
+	var only *instance
+	if agentID != "" {
+		var err error
+		if only, err = reg.agent(agentID); err != nil {
+			return nil, err
+		}
+	}
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	var found []*session
+	var agents []string
+	for _, a := range reg.agents {
+		if s := a.sessions[id]; s != nil && (only == nil || only == a) {
+			found, agents = append(found, s), append(agents, a.identity.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		e := fault.New(fault.NotFound, "no session %q is open here%s; open it with LoadSession or ResumeSession if the agent has stored it", excerpt(id), reg.whyLost(only, id))
+		e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: e.Message}
+		return nil, e
+	}
+	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
+}
+
+// openSessions are an agent's sessions, oldest first; the Registry's mu is held.
+func (a *instance) openSessions() []*session {
+	all := make([]*session, 0, len(a.sessions))
+	for _, s := range a.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(s, t *session) int { return cmp.Compare(s.number, t.number) })
+	return all
+}
+
+// show says what is known of a session, once all that passed before is known.
+func (reg *Registry) show(ctx context.Context, s *session) *supervisorv1.Session {
+	reg.syncHub(ctx)
+	reg.mu.Lock()
+	out := &supervisorv1.Session{SessionId: s.id, Roots: append([]string{s.opening.cwd}, s.opening.dirs...)}
+	r := s.agent.run
+	reg.mu.Unlock()
+	if r != nil {
+		for _, known := range r.process.Sessions() {
+			if known.GetSessionId() == s.id {
+				out = known
+			}
+		}
+	}
+	out.AgentId = s.agent.identity.ID
+	reg.opts.Hub.Show(out.GetAgentId(), out)
+	return out
+}
+
+// syncHub waits until what passed is known.
+func (reg *Registry) syncHub(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if err := reg.opts.Hub.Sync(ctx); err != nil {
+		reg.log.Debug("what passed is not known yet", "error", err)
+	}
+}

@@ -1,0 +1,178 @@
+package question
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxContent is how many bytes the content of an answer to an elicitation may have.
+const maxContent = 1 << 20
+
+// maxFailure is how many bytes of a client's error are passed on.
+const maxFailure = 500
+
+// Answer is an answer to a question: one of its fields.
+type Answer struct {
+	// Option, for a permission question: the id of an option, or the kind of just one.
+	Option string
+	// Accept, for an elicitation: the content, a JSON object of at most 1 MiB.
+	Accept []byte
+	// Decline, for an elicitation: the person does not want to.
+	Decline bool
+	// Cancel: the person did not decide.
+	Cancel bool
+}
+
+// Answer answers the question in the client's place: by says who answers, a name for people and for the record. The client
+// is told that its answer is not needed any more. An answer that is not on offer (ErrNotOffered) leaves the question open;
+// for one that is not open the error is ErrNotOpen. One answer counts.
+func (q *Question) Answer(a Answer, by string) (End, error) {
+	if q.State() == Deciding {
+		return End{}, ErrNotOpen
+	}
+	e := Ending{Cause: SomebodyAnswers, By: by}
+	if q.Method == acp.MethodRequestPermission {
+		option, err := a.option(q.Options)
+		if err != nil {
+			return End{}, err
+		}
+		if e.Option, e.Result = option.ID, acp.Cancelled(); option.ID != "" {
+			e.Result = acp.Selected(option.ID)
+		}
+	} else {
+		var err error
+		if e.Result, e.Outcome, err = a.elicited(q.Params); err != nil {
+			return End{}, err
+		}
+	}
+	if !q.Finish(e) {
+		return End{}, ErrNotOpen
+	}
+	<-q.done
+	return q.end, nil
+}
+
+// ClientAnswered takes the client's answer. It reports whether the answer counts; the client's bytes are the agent's then, if
+// the question was the agent's. It waits for observers, and for nobody else.
+func (q *Question) ClientAnswered(m *jsonrpc.Message) bool {
+	if q.State() == Deciding || !q.Finish(q.fromClient(m)) {
+		return false
+	}
+	<-q.done
+	return q.end.By == gate.ByClient
+}
+
+// fromClient is what the client's answer says.
+func (q *Question) fromClient(m *jsonrpc.Message) Ending {
+	e := Ending{Cause: ClientAnswers, Outcome: Cancelled}
+	if q.Own { // whoever asked shows it to observers later
+		e.Line = slices.Clone(m.Raw)
+	}
+	switch {
+	case m.Error != nil:
+		text, _ := acp.String(acp.Get(m.Error, "message"))
+		if e.Why, _ = safetext.Prefix(text, maxFailure); e.Why == "" {
+			e.Why = "it answered with an error"
+		}
+	case q.Method != acp.MethodRequestPermission:
+		switch action, _ := acp.String(acp.Get(m.Result, "action")); action {
+		case "accept":
+			e.Outcome = Accepted
+		case "decline":
+			e.Outcome = Declined
+		}
+	default:
+		outcome := acp.Get(m.Result, "outcome")
+		if kind, _ := acp.String(acp.Get(outcome, "outcome")); kind == "selected" {
+			e.Option, _ = acp.Exact(acp.Get(outcome, "optionId"))
+		}
+		if q.Own && e.Option != "" && q.kindOf(e.Option) == "" {
+			e.Why = "it chose an option that was not offered"
+		}
+	}
+	return e
+}
+
+// option finds the option that an answer means; one without an id: the question is cancelled.
+func (a Answer) option(offered []acp.PermissionOption) (acp.PermissionOption, error) {
+	none := acp.PermissionOption{}
+	if a.Cancel && a.Option == "" && !a.Decline && a.Accept == nil {
+		return none, nil
+	}
+	if a.Option == "" || a.Cancel || a.Decline || a.Accept != nil {
+		return none, fmt.Errorf("%w: a permission question is answered with an option, or cancelled: %s", ErrNotOffered, offers(offered))
+	}
+	var meant []acp.PermissionOption
+	ids := map[string]int{}
+	for _, o := range offered {
+		ids[o.ID]++
+		if o.ID == a.Option || o.Kind == a.Option {
+			meant = append(meant, o)
+		}
+	}
+	switch {
+	case len(meant) == 0:
+		return none, fmt.Errorf("%w: the question does not offer %q: choose one of %s", ErrNotOffered, a.Option, offers(offered))
+	case len(meant) > 1 || ids[meant[0].ID] > 1 || meant[0].ID == "":
+		return none, fmt.Errorf("%w: %q could mean several of what the question offers: choose one of %s", ErrNotOffered, a.Option, offers(offered))
+	}
+	return meant[0], nil
+}
+
+// offers are the options of a question in words.
+func offers(offered []acp.PermissionOption) string {
+	const most = 16
+	var list []string
+	for i, o := range offered {
+		if i == most {
+			list = append(list, "…")
+			break
+		}
+		if text := fmt.Sprintf("%.64q (%.32s)", o.ID, o.Kind); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	if len(list) == 0 {
+		return "it offers nothing"
+	}
+	return strings.Join(list, ", ")
+}
+
+// elicited is the result that tells an agent of an answer to an elicitation with the params given.
+func (a Answer) elicited(params []byte) ([]byte, Outcome, error) {
+	switch {
+	case a.Option == "" && a.Accept == nil && a.Decline && !a.Cancel:
+		return []byte(`{"action":"decline"}`), Declined, nil
+	case a.Option == "" && a.Accept == nil && !a.Decline && a.Cancel:
+		return cancelledElicitation(), Cancelled, nil
+	case a.Option != "" || a.Accept == nil || a.Decline || a.Cancel:
+		return nil, "", fmt.Errorf("%w: a form or a page is accepted, declined or cancelled", ErrNotOffered)
+	case len(a.Accept) > maxContent:
+		return nil, "", fmt.Errorf("%w: the content has %d bytes, more than the %d that are taken", ErrNotOffered, len(a.Accept), maxContent)
+	}
+	content := jsontext.Value(slices.Clone(a.Accept))
+	if !content.IsValid() || content.Kind() != '{' {
+		return nil, "", fmt.Errorf("%w: the content is no JSON object without duplicate names", ErrNotOffered)
+	}
+	if err := content.Compact(); err != nil { // a line must stay one
+		return nil, "", fmt.Errorf("%w: the content: %w", ErrNotOffered, err)
+	}
+	for _, r := range []string{"\u2028", "\u2029"} { // some peers take them for the end of a line
+		content = bytes.ReplaceAll(content, []byte(r), []byte(fmt.Sprintf(`\u%x`, []rune(r)[0])))
+	}
+	if mode, _ := acp.String(acp.Get(params, "mode")); mode == "url" && len(content) == len("{}") {
+		return []byte(`{"action":"accept"}`), Accepted, nil // a page that was opened has no content
+	}
+	out := append([]byte(`{"action":"accept","content":`), content...)
+	return append(out, '}'), Accepted, nil
+}
+
+func cancelledElicitation() []byte { return []byte(`{"action":"cancel"}`) }

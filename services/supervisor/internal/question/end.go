@@ -1,0 +1,309 @@
+package question
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+var (
+	// ErrEnded says that a question ended before it was written.
+	ErrEnded = errors.New("the question has ended")
+	// ErrNotOpen says that a question is not open, or not any more.
+	ErrNotOpen = errors.New("the question is not open: somebody has answered it, or the agent has given it up")
+	// ErrNotOffered says that a question does not offer an answer. The error that wraps it says what it offers.
+	ErrNotOffered = errors.New("it is not on offer")
+)
+
+// Unrecorded is said of what was allowed and could not be recorded. The log says what went wrong: that names files which are
+// none of the agent's business.
+const Unrecorded = "it was allowed, but could not be recorded, and what is not recorded is not done: acphost's log says why (rule " +
+	gate.RuleUnrecorded + ")"
+
+// Cause is why a question ends.
+type Cause int
+
+// The causes.
+const (
+	// PolicyAllows and PolicyDenies: nobody need be asked.
+	PolicyAllows Cause = iota
+	PolicyDenies
+	// NoRoom: too many questions wait, or too many ids are spent.
+	NoRoom
+	// Unheard: an elicitation would reach nobody.
+	Unheard
+	// ClientAnswers: its own bytes are passed on to the agent.
+	ClientAnswers
+	// SomebodyAnswers: in the client's place.
+	SomebodyAnswers
+	// Unusable: the client's answer cannot be passed on.
+	Unusable
+	// TimedOut: nobody is there to answer.
+	TimedOut
+	// AgentCancels: the agent gave the question up, or the call that it is about.
+	AgentCancels
+	// TurnCancelled: the client cancelled the turn, or the session was closed.
+	TurnCancelled
+	// LinkOver: the client or the agent is gone.
+	LinkOver
+	causeCount
+)
+
+// rule says what a cause does.
+type rule struct {
+	name string
+	// A question ends by it in the states from and until, and in those between.
+	from, until State
+	// end is what observers are told, record what is written down. What an answer says, and what the policy wants where there
+	// is none, comes from the question.
+	end    End
+	record gate.Outcome
+	// withdraw: the client is told that its answer is not needed. A question of acphost's own is withdrawn whoever ends it,
+	// unless the client's answer did.
+	withdraw bool
+	// spends: the client may still answer, so that the question's id is spent.
+	spends bool
+	// reply is what the agent is told about its question. A call that was asked about is refused, or goes on.
+	reply func(q *Question, r *Reply)
+}
+
+var (
+	cancelledByNobody  = gate.Outcome{Cancelled: true, By: gate.ByNobody}
+	cancelledByAcphost = gate.Outcome{Cancelled: true, By: gate.ByAcphost}
+	withdrawnEnd       = End{Outcome: Withdrawn, By: gate.ByNobody}
+	cancelledEnd       = End{Outcome: Cancelled, By: gate.ByNobody}
+	rejectingKinds     = []string{acp.RejectOnce, acp.RejectAlways}
+)
+
+// causes is the table of a question's ends. If the record of an allowance cannot be written, the question is denied all the
+// same: the person at the client is told why, and the agent gets the option that rejects.
+var causes = [causeCount]rule{
+	// cause: name, from, until, end, record, withdraw, spends, reply
+	PolicyAllows:    {"the policy allows", Deciding, Deciding, End{Outcome: Allowed, By: gate.ByPolicy}, gate.Outcome{Allowed: true}, false, false, (*Question).replyAllowed},
+	PolicyDenies:    {"the policy denies", Deciding, Deciding, End{Outcome: Denied, By: gate.ByPolicy}, gate.Outcome{}, false, false, (*Question).replyDenied},
+	NoRoom:          {"no room", Deciding, Deciding, cancelledEnd, cancelledByAcphost, false, false, (*Question).replyNoRoom},
+	Unheard:         {"nobody would hear", Deciding, Deciding, cancelledEnd, cancelledByNobody, false, false, (*Question).replyCancelled},
+	ClientAnswers:   {"the client answers", Showing, Open, End{}, gate.Outcome{}, false, false, (*Question).replyNothing},
+	SomebodyAnswers: {"somebody answers", Showing, Open, End{}, gate.Outcome{}, true, true, (*Question).replyAnswer},
+	Unusable:        {"unusable answer", Showing, Open, cancelledEnd, cancelledByAcphost, false, false, (*Question).replyUnusable},
+	TimedOut:        {"timed out", Open, Open, End{Outcome: Expired, By: gate.ByNobody}, gate.Outcome{By: gate.ByTimeout}, true, true, (*Question).replyExpired},
+	AgentCancels:    {"the agent cancels", Deciding, Open, withdrawnEnd, cancelledByNobody, true, true, (*Question).replyGivenUp},
+	TurnCancelled:   {"the turn is cancelled", Deciding, Open, cancelledEnd, cancelledByNobody, false, true, (*Question).replyCancelled},
+	LinkOver:        {"the link is over", Deciding, Open, withdrawnEnd, cancelledByNobody, false, false, (*Question).replyNothing},
+}
+
+func (c Cause) String() string { return causes[c].name }
+
+// Ending is what ends a question: a cause, and what it brings with it.
+type Ending struct {
+	Cause Cause
+	// By says who answers, if it is not the client.
+	By string
+	// Option is the id of the option that was chosen; empty: none was.
+	Option string
+	// Outcome is what an answer to an elicitation says.
+	Outcome Outcome
+	// Result is the answer of somebody else as the agent is told it.
+	Result []byte
+	// Why says what is wrong with the client's answer, or why acphost ends the question. Empty: nothing is wrong.
+	Why string
+	// Line is the frame by which a peer ends the question: the client's answer to one of acphost's own, or the agent's
+	// notification that it cancels, with which the client is told.
+	Line []byte
+}
+
+// byClient reports whether the client has said its last word on the question.
+func (e *Ending) byClient() bool { return e.Cause == Unusable || e.Cause == ClientAnswers }
+
+// answered reports whether a person answered, or a program for one.
+func (e *Ending) answered() bool { return e.Cause == ClientAnswers || e.Cause == SomebodyAnswers }
+
+// Finish ends the question, and reports whether it did: only the first of those who would does. False: it has ended, or what
+// causes the end does not end it in its state. What an end needs is done when Done is closed: as a rule before Finish
+// returns, or a moment later by whoever is telling observers of the question.
+func (q *Question) Finish(e Ending) bool {
+	rule := &causes[e.Cause]
+	q.mu.Lock()
+	was := q.state
+	if was < rule.from || was > rule.until {
+		q.mu.Unlock()
+		return false
+	}
+	q.state, q.ending = Ended, e
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	if rule.spends && was != Deciding && !q.Own { // before anybody learns that the question has ended
+		q.set.spend(q.ID)
+	}
+	q.mu.Unlock()
+	if was != Showing {
+		q.conclude(was == Open)
+	}
+	return true
+}
+
+// conclude does what the end of the question needs; told: observers know of the question.
+func (q *Question) conclude(told bool) {
+	defer close(q.done)
+	rule, r := &causes[q.ending.Cause], Reply{Ending: q.ending, Decision: q.decision}
+	r.End, r.Outcome = q.result(rule)
+	r.Failed = !q.ending.answered() || q.ending.Why != ""
+	if told {
+		r.Outcome.Asked = time.Since(q.Asked)
+	}
+	if q.decision != nil {
+		if r.Unrecorded = q.asker.Record(q.decision, r.Outcome, q.ending.answered()); r.Unrecorded != nil {
+			r.End.Option, _ = q.option(rejectingKinds...)
+			if q.ending.Cause != TimedOut {
+				r.End.Outcome, r.End.By = Denied, gate.ByPolicy
+			}
+		}
+	}
+	q.end = r.End
+	if q.room && !q.Own {
+		q.set.leave(q)
+	}
+	if told {
+		q.set.ended(q, r.End)
+		if (rule.withdraw || q.Own) && !q.ending.byClient() {
+			q.asker.Withdraw(r, q.writeWithdrawal)
+		}
+	}
+	switch {
+	case q.Own:
+	case r.Unrecorded != nil && q.ending.Cause != TimedOut:
+		r.Denial = Unrecorded
+		q.replyDenied(&r)
+	default:
+		rule.reply(q, &r)
+	}
+	q.asker.Reply(r)
+}
+
+// writeWithdrawal tells the client that its answer is not needed, once the question is written.
+func (q *Question) writeWithdrawal(line []byte) {
+	q.mu.Lock()
+	if !q.written {
+		q.withdrawal = line
+		q.mu.Unlock()
+		return
+	}
+	q.mu.Unlock()
+	q.set.opts.Post(line)
+}
+
+// result says how the question ends, for observers and for the record.
+func (q *Question) result(rule *rule) (End, gate.Outcome) {
+	e, end, o := &q.ending, rule.end, rule.record
+	switch e.Cause {
+	case PolicyAllows:
+		end.Option = e.Option
+	case PolicyDenies:
+		end.Option, _ = q.option(rejectingKinds...)
+	case TurnCancelled:
+		if q.Own {
+			end.Outcome = Withdrawn
+		}
+	case TimedOut:
+		if q.decision == nil {
+			break
+		}
+		kinds := rejectingKinds
+		if q.decision.Unattended == gate.Allow {
+			kinds, o.Allowed = []string{acp.AllowOnce}, true
+		}
+		end.Option, _ = q.option(kinds...)
+		if q.Own {
+			q.decision.Reason = strings.TrimSuffix(q.set.nobodySaid()+"; "+q.decision.Reason, "; ")
+		}
+	case ClientAnswers:
+		end, o = q.answered(e, gate.ByClient)
+	case SomebodyAnswers:
+		end, o = q.answered(e, e.By)
+	}
+	if q.Own && e.Why != "" && e.byClient() { // nobody has answered, and nobody will
+		o = gate.Outcome{By: gate.ByAcphost}
+		q.decision.Reason = "a person was to be asked, and the client could not: " + e.Why
+	}
+	return end, o
+}
+
+// answered is result for an answer.
+func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
+	end, o := End{Outcome: Denied, Option: e.Option, By: by}, gate.Outcome{By: by}
+	if q.Method != acp.MethodRequestPermission {
+		end.Outcome = e.Outcome
+		return end, o
+	}
+	switch kind := q.kindOf(e.Option); kind {
+	case acp.AllowOnce, acp.AllowAlways:
+		end.Outcome, o.Allowed, o.Option = Allowed, true, kind
+	case acp.RejectOnce, acp.RejectAlways:
+		o.Option = kind
+	default:
+		o.Cancelled = true
+		if e.Option == "" {
+			end.Outcome = Cancelled
+		}
+	}
+	return end, o
+}
+
+// The answers to the agent.
+
+func (q *Question) replyNothing(*Reply) {}
+
+func (q *Question) replyAllowed(r *Reply) { r.Result = acp.Selected(r.End.Option) }
+
+func (q *Question) replyAnswer(r *Reply) { r.Result = r.Ending.Result }
+
+func (q *Question) replyDenied(r *Reply) {
+	if r.Denial == "" {
+		r.Denial = q.decision.Why()
+	}
+	r.Notice = true
+	if id, ok := q.option(rejectingKinds...); ok {
+		r.Result = acp.Selected(id)
+	} else {
+		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)
+	}
+}
+
+func (q *Question) replyExpired(r *Reply) {
+	kinds := rejectingKinds
+	if r.Outcome.Allowed && r.Unrecorded == nil {
+		kinds = []string{acp.AllowOnce}
+	}
+	switch id, ok := q.option(kinds...); {
+	case ok:
+		r.Result = acp.Selected(id)
+	case q.Method == acp.MethodRequestPermission:
+		r.Denial = q.set.nobodySaid()
+		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)
+	default:
+		q.replyCancelled(r)
+	}
+}
+
+func (q *Question) replyCancelled(r *Reply) {
+	if r.Result = acp.Cancelled(); q.Method != acp.MethodRequestPermission {
+		r.Result = cancelledElicitation()
+	}
+}
+
+func (q *Question) replyGivenUp(r *Reply) { r.fail(jsonrpc.CodeCancelled, "cancelled") }
+
+func (q *Question) replyUnusable(r *Reply) { r.fail(jsonrpc.CodeInternal, r.Ending.Why) }
+
+func (q *Question) replyNoRoom(r *Reply) {
+	r.fail(jsonrpc.CodeInternal, "too many questions wait for an answer: ask again later")
+}
+
+func (r *Reply) fail(code int, message string) {
+	r.Error = &jsonrpc.Error{Code: code, Message: message}
+}

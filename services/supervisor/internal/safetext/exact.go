@@ -1,0 +1,77 @@
+package safetext
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Exact returns, on one line, text that will be used as it is, such as a command or a path: no character is dropped or
+// cut, and each one that does not show is an escape, blanks other than the space included.
+func Exact(text string) string { return escaped(text, func(r rune) bool { return !unseen(r) }) }
+
+// ExactLines is Exact for text of any number of lines: line feeds and tabs stay.
+func ExactLines(text string) string {
+	return escaped(text, func(r rune) bool { return r == '\n' || r == '\t' || !unseen(r) })
+}
+
+// Strict is Exact for text that stands within a sentence of acphost's own. It also escapes characters that show as part of
+// their neighbour or move it, such as combining marks and letters that are written from right to left, and "…", so that
+// only acphost can write " […] ".
+func Strict(text string) string {
+	return escaped(text, func(r rune) bool {
+		return r != '…' && r != unicode.ReplacementChar && !unseen(r) && !unicode.Is(unicode.M, r) && !rightToLeft(r)
+	})
+}
+
+// ASCII is for addresses: it escapes everything but visible characters of ASCII, so that letters that look like others are
+// seen for what they are.
+func ASCII(text string) string {
+	return escaped(text, func(r rune) bool { return r > ' ' && r < 0x7f })
+}
+
+// Middle cuts text in the middle to at most n characters: " […] " stands for the rest.
+func Middle(text string, n int) string {
+	const mark = " […] "
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	keep := n - len([]rune(mark))
+	return string(runes[:(keep+1)/2]) + mark + string(runes[len(runes)-keep/2:])
+}
+
+// escaped writes those characters of text as escapes that are not to be kept.
+func escaped(text string, keep func(rune) bool) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case keep(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}
+
+// unseen reports whether a character does not show.
+func unseen(r rune) bool {
+	switch r {
+	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // letters and signs that are blank
+		return true
+	}
+	return !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+}
+
+// rightToLeft reports whether a character is written from right to left, by which it moves its neighbours.
+func rightToLeft(r rune) bool {
+	return 0x590 <= r && r <= 0x8ff || 0xfb1d <= r && r <= 0xfdff || 0xfe70 <= r && r <= 0xfeff ||
+		0x10800 <= r && r <= 0x10fff || 0x1e800 <= r && r <= 0x1efff
+}

@@ -1,0 +1,145 @@
+// Package safetext makes text safe to show on a terminal, if an agent, a file or a program chose the text. It writes each
+// character that a terminal obeys, or that changes how other characters look, as an escape such as "\u{1b}". The result cannot
+// move the cursor, change a colour, set a title, or reverse the direction of text.
+//
+// There are six levels:
+//
+//   - Text is for prose: line feeds and tabs stay.
+//   - Line is for titles, names and paths: one line of bounded length.
+//   - Exact and ExactLines are for text that a person decides about: nothing is dropped, and no character is invisible.
+//   - Strict is for such text inside a sentence of acphost.
+//   - ASCII is for addresses.
+//   - JSON keeps the meaning of JSON.
+//
+// Helpers for terminals stand beside them: Sequence and Strip read escape sequences, Color writes them, Width, Fit, Head,
+// Middle and Prefix measure and cut, Number and Count write numbers.
+//
+// The package imports no other package of acphost.
+package safetext
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MaxLine is the most characters that Line keeps.
+	MaxLine = 400
+	// MaxMarks is the most combining marks that Text keeps on one character.
+	MaxMarks = 8
+)
+
+// Text returns text of any number of lines. Line feeds and tabs stay, a carriage return before a line feed goes, and
+// combining marks beyond MaxMarks on one character go.
+func Text(text string) string {
+	plain := true
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c >= utf8.RuneSelf || c < 0x20 && c != '\n' && c != '\t' || c == 0x7f {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return text
+	}
+	var c Cleaner
+	return c.Add(text) + c.End()
+}
+
+// Line returns text on one line: line feeds and tabs become spaces, spaces at the ends go, and text beyond MaxLine
+// characters is cut, for which "…" stands.
+func Line(text string) string { return LineOf(text, MaxLine) }
+
+// LineOf is Line with another limit, in characters.
+func LineOf(text string, most int) string {
+	text, cut := Prefix(strings.TrimSpace(text), most*4)
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' {
+			return ' '
+		}
+		return r
+	}, text)
+	text = Text(strings.TrimSpace(text))
+	if n := utf8.RuneCountInString(text); n > most {
+		text, cut = string([]rune(text)[:most]), true
+	}
+	if cut {
+		text += "…"
+	}
+	return text
+}
+
+// JSON returns JSON that means the same.
+func JSON(data []byte) string {
+	var b strings.Builder
+	for _, c := range string(data) {
+		switch {
+		case harmless(c):
+			b.WriteRune(c)
+		case c > 0xffff:
+			c -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	return b.String()
+}
+
+// Cleaner is Text for text that comes in pieces. The zero value is ready to use.
+type Cleaner struct {
+	cr    bool // the last character was a carriage return
+	marks int  // combining marks in a row
+}
+
+// Add returns the next piece. It holds back a carriage return at the end.
+func (c *Cleaner) Add(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, r := range text {
+		if c.cr {
+			c.cr = false
+			if r != '\n' {
+				b.WriteString(`\u{d}`)
+			}
+		}
+		switch {
+		case r == '\r':
+			c.cr = true
+			continue
+		case unicode.In(r, unicode.Mn, unicode.Me):
+			if c.marks++; c.marks > MaxMarks {
+				continue
+			}
+			b.WriteRune(r)
+			continue
+		case harmless(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+		c.marks = 0
+	}
+	return b.String()
+}
+
+// End returns what Add held back, and makes the Cleaner ready for another text.
+func (c *Cleaner) End() string {
+	c.marks = 0
+	if c.cr {
+		c.cr = false
+		return `\u{d}`
+	}
+	return ""
+}
+
+// harmless reports whether Text leaves a character as it is.
+func harmless(r rune) bool {
+	switch r {
+	case '\n', '\t', '\u200d', '\u200c', utf8.RuneError: // joiners belong to scripts and to pictures
+		return true
+	}
+	return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r)
+}

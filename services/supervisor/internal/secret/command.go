@@ -1,0 +1,469 @@
+package secret
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/secretname"
+	"github.com/acphost/acphost/internal/shell"
+)
+
+// maxLines is how deep lines may stand in the arguments of other ones to be taken apart.
+const maxLines = 4
+
+// line redacts a command line by what is known of the programs that it runs. What is no command line is nearly always
+// left as it is.
+//
+// found, where it is not nil, takes the words that were secrets as a whole.
+func line(s string, depth int, found map[string]bool) string {
+	if depth > maxLines || !mayTell(s) {
+		return s
+	}
+	commands, ok := shell.Layout(s)
+	if !ok {
+		commands = roughly(s)
+	}
+	var edits []edit
+	change := func(w shell.Placed, now string) {
+		if now == Redacted && found != nil {
+			found[w.Text] = true
+		}
+		if now != w.Text {
+			edits = append(edits, edit{w.Start, w.End, respelled(s[w.Start:w.End], w.Text, now)})
+		}
+	}
+	reading := map[int]bool{} // pipelines, of which a command reads a secret
+	for _, c := range commands {
+		args := texts(c.Words)
+		now, reads := arguments(args)
+		for i, w := range c.Words {
+			text := now[i]
+			if text == w.Text && strings.ContainsAny(text, " \t\n") {
+				if i > 0 && printsSecret(args[i-1], text) {
+					text = text[:strings.IndexByte(text, ' ')+1] + Redacted
+				} else {
+					text = line(text, depth+1, found)
+				}
+			}
+			change(w, text)
+		}
+		if reads && c.Pipeline > 0 {
+			reading[c.Pipeline] = true
+		}
+		if kept := keptInSecret(c); kept || isSecretValue(s, c) {
+			for _, w := range c.Words[min(1, len(c.Words)):] {
+				if writers[base(c.Words[0].Text)] && hideable(w.Text) {
+					change(w, Redacted)
+				}
+			}
+			reads = reads || kept
+		}
+		reads = reads || len(args) > 0 && args[0] == "read" && slices.ContainsFunc(args[1:], secretname.Is)
+		for _, in := range c.Input {
+			switch {
+			case reads && worthHiding("", strings.TrimSpace(in.Text)):
+				change(in, hidden(in.Text))
+			case slices.ContainsFunc(args, func(a string) bool { return shells[base(a)] }):
+				change(in, line(in.Text, depth+1, found))
+			}
+		}
+	}
+	for _, c := range commands {
+		if !reading[c.Pipeline] {
+			continue
+		}
+		for _, in := range c.Input {
+			change(in, hidden(in.Text))
+		}
+		if len(c.Words) == 0 || !writers[base(c.Words[0].Text)] {
+			continue
+		}
+		for _, w := range c.Words[1:] {
+			if hideable(w.Text) {
+				change(w, Redacted)
+			}
+		}
+	}
+	return apply(s, edits)
+}
+
+// printsSecret reports whether an option's value is a line that prints a secret: --password-command 'echo x'.
+func printsSecret(option, text string) bool {
+	program, what, _ := strings.Cut(text, " ")
+	if !worthHiding("", what) {
+		return false
+	}
+	for _, end := range [...]string{"-command", "command", "eval", "-cmd"} {
+		if name, ok := strings.CutSuffix(option, end); ok && strings.HasPrefix(name, "-") && secretname.Is(name) {
+			return writers[base(program)]
+		}
+	}
+	return false
+}
+
+// hideable reports whether a word that a writer prints can be a secret.
+func hideable(word string) bool {
+	return !strings.HasPrefix(word, "-") && !strings.Contains(word, "%s") && worthHiding("", word)
+}
+
+// keptInSecret reports whether a command is redirected to a file that is there to hold a secret.
+func keptInSecret(c shell.Simple) bool {
+	return slices.ContainsFunc(c.Files, func(f shell.Placed) bool {
+		name := base(f.Text)
+		switch name {
+		case ".pgpass", ".netrc", "_netrc", ".git-credentials", ".my.cnf", ".vault-token":
+			return true
+		}
+		stem, ext, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
+		switch ext {
+		case "", "txt", "key", "pass", "pw", "token", "secret":
+			return secretname.Is(stem)
+		}
+		return false
+	})
+}
+
+// behindName is what stands before a substitution that is the value of what has a name.
+var behindName = regexp.MustCompile("(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)(?:=|\\s+)[\"']?(?:\\$\\(|<\\(|`)\\s*$")
+
+// isSecretValue reports whether a command is a substitution whose output is the value of a secret: TOKEN=$(echo x).
+func isSecretValue(s string, c shell.Simple) bool {
+	if len(c.Words) == 0 {
+		return false
+	}
+	at := c.Words[0].Start
+	m := behindName.FindStringSubmatch(s[max(0, at-maxHeader):at])
+	if m == nil {
+		return false
+	}
+	name := m[1]
+	for _, end := range [...]string{"-file", "_file", "-user-pass", "-command"} {
+		name = strings.TrimSuffix(name, end)
+	}
+	return secretname.Is(name)
+}
+
+// hidden is what stands for the text that a program is fed. A here-document keeps its last line's end.
+func hidden(text string) string {
+	if strings.HasSuffix(text, "\n") {
+		return Redacted + "\n"
+	}
+	return Redacted
+}
+
+var (
+	// prompts take what they are fed, to a file or a variable.
+	prompts = map[string]bool{"cat": true, "tee": true, "read": true}
+	writers = map[string]bool{"echo": true, "printf": true, "print": true}
+	shells  = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true, "ksh": true, "ssh": true}
+)
+
+// base is a program's name, without the folder it is called from.
+func base(word string) string { return word[strings.LastIndexByte(word, '/')+1:] }
+
+func texts(words []shell.Placed) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w.Text
+	}
+	return out
+}
+
+// mayTell is a quick look for a program that is known, or a word that says that a secret is read.
+func mayTell(s string) bool {
+	for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`(){}|;&<>$", r) }) {
+		if _, known := programs[base(w)]; known || writers[w] || prompts[w] || w == "-u" || w == "--user" || readsByName(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// roughly takes a text apart that is no well-formed line.
+func roughly(s string) []shell.Simple {
+	var all []shell.Simple
+	var c shell.Simple
+	start := -1
+	end := func(i int) {
+		if start >= 0 {
+			from, to := start, i
+			for from < to && strings.IndexByte("'\"`", s[from]) >= 0 {
+				from++
+			}
+			for to > from && strings.IndexByte("'\"`", s[to-1]) >= 0 {
+				to--
+			}
+			c.Words = append(c.Words, shell.Placed{Text: s[from:to], Start: from, End: to})
+			start = -1
+		}
+	}
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ' ', '\t':
+			end(i)
+		case '\n', ';', '|', '&', '(', ')':
+			end(i)
+			all, c = append(all, c), shell.Simple{}
+		default:
+			if start < 0 {
+				start = i
+			}
+		}
+	}
+	end(len(s))
+	return append(all, c)
+}
+
+// edit is a change of a line.
+type edit struct {
+	start, end int
+	with       string
+}
+
+func apply(s string, edits []edit) string {
+	if len(edits) == 0 {
+		return s
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int {
+		if a.start != b.start {
+			return a.start - b.start
+		}
+		return b.end - a.end // a word before what stands in it
+	})
+	var b strings.Builder
+	last := 0
+	for _, e := range edits {
+		if e.start < last {
+			continue
+		}
+		b.WriteString(s[last:e.start] + e.with)
+		last = e.end
+	}
+	b.WriteString(s[last:])
+	return b.String()
+}
+
+// respelled is how a word is written that meant was, and now means now: with its quotes, where what is taken out of it
+// stands in it as it is.
+func respelled(source, was, now string) string {
+	if at := strings.Index(now, Redacted); at >= 0 && strings.Count(now, Redacted) == 1 {
+		before, after := now[:at], now[at+len(Redacted):]
+		if len(before)+len(after) < len(was) && strings.HasPrefix(was, before) && strings.HasSuffix(was, after) {
+			if gone := was[at : len(was)-len(after)]; strings.Count(source, gone) == 1 {
+				return strings.Replace(source, gone, Redacted, 1)
+			}
+		}
+	}
+	if len(source) > 1 && (source[0] == '\'' || source[0] == '"') && source[len(source)-1] == source[0] {
+		return source[:1] + now + source[:1]
+	}
+	return now
+}
+
+// arguments redacts a command's program and arguments by what is known of the programs among them. reads: it is told
+// a secret on its standard input.
+func arguments(argv []string) (now []string, reads bool) {
+	now = slices.Clone(argv)
+	for i, w := range argv {
+		reads = reads || readsByName(w)
+		if i > 0 && (tells[base(argv[0])] || labels[argv[i-1]]) {
+			continue
+		}
+		for _, p := range programs[base(w)] {
+			if p.redact(argv[i+1:], now[i+1:]) {
+				reads = true
+			}
+		}
+	}
+	for i := 1; i < len(argv); i++ {
+		if (argv[i-1] == "-u" || argv[i-1] == "--user") && now[i] == argv[i] && !accounts[base(argv[0])] {
+			now[i] = userPassword(argv[i], ":")
+		}
+	}
+	return now, reads
+}
+
+// readsByName reports whether an option says that a secret is read from standard input.
+func readsByName(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	for _, end := range [...]string{"-stdin", "-fd"} {
+		if what, ok := strings.CutSuffix(name, end); ok && strings.HasPrefix(what, "-") && secretname.Is(what) {
+			return true
+		}
+	}
+	return false
+}
+
+// userPassword redacts what stands behind the first separator.
+func userPassword(word, split string) string {
+	user, password, ok := strings.Cut(word, split)
+	switch {
+	case !ok, strings.Contains(word, "://"), strings.Trim(word, "0123456789:") == "", !worthHiding("", password):
+		return word
+	}
+	return user + split + Redacted
+}
+
+// redact changes what of args is a secret, in now. reads: the program is told one on its standard input.
+func (p *program) redact(args, now []string) (reads bool) {
+	start := 0
+	reads = slices.Contains(p.reads, "")
+	if p.verbs != nil && p.verbs[0] != "" {
+		verb := slices.IndexFunc(args, func(a string) bool {
+			return slices.Contains(p.verbs, a) || p.flag != "" && len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.Contains(a, p.flag)
+		})
+		if verb < 0 {
+			return false
+		}
+		start = verb + 1
+	}
+	hide := func(i, from int) {
+		if value := args[i][from:]; worthHiding("", value) && !ports.MatchString(value) {
+			now[i] = args[i][:from] + Redacted
+		}
+	}
+	for i, a := range args {
+		reads = reads || slices.ContainsFunc(p.reads, func(r string) bool { return r == a || r != "" && r[0] == '=' && strings.HasSuffix(a, r) })
+		next := i+1 < len(args)
+		switch {
+		case len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.IndexByte(p.attached+p.short, a[1]) >= 0 && len(a) > 2 && !wholeNames[a]:
+			hide(i, 2)
+		case next && p.short != "" && cluster(a, p.short) && !strings.HasPrefix(args[i+1], "--"):
+			hide(i+1, 0)
+		}
+		for _, name := range p.long {
+			switch value, attached := strings.CutPrefix(a, name); {
+			case name == "--from-literal": // NAME=VALUE
+				if value, ok := strings.CutPrefix(value, "="); attached && ok {
+					if at := strings.IndexByte(value, '='); at >= 0 {
+						hide(i, len(name)+1+at+1)
+					}
+				} else if a == name && next {
+					if at := strings.IndexByte(args[i+1], '='); at >= 0 {
+						hide(i+1, at+1)
+					}
+				}
+			case !attached:
+			case strings.HasSuffix(name, ":"):
+				hide(i, len(name))
+			case value == "" && next:
+				hide(i+1, 0)
+			case strings.HasPrefix(value, "="):
+				hide(i, len(name)+1)
+			}
+		}
+		for _, name := range p.cookies {
+			switch {
+			case a == name && next:
+				now[i+1] = cookies(args[i+1])
+			case strings.HasPrefix(a, name) && len(name) == 2:
+				now[i] = name + cookies(a[2:])
+			case strings.HasPrefix(a, name+"="):
+				now[i] = name + "=" + cookies(a[len(name)+1:])
+			}
+		}
+		for _, name := range p.users {
+			switch {
+			case name == "": // an operand
+				if user, _, ok := strings.Cut(a, p.split); ok && user != "" && a[0] != '-' && strings.Contains(a, "@") {
+					at := len(user) + 1
+					now[i] = a[:at] + Redacted + a[strings.LastIndexByte(a, '@'):]
+				}
+			case a == name && next, len(name) == 2 && next && p.flags != "" && p.letters(a) == name[1:]:
+				now[i+1] = userPassword(args[i+1], p.split)
+			case len(name) == 2 && p.flags != "" && strings.HasPrefix(p.letters(a), name[1:]):
+				at := len(a) - len(p.letters(a)) + 1
+				now[i] = a[:at] + userPassword(a[at:], p.split)
+			case strings.HasPrefix(a, name+"=") && len(name) > 2:
+				now[i] = name + "=" + userPassword(a[len(name)+1:], p.split)
+			case len(name) == 2 && strings.HasPrefix(a, name) && len(a) > 2:
+				now[i] = name + userPassword(a[2:], p.split)
+			}
+		}
+		if next && slices.Contains(p.sources, a) {
+			for _, kind := range [...]string{"pass:", "key:", "hexkey:"} {
+				if strings.HasPrefix(args[i+1], kind) {
+					hide(i+1, len(kind))
+				}
+			}
+		}
+		if next && slices.Contains(p.after, a) && secretname.Is(args[i+1]) && i+2 < len(args) {
+			hide(i+2, 0)
+		}
+		if p.pairs && i+2 < len(args) && strings.HasPrefix(a, "http-basic.") {
+			hide(i+2, 0)
+		}
+		if p.pairs && next && (strings.HasPrefix(a, "github-oauth.") || strings.HasPrefix(a, "gitlab-oauth.") || strings.HasPrefix(a, "bearer.")) {
+			hide(i+1, 0)
+		}
+		if p.pairs && i >= start && next && !strings.HasPrefix(a, "-") && !strings.Contains(a, "=") && !strings.HasPrefix(args[i+1], "-") && secretname.Is(a) {
+			hide(i+1, 0)
+		}
+	}
+	p.hideOperands(args[start:], now[start:])
+	return reads
+}
+
+// wholeNames are options with one dash that are no letter with a value attached.
+var wholeNames = map[string]bool{"-password": true, "-passwd": true, "-passphrase": true, "-token": true, "-pass": true}
+
+// letters are the short options of a word behind those that have no value: "u" of "-sSu".
+func (p *program) letters(word string) string {
+	if len(word) < 2 || word[0] != '-' || word[1] == '-' {
+		return ""
+	}
+	return strings.TrimLeft(word[1:], p.flags)
+}
+
+// hideOperands hides the words that are secrets by their place; -2 is the last of two or more.
+func (p *program) hideOperands(args, now []string) {
+	if len(p.operands) == 0 {
+		return
+	}
+	var at []int
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "-" || a == "":
+		case a[0] == '-':
+			if p.values != "" && cluster(a, p.values) {
+				i++
+			}
+		default:
+			at = append(at, i)
+		}
+	}
+	hide := func(i int) {
+		if worthHiding("", args[i]) && !strings.Contains(args[i], "=") {
+			now[i] = Redacted
+		}
+	}
+	for _, n := range p.operands {
+		switch {
+		case n == -1:
+			for _, i := range at {
+				hide(i)
+			}
+		case n == -2 && len(at) > 0:
+			hide(at[len(at)-1])
+		case n > 0 && n <= len(at):
+			hide(at[n-1])
+		}
+	}
+}
+
+// ports are what "-p" publishes elsewhere.
+var ports = regexp.MustCompile(`^[0-9.]*:?[0-9-]+:[0-9-]+(/[a-z]+)?$`)
+
+// cluster reports whether a word is short options, of which the last is one of those letters.
+func cluster(word, letters string) bool {
+	if len(word) < 2 || len(word) > 5 || word[0] != '-' || strings.IndexByte(letters, word[len(word)-1]) < 0 {
+		return false
+	}
+	for _, c := range word[1:] {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,98 @@
+package supervise
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+)
+
+func TestWhatAHandlerBelievedIsGivenBackAfterAnEndThatNobodyAskedFor(t *testing.T) {
+	fakes := []*fake{newFake(), newFake(), newFake(), newFake()}
+	other := newFake()
+	for _, f := range append(fakes, other) {
+		f.configure = func(req *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+			if kept := req.GetKept(); kept != nil {
+				return &pluginv1.ConfigureResponse{Keep: kept}, nil
+			}
+			return &pluginv1.ConfigureResponse{Keep: []byte("what its files say")}, nil
+		}
+	}
+	type keeper interface {
+		Kept() []byte
+		Keep([]byte)
+	}
+	supervised(t, fakes, func(t *testing.T, h *Handler, _ *fleet) {
+		ready := func() keeper {
+			t.Helper()
+			synctest.Wait()
+			if err := h.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			conn, err := h.Conn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return conn.(keeper)
+		}
+		given := func(f *fake, want string) {
+			t.Helper()
+			if got := f.configured[len(f.configured)-1].GetKept(); string(got) != want {
+				t.Errorf("it was given %q, want %q", got, want)
+			}
+		}
+		other.done = make(chan struct{}) // of this bubble
+		first := ready()
+		given(fakes[0], "")
+		if !h.Keeps() || string(first.Kept()) != "what its files say" {
+			t.Errorf("kept is %q", first.Kept())
+		}
+		first.Keep([]byte("what it said later"))
+		first.Keep(nil)
+		fakes[0].end(errCrash)
+		second := ready()
+		given(fakes[1], "what it said later")
+		first.Keep([]byte("too late"))
+		fakes[1].end(errCrash)
+		third := ready()
+		given(fakes[2], "what it said later")
+		if _, err := h.Configure(t.Context()); err != nil { // a person has it believe its files
+			t.Fatal(err)
+		}
+		given(fakes[2], "")
+		if got := third.Kept(); string(got) != "what its files say" {
+			t.Errorf("kept is %q", got)
+		}
+		third.Keep([]byte("what it said later"))
+		if _, err := h.Restart(t.Context(), nil); err != nil { // which is no order to believe anything
+			t.Fatal(err)
+		}
+		given(fakes[3], "what it said later")
+		second.Keep([]byte("too late"))
+		fourth := ready()
+		if _, err := h.Swap(t.Context(), Swap{Start: func(context.Context, string) (Instance, error) { return other, nil }}); err != nil {
+			t.Fatal(err)
+		}
+		given(other, "")
+		fourth.Keep([]byte("too late"))
+		if got := ready().Kept(); string(got) != "what its files say" {
+			t.Errorf("kept is %q", got)
+		}
+	})
+}
+
+func TestNothingIsKeptOfASidecar(t *testing.T) {
+	f := newFake()
+	f.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+		return &pluginv1.ConfigureResponse{Keep: []byte("a secret of others")}, nil
+	}
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.Keeps() {
+			t.Error("it keeps something")
+		}
+	}, sidecar)
+}

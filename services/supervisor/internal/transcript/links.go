@@ -1,0 +1,87 @@
+package transcript
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// unlinked takes apart each link that does not lead to a page, a mail address, or a place beside the file: who clicks
+// on "javascript:" runs it. What it says stays readable.
+func unlinked(line string) string {
+	line = chats.ReplaceAllString(line, `$1\:`)
+	at := strings.Index(line, "](")
+	if at < 0 {
+		return line
+	}
+	var b strings.Builder
+	for ; at >= 0; at = strings.Index(line, "](") {
+		b.WriteString(line[:at+1])
+		if line = line[at+1:]; !leadsToAPage(line[1:]) {
+			b.WriteByte('\\')
+		}
+	}
+	b.WriteString(line)
+	return b.String()
+}
+
+// chats are addresses that some viewers make links of where they stand alone.
+var chats = regexp.MustCompile(`(?i)\b(xmpp):`)
+
+// leadsToAPage reports whether the address that a text begins with, behind "(", is one that may stay a link, whatever
+// a viewer makes of it. One that does not end on its line is none.
+func leadsToAPage(rest string) bool {
+	if strings.TrimSpace(rest) == "" {
+		return false
+	}
+	rest = strings.TrimLeft(rest, " \t")
+	address := rest
+	if end := strings.IndexAny(rest, ")"); end >= 0 {
+		address = rest[:end]
+	}
+	whole := address
+	if end := strings.IndexAny(address, " \t"); end >= 0 {
+		address = address[:end]
+	}
+	for _, a := range [...]string{address, rest, whole} {
+		for _, unescaped := range [...]func(string) string{same, unslashed} {
+			// Some viewers undo entities more than once.
+			for a, i := unescaped(a), 0; i < 4; i++ {
+				if !mayLink(a) || !mayLink(unslashed(a)) {
+					return false
+				}
+				a = html.UnescapeString(a)
+			}
+		}
+	}
+	return true
+}
+
+func same(s string) string { return s }
+
+// unslashed undoes the backslashes of Markdown.
+func unslashed(s string) string { return strings.ReplaceAll(s, `\`, "") }
+
+// spelledOut is how what cannot be seen is shown.
+var spelledOut = regexp.MustCompile(`\\?u\{[0-9a-f]+\}`)
+
+// mayLink reports whether an address has no scheme, or one of a page or of mail. As browsers do, it overlooks blanks
+// and what cannot be seen.
+func mayLink(address string) bool {
+	address = strings.Map(func(c rune) rune {
+		if c == '<' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
+			return -1
+		}
+		return unicode.ToLower(c)
+	}, spelledOut.ReplaceAllString(address, ""))
+	scheme, _, ok := strings.Cut(address, ":")
+	if !ok || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") != "" {
+		return true
+	}
+	switch scheme {
+	case "http", "https", "mailto":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package guard
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	if Main(os.Args) {
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// nobody is the first number that no session has: it is above every kernel's largest process id.
+const nobody = 5_000_000
+
+func TestAGuardKnowsAllSessionsBeforeItIsStarted(t *testing.T) {
+	g := &Guard{sessions: map[int]bool{nobody: true, nobody + 1: true}}
+	theirs, life, rest, err := g.lifeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if rest != "" {
+		t.Errorf("%q found no room", rest)
+	}
+	if err := life.Close(); err != nil { // as when this process is killed
+		t.Fatal(err)
+	}
+	told, err := io.ReadAll(theirs)
+	lines := strings.Fields(string(told))
+	slices.Sort(lines)
+	if want := []string{"+5000000", "+5000001"}; err != nil || !slices.Equal(lines, want) {
+		t.Errorf("it is told %q (%v), want %q", lines, err, want)
+	}
+}
+
+func TestAGuardThatTakesNothingInIsReplaced(t *testing.T) {
+	g, err := Start(NewMark("ACPHOST_TEST_GUARD_"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	first := g.PID()
+	testkit.Freeze(t, first)
+	added := 0
+	replaced := testkit.Poll(func() bool {
+		for range 1000 { // more than a pipe holds, in the end
+			g.Add(nobody + added%50)
+			added++
+		}
+		return g.PID() != first
+	})
+	if !replaced {
+		_ = syscall.Kill(first, syscall.SIGKILL)
+		t.Fatal("a guard that is stopped stays")
+	}
+	testkit.Eventually(t, "the guard has a successor", func() bool { return g.PID() != 0 && g.PID() != first })
+}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/test/adversary/orders"
+)
+
+func init() {
+	deeds["crowd"] = crowd
+	deeds["hoard"] = hoard
+	deeds["fill"] = fill
+}
+
+// kept are what a hand holds until it ends.
+var kept []io.Closer
+
+// crowd N starts N processes that live as long as this one.
+func crowd(args []string) ([]orders.Try, error) {
+	n := 0
+	var err error
+	for range number(args[0]) {
+		cmd := exec.Command("/bin/cat")
+		var in io.WriteCloser
+		if in, err = cmd.StdinPipe(); err != nil {
+			break
+		}
+		if err = cmd.Start(); err != nil {
+			break
+		}
+		kept = append(kept, in)
+		n++
+	}
+	if n == 0 {
+		return nil, err
+	}
+	return []orders.Try{got("crowd", fmt.Sprint(n), nil)}, nil
+}
+
+// hoard takes what the kernel counts for all processes of a user: files in flight, pipes' pages, inotify instances.
+func hoard([]string) ([]orders.Try, error) {
+	var all []orders.Try
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	rights := unix.UnixRights(int(null.Fd()), int(null.Fd()), int(null.Fd()), int(null.Fd()))
+	n := 0
+	for ; n < 4096; n++ {
+		if unix.Sendmsg(pair[0], []byte("x"), rights, nil, 0) != nil {
+			break
+		}
+	}
+	all = append(all, got("files in flight", fmt.Sprint(4*n), nil))
+	for n = 0; n < 400; n++ {
+		var p [2]int
+		if unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK) != nil {
+			break
+		}
+		_, _ = unix.FcntlInt(uintptr(p[1]), unix.F_SETPIPE_SZ, 1<<20) // as large as it may be
+	}
+	all = append(all, got("pipes", fmt.Sprint(n), nil))
+	for n = 0; n < 2000; n++ {
+		if fd, _ := unix.InotifyInit1(unix.IN_CLOEXEC); fd < 0 {
+			break
+		}
+	}
+	return append(all, got("inotify", fmt.Sprint(n), nil)), nil
+}
+
+// fill DIR writes until nothing more fits, or 64 MiB.
+func fill(args []string) ([]orders.Try, error) {
+	f, err := os.Create(filepath.Join(args[0], "filling"))
+	if err != nil {
+		return []orders.Try{tried("fill", err)}, nil
+	}
+	defer f.Close()
+	block := make([]byte, 64<<10)
+	n := 0
+	for range 1024 {
+		m, err := f.Write(block)
+		n += m
+		if err != nil {
+			return []orders.Try{got("fill", fmt.Sprint(n), nil)}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s took %d bytes and is not full", args[0], n)
+}

@@ -1,0 +1,82 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/test/adversary/orders"
+)
+
+func init() {
+	deeds["run"] = run
+	deeds["write"] = write
+	deeds["link"] = link
+	deeds["fifo"] = fifo
+	deeds["read"] = read
+	deeds["flood"] = flood
+}
+
+// run PROGRAM ARGS... runs a program. It worked if the program ended well; what it said is brought.
+func run(args []string) ([]orders.Try, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return nil, err
+	}
+	what := filepath.Base(args[0])
+	for _, arg := range args[1:] {
+		what += " " + arg
+	}
+	return []orders.Try{got(what, out.String(), err)}, nil
+}
+
+// write FILE TEXT writes a file.
+func write(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("write "+filepath.Base(args[0]), os.WriteFile(args[0], []byte(args[1]), 0o600))}, nil
+}
+
+// read FILE reads a file.
+func read(args []string) ([]orders.Try, error) {
+	text, err := os.ReadFile(args[0])
+	return []orders.Try{got("read "+filepath.Base(args[0]), string(text), err)}, nil
+}
+
+// link OLD NEW makes a second name of a file.
+func link(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("link", os.Link(args[0], args[1]))}, nil
+}
+
+// fifo PATH makes one.
+func fifo(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("mkfifo", unix.Mkfifo(args[0], 0o600))}, nil
+}
+
+// flood ADDRESS N opens up to N connections, says nothing on them, and keeps them. The kernel's queue may be full before.
+func flood(args []string) ([]orders.Try, error) {
+	n := 0
+	var last error
+	for range number(args[1]) {
+		conn, err := net.DialTimeout("tcp", args[0], patience/20)
+		if err != nil {
+			last = err
+			break
+		}
+		kept = append(kept, conn)
+		n++
+	}
+	if n == 0 {
+		return nil, errors.Join(errors.New("not one connection"), last)
+	}
+	return []orders.Try{got("flood", fmt.Sprint(n), nil)}, nil
+}

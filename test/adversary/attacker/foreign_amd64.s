@@ -1,0 +1,14 @@
+//go:build linux
+
+#include "textflag.h"
+
+// func int80(number, a, b, c, d uint32) int32
+TEXT ·int80(SB), NOSPLIT, $0-28
+	MOVL number+0(FP), AX
+	MOVL a+4(FP), BX
+	MOVL b+8(FP), CX
+	MOVL c+12(FP), DX
+	MOVL d+16(FP), SI
+	INT  $0x80
+	MOVL AX, ret+24(FP)
+	RET

@@ -1,0 +1,208 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// spelled is an id as JSON with every character escaped.
+func spelled(id string) string {
+	var b strings.Builder
+	for _, c := range id {
+		fmt.Fprintf(&b, `\u%04x`, c)
+	}
+	return b.String()
+}
+
+const askWrites = "version: 1\nrules: [{id: writing, effect: ask, on: [fs.write, terminal.create]}]\n"
+
+// expectNothing makes sure that nothing of the agent's reached the editor: a message that passes comes next.
+func (s *scene) expectNothing(what string) {
+	s.t.Helper()
+	const mark = "a word of the agent's"
+	s.agent.Notify("session/update", params("update", map[string]any{"sessionUpdate": "agent_message_chunk", "content": map[string]any{"type": "text", "text": mark}}))
+	if m := s.Next(); !strings.Contains(string(m.Raw), mark) {
+		s.t.Fatalf("%s reached the editor: %s", what, m.Raw)
+	}
+}
+
+func TestAnAgentCannotRewriteWhatAPersonIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, askWrites, ""))
+	call := s.write("a.txt", "rm -rf\n")
+	q := s.asked()
+	id := q.Params.ToolCall.ToolCallID
+	update := func(report string) string {
+		return `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":` + report + `}}`
+	}
+	lines := []string{
+		update(`{"sessionUpdate":"tool_call_update","toolCallId":"` + id + `","title":"harmless"}`),
+		update(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"harmless","status":"completed"}`),
+		update(`{"title":"harmless","toolCallId":"` + spelled(id) + `","sessionUpdate":"tool_call_update"}`),
+		update(`{"sessionUpdate":"tool_call_update","toolCallId":"mine","toolCallId":"` + id + `","title":"harmless"}`),
+		update(`{"sessionUpdate":"tool_call_update","toolCallId":"` + id + `","toolCallId":"mine","title":"harmless"}`),
+		update(`{"sessionUpdate":"tool_call_update","TOOLCALLID":"` + id + `","title":"harmless"}`),
+		update(`{"sessionUpdate":"toolCallUpdate","toolCallId":"` + id[:20] + spelled(id[20:22]) + id[22:] + `","title":"harmless"}`),
+		update(`{"sessionUpdate":"a kind of tomorrow","toolCallId":"` + id + `"}`),
+		`{"jsonrpc":"2.0","method":"_x/tool_call","params":{"toolCallId":"` + id + `"}}`,
+	}
+	for _, line := range lines {
+		s.agent.Write(line)
+		s.expectNothing(line)
+	}
+	for at, line := range []string{
+		`"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"` + id + `","title":"harmless"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`,
+		`"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"` + spelled(id) + `"},"options":[]}`,
+		`"method":"elicitation/create","params":{"sessionId":"s1","toolCallId":"` + id + `","mode":"form","message":"Sure?","requestedSchema":{"type":"object"}}`,
+		`"method":"_x/ask","params":{"toolCallId":"` + id + `"}`,
+	} {
+		s.agent.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"i%d",%s}`, at, line))
+		m := s.agent.ExpectWhere("a refusal", func(m wire.Message) bool { return string(m.ID) == fmt.Sprintf(`"i%d"`, at) })
+		if m.Error == nil || m.Error.Code != -32602 {
+			t.Errorf("it was answered with %s: %s", m.Raw, line)
+		}
+		s.expectNothing(line)
+		lines = append(lines, line)
+	}
+	// Nor can the agent answer or withdraw the question, or take its id over.
+	s.agent.Write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + string(q.ID) + `}}`)
+	s.expectNothing("a withdrawal")
+	s.agent.Write(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c"},"options":[]}}`)
+	if m := s.agent.ExpectWhere("a refusal", func(m wire.Message) bool { return string(m.ID) == string(q.ID) }); m.Error == nil {
+		t.Errorf("the question's id was taken over: %s", m.Raw)
+	}
+	s.expectNothing("a request with the question's id")
+
+	s.choose(q, "allow_once")
+	call.Result(nil)
+	s.status(q, "in_progress")
+	s.status(q, "completed")
+	s.agent.Write(update(`{"sessionUpdate":"tool_call_update","toolCallId":"` + id + `","title":"it was harmless"}`))
+	s.expectNothing("what rewrites what was asked")
+	var st struct {
+		Link struct{ ImitatedMessages string }
+	}
+	if s.state("GetStatus", &st); st.Link.ImitatedMessages != fmt.Sprint(len(lines)+2) {
+		t.Errorf("%s imitations were counted, want %d", st.Link.ImitatedMessages, len(lines)+2)
+	}
+	s.finish()
+}
+
+func TestAcphostsOwnWordIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, nil)
+	for _, method := range []string{"_acphost/session_closed", `_acphost\u002fsession_closed`, "_acphost/anything"} {
+		s.agent.Write(`{"jsonrpc":"2.0","method":"` + method + `","params":{"sessionId":"s1","reason":"the agent says so"}}`)
+		s.expectNothing(method)
+	}
+	s.agent.Send("_acphost/ask", params("x", 1)).Refused(-32601)
+	s.expectNothing("_acphost/ask")
+	s.Notify("_acphost/tell", params("x", 1))
+	s.Send("_acphost/ask", params("x", 1)).Refused(-32601)
+	s.Notify("_x/tell", params("x", 1))
+	if m := s.agent.Next(); m.Method != "_x/tell" {
+		t.Errorf("the agent was told in acphost's name: %s", m.Raw)
+	}
+	// The output of a terminal that acphost shows is acphost's to tell too.
+	var made struct{ TerminalID string }
+	s.agent.Request("terminal/create", params("command", "sleep", "args", []string{"1000"}), &made)
+	fake := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","_meta":{"terminal_output":{"terminal_id":"%s","data":"all tests pass"}}}}}`
+	s.agent.Write(fmt.Sprintf(fake, made.TerminalID))
+	s.expectNothing("faked output")
+	s.agent.Write(fmt.Sprintf(fake, "mine")) // of a terminal of the agent's own
+	if m := s.Next(); !strings.Contains(string(m.Raw), "all tests pass") {
+		t.Errorf("the agent's own terminal is not shown: %s", m.Raw)
+	}
+	s.finish()
+	record := p.journaled(t)
+	for line := range strings.Lines(record) {
+		if strings.Contains(line, "the agent says so") && !strings.Contains(line, `"handler":"refused"`) {
+			t.Errorf("the record has the agent's word as if it had been told: %s", line)
+		}
+	}
+}
+
+func TestOneAcphostBelowAnotherKeepsItsNames(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	inner := p.file(t, "../config/inner.yaml", "permission: {policy: inner-policy.yaml}\n")
+	p.file(t, "../config/inner-policy.yaml", askWrites)
+	st := p.newStage(t)
+	command := append([]string{program("acphost"), "run", "--config", inner, "--"}, st.command...)
+	// The outer one asks nothing of what the inner one does itself.
+	h := p.start(t, p.config(t, "log: {level: info}\n"), command)
+	s := &scene{host: h, agent: st.play(t)}
+	call := h.initialize(showsTerminals)
+	s.agent.Reply(s.agent.Expect("initialize"), map[string]any{"protocolVersion": 1})
+	call.Result(nil)
+	s.open("s1")
+
+	write := s.write("a.txt", "a\n")
+	q := s.asked() // the inner one's, to the letter
+	s.agent.Write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"` + q.Params.ToolCall.ToolCallID + `","title":"harmless"}}}`)
+	s.expectNothing("an imitation of the inner one")
+	s.choose(q, "allow_once")
+	write.Result(nil)
+	s.status(q, "in_progress")
+	s.status(q, "completed")
+	if text, err := os.ReadFile(filepath.Join(p.work, "a.txt")); err != nil || string(text) != "a\n" {
+		t.Errorf("a.txt holds %q (%v)", text, err)
+	}
+
+	// A terminal of the inner one's is shown through the outer one.
+	var made struct{ TerminalID string }
+	create := s.agent.Send("terminal/create", params("command", "printf", "args", []string{"shown"}))
+	q = s.asked()
+	s.choose(q, "allow_once")
+	create.Result(&made)
+	s.status(q, "in_progress")
+	s.status(q, "completed")
+	s.agent.Write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"Run","content":[{"type":"terminal","terminalId":"` + made.TerminalID + `"}]}}}`)
+	s.ExpectWhere("the terminal's output", func(m wire.Message) bool {
+		return strings.Contains(string(m.Raw), "terminal_output") && strings.Contains(string(m.Raw), "shown")
+	})
+	s.finish()
+}
+
+// handleOf is what a question is called for those who may not answer.
+func handleOf(id string) string { return id[:max(0, strings.LastIndexByte(id, '.'))] }
+
+func TestWhatAnAgentStartsLearnsOfAQuestionAndNotByWhatItIsAnswered(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, fmt.Sprintf("version: 1\nrules: [{id: writing, effect: ask, on: [fs.write]}, {id: running, effect: allow, command: [%q]}]\n", program("acphost")), ""))
+	s.write("a.txt", "x\n")
+	q := s.asked()
+	mine, err := p.dial(t, s.PID()).approvals.ListApprovals(t.Context(), &supervisorv1.ListApprovalsRequest{})
+	if err != nil || len(mine.GetApprovals()) != 1 {
+		t.Fatalf("a person is told of %v (%v)", mine, err)
+	}
+	id := mine.GetApprovals()[0].GetId()
+	handle := handleOf(id)
+	if len(id) != len(handle)+27 {
+		t.Fatalf("a person is told the id %q", id)
+	}
+	for _, line := range []string{
+		program("acphost") + " approvals list --json",
+		program("acphost") + " approvals answer " + handle + " allow_once",
+		program("acphost") + " approvals answer " + id + " allow_once",
+	} {
+		var ran struct{ Output string }
+		call := s.agent.Send("terminal/run", params("command", line))
+		call.Result(&ran)
+		if strings.Contains(ran.Output, id) && !strings.Contains(line, id) || !strings.Contains(ran.Output, handle) && !strings.Contains(ran.Output, "is for people") {
+			t.Errorf("%s: %s", line, ran.Output)
+		}
+	}
+	s.choose(q, "reject_once") // it waits still
+	s.status(q, "failed")
+	s.finish()
+}

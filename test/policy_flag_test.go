@@ -1,0 +1,110 @@
+package e2e_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+)
+
+func TestItIsSaidThatNoRulesDecide(t *testing.T) {
+	t.Parallel()
+	const unruled = "acphost: no policy: the agent's commands run unasked; --policy workspace decides by rules\n"
+	for _, tt := range []struct {
+		name  string
+		flags func(t *testing.T, p *place) []string
+		said  bool
+		wrote bool // the command ran
+	}{
+		{"nothing", func(*testing.T, *place) []string { return nil }, true, true},
+		{"as JSON", func(*testing.T, *place) []string { return []string{"--json"} }, true, true},
+		{"a ready policy", func(*testing.T, *place) []string { return []string{"--policy", "workspace"} }, false, false},
+		{"a rule file", func(t *testing.T, p *place) []string {
+			p.file(t, "rules.yaml", runsAll)
+			return []string{"--policy", "rules.yaml"}
+		}, false, true},
+		{"another one than the configuration's", func(t *testing.T, p *place) []string {
+			return append(p.policy(t, runsAll, ""), "--policy", "ask")
+		}, false, false},
+		{"the configuration's", func(t *testing.T, p *place) []string { return p.policy(t, runsAll, "") }, false, true},
+		{"the user's", func(t *testing.T, p *place) []string {
+			p.file(t, "../.config/acphost/policy.yaml", runsAll)
+			return nil
+		}, false, true},
+		{"the workspace's", func(t *testing.T, p *place) []string {
+			p.file(t, ".acphost/policy.yaml", "version: 1\nrules: [{id: no, effect: deny, command: [touch]}]\n")
+			return nil
+		}, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			flags := tt.flags(t, p)
+			_, out, errs := p.cli(t, demoCommand("/run touch made", flags...)...)
+			if strings.Contains(errs, unruled) != tt.said || strings.Contains(errs, "no policy") != tt.said {
+				t.Errorf("standard error is %q", errs)
+			}
+			if strings.Contains(out, "no policy") {
+				t.Errorf("it is in the output: %q", out)
+			}
+			if _, err := os.Stat(p.path("made")); (err == nil) != tt.wrote {
+				t.Errorf("the command ran: %v\n%s%s", err == nil, out, errs)
+			}
+		})
+	}
+}
+
+func TestAPolicyThatIsNoneIsAMistake(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	own := p.config(t, "permission: {command: [/bin/true]}")
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a word that is misspelt":  {demoCommand("x", "--policy", "worskpace"), "these are ask, workspace, readonly, headless"},
+		"a file that is not there": {demoCommand("x", "--policy", "./rules.yaml"), "no such file or directory"},
+		"nothing":                  {demoCommand("x", "--policy", ""), "expected a file or the name of a ready policy"},
+		"another program decides":  {demoCommand("x", append(own, "--policy", "ask")...), "it is for acphost's own permd"},
+		"run that only watches":    {[]string{"run", "--observe", "--policy", "ask", "--", "x"}, "--observe decides nothing"},
+		"run without a policy":     {[]string{"run", "--permission=front", "--policy", "ask", "--", "x"}, "--permission=front is for no policy"},
+		"serve":                    {[]string{"serve", "--policy", "nope"}, "no such file or directory"},
+	} {
+		status, _, errs := p.cli(t, tt.args...)
+		if status != 2 || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: the status is %d, and standard error %q", name, status, errs)
+		}
+	}
+}
+
+func TestServeSaysThatNoRulesDecide(t *testing.T) {
+	t.Parallel()
+	const unruled = "acphost: no policy: agents' commands run unasked, but in a workspace with rules of its own (.acphost/policy.yaml); --policy workspace asks first\n"
+	for policy, said := range map[string]bool{"": true, "workspace": false} {
+		p := newPlace(t)
+		var flags []string
+		if policy != "" {
+			flags = []string{"--policy", policy}
+		}
+		s := p.serve(t, flags)
+		if !testkit.Poll(func() bool { return strings.Contains(s.Stderr(), "serving at") }) {
+			t.Fatal("it does not serve")
+		}
+		if got := strings.Contains(s.Stderr(), unruled); got != said {
+			t.Errorf("standard error is %q", s.Stderr())
+		}
+		s.finish()
+	}
+}
+
+func TestDoctorSaysThatNoRulesDecide(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, out, _ := p.cli(t, "doctor")
+	expectContains(t, "doctor", out, "agents' commands run unasked", "--policy workspace")
+	_, out, _ = p.cli(t, append([]string{"doctor"}, p.policy(t, runsAll, "")...)...)
+	if strings.Contains(out, "run unasked") {
+		t.Errorf("with a policy doctor says\n%s", out)
+	}
+}
