@@ -23,6 +23,7 @@ func TestALineIsCodeACommentOrBlank(t *testing.T) {
 		"no line end at the end":           {"package p", count{1, 0}},
 		"an empty file":                    {"", count{}},
 		"a directive, which is a comment":  {"//go:build linux\n\npackage p\n", count{1, 1}},
+		"what helps tests":                 {"package p\n\nimport \"testing\"\n\nfunc f(testing.TB) {}\n", count{}},
 		"what is no Go is counted somehow": {"package p\n\x00'\n", count{2, 0}},
 	} {
 		if got := countSource([]byte(c.source)); got != c.want {
