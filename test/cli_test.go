@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 // cli runs acphost and returns its exit status and what it printed.
 func (p *place) cli(t testing.TB, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.Command(program("acphost"), args...)
+	cmd := wire.Command(t, program("acphost"), args...)
 	cmd.Dir, cmd.Env = p.work, p.env()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -28,8 +30,8 @@ func (p *place) cli(t testing.TB, args ...string) (status int, stdout, stderr st
 }
 
 // shell runs a line as a person would, with tools in the PATH.
-func (p *place) shell(tools, line string, variables ...string) (string, error) {
-	cmd := exec.Command("sh", "-c", line)
+func (p *place) shell(t testing.TB, tools, line string, variables ...string) (string, error) {
+	cmd := wire.Command(t, "sh", "-c", line)
 	cmd.Dir, cmd.Env = p.work, append(p.env(variables...), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -95,14 +95,14 @@ func newGoSession(t *testing.T, p *place) *goSession {
 			t.Errorf("acphost: %v", err)
 		}
 	})
-	initialized, err := s.conn.Initialize(t.Context(), acp.InitializeRequest{ProtocolVersion: acp.ProtocolVersionNumber})
+	initialized, err := s.conn.Initialize(wire.Context(t), acp.InitializeRequest{ProtocolVersion: acp.ProtocolVersionNumber})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if initialized.AgentInfo == nil || initialized.AgentInfo.Name != "demoagent" {
 		t.Errorf("the agent calls itself %v", initialized.AgentInfo)
 	}
-	opened, err := s.conn.NewSession(t.Context(), acp.NewSessionRequest{Cwd: p.work, McpServers: []acp.McpServer{}})
+	opened, err := s.conn.NewSession(wire.Context(t), acp.NewSessionRequest{Cwd: p.work, McpServers: []acp.McpServer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestACancelledTurnOfAGoAgentEnds(t *testing.T) {
 	s := newGoSession(t, newPlace(t))
 	ended := make(chan error, 1)
 	go func() {
-		r, err := s.conn.Prompt(context.Background(), acp.PromptRequest{SessionId: s.id, Prompt: []acp.ContentBlock{acp.TextBlock("/wait")}})
+		r, err := s.conn.Prompt(wire.Context(t), acp.PromptRequest{SessionId: s.id, Prompt: []acp.ContentBlock{acp.TextBlock("/wait")}})
 		if err == nil && r.StopReason != acp.StopReasonCancelled {
 			err = fmt.Errorf("the turn ended with %q, want cancelled", r.StopReason)
 		}
@@ -174,7 +174,7 @@ func TestACancelledTurnOfAGoAgentEnds(t *testing.T) {
 	case <-deadline:
 		t.Fatal("the turn did not begin")
 	}
-	if err := s.conn.Cancel(t.Context(), acp.CancelNotification{SessionId: s.id}); err != nil {
+	if err := s.conn.Cancel(wire.Context(t), acp.CancelNotification{SessionId: s.id}); err != nil {
 		t.Fatal(err)
 	}
 	select {

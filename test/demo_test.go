@@ -2,16 +2,17 @@ package e2e_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 func TestTheDemoHappens(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	cmd := exec.Command(program("acphost"), "demo")
+	cmd := wire.Command(t, program("acphost"), "demo")
 	cmd.Env = p.env()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -66,7 +67,7 @@ func TestTheDemoFailsWhenItDoesNotHappen(t *testing.T) {
 				}
 			}
 			spoil(t, dir)
-			cmd := exec.Command(filepath.Join(dir, "acphost"), "demo")
+			cmd := wire.Command(t, filepath.Join(dir, "acphost"), "demo")
 			cmd.Env = p.env()
 			out, err := cmd.CombinedOutput()
 			if err == nil {

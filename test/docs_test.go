@@ -101,7 +101,7 @@ func TestTheDocumentedRecipesWork(t *testing.T) {
 					continue
 				}
 				ran++
-				if out, err := p.shell(tools, strings.TrimSpace(line), "S="+socket[1], "C="+control[1]); err != nil {
+				if out, err := p.shell(t, tools, strings.TrimSpace(line), "S="+socket[1], "C="+control[1]); err != nil {
 					t.Errorf("%s: %s: %v\n%s", page, line, err, out)
 				}
 			}
@@ -151,7 +151,7 @@ func TestTheDocumentedScriptsWork(t *testing.T) {
 			continue
 		}
 		ran++
-		if out, err := p.shell(path, "set -e\n"+block, "C="+control); err != nil {
+		if out, err := p.shell(t, path, "set -e\n"+block, "C="+control); err != nil {
 			t.Errorf("%s\n%v\n%s", block, err, out)
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 // repository makes the workspace a repository with one commit, of which a file has changed since.
@@ -19,7 +20,7 @@ func (p *place) repository(t testing.TB, at string) {
 		{"init", "--quiet"}, {"add", "file"},
 		{"-c", "user.name=n", "-c", "user.email=e@example.com", "commit", "--quiet", "--message", "one"},
 	} {
-		cmd := exec.Command("git", args...)
+		cmd := wire.Command(t, "git", args...)
 		cmd.Dir, cmd.Env = dir, p.env("GIT_CONFIG_NOSYSTEM=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %q: %v\n%s", args, err, out)
@@ -307,7 +308,7 @@ func (p *place) trapOnly(t testing.TB, name string) string {
 // configure changes the settings of a repository of the workspace.
 func (p *place) configure(t testing.TB, at string, args ...string) {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"config", "--local"}, args...)...)
+	cmd := wire.Command(t, "git", append([]string{"config", "--local"}, args...)...)
 	cmd.Dir, cmd.Env = p.path(at), p.env("GIT_CONFIG_NOSYSTEM=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("git config %q: %v\n%s", args, err, out)

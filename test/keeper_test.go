@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"regexp"
@@ -99,14 +98,14 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 			socket := filepath.Join(p.home, "tmp", "a.sock")
 			keeper := wire.Start(t, wire.Options{Name: "keeper", Command: []string{program("acphost"), "serve", "--socket", socket}, Dir: "/", Env: env})
 			health := func() error {
-				cmd := exec.Command(program("acphost"), "health", "--socket", socket)
+				cmd := wire.Command(t, program("acphost"), "health", "--socket", socket)
 				cmd.Env = env
 				return cmd.Run()
 			}
 			if !testkit.Poll(func() bool { return health() == nil }) {
 				t.Fatalf("it is not healthy: %s", keeper.Stderr())
 			}
-			s := &server{Process: keeper, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
+			s := &server{Process: keeper, place: p, t: t, ctx: wire.Context(t), services: dialAt(t, socket)}
 			agent := s.start(&supervisorv1.StartAgentRequest{Command: []string{program("demoagent")}, Cwd: p.work})
 			turn := s.prompt(s.open(agent.GetId()).GetSessionId(), "/run echo works")
 			turn.stopped("end_turn")
@@ -143,7 +142,7 @@ func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
 	expectContains(t, "what it says", keeper.Stderr(), "name a file by permission.audit.file")
 
 	keeper = serve("permission: {policy: headless, audit: {file: " + p.path("../audit.jsonl") + "}}\n")
-	s := &server{Process: keeper, place: p, t: t, ctx: t.Context(), services: dialAt(t, socket)}
+	s := &server{Process: keeper, place: p, t: t, ctx: wire.Context(t), services: dialAt(t, socket)}
 	if !testkit.Poll(func() bool { _, err := os.Stat(socket); return err == nil }) {
 		t.Fatalf("it does not serve: %s", keeper.Stderr())
 	}
@@ -162,7 +161,7 @@ func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
 func TestAServerThatIsTheFirstProcessReapsWhatIsLeftToIt(t *testing.T) {
 	t.Parallel()
 	unshare := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
-	if err := exec.Command(unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
+	if err := wire.Command(t, unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
 		t.Skipf("this machine lets nobody make a PID namespace: %v", err)
 	}
 	p := newPlace(t)
@@ -176,14 +175,14 @@ func TestAServerThatIsTheFirstProcessReapsWhatIsLeftToIt(t *testing.T) {
 	script := p.file(t, "../script.sh", `
 set -e
 for i in $(seq 1 500); do "$ACPHOST" health --socket "$SOCKET" && break; sleep 0.02; done
-control=$("$GRPCURL" -plaintext -unix "$SOCKET" acphost.supervisor.v1.SupervisorStateService/GetStatus | sed -n 's/.*"controlSocket": "\([^"]*\)".*/unix:\1/p')
-call() { "$GRPCURL" -plaintext -d "$2" "$control" "acphost.supervisor.v1.$1"; }
+control=$("$GRPCURL" -plaintext -max-time 30 -unix "$SOCKET" acphost.supervisor.v1.SupervisorStateService/GetStatus | sed -n 's/.*"controlSocket": "\([^"]*\)".*/unix:\1/p')
+call() { "$GRPCURL" -plaintext -max-time 30 -d "$2" "$control" "acphost.supervisor.v1.$1"; }
 agent=$(call AgentService/StartAgent '{"command": ["'"$AGENT"'"], "cwd": "/"}' | sed -n 's/^ *"id": "\(demoagent[^"]*\)".*/\1/p' | head -1)
 session=$(call SessionService/NewSession '{"agentId": "'"$agent"'", "cwd": "'"$WORK"'"}' | sed -n 's/.*"sessionId": "\([^"]*\)".*/\1/p' | head -1)
 call SessionService/Prompt '{"sessionId": "'"$session"'", "prompt": [{"text": {"text": "/run (setsid sh -c \"sleep 0.05\" &) ; echo played"}}]}' | grep -q 'exit 0: played'
 call AgentService/StopAgent '{"agentId": "'"$agent"'"}' >/dev/null
 zombies() { for f in /proc/[0-9]*/stat; do read -r pid name state rest < "$f" 2>/dev/null && [ "$state" = Z ] && echo "$pid $name"; done; true; }
-for i in $(seq 1 250); do [ -z "$(zombies)" ] && break; sleep 0.02; done
+for i in $(seq 1 1500); do [ -z "$(zombies)" ] && break; sleep 0.02; done
 [ -z "$(zombies)" ] || { echo "zombies: $(zombies)"; exit 1; }
 echo all is well > "$DONE"
 kill -TERM 1
@@ -202,10 +201,8 @@ kill -TERM 1
 	}) {
 		t.Fatal("there is no first process")
 	}
-	inside := exec.Command("nsenter", "--target", strconv.Itoa(first), "--user", "--preserve-credentials", "--pid", "--mount", "sh", script)
+	inside := wire.Command(t, "nsenter", "--target", strconv.Itoa(first), "--user", "--preserve-credentials", "--pid", "--mount", "sh", script)
 	inside.Env = p.env("ACPHOST="+program("acphost"), "GRPCURL="+tool, "AGENT="+program("demoagent"), "SOCKET="+socket, "WORK="+p.work, "DONE="+done)
-	timer := time.AfterFunc(wire.Patience/2, func() { _ = inside.Process.Kill() })
-	defer timer.Stop()
 	if out, err := inside.CombinedOutput(); err != nil {
 		t.Fatalf("the play inside: %v\n%s", err, out)
 	}

@@ -181,7 +181,7 @@ func TestWhatAnAgentStartsLearnsOfAQuestionAndNotByWhatItIsAnswered(t *testing.T
 	s := p.scene(t, p.policy(t, fmt.Sprintf("version: 1\nrules: [{id: writing, effect: ask, on: [fs.write]}, {id: running, effect: allow, command: [%q]}]\n", program("acphost")), ""))
 	s.write("a.txt", "x\n")
 	q := s.asked()
-	mine, err := p.dial(t, s.PID()).approvals.ListApprovals(t.Context(), &supervisorv1.ListApprovalsRequest{})
+	mine, err := p.dial(t, s.PID()).approvals.ListApprovals(wire.Context(t), &supervisorv1.ListApprovalsRequest{})
 	if err != nil || len(mine.GetApprovals()) != 1 {
 		t.Fatalf("a person is told of %v (%v)", mine, err)
 	}

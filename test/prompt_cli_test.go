@@ -273,7 +273,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 func TestAPromptWhoseReaderLeavesEnds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	out, err := p.shell(filepath.Dir(program("acphost")), `acphost prompt "flood 1000000" -- demoagent | head -n 3`)
+	out, err := p.shell(t, filepath.Dir(program("acphost")), `acphost prompt "flood 1000000" -- demoagent | head -n 3`)
 	if err != nil || !strings.Contains(out, "piece 2") {
 		t.Errorf("the first lines are %q (%v)", out, err)
 	}
@@ -357,7 +357,7 @@ func TestAPersonSeesAllOfALongCommandBeforeAllowingIt(t *testing.T) {
 	x := p.terminal(t, append([]string{program("acphost"), args[0], "--policy", "workspace"}, args[1:]...))
 	x.shows("more lines: v shows all. Press a")
 	x.keys("v")
-	x.shows("echo 82 >> made")
+	x.shows("\n    echo 82 >> made\n", "\n    Press a A r R")
 	x.keys("r")
 	if status := x.exits(); status != 0 {
 		t.Errorf("the exit status is %d, want 0", status)

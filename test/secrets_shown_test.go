@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"google.golang.org/protobuf/encoding/prototext"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
 // runsAll has every command run, as rules of a person who trusts all of them.

@@ -137,7 +137,7 @@ func TestASidecarThatAnyoneMightCallDoesNotStart(t *testing.T) {
 		{"--listen", "tcp://127.0.0.1:0"},
 		{"--listen", "tcp://127.0.0.1:0", "--allow-uid", "0"},
 	} {
-		out, err := exec.Command(program("fsd"), args...).CombinedOutput()
+		out, err := wire.Command(t, program("fsd"), args...).CombinedOutput()
 		if err == nil {
 			t.Errorf("fsd %q ended well", args)
 		}
@@ -158,7 +158,7 @@ func TestNobodyRunsCommandsInASidecarWithoutItsSecret(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	run := func(headers ...string) (*terminalv1.RunResponse, error) {
-		return terminalv1.NewTerminalServiceClient(conn).Run(metadata.AppendToOutgoingContext(t.Context(), headers...), &terminalv1.RunRequest{
+		return terminalv1.NewTerminalServiceClient(conn).Run(metadata.AppendToOutgoingContext(wire.Context(t), headers...), &terminalv1.RunRequest{
 			Context: &acpv1.CallContext{
 				SessionId: "s", Scope: strings.Repeat("0", 32), Agent: "a", ProtocolVersion: 1, Roots: []*acpv1.Root{{Path: p.work}},
 			},

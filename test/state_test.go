@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 const stateService = "acphost.supervisor.v1.SupervisorStateService/"
@@ -16,7 +17,7 @@ const stateService = "acphost.supervisor.v1.SupervisorStateService/"
 // socket is the admin socket's path, as "acphost ps" tells it.
 func (h *host) socket() string {
 	h.t.Helper()
-	cmd := exec.Command(program("acphost"), "ps", "--json")
+	cmd := wire.Command(h.t, program("acphost"), "ps", "--json")
 	cmd.Env = h.env()
 	out, err := cmd.Output()
 	if err != nil {
@@ -45,7 +46,7 @@ func grpcurl(t testing.TB, args ...string) []byte {
 	if _, err := os.Stat(tool); err != nil {
 		t.Fatalf("grpcurl is not installed; run \"make test-deps\": %v", err)
 	}
-	out, err := exec.Command(tool, args...).CombinedOutput()
+	out, err := wire.Command(t, tool, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("grpcurl %q: %v\n%s", args, err, out)
 	}
@@ -206,7 +207,7 @@ func TestAWrongConfigurationSaysWhere(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	file := p.config(t, "agent:\n  name: x\nlimits:\n  max_message_bytez: 1\n")[1]
-	cmd := exec.Command(program("acphost"), "config", "check", file)
+	cmd := wire.Command(t, program("acphost"), "config", "check", file)
 	cmd.Env = p.env()
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), file+":4:3: ") || !strings.Contains(string(out), "max_message_bytez") {

@@ -50,6 +50,7 @@ func (p *place) terminal(t testing.TB, command []string, env ...string) *termina
 			t.Logf("the terminal:\n%s", x.all())
 		}
 		_, _ = x.tmux("kill-server")
+		defer time.AfterFunc(wire.Patience, func() { _ = server.Process.Kill() }).Stop()
 		_ = server.Wait()
 	})
 	t.Cleanup(x.end)
@@ -69,7 +70,7 @@ func (p *place) terminal(t testing.TB, command []string, env ...string) *termina
 }
 
 func (x *terminal) tmux(args ...string) (string, error) {
-	cmd := exec.Command("tmux", append([]string{"-N", "-u", "-S", x.socket}, args...)...)
+	cmd := wire.Command(x.t, "tmux", append([]string{"-N", "-u", "-S", x.socket}, args...)...)
 	cmd.Env = x.env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -49,7 +48,7 @@ func newHouse(t testing.TB) *house {
 		}
 	}
 	h.own(t, p.work)
-	if err := exec.Command("setpriv", "--reuid", strconv.Itoa(int(u.UID)), "--clear-groups", program("termd"), "--version").Run(); err != nil {
+	if err := wire.Command(t, "setpriv", "--reuid", strconv.Itoa(int(u.UID)), "--clear-groups", program("termd"), "--version").Run(); err != nil {
 		t.Skipf("nobody may not execute the programs under test in %s: %v", bin, err)
 	}
 	return h
@@ -192,7 +191,7 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 	want["terminal"] = want["fs"]
 	look := func() map[string]*supervisorv1.HandlerStatus {
 		t.Helper()
-		res, err := calls.state.ListHandlers(t.Context(), &supervisorv1.ListHandlersRequest{})
+		res, err := calls.state.ListHandlers(wire.Context(t), &supervisorv1.ListHandlersRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +222,7 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !testkit.Poll(func() bool {
-		res, err := calls.state.ListHandlers(t.Context(), &supervisorv1.ListHandlersRequest{})
+		res, err := calls.state.ListHandlers(wire.Context(t), &supervisorv1.ListHandlersRequest{})
 		return err == nil && slices.ContainsFunc(res.GetHandlers(), func(st *supervisorv1.HandlerStatus) bool {
 			return st.GetName() == "terminal" && st.GetPid() != after["terminal"].GetPid() && st.GetState() == supervisorv1.HandlerState_HANDLER_STATE_READY
 		})

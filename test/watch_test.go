@@ -17,6 +17,7 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/wire"
 )
 
 func TestAWatcherThatDoesNotReadIsCutOffAndHarmsNobody(t *testing.T) {
@@ -328,7 +329,7 @@ func TestWhatAnEditorDrivesCanBeWatchedAndNotDriven(t *testing.T) {
 	p := newPlace(t)
 	sc := p.scene(t, nil)
 	calls := p.dial(t, sc.PID())
-	ctx := t.Context()
+	ctx := wire.Context(t)
 	sessions, err := calls.state.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
 	if err != nil || len(sessions.GetSessions()) != 1 || sessions.GetSessions()[0].GetAgentId() == "" {
 		t.Fatalf("the sessions are %v (%v)", sessions, err)

@@ -2,10 +2,12 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -74,6 +76,22 @@ func Start(t testing.TB, o Options) *Process {
 	})
 	p.Peer = NewPeer(t, o.Name, in, outR)
 	return p
+}
+
+// Context ends four times Patience from now: what a test waits for without a limit of its own ends with it.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Command is a command that ends: after four times Patience it gets SIGQUIT, on which a Go program prints what each of its
+// goroutines waits for. A little later it is killed, and whoever else holds its output is not waited for.
+func Command(t testing.TB, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(Context(t), name, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = Patience / 3
+	return cmd
 }
 
 // PID is the process's id.
