@@ -308,6 +308,9 @@ func (p *Peer) write(line []byte) error {
 	p.note(">", line)
 	p.writing.Lock()
 	defer p.writing.Unlock()
+	if limited, ok := p.w.(interface{ SetWriteDeadline(t time.Time) error }); ok {
+		_ = limited.SetWriteDeadline(time.Now().Add(4 * Patience)) // a pipe of another system may have none
+	}
 	_, err := p.w.Write(append(line, '\n'))
 	return err
 }
