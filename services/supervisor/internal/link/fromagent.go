@@ -87,6 +87,8 @@ type agentPump struct {
 	session                 []byte // whose updates
 
 	scratch []byte // of Names.in
+
+	asking []*agentQuestion // the permission requests; some may have ended
 }
 
 // line takes one line of the agent's. An error means that the client is gone.
@@ -227,6 +229,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		id := string(m.SessionID)
 		tc := p.opts.Sessions.ToolCall(id, report)
 		p.count(m.SessionID)
+		p.callChanged(id, tc)
 		if err := p.forwardCall(m, id, report, tc); err != nil {
 			return err
 		}
