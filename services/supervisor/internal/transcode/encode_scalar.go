@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"math"
 	"strconv"
 
@@ -94,45 +93,14 @@ func parseInteger(number []byte) (negative bool, size uint64, ok bool) {
 // plainDigits spells a number without fraction and exponent. It reports false if it is no integer, or has more than 20
 // digits.
 func plainDigits(number []byte) ([]byte, bool) {
-	power := 0
-	mantissa := number
-	if i := bytes.IndexAny(number, "eE"); i >= 0 {
-		mantissa = number[:i]
-		var err error
-		if power, err = strconv.Atoi(string(number[i+1:])); err != nil && !errors.Is(err, strconv.ErrRange) {
-			return nil, false
-		}
-	}
-	digits := make([]byte, 0, 32)
-	if i := bytes.IndexByte(mantissa, '.'); i >= 0 {
-		digits = append(digits, mantissa[:i]...)
-		digits = append(digits, mantissa[i+1:]...)
-		power = clampedSub(power, len(mantissa)-i-1)
-	} else {
-		digits = append(digits, mantissa...)
-	}
-	if digits = bytes.TrimLeft(digits, "0"); len(digits) == 0 {
+	digits, power, ok := lex.Decimal(number)
+	switch {
+	case len(digits) == 0:
 		return []byte("0"), true
-	}
-	for power < 0 && digits[len(digits)-1] == '0' {
-		digits = digits[:len(digits)-1]
-		power++
-	}
-	if power < 0 || power > 20 || len(digits)+power > 20 {
+	case !ok || power < 0 || power > 20 || len(digits)+power > 20:
 		return nil, false
 	}
-	for range power {
-		digits = append(digits, '0')
-	}
-	return digits, true
-}
-
-// clampedSub is a-b without overflow.
-func clampedSub(a, b int) int {
-	if a < math.MinInt+b {
-		return math.MinInt
-	}
-	return a - b
+	return append(digits, bytes.Repeat([]byte("0"), power)...), true
 }
 
 // float encodes the number at i; the strings "NaN", "Infinity" and "-Infinity" are numbers too.
