@@ -31,8 +31,7 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 	h.handlers.start(ctx)
 	defer h.stopHandlers()
 	started := true
-	for _, name := range h.handlers.names() {
-		handler := h.handlers.byName[name]
+	for _, handler := range h.handlers.all() {
 		c := Checked{Err: handler.Ready(ctx)}
 		c.Status = handler.Status()
 		started = started && c.Err == nil
