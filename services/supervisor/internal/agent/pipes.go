@@ -49,17 +49,10 @@ func (p *pipes) open(owner *credential) error {
 }
 
 func (p *pipes) closeTheirs() {
-	for _, p := range []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} {
-		if p.theirs != nil {
-			_ = p.theirs.Close()
-		}
+	for _, p := range p.all() {
+		_ = p.theirs.Close()
 	}
 }
 
-func (p *pipes) closeOurs() {
-	for _, p := range []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} {
-		if p.ours != nil {
-			_ = p.ours.Close()
-		}
-	}
-}
+// all are the pipes; those that could not be opened have no files, and closing none does nothing.
+func (p *pipes) all() []pipe { return []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} }

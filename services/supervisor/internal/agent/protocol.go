@@ -33,15 +33,8 @@ type job struct {
 	Env        []string
 	Mark       string // the entry of Env by which strays are found
 	Credential *credential
-	NoLandlock bool
-	NoSeccomp  bool
-	Keep       []proc.Capability
 	Grace      time.Duration
-}
-
-// confinement is what the agent is started behind.
-func (j job) confinement() proc.Confinement {
-	return proc.Confinement{NoLandlock: j.NoLandlock, NoSeccomp: j.NoSeccomp, Keep: j.Keep, ChangesUser: j.Credential != nil}
+	proc.Confinement
 }
 
 // credential is the user to run as; nil: the guard's own.
@@ -78,14 +71,11 @@ type failed struct {
 
 // send hands the job to a guard, which may be stuck: it does not wait for ever.
 func (j job) send(w *os.File) error {
-	line, err := json.Marshal(j)
+	err := w.SetWriteDeadline(time.Now().Add(startTimeout))
+	if err == nil {
+		err = json.NewEncoder(w).Encode(j)
+	}
 	if err != nil {
-		return fmt.Errorf("tell the guard what to run: %w", err)
-	}
-	if err := w.SetWriteDeadline(time.Now().Add(startTimeout)); err != nil {
-		return fmt.Errorf("tell the guard what to run: %w", err)
-	}
-	if _, err := w.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("tell the guard what to run: %w", err)
 	}
 	return nil

@@ -22,16 +22,7 @@ func (s starter) Start(ctx context.Context, spec programs.Spec) (programs.Proces
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	la, err := s.host.linkAgent(agentSpec{
-		identity:   spec.Identity,
-		command:    spec.Command,
-		env:        spec.Env,
-		dir:        spec.Dir,
-		client:     spec.Client,
-		program:    true,
-		attended:   spec.Attended,
-		unattended: s.host.unattended(),
-	})
+	la, err := s.host.linkAgent(agentSpec{Spec: spec, program: true})
 	if err != nil {
 		return nil, err
 	}
