@@ -2,7 +2,6 @@ package link
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,35 +14,54 @@ import (
 )
 
 // pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
-func (l *Link) pumpAgent(ctx context.Context) error {
+func (l *Link) pumpAgent() error {
 	p := &agentPump{Link: l, out: run{to: l.toClient}}
 	p.out.seen = l.seen(frame.AgentToClient, &p.msg)
-	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
+	failed, err := pump(jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage), p)
+	if failed {
+		l.end(ClientGone, err)
+	}
+	return err
+}
+
+// puller takes what a pump reads. An error of its methods means that the other side is gone.
+type puller interface {
+	line(line []byte) error
+	tooLong(long *jsonrpc.TooLong)
+	// rest is called when all that was read at once is taken.
+	rest() error
+}
+
+// pump reads lines to their end. failed says that the error is the puller's.
+func pump(r *jsonrpc.Reader, p puller) (failed bool, err error) {
 	for {
 		line, err := r.Next()
 		if err != nil {
-			if ferr := p.out.flush(); ferr != nil {
-				return l.clientFailed(ferr)
+			if gone := p.rest(); gone != nil {
+				return true, gone
 			}
-			var long *jsonrpc.TooLong
-			if !errors.As(err, &long) {
-				return err
+			long, ok := errors.AsType[*jsonrpc.TooLong](err)
+			if !ok {
+				return false, err
 			}
 			p.tooLong(long)
 			continue
 		}
-		p.messages++
-		p.size += uint64(len(line))
-		if err := p.line(ctx, line); err != nil {
-			return l.clientFailed(err)
+		if err := p.line(line); err != nil {
+			return true, err
 		}
 		if !r.Buffered() {
-			if err := p.out.flush(); err != nil {
-				return l.clientFailed(err)
+			if err := p.rest(); err != nil {
+				return true, err
 			}
-			p.tally()
 		}
 	}
+}
+
+func (p *agentPump) rest() error {
+	err := p.out.flush()
+	p.tally()
+	return err
 }
 
 // tally counts what was read since the last time.
@@ -70,11 +88,6 @@ func (p *agentPump) counted() {
 	}
 }
 
-func (l *Link) clientFailed(err error) error {
-	l.end(ClientGone, err)
-	return err
-}
-
 // agentPump is the state of pumpAgent; one goroutine's.
 type agentPump struct {
 	*Link
@@ -92,7 +105,9 @@ type agentPump struct {
 }
 
 // line takes one line of the agent's. An error means that the client is gone.
-func (p *agentPump) line(ctx context.Context, line []byte) error {
+func (p *agentPump) line(line []byte) error {
+	p.messages++
+	p.size += uint64(len(line))
 	m := &p.msg
 	jerr := p.scan.Scan(line, m)
 	if p.opts.Observe {
@@ -111,7 +126,7 @@ func (p *agentPump) line(ctx context.Context, line []byte) error {
 	case jsonrpc.KindResponse:
 		return p.response(m)
 	case jsonrpc.KindRequest:
-		return p.request(ctx, m)
+		return p.request(m)
 	case jsonrpc.KindBatch:
 		p.counters.refused.Add(1)
 		p.see(frame.AgentToClient, RefusedName, line)
@@ -336,7 +351,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 }
 
 // request decides where a request of the agent's goes, and sends it there.
-func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
+func (p *agentPump) request(m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
 		c.sessionID = p.askedIn(m.Params)
@@ -380,8 +395,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: c.method + ": denied by configuration (routes): it is not offered here"})
 		return nil
 	}
-	switch {
-	case r == nil || r.Target == route.Client:
+	if r == nil || r.Target == route.Client {
 		if r == nil && isCore(m.Method) && p.table.Load() == nil {
 			p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": it came before initialize, and cannot be judged"})
 			return nil
@@ -391,7 +405,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 			return p.gateClient(c, r, cc, m)
 		}
 		if r != nil {
-			if jerr := p.observeAtClient(ctx, r, c, m.Params); jerr != nil {
+			if jerr := p.passGate(r, c, cc, m.Params, false); jerr != nil {
 				p.answerError(c, jerr)
 				return nil
 			}
@@ -401,7 +415,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		}
 		return p.requestClient(c, m)
 	}
-	return p.route(ctx, r, c, m)
+	return p.route(r, c, m)
 }
 
 // requestClient passes a request on to the client.
