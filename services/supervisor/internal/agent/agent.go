@@ -339,7 +339,7 @@ func newJob(s Spec) (job, error) {
 	walls.ChangesUser = s.User != nil
 	return job{
 		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
-		Credential: credentialOf(s.User), Confinement: walls, Grace: grace,
+		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"syscall"
 )
 
 // pipeSize is what the agent's stdin and stdout hold, in bytes: large lines then take fewer switches between the
@@ -16,7 +17,7 @@ type pipe struct{ ours, theirs *os.File }
 type pipes struct{ stdin, stdout, stderr, life, status pipe }
 
 // open opens them all. Those that the agent gets belong to its user, so that it can open /dev/stdin and the like.
-func (p *pipes) open(owner *credential) error {
+func (p *pipes) open(owner *syscall.Credential) error {
 	for _, p := range []struct {
 		pipe   *pipe
 		writes bool // this process holds the writing end
@@ -40,8 +41,8 @@ func (p *pipes) open(owner *credential) error {
 			growPipe(p.pipe.ours, pipeSize)
 		}
 		if p.agents && owner != nil {
-			if err := p.pipe.theirs.Chown(int(owner.UID), int(owner.GID)); err != nil {
-				return fmt.Errorf("give a pipe to user %d: %w", owner.UID, err)
+			if err := p.pipe.theirs.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+				return fmt.Errorf("give a pipe to user %d: %w", owner.Uid, err)
 			}
 		}
 	}

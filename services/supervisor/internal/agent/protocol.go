@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -31,23 +32,10 @@ type job struct {
 	Command    []string
 	Dir        string // absolute
 	Env        []string
-	Mark       string // the entry of Env by which strays are found
-	Credential *credential
+	Mark       string              // the entry of Env by which strays are found
+	Credential *syscall.Credential // the user to run as; nil: the guard's own
 	Grace      time.Duration
 	proc.Confinement
-}
-
-// credential is the user to run as; nil: the guard's own.
-type credential struct {
-	UID, GID uint32
-	Groups   []uint32
-}
-
-func credentialOf(u *proc.User) *credential {
-	if u == nil {
-		return nil
-	}
-	return &credential{UID: u.UID, GID: u.GID, Groups: u.Groups}
 }
 
 // report is one line from the guard. One of its fields is set.

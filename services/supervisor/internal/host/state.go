@@ -19,17 +19,22 @@ import (
 
 // serveAdmin opens the admin socket. It comes last, since it shows the rest.
 func (h *host) serveAdmin() (*admin.Server, error) {
-	return admin.Start(admin.Options{
+	o := h.adminOptions()
+	o.Agents, o.ReadOnly = editorsAgent{host: h}, editorsOwn
+	return admin.Start(o)
+}
+
+// adminOptions are those of the services that do not depend on who starts the agents.
+func (h *host) adminOptions() admin.Options {
+	return admin.Options{
 		Socket:     h.config.GetAdmin().GetSocket(),
 		ControlOff: h.controlOff(),
 		State:      h,
 		Control:    h,
-		Agents:     editorsAgent{host: h},
-		ReadOnly:   editorsOwn,
 		Events:     h.hub,
 		Approvals:  h.approvals,
 		Logger:     h.log,
-	})
+	}
 }
 
 // Status implements admin.State.
