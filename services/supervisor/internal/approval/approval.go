@@ -148,21 +148,12 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 
 // answerOf is an answer as a link takes it.
 func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) {
-	switch a := req.GetAnswer().(type) {
-	case *supervisorv1.AnswerApprovalRequest_OptionId:
-		if a.OptionId != "" {
-			return question.Answer{Option: a.OptionId}, nil
-		}
-	case *supervisorv1.AnswerApprovalRequest_Accept:
-		return question.Answer{Accept: []byte(a.Accept)}, nil
-	case *supervisorv1.AnswerApprovalRequest_Decline:
-		if a.Decline {
-			return question.Answer{Decline: true}, nil
-		}
-	case *supervisorv1.AnswerApprovalRequest_Cancel:
-		if a.Cancel {
-			return question.Answer{Cancel: true}, nil
-		}
+	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel()} // one of them at most
+	if accept, ok := req.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok {
+		a.Accept = []byte(accept.Accept)
+	}
+	if a.Option != "" || a.Accept != nil || a.Decline || a.Cancel {
+		return a, nil
 	}
 	return question.Answer{}, fault.New(fault.Invalid, "answer question %s: say one of option_id, accept, decline and cancel", req.GetId())
 }

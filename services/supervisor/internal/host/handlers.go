@@ -62,6 +62,7 @@ func newHandlers(
 			Kind:      config.Kind(name),
 			Spec:      spec,
 			Configure: conf,
+			Version:   o.Version,
 			OnChange:  changed,
 			Logger:    o.Logger,
 		})

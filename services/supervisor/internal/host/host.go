@@ -7,8 +7,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +33,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
 // The ways that a supervisor runs.
@@ -133,7 +132,7 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: newInstance(), names: link.NewNames()}
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames()}
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
@@ -294,10 +293,4 @@ func exitOf(err error) int {
 		return exit.Status()
 	}
 	return 1
-}
-
-func newInstance() string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: see crypto/rand
-	return hex.EncodeToString(raw[:])
 }

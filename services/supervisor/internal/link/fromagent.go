@@ -150,10 +150,7 @@ func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 	}
 	// An ambiguous answer to a request of the client's must not leave it waiting.
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindResponse && m.ID != nil {
-		if c, ok := p.removeClientCall(m.ID); ok {
-			p.answered(c, nil, true)
-			p.refuseClient(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent's answer is no valid message: %s", c.method, jerr.Message))
-		}
+		p.badAgentAnswer(m.ID, "the agent's answer is no valid message: "+jerr.Message)
 	}
 	return nil
 }
@@ -167,14 +164,19 @@ func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 	case long.Method != nil && long.ID != nil:
 		p.refuseAgent(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
 	case long.ID != nil:
-		if c, ok := p.removeClientCall(long.ID); ok {
-			p.answered(c, nil, true)
-			p.refuseClient(c.id, jsonrpc.CodeInternal, c.method+": the agent's answer was dropped: "+tooLongMessage(long))
-		}
+		p.badAgentAnswer(long.ID, "the agent's answer was dropped: "+tooLongMessage(long))
 	case long.Method != nil: // which session's it was is lost with it: one that works on something, as a rule
 		for _, id := range p.opts.Sessions.Prompting() {
 			p.tell(id, "A message of the agent was dropped", tooLongMessage(long))
 		}
+	}
+}
+
+// badAgentAnswer answers for an agent whose answer to a request of the client's cannot be passed on.
+func (p *agentPump) badAgentAnswer(id []byte, why string) {
+	if c, ok := p.removeClientCall(id); ok {
+		p.answered(c, nil, true)
+		p.refuseClient(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 	}
 }
 
@@ -183,9 +185,7 @@ func tooLongMessage(long *jsonrpc.TooLong) string {
 }
 
 func (p *agentPump) notification(m *jsonrpc.Message) error {
-	if what := p.imitates(m); what != "" {
-		p.see(frame.AgentToClient, RefusedName, m.Raw)
-		p.imitated("agent", what, m.Raw)
+	if p.imitates(m) != "" {
 		return nil
 	}
 	switch string(m.Method) {
@@ -202,24 +202,26 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 	return p.forward(m.SessionID, m)
 }
 
-// imitates returns which of acphost's own names the agent's message uses; "": none. Readers could take such a message for
-// one of acphost's.
-func (p *agentPump) imitates(m *jsonrpc.Message) string {
+// imitates returns which of acphost's own names the agent's message uses, and says that it was refused; "": none. Readers
+// could take such a message for one of acphost's.
+func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	switch {
 	case bytes.HasPrefix(m.Method, []byte(ownMethods)):
-		return imitatesMethod
+		what = imitatesMethod
 	case p.opts.Names.in(m.Raw, &p.scratch):
-		return imitatesCall
+		what = imitatesCall
 	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || !display.MayImitate(m.Raw):
 		return ""
-	}
-	switch acp.UpdateKind(m.Update) {
-	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
-		if p.display.Imitates(acp.Get(m.Params, "update")) {
-			return imitatesTerminal
+	default:
+		kind := acp.UpdateKind(m.Update)
+		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(acp.Get(m.Params, "update")) {
+			return ""
 		}
+		what = imitatesTerminal
 	}
-	return ""
+	p.see(frame.AgentToClient, RefusedName, m.Raw)
+	p.imitated("agent", what, m.Raw)
+	return what
 }
 
 // decides reports whether door two decides about a method.
@@ -378,8 +380,6 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 	r := p.lookup(m.Method)
 	if r == nil || r.Target != route.Handler { // what a handler is asked reaches nobody else
 		if what := p.imitates(m); what != "" {
-			p.see(frame.AgentToClient, RefusedName, m.Raw)
-			p.imitated("agent", what, m.Raw)
 			code := jsonrpc.CodeInvalidParams
 			if what == imitatesMethod {
 				code = jsonrpc.CodeMethodNotFound

@@ -355,7 +355,7 @@ func (t *Table) lookup(sessionID string) *state {
 }
 
 func (t *Table) newState(id string) *state {
-	st := &state{id: id, scope: newScope(), started: t.opts.Now(), digests: map[string]string{}}
+	st := &state{id: id, scope: NewScope(), started: t.opts.Now(), digests: map[string]string{}}
 	if t.opts.Opened != nil {
 		t.opts.Opened(st.scope)
 	}
@@ -395,8 +395,8 @@ func (t *Table) rootsOf(o acp.Opening) []*acpv1.Root {
 	return append(roots, t.opts.ExtraRoots...)
 }
 
-// newScope mints 128 random bits.
-func newScope() string {
+// NewScope mints 128 random bits in lower-case hexadecimal, for whatever must not be guessed.
+func NewScope() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails: see crypto/rand
 	return hex.EncodeToString(raw[:])
