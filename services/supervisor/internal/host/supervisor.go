@@ -167,11 +167,10 @@ func environ(env []string) []string {
 func envValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
 	out := map[string]*supervisorv1.EnvValue{}
 	for name, v := range env {
-		if v.GetFile() != "" {
-			out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: v.GetFile()}}
-			continue
-		}
 		out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}
+		if v.GetFile() != "" {
+			out[name].Source = &supervisorv1.EnvValue_File{File: v.GetFile()}
+		}
 	}
 	return out
 }
