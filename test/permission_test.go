@@ -170,3 +170,35 @@ func TestTheEditorDecidesWhereItIsToldTo(t *testing.T) {
 	}
 	s.finish()
 }
+
+func TestAQuestionEndsWhenTheAgentChangesItsCall(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, rules, ""))
+	update := func(input map[string]any) {
+		s.agent.Notify("session/update", params("update", map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": "x", "rawInput": input}))
+		s.Expect("session/update")
+	}
+	asked := s.ask(command("git push"), options)
+	open := s.Expect("session/request_permission")
+	update(map[string]any{"command": "git push", "workdir": p.path("."), "description": "Push"}) // as OpenCode does
+	update(map[string]any{"command": "git"})                                                     // a piece that is late
+	s.agent.Notify("session/update", params("update", map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": "x",
+		"rawInput": map[string]any{"command": "git push --force"}}))
+	if got := chosen(t, asked); got != "no" {
+		t.Errorf("the answer is %q, want that it is rejected", got)
+	}
+	withdrawn := s.Expect("$/cancel_request")
+	if !strings.Contains(string(withdrawn.Params), string(open.ID)) {
+		t.Errorf("the editor is told to forget %s, and was asked %s", withdrawn.Params, open.ID)
+	}
+	s.Reply(open, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}}) // too late
+	const why = "the agent changed the call while the question was open"
+	if d := p.lastDecision(t); d.Outcome != "denied" || d.AnsweredBy != "acphost" || !strings.Contains(d.Reason, why) {
+		t.Errorf("the audit says %+v", d)
+	}
+	if got := chosen(t, s.ask(command("git status"), options)); got != "yes" {
+		t.Errorf("the next request is answered %q", got)
+	}
+	s.finish()
+}

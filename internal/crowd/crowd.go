@@ -5,6 +5,7 @@ package crowd
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -103,17 +104,13 @@ func (c *Crowd) roomFor(origin string) (victim *place, ok bool) {
 // remove takes one out, if it is there.
 func (c *Crowd) remove(p *place) {
 	there := c.of[p.origin]
-	for i, one := range there {
-		if one != p {
-			continue
-		}
-		c.all--
-		if len(there) == 1 {
-			delete(c.of, p.origin)
-			return
-		}
-		c.of[p.origin] = append(there[:i:i], there[i+1:]...)
+	i := slices.Index(there, p)
+	if i < 0 {
 		return
+	}
+	c.all--
+	if c.of[p.origin] = slices.Delete(there, i, i+1); len(there) == 1 {
+		delete(c.of, p.origin)
 	}
 }
 

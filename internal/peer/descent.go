@@ -32,22 +32,15 @@ func Descent(pid, self int) (why string, err error) {
 	// above itself only shuts itself out.
 	err = proc.Ancestry(pid, func(at int) (bool, error) {
 		why = ""
-		if at == self {
-			if at != pid {
-				why = "this supervisor started it"
-				return true, nil
-			}
+		if at == self && at != pid {
+			why = "this supervisor started it"
+			return true, nil
 		}
 		mark, err := markOf(at)
 		if err != nil {
 			return false, err
 		}
-		if mark != "" {
-			why = fmt.Sprintf("process %d above it is %s", at, mark)
-			if at == pid {
-				why = "it is " + mark
-			}
-		}
+		why = said(at, pid, mark)
 		return why != "", nil
 	})
 	return why, err
@@ -66,13 +59,21 @@ func ServedBelow(pid, self int) (why string, err error) {
 		if err != nil || mark == "" {
 			return false, err
 		}
-		why = fmt.Sprintf("process %d above it is %s", at, mark)
-		if at == pid {
-			why = "it is " + mark
-		}
+		why = said(at, pid, mark)
 		return true, nil
 	})
 	return why, err
+}
+
+// said says of the process at, which has a mark, what it is to the process that is asked about; empty: there is no mark.
+func said(at, pid int, mark string) string {
+	switch {
+	case mark == "":
+		return ""
+	case at == pid:
+		return "it is " + mark
+	}
+	return fmt.Sprintf("process %d above it is %s", at, mark)
 }
 
 const aSupervisor = "a supervisor"

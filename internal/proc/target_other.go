@@ -33,11 +33,9 @@ func (t target) signal(sig syscall.Signal) error {
 func (target) close() {}
 
 func (t targets) awaitOne(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }
 

@@ -57,25 +57,23 @@ func FindUser(name string) (*User, error) {
 		}
 		u = byID
 	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("user %q: uid: %w", name, err)
+	ids, wrong := u.GroupIds()
+	if wrong != nil {
+		wrong = fmt.Errorf("groups: %w", wrong)
 	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("user %q: gid: %w", name, err)
-	}
-	ids, err := u.GroupIds()
-	if err != nil {
-		return nil, fmt.Errorf("user %q: groups: %w", name, err)
-	}
-	found := &User{Name: u.Username, UID: uint32(uid), GID: uint32(gid), Home: u.HomeDir, Shell: loginShell(u.Uid)}
-	for _, id := range ids {
-		group, err := strconv.ParseUint(id, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("user %q: groups: %w", name, err)
+	number := func(what, text string) uint32 {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil && wrong == nil {
+			wrong = fmt.Errorf("%s: %w", what, err)
 		}
-		found.Groups = append(found.Groups, uint32(group))
+		return uint32(n)
+	}
+	found := &User{Name: u.Username, UID: number("uid", u.Uid), GID: number("gid", u.Gid), Home: u.HomeDir, Shell: loginShell(u.Uid)}
+	for _, id := range ids {
+		found.Groups = append(found.Groups, number("groups", id))
+	}
+	if wrong != nil {
+		return nil, fmt.Errorf("user %q: %w", name, wrong)
 	}
 	return found, nil
 }

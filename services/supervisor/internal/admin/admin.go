@@ -39,7 +39,7 @@ import (
 )
 
 // Control changes a supervisor. Its methods are called concurrently, with requests that keep to the contract, and for
-// callers that may. An error that wraps ErrNotFound is NOT_FOUND; one with a gRPC status keeps its code; any other is
+// callers that may. An error that wraps a *fault.Error has its code; one with a gRPC status keeps that; any other is
 // FAILED_PRECONDITION: nothing was changed, for a reason that a person can do something about.
 type Control interface {
 	// RestartHandler stops a handler and starts it again.
@@ -57,9 +57,6 @@ type controlService struct {
 	supervisorv1.UnsafeSupervisorControlServiceServer
 	Control
 }
-
-// ErrNotFound says that what a request names is not there.
-var ErrNotFound = errors.New("not there")
 
 // Options say what is served, and where.
 type Options struct {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
 // failing fails every order the same way.
@@ -39,7 +40,7 @@ func TestErrorsOfOrdersHaveACodeThatSaysWhatToDo(t *testing.T) {
 		text string
 	}{
 		{errors.New("policy.yaml:3:1: no effect"), codes.FailedPrecondition, "policy.yaml:3:1: no effect"},
-		{fmt.Errorf("grant x is %w", ErrNotFound), codes.NotFound, "grant x is not there"},
+		{fmt.Errorf("grant x is %w", fault.New(fault.NotFound, "not there")), codes.NotFound, "grant x is not there"},
 		{status.Error(codes.Unavailable, "handler permission is stopped"), codes.Unavailable, "handler permission is stopped"},
 		{fmt.Errorf("the start was given up: %w", context.Canceled), codes.Canceled, "the start was given up: context canceled"},
 		{fmt.Errorf("another swap is under way: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "another swap is under way: context deadline exceeded"},

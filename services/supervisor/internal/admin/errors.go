@@ -36,8 +36,6 @@ func asStatus(err error) error {
 	}
 	code, message := codes.FailedPrecondition, err.Error()
 	switch st, ok := status.FromError(err); {
-	case errors.Is(err, ErrNotFound):
-		code = codes.NotFound
 	case errors.Is(err, errStopping):
 		code = codes.Unavailable
 	case errors.Is(err, context.Canceled):

@@ -52,12 +52,8 @@ type Spec struct {
 	Env []string
 	// User is who the agent runs as; nil: who the supervisor runs as.
 	User *proc.User
-	// NoLandlock starts the agent outside of a Landlock domain.
-	NoLandlock bool
-	// NoSeccomp starts it without a seccomp filter.
-	NoSeccomp bool
-	// Capabilities are those that the agent keeps if the supervisor has them. Default: none. They mean nothing with User.
-	Capabilities []proc.Capability
+	// Confinement says which walls it is started behind; User says whether it changes the user.
+	proc.Confinement
 	// StopGrace is how long the agent has to end after its stdin was closed, and again after SIGTERM. Default: 2 s.
 	StopGrace time.Duration
 	// Stderr receives what the agent writes to its stderr, as it is; nil: nobody. It may block; so will the agent in the
@@ -187,13 +183,11 @@ func (p *Process) Stop(ctx context.Context) error {
 
 // await waits for the end; false: ctx or the time was over first.
 func (p *Process) await(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-p.done:
 		return true
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 	return false
 }
@@ -218,7 +212,9 @@ func (p *Process) startGuard(s Spec, job job) (err error) {
 	defer func() {
 		pipes.closeTheirs()
 		if err != nil {
-			pipes.closeOurs()
+			for _, p := range pipes.all() {
+				_ = p.ours.Close()
+			}
 		}
 	}()
 	if err := pipes.open(job.Credential); err != nil {
@@ -339,10 +335,11 @@ func newJob(s Spec) (job, error) {
 	if grace <= 0 {
 		grace = defaultGrace
 	}
-	mark := newMark()
+	mark, walls := newMark(), s.Confinement
+	walls.ChangesUser = s.User != nil
 	return job{
 		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
-		Credential: credentialOf(s.User), NoLandlock: s.NoLandlock, NoSeccomp: s.NoSeccomp, Keep: s.Capabilities, Grace: grace,
+		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
 	}, nil
 }
 

@@ -134,7 +134,7 @@ func (g *guard) run(j job) int {
 func (g *guard) start(j job) error {
 	result := make(chan error, 1)
 	go func() {
-		_ = proc.Confine(j.confinement(), func(w proc.Walls) error { g.live(j, w, result); return nil })
+		_ = proc.Confine(j.Confinement, func(w proc.Walls) error { g.live(j, w, result); return nil })
 	}()
 	return <-result
 }
@@ -238,10 +238,7 @@ func (g *guard) end(ctx context.Context, grace time.Duration) error {
 func (g *guard) report(r report) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	line, err := json.Marshal(r)
-	if err == nil {
-		_, _ = g.status.Write(append(line, '\n')) // a supervisor that is gone need not know
-	}
+	_ = json.NewEncoder(g.status).Encode(r) // a supervisor that is gone need not know
 }
 
 // failureOf says why a program could not be started, and how a shell would number that.

@@ -15,12 +15,8 @@ import (
 
 // agentAttr: a session of its own keeps the agent off the supervisor's terminal, and gives what it starts a number to
 // be found by.
-func agentAttr(c *credential) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if c != nil {
-		attr.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID, Groups: c.Groups}
-	}
-	return attr
+func agentAttr(c *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c}
 }
 
 // reap collects what the guard adopted; the agent itself has its own waiter.

@@ -14,12 +14,8 @@ import (
 )
 
 // agentAttr: the agent leads a session and with it a process group, which is all that can be ended here.
-func agentAttr(c *credential) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setsid: true}
-	if c != nil {
-		attr.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID, Groups: c.Groups}
-	}
-	return attr
+func agentAttr(c *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Credential: c}
 }
 
 // reap has nothing to do where nothing is adopted.

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"syscall"
 )
 
 // pipeSize is what the agent's stdin and stdout hold, in bytes: large lines then take fewer switches between the
@@ -16,7 +17,7 @@ type pipe struct{ ours, theirs *os.File }
 type pipes struct{ stdin, stdout, stderr, life, status pipe }
 
 // open opens them all. Those that the agent gets belong to its user, so that it can open /dev/stdin and the like.
-func (p *pipes) open(owner *credential) error {
+func (p *pipes) open(owner *syscall.Credential) error {
 	for _, p := range []struct {
 		pipe   *pipe
 		writes bool // this process holds the writing end
@@ -40,8 +41,8 @@ func (p *pipes) open(owner *credential) error {
 			growPipe(p.pipe.ours, pipeSize)
 		}
 		if p.agents && owner != nil {
-			if err := p.pipe.theirs.Chown(int(owner.UID), int(owner.GID)); err != nil {
-				return fmt.Errorf("give a pipe to user %d: %w", owner.UID, err)
+			if err := p.pipe.theirs.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+				return fmt.Errorf("give a pipe to user %d: %w", owner.Uid, err)
 			}
 		}
 	}
@@ -49,17 +50,10 @@ func (p *pipes) open(owner *credential) error {
 }
 
 func (p *pipes) closeTheirs() {
-	for _, p := range []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} {
-		if p.theirs != nil {
-			_ = p.theirs.Close()
-		}
+	for _, p := range p.all() {
+		_ = p.theirs.Close()
 	}
 }
 
-func (p *pipes) closeOurs() {
-	for _, p := range []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} {
-		if p.ours != nil {
-			_ = p.ours.Close()
-		}
-	}
-}
+// all are the pipes; those that could not be opened have no files, and closing none does nothing.
+func (p *pipes) all() []pipe { return []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -31,30 +32,10 @@ type job struct {
 	Command    []string
 	Dir        string // absolute
 	Env        []string
-	Mark       string // the entry of Env by which strays are found
-	Credential *credential
-	NoLandlock bool
-	NoSeccomp  bool
-	Keep       []proc.Capability
+	Mark       string              // the entry of Env by which strays are found
+	Credential *syscall.Credential // the user to run as; nil: the guard's own
 	Grace      time.Duration
-}
-
-// confinement is what the agent is started behind.
-func (j job) confinement() proc.Confinement {
-	return proc.Confinement{NoLandlock: j.NoLandlock, NoSeccomp: j.NoSeccomp, Keep: j.Keep, ChangesUser: j.Credential != nil}
-}
-
-// credential is the user to run as; nil: the guard's own.
-type credential struct {
-	UID, GID uint32
-	Groups   []uint32
-}
-
-func credentialOf(u *proc.User) *credential {
-	if u == nil {
-		return nil
-	}
-	return &credential{UID: u.UID, GID: u.GID, Groups: u.Groups}
+	proc.Confinement
 }
 
 // report is one line from the guard. One of its fields is set.
@@ -78,14 +59,11 @@ type failed struct {
 
 // send hands the job to a guard, which may be stuck: it does not wait for ever.
 func (j job) send(w *os.File) error {
-	line, err := json.Marshal(j)
+	err := w.SetWriteDeadline(time.Now().Add(startTimeout))
+	if err == nil {
+		err = json.NewEncoder(w).Encode(j)
+	}
 	if err != nil {
-		return fmt.Errorf("tell the guard what to run: %w", err)
-	}
-	if err := w.SetWriteDeadline(time.Now().Add(startTimeout)); err != nil {
-		return fmt.Errorf("tell the guard what to run: %w", err)
-	}
-	if _, err := w.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("tell the guard what to run: %w", err)
 	}
 	return nil

@@ -60,11 +60,9 @@ func (r *relay) finish(settle time.Duration) {
 	_ = r.from.SetReadDeadline(time.Now().Add(settle))
 	<-r.read
 	_ = r.from.Close()
-	timer := time.NewTimer(settle)
-	defer timer.Stop()
 	select {
 	case <-r.written:
-	case <-timer.C: // its goroutine ends when the writer lets go of it
+	case <-time.After(settle): // its goroutine ends when the writer lets go of it
 	}
 }
 

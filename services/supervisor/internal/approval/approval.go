@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,16 +105,11 @@ func (r *Registry) ListApprovals(sessionID string) []*supervisorv1.Approval {
 
 // list is ListApprovals; mu is held.
 func (r *Registry) list(sessionID string, attended bool) []*supervisorv1.Approval {
-	var found []*entry
-	for _, e := range r.open {
+	var approvals []*supervisorv1.Approval
+	for _, e := range slices.SortedFunc(maps.Values(r.open), func(a, b *entry) int { return cmp.Compare(a.nth, b.nth) }) {
 		if e.isOf(sessionID) {
-			found = append(found, e)
+			approvals = append(approvals, e.shown(attended))
 		}
-	}
-	slices.SortFunc(found, func(a, b *entry) int { return int(int64(a.nth) - int64(b.nth)) })
-	approvals := make([]*supervisorv1.Approval, len(found))
-	for i, e := range found {
-		approvals[i] = e.shown(attended)
 	}
 	return approvals
 }
@@ -133,11 +129,7 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 	if err := e.takes(a); err != nil {
 		return nil, fault.New(fault.Invalid, "answer question %s: %w", e.handle(), err)
 	}
-	by := req.GetAnsweredBy()
-	if by == "" {
-		by = unnamed
-	}
-	end, err := e.owner.answer(e.question.ID, a, by)
+	end, err := e.owner.answer(e.question.ID, a, cmp.Or(req.GetAnsweredBy(), unnamed))
 	switch {
 	case errors.Is(err, question.ErrNotOpen):
 		first := e.await(ctx)
@@ -156,21 +148,12 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 
 // answerOf is an answer as a link takes it.
 func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) {
-	switch a := req.GetAnswer().(type) {
-	case *supervisorv1.AnswerApprovalRequest_OptionId:
-		if a.OptionId != "" {
-			return question.Answer{Option: a.OptionId}, nil
-		}
-	case *supervisorv1.AnswerApprovalRequest_Accept:
-		return question.Answer{Accept: []byte(a.Accept)}, nil
-	case *supervisorv1.AnswerApprovalRequest_Decline:
-		if a.Decline {
-			return question.Answer{Decline: true}, nil
-		}
-	case *supervisorv1.AnswerApprovalRequest_Cancel:
-		if a.Cancel {
-			return question.Answer{Cancel: true}, nil
-		}
+	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel()} // one of them at most
+	if accept, ok := req.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok {
+		a.Accept = []byte(accept.Accept)
+	}
+	if a.Option != "" || a.Accept != nil || a.Decline || a.Cancel {
+		return a, nil
 	}
 	return question.Answer{}, fault.New(fault.Invalid, "answer question %s: say one of option_id, accept, decline and cancel", req.GetId())
 }

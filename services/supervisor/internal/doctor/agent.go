@@ -36,7 +36,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 			in.problem("walls", err.Error(), "correct agent.capabilities in the configuration")
 			return
 		}
-		spec.NoLandlock, spec.NoSeccomp, spec.Capabilities = walls.NoLandlock, walls.NoSeccomp, walls.Keep
+		spec.Confinement = walls
 		if spec.User, err = c.AgentUser(); err != nil {
 			in.problem("user", err.Error(), todoUser)
 			return

@@ -55,30 +55,26 @@ const (
 	Ours     byte = 'o'
 )
 
+// whose is whose request a frame of a direction is, and whose it answers.
+var whose = [...]struct{ request, response byte }{
+	AgentToClient:  {OfAgent, OfClient},
+	ClientToAgent:  {OfClient, OfAgent},
+	AgentToHandler: {OfAgent, OfAgent},
+	HandlerToAgent: {OfAgent, OfAgent},
+	OursToClient:   {Ours, OfClient},
+	OursToAgent:    {OfAgent, OfAgent},
+	ClientToOurs:   {Ours, Ours},
+}
+
 // Whose tells whose request a frame is, or answers. 0: it cannot be told.
 func (d Direction) Whose(response bool) byte {
-	switch d {
-	case AgentToHandler, HandlerToAgent, OursToAgent:
-		return OfAgent
-	case ClientToOurs:
-		return Ours
-	case OursToClient:
-		if response {
-			return OfClient
-		}
-		return Ours
-	case AgentToClient:
-		if response {
-			return OfClient
-		}
-		return OfAgent
-	case ClientToAgent:
-		if response {
-			return OfAgent
-		}
-		return OfClient
+	switch {
+	case int(d) >= len(whose):
+		return 0
+	case response:
+		return whose[d].response
 	}
-	return 0
+	return whose[d].request
 }
 
 // Agent is whose link a frame passes.

@@ -115,12 +115,10 @@ func explain(p *agent.Process, r reply) error {
 	if !r.closed {
 		return r.err
 	}
-	timer := time.NewTimer(endTimeout)
-	defer timer.Stop()
 	select {
 	case <-p.Done():
 		return fmt.Errorf("it ended before it answered initialize: %w", p.Exit())
-	case <-timer.C:
+	case <-time.After(endTimeout):
 		return errors.New("it closed its standard output before it answered initialize, though it still runs")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -62,12 +64,9 @@ func (as *linkedAgents) counters() *supervisorv1.LinkCounters {
 }
 
 func add(sum, c *supervisorv1.LinkCounters) {
-	sum.AgentMessages += c.GetAgentMessages()
-	sum.AgentBytes += c.GetAgentBytes()
-	sum.FrontMessages += c.GetFrontMessages()
-	sum.FrontBytes += c.GetFrontBytes()
-	sum.RoutedRequests += c.GetRoutedRequests()
-	sum.PendingRequests += c.GetPendingRequests()
-	sum.RefusedMessages += c.GetRefusedMessages()
-	sum.ImitatedMessages += c.GetImitatedMessages()
+	total := sum.ProtoReflect()
+	c.ProtoReflect().Range(func(counter protoreflect.FieldDescriptor, n protoreflect.Value) bool {
+		total.Set(counter, protoreflect.ValueOfUint64(total.Get(counter).Uint()+n.Uint()))
+		return true
+	})
 }

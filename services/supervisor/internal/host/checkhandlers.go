@@ -5,6 +5,7 @@ import (
 
 	"github.com/acphost/acphost/internal/rundir"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
 // Checked is a handler that was started to see whether it does.
@@ -25,14 +26,13 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 		return nil, err
 	}
 	var err error
-	if h.handlers, err = newHandlers(o, h.config, h.user, newInstance(), o.Config.ProtectedPaths(rundir.Dir(env)), nil); err != nil {
+	if h.handlers, err = newHandlers(o, h.config, h.user, session.NewScope(), o.Config.ProtectedPaths(rundir.Dir(env)), nil); err != nil {
 		return nil, err
 	}
 	h.handlers.start(ctx)
 	defer h.stopHandlers()
 	started := true
-	for _, name := range h.handlers.names() {
-		handler := h.handlers.byName[name]
+	for _, handler := range h.handlers.all() {
 		c := Checked{Err: handler.Ready(ctx)}
 		c.Status = handler.Status()
 		started = started && c.Err == nil

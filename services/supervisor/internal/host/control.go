@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
@@ -120,12 +122,12 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 	}
 	res := &supervisorv1.ReloadPolicyResponse{}
 	var problems []error
-	for _, name := range h.handlers.names() {
+	for name, handler := range h.handlers.all() {
 		if config.Kind(name) != route.KindPermission {
 			continue
 		}
-		believe := h.believing(name, h.handlers.byName[name].Status().GetCommand())
-		if _, err := h.handlers.byName[name].Configure(ctx); err != nil {
+		believe := h.believing(name, handler.Status().GetCommand())
+		if _, err := handler.Configure(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -155,11 +157,11 @@ func (h *host) believing(name string, command []string) (believe func()) {
 // RevokeGrants implements admin.Control.
 func (h *host) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error) {
 	if h.grants == nil {
-		return nil, notThere{errors.New("revoke grants: this supervisor remembers no answers")}
+		return nil, fault.New(fault.NotFound, "revoke grants: this supervisor remembers no answers")
 	}
 	revoked, err := h.grants.Revoke(req.GetIds()...)
 	if errors.Is(err, grant.ErrUnknown) {
-		return nil, notThere{err}
+		return nil, fault.New(fault.NotFound, "%w", err)
 	}
 	if err != nil {
 		return nil, err
@@ -185,15 +187,6 @@ func shownGrants(grants []*supervisorv1.Grant) []*supervisorv1.Grant {
 	return out
 }
 
-// notThere is an admin.ErrNotFound that says so in its own words.
-type notThere struct{ error }
-
-// Is makes it one.
-func (notThere) Is(target error) bool { return target == admin.ErrNotFound }
-
-// Unwrap is what it says.
-func (n notThere) Unwrap() error { return n.error }
-
 var errObserving = errors.New("this supervisor only watches (run --observe) and has no handlers")
 
 func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
@@ -202,7 +195,7 @@ func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
 	}
 	handler := h.handlers.byName[name]
 	if handler == nil {
-		return nil, notThere{fmt.Errorf("no handler is called %q; there are %s", name, strings.Join(h.handlers.names(), ", "))}
+		return nil, fault.New(fault.NotFound, "no handler is called %q; there are %s", name, strings.Join(h.handlers.names(), ", "))
 	}
 	return handler, nil
 }
@@ -219,8 +212,7 @@ func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
 func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error) {
 	name := req.GetName()
 	configured := h.config.GetHandlers()[name]
-	entry := proto.CloneOf(configured)
-	entry = cmp.Or(entry, &configv1.Handler{})
+	entry := cmp.Or(proto.CloneOf(configured), &configv1.Handler{})
 	entry.Command, entry.Address, entry.Sha256, entry.NoTls = req.GetCommand(), req.GetAddress(), req.GetSha256(), req.GetNoTls()
 	entry.AgentMayCall = entry.GetAgentMayCall() || req.GetAgentMayCall()
 	switch {
@@ -251,8 +243,8 @@ func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy s
 	if config.Kind(req.GetName()) != route.KindPermission || isProgram(ownProgram(route.KindPermission), req.GetCommand()) || !isThere(policy) {
 		return nil
 	}
-	for _, name := range h.handlers.names() {
-		command := h.handlers.byName[name].Status().GetCommand()
+	for name, handler := range h.handlers.all() {
+		command := handler.Status().GetCommand()
 		if name != req.GetName() && config.Kind(name) == route.KindPermission && isProgram(ownProgram(route.KindPermission), command) {
 			return nil
 		}
@@ -263,13 +255,10 @@ func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy s
 // settingsFor is what is configured before goes to what takes its place. The settings of acphost's own programs are theirs
 // alone: another program gets none of them, and they get their own in place of another's.
 func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv1.ConfigureRequest) *pluginv1.ConfigureRequest {
-	conf := proto.CloneOf(before)
-	conf = cmp.Or(conf, &pluginv1.ConfigureRequest{})
+	conf := cmp.Or(proto.CloneOf(before), &pluginv1.ConfigureRequest{})
 	own := ownProgram(config.Kind(req.GetName()))
-	entry := h.config.GetHandlers()[req.GetName()]
-	was := isProgram(own, entry.GetCommand())
-	is := isProgram(own, req.GetCommand())
-	switch {
+	was := isProgram(own, h.config.GetHandlers()[req.GetName()].GetCommand())
+	switch is := isProgram(own, req.GetCommand()); {
 	case was && !is:
 		conf.Settings = nil
 	case is && !was:
@@ -299,18 +288,10 @@ func (h *host) ownSettings(name string) *structpb.Struct {
 	return settings
 }
 
+var ownPrograms = map[string]string{route.KindFS: "fsd", route.KindTerminal: "termd", route.KindPermission: "permd"}
+
 // ownProgram is the name of acphost's own program of a kind; empty: there is none.
-func ownProgram(kind string) string {
-	switch kind {
-	case route.KindFS:
-		return "fsd"
-	case route.KindTerminal:
-		return "termd"
-	case route.KindPermission:
-		return "permd"
-	}
-	return ""
-}
+func ownProgram(kind string) string { return ownPrograms[kind] }
 
 func isProgram(name string, command []string) bool {
 	return name != "" && len(command) > 0 && filepath.Base(command[0]) == name
@@ -344,12 +325,8 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 
 // serves refuses a handler that does not answer what the routes send to its name, or claims what is not its kind's.
 func serves(claim route.Claim, configured map[string]string, table *route.Table) error {
-	mine := map[string]string{}
-	for method, target := range configured {
-		if target == claim.Handler {
-			mine[method] = target
-		}
-	}
+	mine := maps.Clone(configured)
+	maps.DeleteFunc(mine, func(_, target string) bool { return target != claim.Handler })
 	offers, err := route.Build([]route.Claim{claim}, mine)
 	if err != nil {
 		return err

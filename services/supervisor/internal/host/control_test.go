@@ -20,8 +20,8 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
@@ -173,17 +173,22 @@ func TestSettingsOfOurOwnProgramsAreTheirs(t *testing.T) {
 	}
 }
 
+func isNotFound(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Class == fault.NotFound
+}
+
 func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 	h := configured(nil)
-	if _, err := h.RestartHandler(t.Context(), &supervisorv1.RestartHandlerRequest{Name: "nope"}); !errors.Is(err, admin.ErrNotFound) ||
+	if _, err := h.RestartHandler(t.Context(), &supervisorv1.RestartHandlerRequest{Name: "nope"}); !isNotFound(err) ||
 		err.Error() != `no handler is called "nope"; there are fs` {
 		t.Errorf("a handler: %v", err)
 	}
-	if _, err := h.RevokeGrants(t.Context(), &supervisorv1.RevokeGrantsRequest{Ids: []string{"x"}}); !errors.Is(err, admin.ErrNotFound) {
+	if _, err := h.RevokeGrants(t.Context(), &supervisorv1.RevokeGrantsRequest{Ids: []string{"x"}}); !isNotFound(err) {
 		t.Errorf("a grant: %v", err)
 	}
 	h.opts.Mode = ModeObserve
-	if _, err := h.ReloadPolicy(t.Context(), &supervisorv1.ReloadPolicyRequest{}); err == nil || errors.Is(err, admin.ErrNotFound) {
+	if _, err := h.ReloadPolicy(t.Context(), &supervisorv1.ReloadPolicyRequest{}); err == nil || isNotFound(err) {
 		t.Errorf("a policy, while only watching: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -61,6 +62,7 @@ func newHandlers(
 			Kind:      config.Kind(name),
 			Spec:      spec,
 			Configure: conf,
+			Version:   o.Version,
 			OnChange:  changed,
 			Logger:    o.Logger,
 		})
@@ -123,8 +125,7 @@ func (hs *handlers) start(ctx context.Context) {
 // ready waits until every handler has answered once, and returns the routes that follow from what they serve.
 func (hs *handlers) ready(ctx context.Context) (*route.Table, error) {
 	var claims []route.Claim
-	for _, name := range slices.Sorted(maps.Keys(hs.byName)) {
-		h := hs.byName[name]
+	for name, h := range hs.all() {
 		if err := h.Ready(ctx); err != nil {
 			return nil, fmt.Errorf("handler %s did not start: %w", name, err)
 		}
@@ -202,5 +203,16 @@ func (hs *handlers) stop(ctx context.Context) {
 
 // names returns the handlers' names in order.
 func (hs *handlers) names() []string { return slices.Sorted(maps.Keys(hs.byName)) }
+
+// all yields the handlers in the order of their names.
+func (hs *handlers) all() iter.Seq2[string, *supervise.Handler] {
+	return func(yield func(string, *supervise.Handler) bool) {
+		for _, name := range hs.names() {
+			if !yield(name, hs.byName[name]) {
+				return
+			}
+		}
+	}
+}
 
 const listTimeout = 2 * time.Second

@@ -5,9 +5,8 @@
 package host
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,6 +32,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
 // The ways that a supervisor runs.
@@ -131,7 +132,7 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: newInstance(), names: link.NewNames()}
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames()}
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
@@ -205,22 +206,21 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer h.close()
+	client := acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout)
 	if err := h.open(ctx); err != nil {
-		link.Refuse(acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
+		link.Refuse(client, link.Limits{}, err.Error())
 		return 1, err
 	}
-	la, err := h.linkAgent(agentSpec{
-		identity:   &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
-		command:    h.opts.Command,
-		env:        h.user.Environ(h.opts.Env),
-		client:     acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout),
-		stderr:     h.opts.Stderr,
-		attended:   func() bool { return !h.opts.Unattended || h.approvals.Attended() },
-		unattended: h.unattended(),
-	})
+	la, err := h.linkAgent(agentSpec{stderr: h.opts.Stderr, Spec: programs.Spec{
+		Identity: &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
+		Command:  h.opts.Command,
+		Env:      h.user.Environ(h.opts.Env),
+		Client:   client,
+		Attended: func() bool { return !h.opts.Unattended || h.approvals.Attended() },
+	}})
 	if err != nil {
 		h.log.Error("start the agent: " + err.Error())
-		link.Refuse(acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout), link.Limits{}, err.Error())
+		link.Refuse(client, link.Limits{}, err.Error())
 		return exitOf(err), nil
 	}
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
@@ -265,7 +265,7 @@ func (h *host) agentStopTimeout() time.Duration {
 
 func (h *host) protect() {
 	if err := proc.Undumpable(); err != nil {
-		h.protection.notes = append(h.protection.notes, fmt.Sprintf("the supervisor can be traced by processes of the same user: %v", err))
+		h.protection.notes = append(h.protection.notes, "the supervisor can be traced by processes of the same user: "+err.Error())
 		h.log.Warn("the supervisor can be traced by processes of the same user", "error", err)
 		return
 	}
@@ -280,29 +280,17 @@ func (h *host) stopHandlers() {
 
 // agentName is the configured name, or the program's own; empty where there is no one agent.
 func (h *host) agentName() string {
-	if h.opts.AgentName != "" {
-		return h.opts.AgentName
+	program := ""
+	if len(h.opts.Command) > 0 {
+		program = filepath.Base(h.opts.Command[0])
 	}
-	if name := h.config.GetAgent().GetName(); name != "" {
-		return name
-	}
-	if len(h.opts.Command) == 0 {
-		return ""
-	}
-	return filepath.Base(h.opts.Command[0])
+	return cmp.Or(h.opts.AgentName, h.config.GetAgent().GetName(), program)
 }
 
 // exitOf is the exit status for an agent that did not start.
 func exitOf(err error) int {
-	var exit agent.Exit
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[agent.Exit](err); ok {
 		return exit.Status()
 	}
 	return 1
-}
-
-func newInstance() string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: see crypto/rand
-	return hex.EncodeToString(raw[:])
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"google.golang.org/grpc"
@@ -31,28 +33,21 @@ type linkedAgent struct {
 
 // agentSpec says which agent is started, and whom it is linked with.
 type agentSpec struct {
-	identity *frame.Agent
-	command  []string
-	env      []string // the whole environment; nil: the supervisor's
-	dir      string   // empty: the supervisor's
-	client   link.Client
-	stderr   io.Writer // nil: nobody reads the agent's
+	programs.Spec           // Env may be nil: the supervisor's
+	stderr        io.Writer // nil: nobody reads the agent's
 	// program: a program is at the client. It is shown no terminals: it can watch them.
-	program  bool
-	attended func() bool
-	// unattended is how long a question waits where nobody attends.
-	unattended time.Duration
+	program bool
 }
 
 // linkAgent starts an agent and makes its link, which does not run yet. Where the agent cannot be started, errors.As finds an
 // agent.Exit.
 func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
-	la := &linkedAgent{host: h, identity: spec.identity, command: spec.command, dir: spec.dir}
+	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir}
 	if la.dir == "" {
 		la.dir, _ = os.Getwd()
 	}
 	la.table = session.New(session.Options{
-		Agent:      spec.identity.Name,
+		Agent:      spec.Identity.Name,
 		ExtraRoots: extraRoots(h.config),
 		Opened:     h.handlers.hold,
 		Closed: func(scope string) {
@@ -73,35 +68,31 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 		return nil, err
 	}
 	la.process, err = agent.Start(agent.Spec{
-		Name:         spec.identity.Name,
-		Command:      spec.command,
-		Dir:          spec.dir,
-		Env:          spec.env,
-		User:         h.user,
-		NoLandlock:   walls.NoLandlock,
-		NoSeccomp:    walls.NoSeccomp,
-		Capabilities: walls.Keep,
-		StopGrace:    h.stopGrace(),
-		Stderr:       spec.stderr,
-		Guard:        guard,
-		Logger:       h.log,
+		Name:        spec.Identity.Name,
+		Command:     spec.Command,
+		Dir:         spec.Dir,
+		Env:         spec.Env,
+		User:        h.user,
+		Confinement: walls,
+		StopGrace:   h.stopGrace(),
+		Stderr:      spec.stderr,
+		Guard:       guard,
+		Logger:      h.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	questions := h.approvals.Questions(spec.identity)
-	o := la.linkOptions(spec)
-	o.Questions, o.Program = questions, spec.program
-	la.link = link.New(o)
+	questions := h.approvals.Questions(spec.Identity)
+	la.link = link.New(la.linkOptions(spec, questions))
 	questions.Bind(la.link)
 	h.agents.add(la)
 	return la, nil
 }
 
-func (la *linkedAgent) linkOptions(spec agentSpec) link.Options {
+func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) link.Options {
 	h, cfg := la.host, la.host.config
 	o := link.Options{
-		Client:            spec.client,
+		Client:            spec.Client,
 		Agent:             agentEnd{la.process},
 		Ready:             h.handlers.ready,
 		Conn:              h.handlers.conn,
@@ -109,13 +100,15 @@ func (la *linkedAgent) linkOptions(spec agentSpec) link.Options {
 		Gate:              h.gate,
 		Place:             la.place,
 		RealRoots:         h.realRoots,
-		Attended:          spec.attended,
-		Unattended:        spec.unattended,
+		Attended:          spec.Attended,
+		Unattended:        h.unattended(),
+		Questions:         questions,
+		Program:           spec.program,
 		CancelUnasked:     cfg.GetPermission().GetOnUnasked() == "cancel",
 		Quirk:             la.quirk,
 		Names:             h.names,
-		AgentName:         spec.identity.Name,
-		AgentEnviron:      spec.env,
+		AgentName:         spec.Identity.Name,
+		AgentEnviron:      spec.Env,
 		Observe:           h.opts.Mode == ModeObserve,
 		RefuseStale:       cfg.GetWorkspace().GetStaleWrites() == "refuse",
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
@@ -173,10 +166,9 @@ func (la *linkedAgent) quirk(name, reported string) bool {
 		return slices.Contains(configured, name)
 	}
 	for known, quirks := range knownQuirks {
-		if strings.HasPrefix(strings.ToLower(reported), known) || strings.HasPrefix(strings.ToLower(la.identity.Name), known) {
-			if slices.Contains(quirks, name) {
-				return true
-			}
+		named := func(agent string) bool { return strings.HasPrefix(strings.ToLower(agent), known) }
+		if (named(reported) || named(la.identity.Name)) && slices.Contains(quirks, name) {
+			return true
 		}
 	}
 	return false

@@ -41,18 +41,12 @@ func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*su
 
 // scopeOf asks the terminal handler whose a terminal is.
 func (h *host) scopeOf(ctx context.Context, client terminalv1.TerminalServiceClient, terminalID string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	res, err := client.List(ctx, &terminalv1.ListRequest{})
+	terminals, err := h.ownTerminals(ctx, client)
 	if err != nil {
 		return "", fmt.Errorf("look for terminal %s: %w", terminalID, err)
 	}
-	for _, t := range res.GetTerminals() {
-		switch {
-		case t.GetTerminalId() != terminalID:
-		case h.sharedTerminals() && h.agents.sessionOf(t.GetScope()) == "":
-			// a sidecar's, of another supervisor
-		default:
+	for t := range terminals {
+		if t.GetTerminalId() == terminalID {
 			return t.GetScope(), nil
 		}
 	}

@@ -3,9 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
@@ -123,15 +121,12 @@ func (h *host) policies() []gate.Policy {
 		return nil
 	}
 	var chain []gate.Policy
-	for _, name := range slices.Sorted(maps.Keys(h.handlers.byName)) {
+	h.believed = map[string]*believed{}
+	for name, handler := range h.handlers.all() {
 		if config.Kind(name) != route.KindPermission {
 			continue
 		}
-		handler := h.handlers.byName[name]
 		files := newBelieved(handler)
-		if h.believed == nil {
-			h.believed = map[string]*believed{}
-		}
 		h.believed[name] = files
 		chain = append(chain, gate.Policy{
 			Name:    name,

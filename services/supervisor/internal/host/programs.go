@@ -11,31 +11,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
-// starter starts agents whose client is a program.
-type starter struct {
-	host *host
-	ctx  context.Context // of every link; it ends when the supervisor is closed
-}
-
-// Start implements programs.Starter.
-func (s starter) Start(ctx context.Context, spec programs.Spec) (programs.Process, error) {
+// startProgram starts an agent whose client is a program. life is its link's: it ends when the supervisor is closed.
+func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (programs.Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	la, err := s.host.linkAgent(agentSpec{
-		identity:   spec.Identity,
-		command:    spec.Command,
-		env:        spec.Env,
-		dir:        spec.Dir,
-		client:     spec.Client,
-		program:    true,
-		attended:   spec.Attended,
-		unattended: s.host.unattended(),
-	})
+	la, err := h.linkAgent(agentSpec{Spec: spec, program: true})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(life)
 	r := &running{linkedAgent: la, cancel: cancel, ended: make(chan struct{})}
 	go r.run(ctx)
 	return r, nil

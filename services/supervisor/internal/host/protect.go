@@ -35,8 +35,7 @@ func (h *host) protectKeys(ctx context.Context, files []string) error {
 func (h *host) tellOfKeys(ctx context.Context, files []string) {
 	ctx, cancel := context.WithTimeout(ctx, protectTimeout)
 	defer cancel()
-	for _, name := range h.handlers.names() {
-		handler := h.handlers.byName[name]
+	for name, handler := range h.handlers.all() {
 		if handler.Protect(files); config.Kind(name) == route.KindPermission {
 			continue
 		}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"time"
@@ -18,17 +19,22 @@ import (
 
 // serveAdmin opens the admin socket. It comes last, since it shows the rest.
 func (h *host) serveAdmin() (*admin.Server, error) {
-	return admin.Start(admin.Options{
+	o := h.adminOptions()
+	o.Agents, o.ReadOnly = editorsAgent{host: h}, editorsOwn
+	return admin.Start(o)
+}
+
+// adminOptions are those of the services that do not depend on who starts the agents.
+func (h *host) adminOptions() admin.Options {
+	return admin.Options{
 		Socket:     h.config.GetAdmin().GetSocket(),
 		ControlOff: h.controlOff(),
 		State:      h,
 		Control:    h,
-		Agents:     editorsAgent{host: h},
-		ReadOnly:   editorsOwn,
 		Events:     h.hub,
 		Approvals:  h.approvals,
 		Logger:     h.log,
-	})
+	}
 }
 
 // Status implements admin.State.
@@ -95,13 +101,8 @@ func (h *host) Handlers() []*supervisorv1.HandlerStatus {
 	if h.opts.Mode == ModeObserve {
 		return nil
 	}
-	table := h.handlers.routesNow()
 	for _, name := range h.handlers.names() {
-		st := shown(h.handlers.byName[name].Status())
-		if table != nil {
-			st.Methods = table.Methods(name)
-		}
-		out = append(out, st)
+		out = append(out, h.statusOf(name))
 	}
 	return out
 }
@@ -191,20 +192,14 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list terminals: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	res, err := terminalv1.NewTerminalServiceClient(conn).List(ctx, &terminalv1.ListRequest{})
+	terminals, err := h.ownTerminals(ctx, terminalv1.NewTerminalServiceClient(conn))
 	if err != nil {
 		return nil, fmt.Errorf("list terminals: %w", err)
 	}
 	var out []*supervisorv1.Terminal
-	for _, t := range res.GetTerminals() {
+	for t, session := range terminals {
 		if t.GetReleased() {
 			continue
-		}
-		session := h.agents.sessionOf(t.GetScope())
-		if session == "" && h.sharedTerminals() {
-			continue // a sidecar's, of another supervisor
 		}
 		st := &supervisorv1.Terminal{
 			TerminalId:  t.GetTerminalId(),
@@ -224,7 +219,21 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 	return out, nil
 }
 
-// sharedTerminals reports whether the terminal handler may serve other supervisors too.
-func (h *host) sharedTerminals() bool {
-	return h.config.GetHandlers()[route.KindTerminal].GetAddress() != ""
+// ownTerminals yields the terminals of this supervisor with the sessions that they belong to. A sidecar may have those of
+// other supervisors too.
+func (h *host) ownTerminals(ctx context.Context, client terminalv1.TerminalServiceClient) (iter.Seq2[*terminalv1.Terminal, string], error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	res, err := client.List(ctx, &terminalv1.ListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	shared := h.config.GetHandlers()[route.KindTerminal].GetAddress() != ""
+	return func(yield func(*terminalv1.Terminal, string) bool) {
+		for _, t := range res.GetTerminals() {
+			if session := h.agents.sessionOf(t.GetScope()); (session != "" || !shared) && !yield(t, session) {
+				return
+			}
+		}
+	}, nil
 }

@@ -52,7 +52,9 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		restarts = 0 // the one turn has failed
 	}
 	s.programs = programs.New(programs.Options{
-		Starter:           starter{host: h, ctx: ctx},
+		Start: func(starting context.Context, spec programs.Spec) (programs.Process, error) {
+			return h.startProgram(starting, ctx, spec)
+		},
 		Hub:               programs.HubOf(h.hub),
 		Attended:          h.approvals.Attended,
 		Presets:           o.Presets,
@@ -76,18 +78,9 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 // only this process talks to goes on without the socket.
 func (s *Supervisor) serveAdmin() error {
 	h := s.host
-	o := admin.Options{
-		State:      h,
-		Control:    h,
-		Agents:     s.programs,
-		Sessions:   s.programs,
-		Events:     h.hub,
-		Approvals:  h.approvals,
-		Socket:     h.config.GetAdmin().GetSocket(),
-		NoSocket:   !h.opts.Admin || h.config.GetAdmin().GetDisabled(),
-		ControlOff: h.controlOff(),
-		Logger:     h.log,
-	}
+	o := h.adminOptions()
+	o.Agents, o.Sessions = s.programs, s.programs
+	o.NoSocket = !h.opts.Admin || h.config.GetAdmin().GetDisabled()
 	if !h.opts.Private {
 		t := h.config.GetAdmin().GetTls()
 		o.Listen = h.config.GetAdmin().GetListen()
@@ -174,11 +167,10 @@ func environ(env []string) []string {
 func envValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
 	out := map[string]*supervisorv1.EnvValue{}
 	for name, v := range env {
-		if v.GetFile() != "" {
-			out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: v.GetFile()}}
-			continue
-		}
 		out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}
+		if v.GetFile() != "" {
+			out[name].Source = &supervisorv1.EnvValue_File{File: v.GetFile()}
+		}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"crypto/rand"
+	"slices"
 	"strconv"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
@@ -53,47 +54,23 @@ func appendCanonicalNumber(dst, raw []byte) []byte {
 	if negative {
 		rest = rest[1:]
 	}
-	plain := true
-	for _, c := range rest {
-		if c < '0' || c > '9' {
-			plain = false
-			break
-		}
-	}
+	plain := !slices.ContainsFunc(rest, func(c byte) bool { return c < '0' || c > '9' })
 	if plain && len(rest) <= maxPlainDigits && rest[0] != '0' {
 		return append(dst, raw...)
 	}
-	mantissa, power := rest, 0
-	if i := bytes.IndexAny(rest, "eE"); i >= 0 {
-		var err error
-		if power, err = strconv.Atoi(string(rest[i+1:])); err != nil {
-			return append(dst, raw...) // a power that no number of ours can have: equal if spelled alike
-		}
-		mantissa = rest[:i]
-	}
-	digits := make([]byte, 0, len(mantissa))
-	if i := bytes.IndexByte(mantissa, '.'); i >= 0 {
-		digits = append(digits, mantissa[:i]...)
-		digits = append(digits, mantissa[i+1:]...)
-		power -= len(mantissa) - i - 1
-	} else {
-		digits = append(digits, mantissa...)
-	}
-	digits = bytes.TrimLeft(digits, "0")
-	if len(digits) == 0 {
+	digits, power, ok := lex.Decimal(rest)
+	switch {
+	case !ok:
+		return append(dst, raw...) // a power that no number of ours can have: equal if spelled alike
+	case len(digits) == 0:
 		return append(dst, '0')
 	}
-	trimmed := bytes.TrimRight(digits, "0")
-	power += len(digits) - len(trimmed)
 	if negative {
 		dst = append(dst, '-')
 	}
-	dst = append(dst, trimmed...)
-	if power >= 0 && power <= maxPlainDigits && len(trimmed)+power <= maxPlainDigits {
-		for range power {
-			dst = append(dst, '0')
-		}
-		return dst
+	dst = append(dst, digits...)
+	if power >= 0 && power <= maxPlainDigits && len(digits)+power <= maxPlainDigits {
+		return append(dst, bytes.Repeat([]byte("0"), power)...)
 	}
 	dst = append(dst, 'e')
 	return strconv.AppendInt(dst, int64(power), 10)

@@ -1,6 +1,10 @@
 package jsonrpc
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // InFlight holds what is known of calls that wait for their answer, by id; ids that mean the same are the same, however
 // they are spelled. The zero value is ready. It is safe for concurrent use.
@@ -50,14 +54,10 @@ func (f *InFlight[T]) Remove(id []byte) (call T, ok bool) {
 // Drain removes and returns all calls, in no particular order.
 func (f *InFlight[T]) Drain() []T {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	calls := f.calls
 	f.calls = nil
-	f.mu.Unlock()
-	all := make([]T, 0, len(calls))
-	for _, call := range calls {
-		all = append(all, call)
-	}
-	return all
+	return slices.Collect(maps.Values(calls))
 }
 
 // Len returns how many calls are in flight.
@@ -71,9 +71,5 @@ func (f *InFlight[T]) Len() int {
 func (f *InFlight[T]) All() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]T, 0, len(f.calls))
-	for _, call := range f.calls {
-		all = append(all, call)
-	}
-	return all
+	return slices.Collect(maps.Values(f.calls))
 }

@@ -25,18 +25,7 @@ const (
 
 // String names the kind.
 func (k Kind) String() string {
-	switch k {
-	case KindRequest:
-		return "request"
-	case KindNotification:
-		return "notification"
-	case KindResponse:
-		return "response"
-	case KindBatch:
-		return "batch"
-	default:
-		return "invalid"
-	}
+	return [...]string{"invalid", "request", "notification", "response", "batch"}[k]
 }
 
 // Message is what a Scanner found in one line. Its slices alias the line, or are fresh copies where a string had to be

@@ -22,21 +22,7 @@ const (
 )
 
 func (n name) String() string {
-	switch n {
-	case nameVersion:
-		return "jsonrpc"
-	case nameID:
-		return "id"
-	case nameMethod:
-		return "method"
-	case nameParams:
-		return "params"
-	case nameResult:
-		return "result"
-	case nameError:
-		return "error"
-	}
-	return ""
+	return [nameCount]string{"", "jsonrpc", "id", "method", "params", "result", "error"}[n]
 }
 
 // envelopeName says which member of the envelope a key names, and whether it is spelled as it should be; an escaped

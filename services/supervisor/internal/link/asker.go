@@ -2,10 +2,12 @@ package link
 
 import (
 	"context"
+	"slices"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
@@ -37,6 +39,26 @@ func (a *agentQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) 
 		o.Doubtful = !a.opts.Sessions.Stands(a.SessionID, a.subject, a.Asked)
 	}
 	return a.conclude(a.SessionID, a.scope, d, o)
+}
+
+// callChanged ends the questions about a tool call that its latest report contradicts.
+func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
+	for _, a := range p.notEnded() {
+		if now.ID == "" || a.SessionID != sessionID || a.ToolCall.ID != now.ID {
+			continue
+		}
+		cc, _ := p.opts.Sessions.Context(sessionID)
+		s := intent.Session{Dialect: p.Reported().Name, Roots: rootPaths(cc)}
+		if s.Contradicts(*a.ToolCall, now) {
+			a.Finish(question.Ending{Cause: question.CallChanged})
+		}
+	}
+}
+
+// notEnded drops the permission requests that have ended, and returns the others.
+func (p *agentPump) notEnded() []*agentQuestion {
+	p.asking = slices.DeleteFunc(p.asking, func(a *agentQuestion) bool { return a.State() == question.Ended })
+	return p.asking
 }
 
 // policyLearns tells the policy what a person answered.
@@ -76,6 +98,8 @@ func (a *agentQuestion) Reply(r question.Reply) {
 		by = r.Ending.By
 	case question.TimedOut, question.Unheard:
 		by = gate.ByNobody
+	case question.CallChanged:
+		by = gate.ByAcphost
 	}
 	switch {
 	case r.Error != nil:

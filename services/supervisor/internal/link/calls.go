@@ -151,12 +151,12 @@ func (l *Link) shownEnds(c *agentCall, failed bool) {
 	shown := c.shown
 	c.shown = nil
 	c.mu.Unlock()
-	switch {
-	case shown == nil:
-	case failed:
-		l.postClient(shown.updated("failed"))
-	default:
-		l.postClient(shown.updated("completed"))
+	status := "completed"
+	if failed {
+		status = "failed"
+	}
+	if shown != nil {
+		l.postClient(shown.updated(status))
 	}
 }
 

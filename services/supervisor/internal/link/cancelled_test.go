@@ -12,6 +12,8 @@ import (
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
 const promptS = `{"jsonrpc":"2.0","id":"turn","method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`
@@ -108,4 +110,43 @@ func TestAWriteThatTheUserAllowsReplacesOnlyWhatTheQuestionShowed(t *testing.T) 
 			}
 		})
 	}
+}
+
+func TestAPermissionRequestEndsWhenTheAgentChangesItsCall(t *testing.T) {
+	const (
+		asked = `{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute",` +
+			`"rawInput":{"command":"git status"}},"options":` + options + `}}`
+		update   = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":%s}}}`
+		rejected = `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`
+	)
+	more, another := fmt.Sprintf(update, `{"command":"git status","workdir":"/w"}`), fmt.Sprintf(update, `{"command":"git push"}`)
+	t.Run("while it is open", func(t *testing.T) {
+		r, d := watchedRig(t)
+		r.handler.decide = answer(permissionv1.Verdict_VERDICT_ASK)
+		r.open(`{}`)
+		r.agent.send(asked, more)
+		d.question()
+		r.client.want(asked)
+		r.client.want(more)
+		r.agent.send(another)
+		d.want(question.End{Outcome: question.Denied, Option: "r", By: gate.ByAcphost})
+		r.agent.want(rejected)
+		for _, want := range []string{"$/cancel_request", "the agent changed the call while the question was open", "git push"} {
+			if got := r.client.next(); !strings.Contains(got, want) {
+				t.Errorf("the client is told %s, and not %s", got, want)
+			}
+		}
+	})
+	t.Run("while it is decided", func(t *testing.T) {
+		r, _ := watchedRig(t)
+		r.handler.decide = func(ctx context.Context, _ *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		r.open(`{}`)
+		r.agent.send(asked, more, another)
+		r.agent.want(rejected)
+		r.client.want(more)
+		r.client.want(another)
+	})
 }

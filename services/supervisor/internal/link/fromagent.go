@@ -2,7 +2,6 @@ package link
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,35 +14,54 @@ import (
 )
 
 // pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
-func (l *Link) pumpAgent(ctx context.Context) error {
+func (l *Link) pumpAgent() error {
 	p := &agentPump{Link: l, out: run{to: l.toClient}}
 	p.out.seen = l.seen(frame.AgentToClient, &p.msg)
-	r := jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage)
+	failed, err := pump(jsonrpc.NewReader(l.opts.Agent.Stdout(), l.opts.Limits.MaxMessage), p)
+	if failed {
+		l.end(ClientGone, err)
+	}
+	return err
+}
+
+// puller takes what a pump reads. An error of its methods means that the other side is gone.
+type puller interface {
+	line(line []byte) error
+	tooLong(long *jsonrpc.TooLong)
+	// rest is called when all that was read at once is taken.
+	rest() error
+}
+
+// pump reads lines to their end. failed says that the error is the puller's.
+func pump(r *jsonrpc.Reader, p puller) (failed bool, err error) {
 	for {
 		line, err := r.Next()
 		if err != nil {
-			if ferr := p.out.flush(); ferr != nil {
-				return l.clientFailed(ferr)
+			if gone := p.rest(); gone != nil {
+				return true, gone
 			}
-			var long *jsonrpc.TooLong
-			if !errors.As(err, &long) {
-				return err
+			long, ok := errors.AsType[*jsonrpc.TooLong](err)
+			if !ok {
+				return false, err
 			}
 			p.tooLong(long)
 			continue
 		}
-		p.messages++
-		p.size += uint64(len(line))
-		if err := p.line(ctx, line); err != nil {
-			return l.clientFailed(err)
+		if err := p.line(line); err != nil {
+			return true, err
 		}
 		if !r.Buffered() {
-			if err := p.out.flush(); err != nil {
-				return l.clientFailed(err)
+			if err := p.rest(); err != nil {
+				return true, err
 			}
-			p.tally()
 		}
 	}
+}
+
+func (p *agentPump) rest() error {
+	err := p.out.flush()
+	p.tally()
+	return err
 }
 
 // tally counts what was read since the last time.
@@ -70,11 +88,6 @@ func (p *agentPump) counted() {
 	}
 }
 
-func (l *Link) clientFailed(err error) error {
-	l.end(ClientGone, err)
-	return err
-}
-
 // agentPump is the state of pumpAgent; one goroutine's.
 type agentPump struct {
 	*Link
@@ -87,10 +100,14 @@ type agentPump struct {
 	session                 []byte // whose updates
 
 	scratch []byte // of Names.in
+
+	asking []*agentQuestion // the permission requests; some may have ended
 }
 
 // line takes one line of the agent's. An error means that the client is gone.
-func (p *agentPump) line(ctx context.Context, line []byte) error {
+func (p *agentPump) line(line []byte) error {
+	p.messages++
+	p.size += uint64(len(line))
 	m := &p.msg
 	jerr := p.scan.Scan(line, m)
 	if p.opts.Observe {
@@ -109,7 +126,7 @@ func (p *agentPump) line(ctx context.Context, line []byte) error {
 	case jsonrpc.KindResponse:
 		return p.response(m)
 	case jsonrpc.KindRequest:
-		return p.request(ctx, m)
+		return p.request(m)
 	case jsonrpc.KindBatch:
 		p.counters.refused.Add(1)
 		p.see(frame.AgentToClient, RefusedName, line)
@@ -133,10 +150,7 @@ func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 	}
 	// An ambiguous answer to a request of the client's must not leave it waiting.
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindResponse && m.ID != nil {
-		if c, ok := p.removeClientCall(m.ID); ok {
-			p.answered(c, nil, true)
-			p.refuseClient(c.id, jsonrpc.CodeInternal, fmt.Sprintf("%s: the agent's answer is no valid message: %s", c.method, jerr.Message))
-		}
+		p.badAgentAnswer(m.ID, "the agent's answer is no valid message: "+jerr.Message)
 	}
 	return nil
 }
@@ -150,14 +164,19 @@ func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 	case long.Method != nil && long.ID != nil:
 		p.refuseAgent(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
 	case long.ID != nil:
-		if c, ok := p.removeClientCall(long.ID); ok {
-			p.answered(c, nil, true)
-			p.refuseClient(c.id, jsonrpc.CodeInternal, c.method+": the agent's answer was dropped: "+tooLongMessage(long))
-		}
+		p.badAgentAnswer(long.ID, "the agent's answer was dropped: "+tooLongMessage(long))
 	case long.Method != nil: // which session's it was is lost with it: one that works on something, as a rule
 		for _, id := range p.opts.Sessions.Prompting() {
 			p.tell(id, "A message of the agent was dropped", tooLongMessage(long))
 		}
+	}
+}
+
+// badAgentAnswer answers for an agent whose answer to a request of the client's cannot be passed on.
+func (p *agentPump) badAgentAnswer(id []byte, why string) {
+	if c, ok := p.removeClientCall(id); ok {
+		p.answered(c, nil, true)
+		p.refuseClient(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 	}
 }
 
@@ -166,9 +185,7 @@ func tooLongMessage(long *jsonrpc.TooLong) string {
 }
 
 func (p *agentPump) notification(m *jsonrpc.Message) error {
-	if what := p.imitates(m); what != "" {
-		p.see(frame.AgentToClient, RefusedName, m.Raw)
-		p.imitated("agent", what, m.Raw)
+	if p.imitates(m) != "" {
 		return nil
 	}
 	switch string(m.Method) {
@@ -185,24 +202,26 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 	return p.forward(m.SessionID, m)
 }
 
-// imitates returns which of acphost's own names the agent's message uses; "": none. Readers could take such a message for
-// one of acphost's.
-func (p *agentPump) imitates(m *jsonrpc.Message) string {
+// imitates returns which of acphost's own names the agent's message uses, and says that it was refused; "": none. Readers
+// could take such a message for one of acphost's.
+func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	switch {
 	case bytes.HasPrefix(m.Method, []byte(ownMethods)):
-		return imitatesMethod
+		what = imitatesMethod
 	case p.opts.Names.in(m.Raw, &p.scratch):
-		return imitatesCall
+		what = imitatesCall
 	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || !display.MayImitate(m.Raw):
 		return ""
-	}
-	switch acp.UpdateKind(m.Update) {
-	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
-		if p.display.Imitates(acp.Get(m.Params, "update")) {
-			return imitatesTerminal
+	default:
+		kind := acp.UpdateKind(m.Update)
+		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(acp.Get(m.Params, "update")) {
+			return ""
 		}
+		what = imitatesTerminal
 	}
-	return ""
+	p.see(frame.AgentToClient, RefusedName, m.Raw)
+	p.imitated("agent", what, m.Raw)
+	return what
 }
 
 // decides reports whether door two decides about a method.
@@ -227,6 +246,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		id := string(m.SessionID)
 		tc := p.opts.Sessions.ToolCall(id, report)
 		p.count(m.SessionID)
+		p.callChanged(id, tc)
 		if err := p.forwardCall(m, id, report, tc); err != nil {
 			return err
 		}
@@ -333,7 +353,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 }
 
 // request decides where a request of the agent's goes, and sends it there.
-func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
+func (p *agentPump) request(m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
 		c.sessionID = p.askedIn(m.Params)
@@ -360,8 +380,6 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	r := p.lookup(m.Method)
 	if r == nil || r.Target != route.Handler { // what a handler is asked reaches nobody else
 		if what := p.imitates(m); what != "" {
-			p.see(frame.AgentToClient, RefusedName, m.Raw)
-			p.imitated("agent", what, m.Raw)
 			code := jsonrpc.CodeInvalidParams
 			if what == imitatesMethod {
 				code = jsonrpc.CodeMethodNotFound
@@ -377,8 +395,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: c.method + ": denied by configuration (routes): it is not offered here"})
 		return nil
 	}
-	switch {
-	case r == nil || r.Target == route.Client:
+	if r == nil || r.Target == route.Client {
 		if r == nil && isCore(m.Method) && p.table.Load() == nil {
 			p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": it came before initialize, and cannot be judged"})
 			return nil
@@ -388,7 +405,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 			return p.gateClient(c, r, cc, m)
 		}
 		if r != nil {
-			if jerr := p.observeAtClient(ctx, r, c, m.Params); jerr != nil {
+			if jerr := p.passGate(r, c, cc, m.Params, false); jerr != nil {
 				p.answerError(c, jerr)
 				return nil
 			}
@@ -398,7 +415,7 @@ func (p *agentPump) request(ctx context.Context, m *jsonrpc.Message) error {
 		}
 		return p.requestClient(c, m)
 	}
-	return p.route(ctx, r, c, m)
+	return p.route(r, c, m)
 }
 
 // requestClient passes a request on to the client.

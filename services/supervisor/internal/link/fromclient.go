@@ -19,62 +19,44 @@ var errHandled = errors.New("the link has ended")
 
 // pumpClient reads the client until its end.
 func (l *Link) pumpClient(ctx context.Context) error {
-	p := &clientPump{Link: l, out: run{to: l.toAgent}}
+	p := &clientPump{Link: l, ctx: ctx, out: run{to: l.toAgent}}
 	p.out.seen = l.seen(frame.ClientToAgent, &p.msg)
-	r := jsonrpc.NewReader(l.opts.Client.In(), l.opts.Limits.MaxMessage)
-	for {
-		line, err := r.Next()
-		if err != nil {
-			if ferr := p.out.flush(); ferr != nil {
-				return l.agentFailed(ferr)
-			}
-			var long *jsonrpc.TooLong
-			if !errors.As(err, &long) {
-				return err
-			}
-			p.tooLong(long)
-			continue
-		}
-		l.counters.clientMessages.Add(1)
-		l.counters.clientBytes.Add(uint64(len(line)))
-		if err := p.line(ctx, line); err != nil {
-			return l.agentFailed(err)
-		}
-		if !r.Buffered() {
-			if err := p.out.flush(); err != nil {
-				return l.agentFailed(err)
-			}
-		}
+	failed, err := pump(jsonrpc.NewReader(l.opts.Client.In(), l.opts.Limits.MaxMessage), p)
+	if failed {
+		l.agentFailed(err)
 	}
+	return err
 }
+
+func (p *clientPump) rest() error { return p.out.flush() }
 
 // agentFailed: the agent cannot be written to. It may have closed its input on purpose and still be talking, and why it
 // is gone is better told by its end: so this ends nothing by itself, unless the agent's output ends too, which it does
 // when the agent is gone.
-func (l *Link) agentFailed(err error) error {
+func (l *Link) agentFailed(err error) {
 	if errors.Is(err, errHandled) {
-		return err
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
 	select {
 	case <-l.ended:
-	case <-ctx.Done():
+	case <-time.After(time.Second):
 		l.end(AgentGone, fmt.Errorf("the agent takes no input any more: %w", err))
 	}
-	return err
 }
 
 // clientPump is the state of pumpClient; one goroutine's.
 type clientPump struct {
 	*Link
+	ctx  context.Context // of the link
 	out  run
 	scan jsonrpc.Scanner
 	msg  jsonrpc.Message
 }
 
 // line takes one line of the client's. An error means that the agent is gone.
-func (p *clientPump) line(ctx context.Context, line []byte) error {
+func (p *clientPump) line(line []byte) error {
+	p.counters.clientMessages.Add(1)
+	p.counters.clientBytes.Add(uint64(len(line)))
 	m := &p.msg
 	jerr := p.scan.Scan(line, m)
 	if jerr != nil {
@@ -94,7 +76,7 @@ func (p *clientPump) line(ctx context.Context, line []byte) error {
 	}
 	switch m.Kind {
 	case jsonrpc.KindRequest:
-		return p.request(ctx, m)
+		return p.request(m)
 	case jsonrpc.KindNotification:
 		if string(m.Method) == acp.MethodSessionCancel {
 			return p.cancelTurn(m)
@@ -156,7 +138,7 @@ func (p *clientPump) tooLong(long *jsonrpc.TooLong) {
 }
 
 // request folds a request of the client's and forwards it.
-func (p *clientPump) request(ctx context.Context, m *jsonrpc.Message) error {
+func (p *clientPump) request(m *jsonrpc.Message) error {
 	c := &clientCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	var opening acp.Opening
 	switch c.method {
@@ -177,7 +159,7 @@ func (p *clientPump) request(ctx context.Context, m *jsonrpc.Message) error {
 	}
 	switch c.method {
 	case acp.MethodInitialize:
-		return p.initialize(ctx, c, m)
+		return p.initialize(c, m)
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
 	case acp.MethodSessionPrompt:

@@ -12,12 +12,14 @@ import (
 )
 
 // initialize holds the request until the handlers answer, writes what they serve into it and sends it on.
-func (p *clientPump) initialize(ctx context.Context, c *clientCall, m *jsonrpc.Message) error {
+func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	line := m.Raw
 	if !p.opts.Observe {
-		table, err := p.ready(ctx)
+		ctx, cancel := context.WithTimeout(p.ctx, readyTimeout)
+		table, err := p.opts.Ready(ctx)
+		cancel()
 		if err != nil {
-			if ctx.Err() != nil {
+			if p.ctx.Err() != nil {
 				return errHandled // the agent is gone already, and the request is answered with that
 			}
 			if c, ok := p.removeClientCall(c.id); ok {
@@ -61,13 +63,6 @@ func (p *clientPump) initialize(ctx context.Context, c *clientCall, m *jsonrpc.M
 	}
 	p.see(frame.ClientToAgent, "", line)
 	return p.toAgent.Forward(line)
-}
-
-// ready waits for the handlers.
-func (p *clientPump) ready(ctx context.Context) (*route.Table, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	return p.opts.Ready(ctx)
 }
 
 // flags turns routes into what is advertised: what a handler answers is served, what is denied is not, and what goes to

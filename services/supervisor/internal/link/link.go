@@ -12,6 +12,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,21 +205,11 @@ type counters struct {
 
 // New returns a Link that is not running yet.
 func New(o Options) *Link {
-	if o.InitializeTimeout == 0 {
-		o.InitializeTimeout = time.Minute
-	}
-	if o.Unattended == 0 {
-		o.Unattended = 2 * time.Minute
-	}
-	if o.Limits.MaxMessage == 0 {
-		o.Limits.MaxMessage = defaultMaxMessage
-	}
-	if o.Names == nil {
-		o.Names = NewNames()
-	}
-	if o.Pace == nil {
-		o.Pace = &proc.Pace{}
-	}
+	o.InitializeTimeout = cmp.Or(o.InitializeTimeout, time.Minute)
+	o.Unattended = cmp.Or(o.Unattended, 2*time.Minute)
+	o.Limits.MaxMessage = cmp.Or(o.Limits.MaxMessage, defaultMaxMessage)
+	o.Names = cmp.Or(o.Names, NewNames())
+	o.Pace = cmp.Or(o.Pace, &proc.Pace{})
 	l := &Link{
 		opts:     o,
 		log:      o.Logger,
@@ -251,7 +242,7 @@ func (l *Link) Run(ctx context.Context) (Reason, error) {
 	agentDone := make(chan struct{})
 	go func() {
 		defer close(agentDone)
-		l.end(AgentGone, l.pumpAgent(ctx))
+		l.end(AgentGone, l.pumpAgent())
 	}()
 	go func() { l.end(ClientGone, l.pumpClient(ctx)) }()
 	select {

@@ -1,7 +1,9 @@
 package link
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -39,15 +41,9 @@ type queue struct {
 }
 
 func newQueue(ctx context.Context, limits Limits, pace *proc.Pace) *queue {
-	if limits.MaxQueued == 0 {
-		limits.MaxQueued = defaultQueued
-	}
-	if limits.MaxQueuedMem == 0 {
-		limits.MaxQueuedMem = max(defaultQueuedMem, int64(limits.MaxMessage))
-	}
-	if limits.MaxWorkers == 0 {
-		limits.MaxWorkers = defaultWorkers
-	}
+	limits.MaxQueued = cmp.Or(limits.MaxQueued, defaultQueued)
+	limits.MaxQueuedMem = cmp.Or(limits.MaxQueuedMem, max(defaultQueuedMem, int64(limits.MaxMessage)))
+	limits.MaxWorkers = cmp.Or(limits.MaxWorkers, defaultWorkers)
 	q := &queue{ctx: ctx, limits: limits, pace: pace}
 	q.budget.init(limits.MaxQueuedMem)
 	return q
@@ -153,14 +149,11 @@ func (b *budget) reserve(ctx context.Context, n int64) (int64, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range b.turns {
-		if b.turns[i].ready == w.ready {
-			b.turns = append(b.turns[:i], b.turns[i+1:]...)
-			b.wake()
-			return 0, ctx.Err()
-		}
+	waiting := len(b.turns)
+	b.turns = slices.DeleteFunc(b.turns, func(turn waiter) bool { return turn.ready == w.ready })
+	if len(b.turns) == waiting {
+		b.free += n // it was granted in the same moment
 	}
-	b.free += n // it was granted in the same moment
 	b.wake()
 	return 0, ctx.Err()
 }

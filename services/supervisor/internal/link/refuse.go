@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -14,13 +15,10 @@ const refuseTimeout = 2 * time.Second
 // from an exit status. It returns when that is done, when the client is gone, or after two seconds; a read that is under
 // way then stays behind.
 func Refuse(f Client, limits Limits, message string) {
-	if limits.MaxMessage == 0 {
-		limits.MaxMessage = defaultMaxMessage
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r := jsonrpc.NewReader(f.In(), limits.MaxMessage)
+		r := jsonrpc.NewReader(f.In(), cmp.Or(limits.MaxMessage, defaultMaxMessage))
 		w := jsonrpc.NewWriter(f.Out(), maxRefusals)
 		defer func() { _ = w.Close() }()
 		var scan jsonrpc.Scanner

@@ -14,7 +14,7 @@ import (
 // any more, but the user can be told. History is not checked. The report itself is written first, so that a notice about it
 // comes after it.
 func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
-	if tc.Status != "completed" && tc.Status != "failed" {
+	if !acp.ToolCallEnded(tc.Status) {
 		return nil
 	}
 	cc, judged := p.judged(sessionID)

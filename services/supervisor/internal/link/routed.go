@@ -27,7 +27,7 @@ import (
 )
 
 // route queues a request for its handler. What it is called with is settled here, in wire order.
-func (p *agentPump) route(_ context.Context, r *route.Route, c *agentCall, m *jsonrpc.Message) error {
+func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) error {
 	cc, err := p.callContext(r, c, m)
 	if err != nil {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
@@ -264,15 +264,9 @@ func (l *Link) awaitShown(ctx context.Context, c *agentCall, params []byte, piec
 	l.display.AwaitShown(ctx, id)
 }
 
-// observeAtClient is the gate before a route that leads to the client. No handler looks where the path leads, so the gate
-// does.
-func (p *agentPump) observeAtClient(_ context.Context, r *route.Route, c *agentCall, params []byte) *jsonrpc.Error {
-	cc, _ := p.opts.Sessions.Context(c.sessionID)
-	return p.passGate(r, c, cc, params, false)
-}
-
 // passGate is door two if no policy decides: a call is counted, and refused only if it touches acphost's own files. For a
-// call at a handler, a path is judged here by its name, and by the handler by where it leads there.
+// call at a handler, a path is judged here by its name, and by the handler by where it leads there; for one at the client, no
+// handler looks where the path leads, so the gate does.
 func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, atHandler bool) *jsonrpc.Error {
 	switch r.Action {
 	case "":
@@ -319,8 +313,7 @@ func (l *Link) expectDigest(r *route.Route, cc *acpv1.CallContext, params []byte
 
 // message is an error's text without its code.
 func message(err error) string {
-	var jerr *jsonrpc.Error
-	if errors.As(err, &jerr) {
+	if jerr, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return jerr.Message
 	}
 	return err.Error()

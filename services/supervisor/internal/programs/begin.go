@@ -44,7 +44,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Wait:   func(ctx context.Context) error { return reg.opts.Hub.WaitRoom(ctx, a.identity.ID) },
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
-	r.process, err = reg.opts.Starter.Start(a.ctx, Spec{
+	r.process, err = reg.opts.Start(a.ctx, Spec{
 		Identity: a.identity, Command: slices.Clone(a.conf.Command), Env: env, Dir: a.conf.Cwd, Client: r.prog, Attended: reg.opts.Attended,
 	})
 	if err != nil {

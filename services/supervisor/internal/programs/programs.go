@@ -26,13 +26,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
-// Starter starts agents.
-type Starter interface {
-	// Start starts an agent, links it with the client of the spec and returns at once. Where the agent cannot be started,
-	// errors.As finds an agent.Exit in the error.
-	Start(ctx context.Context, s Spec) (Process, error)
-}
-
 // Spec says what to start.
 type Spec struct {
 	// Identity is the agent's id and name.
@@ -104,8 +97,10 @@ const (
 
 // Options are what a Registry is made of.
 type Options struct {
-	Starter Starter
-	Hub     Hub
+	// Start starts an agent, links it with the client of the spec and returns at once. Where the agent cannot be started,
+	// errors.As finds an agent.Exit in the error.
+	Start func(ctx context.Context, s Spec) (Process, error)
+	Hub   Hub
 	// Attended reports whether somebody answers questions now; nil: nobody does.
 	Attended func() bool
 	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to

@@ -268,7 +268,7 @@ type rig struct {
 	n  int
 }
 
-// Start implements Starter.
+// Start is Options.Start.
 func (r *rig) Start(_ context.Context, s Spec) (Process, error) {
 	if r.real {
 		return r.startProcess(s)
@@ -346,7 +346,7 @@ func newRig(t *testing.T, parts map[string]part, change ...func(*Options)) *rig 
 	t.Helper()
 	r := &rig{t: t, started: make(chan *scripted, 1000), cast: func(int, Spec) (map[string]part, error) { return parts, nil }}
 	r.hub = activity.New(activity.Options{Instance: "test"})
-	o := Options{Starter: r, Hub: HubOf(r.hub), Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1"}
+	o := Options{Start: r.Start, Hub: HubOf(r.hub), Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1"}
 	for _, f := range change {
 		f(&o)
 	}

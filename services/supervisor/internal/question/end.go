@@ -24,6 +24,9 @@ var (
 const Unrecorded = "it was allowed, but could not be recorded, and what is not recorded is not done: acphost's log says why (rule " +
 	gate.RuleUnrecorded + ")"
 
+// callChanged is said of a question that the agent ended by changing the tool call.
+const callChanged = "the agent changed the call while the question was open"
+
 // Cause is why a question ends.
 type Cause int
 
@@ -46,6 +49,8 @@ const (
 	TimedOut
 	// AgentCancels: the agent gave the question up, or the call that it is about.
 	AgentCancels
+	// CallChanged: the agent reports another tool call than the one that a permission request is about.
+	CallChanged
 	// TurnCancelled: the client cancelled the turn, or the session was closed.
 	TurnCancelled
 	// LinkOver: the client or the agent is gone.
@@ -92,6 +97,7 @@ var causes = [causeCount]rule{
 	Unusable:        {"unusable answer", Showing, Open, cancelledEnd, cancelledByAcphost, false, false, (*Question).replyUnusable},
 	TimedOut:        {"timed out", Open, Open, End{Outcome: Expired, By: gate.ByNobody}, gate.Outcome{By: gate.ByTimeout}, true, true, (*Question).replyExpired},
 	AgentCancels:    {"the agent cancels", Deciding, Open, withdrawnEnd, cancelledByNobody, true, true, (*Question).replyGivenUp},
+	CallChanged:     {"the agent changes the call", Deciding, Open, End{Outcome: Denied, By: gate.ByAcphost}, gate.Outcome{By: gate.ByAcphost}, true, true, (*Question).replyChanged},
 	TurnCancelled:   {"the turn is cancelled", Deciding, Open, cancelledEnd, cancelledByNobody, false, true, (*Question).replyCancelled},
 	LinkOver:        {"the link is over", Deciding, Open, withdrawnEnd, cancelledByNobody, false, false, (*Question).replyNothing},
 }
@@ -150,8 +156,9 @@ func (q *Question) Finish(e Ending) bool {
 // conclude does what the end of the question needs; told: observers know of the question.
 func (q *Question) conclude(told bool) {
 	defer close(q.done)
-	rule, r := &causes[q.ending.Cause], Reply{Ending: q.ending, Decision: q.decision}
+	rule, r := &causes[q.ending.Cause], Reply{Ending: q.ending}
 	r.End, r.Outcome = q.result(rule)
+	r.Decision = q.decision
 	r.Failed = !q.ending.answered() || q.ending.Why != ""
 	if told {
 		r.Outcome.Asked = time.Since(q.Asked)
@@ -205,6 +212,13 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 		end.Option = e.Option
 	case PolicyDenies:
 		end.Option, _ = q.option(rejectingKinds...)
+	case CallChanged:
+		end.Option, _ = q.option(rejectingKinds...)
+		if q.decision != nil { // whoever decided may still read it
+			d := *q.decision
+			d.Reason = strings.TrimSuffix(callChanged+"; "+d.Reason, "; ")
+			q.decision = &d
+		}
 	case TurnCancelled:
 		if q.Own {
 			end.Outcome = Withdrawn
@@ -271,6 +285,15 @@ func (q *Question) replyDenied(r *Reply) {
 		r.Result = acp.Selected(id)
 	} else {
 		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)
+	}
+}
+
+// replyChanged says what ended the question, and not what the policy said of the call that was.
+func (q *Question) replyChanged(r *Reply) {
+	r.Denial = callChanged
+	q.replyDenied(r)
+	if q.decision == nil { // nobody was told what the call was
+		r.Denial, r.Notice = "", false
 	}
 }
 

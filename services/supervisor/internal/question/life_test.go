@@ -164,6 +164,9 @@ var steps = []step{
 		return w.somebody(Answer{Cancel: true}, Answer{Cancel: true})
 	}, "so", Cancelled, Cancelled, Cancelled},
 	{"the agent cancels", func(w *world) bool { return w.q.Finish(Ending{Cause: AgentCancels}) }, "dso", Withdrawn, Withdrawn, Withdrawn},
+	{"the agent changes the call", func(w *world) bool {
+		return w.q.Method == acp.MethodRequestPermission && !w.q.Own && w.q.Finish(Ending{Cause: CallChanged})
+	}, "-", Denied, "", ""},
 	{"the turn is cancelled", func(w *world) bool { return w.q.CancelTurn() }, "-", Cancelled, Cancelled, Withdrawn},
 	{"the link is over", func(w *world) bool { return w.q.Finish(Ending{Cause: LinkOver}) }, "dso", Withdrawn, Withdrawn, Withdrawn},
 	{"everybody leaves", func(w *world) bool { w.there.Store(false); return false }, "", "", "", ""},

@@ -178,39 +178,35 @@ func (b *builder) addConfigured(configured map[string]string) {
 				continue
 			}
 		}
-		if prefix, wild := namespacePrefix(name); wild {
-			b.spaces = append(b.spaces, space{name, prefix, target})
-		} else {
-			b.exact[name] = target
-		}
+		b.configure(name, target)
 	}
 	slices.SortStableFunc(b.spaces, longestFirst)
 }
 
+// configure takes one entry of the configuration.
+func (b *builder) configure(name, target string) {
+	if prefix, wild := namespacePrefix(name); wild {
+		b.spaces = append(b.spaces, space{name, prefix, target})
+	} else {
+		b.exact[name] = target
+	}
+}
+
 // resolve makes the routes.
 func (b *builder) resolve() *Table {
-	names := map[string]bool{}
-	for name := range b.known {
-		names[name] = true
-	}
-	for name := range b.candidates {
-		names[name] = true
-	}
-	for name := range b.exact {
-		names[name] = true
-	}
-	t := &Table{methods: make(map[string]*Route, len(names))}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	names := slices.Collect(maps.Keys(b.known))
+	names = slices.AppendSeq(names, maps.Keys(b.candidates))
+	names = slices.AppendSeq(names, maps.Keys(b.exact))
+	slices.Sort(names)
+	t := &Table{methods: map[string]*Route{}}
+	for _, name := range slices.Compact(names) {
 		if r := b.route(name); r != nil {
 			t.methods[name] = r
 		}
 	}
 	for _, s := range b.spaces {
-		switch s.target {
-		case wordClient:
-			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Client}})
-		case wordDeny:
-			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: Deny}})
+		if target, word := targets[s.target]; word && target != Handler {
+			t.namespaces = append(t.namespaces, namespace{s.prefix, &Route{Name: s.name, Target: target}})
 		}
 	}
 	return t
@@ -220,10 +216,8 @@ func (b *builder) resolve() *Table {
 func (b *builder) route(name string) *Route {
 	target, from := b.configuredFor(name)
 	switch target {
-	case wordClient:
-		return b.newRoute(name, Client, nil)
-	case wordDeny:
-		return b.newRoute(name, Deny, nil)
+	case wordClient, wordDeny:
+		return b.newRoute(name, targets[target], nil)
 	case "", wordHandler:
 		return b.declared(name, target, from)
 	}
@@ -305,11 +299,7 @@ func (b *builder) newRoute(name string, target Target, winner *candidate) *Route
 	case len(b.candidates[name]) > 0:
 		r.Method = b.candidates[name][0].method
 	}
-	declaration := r.Method
-	if known := b.known[name]; known != nil {
-		declaration = known
-	}
-	if declaration != nil {
+	if declaration := cmp.Or(b.known[name], r.Method); declaration != nil {
 		r.Action, r.Capability = declaration.Action, declaration.Capability
 	}
 	r.Action = cmp.Or(r.Action, name)

@@ -62,23 +62,13 @@ func CheckAgreement(configured map[string]string) error {
 	b := builder{known: map[string]*transcode.Method{}, exact: map[string]string{}}
 	b.addKnown()
 	for _, name := range slices.Sorted(maps.Keys(configured)) {
-		if prefix, wild := namespacePrefix(name); wild {
-			b.spaces = append(b.spaces, space{name, prefix, configured[name]})
-		} else {
-			b.exact[name] = configured[name]
-		}
+		b.configure(name, configured[name])
 	}
 	slices.SortStableFunc(b.spaces, longestFirst)
 	t := &Table{methods: map[string]*Route{}}
 	for name := range b.known {
-		target := Handler
-		switch word, _ := b.configuredFor(name); word {
-		case wordClient:
-			target = Client
-		case wordDeny:
-			target = Deny
-		}
-		t.methods[name] = b.newRoute(name, target, nil)
+		word, _ := b.configuredFor(name)
+		t.methods[name] = b.newRoute(name, targets[word], nil) // a handler, unless the word says who else
 	}
 	b.checkCapabilities(t)
 	return errors.Join(b.problems...)

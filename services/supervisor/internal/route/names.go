@@ -26,8 +26,14 @@ const (
 // maxNameLen bounds a method's name in bytes: names go into logs, errors and lists.
 const maxNameLen = 256
 
+// targets are what the words mean.
+var targets = map[string]Target{wordHandler: Handler, wordClient: Client, wordDeny: Deny}
+
 // IsWord reports whether s means something of its own as a route's target, so that no handler can be called that.
-func IsWord(s string) bool { return s == wordHandler || s == wordClient || s == wordDeny }
+func IsWord(s string) bool {
+	_, word := targets[s]
+	return word
+}
 
 // CheckName returns an error if s cannot name a route in the configuration: a method ("fs/write_text_file") or a
 // namespace ("terminal/*"). The methods that the link itself lives by cannot be routed.

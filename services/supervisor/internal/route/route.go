@@ -31,15 +31,7 @@ const (
 
 // String returns the word that the configuration uses: "handler", "front" or "deny".
 func (t Target) String() string {
-	switch t {
-	case Handler:
-		return "handler"
-	case Client:
-		return "front"
-	case Deny:
-		return "deny"
-	}
-	return "unknown"
+	return [...]string{wordHandler, wordClient, wordDeny}[t]
 }
 
 // Route says who answers one method, or every method of one namespace that has no route of its own. Its fields do not

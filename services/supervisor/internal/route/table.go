@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -70,10 +71,7 @@ func (t *Table) CapabilityMeta() map[string]json.RawMessage { return maps.Clone(
 // finish derives from the routes what is asked of the table often.
 func (t *Table) finish() {
 	slices.SortFunc(t.namespaces, func(a, b namespace) int {
-		if d := len(b.prefix) - len(a.prefix); d != 0 {
-			return d
-		}
-		return strings.Compare(a.prefix, b.prefix)
+		return cmp.Or(len(b.prefix)-len(a.prefix), strings.Compare(a.prefix, b.prefix))
 	})
 	flags := map[string]Target{}
 	for _, r := range t.methods {

@@ -299,18 +299,15 @@ func (t *Table) Context(sessionID string) (*acpv1.CallContext, error) {
 	}, nil
 }
 
-// Read remembers the digest of a file that was read whole, Digest returns it; "" where there is none.
+// Read remembers the digest of a file that was read whole.
 func (t *Table) Read(scope, path, digest string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, st := range t.sessions.All() {
-		if st.scope == scope {
-			if len(st.digests) >= maxToolCalls {
-				clear(st.digests)
-			}
-			st.digests[path] = digest
-			return
+	if st := t.ofScope(scope); st != nil {
+		if len(st.digests) >= maxToolCalls {
+			clear(st.digests)
 		}
+		st.digests[path] = digest
 	}
 }
 
@@ -318,12 +315,20 @@ func (t *Table) Read(scope, path, digest string) {
 func (t *Table) Digest(scope, path string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, st := range t.sessions.All() {
-		if st.scope == scope {
-			return st.digests[path]
-		}
+	if st := t.ofScope(scope); st != nil {
+		return st.digests[path]
 	}
 	return ""
+}
+
+// ofScope is the session with a scope; nil: there is none.
+func (t *Table) ofScope(scope string) *state {
+	for _, st := range t.sessions.All() {
+		if st.scope == scope {
+			return st
+		}
+	}
+	return nil
 }
 
 // lookup finds a session by its id, or takes the one session/new in flight as the one that is meant, and remembers so.
@@ -350,7 +355,7 @@ func (t *Table) lookup(sessionID string) *state {
 }
 
 func (t *Table) newState(id string) *state {
-	st := &state{id: id, scope: newScope(), started: t.opts.Now(), digests: map[string]string{}}
+	st := &state{id: id, scope: NewScope(), started: t.opts.Now(), digests: map[string]string{}}
 	if t.opts.Opened != nil {
 		t.opts.Opened(st.scope)
 	}
@@ -390,8 +395,8 @@ func (t *Table) rootsOf(o acp.Opening) []*acpv1.Root {
 	return append(roots, t.opts.ExtraRoots...)
 }
 
-// newScope mints 128 random bits.
-func newScope() string {
+// NewScope mints 128 random bits in lower-case hexadecimal, for whatever must not be guessed.
+func NewScope() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails: see crypto/rand
 	return hex.EncodeToString(raw[:])

@@ -42,10 +42,8 @@ func (t *Table) Roots() []string {
 func (t *Table) SessionOf(scope string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, st := range t.sessions.All() {
-		if st.scope == scope {
-			return id
-		}
+	if st := t.ofScope(scope); st != nil {
+		return st.id
 	}
 	return ""
 }

@@ -34,20 +34,15 @@ func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 		return tc
 	}
 	tc := st.tools.At(id)
-	var before acp.ToolCall
-	if tc != nil {
-		before = tc.ToolCall
-		if acp.ToolCallEnded(tc.Status) && acp.BeginsToolCall(report) {
-			st.toolBytes -= tc.Size()
-			tc.ToolCall = acp.ToolCall{ID: id}
-			st.toolBytes += tc.Size()
-		}
-	}
 	if tc == nil {
 		tc = &tool{ToolCall: acp.ToolCall{ID: id}}
 		st.tools.Set(id, tc)
 	} else {
 		st.toolBytes -= tc.Size()
+	}
+	before := tc.ToolCall
+	if acp.ToolCallEnded(tc.Status) && acp.BeginsToolCall(report) {
+		tc.ToolCall = acp.ToolCall{ID: id}
 	}
 	tc.Merge(report)
 	if tc.changed.n == 0 || !sameSubject(&before, &tc.ToolCall) {

@@ -122,13 +122,10 @@ func (c *calls) isRetired() bool {
 }
 
 func (c *calls) signalLocked() {
-	if !c.retired {
-		return
-	}
-	if c.awaited == 0 {
+	if c.retired && c.awaited == 0 {
 		closeOnce(c.idle)
 	}
-	if len(c.open) == 0 {
+	if c.retired && len(c.open) == 0 {
 		closeOnce(c.empty)
 	}
 }
@@ -160,12 +157,10 @@ func (c *calls) cutAll() (forced int) {
 // returns how many calls were answered with an error over that.
 func (h *Handler) drain(a *attached) (forced int) {
 	a.calls.retire()
-	timer := time.NewTimer(drainTimeout)
-	defer timer.Stop()
 	select {
 	case <-a.calls.idle:
 	case <-a.Done(): // what is open fails by itself
-	case <-timer.C:
+	case <-time.After(drainTimeout):
 		h.log.Warn("the replaced handler has not answered all calls in time", "time", drainTimeout)
 	case <-h.ctx.Done():
 	}

@@ -57,10 +57,7 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept 
 
 // configure sends the settings, to a sidecar to be checked only.
 func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept []byte) (*pluginv1.ConfigureResponse, error) {
-	req := &pluginv1.ConfigureRequest{}
-	if t.configure != nil {
-		req = proto.CloneOf(t.configure)
-	}
+	req := cmp.Or(proto.CloneOf(t.configure), &pluginv1.ConfigureRequest{})
 	h.mu.Lock()
 	if len(h.guarded) > 0 {
 		req.Host = cmp.Or(req.Host, &pluginv1.Host{})
@@ -134,11 +131,9 @@ const endingTime = time.Second
 // ended is the better reason where the handler ended while it was called.
 func ended(inst Instance, err error) error {
 	if errors.As(err, new(lost)) {
-		timer := time.NewTimer(endingTime)
-		defer timer.Stop()
 		select {
 		case <-inst.Done():
-		case <-timer.C:
+		case <-time.After(endingTime):
 		}
 	}
 	select {

@@ -253,13 +253,9 @@ func (h *Handler) attachLocked(a *attached, in introduction) {
 // detach takes it away again, and says why at once: what follows may take a moment. False: another one has taken its
 // place already.
 func (h *Handler) detach(l *life, a *attached, state supervisorv1.HandlerState, cause error) bool {
-	detached := h.change(func() bool {
-		if h.life != l {
-			return false
-		}
+	detached := h.changeOf(l, func() {
 		h.current = nil
 		h.setLocked(state, cause)
-		return true
 	})
 	if detached {
 		a.release()
@@ -306,13 +302,9 @@ func (h *Handler) stopped(l *life, err error) {
 
 // over is the last change of a life; false: another one has taken its place.
 func (h *Handler) over(l *life, state supervisorv1.HandlerState, cause error) bool {
-	return h.change(func() bool {
-		if h.life != l {
-			return false
-		}
+	return h.changeOf(l, func() {
 		h.setLocked(state, cause)
 		close(h.done)
-		return true
 	})
 }
 

@@ -283,8 +283,7 @@ func (h *Handler) Stop(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var left *notStopped
-	if errors.As(h.cause, &left) {
+	if left, ok := errors.AsType[*notStopped](h.cause); ok {
 		return left.error
 	}
 	h.setLocked(Stopped, h.cause) // where it had failed before
@@ -305,10 +304,7 @@ func (h *Handler) gone(ctx context.Context, l *life) bool {
 			taken = nil
 			defer h.release()
 		case <-over:
-			over = nil
-			timer := time.NewTimer(stopSlack)
-			defer timer.Stop()
-			late = timer.C
+			over, late = nil, time.After(stopSlack)
 		case <-late:
 			return false
 		}
@@ -351,11 +347,16 @@ func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 // set changes the state, tells who waits, and then who wants to know. A life that another one has taken the place of
 // changes nothing any more.
 func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) {
-	h.change(func() bool {
+	h.changeOf(l, func() { h.setLocked(state, cause) })
+}
+
+// changeOf is change for a life, if that still counts.
+func (h *Handler) changeOf(l *life, step func()) bool {
+	return h.change(func() bool {
 		if h.life != l {
 			return false
 		}
-		h.setLocked(state, cause)
+		step()
 		return true
 	})
 }

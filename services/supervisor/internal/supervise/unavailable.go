@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -37,19 +38,14 @@ func (u *Unavailable) Unwrap() error { return u.Cause }
 // answer about their file.
 func (u *Unavailable) GRPCStatus() *status.Status { return status.New(codes.Unavailable, u.brief()) }
 
+var doing = map[supervisorv1.HandlerState]string{
+	Starting: "is being started",
+	Backoff:  "ended and will be started again",
+	Failed:   "has failed and will not be started again",
+	Stopping: "is being stopped",
+	Stopped:  "is stopped",
+}
+
 func (u *Unavailable) brief() string {
-	doing := "is not ready"
-	switch u.State {
-	case Starting:
-		doing = "is being started"
-	case Backoff:
-		doing = "ended and will be started again"
-	case Failed:
-		doing = "has failed and will not be started again"
-	case Stopping:
-		doing = "is being stopped"
-	case Stopped:
-		doing = "is stopped"
-	}
-	return fmt.Sprintf("handler %s %s", u.Name, doing)
+	return fmt.Sprintf("handler %s %s", u.Name, cmp.Or(doing[u.State], "is not ready"))
 }

@@ -102,38 +102,52 @@ func (c *cursor) take(n uint64) (chunks, bool) {
 	return chunks{}, false
 }
 
+// tag reads what stands before a value.
+func (c *cursor) tag() (number protowire.Number, wire protowire.Type, ok bool) {
+	tag, ok := c.varint()
+	number, wire = protowire.DecodeTag(tag)
+	return number, wire, ok && number >= protowire.MinValidNumber
+}
+
+// value reads the value behind a tag into v; a group is skipped.
+func (c *cursor) value(number protowire.Number, wire protowire.Type, v *found) (ok bool) {
+	switch wire {
+	case protowire.VarintType:
+		v.num, ok = c.varint()
+	case protowire.Fixed32Type:
+		v.num, ok = c.fixed(4)
+	case protowire.Fixed64Type:
+		v.num, ok = c.fixed(8)
+	case protowire.BytesType:
+		if n, sized := c.varint(); sized {
+			v.bytes, ok = c.take(n)
+		}
+	case protowire.StartGroupType:
+		ok = c.skipGroup(number)
+	}
+	return ok
+}
+
 // skipGroup skips the rest of a group, groups inside of it included.
 func (c *cursor) skipGroup(number protowire.Number) bool {
 	open := []protowire.Number{number}
 	for len(open) > 0 {
-		tag, ok := c.varint()
-		n, wire := protowire.DecodeTag(tag)
-		if !ok || n < protowire.MinValidNumber || len(open) > maxNesting {
+		n, wire, ok := c.tag()
+		if !ok || len(open) > maxNesting {
 			return false
 		}
 		switch wire {
-		case protowire.VarintType:
-			_, ok = c.varint()
-		case protowire.Fixed32Type:
-			_, ok = c.fixed(4)
-		case protowire.Fixed64Type:
-			_, ok = c.fixed(8)
-		case protowire.BytesType:
-			var size uint64
-			if size, ok = c.varint(); ok {
-				_, ok = c.take(size)
-			}
 		case protowire.StartGroupType:
 			open = append(open, n)
 		case protowire.EndGroupType:
-			if ok = n == open[len(open)-1]; ok {
-				open = open[:len(open)-1]
+			if n != open[len(open)-1] {
+				return false
 			}
+			open = open[:len(open)-1]
 		default:
-			ok = false
-		}
-		if !ok {
-			return false
+			if !c.value(n, wire, new(found)) {
+				return false
+			}
 		}
 	}
 	return true

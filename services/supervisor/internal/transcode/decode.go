@@ -128,30 +128,9 @@ func (d *decoder) index(p *plan, c cursor) error {
 		d.heads = append(d.heads, span{})
 	}
 	for !c.done() {
-		tag, ok := c.varint()
-		number, wire := protowire.DecodeTag(tag)
-		if !ok || number < protowire.MinValidNumber {
-			return errCut
-		}
+		number, wire, ok := c.tag()
 		var v found
-		switch wire {
-		case protowire.VarintType:
-			v.num, ok = c.varint()
-		case protowire.Fixed32Type:
-			v.num, ok = c.fixed(4)
-		case protowire.Fixed64Type:
-			v.num, ok = c.fixed(8)
-		case protowire.BytesType:
-			var n uint64
-			if n, ok = c.varint(); ok {
-				v.bytes, ok = c.take(n)
-			}
-		case protowire.StartGroupType:
-			ok = c.skipGroup(number)
-		default:
-			ok = false
-		}
-		if !ok {
+		if !ok || !c.value(number, wire, &v) {
 			return errCut
 		}
 		if number == p.result && p.result != 0 && wire == protowire.BytesType && d.depth == 1 {
@@ -221,17 +200,8 @@ func (d *decoder) list(f *field, s span) error {
 			continue
 		}
 		for c := (cursor{chunks: v.bytes}); !c.done(); {
-			var ok bool
 			var packed found
-			switch f.wire {
-			case protowire.VarintType:
-				packed.num, ok = c.varint()
-			case protowire.Fixed32Type:
-				packed.num, ok = c.fixed(4)
-			default:
-				packed.num, ok = c.fixed(8)
-			}
-			if !ok {
+			if !c.value(f.number, f.wire, &packed) {
 				return errCut
 			}
 			if err := element(packed); err != nil {

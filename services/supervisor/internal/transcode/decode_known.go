@@ -2,9 +2,9 @@ package transcode
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -39,7 +39,7 @@ func (d *decoder) known(p *plan, b []byte) error {
 	return nil
 }
 
-// part is one field on the wire: a number, or a text if that is not nil.
+// part is one field on the wire: a number, or a text if that is not nil; a group is neither.
 type part struct {
 	number protowire.Number
 	wire   protowire.Type
@@ -50,36 +50,12 @@ type part struct {
 // each calls f with the fields of a small message.
 func each(b []byte, f func(p part) error) error {
 	for c := (cursor{chunks{first: b}}); !c.done(); {
-		tag, ok := c.varint()
-		n, wire := protowire.DecodeTag(tag)
-		if !ok || n < protowire.MinValidNumber {
+		number, wire, ok := c.tag()
+		var v found
+		if !ok || !c.value(number, wire, &v) {
 			return errCut
 		}
-		var num uint64
-		var text chunks
-		switch wire {
-		case protowire.VarintType:
-			num, ok = c.varint()
-		case protowire.Fixed64Type:
-			num, ok = c.fixed(8)
-		case protowire.Fixed32Type:
-			num, ok = c.fixed(4)
-		case protowire.BytesType:
-			var size uint64
-			if size, ok = c.varint(); ok {
-				text, ok = c.take(size)
-			}
-		case protowire.StartGroupType:
-			if ok = c.skipGroup(n); ok {
-				continue
-			}
-		default:
-			ok = false
-		}
-		if !ok {
-			return errCut
-		}
-		if err := f(part{n, wire, num, text.first}); err != nil {
+		if err := f(part{number, wire, v.num, v.bytes.first}); err != nil {
 			return err
 		}
 	}
@@ -110,13 +86,8 @@ func (d *decoder) knownStruct(b []byte) error {
 	if err != nil {
 		return err
 	}
-	keys := make([]string, 0, len(values))
-	for k := range values {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	d.out = append(d.out, '{')
-	for i, k := range keys {
+	for i, k := range slices.Sorted(maps.Keys(values)) {
 		if i > 0 {
 			d.out = append(d.out, ',')
 		}

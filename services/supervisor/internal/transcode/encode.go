@@ -59,6 +59,57 @@ func (e *encoder) bytes(data []byte) {
 	e.refBytes += len(data)
 }
 
+// object walks over the object at i. It calls f with the body of each name and the index of its value; f returns the index
+// after the value.
+func (e *encoder) object(i int, f func(key []byte, escaped bool, at int) (int, *fault)) (int, *fault) {
+	if lex.At(e.b, i) != '{' {
+		return 0, badParams("expected an object, got %s", e.got(i))
+	}
+	i = lex.SkipSpace(e.b, i+1)
+	for first := true; !first || lex.At(e.b, i) != '}'; first = false {
+		key, escaped, at := lex.Member(e.b, i)
+		if at < 0 {
+			return 0, syntax(at)
+		}
+		next, fault := f(key, escaped, at)
+		if fault != nil {
+			return 0, fault
+		}
+		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
+			break
+		}
+		i = lex.SkipSpace(e.b, i+1)
+	}
+	if lex.At(e.b, i) != '}' {
+		return 0, syntax(^i)
+	}
+	return i + 1, nil
+}
+
+// array is object for the array at i: it calls f with the index of each element.
+func (e *encoder) array(i int, f func(at int) (int, *fault)) (int, *fault) {
+	if lex.At(e.b, i) != '[' {
+		return 0, badParams("expected an array, got %s", e.got(i))
+	}
+	if i = lex.SkipSpace(e.b, i+1); lex.At(e.b, i) == ']' {
+		return i + 1, nil
+	}
+	for n := 0; ; n++ {
+		next, fault := f(i)
+		if fault != nil {
+			return 0, fault.atIndex(n)
+		}
+		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
+			break
+		}
+		i = lex.SkipSpace(e.b, i+1)
+	}
+	if lex.At(e.b, i) != ']' {
+		return 0, syntax(^i)
+	}
+	return i + 1, nil
+}
+
 // message encodes the object at i.
 func (e *encoder) message(p *plan, i int) (int, *fault) {
 	if lex.At(e.b, i) != '{' {
@@ -72,32 +123,22 @@ func (e *encoder) message(p *plan, i int) (int, *fault) {
 	if n := len(p.fields); n > 64*len(had.named) {
 		had = members{make([]uint64, n/64+1), make([]uint64, n/64+1)}
 	}
-	i = lex.SkipSpace(e.b, i+1)
-	for first := true; !first || lex.At(e.b, i) != '}'; first = false {
-		key, escaped, next := lex.Member(e.b, i)
-		if next < 0 {
-			return 0, syntax(next)
-		}
+	end, fault := e.object(i, func(key []byte, escaped bool, at int) (int, *fault) {
 		f, fault := e.lookup(p, key, escaped)
 		if fault != nil {
 			return 0, fault
 		}
 		if f == nil {
-			if next = e.nesting.ValueEnd(e.b, next, e.depth); next < 0 {
-				return 0, syntax(next)
-			}
-		} else {
-			if next, fault = e.member(p, f, next, had); fault != nil {
-				return 0, fault.in(f.name)
-			}
+			return e.skip(at)
 		}
-		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
-			break
+		next, fault := e.member(p, f, at, had)
+		if fault != nil {
+			return 0, fault.in(f.name)
 		}
-		i = lex.SkipSpace(e.b, i+1)
-	}
-	if lex.At(e.b, i) != '}' {
-		return 0, syntax(^i)
+		return next, nil
+	})
+	if fault != nil {
+		return 0, fault
 	}
 	for _, f := range p.required {
 		if !had.filled.has(f.index) {
@@ -105,7 +146,16 @@ func (e *encoder) message(p *plan, i int) (int, *fault) {
 		}
 	}
 	e.depth--
-	return i + 1, nil
+	return end, nil
+}
+
+// skip returns the index after the value at i.
+func (e *encoder) skip(i int) (int, *fault) {
+	next := e.nesting.ValueEnd(e.b, i, e.depth)
+	if next < 0 {
+		return 0, syntax(next)
+	}
+	return next, nil
 }
 
 // lookup finds the field that a member names; nil: none.
@@ -139,11 +189,7 @@ func (e *encoder) member(p *plan, f *field, i int, had members) (int, *fault) {
 	}
 	had.named.add(f.index)
 	if lex.At(e.b, i) == 'n' && (f.list || f.key != nil || f.sub == nil || f.sub.shape != shapeValue) {
-		next := e.nesting.ValueEnd(e.b, i, e.depth)
-		if next < 0 {
-			return 0, syntax(next)
-		}
-		return next, nil
+		return e.skip(i)
 	}
 	for _, r := range f.rivals {
 		if had.filled.has(r) {
@@ -164,51 +210,29 @@ func (e *encoder) member(p *plan, f *field, i int, had members) (int, *fault) {
 
 // list encodes the array at i.
 func (e *encoder) list(f *field, i int) (int, *fault) {
-	if lex.At(e.b, i) != '[' {
-		return 0, badParams("expected an array, got %s", e.got(i))
-	}
-	if i = lex.SkipSpace(e.b, i+1); lex.At(e.b, i) == ']' {
-		return i + 1, nil
-	}
-	var packed mark
-	if f.packTag != nil {
-		e.out = append(e.out, f.packTag...)
-		packed = e.begin()
-	}
-	for n := 0; ; n++ {
-		if f.packTag == nil {
+	if f.packTag == nil {
+		return e.array(i, func(at int) (int, *fault) {
 			e.out = append(e.out, f.tag...)
-		}
-		next, fault := e.value(f, i)
-		if fault != nil {
-			return 0, fault.atIndex(n)
-		}
-		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
-			break
-		}
-		i = lex.SkipSpace(e.b, i+1)
+			return e.value(f, at)
+		})
 	}
-	if lex.At(e.b, i) != ']' {
-		return 0, syntax(^i)
-	}
-	if f.packTag != nil {
+	before := len(e.out)
+	e.out = append(e.out, f.packTag...)
+	packed := e.begin()
+	first := len(e.out)
+	end, fault := e.array(i, func(at int) (int, *fault) { return e.value(f, at) })
+	if len(e.out) == first { // an empty list is none
+		e.out = e.out[:before]
+	} else if fault == nil {
 		e.end(packed)
 	}
-	return i + 1, nil
+	return end, fault
 }
 
 // mapping encodes the object at i as a map.
 func (e *encoder) mapping(f *field, i int) (int, *fault) {
-	if lex.At(e.b, i) != '{' {
-		return 0, badParams("expected an object, got %s", e.got(i))
-	}
 	seen := map[string]struct{}{}
-	i = lex.SkipSpace(e.b, i+1)
-	for first := true; !first || lex.At(e.b, i) != '}'; first = false {
-		key, _, next := lex.Member(e.b, i)
-		if next < 0 {
-			return 0, syntax(next)
-		}
+	return e.object(i, func(key []byte, _ bool, at int) (int, *fault) {
 		e.out = append(e.out, f.tag...)
 		entry := e.begin()
 		keyAt := len(e.out)
@@ -225,19 +249,13 @@ func (e *encoder) mapping(f *field, i int) (int, *fault) {
 		}
 		seen[canonical] = struct{}{}
 		e.out = append(e.out, f.val.tag...)
-		if next, fault = e.value(f.val, next); fault != nil {
+		next, fault := e.value(f.val, at)
+		if fault != nil {
 			return 0, fault.in(name)
 		}
 		e.end(entry)
-		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
-			break
-		}
-		i = lex.SkipSpace(e.b, i+1)
-	}
-	if lex.At(e.b, i) != '}' {
-		return 0, syntax(^i)
-	}
-	return i + 1, nil
+		return next, nil
+	})
 }
 
 // mapKey encodes a map's key with its tag, and returns it as text.
@@ -273,9 +291,9 @@ func (e *encoder) value(f *field, i int) (int, *fault) {
 		return e.sub(f.sub, i)
 	}
 	if f.verbatim {
-		next := e.nesting.ValueEnd(e.b, i, e.depth)
-		if next < 0 {
-			return 0, syntax(next)
+		next, fault := e.skip(i)
+		if fault != nil {
+			return 0, fault
 		}
 		raw := e.b[i:next:next]
 		if !utf8.Valid(raw) {

@@ -42,7 +42,7 @@ func (e *encoder) known(p *plan, i int) (int, *fault) {
 	case shapeStruct:
 		return e.knownStruct(i)
 	case shapeList:
-		return e.knownList(i)
+		return e.array(i, func(at int) (int, *fault) { return e.nestedValue(listValues, at) })
 	case shapeValue:
 		return e.knownValue(i)
 	default:
@@ -51,16 +51,8 @@ func (e *encoder) known(p *plan, i int) (int, *fault) {
 }
 
 func (e *encoder) knownStruct(i int) (int, *fault) {
-	if lex.At(e.b, i) != '{' {
-		return 0, badParams("expected an object, got %s", e.got(i))
-	}
 	seen := map[string]struct{}{}
-	i = lex.SkipSpace(e.b, i+1)
-	for first := true; !first || lex.At(e.b, i) != '}'; first = false {
-		key, _, next := lex.Member(e.b, i)
-		if next < 0 {
-			return 0, syntax(next)
-		}
+	return e.object(i, func(key []byte, _ bool, at int) (int, *fault) {
 		name, fault := plainText(key)
 		if fault != nil {
 			return 0, fault
@@ -73,53 +65,24 @@ func (e *encoder) knownStruct(i int) (int, *fault) {
 		entry := e.begin()
 		e.out = protowire.AppendTag(e.out, entryKey, protowire.BytesType)
 		e.bytes(name)
-		if next, fault = e.nestedValue(entryValue, next); fault != nil {
+		next, fault := e.nestedValue(entryValue, at)
+		if fault != nil {
 			return 0, fault.in(string(name))
 		}
 		e.end(entry)
-		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
-			break
-		}
-		i = lex.SkipSpace(e.b, i+1)
-	}
-	if lex.At(e.b, i) != '}' {
-		return 0, syntax(^i)
-	}
-	return i + 1, nil
-}
-
-func (e *encoder) knownList(i int) (int, *fault) {
-	if lex.At(e.b, i) != '[' {
-		return 0, badParams("expected an array, got %s", e.got(i))
-	}
-	if i = lex.SkipSpace(e.b, i+1); lex.At(e.b, i) == ']' {
-		return i + 1, nil
-	}
-	for n := 0; ; n++ {
-		next, fault := e.nestedValue(listValues, i)
-		if fault != nil {
-			return 0, fault.atIndex(n)
-		}
-		if i = lex.SkipSpace(e.b, next); lex.At(e.b, i) != ',' {
-			break
-		}
-		i = lex.SkipSpace(e.b, i+1)
-	}
-	if lex.At(e.b, i) != ']' {
-		return 0, syntax(^i)
-	}
-	return i + 1, nil
+		return next, nil
+	})
 }
 
 // nestedValue encodes the value at i as a google.protobuf.Value in the field.
 func (e *encoder) nestedValue(number protowire.Number, i int) (int, *fault) {
+	return e.nested(number, &plan{shape: shapeValue}, i)
+}
+
+// nested encodes the value at i as one of protobuf's own types in the field.
+func (e *encoder) nested(number protowire.Number, p *plan, i int) (int, *fault) {
 	e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
-	m := e.begin()
-	next, fault := e.known(&plan{shape: shapeValue}, i)
-	if fault == nil {
-		e.end(m)
-	}
-	return next, fault
+	return e.sub(p, i)
 }
 
 func (e *encoder) knownValue(i int) (int, *fault) {
@@ -129,13 +92,7 @@ func (e *encoder) knownValue(i int) (int, *fault) {
 		if e.b[i] == '[' {
 			number, inner = valueList, plan{shape: shapeList}
 		}
-		e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
-		m := e.begin()
-		next, fault := e.known(&inner, i)
-		if fault == nil {
-			e.end(m)
-		}
-		return next, fault
+		return e.nested(number, &inner, i)
 	case '"':
 		e.out = protowire.AppendTag(e.out, valueText, protowire.BytesType)
 		return e.text(i)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -14,56 +14,42 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// expected says what an integer field takes.
-func expected(k protoreflect.Kind) string {
+// limits are the integers that a field of the kind takes.
+func limits(k protoreflect.Kind) (least int64, most uint64) {
 	switch k {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return "an integer from -2147483648 to 2147483647"
+		return math.MinInt32, math.MaxInt32
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return "an integer from 0 to 4294967295"
+		return 0, math.MaxUint32
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return "an integer from -9223372036854775808 to 9223372036854775807"
+		return math.MinInt64, math.MaxInt64
 	default:
-		return "an integer from 0 to 18446744073709551615"
+		return 0, math.MaxUint64
 	}
+}
+
+// expected says what an integer field takes.
+func expected(k protoreflect.Kind) string {
+	least, most := limits(k)
+	return fmt.Sprintf("an integer from %d to %d", least, most)
 }
 
 // integer appends the JSON number as an integer of the kind. It reports false if it is none, or out of range.
 func (e *encoder) integer(k protoreflect.Kind, number []byte) bool {
 	negative, size, ok := parseInteger(number)
-	if !ok {
+	least, most := limits(k)
+	if negative {
+		most = -uint64(least)
+	}
+	if !ok || size > most {
 		return false
 	}
-	var v int64
-	switch k {
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		if negative || size > math.MaxUint32 {
-			return false
-		}
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		if negative {
-			return false
-		}
-	default:
-		most := uint64(math.MaxInt64)
-		switch k {
-		case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-			most = math.MaxInt32
-		}
-		if negative {
-			most++
-		}
-		if size > most {
-			return false
-		}
-		if v = int64(size); negative {
-			v = -v
-		}
-		size = uint64(v)
+	if negative {
+		size = -size
 	}
 	switch k {
 	case protoreflect.Sint32Kind, protoreflect.Sint64Kind:
-		e.out = protowire.AppendVarint(e.out, protowire.EncodeZigZag(v))
+		e.out = protowire.AppendVarint(e.out, protowire.EncodeZigZag(int64(size)))
 	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind:
 		e.out = binary.LittleEndian.AppendUint32(e.out, uint32(size))
 	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
@@ -94,45 +80,14 @@ func parseInteger(number []byte) (negative bool, size uint64, ok bool) {
 // plainDigits spells a number without fraction and exponent. It reports false if it is no integer, or has more than 20
 // digits.
 func plainDigits(number []byte) ([]byte, bool) {
-	power := 0
-	mantissa := number
-	if i := bytes.IndexAny(number, "eE"); i >= 0 {
-		mantissa = number[:i]
-		var err error
-		if power, err = strconv.Atoi(string(number[i+1:])); err != nil && !errors.Is(err, strconv.ErrRange) {
-			return nil, false
-		}
-	}
-	digits := make([]byte, 0, 32)
-	if i := bytes.IndexByte(mantissa, '.'); i >= 0 {
-		digits = append(digits, mantissa[:i]...)
-		digits = append(digits, mantissa[i+1:]...)
-		power = clampedSub(power, len(mantissa)-i-1)
-	} else {
-		digits = append(digits, mantissa...)
-	}
-	if digits = bytes.TrimLeft(digits, "0"); len(digits) == 0 {
+	digits, power, ok := lex.Decimal(number)
+	switch {
+	case len(digits) == 0:
 		return []byte("0"), true
-	}
-	for power < 0 && digits[len(digits)-1] == '0' {
-		digits = digits[:len(digits)-1]
-		power++
-	}
-	if power < 0 || power > 20 || len(digits)+power > 20 {
+	case !ok || power < 0 || power > 20 || len(digits)+power > 20:
 		return nil, false
 	}
-	for range power {
-		digits = append(digits, '0')
-	}
-	return digits, true
-}
-
-// clampedSub is a-b without overflow.
-func clampedSub(a, b int) int {
-	if a < math.MinInt+b {
-		return math.MinInt
-	}
-	return a - b
+	return append(digits, bytes.Repeat([]byte("0"), power)...), true
 }
 
 // float encodes the number at i; the strings "NaN", "Infinity" and "-Infinity" are numbers too.

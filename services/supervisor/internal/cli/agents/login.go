@@ -113,7 +113,6 @@ func ask(ctx context.Context, call *command.Call, r *preset.Resolved) (*handshak
 	}
 	return handshake.Ask(ctx, agent.Spec{
 		Name: r.Agent.ID, Command: r.Command, Env: user.Environ(agentcmd.Overlaid(os.Environ(), r.Env)), User: user, Guard: guard,
-		NoLandlock: walls.NoLandlock, NoSeccomp: walls.NoSeccomp, Capabilities: walls.Keep,
-		Logger: slog.New(slog.DiscardHandler),
+		Confinement: walls, Logger: slog.New(slog.DiscardHandler),
 	}, handshake.Client{Version: call.Version, TerminalAuth: true})
 }

@@ -3,7 +3,6 @@ package grants
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 )
 
@@ -31,7 +31,7 @@ func (r *rememberer) Grants() []*supervisorv1.Grant { return r.store.List() }
 func (r *rememberer) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error) {
 	revoked, err := r.store.Revoke(req.GetIds()...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", admin.ErrNotFound, err)
+		return nil, fault.New(fault.NotFound, "not there: %w", err)
 	}
 	return &supervisorv1.RevokeGrantsResponse{Grants: revoked}, nil
 }

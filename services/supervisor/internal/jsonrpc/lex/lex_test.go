@@ -3,6 +3,7 @@ package lex
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -85,4 +86,23 @@ func FuzzValue(f *testing.F) {
 			t.Fatalf("it is said to be wrong at %d of %d", ^end, len(b))
 		}
 	})
+}
+
+func TestDecimalIsOneSpellingOfANumber(t *testing.T) {
+	for _, tt := range []struct {
+		number, digits string
+		power          int
+		ok             bool
+	}{
+		{"0", "", 0, true}, {"-0.00e7", "", 5, true}, {"100", "1", 2, true}, {"-1.50e3", "15", 2, true}, {"0.001", "1", -3, true}, {"120e-1", "12", 0, true},
+		{"1e99999999999999999999", "1", math.MaxInt, false},
+		{"10e9223372036854775807", "1", math.MinInt, false},
+		{"0.1e-9223372036854775808", "1", math.MaxInt, false},
+		{"1e-9223372036854775808", "1", math.MinInt, true},
+	} {
+		digits, power, ok := Decimal([]byte(tt.number))
+		if string(digits) != tt.digits || power != tt.power || ok != tt.ok {
+			t.Errorf("%s: %q, %d, %v", tt.number, digits, power, ok)
+		}
+	}
 }

@@ -1,6 +1,11 @@
 package lex
 
-import "math"
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strconv"
+)
 
 // MaxDepth is how deep arrays and objects may nest.
 const MaxDepth = 10000
@@ -148,6 +153,24 @@ func NumberEnd(b []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// Decimal returns the digits of a valid JSON number, without sign and without zeros at either end, and the power of ten that
+// they are multiplied by; no digits: the number is 0. ok is false if the power is none that an int holds.
+func Decimal(number []byte) (digits []byte, power int, ok bool) {
+	mantissa, exponent := bytes.TrimPrefix(number, []byte("-")), 0
+	ok = true
+	if i := bytes.IndexAny(mantissa, "eE"); i >= 0 {
+		var err error
+		exponent, err = strconv.Atoi(string(mantissa[i+1:]))
+		mantissa, ok = mantissa[:i], err == nil
+	}
+	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
+	digits = bytes.TrimLeft(slices.Concat(whole, fraction), "0")
+	trimmed := bytes.TrimRight(digits, "0")
+	shift := len(digits) - len(trimmed) - len(fraction)
+	power = exponent + shift
+	return trimmed, power, ok && (shift == 0 || (shift > 0) == (power > exponent))
 }
 
 func digitsEnd(b []byte, i int) int {

@@ -1,0 +1,111 @@
+package intent
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+// Contradicts reports whether a tool call, as it is reported now, is another one than a person is shown: it has another
+// command, runs it in another directory or with other variables, or makes something else of a file whose diff is shown. It
+// is one as well if the report can be read in several ways.
+//
+// What is missing, or was not shown, contradicts nothing, nor does the beginning of what is shown. Agents that report a call
+// in pieces, as their model writes it, ask while the last pieces are on their way, and OpenCode reports the directory of a
+// command apart from it.
+func (s Session) Contradicts(shown, now acp.ToolCall) bool {
+	return now.Ambiguous != shown.Ambiguous ||
+		!bytes.Equal(now.RawInput, shown.RawInput) && s.otherCommand(shown, now) ||
+		!bytes.Equal(now.Content, shown.Content) && s.otherDiffs(shown.Content, now.Content)
+}
+
+func (s Session) otherCommand(shown, now acp.ToolCall) bool {
+	if len(shown.RawInput) > maxRawInput { // then no command is known of it
+		return false
+	}
+	d := dialectOf(s.Dialect)
+	was := d.read(shown)
+	switch {
+	case !was.named():
+		return false
+	case len(now.RawInput) > maxRawInput:
+		return true
+	}
+	is := d.read(now)
+	sameFolder := func(a, b string) bool { return s.spelled(a) == s.spelled(b) }
+	if len(is.cwd) > 0 && len(was.cwd) > 0 && !slices.EqualFunc(is.cwd, was.cwd, sameFolder) {
+		return true
+	}
+	if env := meaningful(is.env); len(env) > 0 && !slices.Equal(env, meaningful(was.env)) {
+		return true
+	}
+	if !is.named() {
+		return false
+	}
+	doubts := read(shown.RawInput, d.first).unclear
+	return !is.begins(was) || slices.ContainsFunc(read(now.RawInput, d.first).unclear, func(why string) bool {
+		return !slices.Contains(doubts, why)
+	})
+}
+
+// begins reports whether a command is another one, or a beginning of it.
+func (w *claim) begins(of claim) bool {
+	argv, line := bare(&permissionv1.Command{Argv: w.argv, Text: w.line})
+	ofArgv, ofLine := bare(&permissionv1.Command{Argv: of.argv, Text: of.line})
+	return line == ofLine && slices.Equal(argv, ofArgv) || strings.HasPrefix(of.text(), w.text())
+}
+
+// text is the command as a line.
+func (w *claim) text() string {
+	if len(w.argv) > 0 {
+		return shell.Quote(w.argv)
+	}
+	return w.line
+}
+
+// otherDiffs reports whether diffs of a file that is shown have other texts.
+func (s Session) otherDiffs(shown, now []byte) bool {
+	of := s.diffsOf(shown)
+	for file, diffs := range s.diffsOf(now) {
+		was := of[file]
+		if len(was) == 0 {
+			continue
+		}
+		if len(diffs) > len(was) {
+			return true
+		}
+		for i, d := range diffs {
+			if !d.clear || !strings.HasPrefix(was[i].oldText, d.oldText) || !strings.HasPrefix(was[i].newText, d.newText) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// diffsOf returns the diffs in the content of a tool call, by the files that they name.
+func (s Session) diffsOf(content []byte) map[string][]shownDiff {
+	diffs := map[string][]shownDiff{}
+	_ = acp.Elements(content, func(item []byte) bool {
+		if d, isDiff := readDiff(item); isDiff {
+			file := s.spelled(d.path)
+			diffs[file] = append(diffs[file], d)
+		}
+		return true
+	})
+	return diffs
+}
+
+// spelled is a path as every spelling of it is compared; what names no file of this machine stays as it is.
+func (s Session) spelled(file string) string {
+	at, why := local(file)
+	if why != "" {
+		return file
+	}
+	at, _ = s.absolute(at)
+	return named(at)
+}
