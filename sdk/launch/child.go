@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,11 +53,19 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		}
 	}()
 
-	var identity *tls.Config
-	var certificate string
+	var trust *tls.Config
 	if !s.NoTLS {
-		if identity, certificate, err = newIdentity(); err != nil {
+		identity, certificate, err := wire.NewIdentity()
+		if err != nil {
 			return nil, err
+		}
+		p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
+		trust = &tls.Config{
+			Certificates: []tls.Certificate{identity},
+			// Nothing is trusted until go-plugin has read the child's certificate from the handshake, and then that alone.
+			RootCAs:    x509.NewCertPool(),
+			ServerName: "localhost",
+			MinVersion: tls.VersionTLS12,
 		}
 	}
 	config := &plugin.ClientConfig{
@@ -64,7 +73,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		// go-plugin compares versions through this set; nothing in it is ever dispensed.
 		Plugins:          plugin.PluginSet{s.Name: none{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		TLSConfig:        identity,
+		TLSConfig:        trust,
 		SkipHostEnv:      true,
 		StartTimeout:     s.HandshakeTimeout,
 		Logger:           hclog.NewNullLogger(),
@@ -73,9 +82,6 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 			_ = os.Remove(below) // so that a child whose host was killed can remove our folder: it is empty then
 			// What comes last counts: the child's socket is made in our folder, not in one below it.
 			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
-			if certificate != "" {
-				p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
-			}
 			return p, nil
 		},
 	}

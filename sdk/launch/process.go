@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
 const (
@@ -168,7 +169,7 @@ func (p *process) readStdout(r *os.File) {
 	first, err := reader.ReadSlice('\n')
 	if err == nil {
 		var line string
-		if line, err = checkHandshake(string(bytes.TrimSpace(first)), !p.spec.NoTLS); err == nil {
+		if line, err = wire.CheckHandshake(string(bytes.TrimSpace(first)), !p.spec.NoTLS); err == nil {
 			p.settle(nil)
 			_, _ = io.WriteString(p.lineW, line+"\n")
 		}
@@ -192,7 +193,7 @@ func (p *process) settle(reason error) {
 // noLine says what it means that stdout ended, or went on and on, without a line.
 func (p *process) noLine(got []byte, err error) error {
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return notHandshake(string(got))
+		return wire.NotHandshake(string(got))
 	}
 	// The exit that most likely comes now is the better reason; go-plugin would kill first.
 	late := time.NewTimer(lingerTime)
