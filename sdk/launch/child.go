@@ -109,13 +109,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		return nil, p.explain(err)
 	}
 
-	watching, watch := context.WithCancel(context.Background())
-	i := &Instance{
-		name: s.Name, log: s.Logger, conn: conn, socket: socket, proc: p, dir: dir,
-		address: address.Network() + "://" + address.String(),
-		program: program, mtls: !s.NoTLS, grace: s.StopGrace, watch: watch,
-		done: make(chan struct{}), stopped: make(chan struct{}),
-	}
+	i, watching := newInstance(s, socket, conn, address.Network()+"://"+address.String())
+	i.proc, i.dir, i.program, i.mtls = p, dir, program, !s.NoTLS
 	lost := make(chan struct{})
 	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })
 	i.work.Go(func() { relayStdio(watching, conn, p.stderr) })
@@ -143,16 +138,10 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	select {
 	case <-i.proc.exited:
 	case <-lost:
-		linger := time.NewTimer(lingerTime)
-		select {
-		case <-i.proc.exited:
-		case <-linger.C:
-			if !i.stopping.Load() { // else the steps of shutdown are under way
-				i.proc.signal(syscall.SIGKILL)
-				cause = errors.New("gave up its connection and lived on, and was killed")
-			}
+		if !within(lingerTime, i.proc.exited) && !i.stopping.Load() { // else the steps of shutdown are under way
+			i.proc.signal(syscall.SIGKILL)
+			cause = errors.New("gave up its connection and lived on, and was killed")
 		}
-		linger.Stop()
 		<-i.proc.exited
 	}
 	if err := i.unmeasured.Load(); err != nil {
