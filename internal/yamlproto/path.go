@@ -53,8 +53,8 @@ func (d *Document) Position(field string) (line, column int) {
 	return place(innermost)
 }
 
-// find returns the value at a path, as it is spelled there. Not all: the whole path does not stand in the file, and at is
-// the innermost part of it that does.
+// find returns the value at a path, as it is spelled there. Not all: the whole path does not stand in the file, and at
+// is the innermost part of it that does.
 func (d *Document) find(field string) (at *yaml.Node, all bool) {
 	for at = d.root; field != ""; {
 		name, index, rest := cutSegment(field)

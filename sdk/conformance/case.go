@@ -51,8 +51,8 @@ var ErrSkipped = errors.New("skipped")
 type Case struct {
 	// Name is "KIND/what is demanded", unique in a suite; KIND is "plugin" for cases that are for every kind of handler.
 	Name string
-	// run ends by check, must, demand, expect or skipIf where the demand is not met, as Fatal of package testing ends a test,
-	// so that it reads as a list of what the contract demands.
+	// run ends by check, must, demand, expect or skipIf where the demand is not met, as Fatal of package testing ends a
+	// test, so that it reads as a list of what the contract demands.
 	run func(ctx context.Context, e *env)
 }
 
@@ -307,7 +307,8 @@ func begin(call func() error) <-chan error {
 	return ended
 }
 
-// await asks for something until it is there, since nothing else tells when, and returns it. late says what did not come.
+// await asks for something until it is there, since nothing else tells when, and returns it. late says what did not
+// come.
 func await[T any](ctx context.Context, late string, ask func() (T, bool, error)) (T, error) {
 	for {
 		if got, ok, err := ask(); ok || err != nil {

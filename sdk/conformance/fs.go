@@ -90,7 +90,8 @@ func wantRefused(what string, err error, allowed ...codes.Code) {
 	}
 	message := status.Convert(err).Message()
 	for _, words := range []string{"not found", "enoent", "does not exist", "no such file"} {
-		demand(!strings.Contains(strings.ToLower(message), words), "%s: %q says that something is missing, and must not", what, message)
+		demand(!strings.Contains(strings.ToLower(message), words),
+			"%s: %q says that something is missing, and must not", what, message)
 	}
 }
 

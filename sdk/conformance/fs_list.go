@@ -27,7 +27,8 @@ var fsListCases = []Case{
 		got := must(e.list(ctx, e.context(), e.dir, nil))
 		expect(!got.GetTruncated(), "truncated", true, false)
 		for i, entry := range want {
-			expect(len(got.GetEntries()) == len(want) && proto.Equal(got.GetEntries()[i], entry), "the entries", got.GetEntries(), want)
+			expect(len(got.GetEntries()) == len(want) && proto.Equal(got.GetEntries()[i], entry),
+				"the entries", got.GetEntries(), want)
 		}
 	}},
 	{"ListDirectory is cut at its limit and says so", func(ctx context.Context, e *env) {

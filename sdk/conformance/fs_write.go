@@ -97,7 +97,8 @@ var fsWriteCases = []Case{
 			default:
 			}
 			got := string(must(os.ReadFile(path)))
-			demand(got == contents[0] || got == contents[1], "a reader saw %d bytes of neither the old nor the new content", len(got))
+			demand(got == contents[0] || got == contents[1],
+				"a reader saw %d bytes of neither the old nor the new content", len(got))
 		}
 	}},
 	{"WriteTextFile serves writers of one file one after another", func(ctx context.Context, e *env) {

@@ -125,7 +125,8 @@ var permissionCases = []Case{
 				unclear = append(unclear, half)
 			}
 			for _, a := range unclear {
-				demand(!allowed(kind+" that was not understood", a), "%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
+				demand(!allowed(kind+" that was not understood", a),
+					"%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
 					kind, a.GetUnparsed(), a.GetCommand().GetUnparsed())
 			}
 		}
@@ -149,7 +150,8 @@ var permissionCases = []Case{
 			}
 		}
 		again := must(e.decide(ctx, "the same action", a))
-		expect(first.GetVerdict() == again.GetVerdict() && first.GetRule() == again.GetRule(), "the answer after other questions", again, first)
+		expect(first.GetVerdict() == again.GetVerdict() && first.GetRule() == again.GetRule(),
+			"the answer after other questions", again, first)
 	}},
 	{"Decide names its rule and gives its reason in short", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
@@ -178,7 +180,8 @@ var permissionCases = []Case{
 			permissionv1.Verdict_VERDICT_UNSPECIFIED, permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY,
 		}
 		for kind, d := range e.decideAll(ctx, "") {
-			expect(slices.Contains(final, d.GetUnattended()), kind+": unattended", d.GetUnattended(), "allow, deny or unspecified")
+			expect(slices.Contains(final, d.GetUnattended()),
+				kind+": unattended", d.GetUnattended(), "allow, deny or unspecified")
 		}
 	}},
 	{"Decide answers many callers at once", func(ctx context.Context, e *env) {

@@ -39,7 +39,8 @@ var pluginCases = []Case{
 		size := d.GetMaxMessageBytes()
 		expect(size == 0 || size >= largeMessage, "max_message_bytes", size, fmt.Sprintf("0 or at least %d", largeMessage))
 		for _, service := range d.GetServices() {
-			expect(strings.Contains(service, ".") && !strings.ContainsAny(service, "/ "), "a service", service, "a full gRPC service name")
+			expect(strings.Contains(service, ".") && !strings.ContainsAny(service, "/ "),
+				"a service", service, "a full gRPC service name")
 		}
 		for name := range d.GetCapabilityMeta().GetFields() {
 			expect(strings.ContainsAny(name, "./"), "a name in capability_meta", name, "one with a dot or a slash")

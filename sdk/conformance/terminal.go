@@ -121,7 +121,8 @@ func wantUnknown(what string, err error, id string) {
 
 // wantExit demands exactly one of code and signal.
 func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSignal string) {
-	demand((code == nil) != (signal == nil), "%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
+	demand((code == nil) != (signal == nil),
+		"%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
 	if wantSignal != "" {
 		expect(signal != nil && *signal == wantSignal, "the signal of "+what, fmt.Sprint(code, signal), wantSignal)
 	} else {
@@ -211,7 +212,9 @@ var terminalCommandCases = []Case{
 	{"Create says why a program cannot be started", func(ctx context.Context, e *env) {
 		text := e.put("text", "no program\n")
 		for _, program := range []string{"acphost-conformance-no-such-program", e.at("missing"), text} {
-			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.context(), Command: program, Args: []string{"x"}})
+			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
+				Context: e.context(), Command: program, Args: []string{"x"},
+			})
 			wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition)
 			wantSaid("starting "+program, err, program)
 		}

@@ -33,7 +33,8 @@ var terminalDecidedCases = []Case{
 		got := must(e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
 			Context: e.context(), Command: "cat which", Cwd: &cwd,
 		}))
-		skipIf(got.GetCommand().GetDirectory() == nil, "ResolveCommand says nothing of the folder (ResolvedCommand.directory)")
+		skipIf(got.GetCommand().GetDirectory() == nil,
+			"ResolveCommand says nothing of the folder (ResolvedCommand.directory)")
 		check(errors.Join(os.Rename(cwd, e.at("gone")), os.Rename(e.at("other"), cwd)))
 		c := e.context()
 		c.ResolvedCommand = got.GetCommand()

@@ -122,8 +122,8 @@ var terminalWatchCases = []Case{
 			"the terminals of the scope, oldest first", all, []string{first.id, second.id})
 		for i, t := range all {
 			ended := i == 1
-			whole := t.GetScope() == e.scope && len(t.GetArgv()) == 3 && t.GetCwd() == e.dir && t.GetPid() > 0 && t.GetStartTimeMs() > 0
-			expect(whole, "what is listed", t, "scope, argv, cwd, pid and start")
+			started := len(t.GetArgv()) == 3 && t.GetCwd() == e.dir && t.GetPid() > 0 && t.GetStartTimeMs() > 0
+			expect(started && t.GetScope() == e.scope, "what is listed", t, "scope, argv, cwd, pid and start")
 			expect((t.GetEndTimeMs() != 0) == ended && (t.GetExitStatus() != nil) == ended && !t.GetReleased(),
 				"how it stands", t, fmt.Sprintf("ended %t, not released", ended))
 		}

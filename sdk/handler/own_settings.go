@@ -51,8 +51,8 @@ func (s *Settings[T]) Load() *T {
 	return none
 }
 
-// Host returns what the last Configure that succeeded said of the host: the paths that no agent may touch, for one. It is
-// nil before the first one, which Host's getters take, and must not be changed.
+// Host returns what the last Configure that succeeded said of the host: the paths that no agent may touch, for one. It
+// is nil before the first one, which Host's getters take, and must not be changed.
 func (s *Settings[T]) Host() *pluginv1.Host {
 	if current := s.current.Load(); current != nil {
 		return current.host

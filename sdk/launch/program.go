@@ -30,8 +30,8 @@ type program struct {
 	path   string
 	file   *os.File
 	before os.FileInfo
-	// digest measures the file, the first time: SHA-256 in lower-case hexadecimal. One that changed meanwhile has none. It is
-	// safe for concurrent use.
+	// digest measures the file, the first time: SHA-256 in lower-case hexadecimal. One that changed meanwhile has none. It
+	// is safe for concurrent use.
 	digest func() (string, error)
 }
 

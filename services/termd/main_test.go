@@ -73,7 +73,9 @@ func TestConformanceAsASidecar(t *testing.T) {
 
 func conform(t *testing.T, instance *launch.Instance) {
 	t.Helper()
-	suite := conformance.Suite{Conn: instance, Kind: conformance.KindTerminal, Sidecar: instance.Sidecar(), Settings: impatient}
+	suite := conformance.Suite{
+		Conn: instance, Kind: conformance.KindTerminal, Sidecar: instance.Sidecar(), Settings: impatient,
+	}
 	for _, c := range conformance.Cases(conformance.KindTerminal) {
 		if err := suite.RunCase(t.Context(), c); err != nil && !errors.Is(err, conformance.ErrSkipped) {
 			t.Errorf("%s: %v", c.Name, err)

@@ -12,7 +12,8 @@ import (
 )
 
 // CheckHandshake checks a child's handshake line, "1|1|NETWORK|ADDRESS|grpc|CERTIFICATE", and returns what of it
-// go-plugin may see: its first five parts, and with mutualTLS the certificate. go-plugin itself would dereference nil where a certificate comes without TLS.
+// go-plugin may see: its first five parts, and with mutualTLS the certificate. go-plugin itself would dereference nil
+// where a certificate comes without TLS.
 func CheckHandshake(line string, mutualTLS bool) (string, error) {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {

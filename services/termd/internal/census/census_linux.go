@@ -5,7 +5,8 @@
 // wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes
 // are left.
 //
-// The package knows the environments in /proc; the rest is package proc's. It sends no signals and does not know terminals.
+// The package knows the environments in /proc; the rest is package proc's. It sends no signals and does not know
+// terminals.
 package census
 
 import (
@@ -38,7 +39,8 @@ func Take(prefix string) (*Census, error) {
 		return nil, fmt.Errorf("look at all processes: %w", err)
 	}
 	c := &Census{
-		Processes: make(map[int]proc.Process, len(pids)), children: map[int][]int{}, sessions: map[int][]int{}, marked: map[string][]int{},
+		Processes: make(map[int]proc.Process, len(pids)),
+		children:  map[int][]int{}, sessions: map[int][]int{}, marked: map[string][]int{},
 	}
 	for _, pid := range pids {
 		c.enter(pid, prefix)
