@@ -11,12 +11,10 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
-	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/sdk/roots"
 )
@@ -37,39 +35,31 @@ func (s *settings) check() error {
 
 type files struct {
 	fsv1.UnimplementedFileSystemServiceServer
-	settings  handler.Settings[settings]
-	protected atomic.Pointer[[]string] // what no agent may touch
-	writing   sync.Mutex               // writes happen one after another
+	settings handler.Settings[settings]
+	writing  sync.Mutex // writes happen one after another
 }
 
 func newHandler() handler.Handler {
 	f := &files{settings: handler.Settings[settings]{Check: (*settings).check}}
-	f.protected.Store(&[]string{})
 	return handler.Handler{
-		Name: "plainfs", Version: "1.0.0", Configure: f.configure,
+		Name: "plainfs", Version: "1.0.0", Configure: f.settings.Configure,
 		Register: func(r grpc.ServiceRegistrar) { fsv1.RegisterFileSystemServiceServer(r, f) },
 	}
 }
 
 func main() { handler.Main(newHandler()) }
 
-func (f *files) configure(ctx context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
-	notes, err := f.settings.Configure(ctx, req)
-	if err == nil && !req.GetValidateOnly() {
-		protected := req.GetHost().GetProtectedPaths()
-		f.protected.Store(&protected)
-	}
-	return notes, err
-}
+// protected are the paths that no agent may touch.
+func (f *files) protected() []string { return f.settings.Host().GetProtectedPaths() }
 
 // Resolve says where a path leads. The supervisor asks, before it decides about a call; no agent can.
 func (f *files) Resolve(_ context.Context, r *fsv1.ResolveRequest) (*fsv1.ResolveResponse, error) {
-	return roots.Resolve(r.GetContext(), r.GetPath(), *f.protected.Load())
+	return roots.Resolve(r.GetContext(), r.GetPath(), f.protected())
 }
 
 // ReadTextFile answers fs/read_text_file.
 func (f *files) ReadTextFile(ctx context.Context, r *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
-	at, err := roots.Enter(r.GetContext(), r.GetPath(), *f.protected.Load(), false)
+	at, err := roots.Enter(r.GetContext(), r.GetPath(), f.protected(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +77,7 @@ func (f *files) WriteTextFile(_ context.Context, r *fsv1.WriteTextFileRequest) (
 	}
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	at, err := roots.Enter(r.GetContext(), r.GetPath(), *f.protected.Load(), true)
+	at, err := roots.Enter(r.GetContext(), r.GetPath(), f.protected(), true)
 	if err != nil {
 		return nil, err
 	}

@@ -10,14 +10,12 @@ package main
 
 import (
 	"context"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
-	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/sdk/programs"
@@ -26,15 +24,13 @@ import (
 type service struct {
 	terminalv1.UnimplementedTerminalServiceServer
 	settings  handler.Settings[struct{}]
-	protected atomic.Pointer[[]string] // where no command may run
 	terminals terminals
 }
 
 func newHandler() handler.Handler {
 	s := &service{}
-	s.protected.Store(&[]string{})
 	return handler.Handler{
-		Name: "plainterm", Version: "1.0.0", Configure: s.configure,
+		Name: "plainterm", Version: "1.0.0", Configure: s.settings.Configure,
 		Register: func(r grpc.ServiceRegistrar) { terminalv1.RegisterTerminalServiceServer(r, s) },
 		Release:  s.terminals.releaseScope,
 		Close:    func() { s.terminals.releaseScope("") },
@@ -43,18 +39,12 @@ func newHandler() handler.Handler {
 
 func main() { handler.Main(newHandler()) }
 
-func (s *service) configure(ctx context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
-	notes, err := s.settings.Configure(ctx, req)
-	if err == nil && !req.GetValidateOnly() {
-		protected := req.GetHost().GetProtectedPaths()
-		s.protected.Store(&protected)
-	}
-	return notes, err
-}
+// protected are the paths in which no command may run.
+func (s *service) protected() []string { return s.settings.Host().GetProtectedPaths() }
 
 // ResolveCommand says what would run. The supervisor asks, before it decides about a command; no agent can.
 func (s *service) ResolveCommand(_ context.Context, r *terminalv1.ResolveCommandRequest) (*terminalv1.ResolveCommandResponse, error) {
-	c, err := commandOf(r, *s.protected.Load())
+	c, err := commandOf(r, s.protected())
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +60,7 @@ func (s *service) ResolveCommand(_ context.Context, r *terminalv1.ResolveCommand
 
 // Create answers terminal/create.
 func (s *service) Create(_ context.Context, r *terminalv1.CreateRequest) (*terminalv1.CreateResponse, error) {
-	c, err := commandOf(r, *s.protected.Load())
+	c, err := commandOf(r, s.protected())
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
@@ -13,7 +14,10 @@ import (
 	"github.com/acphost/acphost/sdk/handlertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	killGrace = 400 * time.Millisecond // each case that ends a stubborn command waits for it
+	goleak.VerifyTestMain(m)
+}
 
 func TestConformance(t *testing.T) {
 	handlertest.Run(t, conformance.KindTerminal, newHandler(), func(s *conformance.Suite) { s.NoTTY = true })

@@ -22,11 +22,13 @@ import (
 )
 
 const (
-	killGrace    = 2 * time.Second  // from TERM to KILL
 	watchAfter   = 30 * time.Second // how long a terminal can be watched after its release
 	keptRaw      = 1 << 20          // bytes of raw output, for watchers
 	mostOfAScope = 256
 )
+
+// killGrace is how long after TERM comes KILL, and how long that may take. It is a variable for tests.
+var killGrace = 2 * time.Second
 
 // terminals are all terminals, by id. The zero value is ready for use.
 type terminals struct {

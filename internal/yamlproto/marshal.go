@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -51,7 +50,7 @@ func encodeMessage(m protoreflect.Message, at *path, depth int) (*yaml.Node, err
 		return nil, fmt.Errorf("%s: a google.protobuf.Any cannot be written", at)
 	}
 	if wellKnown(md) != nil {
-		return encodeWellKnown(m, at)
+		return encodeWellKnown(m, at, depth)
 	}
 	node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	fields := md.Fields()
@@ -152,50 +151,32 @@ func encodeEnum(number protoreflect.EnumNumber, fd protoreflect.FieldDescriptor,
 	return textNode(string(value.Name())), nil
 }
 
-// encodeWellKnown goes by way of protobuf's JSON, which is the form that these types have here too.
-func encodeWellKnown(m protoreflect.Message, at *path) (*yaml.Node, error) {
-	text, err := protojson.Marshal(m.Interface())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
-	}
-	if md := m.Descriptor(); strings.HasSuffix(string(md.Name()), "Value") && md.Name() != "Value" && md.Name() != "ListValue" {
-		fd := md.Fields().ByNumber(1)
-		return encodeSingle(m.Get(fd), fd, at, 0)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var tree any
-	if err := dec.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
-	}
-	return jsonNode(tree), nil
-}
-
-func jsonNode(v any) *yaml.Node {
-	switch v := v.(type) {
-	case nil:
-		return plainNode("!!null", "null")
-	case bool:
-		return plainNode("!!bool", strconv.FormatBool(v))
-	case json.Number:
-		f, _ := v.Float64()
-		return floatNode(f, 64)
-	case string:
-		return textNode(v)
-	case []any:
-		node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		for _, element := range v {
-			node.Content = append(node.Content, jsonNode(element))
+// encodeWellKnown writes a type that has a form of its own in protobuf's JSON in that form.
+func encodeWellKnown(m protoreflect.Message, at *path, depth int) (*yaml.Node, error) {
+	md := m.Descriptor()
+	fd := md.Fields().ByNumber(1)
+	switch md.Name() {
+	case "Struct", "ListValue":
+		return encodeField(m.Get(fd), fd, at, depth)
+	case "Duration", "Timestamp", "FieldMask":
+		var text string
+		data, err := protojson.Marshal(m.Interface())
+		if err == nil {
+			err = json.Unmarshal(data, &text)
 		}
-		return node
-	case map[string]any:
-		node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			node.Content = append(node.Content, textNode(key), jsonNode(v[key]))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
 		}
-		return node
+		return textNode(text), nil
+	case "Value":
+		if fd = m.WhichOneof(md.Oneofs().Get(0)); fd == nil {
+			return nil, fmt.Errorf("%s: a google.protobuf.Value without a value cannot be written", at)
+		}
+		if f := m.Get(fd); fd.Kind() == protoreflect.DoubleKind && (math.IsNaN(f.Float()) || math.IsInf(f.Float(), 0)) {
+			return nil, fmt.Errorf("%s: JSON has no number %v", at, f.Float())
+		}
 	}
-	panic(fmt.Sprintf("yamlproto: encoding/json gave a %T", v))
+	return encodeSingle(m.Get(fd), fd, at, depth)
 }
 
 func plainNode(tag, value string) *yaml.Node {

@@ -45,26 +45,26 @@ func (p *path) String() string {
 // A list or a mapping stands where its first element does. Where the field does not stand in the file, the place is that
 // of the innermost part of the path that does, and 1:1 for an empty file.
 func (d *Document) Position(field string) (line, column int) {
-	at := follow(d.root)
-	if at == nil {
+	if follow(d.root) == nil {
 		return 1, 1
 	}
-	line, column = place(at)
-	for field != "" {
-		var name string
-		var index int
-		if name, index, field = cutSegment(field); name == "" && index < 0 {
-			break
-		}
-		next := child(at, name, index)
+	// The place is where the value is spelled here, even if that is an alias of something written elsewhere.
+	innermost, _ := d.find(field)
+	return place(innermost)
+}
+
+// find returns the value at a path, as it is spelled there. Not all: the whole path does not stand in the file, and at
+// is the innermost part of it that does.
+func (d *Document) find(field string) (at *yaml.Node, all bool) {
+	for at = d.root; field != ""; {
+		name, index, rest := cutSegment(field)
+		next := child(follow(at), name, index)
 		if next == nil {
-			break
+			return at, false
 		}
-		// The place is where the value is spelled here, even if that is an alias of something written elsewhere.
-		line, column = place(next)
-		at = follow(next)
+		at, field = next, rest
 	}
-	return line, column
+	return at, follow(at) != nil
 }
 
 func place(n *yaml.Node) (line, column int) { return max(n.Line, 1), max(n.Column, 1) }
@@ -93,14 +93,17 @@ func cutSegment(field string) (name string, index int, rest string) {
 	return "", index, field[end+1:]
 }
 
+// child is what a mapping or a list has at a part of a path, as cutSegment returns it; nil: nothing.
 func child(n *yaml.Node, name string, index int) *yaml.Node {
-	if index >= 0 {
+	switch {
+	case n == nil, name == "" && index < 0:
+		return nil
+	case index >= 0:
 		if n.Kind == yaml.SequenceNode && index < len(n.Content) {
 			return n.Content[index]
 		}
 		return nil
-	}
-	if n.Kind != yaml.MappingNode {
+	case n.Kind != yaml.MappingNode:
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -1,7 +1,9 @@
 package yamlproto
 
 import (
+	"cmp"
 	"encoding/base64"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -69,12 +71,11 @@ func (d *decoder) enum(n *yaml.Node, fd protoreflect.FieldDescriptor, at *path) 
 			return protoreflect.ValueOfEnum(value.Number()), true
 		}
 	}
-	names := enumNames(fd.Enum())
+	names, hint := enumNames(fd.Enum()), ""
 	if near := nearest(n.Value, names); near != "" {
-		d.fail(n, at, "expected one of %s, got %s (did you mean %q?)", strings.Join(names, ", "), describe(n), near)
-		return v, false
+		hint = fmt.Sprintf(" (did you mean %q?)", near)
 	}
-	d.fail(n, at, "expected one of %s, got %s", strings.Join(names, ", "), describe(n))
+	d.fail(n, at, "expected one of %s, got %s%s", strings.Join(names, ", "), describe(n), hint)
 	return v, false
 }
 
@@ -163,39 +164,22 @@ func quoteHint(n *yaml.Node) string {
 	return ""
 }
 
-// singular names a field's type for people.
+// kindNames name the types of fields for people: one value, and several. Types that are not here are integers.
+var kindNames = map[protoreflect.Kind][2]string{
+	protoreflect.BoolKind:    {"true or false", "booleans"},
+	protoreflect.StringKind:  {"a string", "strings"},
+	protoreflect.BytesKind:   {"bytes in base64", "base64 strings"},
+	protoreflect.EnumKind:    {"a name", "names"},
+	protoreflect.FloatKind:   {"a number", "numbers"},
+	protoreflect.DoubleKind:  {"a number", "numbers"},
+	protoreflect.MessageKind: {"a mapping", "mappings"},
+	protoreflect.GroupKind:   {"a mapping", "mappings"},
+}
+
 func singular(fd protoreflect.FieldDescriptor) string {
-	switch fd.Kind() {
-	case protoreflect.BoolKind:
-		return "true or false"
-	case protoreflect.StringKind:
-		return "a string"
-	case protoreflect.BytesKind:
-		return "bytes in base64"
-	case protoreflect.EnumKind:
-		return "one of " + strings.Join(enumNames(fd.Enum()), ", ")
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return "a number"
-	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return "a mapping"
-	}
-	return "an integer"
+	return cmp.Or(kindNames[fd.Kind()][0], "an integer")
 }
 
 func plural(fd protoreflect.FieldDescriptor) string {
-	switch fd.Kind() {
-	case protoreflect.BoolKind:
-		return "booleans"
-	case protoreflect.StringKind:
-		return "strings"
-	case protoreflect.BytesKind:
-		return "base64 strings"
-	case protoreflect.EnumKind:
-		return "names"
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return "numbers"
-	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return "mappings"
-	}
-	return "integers"
+	return cmp.Or(kindNames[fd.Kind()][1], "integers")
 }

@@ -45,7 +45,7 @@ func (d *Document) ExpandTexts(field, name string) {
 // expand puts what change makes of the value of field in its place. The way there is copied where it leads through an
 // alias, since the same value may stand elsewhere in another meaning.
 func (d *Document) expand(field string, change func(*yaml.Node) *yaml.Node) {
-	if d.find(field) == nil {
+	if _, all := d.find(field); !all {
 		return
 	}
 	at := &d.root
@@ -55,19 +55,6 @@ func (d *Document) expand(field string, change func(*yaml.Node) *yaml.Node) {
 		at, field = slot(*at, name, index), rest
 	}
 	*at = change(*at)
-}
-
-// find returns the value at a path, aliases followed; nil: the whole path does not stand in the file.
-func (d *Document) find(field string) *yaml.Node {
-	n := follow(d.root)
-	for field != "" && n != nil {
-		name, index, rest := cutSegment(field)
-		if name == "" && index < 0 {
-			return nil
-		}
-		n, field = follow(child(n, name, index)), rest
-	}
-	return n
 }
 
 // slot is where a mapping or a list keeps the value that child finds.

@@ -22,9 +22,8 @@ func (d *Document) ExpandMap(field, name string) {
 
 // Len returns how many elements the list at field has; 0 where there is no list. field is a path as Errorf takes it.
 func (d *Document) Len(field string) int {
-	n := d.find(field)
-	if n == nil || n.Kind != yaml.SequenceNode {
-		return 0
+	if n, all := d.find(field); all && follow(n).Kind == yaml.SequenceNode {
+		return len(follow(n).Content)
 	}
-	return len(n.Content)
+	return 0
 }

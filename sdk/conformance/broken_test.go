@@ -168,38 +168,6 @@ func TestASloppyPluginFailsEveryCaseForPlugins(t *testing.T) {
 	}
 }
 
-func TestACaseThatPanicsOrHangsFails(t *testing.T) {
-	suite := conformance.Suite{Timeout: 1}
-	for name, run := range map[string]func(context.Context, *conformance.Env) error{
-		"panics": func(context.Context, *conformance.Env) error { panic("at once") },
-		"hangs":  func(ctx context.Context, _ *conformance.Env) error { <-ctx.Done(); return ctx.Err() },
-	} {
-		if err := suite.RunCase(t.Context(), conformance.Case{Name: name, Run: run}); err == nil {
-			t.Errorf("a case that %s passed", name)
-		}
-	}
-}
-
-func TestACaseLeavesNothingBehind(t *testing.T) {
-	var dir string
-	err := conformance.Suite{}.RunCase(t.Context(), conformance.Case{Run: func(_ context.Context, e *conformance.Env) error {
-		dir = e.Dir
-		if len(e.Scope) != 32 || len(e.Context().GetRoots()) != 1 || e.Context().GetRoots()[0].GetPath() != dir {
-			t.Errorf("the environment is %+v", e)
-		}
-		if err := os.MkdirAll(dir+"/closed/inner", 0o755); err != nil {
-			return err
-		}
-		return os.Chmod(dir+"/closed", 0)
-	}})
-	if err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is still there: %v", err)
-	}
-}
-
 func TestAnUnknownKindHasNoCases(t *testing.T) {
 	if n := len(conformance.Cases("nonsense")); n != 0 {
 		t.Errorf("it has %d", n)

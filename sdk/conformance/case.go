@@ -49,39 +49,36 @@ var ErrSkipped = errors.New("skipped")
 
 // Case is one demand of the contract.
 type Case struct {
-	// Name is "KIND/what is demanded", unique in a suite.
+	// Name is "KIND/what is demanded", unique in a suite; KIND is "plugin" for cases that are for every kind of handler.
 	Name string
-	// Kind is the kind of handler that it is for; "plugin" for cases that are for every kind.
-	Kind string
-	// Run returns nil if the demand is met, an error that wraps ErrSkipped, or what is wrong.
-	Run func(ctx context.Context, e *Env) error
+	// run ends by check, must, demand, expect or skipIf where the demand is not met, as Fatal of package testing ends a
+	// test, so that it reads as a list of what the contract demands.
+	run func(ctx context.Context, e *env)
 }
 
-// Env is what a case works with.
-type Env struct {
+// env is what a case works with.
+type env struct {
 	Suite
-	// Dir is a fresh folder, by its real path, and the root of Context. It is removed after the case.
-	Dir string
-	// Scope is a fresh scope: 32 characters of lower-case hexadecimal.
-	Scope string
-
-	mu      sync.Mutex
+	dir     string   // fresh, by its real path, and the root of context; removed after the case
+	scope   string   // fresh: 32 characters of lower-case hexadecimal
 	cleanup []func() // what is done when the case has ended, the last first
+
+	mu sync.Mutex // guards cleanup
 }
 
 // after has a function called when the case has ended.
-func (e *Env) after(f func()) {
+func (e *env) after(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cleanup = append(e.cleanup, f)
 }
 
-// Context is a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
-func (e *Env) Context() *acpv1.CallContext {
+// context is a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
+func (e *env) context() *acpv1.CallContext {
 	return &acpv1.CallContext{
-		SessionId:       "conformance-" + e.Scope[:8],
-		Scope:           e.Scope,
-		Roots:           []*acpv1.Root{{Path: e.Dir}},
+		SessionId:       "conformance-" + e.scope[:8],
+		Scope:           e.scope,
+		Roots:           []*acpv1.Root{{Path: e.dir}},
 		Agent:           "conformance",
 		ProtocolVersion: 1,
 	}
@@ -90,21 +87,35 @@ func (e *Env) Context() *acpv1.CallContext {
 // Kinds are the kinds that Cases knows.
 func Kinds() []string { return []string{KindFS, KindTerminal, KindPermission, KindExtension} }
 
+// ownCases are the cases of each kind alone.
+var ownCases = map[string][][]Case{
+	KindFS: {fsReadCases, fsPathCases, fsWriteCases, fsListCases},
+	// Commands are lines for a POSIX shell.
+	KindTerminal: {terminalCommandCases, terminalDecidedCases, terminalOutputCases, terminalLifeCases, terminalWatchCases},
+	// No case knows the policy of the handler, so none of them wants a certain verdict.
+	KindPermission: {permissionCases},
+	KindExtension:  nil,
+}
+
 // Cases are those for a kind of handler, the ones for every kind first. An unknown kind has none.
 func Cases(kind string) []Case {
-	var own []Case
-	switch kind {
-	case KindFS:
-		own = fsCases()
-	case KindTerminal:
-		own = terminalCases()
-	case KindPermission:
-		own = permissionCases()
-	case KindExtension:
-	default:
+	own, known := ownCases[kind]
+	if !known {
 		return nil
 	}
-	return append(pluginCases(), own...)
+	return append(named("plugin", pluginCases), named(kind, own...)...)
+}
+
+// ChildCases are about the life of a child, for every kind of handler. Each starts the suite's Program anew.
+func ChildCases() []Case { return named("child", childCases) }
+
+// named gives cases their whole names.
+func named(kind string, groups ...[]Case) []Case {
+	cases := slices.Concat(groups...)
+	for i := range cases {
+		cases[i].Name = kind + "/" + cases[i].Name
+	}
+	return cases
 }
 
 // Suite runs cases against one handler.
@@ -151,18 +162,28 @@ func (s Suite) RunCase(ctx context.Context, c Case) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("the case panicked: %v\n%s", v, debug.Stack())
-		}
-	}()
-	e := &Env{Suite: s, Dir: real, Scope: hex.EncodeToString(scope[:])}
+	e := &env{Suite: s, dir: real, scope: hex.EncodeToString(scope[:])}
 	if s.Settings != nil {
 		if _, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: s.Settings}); err != nil {
 			return fmt.Errorf("configure the handler for the case: %w", err)
 		}
 	}
-	return c.Run(ctx, e)
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case ended:
+			err = v.error
+		default:
+			err = fmt.Errorf("the case panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	defer func() {
+		for _, f := range slices.Backward(e.cleanup) {
+			f()
+		}
+	}()
+	c.run(ctx, e)
+	return nil
 }
 
 // removeAll removes a case's folder, also if the case took rights away.
@@ -179,46 +200,13 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// demand is a case in the making. Its function ends the case by check, must or fail, as Fatal of package testing ends a
-// test, so that it reads as a list of what the contract demands.
-type demand struct {
-	Name string
-	Run  func(ctx context.Context, e *Env)
-}
-
-// kind makes cases of demands on one kind of handler.
-func kind(name string, demands []demand) []Case {
-	cases := make([]Case, len(demands))
-	for i, d := range demands {
-		cases[i] = Case{Name: name + "/" + d.Name, Kind: name, Run: func(ctx context.Context, e *Env) (err error) {
-			defer func() {
-				v := recover()
-				for _, f := range slices.Backward(e.cleanup) {
-					f()
-				}
-				if end, ok := v.(ended); ok {
-					err = end.error
-				} else if v != nil {
-					panic(v)
-				}
-			}()
-			d.Run(ctx, e)
-			return nil
-		}}
-	}
-	return cases
-}
-
-// ended is what fail panics with; kind makes it the case's result again.
+// ended is what a case panics with to end itself; RunCase makes it the case's result again.
 type ended struct{ error }
 
-// fail ends a case with its result. It, check and must are for the case's own goroutine alone.
-func fail(err error) { panic(ended{err}) }
-
-// check ends a case with err unless it is nil.
+// check ends a case with err unless it is nil. Like all that ends a case, it is for the case's own goroutine alone.
 func check(err error) {
 	if err != nil {
-		fail(err)
+		panic(ended{err})
 	}
 }
 
@@ -228,8 +216,29 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// named is err with what it is about; nil if err is nil.
-func named(what string, err error) error {
+// demand ends a case unless something is so; the text says what is wrong then.
+func demand(met bool, format string, args ...any) {
+	if !met {
+		check(fmt.Errorf(format, args...))
+	}
+}
+
+// expect is demand that says what was got and what the contract wants.
+func expect(met bool, what string, got, want any) {
+	if !met {
+		check(differs(what, got, want))
+	}
+}
+
+// skipIf ends a case that does not apply, and says why.
+func skipIf(skipped bool, format string, args ...any) {
+	if skipped {
+		check(skip(format, args...))
+	}
+}
+
+// about is err with what it is about; nil if err is nil.
+func about(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -237,20 +246,10 @@ func named(what string, err error) error {
 }
 
 // same demands that got is want.
-func same[T comparable](what string, got, want T) error {
-	if got != want {
-		return differs(what, got, want)
-	}
-	return nil
-}
+func same[T comparable](what string, got, want T) { expect(got == want, what, got, want) }
 
 // alike is same for messages.
-func alike(what string, got, want proto.Message) error {
-	if !proto.Equal(got, want) {
-		return differs(what, got, want)
-	}
-	return nil
-}
+func alike(what string, got, want proto.Message) { expect(proto.Equal(got, want), what, got, want) }
 
 // skip says why a case does not apply.
 func skip(format string, args ...any) error {
@@ -276,13 +275,50 @@ func shown(v any) string {
 }
 
 // wantCode demands an error with one of the codes.
-func wantCode(what string, err error, allowed ...codes.Code) error {
+func wantCode(what string, err error, allowed ...codes.Code) {
 	got := status.Code(err)
-	if slices.Contains(allowed, got) {
-		return nil
+	switch {
+	case slices.Contains(allowed, got):
+	case err == nil:
+		demand(false, "%s: it succeeded, want %v", what, allowed)
+	default:
+		demand(false, "%s: got %v (%s), want %v", what, got, shown(status.Convert(err).Message()), allowed)
 	}
-	if err == nil {
-		return fmt.Errorf("%s: it succeeded, want %v", what, allowed)
+}
+
+// atOnce makes n calls at the same time, and ends a case with what failed.
+func atOnce(n int, call func(i int) error) {
+	var all sync.WaitGroup
+	failed := make([]error, n)
+	for i := range failed {
+		all.Go(func() { failed[i] = call(i) })
 	}
-	return fmt.Errorf("%s: got %v (%s), want %v", what, got, shown(status.Convert(err).Message()), allowed)
+	all.Wait()
+	check(errors.Join(failed...))
+}
+
+// begin makes a call beside the case, and returns where its error will be, once; the channel is closed then.
+func begin(call func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		ended <- call()
+	}()
+	return ended
+}
+
+// await asks for something until it is there, since nothing else tells when, and returns it. late says what did not
+// come.
+func await[T any](ctx context.Context, late string, ask func() (T, bool, error)) (T, error) {
+	for {
+		if got, ok, err := ask(); ok || err != nil {
+			return got, err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			var none T
+			return none, fmt.Errorf("%s: %w", late, context.Cause(ctx))
+		}
+	}
 }

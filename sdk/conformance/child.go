@@ -3,17 +3,9 @@ package conformance
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -49,15 +41,55 @@ const (
 	drainTime = 12 * time.Second
 )
 
-// ChildCases are about the life of a child, for every kind of handler. Each starts the suite's Program anew.
-func ChildCases() []Case {
-	return kind("child", []demand{
-		{Name: "the handshake is all that it prints on stdout", Run: printsOnlyItsHandshake},
-		{Name: "it ends when its stdin ends", Run: endsWithItsInput},
-		{Name: "it ends on SIGTERM", Run: endsOnTerm},
-		{Name: "it serves nobody without the cookie", Run: needsTheCookie},
-		{Name: "it serves nobody but who holds the supervisor's key", Run: needsTheKey},
-	})
+var childCases = []Case{
+	{"the handshake is all that it prints on stdout", func(ctx context.Context, e *env) {
+		c := e.startChild(ctx)
+		_ = c.stdin.Close()
+		check(c.end(ctx, endTime))
+		c.close()
+		expect(c.tail == "", "stdout after the handshake", c.tail, "nothing")
+	}},
+	{"it ends when its stdin ends", func(ctx context.Context, e *env) {
+		c := e.startChild(ctx)
+		// What stands there means nothing; its end does.
+		_, _ = io.WriteString(c.stdin, "a line that nobody asked for\n")
+		_ = c.stdin.Close()
+		check(c.end(ctx, endTime))
+	}},
+	{"it ends on SIGTERM", func(ctx context.Context, e *env) {
+		c := e.startChild(ctx)
+		check(c.cmd.Process.Signal(syscall.SIGTERM))
+		check(c.end(ctx, drainTime))
+	}},
+	{"it serves nobody without the cookie", func(ctx context.Context, e *env) {
+		c := e.run(ctx, nil)
+		check(about("started by hand", c.end(ctx, handshakeTime)))
+		demand(!c.cmd.ProcessState.Success(), "started by hand, it ends as though all were well: its exit status is 0")
+		printed, _ := io.ReadAll(io.LimitReader(c.out, 1<<20))
+		expect(!strings.HasPrefix(string(printed), "1|"), "stdout without the cookie", string(printed), "no handshake")
+	}},
+	{"it serves nobody but who holds the supervisor's key", func(ctx context.Context, e *env) {
+		skipIf(e.Program != nil && e.Program.NoTLS, "it cannot do mutual TLS")
+		c := e.startChild(ctx)
+		stranger, _, err := wire.NewIdentity()
+		check(err)
+		trusting := &tls.Config{InsecureSkipVerify: true} // a stranger trusts anybody
+		showing := trusting.Clone()
+		showing.Certificates = []tls.Certificate{stranger}
+		for who, trust := range map[string]credentials.TransportCredentials{
+			"somebody without TLS":        insecure.NewCredentials(),
+			"somebody without a key":      credentials.NewTLS(trusting),
+			"somebody with another's key": credentials.NewTLS(showing),
+		} {
+			conn := must(grpc.NewClient("passthrough:///child", grpc.WithTransportCredentials(trust), grpc.WithAuthority("localhost"),
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, c.network, c.address)
+				})))
+			_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
+			_ = conn.Close()
+			demand(err != nil, "%s was answered", who)
+		}
+	}},
 }
 
 // child is a handler that was started, and its two ends.
@@ -73,34 +105,27 @@ type child struct {
 }
 
 // startChild starts the program as a supervisor would and reads its handshake.
-func (e *Env) startChild(ctx context.Context) (*child, error) {
-	if e.Program == nil {
-		return nil, skip("it was not started by the suite")
-	}
+func (e *env) startChild(ctx context.Context) *child {
 	env := []string{
 		wire.CookieKey + "=" + wire.CookieValue,
 		"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_MIN_PORT=10000", "PLUGIN_MAX_PORT=25000",
-		"PLUGIN_UNIX_SOCKET_DIR=" + e.Dir,
 	}
-	if !e.Program.NoTLS {
-		certificate, err := supervisorCertificate()
-		if err != nil {
-			return nil, err
-		}
+	_, certificate, err := wire.NewIdentity()
+	check(err)
+	mutualTLS := e.Program == nil || !e.Program.NoTLS
+	if mutualTLS {
 		env = append(env, "PLUGIN_CLIENT_CERT="+certificate)
 	}
-	c, err := e.run(ctx, env)
-	if err != nil {
-		return nil, err
-	}
+	c := e.run(ctx, env)
 	first := make(chan error, 1)
 	c.read.Go(func() {
 		stdout := bufio.NewReader(c.out)
 		line, err := stdout.ReadString('\n')
-		if err == nil {
-			err = c.takeApart(strings.TrimSpace(line), e.Program.NoTLS)
-		} else {
+		if err != nil {
 			err = fmt.Errorf("it ends before its handshake: %w", err)
+		} else if line, err = wire.CheckHandshake(strings.TrimSpace(line), mutualTLS); err == nil {
+			parts := strings.Split(line, "|")
+			c.network, c.address = parts[2], parts[3]
 		}
 		first <- err
 		rest, _ := io.ReadAll(io.LimitReader(stdout, 1<<20))
@@ -110,21 +135,20 @@ func (e *Env) startChild(ctx context.Context) (*child, error) {
 	late := time.NewTimer(handshakeTime)
 	defer late.Stop()
 	select {
-	case err = <-first:
+	case err := <-first:
+		check(err)
 	case <-late.C:
-		err = fmt.Errorf("no handshake within %v", handshakeTime)
+		demand(false, "no handshake within %v", handshakeTime)
 	case <-ctx.Done():
-		err = ctx.Err()
+		check(ctx.Err())
 	}
-	if err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
+	return c
 }
 
-// run starts the program with little in its environment but env. The caller closes it.
-func (e *Env) run(ctx context.Context, env []string) (*child, error) {
+// run starts the program with little in its environment but env. It is closed when the case has ended.
+func (e *env) run(ctx context.Context, env []string) *child {
+	skipIf(e.Program == nil, "it was not started by the suite")
+	env = append(env, "PLUGIN_UNIX_SOCKET_DIR="+e.dir)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
@@ -133,22 +157,17 @@ func (e *Env) run(ctx context.Context, env []string) (*child, error) {
 	c := &child{exited: make(chan struct{})}
 	c.cmd = exec.CommandContext(ctx, e.Program.Command[0], e.Program.Command[1:]...)
 	c.cmd.Env = append(env, e.Program.Env...)
-	var err error
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
+	c.stdin = must(c.cmd.StdinPipe())
 	// Not StdoutPipe: Wait would close it under the reader's feet.
 	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	c.cmd.Stdout = write
 	c.out = read
 	err = c.cmd.Start()
 	_ = write.Close()
 	if err != nil {
 		_ = read.Close()
-		return nil, fmt.Errorf("start it: %w", err)
+		check(fmt.Errorf("start it: %w", err))
 	}
 	c.read.Go(func() {
 		_ = c.cmd.Wait()
@@ -156,143 +175,26 @@ func (e *Env) run(ctx context.Context, env []string) (*child, error) {
 		_ = read.SetReadDeadline(time.Now().Add(time.Second))
 		close(c.exited)
 	})
-	return c, nil
-}
-
-// takeApart reads a handshake line.
-func (c *child) takeApart(line string, noTLS bool) error {
-	parts := strings.Split(line, "|")
-	if len(parts) < 5 || parts[0] != "1" || parts[1] != "1" || parts[4] != "grpc" {
-		return differs("the first line on stdout", line, "1|1|unix|SOCKET|grpc|CERTIFICATE")
-	}
-	c.network, c.address = parts[2], parts[3]
-	if c.network != "unix" && c.network != "tcp" {
-		return differs("the handshake's network", c.network, "unix or tcp")
-	}
-	if noTLS {
-		return nil
-	}
-	if len(parts) < 6 || parts[5] == "" {
-		return errors.New("the handshake has no certificate, so there is no mutual TLS")
-	}
-	der, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(parts[5], "="))
-	if err == nil {
-		_, err = x509.ParseCertificate(der)
-	}
-	if err != nil {
-		return fmt.Errorf("the handshake's certificate cannot be read: %w", err)
-	}
-	return nil
+	e.after(c.close)
+	return c
 }
 
 // end waits until the child has ended by itself.
 func (c *child) end(ctx context.Context, within time.Duration) error {
-	late := time.NewTimer(within)
-	defer late.Stop()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	select {
 	case <-c.exited:
 		return nil
-	case <-late.C:
 	case <-ctx.Done():
+		return fmt.Errorf("it still runs after %v, and is killed", within)
 	}
-	return fmt.Errorf("it still runs after %v, and is killed", within)
 }
 
-// close ends the child, however it is, and gives everything back.
+// close ends the child, however it is, and gives everything back. It may be called again.
 func (c *child) close() {
 	_ = c.cmd.Process.Kill()
 	_ = c.stdin.Close()
 	c.read.Wait()
 	_ = c.out.Close()
-}
-
-func printsOnlyItsHandshake(ctx context.Context, e *Env) {
-	c := must(e.startChild(ctx))
-	_ = c.stdin.Close()
-	err := c.end(ctx, endTime)
-	c.close()
-	if err == nil && c.tail != "" {
-		err = differs("stdout after the handshake", c.tail, "nothing")
-	}
-	check(err)
-}
-
-func endsWithItsInput(ctx context.Context, e *Env) {
-	c := must(e.startChild(ctx))
-	defer c.close()
-	// What stands there means nothing; its end does.
-	_, _ = io.WriteString(c.stdin, "a line that nobody asked for\n")
-	_ = c.stdin.Close()
-	check(c.end(ctx, endTime))
-}
-
-func endsOnTerm(ctx context.Context, e *Env) {
-	c := must(e.startChild(ctx))
-	defer c.close()
-	check(c.cmd.Process.Signal(syscall.SIGTERM))
-	check(c.end(ctx, drainTime))
-}
-
-func needsTheCookie(ctx context.Context, e *Env) {
-	if e.Program == nil {
-		fail(skip("it was not started by the suite"))
-	}
-	c := must(e.run(ctx, []string{"PLUGIN_UNIX_SOCKET_DIR=" + e.Dir}))
-	defer c.close()
-	check(named("started by hand", c.end(ctx, handshakeTime)))
-	if c.cmd.ProcessState.Success() {
-		fail(errors.New("started by hand, it ends as though all were well: its exit status is 0"))
-	}
-	printed, _ := io.ReadAll(io.LimitReader(c.out, 1<<20))
-	if strings.HasPrefix(string(printed), "1|") {
-		fail(differs("stdout without the cookie", string(printed), "no handshake"))
-	}
-}
-
-func needsTheKey(ctx context.Context, e *Env) {
-	if e.Program != nil && e.Program.NoTLS {
-		fail(skip("it cannot do mutual TLS"))
-	}
-	c := must(e.startChild(ctx))
-	defer c.close()
-	stranger := must(selfSigned())
-	for who, trust := range map[string]credentials.TransportCredentials{
-		"somebody without TLS":        insecure.NewCredentials(),
-		"somebody without a key":      credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),                                            // a stranger trusts anybody
-		"somebody with another's key": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{stranger}}), // likewise
-	} {
-		conn := must(grpc.NewClient("passthrough:///child", grpc.WithTransportCredentials(trust), grpc.WithAuthority("localhost"),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, c.network, c.address)
-			})))
-		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
-		_ = conn.Close()
-		if err == nil {
-			fail(fmt.Errorf("%s was answered", who))
-		}
-	}
-}
-
-// supervisorCertificate is one in PEM whose key nobody has any more.
-func supervisorCertificate() (string, error) {
-	made, err := selfSigned()
-	if err != nil {
-		return "", err
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate[0]})), nil
-}
-
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -234,12 +234,11 @@ func TestTheSuiteConfiguresTheHandlerBeforeEachCase(t *testing.T) {
 		},
 	})
 	suite := conformance.Suite{Conn: conn, Kind: conformance.KindExtension, Settings: given}
-	err = suite.RunCase(t.Context(), conformance.Case{Run: func(context.Context, *conformance.Env) error {
+	err = suite.RunCase(t.Context(), conformance.OneCase(func() {
 		if !proto.Equal(got.Load(), given) {
 			t.Errorf("the handler has %v", got.Load())
 		}
-		return nil
-	}})
+	}))
 	if err != nil {
 		t.Error(err)
 	}

@@ -5,42 +5,31 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// terminalCases are for handlers of kind terminal. Commands are lines for a POSIX shell.
-func terminalCases() []Case {
-	cases := terminalCommandCases()
-	cases = append(cases, terminalDecidedCases()...)
-	cases = append(cases, terminalOutputCases()...)
-	cases = append(cases, terminalLifeCases()...)
-	cases = append(cases, terminalWatchCases()...)
-	return kind(KindTerminal, cases)
-}
-
-func (e *Env) terminals() terminalv1.TerminalServiceClient {
+func (e *env) terminals() terminalv1.TerminalServiceClient {
 	return terminalv1.NewTerminalServiceClient(e.Conn)
 }
 
 // screen is a terminal of a case.
 type screen struct {
-	e  *Env
+	e  *env
 	c  *acpv1.CallContext
 	id string
 }
 
 // open creates a terminal, which is released when the case has ended.
-func (e *Env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen, error) {
+func (e *env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen, error) {
 	if req.Context == nil {
-		req.Context = e.Context()
+		req.Context = e.context()
 	}
 	req.SessionId = req.GetContext().GetSessionId()
 	resp, err := e.terminals().Create(ctx, req)
@@ -53,7 +42,7 @@ func (e *Env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen,
 }
 
 // line creates a terminal that runs a line in a shell.
-func (e *Env) line(ctx context.Context, line string) (*screen, error) {
+func (e *env) line(ctx context.Context, line string) (*screen, error) {
 	return e.open(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}})
 }
 
@@ -95,32 +84,25 @@ func (s *screen) end(ctx context.Context) (*terminalv1.OutputResponse, error) {
 
 // shows waits until the output has the words in it: what a command does gives no other signal.
 func (s *screen) shows(ctx context.Context, words string) (string, error) {
-	for {
+	return await(ctx, fmt.Sprintf("waiting for %q", words), func() (string, bool, error) {
 		out, err := s.output(ctx)
+		seen := strings.Contains(out.GetOutput(), words)
 		if err != nil {
-			return "", fmt.Errorf("output, while waiting for %q: %w", words, err)
+			err = fmt.Errorf("output, while waiting for %q: %w", words, err)
+		} else if !seen && out.GetExitStatus() != nil {
+			err = differs("the output of a command that has ended", out.GetOutput(), words)
 		}
-		if strings.Contains(out.GetOutput(), words) {
-			return out.GetOutput(), nil
-		}
-		if out.GetExitStatus() != nil {
-			return "", differs("the output of a command that has ended", out.GetOutput(), words)
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return "", fmt.Errorf("waiting for %q: %w", words, context.Cause(ctx))
-		}
-	}
+		return out.GetOutput(), seen, err
+	})
 }
 
 // prints demands the whole output of a line in a shell.
-func (e *Env) prints(ctx context.Context, line, want string) error {
+func (e *env) prints(ctx context.Context, line, want string) error {
 	return e.outputs(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}}, want)
 }
 
 // outputs demands the whole output of a command.
-func (e *Env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want string) error {
+func (e *env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want string) error {
 	s, err := e.open(ctx, req)
 	if err != nil {
 		return err
@@ -130,193 +112,152 @@ func (e *Env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want s
 	if err == nil && (out.GetOutput() != want || out.GetTruncated()) {
 		err = differs("the output", out.GetOutput(), want)
 	}
-	if err != nil {
-		return fmt.Errorf("%q %q: %w", req.GetCommand(), req.GetArgs(), err)
-	}
-	return nil
+	return about(fmt.Sprintf("%q %q", req.GetCommand(), req.GetArgs()), err)
 }
 
-func wantUnknown(what string, err error, id string) error {
-	return wantText(what, err, codes.NotFound, "Resource not found: "+id)
+func wantUnknown(what string, err error, id string) {
+	wantText(what, err, codes.NotFound, "Resource not found: "+id)
 }
 
 // wantExit demands exactly one of code and signal.
-func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSignal string) error {
-	switch {
-	case (code == nil) == (signal == nil):
-		return fmt.Errorf("%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
-	case wantSignal != "" && (signal == nil || *signal != wantSignal):
-		return differs("the signal of "+what, fmt.Sprint(code, signal), wantSignal)
-	case wantSignal == "" && (code == nil || *code != wantCode):
-		return differs("the exit code of "+what, fmt.Sprint(code, signal), wantCode)
+func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSignal string) {
+	demand((code == nil) != (signal == nil),
+		"%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
+	if wantSignal != "" {
+		expect(signal != nil && *signal == wantSignal, "the signal of "+what, fmt.Sprint(code, signal), wantSignal)
+	} else {
+		expect(code != nil && *code == wantCode, "the exit code of "+what, fmt.Sprint(code, signal), wantCode)
 	}
-	return nil
 }
 
-// Commands.
-
-func terminalCommandCases() []demand {
-	return []demand{
-		{Name: "Create gives an unguessable id", Run: terminalIDs},
-		{Name: "Create with args executes, without a shell", Run: terminalArgs},
-		{Name: "Create without args runs a program of that whole name, else a line", Run: terminalLines},
-		{Name: "Create runs exactly what was resolved", Run: terminalResolved},
-		{Name: "Create runs in cwd, by default the first root", Run: terminalCwd},
-		{Name: "Create refuses a cwd outside of the roots", Run: terminalCwdRefused},
-		{Name: "Create sets the environment that it is given", Run: terminalEnv},
-		{Name: "Create refuses what no environment can hold", Run: terminalEnvRefused},
-		{Name: "Create says why a program cannot be started", Run: terminalCannotStart},
-		{Name: "a command has a terminal and nobody at it", Run: terminalIsATerminal},
-		{Name: "a pager does not hang", Run: terminalPager},
-		{Name: "ResolveCommand says what would run", Run: terminalResolve},
-	}
+var terminalCommandCases = []Case{
+	{"Create gives an unguessable id", func(ctx context.Context, e *env) {
+		seen := map[string]bool{}
+		for range 3 {
+			s := must(e.line(ctx, ":"))
+			expect(terminalID.MatchString(s.id), "a terminal's id", s.id, `"acphost-" and 32 hexadecimal digits`)
+			demand(!seen[s.id], "two terminals have the id %s", s.id)
+			seen[s.id] = true
+		}
+	}},
+	{"Create with args executes, without a shell", func(ctx context.Context, e *env) {
+		args := []string{"%s|", "a b", "$HOME", "", "*"}
+		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "printf", Args: args}, "a b|$HOME||*|"))
+	}},
+	{"Create without args runs a program of that whole name, else a line", func(ctx context.Context, e *env) {
+		script := e.put("my tool", "#!/bin/sh\necho tool $#\n")
+		check(os.Chmod(script, 0o755))
+		for _, c := range []struct{ command, want string }{
+			{"echo one; echo two | tr t T", "one\nTwo\n"},
+			{"cd / && pwd", "/\n"},
+			{script, "tool 0\n"},
+			{"'" + script + "' x y", "tool 2\n"},
+			{"pwd", e.dir + "\n"},
+		} {
+			check(e.outputs(ctx, &terminalv1.CreateRequest{Command: c.command}, c.want))
+		}
+	}},
+	{"Create runs exactly what was resolved", func(ctx context.Context, e *env) {
+		c := e.context()
+		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"echo", "judged"}}
+		check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n"))
+	}},
+	{"Create runs in cwd, by default the first root", func(ctx context.Context, e *env) {
+		e.put("sub/f", "")
+		for _, c := range []struct {
+			cwd  *string
+			want string
+		}{{nil, e.dir}, {proto.String(e.dir), e.dir}, {proto.String(e.at("sub")), e.at("sub")}} {
+			check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "pwd", Cwd: c.cwd}, c.want+"\n"))
+		}
+	}},
+	{"Create refuses a cwd outside of the roots", func(ctx context.Context, e *env) {
+		e.put("in/f", "")
+		e.link("/", "in/out")
+		create := func(cwd string) error {
+			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.below("in"), Command: "pwd", Cwd: &cwd})
+			return err
+		}
+		for _, cwd := range []string{"/", e.dir, e.at("in/.."), e.at("in/out"), e.at("in/out/tmp"), e.dir + "/inx"} {
+			wantEscapes(create(cwd), cwd)
+		}
+		for _, cwd := range []string{"in", "./in", e.at("in/f"), e.at("in/missing")} {
+			wantRefused("cwd "+cwd, create(cwd), codes.InvalidArgument)
+		}
+		c := e.context()
+		c.Roots = nil
+		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: c, Command: "pwd"})
+		wantRefused("a call without roots", err, codes.InvalidArgument)
+	}},
+	{"Create sets the environment that it is given", func(ctx context.Context, e *env) {
+		check(e.outputs(ctx, &terminalv1.CreateRequest{
+			Command: "sh", Args: []string{"-c", `printf '%s|' "$A" "$B" "${C-unset}" "$TERM" "$GIT_PAGER"`},
+			Env: []*terminalv1.EnvVariable{
+				{Name: "A", Value: "first"}, {Name: "A", Value: "last=1"}, {Name: "B", Value: ""}, {Name: "GIT_PAGER", Value: "less"},
+			},
+		}, "last=1||unset|xterm-256color|less|"))
+	}},
+	{"Create refuses what no environment can hold", func(ctx context.Context, e *env) {
+		for _, v := range []*terminalv1.EnvVariable{
+			{Name: "", Value: "x"}, {Name: "A=B", Value: "x"}, {Name: "A\x00B", Value: "x"}, {Name: "A", Value: "x\x00y"},
+		} {
+			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
+				Context: e.context(), Command: "true", Env: []*terminalv1.EnvVariable{v},
+			})
+			wantRefused(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument)
+		}
+		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.context(), Command: ""})
+		wantRefused("an empty command", err, codes.InvalidArgument)
+	}},
+	{"Create says why a program cannot be started", func(ctx context.Context, e *env) {
+		text := e.put("text", "no program\n")
+		for _, program := range []string{"acphost-conformance-no-such-program", e.at("missing"), text} {
+			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
+				Context: e.context(), Command: program, Args: []string{"x"},
+			})
+			wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition)
+			wantSaid("starting "+program, err, program)
+		}
+	}},
+	{"a command has a terminal and nobody at it", func(ctx context.Context, e *env) {
+		skipIf(e.NoTTY, "the handler gives commands pipes")
+		for line, want := range map[string]string{
+			"test -t 1 && test -t 2 && echo yes":                                  "yes\n",
+			"cat; read x || echo end":                                             "end\n",
+			"stty size <&1 2>/dev/null || stty -F $(readlink /proc/$$/fd/1) size": "30 120\n",
+		} {
+			check(e.prints(ctx, line, want))
+		}
+	}},
+	{"a pager does not hang", func(ctx context.Context, e *env) {
+		check(e.prints(ctx, `echo "$PAGER|$GIT_PAGER|$GIT_EDITOR"`, "|cat|:\n"))
+	}},
+	{"ResolveCommand says what would run", func(ctx context.Context, e *env) {
+		for _, c := range []struct {
+			command string
+			args    []string
+			argv    []string
+			shell   bool
+			program bool
+		}{
+			{"ls", nil, []string{"ls"}, false, true},
+			{"ls", []string{"-l", "a b"}, []string{"ls", "-l", "a b"}, false, true},
+			{"ls -l", nil, []string{"sh", "-c", "ls -l"}, true, true},
+			{"acphost-conformance-no-such-program", []string{"x"}, []string{"acphost-conformance-no-such-program", "x"}, false, false},
+		} {
+			got, err := e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
+				Context: e.context(), Command: c.command, Args: c.args,
+			})
+			check(about(fmt.Sprintf("%q %q", c.command, c.args), err))
+			argv := got.GetCommand().GetArgv()
+			if len(argv) == 3 && c.shell {
+				argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // where the shell is, is the handler's matter
+			}
+			expect(slices.Equal(argv, c.argv) && got.GetCommand().GetShell() == c.shell,
+				"what would run", got.GetCommand(), fmt.Sprintf("%q, shell %t", c.argv, c.shell))
+			expect((got.GetProgram() != "") == c.program && got.GetCwd() == e.dir, "program and cwd", got, e.dir)
+		}
+	}},
 }
 
 var terminalID = regexp.MustCompile(`^acphost-[0-9a-f]{32}$`)
-
-func terminalIDs(ctx context.Context, e *Env) {
-	seen := map[string]bool{}
-	for range 3 {
-		s := must(e.line(ctx, ":"))
-		if !terminalID.MatchString(s.id) {
-			fail(differs("a terminal's id", s.id, `"acphost-" and 32 hexadecimal digits`))
-		}
-		if seen[s.id] {
-			fail(fmt.Errorf("two terminals have the id %s", s.id))
-		}
-		seen[s.id] = true
-	}
-}
-
-func terminalArgs(ctx context.Context, e *Env) {
-	check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "printf", Args: []string{"%s|", "a b", "$HOME", "", "*"}}, "a b|$HOME||*|"))
-}
-
-func terminalLines(ctx context.Context, e *Env) {
-	script := must(e.put("my tool", "#!/bin/sh\necho tool $#\n"))
-	check(os.Chmod(script, 0o755))
-	for _, c := range []struct{ command, want string }{
-		{"echo one; echo two | tr t T", "one\nTwo\n"},
-		{"cd / && pwd", "/\n"},
-		{script, "tool 0\n"},
-		{"'" + script + "' x y", "tool 2\n"},
-		{"pwd", e.Dir + "\n"},
-	} {
-		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: c.command}, c.want))
-	}
-}
-
-func terminalResolved(ctx context.Context, e *Env) {
-	c := e.Context()
-	c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"echo", "judged"}}
-	check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n"))
-}
-
-func terminalCwd(ctx context.Context, e *Env) {
-	must(e.put("sub/f", ""))
-	for _, c := range []struct {
-		cwd  *string
-		want string
-	}{{nil, e.Dir}, {proto.String(e.Dir), e.Dir}, {proto.String(e.at("sub")), e.at("sub")}} {
-		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "pwd", Cwd: c.cwd}, c.want+"\n"))
-	}
-}
-
-func terminalCwdRefused(ctx context.Context, e *Env) {
-	must(e.put("in/f", ""))
-	check(os.Symlink("/", e.at("in/out")))
-	create := func(cwd string) error {
-		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.below("in"), Command: "pwd", Cwd: &cwd})
-		return err
-	}
-	for _, cwd := range []string{"/", e.Dir, e.at("in/.."), e.at("in/out"), e.at("in/out/tmp"), e.Dir + "/inx"} {
-		check(wantEscapes(create(cwd), cwd))
-	}
-	for _, cwd := range []string{"in", "./in", e.at("in/f"), e.at("in/missing")} {
-		check(wantRefused("cwd "+cwd, create(cwd), codes.InvalidArgument))
-	}
-	c := e.Context()
-	c.Roots = nil
-	_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: c, Command: "pwd"})
-	check(wantRefused("a call without roots", err, codes.InvalidArgument))
-}
-
-func terminalEnv(ctx context.Context, e *Env) {
-	check(e.outputs(ctx, &terminalv1.CreateRequest{
-		Command: "sh", Args: []string{"-c", `printf '%s|' "$A" "$B" "${C-unset}" "$TERM" "$GIT_PAGER"`},
-		Env: []*terminalv1.EnvVariable{
-			{Name: "A", Value: "first"}, {Name: "A", Value: "last=1"}, {Name: "B", Value: ""}, {Name: "GIT_PAGER", Value: "less"},
-		},
-	}, "last=1||unset|xterm-256color|less|"))
-}
-
-func terminalEnvRefused(ctx context.Context, e *Env) {
-	for _, v := range []*terminalv1.EnvVariable{
-		{Name: "", Value: "x"}, {Name: "A=B", Value: "x"}, {Name: "A\x00B", Value: "x"}, {Name: "A", Value: "x\x00y"},
-	} {
-		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
-			Context: e.Context(), Command: "true", Env: []*terminalv1.EnvVariable{v},
-		})
-		check(wantRefused(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument))
-	}
-	_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.Context(), Command: ""})
-	check(wantRefused("an empty command", err, codes.InvalidArgument))
-}
-
-func terminalCannotStart(ctx context.Context, e *Env) {
-	text := must(e.put("text", "no program\n"))
-	for _, program := range []string{"acphost-conformance-no-such-program", e.at("missing"), text} {
-		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.Context(), Command: program, Args: []string{"x"}})
-		check(wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition))
-		if !strings.Contains(status.Convert(err).Message(), program) {
-			fail(fmt.Errorf("the message does not name the program %s: %q", program, status.Convert(err).Message()))
-		}
-	}
-}
-
-func terminalIsATerminal(ctx context.Context, e *Env) {
-	if e.NoTTY {
-		fail(skip("the handler gives commands pipes"))
-	}
-	for line, want := range map[string]string{
-		"test -t 1 && test -t 2 && echo yes":                                  "yes\n",
-		"cat; read x || echo end":                                             "end\n",
-		"stty size <&1 2>/dev/null || stty -F $(readlink /proc/$$/fd/1) size": "30 120\n",
-	} {
-		check(e.prints(ctx, line, want))
-	}
-}
-
-func terminalPager(ctx context.Context, e *Env) {
-	check(e.prints(ctx, `echo "$PAGER|$GIT_PAGER|$GIT_EDITOR"`, "|cat|:\n"))
-}
-
-func terminalResolve(ctx context.Context, e *Env) {
-	for _, c := range []struct {
-		command string
-		args    []string
-		argv    []string
-		shell   bool
-		program bool
-	}{
-		{"ls", nil, []string{"ls"}, false, true},
-		{"ls", []string{"-l", "a b"}, []string{"ls", "-l", "a b"}, false, true},
-		{"ls -l", nil, []string{"sh", "-c", "ls -l"}, true, true},
-		{"acphost-conformance-no-such-program", []string{"x"}, []string{"acphost-conformance-no-such-program", "x"}, false, false},
-	} {
-		got, err := e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
-			Context: e.Context(), Command: c.command, Args: c.args,
-		})
-		check(named(fmt.Sprintf("%q %q", c.command, c.args), err))
-		argv := got.GetCommand().GetArgv()
-		if len(argv) == 3 && c.shell {
-			argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // where the shell is, is the handler's matter
-		}
-		if fmt.Sprintf("%q", argv) != fmt.Sprintf("%q", c.argv) || got.GetCommand().GetShell() != c.shell {
-			fail(differs("what would run", got.GetCommand(), fmt.Sprintf("%q, shell %t", c.argv, c.shell)))
-		}
-		if (got.GetProgram() != "") != c.program || got.GetCwd() != e.Dir {
-			fail(differs("program and cwd", got, e.Dir))
-		}
-	}
-}

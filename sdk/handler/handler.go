@@ -11,6 +11,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -82,15 +83,11 @@ type Handler struct {
 func (h *Handler) check() error {
 	switch {
 	case h.Name == "" || len(h.Name) > 64:
-		return errText("handler.Handler: Name must have 1 to 64 characters")
+		return errors.New("handler.Handler: Name must have 1 to 64 characters")
 	case h.Version == "" || len(h.Version) > 64:
-		return errText("handler.Handler: Version must have 1 to 64 characters")
+		return errors.New("handler.Handler: Version must have 1 to 64 characters")
 	case h.Register == nil:
-		return errText("handler.Handler: Register is missing")
+		return errors.New("handler.Handler: Register is missing")
 	}
 	return nil
 }
-
-type errText string
-
-func (e errText) Error() string { return string(e) }

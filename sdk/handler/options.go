@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
@@ -108,17 +107,11 @@ func (o options) check() error {
 
 // address takes --listen apart.
 func (o options) address() (network, target string, err error) {
-	if path, ok := strings.CutPrefix(o.listen, "unix:"); ok {
-		path = strings.TrimPrefix(path, "//")
-		if !filepath.IsAbs(path) {
-			return "", "", fmt.Errorf("--listen %q: the path of a unix socket must be absolute: unix:///PATH", o.listen)
-		}
-		return "unix", filepath.Clean(path), nil
+	network, target, err = wire.SplitAddress("--listen", o.listen)
+	if network == "unix" {
+		target = filepath.Clean(target)
 	}
-	if target, ok := strings.CutPrefix(o.listen, "tcp://"); ok {
-		return "tcp", target, nil
-	}
-	return "", "", fmt.Errorf("--listen %q is neither unix:///PATH nor tcp://HOST:PORT", o.listen)
+	return network, target, err
 }
 
 // about says what the binary is and how it is run.

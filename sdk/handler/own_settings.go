@@ -29,20 +29,35 @@ type Settings[T any] struct {
 	// the same settings. Nil: all are good.
 	Check func(*T) error
 
-	current atomic.Pointer[T]
+	current atomic.Pointer[configured[T]]
+}
+
+// configured is what a Configure has left.
+type configured[T any] struct {
+	settings *T
+	host     *pluginv1.Host
 }
 
 // Load returns the settings of the last Configure that succeeded; before the first one, what Check makes of T's zero
 // value. They must not be changed.
 func (s *Settings[T]) Load() *T {
 	if current := s.current.Load(); current != nil {
-		return current
+		return current.settings
 	}
 	none := new(T)
 	if s.Check != nil {
 		_ = s.Check(none)
 	}
 	return none
+}
+
+// Host returns what the last Configure that succeeded said of the host: the paths that no agent may touch, for one. It
+// is nil before the first one, which Host's getters take, and must not be changed.
+func (s *Settings[T]) Host() *pluginv1.Host {
+	if current := s.current.Load(); current != nil {
+		return current.host
+	}
+	return nil
 }
 
 // Configure reads the settings and has them checked. They count unless the request only validates; settings that are
@@ -70,7 +85,7 @@ func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureReques
 		}
 	}
 	if !req.GetValidateOnly() {
-		s.current.Store(next)
+		s.current.Store(&configured[T]{next, req.GetHost()})
 	}
 	return nil, nil
 }

@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,30 @@ func TestSettingsWithoutACheck(t *testing.T) {
 	}
 	if err := configureWith(t, &s, map[string]any{"from": 3}, false); err != nil || s.Load().From != 3 {
 		t.Errorf("Configure = %v, from = %d", err, s.Load().From)
+	}
+}
+
+func TestTheHostIsThatOfTheSettingsInEffect(t *testing.T) {
+	s := Settings[own]{Check: (*own).check}
+	bad, err := structpb.NewStruct(map[string]any{"from": 13})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Host().GetProtectedPaths(); got != nil {
+		t.Errorf("before any settings: %q", got)
+	}
+	for _, c := range []struct {
+		path     string
+		settings *structpb.Struct
+		validate bool
+		want     string
+	}{{"/a", nil, false, "/a"}, {"/b", nil, true, "/a"}, {"/c", bad, false, "/a"}, {"/d", nil, false, "/d"}} {
+		_, _ = s.Configure(context.Background(), &pluginv1.ConfigureRequest{
+			Settings: c.settings, ValidateOnly: c.validate, Host: &pluginv1.Host{ProtectedPaths: []string{c.path}},
+		})
+		if got := s.Host().GetProtectedPaths(); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("after %s: %q, want %q", c.path, got, c.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,11 +53,19 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		}
 	}()
 
-	var identity *tls.Config
-	var certificate string
+	var trust *tls.Config
 	if !s.NoTLS {
-		if identity, certificate, err = newIdentity(); err != nil {
+		identity, certificate, err := wire.NewIdentity()
+		if err != nil {
 			return nil, err
+		}
+		p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
+		trust = &tls.Config{
+			Certificates: []tls.Certificate{identity},
+			// Nothing is trusted until go-plugin has read the child's certificate from the handshake, and then that alone.
+			RootCAs:    x509.NewCertPool(),
+			ServerName: "localhost",
+			MinVersion: tls.VersionTLS12,
 		}
 	}
 	config := &plugin.ClientConfig{
@@ -64,7 +73,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		// go-plugin compares versions through this set; nothing in it is ever dispensed.
 		Plugins:          plugin.PluginSet{s.Name: none{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		TLSConfig:        identity,
+		TLSConfig:        trust,
 		SkipHostEnv:      true,
 		StartTimeout:     s.HandshakeTimeout,
 		Logger:           hclog.NewNullLogger(),
@@ -73,9 +82,6 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 			_ = os.Remove(below) // so that a child whose host was killed can remove our folder: it is empty then
 			// What comes last counts: the child's socket is made in our folder, not in one below it.
 			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
-			if certificate != "" {
-				p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
-			}
 			return p, nil
 		},
 	}
@@ -103,13 +109,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		return nil, p.explain(err)
 	}
 
-	watching, watch := context.WithCancel(context.Background())
-	i := &Instance{
-		name: s.Name, log: s.Logger, conn: conn, socket: socket, proc: p, dir: dir,
-		address: address.Network() + "://" + address.String(),
-		program: program, mtls: !s.NoTLS, grace: s.StopGrace, watch: watch,
-		done: make(chan struct{}), stopped: make(chan struct{}),
-	}
+	i, watching := newInstance(s, socket, conn, address.Network()+"://"+address.String())
+	i.proc, i.dir, i.program, i.mtls = p, dir, program, !s.NoTLS
 	lost := make(chan struct{})
 	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })
 	i.work.Go(func() { relayStdio(watching, conn, p.stderr) })
@@ -137,16 +138,10 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	select {
 	case <-i.proc.exited:
 	case <-lost:
-		linger := time.NewTimer(lingerTime)
-		select {
-		case <-i.proc.exited:
-		case <-linger.C:
-			if !i.stopping.Load() { // else the steps of shutdown are under way
-				i.proc.signal(syscall.SIGKILL)
-				cause = errors.New("gave up its connection and lived on, and was killed")
-			}
+		if !within(lingerTime, i.proc.exited) && !i.stopping.Load() { // else the steps of shutdown are under way
+			i.proc.signal(syscall.SIGKILL)
+			cause = errors.New("gave up its connection and lived on, and was killed")
 		}
-		linger.Stop()
 		<-i.proc.exited
 	}
 	if err := i.unmeasured.Load(); err != nil {

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -51,6 +50,15 @@ type Instance struct {
 }
 
 var _ grpc.ClientConnInterface = (*Instance)(nil)
+
+// newInstance makes an instance of a connection. What watches the connection does so until the context ends.
+func newInstance(s Spec, socket net.Conn, conn *grpc.ClientConn, address string) (*Instance, context.Context) {
+	watching, watch := context.WithCancel(context.Background())
+	return &Instance{
+		name: s.Name, log: s.Logger, grace: s.StopGrace, conn: conn, socket: socket, address: address,
+		watch: watch, done: make(chan struct{}), stopped: make(chan struct{}),
+	}, watching
+}
 
 // Invoke makes a unary call, as grpc.ClientConn does. After Done it fails with UNAVAILABLE.
 func (i *Instance) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
@@ -156,21 +164,13 @@ func (i *Instance) Stop(ctx context.Context) error {
 	if i.proc != nil {
 		i.proc.signal(syscall.SIGKILL)
 	}
-	late := time.NewTimer(reapTime)
-	defer late.Stop()
-	select {
-	case <-i.stopped:
+	switch {
+	case within(reapTime, i.stopped):
 		return nil
-	case <-late.C:
-		return fmt.Errorf("stop handler %s: %w", i.name, i.stuck())
+	case i.proc == nil:
+		return fmt.Errorf("stop handler %s: its connection does not close", i.name)
 	}
-}
-
-func (i *Instance) stuck() error {
-	if i.proc == nil {
-		return errors.New("its connection does not close")
-	}
-	return fmt.Errorf("process %d does not end, though it was killed", i.proc.pid)
+	return fmt.Errorf("stop handler %s: process %d does not end, though it was killed", i.name, i.proc.pid)
 }
 
 // shutdown ends the process step by step and gives everything back. It runs once, and for as long as the process does.
@@ -178,11 +178,11 @@ func (i *Instance) shutdown() {
 	defer close(i.stopped)
 	if i.proc != nil {
 		i.proc.endInput()
-		if !i.doneWithin(i.grace) {
+		if !within(i.grace, i.done) {
 			i.log.Warn("handler lives on after the end of its stdin: sending TERM", "pid", i.proc.pid)
 			i.proc.signal(syscall.SIGTERM)
 			i.proc.signal(syscall.SIGCONT) // a stopped process sees TERM only then
-			if !i.doneWithin(i.grace) {
+			if !within(i.grace, i.done) {
 				i.log.Warn("handler ignores TERM: killing it", "pid", i.proc.pid)
 				i.proc.signal(syscall.SIGKILL)
 			}
@@ -196,13 +196,14 @@ func (i *Instance) shutdown() {
 	i.work.Wait()
 }
 
-func (i *Instance) doneWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// within waits for a channel to be closed, so long at most, and reports whether it is.
+func within(most time.Duration, closed <-chan struct{}) bool {
+	late := time.NewTimer(most)
+	defer late.Stop()
 	select {
-	case <-i.done:
+	case <-closed:
 		return true
-	case <-t.C:
+	case <-late.C:
 		return false
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
 const (
@@ -168,7 +169,7 @@ func (p *process) readStdout(r *os.File) {
 	first, err := reader.ReadSlice('\n')
 	if err == nil {
 		var line string
-		if line, err = checkHandshake(string(bytes.TrimSpace(first)), !p.spec.NoTLS); err == nil {
+		if line, err = wire.CheckHandshake(string(bytes.TrimSpace(first)), !p.spec.NoTLS); err == nil {
 			p.settle(nil)
 			_, _ = io.WriteString(p.lineW, line+"\n")
 		}
@@ -192,21 +193,17 @@ func (p *process) settle(reason error) {
 // noLine says what it means that stdout ended, or went on and on, without a line.
 func (p *process) noLine(got []byte, err error) error {
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return notHandshake(string(got))
+		return wire.NotHandshake(string(got))
 	}
 	// The exit that most likely comes now is the better reason; go-plugin would kill first.
-	late := time.NewTimer(lingerTime)
-	defer late.Stop()
-	select {
-	case <-p.dead:
-		reason := fmt.Errorf("%w before its handshake", p.exitError())
-		if len(got) > 0 {
-			reason = fmt.Errorf("%w, after it wrote %.80q to stdout", reason, got)
-		}
-		return reason
-	case <-late.C:
+	if !within(lingerTime, p.dead) {
 		return errors.New("closed its stdout before its handshake")
 	}
+	reason := fmt.Errorf("%w before its handshake", p.exitError())
+	if len(got) > 0 {
+		reason = fmt.Errorf("%w, after it wrote %.80q to stdout", reason, got)
+	}
+	return reason
 }
 
 // signal sends sig to the whole process group, as long as there is one.
@@ -237,12 +234,7 @@ func (p *process) abandon() {
 		return
 	}
 	p.signal(syscall.SIGKILL)
-	late := time.NewTimer(reapTime)
-	defer late.Stop()
-	select {
-	case <-p.exited:
-	case <-late.C:
-	}
+	_ = within(reapTime, p.exited)
 }
 
 func (p *process) handshakeError() error {
@@ -253,14 +245,10 @@ func (p *process) handshakeError() error {
 
 // explain puts the process's own end, where that is what happened, in front of an error of its connection.
 func (p *process) explain(err error) error {
-	late := time.NewTimer(drainTime)
-	defer late.Stop()
-	select {
-	case <-p.exited:
-		return p.withLastLine(fmt.Errorf("%w right after its handshake", p.exitError()))
-	case <-late.C:
-		return p.withLastLine(err)
+	if within(drainTime, p.exited) {
+		err = fmt.Errorf("%w right after its handshake", p.exitError())
 	}
+	return p.withLastLine(err)
 }
 
 // exitError says how the process ended. It may be called after dead is closed.

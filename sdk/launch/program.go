@@ -27,10 +27,12 @@ func (e *DigestError) Error() string {
 
 // program is a handler's executable file, held open so that what is measured is what was started.
 type program struct {
-	path    string
-	file    *os.File
-	before  os.FileInfo
-	measure func() (string, error) // once; safe for concurrent use
+	path   string
+	file   *os.File
+	before os.FileInfo
+	// digest measures the file, the first time: SHA-256 in lower-case hexadecimal. One that changed meanwhile has none. It
+	// is safe for concurrent use.
+	digest func() (string, error)
 }
 
 // openProgram opens the file and notes its state.
@@ -48,23 +50,17 @@ func openProgram(path string) (*program, error) {
 		return nil, fmt.Errorf("open its program: %w", err)
 	}
 	p := &program{path: path, file: file, before: info}
-	p.measure = sync.OnceValues(func() (string, error) {
+	p.digest = sync.OnceValues(func() (string, error) {
 		sum := sha256.New()
 		if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, math.MaxInt64), make([]byte, 256<<10)); err != nil {
 			return "", fmt.Errorf("measure its program: %w", err)
 		}
-		return hex.EncodeToString(sum.Sum(nil)), p.same()
+		if err := p.same(); err != nil {
+			return "", err
+		}
+		return hex.EncodeToString(sum.Sum(nil)), nil
 	})
 	return p, nil
-}
-
-// digest measures the file, the first time: SHA-256 in lower-case hexadecimal. One that changed meanwhile has none.
-func (p *program) digest() (string, error) {
-	digest, err := p.measure()
-	if err != nil {
-		return "", err
-	}
-	return digest, nil
 }
 
 // require refuses a file whose digest is not want.

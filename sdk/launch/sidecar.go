@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -75,12 +73,8 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 			return nil, fmt.Errorf("%s: %w", s.Address, err)
 		}
 	}
-	watching, watch := context.WithCancel(context.Background())
-	i := &Instance{
-		name: s.Name, log: s.Logger, conn: conn, socket: socket, address: s.Address,
-		mtls: config != nil, grace: s.StopGrace, watch: watch,
-		done: make(chan struct{}), stopped: make(chan struct{}),
-	}
+	i, watching := newInstance(s, socket, conn, s.Address)
+	i.mtls = config != nil
 	i.work.Go(func() {
 		watchLoss(watching, conn, func() {
 			if !i.stopping.Load() {
@@ -173,24 +167,18 @@ func (t *TLSFiles) load(network, target string) (*tls.Config, error) {
 	}, nil
 }
 
-// splitAddress takes "unix:///PATH", "unix:/PATH" and "tcp://HOST:PORT" apart.
+// splitAddress takes an address apart, and checks that TCP's has a host and a port.
 func splitAddress(address string) (network, target string, err error) {
-	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		path = strings.TrimPrefix(path, "//")
-		if !filepath.IsAbs(path) {
-			return "", "", fmt.Errorf("address %q: the path of a unix socket must be absolute: unix:///PATH", address)
-		}
-		return "unix", path, nil
+	network, target, err = wire.SplitAddress("address", address)
+	if network != "tcp" {
+		return network, target, err
 	}
-	if hostport, ok := strings.CutPrefix(address, "tcp://"); ok {
-		host, port, err := net.SplitHostPort(hostport)
-		if err != nil {
-			return "", "", fmt.Errorf("address %q: %w", address, err)
-		}
-		if host == "" || port == "" {
-			return "", "", fmt.Errorf("address %q: %w", address, errors.New("host and port are both needed"))
-		}
-		return "tcp", hostport, nil
+	host, port, err := net.SplitHostPort(target)
+	if err != nil {
+		return "", "", fmt.Errorf("address %q: %w", address, err)
 	}
-	return "", "", fmt.Errorf("address %q is neither unix:///PATH nor tcp://HOST:PORT", address)
+	if host == "" || port == "" {
+		return "", "", fmt.Errorf("address %q: host and port are both needed", address)
+	}
+	return network, target, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/sdk/conformance"
@@ -41,8 +42,11 @@ func TestConformanceInProcess(t *testing.T) {
 	handlertest.Run(t, conformance.KindTerminal, handler.Handler{
 		Name: "termd", Version: "test", Logger: log,
 		Register: terminals.Register, Configure: terminals.Configure, Release: terminals.ReleaseScope,
-	})
+	}, func(s *conformance.Suite) { s.Settings = impatient })
 }
+
+// impatient are settings by which what ignores TERM is killed soon, so that the cases need not wait 2 s for it.
+var impatient = &structpb.Struct{Fields: map[string]*structpb.Value{"kill_grace_ms": structpb.NewNumberValue(200)}}
 
 func TestConformanceAsAChild(t *testing.T) {
 	conform(t, child(t))
@@ -53,7 +57,9 @@ func TestConformanceAsASidecar(t *testing.T) {
 	socket := filepath.Join(dir, "s")
 	key := filepath.Join(dir, "secret")
 	must(t, os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600))
-	sidecar := exec.Command(testkit.Self(t), "--listen=unix://"+socket, "--secret-file="+key)
+	settings := filepath.Join(dir, "settings.yaml")
+	must(t, os.WriteFile(settings, []byte("kill_grace_ms: 200\n"), 0o600))
+	sidecar := exec.Command(testkit.Self(t), "--listen=unix://"+socket, "--secret-file="+key, "--settings="+settings)
 	sidecar.Stderr = os.Stderr
 	must(t, sidecar.Start())
 	t.Cleanup(func() {
@@ -67,7 +73,9 @@ func TestConformanceAsASidecar(t *testing.T) {
 
 func conform(t *testing.T, instance *launch.Instance) {
 	t.Helper()
-	suite := conformance.Suite{Conn: instance, Kind: conformance.KindTerminal, Sidecar: instance.Sidecar()}
+	suite := conformance.Suite{
+		Conn: instance, Kind: conformance.KindTerminal, Sidecar: instance.Sidecar(), Settings: impatient,
+	}
 	for _, c := range conformance.Cases(conformance.KindTerminal) {
 		if err := suite.RunCase(t.Context(), c); err != nil && !errors.Is(err, conformance.ErrSkipped) {
 			t.Errorf("%s: %v", c.Name, err)

@@ -1,7 +1,9 @@
-// Package wire holds the constants that both ends of a handler's connection must agree on: the cookie that tells a binary
-// that it was started as a child, the plugin protocol version, and the limits and buffers of the gRPC transport.
+// Package wire holds what both ends of a handler's connection must agree on: the cookie that tells a binary
+// that it was started as a child, the plugin protocol version, and the limits and buffers of the gRPC transport. What
+// hosts and the conformance cases, or hosts and sidecars, do alike is here too: they check a child's handshake line, make
+// an identity to call it with, and take an address apart.
 //
-// It does not know processes, sockets or services.
+// It does not know processes or services, and opens no sockets.
 package wire
 
 import (

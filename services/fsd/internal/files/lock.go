@@ -37,10 +37,3 @@ func (k *keyedLocks) lock(name any) (unlock func()) {
 		}
 	}
 }
-
-// size is how many locks exist.
-func (k *keyedLocks) size() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.held)
-}

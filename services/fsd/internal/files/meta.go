@@ -64,35 +64,39 @@ func (m meta) describe() string {
 }
 
 func lstat(path string) (meta, error) {
-	var st unix.Stat_t
-	err := retry(func() error { return unix.Lstat(path, &st) })
-	return metaOf(&st), err
+	return look(func(st *unix.Stat_t) error { return unix.Lstat(path, st) })
 }
 
 func stat(path string) (meta, error) {
-	var st unix.Stat_t
-	err := retry(func() error { return unix.Stat(path, &st) })
-	return metaOf(&st), err
+	return look(func(st *unix.Stat_t) error { return unix.Stat(path, st) })
 }
 
 func fstat(fd int) (meta, error) {
-	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstat(fd, &st) })
-	return metaOf(&st), err
+	return look(func(st *unix.Stat_t) error { return unix.Fstat(fd, st) })
 }
 
 func lstatAt(dir int, name string) (meta, error) {
+	return look(func(st *unix.Stat_t) error { return unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+func look(call func(*unix.Stat_t) error) (meta, error) {
 	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := retry(func() error { return call(&st) })
 	return metaOf(&st), err
 }
 
 // retry repeats a system call that a signal interrupted; slow file systems (FUSE, network) do return EINTR, and Go
 // sends itself signals.
 func retry(call func() error) error {
+	_, err := retried(func() (int, error) { return 0, call() })
+	return err
+}
+
+// retried is retry for a system call that returns a number.
+func retried(call func() (int, error)) (int, error) {
 	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
+			return n, err
 		}
 	}
 }

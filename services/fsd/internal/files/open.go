@@ -97,9 +97,5 @@ func openWalking(path string, flags int) (int, error) {
 }
 
 func openat(dir int, name string, flags int) (fd int, err error) {
-	err = retry(func() error {
-		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
-		return err
-	})
-	return fd, err
+	return retried(func() (int, error) { return unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0) })
 }

@@ -11,13 +11,11 @@ const searchOnly = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLO
 
 // openExact opens an absolute path and refuses a symbolic link anywhere in it (ELOOP, ENOTDIR).
 func openExact(path string, flags int) (int, error) {
-	var fd int
-	err := retry(func() (err error) {
-		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+	fd, err := retried(func() (int, error) {
+		return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 			Flags:   uint64(flags | unix.O_CLOEXEC),
 			Resolve: unix.RESOLVE_NO_SYMLINKS,
 		})
-		return err
 	})
 	// openat2 came with Linux 5.6; older container runtimes answer EPERM for calls that they do not know.
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {

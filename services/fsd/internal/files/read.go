@@ -203,11 +203,7 @@ func (r *reader) next(buffer []byte) (n int, err error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	err = retry(func() error {
-		n, err = unix.Read(r.fd, buffer)
-		return err
-	})
-	if err != nil {
+	if n, err = retried(func() (int, error) { return unix.Read(r.fd, buffer) }); err != nil {
 		return 0, errSystem("read", r.path, err)
 	}
 	return n, nil
@@ -232,11 +228,7 @@ func digestFile(fd int, chunks *chunkPool) (string, error) {
 }
 
 func pread(fd int, buffer []byte, offset int64) (n int, err error) {
-	err = retry(func() error {
-		n, err = unix.Pread(fd, buffer, offset)
-		return err
-	})
-	return n, err
+	return retried(func() (int, error) { return unix.Pread(fd, buffer, offset) })
 }
 
 func isPermission(err error) bool {

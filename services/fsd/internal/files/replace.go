@@ -62,11 +62,9 @@ func (w *writer) createTemporary(name string) (fd int, err error) {
 	if w.exists() {
 		mode = 0o600
 	}
-	err = retry(func() error {
-		fd, err = unix.Openat(w.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|quiet, mode)
-		return err
+	return retried(func() (int, error) {
+		return unix.Openat(w.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|quiet, mode)
 	})
-	return fd, err
 }
 
 func (w *writer) createError(err error) error {
@@ -139,11 +137,7 @@ func isTemporaryName(name string) bool {
 
 func writeAll(fd int, content []byte, offset int64) error {
 	for len(content) > 0 {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Pwrite(fd, content, offset)
-			return err
-		})
+		n, err := retried(func() (int, error) { return unix.Pwrite(fd, content, offset) })
 		if err != nil {
 			return err
 		}

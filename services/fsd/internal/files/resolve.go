@@ -198,11 +198,7 @@ func (w *walker) readlink(path string) (string, error) {
 	if w.buffer == nil {
 		w.buffer = make([]byte, maxPath+1)
 	}
-	var n int
-	err := retry(func() (err error) {
-		n, err = unix.Readlink(path, w.buffer)
-		return err
-	})
+	n, err := retried(func() (int, error) { return unix.Readlink(path, w.buffer) })
 	if err != nil {
 		return "", err
 	}

@@ -5,12 +5,12 @@
 // wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes
 // are left.
 //
-// The package knows /proc. It sends no signals and does not know terminals.
+// The package knows the environments in /proc; the rest is package proc's. It sends no signals and does not know
+// terminals.
 package census
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,21 +18,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-)
 
-// Process is what matters of a process.
-type Process struct {
-	Parent, Session int
-	// Start is when it started, in clock ticks since boot; with the pid it names a process for ever.
-	Start uint64
-	// Live is false for a zombie.
-	Live bool
-}
+	"github.com/acphost/acphost/internal/proc"
+)
 
 // Census is what a walk through /proc found. It is no snapshot: processes come and go meanwhile. It is not changed any
 // more and may be read from everywhere.
 type Census struct {
-	Processes map[int]Process
+	Processes map[int]proc.Process
 	children  map[int][]int
 	sessions  map[int][]int
 	marked    map[string][]int
@@ -41,22 +34,16 @@ type Census struct {
 // Take walks through /proc. Marks are the environment entries that begin with prefix. Processes whose environment may not
 // be read have none; the calling process has none either.
 func Take(prefix string) (*Census, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, fmt.Errorf("look at all processes: %w", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+	pids, err := proc.Processes()
 	if err != nil {
 		return nil, fmt.Errorf("look at all processes: %w", err)
 	}
 	c := &Census{
-		Processes: make(map[int]Process, len(names)), children: map[int][]int{}, sessions: map[int][]int{}, marked: map[string][]int{},
+		Processes: make(map[int]proc.Process, len(pids)),
+		children:  map[int][]int{}, sessions: map[int][]int{}, marked: map[string][]int{},
 	}
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			c.enter(pid, "/proc/"+name, prefix)
-		}
+	for _, pid := range pids {
+		c.enter(pid, prefix)
 	}
 	return c, nil
 }
@@ -94,14 +81,10 @@ func (c *Census) Trees(roots ...int) []int {
 	return found
 }
 
-func (c *Census) enter(pid int, dir, prefix string) {
-	line, err := os.ReadFile(dir + "/stat")
+func (c *Census) enter(pid int, prefix string) {
+	p, err := proc.Look(pid)
 	if err != nil {
 		return // gone, or hidden from us
-	}
-	p, threads, err := parse(line)
-	if err != nil {
-		return
 	}
 	c.Processes[pid] = p
 	c.children[p.Parent] = append(c.children[p.Parent], pid)
@@ -109,8 +92,9 @@ func (c *Census) enter(pid int, dir, prefix string) {
 	if !p.Live || pid == os.Getpid() {
 		return
 	}
+	dir := "/proc/" + strconv.Itoa(pid)
 	environ, err := os.ReadFile(dir + "/environ")
-	if err == nil && len(environ) == 0 && threads > 1 {
+	if err == nil && len(environ) == 0 && p.Threads > 1 {
 		// A process whose first thread has ended shows its environment in the others only.
 		tasks, _ := filepath.Glob(dir + "/task/*/environ")
 		for _, task := range tasks {
@@ -124,35 +108,6 @@ func (c *Census) enter(pid int, dir, prefix string) {
 			c.marked[string(entry)] = append(c.marked[string(entry)], pid)
 		}
 	}
-}
-
-// parse reads a line of /proc/PID/stat. The command's name stands between the first opening and the last closing
-// parenthesis and may hold anything.
-func parse(line []byte) (p Process, threads int, err error) {
-	fields := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
-	const state, ppid, session, nthreads, start = 0, 1, 3, 17, 19 // field 3 of proc_pid_stat(5) comes first here
-	if len(fields) <= start {
-		return Process{}, 0, errors.New("a stat line is too short")
-	}
-	numbers := [...]struct {
-		at int
-		to *int
-	}{{ppid, &p.Parent}, {session, &p.Session}, {nthreads, &threads}}
-	for _, f := range numbers {
-		if *f.to, err = strconv.Atoi(string(fields[f.at])); err != nil {
-			return Process{}, 0, err
-		}
-	}
-	if p.Start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
-		return Process{}, 0, err
-	}
-	switch fields[state][0] {
-	case 'Z', 'X', 'x':
-		p.Live = threads > 1
-	default:
-		p.Live = true
-	}
-	return p, threads, nil
 }
 
 // Office takes censuses for several who ask at once. Its zero value with a Prefix is ready. It is safe for concurrent use.

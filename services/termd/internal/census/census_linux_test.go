@@ -83,8 +83,3 @@ func TestACensusIsNeverOlderThanTheQuestion(t *testing.T) {
 	}
 	askers.Wait()
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte("1 (a) b) (c) S 0 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 4 1 1"))
-	f.Fuzz(func(t *testing.T, line []byte) { _, _, _ = parse(line) })
-}

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,13 +142,9 @@ func (p Plan) Startable() error {
 	case p.Program != "":
 		return nil
 	case p.appeared:
-		return CannotStart(p.Args[0], errText("there was no executable of that name when it was decided about; ask again, now that there is one"))
+		return CannotStart(p.Args[0], errors.New("there was no executable of that name when it was decided about; ask again, now that there is one"))
 	case strings.Contains(p.Args[0], "/"):
-		return CannotStart(p.Args[0], errText("there is no executable file at that path"))
+		return CannotStart(p.Args[0], errors.New("there is no executable file at that path"))
 	}
-	return CannotStart(p.Args[0], errText("no executable of that name in PATH"))
+	return CannotStart(p.Args[0], errors.New("no executable of that name in PATH"))
 }
-
-type errText string
-
-func (e errText) Error() string { return string(e) }

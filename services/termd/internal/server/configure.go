@@ -67,7 +67,10 @@ func notesOf(c proc.Confinement) (notes []string) {
 }
 
 // settingsOf checks the bounds that the contract gives and fills in its defaults.
-func settingsOf(s *terminalv1.Settings) (terminal.Limits, command.Filter, error) {
+func settingsOf(s *terminalv1.Settings) (limits terminal.Limits, filter command.Filter, err error) {
+	refused := func(format string, args ...any) (terminal.Limits, command.Filter, error) {
+		return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: "+format, args...)
+	}
 	for _, b := range []struct {
 		name             string
 		value, low, high uint64
@@ -78,27 +81,24 @@ func settingsOf(s *terminalv1.Settings) (terminal.Limits, command.Filter, error)
 		{"kill_grace_ms", uint64(s.GetKillGraceMs()), 1, 60_000},
 	} {
 		if b.value != 0 && (b.value < b.low || b.value > b.high) {
-			return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: %s: %d is not from %d to %d",
-				b.name, b.value, b.low, b.high)
+			return refused("%s: %d is not from %d to %d", b.name, b.value, b.low, b.high)
 		}
 	}
-	filter := command.Filter{Deny: s.GetEnvDeny(), Allow: s.GetEnvAllow(), Nothing: s.GetEnvDenyNothing()}
+	filter = command.Filter{Deny: s.GetEnvDeny(), Allow: s.GetEnvAllow(), Nothing: s.GetEnvDenyNothing()}
 	for _, list := range []struct {
 		name     string
 		patterns []string
 	}{{"env_deny", filter.Deny}, {"env_allow", filter.Allow}} {
 		for i, name := range list.patterns {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
-				return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument,
-					"settings: %s[%d]: %q is no name of a variable", list.name, i, name)
+				return refused("%s[%d]: %q is no name of a variable", list.name, i, name)
 			}
 		}
 		if filter.Nothing && len(list.patterns) > 0 {
-			return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument,
-				"settings: env_deny_nothing: %s says which variables are inherited: give one of the two", list.name)
+			return refused("env_deny_nothing: %s says which variables are inherited: give one of the two", list.name)
 		}
 	}
-	limits := terminal.DefaultLimits()
+	limits = terminal.DefaultLimits()
 	limits.PerScope = int(cmp.Or(s.GetMaxTerminalsPerSession(), uint32(limits.PerScope)))
 	limits.Output = int(cmp.Or(s.GetMaxOutputBytesPerTerminal(), uint64(limits.Output)))
 	limits.Total = int64(cmp.Or(s.GetMaxOutputBytesTotal(), uint64(limits.Total)))
@@ -108,7 +108,7 @@ func settingsOf(s *terminalv1.Settings) (terminal.Limits, command.Filter, error)
 	}
 	keep, err := proc.ParseCapabilities(s.GetCapabilities())
 	if err != nil {
-		return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: capabilities: %v", err)
+		return refused("capabilities: %v", err)
 	}
 	limits.Confinement = proc.Confinement{NoLandlock: s.GetNoLandlock(), NoSeccomp: s.GetNoSeccomp(), Keep: keep}
 	return limits, filter, nil

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 
@@ -12,7 +14,7 @@ import (
 
 // Create answers terminal/create.
 func (s *Server) Create(_ context.Context, req *terminalv1.CreateRequest) (*terminalv1.CreateResponse, error) {
-	t, err := s.create(req)
+	t, err := s.create(req, req.OutputByteLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -28,13 +30,8 @@ type commandRequest interface {
 	GetCwd() string
 }
 
-// startRequest is what those that start it have, too.
-type startRequest interface {
-	commandRequest
-	GetOutputByteLimit() uint64
-}
-
-func (s *Server) create(req startRequest) (*terminal.Terminal, error) {
+// create starts what a request names. A limit of 0 keeps no output; nil is the default.
+func (s *Server) create(req commandRequest, limit *uint64) (*terminal.Terminal, error) {
 	scope, err := scopeOf(req.GetContext())
 	if err != nil {
 		return nil, err
@@ -43,26 +40,14 @@ func (s *Server) create(req startRequest) (*terminal.Terminal, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.terminals.Create(scope, plan, limitOf(req))
+	if limit == nil {
+		limit = proto.Uint64(terminal.DefaultOutput)
+	}
+	t, err := s.terminals.Create(scope, plan, *limit)
 	if err != nil {
 		return nil, statusOf(err)
 	}
 	return t, nil
-}
-
-// limitOf tells a limit of 0, which keeps nothing, from none.
-func limitOf(req startRequest) uint64 {
-	var limit *uint64
-	switch req := req.(type) {
-	case *terminalv1.CreateRequest:
-		limit = req.OutputByteLimit
-	case *terminalv1.RunRequest:
-		limit = req.OutputByteLimit
-	}
-	if limit == nil {
-		return terminal.DefaultOutput
-	}
-	return *limit
 }
 
 // plan works out what runs.

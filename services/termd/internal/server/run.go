@@ -8,7 +8,7 @@ import (
 
 // Run answers terminal/run. However it ends, the command is ended with it.
 func (s *Server) Run(ctx context.Context, req *terminalv1.RunRequest) (*terminalv1.RunResponse, error) {
-	t, err := s.create(req)
+	t, err := s.create(req, req.OutputByteLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package launch
+package wire
 
 import (
 	"crypto/ecdsa"
@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// newIdentity makes the host's key and certificate for one child, and the TLS configuration that shows it. The child
-// learns the certificate, in PEM, from its environment; the key stays in this process.
+// NewIdentity makes the host's key and certificate for one child, and the same certificate in PEM, from which the child
+// learns it (PLUGIN_CLIENT_CERT); the key stays in this process.
 //
 // It is what go-plugin calls AutoMTLS, on P-256 instead of P-521: three children at once were ready 10 ms earlier on two
-// cores. The child's certificate becomes the only trusted one when go-plugin reads it from the handshake.
-func newIdentity() (config *tls.Config, certificate string, err error) {
+// cores.
+func NewIdentity() (identity tls.Certificate, certificate string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, "", fmt.Errorf("make a key: %w", err)
+		return identity, "", fmt.Errorf("make a key: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, "", fmt.Errorf("make a certificate: %w", err)
+		return identity, "", fmt.Errorf("make a certificate: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
@@ -42,14 +42,8 @@ func newIdentity() (config *tls.Config, certificate string, err error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, "", fmt.Errorf("make a certificate: %w", err)
+		return identity, "", fmt.Errorf("make a certificate: %w", err)
 	}
-	config = &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		// Nothing is trusted until the handshake names a certificate.
-		RootCAs:    x509.NewCertPool(),
-		ServerName: "localhost",
-		MinVersion: tls.VersionTLS12,
-	}
-	return config, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+	identity = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return identity, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
 }

@@ -1,4 +1,4 @@
-package launch
+package wire
 
 import (
 	"crypto/x509"
@@ -9,26 +9,25 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// checkHandshake checks a child's handshake line, "1|1|NETWORK|ADDRESS|grpc|CERTIFICATE", and returns what of it
-// go-plugin may see. go-plugin itself would dereference nil where a certificate comes without TLS.
-func checkHandshake(line string, mutualTLS bool) (string, error) {
+// CheckHandshake checks a child's handshake line, "1|1|NETWORK|ADDRESS|grpc|CERTIFICATE", and returns what of it
+// go-plugin may see: its first five parts, and with mutualTLS the certificate. go-plugin itself would dereference nil
+// where a certificate comes without TLS.
+func CheckHandshake(line string, mutualTLS bool) (string, error) {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {
-		return "", notHandshake(line)
+		return "", NotHandshake(line)
 	}
 	if _, err := strconv.Atoi(parts[0]); err != nil {
-		return "", notHandshake(line)
+		return "", NotHandshake(line)
 	}
 	core, version, network, address, protocol := parts[0], parts[1], parts[2], parts[3], parts[4]
 	switch {
 	case core != "1":
 		return "", fmt.Errorf("speaks go-plugin's core protocol %.20q, not 1", core)
-	case version != strconv.Itoa(wire.ProtocolVersion):
-		return "", fmt.Errorf("speaks plugin protocol version %.20q, not %d", version, wire.ProtocolVersion)
+	case version != strconv.Itoa(ProtocolVersion):
+		return "", fmt.Errorf("speaks plugin protocol version %.20q, not %d", version, ProtocolVersion)
 	case protocol != "grpc":
 		return "", fmt.Errorf("serves %.20q, not grpc", protocol)
 	}
@@ -76,6 +75,7 @@ func checkSocket(network, address string, mutualTLS bool) error {
 	return nil
 }
 
-func notHandshake(line string) error {
+// NotHandshake says of a line that it is none.
+func NotHandshake(line string) error {
 	return fmt.Errorf("its first line on stdout is not a handler's handshake (is it a handler?): %.80q", line)
 }
