@@ -190,12 +190,10 @@ func (p *action) harmlessSurroundings() bool {
 }
 
 func inRoots(roots []string, name string) bool {
-	for _, root := range roots {
-		if _, below := tailBelow(root, name); below {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(roots, func(root string) bool {
+		_, below := tailBelow(root, name)
+		return below
+	})
 }
 
 func isPath(name string) bool { return path.IsAbs(name) && !strings.Contains(name, "\x00") }

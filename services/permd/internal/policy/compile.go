@@ -23,20 +23,25 @@ type rule struct {
 	reason   string
 	on       []kindGlob
 	paths    []glob
-	commands []prefix
-	// risks are what is known against each of commands themselves, "" for nothing: a rule that names a danger allows it.
-	risks  []string
-	agents []string
-	modes  []string
-	tools  []string
-	when   *condition
-	effect string
+	commands []command
+	agents   []string
+	modes    []string
+	tools    []string
+	when     *condition
+	effect   string
 	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
 	redirectNone, redirectAny bool
 	// workspacePrograms: programs of the workspace are what they are called.
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
+}
+
+// command is what a rule says that a command begins with.
+type command struct {
+	prefix
+	// risk is what is known against it itself, "" for nothing: a rule that names a danger allows it.
+	risk string
 }
 
 const (
@@ -86,13 +91,15 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 	default:
 		c.fail("unattended", "expected deny or allow, got %q", rules.GetUnattended())
 	}
+	p.rules = make([]rule, len(rules.GetRules()))
 	for i, r := range rules.GetRules() {
 		at := fmt.Sprintf("rules[%d]", i)
 		errs := len(c.errs)
-		compiled := c.rule(at, r)
+		compiled := &p.rules[i]
+		*compiled = c.rule(at, r)
 		compiled.index, compiled.line = i, c.line(at)
 		if len(c.errs) == errs {
-			c.examples(at, &compiled, r.GetTests())
+			c.examples(at, compiled, r.GetTests())
 		}
 		switch r.GetEffect() {
 		case "deny":
@@ -155,8 +162,7 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 		if len(tokens) == 0 || len(tokens) > maxTokens {
 			c.fail(fmt.Sprintf("%s.command[%d]", at, i), "expected 1 to %d words, got %d", maxTokens, len(tokens))
 		}
-		compiled.commands = append(compiled.commands, tokens)
-		compiled.risks = append(compiled.risks, shell.Risky(tokens))
+		compiled.commands = append(compiled.commands, command{tokens, shell.Risky(tokens)})
 	}
 	return compiled
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -55,7 +56,7 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
 	}
 	a := &permissionv1.Action{
-		Kind: t.GetOn(), Agent: orDefault(t.GetAgent(), "agent"), Mode: t.GetMode(), Tool: t.GetTool(),
+		Kind: t.GetOn(), Agent: cmp.Or(t.GetAgent(), "agent"), Mode: t.GetMode(), Tool: t.GetTool(),
 		Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
 	}
 	if t.GetPath() != "" {
@@ -69,21 +70,21 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 				return nil, err
 			}
 		}
-		a.Kind = orDefault(a.Kind, "fs.read")
+		a.Kind = cmp.Or(a.Kind, "fs.read")
 		if t.GetCommand() != "" {
-			a.Kind = orDefault(t.GetOn(), "terminal.create")
+			a.Kind = cmp.Or(t.GetOn(), "terminal.create")
 		}
 		touch(a, asked, real)
 	}
 	if t.GetCommand() != "" {
-		a.Kind = orDefault(a.Kind, "terminal.create")
+		a.Kind = cmp.Or(a.Kind, "terminal.create")
 		exampleCommand(a, t.GetCommand())
 		if t.GetWorkspacePrograms() {
 			ofWorkspace(a)
 		}
 	}
 	if t.GetTool() != "" {
-		a.Kind = orDefault(a.Kind, "tool.other")
+		a.Kind = cmp.Or(a.Kind, "tool.other")
 	}
 	return a, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -165,12 +166,15 @@ func (p *pattern) matches(name string) bool {
 
 // matchesAny reports whether one of the patterns matches a path.
 func matchesAny(patterns []pattern, name string) bool {
-	for i := range patterns {
-		if patterns[i].matches(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(name) })
+}
+
+// belowAny matches what is left of a path below any of some roots.
+func (p *pattern) belowAny(roots []string, name string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		tail, below := tailBelow(root, name)
+		return below && p.below(tail)
+	})
 }
 
 // below matches what is left of a path below a root; the root itself is "".

@@ -23,13 +23,14 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 	if l.policy.unattended == allow {
 		warn("unattended", "", "unattended: allow lets through whatever would be asked while nobody is there; say deny, and allow by rules what may go by itself")
 	}
-	rules := l.policy.inOrder()
+	rules := l.policy.rules
 	compared := rules
 	if len(rules) > maxCompared {
 		compared = nil
 		warn("rules", "", "there are more than %d rules: whether one leaves nothing for another to do was not looked into", maxCompared)
 	}
-	for i, r := range rules {
+	for i := range rules {
+		r := &rules[i]
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, odd := range r.oddities() {
 			field := at
@@ -69,7 +70,7 @@ func (r *rule) oddities() []oddity {
 	if r.workspacePrograms {
 		if i := slices.IndexFunc(r.commands, onlyLooks); i >= 0 {
 			all = append(all, oddity{fmt.Sprintf("command[%d]", i), fmt.Sprintf("workspace_programs lets a program of the workspace "+
-				"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own", strings.Join(r.commands[i], " "))})
+				"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own", strings.Join(r.commands[i].prefix, " "))})
 		}
 	}
 	switch {
@@ -85,8 +86,8 @@ func (r *rule) oddities() []oddity {
 }
 
 // onlyLooks reports whether a command is one that reads and prints, and nothing else.
-func onlyLooks(p prefix) bool {
-	_, looks := shell.Generalisable(p)
+func onlyLooks(c command) bool {
+	_, looks := shell.Generalisable(c.prefix)
 	return looks
 }
 
@@ -109,8 +110,9 @@ func runsAny(g kindGlob) bool { return g.matches("terminal.create") || g.matches
 
 // eclipsedBy returns a rule that matches whatever r matches and is as strict or stricter, so that r makes no difference;
 // nil if none is known. Of two rules that are alike the later one is eclipsed.
-func eclipsedBy(rules []*rule, r *rule) *rule {
-	for _, by := range rules {
+func eclipsedBy(rules []rule, r *rule) *rule {
+	for i := range rules {
+		by := &rules[i]
 		if by == r || by.strictness() < r.strictness() || !by.coversAll(r) {
 			continue
 		}
@@ -175,14 +177,11 @@ func (r *rule) commandsCover(other *rule) bool {
 		// An allow rule by path alone does not take commands, nor does one by a condition alone.
 		return r.effect != "allow" || (r.paths == nil && (r.when == nil || r.on != nil)) || (other.commands == nil && other.on == nil)
 	}
-	for j, theirs := range other.commands {
-		if !slices.ContainsFunc(indicesOf(r.commands), func(i int) bool {
-			return r.commands[i].begins(theirs) && (r.effect != "allow" || r.risks[i] == other.risks[j])
-		}) {
-			return false
-		}
-	}
-	return other.commands != nil
+	return other.commands != nil && !slices.ContainsFunc(other.commands, func(theirs command) bool {
+		return !slices.ContainsFunc(r.commands, func(mine command) bool {
+			return mine.begins(theirs.prefix) && (r.effect != "allow" || mine.risk == theirs.risk)
+		})
+	})
 }
 
 func (r *rule) pathsCover(other *rule) bool {
@@ -211,12 +210,4 @@ func (g *glob) coversAll(other *glob) bool {
 	}
 	dir, all := strings.CutSuffix(mine.text, "**")
 	return all && !strings.ContainsAny(dir, globMeta) && strings.HasPrefix(theirs.text, dir)
-}
-
-func indicesOf[T any](list []T) []int {
-	all := make([]int, len(list))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
