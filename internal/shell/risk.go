@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // Risky says why a command may run, load or write something that its name does not tell: "sort -o writes a file" of
@@ -64,7 +66,7 @@ func riskyProgram(name string) string {
 }
 
 // writers are programs that are there to change files, processes or settings.
-var writers = set(`
+var writers = wordset.Of(`
 	tee cp mv rm rmdir ln install dd mkdir touch truncate shred mktemp chmod chown chgrp chattr setfacl unlink patch sponge
 	mkfifo mknod link split csplit unzip zip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 7z 7za unrar cpio ar ranlib
 	strip objcopy ld as cc gcc g++ c++ clang clang++ rustc javac ghc tic mount umount kill pkill killall reboot shutdown
@@ -118,7 +120,7 @@ func (d danger) in(args []string) string {
 
 // wordy are the programs whose options are whole words behind one dash or two, never clusters: those that take them apart
 // as Go's package flag does, and ip. Their dangers are written with one dash, and in every length that the program takes.
-var wordy = set("go gofmt ip")
+var wordy = wordset.Of("go gofmt ip")
 
 // among is in for the programs that are wordy. The options of a test binary are known with "test." in front too.
 func (d danger) among(args []string) string {
