@@ -131,11 +131,5 @@ func riskyVerb(command string, rest []string) string {
 
 // exactly leaves out the options that are known by these very names, since others would be taken for their beginning.
 func exactly(args []string, known ...string) []string {
-	var of []string
-	for _, arg := range args {
-		if !slices.Contains(known, arg) {
-			of = append(of, arg)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(known, arg) })
 }
