@@ -99,13 +99,7 @@ func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) str
 					continue // see word
 				}
 				for _, value := range valuesOf(m) {
-					path := value
-					if !filepath.IsAbs(path) {
-						path = filepath.Join(dir.dir, value)
-					}
-					if led := ledFrom(spelled(value, dir.dir), dir.dir); led.by == ownProcess {
-						path = led.path
-					}
+					path := reached(value, dir.dir)
 					if _, err := os.Lstat(path); err == nil && !first {
 						some = true
 					}

@@ -1,6 +1,10 @@
 package intent
 
-import "github.com/acphost/acphost/services/supervisor/internal/acp"
+import (
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
 
 // opencode is OpenCode, npm's opencode-ai. Recorded with 1.18.33 and a model of a script (testdata/opencode.ndjson); why it
 // is so was read in that version's binary, which holds the program as JavaScript, and with names in
@@ -82,12 +86,10 @@ func (w *claim) runs(tc acp.ToolCall) {
 
 // inOneOf reports whether one of some members of a raw input holds a text.
 func inOneOf(raw []byte, names ...string) bool {
-	for _, name := range names {
-		if s, ok := acp.Exact(acp.Get(raw, name)); ok && s != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool {
+		s, ok := acp.Exact(acp.Get(raw, name))
+		return ok && s != ""
+	})
 }
 
 // patches reports whether a raw input has "files" that are a patch's.
