@@ -242,8 +242,8 @@ func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
 		return w.named(at)
 	case turn: // what the prompt says is told as it is
 		return w.members(at, "_META", w.named)
-	case login:
-		return w.login(at)
+	case login: // all but which it is
+		return w.allBut(at, "METHODID", "methodId")
 	case command:
 		if lex.At(w.line, at) != '{' {
 			return w.whole(at)
@@ -272,27 +272,6 @@ func (w *walker) members(i int, upper string, f func(at int) int) int {
 		}
 		return w.skip(at)
 	})
-}
-
-// login cuts all params of a login but the one that says which it is.
-func (w *walker) login(i int) int {
-	if lex.At(w.line, i) != '{' {
-		return w.whole(i)
-	}
-	from, methods := 0, 0
-	end := w.object(i, func(n name, at int) int {
-		if n.is("METHODID") {
-			if methods++; methods == 1 && n.text == "methodId" && lex.At(w.line, at) == '"' {
-				from = at
-				return w.skip(at)
-			}
-		}
-		return w.whole(at)
-	})
-	if end >= 0 && methods > 1 && from > 0 {
-		w.whole(from)
-	}
-	return end
 }
 
 // answer cuts what was answered to a question for a secret.
