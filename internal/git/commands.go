@@ -81,11 +81,7 @@ func ReadUser(files []string, quiet bool) (u User) {
 		for _, s := range all {
 			switch {
 			case s.section == "alias":
-				name := s.key
-				if s.sub != "" {
-					name = s.sub
-				}
-				u.Aliases = append(u.Aliases, name)
+				u.Aliases = append(u.Aliases, s.alias())
 			case s.isHarmless() || s.off(quiet):
 			default:
 				u.Programs = append(u.Programs, strings.FieldsFunc(s.value, func(r rune) bool {

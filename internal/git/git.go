@@ -14,6 +14,7 @@ package git
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/acphost/acphost/internal/wordset"
@@ -125,10 +126,10 @@ func Quiet(env []string) []string {
 		kept = append(kept, entry)
 	}
 	for i, setting := range quiet {
-		n := itoa(count + i)
+		n := strconv.Itoa(count + i)
 		kept = append(kept, "GIT_CONFIG_KEY_"+n+"="+setting.key, "GIT_CONFIG_VALUE_"+n+"="+setting.value)
 	}
-	return append(kept, "GIT_CONFIG_COUNT="+itoa(count+len(quiet)), "GIT_PAGER=cat", "GIT_EDITOR=:",
+	return append(kept, "GIT_CONFIG_COUNT="+strconv.Itoa(count+len(quiet)), "GIT_PAGER=cat", "GIT_EDITOR=:",
 		"GIT_SEQUENCE_EDITOR=:", "GIT_NO_LAZY_FETCH=1")
 }
 

@@ -187,26 +187,19 @@ func (p *pattern) below(tail string) bool {
 
 // escapeGlob makes a glob that matches the path itself.
 func escapeGlob(path string) string {
-	var b strings.Builder
-	for i := range len(path) {
-		if strings.IndexByte(globMeta+"]}", path[i]) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(path[i])
-	}
-	return b.String()
+	return globEscapes.Replace(path)
 }
+
+var globEscapes = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
 // tailBelow is what is left of a path below a root. Both are clean.
 func tailBelow(root, name string) (string, bool) {
 	if root == "/" {
 		return strings.TrimPrefix(name, "/"), true
 	}
-	if !strings.HasPrefix(name, root) {
-		return "", false
+	rest, ok := strings.CutPrefix(name, root)
+	if rest == "" {
+		return "", ok
 	}
-	if len(name) == len(root) {
-		return "", true
-	}
-	return name[len(root)+1:], name[len(root)] == '/'
+	return rest[1:], ok && rest[0] == '/'
 }

@@ -111,34 +111,32 @@ const (
 	form
 )
 
+// kinds are what messages may hold, by method; one that ends in a slash stands for all that begin so. The first counts.
+type kinds []struct {
+	method string
+	kind
+}
+
+var (
+	ofClient = kinds{
+		{acp.MethodSessionPrompt, turn}, {acp.MethodSessionCancel, nothing}, {acp.MethodCancelRequest, nothing},
+		{acp.MethodInitialize, opening}, {"session/", opening}, {"providers/", opening}, {"authenticate", login}, {"auth/", login},
+	}
+	ofOthers = kinds{
+		{acp.MethodElicitationCreate, form}, {"terminal/output", nothing}, {"terminal/wait_for_exit", nothing},
+		{"terminal/kill", nothing}, {"terminal/release", nothing}, {"terminal/", command},
+	}
+)
+
 func kindOf(d frame.Direction, method []byte) kind {
-	if d != frame.ClientToAgent {
-		switch string(method) {
-		case acp.MethodElicitationCreate:
-			return form
-		case "terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release":
-			return nothing
-		}
-		if bytes.HasPrefix(method, []byte("terminal/")) {
-			return command
-		}
-		return nothing
+	of := ofOthers
+	if d == frame.ClientToAgent {
+		of = ofClient
 	}
-	switch string(method) {
-	case acp.MethodSessionPrompt:
-		return turn
-	case acp.MethodSessionCancel, acp.MethodCancelRequest:
-		return nothing
-	case acp.MethodInitialize:
-		return opening
-	case "authenticate":
-		return login
-	}
-	switch {
-	case bytes.HasPrefix(method, []byte("session/")), bytes.HasPrefix(method, []byte("providers/")):
-		return opening
-	case bytes.HasPrefix(method, []byte("auth/")):
-		return login
+	for _, k := range of {
+		if string(method) == k.method || strings.HasSuffix(k.method, "/") && strings.HasPrefix(string(method), k.method) {
+			return k.kind
+		}
 	}
 	return nothing
 }
