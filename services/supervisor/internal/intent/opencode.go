@@ -44,9 +44,7 @@ func opencode() dialect {
 			w.patched(value)
 			return true
 		case "directories", "parentdir":
-			if !w.files(value) {
-				w.doubt("what the raw input holds as " + name + " cannot be read")
-			}
+			w.expect(w.files(value), name)
 			return true
 		}
 		return false
@@ -110,15 +108,11 @@ func patches(raw []byte) bool {
 func (w *claim) patched(files []byte) {
 	err := acp.Elements(files, func(v []byte) bool {
 		file, ok := acp.Exact(acp.Get(v, "filePath"))
-		if !ok || file == "" {
-			w.doubt("what the raw input holds as files cannot be read")
-		}
+		w.expect(ok && file != "", "files")
 		w.paths = append(w.paths, file)
 		to := acp.Get(v, "movePath")
 		moves := len(to) > 0 && string(to) != "null"
-		if moves && !w.files(to) {
-			w.doubt("what the raw input holds as movePath cannot be read")
-		}
+		w.expect(!moves || w.files(to), "movePath")
 		switch kind, _ := acp.Exact(acp.Get(v, "type")); {
 		case moves || kind == "move":
 			w.doubt("the patch moves a file")
@@ -129,7 +123,5 @@ func (w *claim) patched(files []byte) {
 		}
 		return true
 	})
-	if err != nil {
-		w.doubt("what the raw input holds as files cannot be read")
-	}
+	w.expect(err == nil, "files")
 }
