@@ -235,10 +235,8 @@ var checks = map[string]func(args []string) string{
 		return ""
 	},
 	"yq": func(args []string) string {
-		for _, arg := range args {
-			if strings.Contains(arg, "load") || strings.Contains(arg, "env") || strings.Contains(arg, "system") {
-				return "yq reads files, variables or programs that its expression names"
-			}
+		if all := strings.Join(args, " "); strings.Contains(all, "load") || strings.Contains(all, "env") || strings.Contains(all, "system") {
+			return "yq reads files, variables or programs that its expression names"
 		}
 		return ""
 	},
@@ -295,16 +293,19 @@ func riskyDiff(args []string) string {
 	return ""
 }
 
+// tarLists are the long options of tar that may stand beside --list.
+var tarLists = wordset.Of("--file --verbose --gzip --bzip2 --xz --zstd")
+
 // riskyTar takes nothing but a listing for harmless.
 func riskyTar(args []string) string {
 	mode := ""
 	for i, arg := range args {
 		switch {
 		case strings.HasPrefix(arg, "--"):
-			switch name, _, _ := strings.Cut(arg, "="); name {
-			case "--list", "--file", "--verbose", "--gzip", "--bzip2", "--xz", "--zstd":
-				mode += map[bool]string{true: "t"}[name == "--list"]
-			default:
+			switch name, _, _ := strings.Cut(arg, "="); {
+			case name == "--list":
+				mode += "t"
+			case !tarLists[name]:
 				return "tar has options other than those for listing"
 			}
 		case strings.HasPrefix(arg, "-") || i == 0:

@@ -274,29 +274,28 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 	}
 	r.plain(c)
 	for i := 1; i < len(c.args); i++ {
-		switch action := c.args[i].text; action {
-		case "-exec", "-execdir", "-ok", "-okdir":
-			start := i + 1
-			for i++; i < len(c.args); i++ {
-				end := c.args[i].text
-				if end == ";" || (end == "+" && i > start && c.args[i-1].text == "{}") {
-					break
-				}
+		action := c.args[i].text
+		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, action) {
+			continue
+		}
+		start := i + 1
+		for i++; i < len(c.args); i++ {
+			end := c.args[i].text
+			if end == ";" || (end == "+" && i > start && c.args[i-1].text == "{}") {
+				break
 			}
-			args := append([]word(nil), c.args[start:min(i, len(c.args))]...)
-			for j := range args {
-				if strings.Contains(args[j].text, "{}") {
-					args[j].dynamic = true
-				}
+		}
+		args := slices.Clone(c.args[start:min(i, len(c.args))])
+		for j := range args {
+			args[j].dynamic = args[j].dynamic || strings.Contains(args[j].text, "{}")
+		}
+		if len(args) > 0 {
+			ran := c.wrapped(c.args[0].text+" "+action, args)
+			ran.input = nil
+			if strings.HasSuffix(action, "dir") {
+				ran.at = &place{unknown: true}
 			}
-			if len(args) > 0 {
-				ran := c.wrapped(c.args[0].text+" "+action, args)
-				ran.input = nil
-				if strings.HasSuffix(action, "dir") {
-					ran.at = &place{unknown: true}
-				}
-				r.command(ran)
-			}
+			r.command(ran)
 		}
 	}
 	return c, done

@@ -55,33 +55,31 @@ type oddity struct{ field, message string }
 
 func (r *rule) oddities() []oddity {
 	var all []oddity
-	if r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand) {
-		all = append(all, oddity{"command", "this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on"})
-	}
-	if r.on != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g != "tool.switch_mode" }) {
-		all = append(all, oddity{"on", "this rule never counts: a change of mode is always for a person to decide"})
-	}
-	if r.effect != "allow" {
-		if r.redirectAny {
-			all = append(all, oddity{"redirect", "redirect: any changes nothing here: a deny or ask rule matches with redirections and without them; take it away"})
+	add := func(odd bool, field, message string) {
+		if odd {
+			all = append(all, oddity{field, message})
 		}
+	}
+	add(r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand), "command",
+		"this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on")
+	add(r.on != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g != "tool.switch_mode" }), "on",
+		"this rule never counts: a change of mode is always for a person to decide")
+	if r.effect != "allow" {
+		add(r.redirectAny, "redirect",
+			"redirect: any changes nothing here: a deny or ask rule matches with redirections and without them; take it away")
 		return all
 	}
-	if r.workspacePrograms {
-		if i := slices.IndexFunc(r.commands, onlyLooks); i >= 0 {
-			all = append(all, oddity{fmt.Sprintf("command[%d]", i), fmt.Sprintf("workspace_programs lets a program of the workspace "+
-				"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own", strings.Join(r.commands[i].prefix, " "))})
-		}
+	if i := slices.IndexFunc(r.commands, onlyLooks); i >= 0 {
+		add(r.workspacePrograms, fmt.Sprintf("command[%d]", i), fmt.Sprintf("workspace_programs lets a program of the workspace "+
+			"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own",
+			strings.Join(r.commands[i].prefix, " ")))
 	}
-	switch {
-	case r.redirectAny && r.paths == nil && r.commands != nil:
-		all = append(all, oddity{"redirect", "redirect: any changes nothing without path: only files that path covers may be redirected to; add path"})
-	case r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone):
-		all = append(all, oddity{"path", "this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command"})
-	}
-	if r.commands == nil && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)) {
-		all = append(all, oddity{"", "this rule allows every command, with options that run or write something else included: name commands"})
-	}
+	add(r.redirectAny && r.paths == nil && r.commands != nil, "redirect",
+		"redirect: any changes nothing without path: only files that path covers may be redirected to; add path")
+	add(r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone), "path",
+		"this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command")
+	add(r.commands == nil && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)), "",
+		"this rule allows every command, with options that run or write something else included: name commands")
 	return all
 }
 

@@ -77,13 +77,7 @@ const (
 
 // String returns the verdict as a word.
 func (v Verdict) String() string {
-	switch v {
-	case Allow:
-		return "allow"
-	case Refuse:
-		return "refuse"
-	}
-	return "none"
+	return [...]string{None: "none", Allow: "allow", Refuse: "refuse"}[v]
 }
 
 // Result is what the grants say of an action.

@@ -244,12 +244,8 @@ func Reach(g *supervisorv1.Grant) string {
 		what = "exactly one " + printable(g.GetAction())
 	case g.GetAction() == actionRun && g.GetPrefix():
 		what = anyOf(g.GetArgv())
-	case g.GetAction() == actionRun:
-		what = "exactly " + quoted(shell.Quote(g.GetArgv()))
-	case g.GetAction() == actionRead:
-		what = "reading " + printable(g.GetPath())
 	default:
-		what = "writing " + printable(g.GetPath())
+		what = part{action: g.GetAction(), argv: g.GetArgv(), path: g.GetPath()}.words()
 	}
 	if g.GetCwd() != "" {
 		what += inDirectory(filepath.Clean(g.GetCwd()))

@@ -461,10 +461,5 @@ func cluster(word, letters string) bool {
 	if len(word) < 2 || len(word) > 5 || word[0] != '-' || strings.IndexByte(letters, word[len(word)-1]) < 0 {
 		return false
 	}
-	for _, c := range word[1:] {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(word[1:], func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') })
 }
