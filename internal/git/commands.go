@@ -3,6 +3,8 @@ package git
 import (
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // Kind says what a command of git is.
@@ -18,7 +20,7 @@ const (
 )
 
 // builtins are the commands that git does itself, and by which it calls itself, in some version or other.
-var builtins = set(` add am annotate apply archive backfill bisect--helper blame branch bugreport bundle cat-file check-attr
+var builtins = wordset.Of(` add am annotate apply archive backfill bisect--helper blame branch bugreport bundle cat-file check-attr
 	check-ignore check-mailmap check-ref-format checkout checkout--worker checkout-index cherry cherry-pick clean clone column
 	commit commit-graph commit-tree config count-objects credential credential-cache credential-store describe diagnose diff
 	diff-files diff-index diff-pairs diff-tree fast-export fast-import fetch fetch-pack fmt-merge-msg for-each-ref
@@ -32,7 +34,7 @@ var builtins = set(` add am annotate apply archive backfill bisect--helper blame
 	verify-commit verify-pack verify-tag version whatchanged worktree write-tree `)
 
 // scripts come with git too.
-var scripts = set(` archimport bisect citool cvsexportcommit cvsimport cvsserver daemon difftool filter-branch gui http-backend
+var scripts = wordset.Of(` archimport bisect citool cvsexportcommit cvsimport cvsserver daemon difftool filter-branch gui http-backend
 	imap-send instaweb merge-octopus merge-one-file merge-resolve mergetool p4 quiltimport request-pull send-email shell
 	submodule subtree svn web--browse `)
 
@@ -79,11 +81,7 @@ func ReadUser(files []string, quiet bool) (u User) {
 		for _, s := range all {
 			switch {
 			case s.section == "alias":
-				name := s.key
-				if s.sub != "" {
-					name = s.sub
-				}
-				u.Aliases = append(u.Aliases, name)
+				u.Aliases = append(u.Aliases, s.alias())
 			case s.isHarmless() || s.off(quiet):
 			default:
 				u.Programs = append(u.Programs, strings.FieldsFunc(s.value, func(r rune) bool {
@@ -96,13 +94,4 @@ func ReadUser(files []string, quiet bool) (u User) {
 	slices.Sort(u.Programs)
 	u.Programs = slices.Compact(u.Programs)
 	return u
-}
-
-// set makes a set of words. What it returns is never written to.
-func set(words string) map[string]bool {
-	of := map[string]bool{}
-	for word := range strings.FieldsSeq(words) {
-		of[word] = true
-	}
-	return of
 }

@@ -14,7 +14,10 @@ package git
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // folder is what git keeps a repository in.
@@ -51,11 +54,8 @@ func visible(r rune) rune {
 }
 
 // parts are the names below a repository's own folder that git reads or runs. All are lower-case.
-var parts = map[string]bool{
-	"head": true, "config": true, "config.worktree": true, "hooks": true, "objects": true, "refs": true, "info": true,
-	"commondir": true, "gitdir": true, "packed-refs": true, "index": true, "modules": true, "worktrees": true, "logs": true,
-	"reftable": true, "shallow": true, "sharedindex": true,
-}
+var parts = wordset.Of(`head config config.worktree hooks objects refs info commondir gitdir packed-refs index modules
+	worktrees logs reftable shallow sharedindex`)
 
 // Completes reports whether a file that is written at path lies in a folder that git takes for a repository without being
 // named ".git", or would make a folder one: one with HEAD, objects and refs in it. path is absolute, and without symbolic
@@ -126,10 +126,10 @@ func Quiet(env []string) []string {
 		kept = append(kept, entry)
 	}
 	for i, setting := range quiet {
-		n := itoa(count + i)
+		n := strconv.Itoa(count + i)
 		kept = append(kept, "GIT_CONFIG_KEY_"+n+"="+setting.key, "GIT_CONFIG_VALUE_"+n+"="+setting.value)
 	}
-	return append(kept, "GIT_CONFIG_COUNT="+itoa(count+len(quiet)), "GIT_PAGER=cat", "GIT_EDITOR=:",
+	return append(kept, "GIT_CONFIG_COUNT="+strconv.Itoa(count+len(quiet)), "GIT_PAGER=cat", "GIT_EDITOR=:",
 		"GIT_SEQUENCE_EDITOR=:", "GIT_NO_LAZY_FETCH=1")
 }
 
@@ -145,8 +145,5 @@ var quiet = []struct{ key, value string }{
 }
 
 // quieted are the settings that count for nothing where Quiet was used. Lower-case.
-var quieted = map[string]bool{
-	"core.fsmonitor": true, "core.hookspath": true, "log.showsignature": true, "core.pager": true, "core.editor": true,
-	"sequence.editor": true, "protocol.ext.allow": true, "submodule.recurse": true,
-	"diff.submodule": true,
-}
+var quieted = wordset.Of(`core.fsmonitor core.hookspath log.showsignature core.pager core.editor sequence.editor
+	protocol.ext.allow submodule.recurse diff.submodule`)

@@ -146,12 +146,7 @@ func (s setting) isHarmless() bool {
 }
 
 func among(keys, key string) bool {
-	for known := range strings.FieldsSeq(keys) {
-		if known == "*" || known == key {
-			return true
-		}
-	}
-	return false
+	return keys == "*" || slices.Contains(strings.Fields(keys), key)
 }
 
 // plainURL reports whether a remote's URL names no helper program ("ext::…") and reads like no option.

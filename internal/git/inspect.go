@@ -228,11 +228,7 @@ func (i *inspection) harmless(s setting) bool {
 	case s.isHarmless():
 		return true
 	case s.section == "alias" && i.use.Command != "": // git's own commands are not replaced by any
-		called := s.key
-		if s.sub != "" {
-			called = s.sub
-		}
-		return !strings.EqualFold(called, i.use.Command)
+		return !strings.EqualFold(s.alias(), i.use.Command)
 	case s.unread(i.use.Command), i.use.SystemPath && s.isLFS():
 		return true
 	}

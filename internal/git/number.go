@@ -28,5 +28,3 @@ func numbered(entry string) (int, bool) {
 	}
 	return 0, false
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

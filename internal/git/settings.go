@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strings"
 )
@@ -16,6 +17,9 @@ func (s setting) name() string {
 	}
 	return s.section + "." + s.sub + "." + s.key
 }
+
+// alias is the command that a setting of the section "alias" defines.
+func (s setting) alias() string { return cmp.Or(s.sub, s.key) }
 
 var errSyntax = errors.New("is not well-formed")
 
@@ -117,17 +121,11 @@ func value(text string) (value, rest string, ok bool) {
 			if i >= len(text) {
 				return "", "", false
 			}
-			switch text[i] {
-			case '\n':
-			case 'n':
-				b.WriteByte('\n')
-			case 't':
-				b.WriteByte('\t')
-			case 'b':
-				b.WriteByte('\b')
-			case '\\', '"':
-				b.WriteByte(text[i])
-			default:
+			const escapes, meant = "ntb\\\"", "\n\t\b\\\""
+			switch at := strings.IndexByte(escapes, text[i]); {
+			case at >= 0:
+				b.WriteByte(meant[at])
+			case text[i] != '\n':
 				return "", "", false
 			}
 		default:

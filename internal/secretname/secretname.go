@@ -9,6 +9,8 @@ package secretname
 import (
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // Is reports whether a name looks like that of a secret, however it is cased and joined: GITHUB_TOKEN, apiKey,
@@ -33,7 +35,7 @@ func Is(name string) bool {
 		if anywhere(w) && !plainAt(ws, i) {
 			return true
 		}
-		if i+1 < len(ws) && joined[w+" "+ws[i+1]] && !public(ws) {
+		if i+1 < len(ws) && joined[w+"_"+ws[i+1]] && !public(ws) {
 			return true
 		}
 	}
@@ -44,7 +46,7 @@ func Is(name string) bool {
 func Variable(name, value string) bool { return Is(name) || Value(value) }
 
 // about are the last words of names that are no secret themselves: of where one is, and of what is known about it.
-var about = set(`
+var about = wordset.Of(`
 	file files path paths dir dirs directory folder home sock socket jar fd pid stdin tty store storage
 	name names id ids type types kind ttl timeout expiry expires expiration expire age length len size count counts limit limits
 	max min budget enabled disabled required require optional supported ready profile user username email region host hostname
@@ -54,7 +56,7 @@ var about = set(`
 	title description example`)
 
 // flags are the first words of options that say what is to be done about secrets and take none.
-var flags = set("no without ask prompt require show hide skip list allow disable enable has is")
+var flags = wordset.Of("no without ask prompt require show hide skip list allow disable enable has is")
 
 // identifies reports whether a name ends in words that say where or which, and is a secret all the same: an address
 // that whoever knows it may post to, an id that is half of a key.
@@ -98,15 +100,15 @@ func plainAt(ws []string, i int) bool {
 }
 
 // counted are words that stand before tokens which are no secret.
-var counted = set(`
+var counted = wordset.Of(`
 	max min num total count used input output prompt completion cached cache thinking reasoning page next previous
 	continuation cancel cancellation progress sync pad eos bos unk mask stop special budget limit per usage`)
 
 // joined are pairs of words that make a name that of a secret.
-var joined = set2(`
-	api key, access key, private key, secret key, account key, master key, signing key, encryption key, license key,
-	deploy key, service key, app key, auth config, connection string, auth header, custom headers, otlp headers, traces headers,
-	metrics headers, logs headers, op session, bw session, session cookie, session key, client key, shared key`)
+var joined = wordset.Of(`
+	api_key access_key private_key secret_key account_key master_key signing_key encryption_key license_key deploy_key
+	service_key app_key auth_config connection_string auth_header custom_headers otlp_headers traces_headers metrics_headers
+	logs_headers op_session bw_session session_cookie session_key client_key shared_key`)
 
 // ending reports whether the last word of a name makes it that of a secret.
 func ending(ws []string, last string) bool {
@@ -129,7 +131,7 @@ func public(ws []string) bool {
 }
 
 // tables are words that stand right before the keys of tables, keyboards and the like.
-var tables = set(`
+var tables = wordset.Of(`
 	pub primary foreign sort cache partition range hash compose modifier mod shortcut project translation lookup idempotency
 	gpg pgp meta object super ctrl arrow row dict json hot group order index map locale message trusted authorized known host
 	keyboard up down left right enter escape tab`)
@@ -167,21 +169,4 @@ func digit(c byte) bool  { return c >= '0' && c <= '9' }
 
 func hasLower(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
-}
-
-func set(list string) map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(list) {
-		m[w] = true
-	}
-	return m
-}
-
-// set2 is set for what has blanks in it, with commas between.
-func set2(list string) map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.SplitSeq(list, ",") {
-		m[strings.Join(strings.Fields(w), " ")] = true
-	}
-	return m
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -80,25 +81,17 @@ func (r *reading) assign(c call) call {
 func (r *reading) settings(c call) {
 	name := c.args[0].text
 	given, _, ok := shellOptions.take(c.args[1:])
-	if name == "shopt" {
-		ok = ok && len(c.args) == 1 // which only lists
-	}
-	for _, opt := range given {
-		ok = ok && opt.harmless()
-	}
-	if !ok {
+	if !ok || name == "shopt" && len(c.args) > 1 || // alone it only lists
+		slices.ContainsFunc(given, func(opt option) bool { return !opt.harmless() }) {
 		r.giveUp("%s changes what a line means", name)
 	}
 }
 
 // mayHave reports whether a builtin may have been given a short option.
 func mayHave(c call, letter byte) bool {
-	for _, arg := range c.args[1:] {
-		if len(arg.text) > 1 && arg.text[0] == '-' && strings.IndexByte(arg.text, letter) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.args[1:], func(arg word) bool {
+		return len(arg.text) > 1 && arg.text[0] == '-' && strings.IndexByte(arg.text, letter) > 0
+	})
 }
 
 // remembered gives up on assignments that other parts of the line may run: a text with a substitution in it, which

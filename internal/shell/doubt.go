@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -21,29 +22,40 @@ func Doubt(sub *permissionv1.SubCommand) string { return doubt(sub, false) }
 func DoubtBeside(sub *permissionv1.SubCommand) string { return doubt(sub, true) }
 
 func doubt(sub *permissionv1.SubCommand, workspace bool) string {
-	if why := strange(sub, workspace); why != "" {
+	if why := strange(sub, workspace); why != "" || len(sub.GetArgv()) == 0 {
 		return why
 	}
-	if len(sub.GetArgv()) == 0 {
-		return ""
-	}
-	for i, w := range sub.GetWrappers() {
-		name, _, _ := strings.Cut(w, " ")
-		if why := unknownProgram(name, at(sub.GetWrapperPrograms(), i), workspace); why != "" {
+	for name, p := range programs(sub) {
+		if why := unknownProgram(name, p, workspace); why != "" {
 			return why
 		}
 	}
-	name := sub.GetArgv()[0]
-	if why := unknownProgram(name, sub.GetProgram(), workspace); why != "" {
-		return why
-	}
-	if !isGit(name) {
+	if !isGit(sub.GetArgv()[0]) {
 		return ""
 	}
 	if sub.GetRepository() == nil {
 		return "which repository git works on is not known"
 	}
 	return comparesFolders(sub)
+}
+
+// programs are the programs of a simple command, by the names that it has for them: its wrappers', and its own.
+func programs(sub *permissionv1.SubCommand) iter.Seq2[string, *acpv1.Program] {
+	return func(yield func(string, *acpv1.Program) bool) {
+		for i, w := range sub.GetWrappers() {
+			var p *acpv1.Program
+			if i < len(sub.GetWrapperPrograms()) {
+				p = sub.GetWrapperPrograms()[i]
+			}
+			name, _, _ := strings.Cut(w, " ")
+			if !yield(name, p) {
+				return
+			}
+		}
+		if len(sub.GetArgv()) > 0 {
+			yield(sub.GetArgv()[0], sub.GetProgram())
+		}
+	}
 }
 
 // comparesFolders says that git diff goes by no repository: outside of one, and for two paths of which one lies outside, it
@@ -88,22 +100,19 @@ func strange(sub *permissionv1.SubCommand, workspace bool) string {
 	if len(sub.GetArgv()) == 0 {
 		return ""
 	}
-	if why := WorkspaceProgram(sub); why != "" && !workspace {
-		return why
+	for name, p := range programs(sub) {
+		if !workspace && p.GetInsideRoots() && !strings.Contains(name, "/") {
+			return fmt.Sprintf("%s is %s, a program of the workspace", name, p.GetPath())
+		}
 	}
-	for i, w := range sub.GetWrappers() {
-		name, _, _ := strings.Cut(w, " ")
-		if why := doubtfulProgram(name, at(sub.GetWrapperPrograms(), i), workspace); why != "" {
+	for name, p := range programs(sub) {
+		if why := unknownProgram(name, p, workspace); p.GetPath() != "" && why != "" {
 			return why
 		}
 	}
-	name := sub.GetArgv()[0]
-	if why := doubtfulProgram(name, sub.GetProgram(), workspace); why != "" {
-		return why
-	}
 	r := sub.GetRepository()
 	switch {
-	case !isGit(name):
+	case !isGit(sub.GetArgv()[0]):
 		return ""
 	case r.GetDoubt() != "":
 		return "it is not certain what git does: " + r.GetDoubt()
@@ -115,43 +124,6 @@ func strange(sub *permissionv1.SubCommand, workspace bool) string {
 		return fmt.Sprintf("%s may have git run a program or look elsewhere: %s", r.GetGitDir(), strings.Join(r.GetSuspects(), ", "))
 	}
 	return ""
-}
-
-// WorkspaceProgram says which program of a simple command, or of its wrappers, is named without a folder and lies in the
-// workspace; empty: none.
-func WorkspaceProgram(sub *permissionv1.SubCommand) string {
-	for i, w := range sub.GetWrappers() {
-		name, _, _ := strings.Cut(w, " ")
-		if why := strangeProgram(name, at(sub.GetWrapperPrograms(), i)); why != "" {
-			return why
-		}
-	}
-	if len(sub.GetArgv()) == 0 {
-		return ""
-	}
-	return strangeProgram(sub.GetArgv()[0], sub.GetProgram())
-}
-
-func at(list []*acpv1.Program, i int) *acpv1.Program {
-	if i < len(list) {
-		return list[i]
-	}
-	return nil
-}
-
-func strangeProgram(name string, p *acpv1.Program) string {
-	if strings.Contains(name, "/") || !p.GetInsideRoots() {
-		return ""
-	}
-	return fmt.Sprintf("%s is %s, a program of the workspace", name, p.GetPath())
-}
-
-// doubtfulProgram says what is in doubt about a program that was found.
-func doubtfulProgram(name string, p *acpv1.Program, workspace bool) string {
-	if p.GetPath() == "" {
-		return ""
-	}
-	return unknownProgram(name, p, workspace)
 }
 
 func unknownProgram(name string, p *acpv1.Program, workspace bool) string {

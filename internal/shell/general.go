@@ -3,11 +3,13 @@ package shell
 import (
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // readers are programs that, unless Risky says otherwise of their options, read files or nothing and write to their
 // standard output alone.
-var readers = set(`
+var readers = wordset.Of(`
 	ls dir cat tac head tail wc grep egrep fgrep rg ag ack fd fdfind find gfind stat file du df tree sort uniq cut tr rev
 	diff cmp comm join paste column nl od hexdump xxd strings basename dirname realpath readlink pwd echo true false seq
 	date cal whoami id groups uname hostname uptime ps pgrep free nproc arch jq which whereis type test [ expr cksum sum

@@ -26,8 +26,7 @@ var gitPlain = []string{"color.", "column.", "advice.", "user.name=", "user.emai
 func (r *reading) unwrapGit(c call) (call, outcome) {
 	given, rest, ok := gitOptionsBefore.take(c.args[1:])
 	if !ok {
-		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
-		return c, done
+		return r.confused(c)
 	}
 	if len(given) == 0 || len(rest) == 0 {
 		return r.gitCommand(c)

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // gitHarmless are the long options with which no command of git runs a program, loads settings, enters another
 // repository or writes anywhere but where it does without. Those that begin with "no-" turn something off, but for
 // --no-index. Not among them: --exec, --upload-pack, --template, --config, --strategy, --gpg-sign, --show-signature,
 // --contents, --textconv, --tool and others.
-var gitHarmless = set(`
+var gitHarmless = wordset.Of(`
 	patch unified function-context raw patch-with-raw patch-with-stat numstat shortstat dirstat cumulative dirstat-by-file
 	check summary name-only name-status stat stat-width stat-name-width stat-graph-width stat-count compact-summary binary
 	full-index color ws-error-highlight abbrev src-prefix dst-prefix default-prefix line-prefix inter-hunk-context
@@ -67,7 +68,7 @@ var gitHarmless = set(`
 // gitShortened are those of gitHarmless that stand for more with a command: git takes the beginning of an option for
 // it, so that "cat-file --text" is --textconv.
 var gitShortened = map[string]map[string]bool{
-	"cat-file": set("text filter"), "clone": set("recursive"), "hash-object": set("filter"), "read-tree": set("index"), "repack": set("expire"),
+	"cat-file": wordset.Of("text filter"), "clone": wordset.Of("recursive"), "hash-object": wordset.Of("filter"), "read-tree": wordset.Of("index"), "repack": wordset.Of("expire"),
 }
 
 // gitLetters are the short options of commands that do more than read, as gitHarmless are the long ones: flags, and
@@ -81,7 +82,7 @@ var gitLetters = map[string]struct{ flags, values string }{
 }
 
 // gitRemotes are the commands of git whose operands may be a remote, and so name a program ("ext::sh -c …").
-var gitRemotes = set("clone fetch pull push ls-remote remote submodule archive fetch-pack send-pack remote-ext")
+var gitRemotes = wordset.Of("clone fetch pull push ls-remote remote submodule archive fetch-pack send-pack remote-ext")
 
 // riskyGitOptions says what is not known to be harmless behind a command of git's own. That of a program that git does
 // not come with is for the rule that names it.

@@ -1,10 +1,14 @@
 package shell
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
+)
 
 // interpreters run code that they are given as an argument, as a file, or on their standard input. Versions at the end
 // of a name ("python3.12", "lua5.4") are not part of it.
-var interpreters = set(`
+var interpreters = wordset.Of(`
 	python pypy pythonw ipython bpython node nodejs deno bun ts-node tsx esno ruby irb pry jruby perl php lua luajit tclsh
 	wish expect rscript r julia runghc runhaskell ghci stack scala groovy kotlin clojure clj java jshell javaw erl escript
 	elixir iex ocaml racket guile sbcl clisp scheme chicken csi gforth swift swipl octave matlab maxima gp sage dotnet
@@ -12,7 +16,7 @@ var interpreters = set(`
 	psql mysql mariadb sqlite sqlite3 duckdb mongo mongosh redis-cli gnuplot qemu wine tclkit zx jupyter`)
 
 // projectRunners run what the files of a project say.
-var projectRunners = set(`
+var projectRunners = wordset.Of(`
 	make gmake bmake remake just task rake invoke fab scons waf cmake ctest ninja samu meson bazel bazelisk buck buck2
 	gradle gradlew mvn mvnw ant sbt lein mix rebar3 dune cabal pytest tox nox nose2 jest vitest mocha ava karma cypress
 	playwright phpunit rspec cucumber pre-commit lefthook husky lerna nx turbo rush grunt gulp webpack vite rollup esbuild
@@ -20,13 +24,13 @@ var projectRunners = set(`
 	tofu vagrant skaffold tilt act earthly dagger hatch pdm pipx direnv mise asdf`)
 
 // packageManagers install and run code from elsewhere, or run a project's scripts.
-var packageManagers = set(`
+var packageManagers = wordset.Of(`
 	npm npx yarn yarnpkg pnpm pnpx bunx corepack pip pipx uv uvx poetry conda mamba micromamba easy_install gem bundle
 	bundler cargo rustup composer go brew apt apt-get aptitude dpkg yum dnf rpm zypper pacman yay apk snap flatpak nix
 	nix-shell nix-env guix port emerge luarocks opam cpan cpanm nuget helm krew sdk nvm fnm volta rbenv pyenv`)
 
 // networkClients send and fetch, and some run commands at the other end.
-var networkClients = set(`
+var networkClients = wordset.Of(`
 	curl wget wget2 aria2c http https xh httpie lynx links w3m ssh scp sftp slogin mosh autossh sshpass rsync rclone ftp
 	lftp tftp ncftp telnet nc ncat netcat socat nmap openssl gh glab hub aws gcloud gsutil az doctl heroku fly flyctl
 	vercel netlify wrangler kubectl oc docker podman nerdctl buildah skopeo crictl lxc multipass mail sendmail mutt dig
@@ -47,13 +51,4 @@ func unversioned(program string) string {
 		return short
 	}
 	return name
-}
-
-// set makes a set of words. What it returns is never written to.
-func set(words string) map[string]bool {
-	of := map[string]bool{}
-	for _, word := range strings.Fields(words) {
-		of[word] = true
-	}
-	return of
 }

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // options is the option grammar of a program: which options it has, and which of them take a value. An option that is
 // not in it means that nobody here knows where the program's operands begin. Options end at the first operand, as they
@@ -123,12 +126,5 @@ func (o *options) shortOptions(cluster string) (given []option, takesNext int, o
 }
 
 func has(given []option, names ...string) bool {
-	for _, opt := range given {
-		for _, name := range names {
-			if opt.name == name {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(given, func(opt option) bool { return slices.Contains(names, opt.name) })
 }

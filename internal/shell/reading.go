@@ -157,11 +157,8 @@ func unreadable(text string) string {
 		return "holds a NUL or a carriage return"
 	}
 	open := 0
-	for i := range len(text) {
-		switch text[i] {
-		case '(', '{', '`', '[':
-			open++
-		}
+	for _, bracket := range [...]string{"(", "{", "`", "["} {
+		open += strings.Count(text, bracket)
 	}
 	if open > maxOpen {
 		return "too many brackets and backquotes"
@@ -232,13 +229,20 @@ func (r *reading) plain(c call) {
 }
 
 // opaque adds c as a command that runs something which cannot be seen.
-func (r *reading) opaque(c call, format string, args ...any) {
-	c.dynamic = true
-	r.plain(c)
+func (r *reading) opaque(c call, format string, args ...any) (call, outcome) {
+	seen := c
+	seen.dynamic = true
+	r.plain(seen)
 	r.giveUp(format, args...)
-	if r.inShell(c) {
+	if r.inShell(seen) {
 		r.astray()
 	}
+	return c, done
+}
+
+// confused is opaque for a wrapper of which it is not certain where its arguments end and a command begins.
+func (r *reading) confused(c call) (call, outcome) {
+	return r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
 }
 
 // within adds what stands around commands of an inner line: the assignments and redirections that they all run under.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // Risky says why a command may run, load or write something that its name does not tell: "sort -o writes a file" of
@@ -25,11 +27,11 @@ func Risky(argv []string) (why string) {
 	}
 	args := argv[1:]
 	for _, danger := range dangers[name] {
-		find := danger.in
+		is := isOption
 		if wordy[name] {
-			find = danger.among
+			is = isWord
 		}
-		if option := find(args); option != "" {
+		if option := danger.find(args, is); option != "" {
 			return fmt.Sprintf("%s %s %s", name, option, danger.does)
 		}
 	}
@@ -64,7 +66,7 @@ func riskyProgram(name string) string {
 }
 
 // writers are programs that are there to change files, processes or settings.
-var writers = set(`
+var writers = wordset.Of(`
 	tee cp mv rm rmdir ln install dd mkdir touch truncate shred mktemp chmod chown chgrp chattr setfacl unlink patch sponge
 	mkfifo mknod link split csplit unzip zip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 7z 7za unrar cpio ar ranlib
 	strip objcopy ld as cc gcc g++ c++ clang clang++ rustc javac ghc tic mount umount kill pkill killall reboot shutdown
@@ -92,23 +94,12 @@ const (
 
 // in returns the first option of d that stands among args. It may see one where there is none (in an option's value),
 // but overlooks none.
-func (d danger) in(args []string) string {
+func (d danger) in(args []string) string { return d.find(args, isOption) }
+
+func (d danger) find(args []string, is func(arg, option string) bool) string {
 	for _, arg := range args {
-		if len(arg) < 2 || (arg[0] != '-' && arg[0] != '+') {
-			continue
-		}
-		name, _, _ := strings.Cut(arg, "=")
 		for option := range strings.FieldsSeq(d.options) {
-			switch {
-			case strings.HasPrefix(option, "--"):
-				if len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(option, name) {
-					return option
-				}
-			case len(option) == 2:
-				if arg[0] == option[0] && arg[1] != '-' && strings.IndexByte(arg, option[1]) > 0 {
-					return option
-				}
-			case name == option:
+			if is(arg, option) {
 				return option
 			}
 		}
@@ -116,26 +107,29 @@ func (d danger) in(args []string) string {
 	return ""
 }
 
+func isOption(arg, option string) bool {
+	if len(arg) < 2 || arg[0] != '-' && arg[0] != '+' {
+		return false
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	switch {
+	case strings.HasPrefix(option, "--"):
+		return len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(option, name)
+	case len(option) == 2:
+		return arg[0] == option[0] && arg[1] != '-' && strings.IndexByte(arg, option[1]) > 0
+	}
+	return name == option
+}
+
 // wordy are the programs whose options are whole words behind one dash or two, never clusters: those that take them apart
 // as Go's package flag does, and ip. Their dangers are written with one dash, and in every length that the program takes.
-var wordy = set("go gofmt ip")
+var wordy = wordset.Of("go gofmt ip")
 
-// among is in for the programs that are wordy. The options of a test binary are known with "test." in front too.
-func (d danger) among(args []string) string {
-	for _, arg := range args {
-		name, ok := strings.CutPrefix(arg, "-")
-		if !ok {
-			continue
-		}
-		name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
-		name = "-" + strings.TrimPrefix(name, "test.")
-		for option := range strings.FieldsSeq(d.options) {
-			if name == option {
-				return option
-			}
-		}
-	}
-	return ""
+// isWord is isOption for the programs that are wordy. The options of a test binary are known with "test." in front too.
+func isWord(arg, option string) bool {
+	name, isOption := strings.CutPrefix(arg, "-")
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
+	return isOption && "-"+strings.TrimPrefix(name, "test.") == option
 }
 
 // dangers are the options of programs that otherwise do what their name says, by name. It is never written to.
@@ -224,33 +218,16 @@ var checks = map[string]func(args []string) string{
 	"less":     riskyPager("less"),
 	"more":     riskyPager("more"),
 	"man":      func([]string) string { return "man opens a pager, which can run programs" },
-	"date": func(args []string) string {
-		for _, operand := range operands(args) {
-			if !strings.HasPrefix(operand, "+") && strings.Trim(operand, "0123456789.") == "" {
-				return "date sets the clock when it is given one"
-			}
-		}
-		return ""
-	},
-	"sysctl": func(args []string) string {
-		for _, operand := range operands(args) {
-			if strings.Contains(operand, "=") {
-				return "sysctl NAME=VALUE changes the system's settings"
-			}
-		}
-		return ""
-	},
-	"ip": func(args []string) string {
-		for _, operand := range operands(args) {
-			for _, verb := range []string{"add", "append", "change", "replace", "delete", "set", "flush", "exec", "save",
-				"restore", "attach", "detach"} {
-				if strings.HasPrefix(verb, operand) {
-					return "ip changes the network, or runs a program in another"
-				}
-			}
-		}
-		return ""
-	},
+	"date": someOperand("date sets the clock when it is given one", func(operand string) bool {
+		return !strings.HasPrefix(operand, "+") && strings.Trim(operand, "0123456789.") == ""
+	}),
+	"sysctl": someOperand("sysctl NAME=VALUE changes the system's settings", func(operand string) bool {
+		return strings.Contains(operand, "=")
+	}),
+	"ip": someOperand("ip changes the network, or runs a program in another", func(operand string) bool {
+		verbs := []string{"add", "append", "change", "replace", "delete", "set", "flush", "exec", "save", "restore", "attach", "detach"}
+		return slices.ContainsFunc(verbs, func(verb string) bool { return strings.HasPrefix(verb, operand) })
+	}),
 	"env": func(args []string) string {
 		if len(args) > 0 {
 			return "env runs another command"
@@ -258,13 +235,21 @@ var checks = map[string]func(args []string) string{
 		return ""
 	},
 	"yq": func(args []string) string {
-		for _, arg := range args {
-			if strings.Contains(arg, "load") || strings.Contains(arg, "env") || strings.Contains(arg, "system") {
-				return "yq reads files, variables or programs that its expression names"
-			}
+		if all := strings.Join(args, " "); strings.Contains(all, "load") || strings.Contains(all, "env") || strings.Contains(all, "system") {
+			return "yq reads files, variables or programs that its expression names"
 		}
 		return ""
 	},
+}
+
+// someOperand warns where an operand does something.
+func someOperand(why string, does func(operand string) bool) func(args []string) string {
+	return func(args []string) string {
+		if slices.ContainsFunc(operands(args), does) {
+			return why
+		}
+		return ""
+	}
 }
 
 // operands are the words that are no options. An option's value counts as one.
@@ -308,16 +293,19 @@ func riskyDiff(args []string) string {
 	return ""
 }
 
+// tarLists are the long options of tar that may stand beside --list.
+var tarLists = wordset.Of("--file --verbose --gzip --bzip2 --xz --zstd")
+
 // riskyTar takes nothing but a listing for harmless.
 func riskyTar(args []string) string {
 	mode := ""
 	for i, arg := range args {
 		switch {
 		case strings.HasPrefix(arg, "--"):
-			switch name, _, _ := strings.Cut(arg, "="); name {
-			case "--list", "--file", "--verbose", "--gzip", "--bzip2", "--xz", "--zstd":
-				mode += map[bool]string{true: "t"}[name == "--list"]
-			default:
+			switch name, _, _ := strings.Cut(arg, "="); {
+			case name == "--list":
+				mode += "t"
+			case !tarLists[name]:
 				return "tar has options other than those for listing"
 			}
 		case strings.HasPrefix(arg, "-") || i == 0:

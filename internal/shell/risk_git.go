@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // gitReads are the commands of git that, with the options that riskyGit lets pass, only read a repository.
-var gitReads = set(`
+var gitReads = wordset.Of(`
 	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
 	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
 	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
@@ -129,11 +131,5 @@ func riskyVerb(command string, rest []string) string {
 
 // exactly leaves out the options that are known by these very names, since others would be taken for their beginning.
 func exactly(args []string, known ...string) []string {
-	var of []string
-	for _, arg := range args {
-		if !slices.Contains(known, arg) {
-			of = append(of, arg)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(known, arg) })
 }

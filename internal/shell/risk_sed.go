@@ -3,6 +3,8 @@ package shell
 import (
 	"regexp"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // sedPrints are scripts of nothing but printing and deleting by line number or by a plain expression.
@@ -11,22 +13,25 @@ var sedPrints = regexp.MustCompile(`^(([0-9]+|\$|/[A-Za-z0-9_ .*^$-]*/)(,([0-9]+
 // sedFlags are the flags of a substitution that only print.
 var sedFlags = regexp.MustCompile(`^[gpiIm0-9]*$`)
 
+// sedHarmless are the options that change nothing but how a script is read and what is printed.
+var sedHarmless = wordset.Of(`-n -E -r -s -z -u -nE -En -nr --quiet --silent --regexp-extended --posix --sandbox --debug --help
+	--version`)
+
 // riskySed warns of all scripts but the plainest: sed's own language writes files ("w") and runs programs ("e").
 func riskySed(args []string) string {
 	var scripts []string
 	given := false
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		switch name, value, attached := strings.Cut(arg, "="); {
+		value, attached := strings.CutPrefix(arg, "--expression=")
+		switch {
 		case arg == "-e" || arg == "--expression":
 			if i++; i < len(args) {
 				scripts, given = append(scripts, args[i]), true
 			}
-		case attached && name == "--expression":
+		case attached:
 			scripts, given = append(scripts, value), true
-		case arg == "-n" || arg == "-E" || arg == "-r" || arg == "-s" || arg == "-z" || arg == "-u" || arg == "-nE" ||
-			arg == "-En" || arg == "-nr" || arg == "--quiet" || arg == "--silent" || arg == "--regexp-extended" ||
-			arg == "--posix" || arg == "--sandbox" || arg == "--debug" || arg == "--help" || arg == "--version":
+		case sedHarmless[arg]:
 		case strings.HasPrefix(arg, "-") && arg != "-":
 			return "sed has an option that is not known to be harmless"
 		case !given && len(scripts) == 0:

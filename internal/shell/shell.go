@@ -84,31 +84,20 @@ func FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) 
 // Quote writes argv as one line that every POSIX shell splits back into argv. NUL characters, which no argument can
 // have, stay as they are.
 func Quote(argv []string) string {
-	var b strings.Builder
+	quoted := make([]string, len(argv))
 	for i, arg := range argv {
-		if i > 0 {
-			b.WriteByte(' ')
+		if quoted[i] = arg; !needsNoQuotes(arg) {
+			quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
-		if needsNoQuotes(arg) {
-			b.WriteString(arg)
-			continue
-		}
-		b.WriteByte('\'')
-		b.WriteString(strings.ReplaceAll(arg, "'", `'\''`))
-		b.WriteByte('\'')
 	}
-	return b.String()
+	return strings.Join(quoted, " ")
 }
 
 func needsNoQuotes(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("_-./:@%+", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return s != "" && !syntax.IsKeyword(s)
+	return s != "" && !syntax.IsKeyword(s) && !strings.ContainsFunc(s, func(c rune) bool {
+		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_-./:@%+", c)
+		return !plain
+	})
 }
 
 // bothReadings reads the same thing once as bash would and once as a plain POSIX shell would.

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -54,24 +55,21 @@ func (r *reading) unwrapOperands(w wrapper, c call) (call, outcome) {
 	given, rest, ok := w.options.take(c.args[1:])
 	switch {
 	case !ok:
-		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
-		return c, done
+		return r.confused(c)
 	case has(given, w.unseen...):
-		r.opaque(c, "%s has an option that hides what runs", c.args[0].text)
-		return c, done
+		return r.opaque(c, "%s has an option that hides what runs", c.args[0].text)
 	case has(given, w.itself...):
 		return c, itself
 	}
 	name := c.args[0].text
 	for _, opt := range given {
-		if has([]option{opt}, w.named...) {
+		if slices.Contains(w.named, opt.name) {
 			name += " " + dashed(opt.name)
 		}
 	}
 	if w.kind == runsSplit {
 		if rest, ok = splitString(given, rest); !ok {
-			r.opaque(c, "%s splits a string that is not plain words", c.args[0].text)
-			return c, done
+			return r.opaque(c, "%s splits a string that is not plain words", c.args[0].text)
 		}
 		if len(rest) > 0 && rest[0].text == "-" && !rest[0].dynamic { // the old spelling of -i
 			name, rest = name+" -i", rest[1:]
@@ -82,14 +80,13 @@ func (r *reading) unwrapOperands(w wrapper, c call) (call, outcome) {
 			return c, itself
 		}
 		if rest[0].dynamic {
-			r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
-			return c, done
+			return r.confused(c)
 		}
 		rest = rest[1:]
 	}
 	at := r.at(c)
 	for _, opt := range given {
-		if has([]option{opt}, w.directory...) {
+		if slices.Contains(w.directory, opt.name) {
 			at = at.in(word{text: opt.value})
 		}
 	}
@@ -145,8 +142,7 @@ const appended = "$@"
 func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 	given, rest, ok := w.options.take(c.args[1:])
 	if !ok {
-		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
-		return c, done
+		return r.confused(c)
 	}
 	if len(rest) == 0 {
 		return c, itself
@@ -157,8 +153,7 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 		case "I", "J", "R":
 			replace = opt.value
 		case "i", "replace":
-			replace = opt.value
-			replace = cmp.Or(replace, "{}")
+			replace = cmp.Or(opt.value, "{}")
 		}
 	}
 	args := make([]word, 0, len(rest)+1)
@@ -183,8 +178,7 @@ func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
 	texts := make([]string, len(args))
 	for i, arg := range args {
 		if arg.dynamic {
-			r.opaque(c, "%s runs a line that is only known when it runs", c.args[0].text)
-			return c, done
+			return r.opaque(c, "%s runs a line that is only known when it runs", c.args[0].text)
 		}
 		texts[i] = arg.text
 	}
@@ -212,11 +206,8 @@ func (r *reading) unwrapHandler(w wrapper, c call) (call, outcome) {
 	given, rest, ok := w.options.take(c.args[1:])
 	switch {
 	case !ok:
-		r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
-		return c, done
-	case has(given, w.itself...), len(rest) < 2, rest[0].text == "" && !rest[0].dynamic:
-		return c, itself
-	case rest[0].text == "-" && !rest[0].dynamic:
+		return r.confused(c)
+	case has(given, w.itself...), len(rest) < 2, !rest[0].dynamic && (rest[0].text == "" || rest[0].text == "-"):
 		return c, itself
 	}
 	return r.unwrapLine(c, rest[:1])
@@ -225,13 +216,11 @@ func (r *reading) unwrapHandler(w wrapper, c call) (call, outcome) {
 func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 	name := c.args[0].text
 	if w.dialect == foreign {
-		r.opaque(c, "%s reads a language that is not known here", name)
-		return c, done
+		return r.opaque(c, "%s reads a language that is not known here", name)
 	}
 	given, rest, ok := w.options.take(c.args[1:])
 	if !ok {
-		r.opaque(c, "%s has arguments that cannot be told apart", name)
-		return c, done
+		return r.confused(c)
 	}
 	for _, opt := range given {
 		if !opt.harmless() {
@@ -258,8 +247,7 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 		line.dynamic = true
 	}
 	if line.dynamic {
-		r.opaque(c, "%s runs what is only known when it runs", name)
-		return c, done
+		return r.opaque(c, "%s runs what is only known when it runs", name)
 	}
 	grammar := r.unknown
 	switch w.dialect {
@@ -281,35 +269,33 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 func (r *reading) unwrapAmong(c call) (call, outcome) {
 	for _, arg := range c.args[1:] {
 		if arg.dynamic {
-			r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
-			return c, done
+			return r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
 		}
 	}
 	r.plain(c)
 	for i := 1; i < len(c.args); i++ {
-		switch action := c.args[i].text; action {
-		case "-exec", "-execdir", "-ok", "-okdir":
-			start := i + 1
-			for i++; i < len(c.args); i++ {
-				end := c.args[i].text
-				if end == ";" || (end == "+" && i > start && c.args[i-1].text == "{}") {
-					break
-				}
+		action := c.args[i].text
+		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, action) {
+			continue
+		}
+		start := i + 1
+		for i++; i < len(c.args); i++ {
+			end := c.args[i].text
+			if end == ";" || (end == "+" && i > start && c.args[i-1].text == "{}") {
+				break
 			}
-			args := append([]word(nil), c.args[start:min(i, len(c.args))]...)
-			for j := range args {
-				if strings.Contains(args[j].text, "{}") {
-					args[j].dynamic = true
-				}
+		}
+		args := slices.Clone(c.args[start:min(i, len(c.args))])
+		for j := range args {
+			args[j].dynamic = args[j].dynamic || strings.Contains(args[j].text, "{}")
+		}
+		if len(args) > 0 {
+			ran := c.wrapped(c.args[0].text+" "+action, args)
+			ran.input = nil
+			if strings.HasSuffix(action, "dir") {
+				ran.at = &place{unknown: true}
 			}
-			if len(args) > 0 {
-				ran := c.wrapped(c.args[0].text+" "+action, args)
-				ran.input = nil
-				if strings.HasSuffix(action, "dir") {
-					ran.at = &place{unknown: true}
-				}
-				r.command(ran)
-			}
+			r.command(ran)
 		}
 	}
 	return c, done

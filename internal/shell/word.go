@@ -170,11 +170,11 @@ func ansiC(value string) (string, bool) {
 		case 'a', 'b', 'e', 'E', 'f', 'n', 't', 'v':
 			b.WriteByte(map[byte]byte{'a': 7, 'b': 8, 'e': 27, 'E': 27, 'f': 12, 'n': 10, 't': 9, 'v': 11}[c])
 		case '0', '1', '2', '3', '4', '5', '6', '7':
-			n := digits(value[i:], 3, 8)
+			n := digits(value[i:], 3, "01234567")
 			b.WriteByte(byte(parse(value[i:i+n], 8)))
 			i += n - 1
 		case 'x', 'u', 'U':
-			n := digits(value[i+1:], map[byte]int{'x': 2, 'u': 4, 'U': 8}[c], 16)
+			n := digits(value[i+1:], map[byte]int{'x': 2, 'u': 4, 'U': 8}[c], "0123456789abcdefABCDEF")
 			if n == 0 {
 				return "", false
 			}
@@ -194,15 +194,9 @@ func ansiC(value string) (string, bool) {
 }
 
 // digits counts the digits at the start of s, at most most.
-func digits(s string, most, base int) int {
-	n := 0
-	for n < len(s) && n < most {
-		if _, err := strconv.ParseUint(s[n:n+1], base, 8); err != nil {
-			break
-		}
-		n++
-	}
-	return n
+func digits(s string, most int, known string) int {
+	s = s[:min(len(s), most)]
+	return len(s) - len(strings.TrimLeft(s, known))
 }
 
 func parse(s string, base int) uint64 {

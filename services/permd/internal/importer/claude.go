@@ -31,7 +31,7 @@ func (d *draft) claude(content []byte) error {
 		"the ready policy \"workspace\" has rules for it. The rules are for every agent: to keep one to some, add \"agent\".",
 	}
 	permissions, ok := top.get("permissions").object()
-	if v := top.get("permissions"); v != nil && !ok {
+	if v := top.get("permissions"); v.given() && !ok {
 		return fmt.Errorf("expected an object as permissions, got %s", v.raw())
 	}
 	lists := map[string][]string{}
@@ -60,16 +60,16 @@ func (d *draft) claude(content []byte) error {
 		d.claudeProtected()
 	}
 	for _, name := range []string{"hooks", "sandbox"} {
-		if top.get(name) != nil {
+		if top.get(name).given() {
 			d.drop(name, "it is no permission, and stays in force in Claude Code itself")
 		}
 	}
 	return nil
 }
 
-func texts(v *value, field string) ([]string, error) {
+func texts(v value, field string) ([]string, error) {
 	list, ok := v.list()
-	if v != nil && !ok {
+	if v.given() && !ok {
 		return nil, fmt.Errorf("expected a list as %s, got %s", field, v.raw())
 	}
 	out := make([]string, len(list))
@@ -291,7 +291,7 @@ func (d *draft) claudeMode(permissions object) {
 	default:
 		d.drop("defaultMode: "+mode, "a rule file does not allow everything by a mode: write an allow rule for what you mean")
 	}
-	if v := permissions.get("additionalDirectories"); v != nil {
+	if v := permissions.get("additionalDirectories"); v.given() {
 		d.drop("additionalDirectories: "+v.raw(), "a session's roots come with the session: let the client name them, or set extra_roots in acphost's configuration")
 	}
 }

@@ -151,21 +151,25 @@ func (c *command) covers(other *command) bool {
 
 // is is a condition in CEL on a simple command s that holds only if c matches it and nothing stands in front of it.
 func (c *command) is() string {
-	conditions := []string{"s.wrappers.size() == 0", "s.assignments.size() == 0"}
-	if c.all {
-		return "true"
-	}
 	operator := "=="
-	if c.open {
+	switch {
+	case c.all:
+		return "true"
+	case c.open:
 		operator = ">="
 	}
-	conditions = append(conditions, fmt.Sprintf("s.argv.size() %s %d", operator, len(c.words)))
+	return "s.wrappers.size() == 0 && s.assignments.size() == 0 && " + c.begins(operator)
+}
+
+// begins is one that it begins with the words, and has as many as operator says.
+func (c *command) begins(operator string) string {
+	condition := fmt.Sprintf("s.argv.size() %s %d", operator, len(c.words))
 	for i, word := range c.words {
 		if word != "*" {
-			conditions = append(conditions, fmt.Sprintf("s.argv[%d] == %s", i, strconv.Quote(word)))
+			condition += fmt.Sprintf(" && s.argv[%d] == %s", i, strconv.Quote(word))
 		}
 	}
-	return strings.Join(conditions, " && ")
+	return condition
 }
 
 // runs are the kinds of actions that run a command.
@@ -301,15 +305,7 @@ func (d *draft) addAllows() {
 }
 
 // ends is a condition in CEL on a simple command s: if it begins with the words, nothing follows them.
-func (c *command) ends() string {
-	conditions := []string{fmt.Sprintf("s.argv.size() > %d", len(c.words))}
-	for i, word := range c.words {
-		if word != "*" {
-			conditions = append(conditions, fmt.Sprintf("s.argv[%d] == %s", i, strconv.Quote(word)))
-		}
-	}
-	return "!(" + strings.Join(conditions, " && ") + ")"
-}
+func (c *command) ends() string { return "!(" + c.begins(">") + ")" }
 
 // meaning says in words what words match.
 func (c *command) meaning() string {

@@ -168,12 +168,7 @@ func (r *geminiRule) redirects() bool {
 	return r.AllowRedirection != nil && *r.AllowRedirection || r.AllowRedirection2 != nil && *r.AllowRedirection2
 }
 
-func (r *geminiRule) reason() string {
-	if r.DenyMessage != "" {
-		return r.DenyMessage
-	}
-	return r.DenyMessage2
-}
+func (r *geminiRule) reason() string { return cmp.Or(r.DenyMessage, r.DenyMessage2) }
 
 // said is the rule in one line.
 func (r *geminiRule) said() string {
@@ -286,25 +281,16 @@ func (d *draft) geminiTools(rules []geminiRule) {
 		why := r.beyond()
 		switch other := slices.IndexFunc(r.tools, func(t string) bool { return !known[t] }); {
 		case r.effect() != allow && (other >= 0 || r.MCPName != nil):
-			if why == "" {
-				why = "agents do not say for certain which tool it is that they use"
-			}
+			why = cmp.Or(why, "agents do not say for certain which tool it is that they use")
 			d.standIn(r.said(), why, &permissionv1.Rule{On: otherKinds(), Mode: r.Modes, Reason: r.reason()})
 		case r.effect() != allow && (why != "" || r.CommandRegex != nil):
-			d.drop(r.said(), "it is carried over as a rule that asks about more than it names: "+or(why, "rules look at a command's words, not at its text"))
+			d.drop(r.said(), "it is carried over as a rule that asks about more than it names: "+cmp.Or(why, "rules look at a command's words, not at its text"))
 		case r.effect() == allow && why == "" && other >= 0:
 			d.drop(r.said(), "agents do not say for certain which tool it is that they use ("+r.tools[other]+"): leave it to be asked about, and let the answer be remembered")
 		case r.effect() == allow && why != "" && !slices.Contains(r.tools, "run_shell_command") && !slices.Contains(r.tools, "*"):
 			d.drop(r.said(), why)
 		}
 	}
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // geminiGroup adds rules for tools that are one kind of action here.

@@ -122,9 +122,9 @@ func tell(name string, content []byte) (string, error) {
 		return "", err
 	}
 	switch {
-	case top.get("permissions") != nil || top.get("allowedTools") != nil:
+	case top.get("permissions").given() || top.get("allowedTools").given():
 		return claude, nil
-	case top.get("permission") != nil || strings.Contains(top.get("$schema").text(), "opencode.ai"):
+	case top.get("permission").given() || strings.Contains(top.get("$schema").text(), "opencode.ai"):
 		return opencode, nil
 	}
 	return "", errors.New("it is not known whose permissions these are: say claude, gemini or opencode")

@@ -8,13 +8,15 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// value is a JSON value that may have had comments in it. A nil one is absent, and may be asked anything.
+// value is a JSON value that may have had comments in it. The zero value is absent, and may be asked anything but raw.
 type value struct{ v hujson.ValueTrimmed }
+
+func (v value) given() bool { return v.v != nil }
 
 // member is a member of an object.
 type member struct {
 	name  string
-	value *value
+	value value
 }
 
 // object is an object, its members in the order in which JavaScript gives them to a program: names that are numbers
@@ -27,18 +29,18 @@ func readObject(content []byte) (object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expected JSON: %w", err)
 	}
-	o, ok := (&value{v.Value}).object()
+	o, ok := (value{v.Value}).object()
 	if !ok {
 		return nil, fmt.Errorf("expected an object")
 	}
-	if name := duplicate(&value{v.Value}); name != "" {
+	if name := duplicate(value{v.Value}); name != "" {
 		return nil, fmt.Errorf("expected each name once in an object, got %q again", name)
 	}
 	return o, nil
 }
 
 // duplicate returns a name that an object in v has twice. Readers differ in which one counts.
-func duplicate(v *value) string {
+func duplicate(v value) string {
 	if o, ok := v.object(); ok {
 		seen := map[string]bool{}
 		for _, m := range o {
@@ -60,10 +62,7 @@ func duplicate(v *value) string {
 	return ""
 }
 
-func (v *value) object() (object, bool) {
-	if v == nil {
-		return nil, false
-	}
+func (v value) object() (object, bool) {
 	from, ok := v.v.(*hujson.Object)
 	if !ok {
 		return nil, false
@@ -72,7 +71,7 @@ func (v *value) object() (object, bool) {
 	for i := range from.Members {
 		m := &from.Members[i]
 		name, _ := m.Name.Value.(hujson.Literal)
-		named := member{name: name.String(), value: &value{m.Value.Value}}
+		named := member{name: name.String(), value: value{m.Value.Value}}
 		if isIndex(named.name) {
 			numbers = append(numbers, named)
 		} else {
@@ -94,26 +93,20 @@ func index(name string) int {
 	return n
 }
 
-func (v *value) list() ([]*value, bool) {
-	if v == nil {
-		return nil, false
-	}
+func (v value) list() ([]value, bool) {
 	from, ok := v.v.(*hujson.Array)
 	if !ok {
 		return nil, false
 	}
-	list := make([]*value, len(from.Elements))
+	list := make([]value, len(from.Elements))
 	for i := range from.Elements {
-		list[i] = &value{from.Elements[i].Value}
+		list[i] = value{from.Elements[i].Value}
 	}
 	return list, true
 }
 
 // string returns a text; false if it is something else.
-func (v *value) string() (string, bool) {
-	if v == nil {
-		return "", false
-	}
+func (v value) string() (string, bool) {
 	lit, ok := v.v.(hujson.Literal)
 	if !ok || lit.Kind() != '"' {
 		return "", false
@@ -122,24 +115,24 @@ func (v *value) string() (string, bool) {
 }
 
 // text returns a text; empty if it is something else.
-func (v *value) text() string {
+func (v value) text() string {
 	s, _ := v.string()
 	return s
 }
 
 // raw is the value as it may be shown.
-func (v *value) raw() string {
+func (v value) raw() string {
 	if s, ok := v.string(); ok {
 		return s
 	}
 	return cut(hujson.Value{Value: v.v}.String(), 200)
 }
 
-func (o object) get(name string) *value {
+func (o object) get(name string) value {
 	for _, m := range o {
 		if m.name == name {
 			return m.value
 		}
 	}
-	return nil
+	return value{}
 }

@@ -55,7 +55,7 @@ func (d *draft) opencode(content []byte) error {
 	d.opencodePaths(list, "edit", editKinds(), writeKinds())
 	d.opencodePaths(list, "read", []string{"fs.read", "tool.read"}, []string{"fs.read", "tool.read"})
 	d.opencodeOthers(list)
-	if top.get("agent") != nil || top.get("mode") != nil || top.get("tools") != nil {
+	if top.get("agent").given() || top.get("mode").given() || top.get("tools").given() {
 		d.drop("agent, mode, tools", "only the permissions at the top are read: write rules with mode for the others")
 	}
 	return nil
@@ -73,42 +73,28 @@ func (e *opencodeEntry) said() string {
 	return e.key + " " + e.pattern + ": " + e.effect
 }
 
-func opencodeEntries(v *value) ([]opencodeEntry, error) {
-	effectOf := func(at string, v *value) (string, error) {
-		switch s := v.text(); s {
-		case allow, ask, deny:
-			return s, nil
+func opencodeEntries(v value) (list []opencodeEntry, err error) {
+	add := func(at string, v value, e opencodeEntry) {
+		e.effect = v.text()
+		if err == nil && !slices.Contains([]string{allow, ask, deny}, e.effect) {
+			err = fmt.Errorf("expected allow, ask or deny as %s, got %s", at, v.raw())
 		}
-		return "", fmt.Errorf("expected allow, ask or deny as %s, got %s", at, v.raw())
-	}
-	if v == nil {
-		return nil, nil
+		list = append(list, e)
 	}
 	top, ok := v.object()
-	if !ok {
-		effect, err := effectOf("permission", v)
-		return []opencodeEntry{{"*", "*", effect, true}}, err
+	if v.given() && !ok {
+		add("permission", v, opencodeEntry{key: "*", pattern: "*", whole: true})
 	}
-	var list []opencodeEntry
 	for _, m := range top {
 		patterns, ok := m.value.object()
 		if !ok {
-			effect, err := effectOf("permission."+m.name, m.value)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, opencodeEntry{m.name, "*", effect, true})
-			continue
+			add("permission."+m.name, m.value, opencodeEntry{key: m.name, pattern: "*", whole: true})
 		}
 		for _, p := range patterns {
-			effect, err := effectOf("permission."+m.name+"."+p.name, p.value)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, opencodeEntry{m.name, p.name, effect, false})
+			add("permission."+m.name+"."+p.name, p.value, opencodeEntry{key: m.name, pattern: p.name})
 		}
 	}
-	return list, nil
+	return list, err
 }
 
 // matchesName reports whether a pattern of names may match a name.

@@ -32,9 +32,9 @@ func (f *Files) believe() {
 			return // it cannot change, or has said nothing
 		}
 		file := &permissionv1.BelievedFile{Path: s.path, Overflow: s.overflow}
-		for i, p := range s.versions {
+		for _, v := range s.versions {
 			file.Versions = append(file.Versions,
-				&permissionv1.BelievedVersion{Absent: p == nil, Content: s.contents[i], Layer: s.layers[i]})
+				&permissionv1.BelievedVersion{Absent: v.policy == nil, Content: v.content, Layer: v.layer})
 		}
 		b.Files = append(b.Files, file)
 	}
@@ -110,15 +110,15 @@ func (f *Files) resume(e *earlier) error {
 func (s *source) restore(file *permissionv1.BelievedFile, around policy.Surroundings) error {
 	s.overflow = file.GetOverflow()
 	for _, v := range file.GetVersions() {
-		if v.GetAbsent() {
-			s.add(nil, v.GetLayer(), nil)
-			continue
+		said := version{layer: v.GetLayer()}
+		if !v.GetAbsent() {
+			p, err := policy.Parse(s.name, v.GetContent(), around)
+			if err != nil {
+				return err
+			}
+			said.policy, said.content = p, v.GetContent()
 		}
-		p, err := policy.Parse(s.name, v.GetContent(), around)
-		if err != nil {
-			return err
-		}
-		s.add(p, v.GetLayer(), v.GetContent())
+		s.versions = append(s.versions, said)
 	}
 	return nil
 }

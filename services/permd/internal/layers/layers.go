@@ -73,7 +73,7 @@ func Load(settings *permissionv1.Settings, believed []byte, around policy.Surrou
 				return nil, fmt.Errorf("policy: %w", err)
 			}
 			s.path = ""
-			s.add(p, s.layer, nil)
+			s.versions = append(s.versions, version{policy: p, layer: s.layer})
 			f.fixed = append(f.fixed, s)
 		} else {
 			errs = append(errs, f.first("policy", s, earlier))
@@ -98,9 +98,9 @@ func (f *Files) first(field string, s *source, earlier *earlier) error {
 	}
 	load := s.load
 	if file := earlier.take(s); file != nil {
-		load = func(around policy.Surroundings, _ *slog.Logger) error { return s.restore(file, around) }
+		load = func(around policy.Surroundings) error { return s.restore(file, around) }
 	}
-	if err := load(f.around, f.log); err != nil {
+	if err := load(f.around); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	f.fixed = append(f.fixed, s)
@@ -114,7 +114,7 @@ func (f *Files) Notes() []string {
 	defer f.mu.Unlock()
 	var notes []string
 	for _, s := range f.fixed {
-		if p := s.versions[0]; p != nil {
+		if p := s.versions[0].policy; p != nil {
 			notes = append(notes, fmt.Sprintf("rules in force: %d, from %s", p.Rules(), s.name))
 		}
 	}
@@ -168,7 +168,7 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 		if s.overflow {
 			doubt = policy.Stricter(doubt, asks(RuleReload, fmt.Sprintf("%s has changed too often to keep count: have it loaded again", s.name)))
 		}
-		if len(s.versions) > 0 && s.versions[0] != nil {
+		if len(s.versions) > 0 && s.versions[0].policy != nil {
 			at[i] = len(base)
 			base = append(base, s.part(0))
 		}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -39,12 +40,17 @@ type source struct {
 
 	seen       state
 	looked     bool
-	versions   []*policy.Policy // the one in force, nil for none, and those that came later
-	layers     []permissionv1.Layer
-	contents   [][]byte // of versions
+	versions   []version // the one in force, and those that came later
 	unreadable bool
 	overflow   bool
 	reported   string // the last problem that was reported
+}
+
+// version is what a file said at some time.
+type version struct {
+	policy  *policy.Policy // nil: there was no file
+	layer   permissionv1.Layer
+	content []byte
 }
 
 // state is what tells that a file has changed.
@@ -55,37 +61,29 @@ type state struct {
 	inode, ctim uint64
 }
 
-func (s *source) part(version int) policy.Part {
-	p := policy.Part{Policy: s.versions[version], Name: s.name, Layer: s.layer}
-	if version < len(s.layers) {
-		p.Layer = s.layers[version]
-	}
-	return p
+func (s *source) part(i int) policy.Part {
+	return policy.Part{Policy: s.versions[i].policy, Name: s.name, Layer: s.versions[i].layer}
 }
 
 // load reads the file for the first time.
-func (s *source) load(around policy.Surroundings, log *slog.Logger) error {
+func (s *source) load(around policy.Surroundings) error {
 	s.seen, s.looked = look(s.path, s.guest), true
 	if !s.seen.there && s.optional {
-		s.add(nil, s.layer, nil)
+		s.versions = append(s.versions, version{layer: s.layer})
 		return nil
 	}
-	p, layer, content, err := s.read(around)
+	v, err := s.read(around)
 	if err != nil {
 		return err
 	}
-	s.add(p, layer, content)
+	s.versions = append(s.versions, v)
 	return nil
-}
-
-func (s *source) add(p *policy.Policy, layer permissionv1.Layer, content []byte) {
-	s.versions, s.layers, s.contents = append(s.versions, p), append(s.layers, layer), append(s.contents, content)
 }
 
 // size is how many bytes are kept of it.
 func (s *source) size() (n int) {
-	for _, c := range s.contents {
-		n += len(c)
+	for _, v := range s.versions {
+		n += len(v.content)
 	}
 	return n
 }
@@ -103,26 +101,26 @@ func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger)
 	first := !s.looked
 	s.seen, s.looked = now, true
 	if !now.there {
-		if !first && len(s.versions) > 0 && s.versions[0] != nil {
+		if !first && len(s.versions) > 0 && s.versions[0].policy != nil {
 			s.report(log, "a rule file is gone; what it said counts until the policy is loaded again", nil)
 		}
 		s.unreadable = false
 		return false
 	}
-	p, layer, content, err := s.read(around)
+	read, err := s.read(around)
 	if err != nil {
 		s.unreadable = true
 		s.report(log, "a rule file cannot be used; what counted before still counts", err)
 		return false
 	}
 	s.unreadable, s.reported = false, ""
-	for i, v := range s.versions {
-		if v != nil && v.Digest() == p.Digest() && s.layers[i] == layer {
-			return false
-		}
+	if slices.ContainsFunc(s.versions, func(v version) bool {
+		return v.policy != nil && v.policy.Digest() == read.policy.Digest() && v.layer == read.layer
+	}) {
+		return false
 	}
 	switch {
-	case len(s.versions) >= maxVersions || len(content) > room:
+	case len(s.versions) >= maxVersions || len(read.content) > room:
 		more = !s.overflow
 		s.overflow = true
 		s.report(log, "a rule file has changed too often: everything is asked until the policy is loaded again", nil)
@@ -130,10 +128,10 @@ func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger)
 	case len(s.versions) > 0:
 		log.Warn("a rule file has changed: where it is stricter it counts now, where it is looser after a reload", "file", s.name)
 	case s.guest:
-		log.Info("a workspace brings rules of its own", "file", s.name, "rules", p.Rules(),
-			"trusted", layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
+		log.Info("a workspace brings rules of its own", "file", s.name, "rules", read.policy.Rules(),
+			"trusted", read.layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
 	}
-	s.add(p, layer, content)
+	s.versions = append(s.versions, read)
 	return true
 }
 
@@ -155,23 +153,23 @@ func (s *source) report(log *slog.Logger, what string, err error) {
 }
 
 // read reads and compiles the file.
-func (s *source) read(around policy.Surroundings) (*policy.Policy, permissionv1.Layer, []byte, error) {
+func (s *source) read(around policy.Surroundings) (version, error) {
 	data, err := readFile(s.path, s.guest)
 	if err != nil {
-		return nil, s.layer, nil, err
+		return version{}, err
 	}
 	p, err := policy.Parse(s.name, data, around)
 	if err != nil {
-		return nil, s.layer, nil, err
+		return version{}, err
 	}
-	layer := s.layer
+	v := version{p, s.layer, data}
 	if s.guest {
 		sum := sha256.Sum256(data)
 		if real, err := filepath.EvalSymlinks(s.path); err == nil && s.trusted[real] == hex.EncodeToString(sum[:]) {
-			layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
+			v.layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
 		}
 	}
-	return p, layer, data, nil
+	return v, nil
 }
 
 // look returns the state of a file. One that cannot be looked at is there, so that it is tried and the reason told. A link

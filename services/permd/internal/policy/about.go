@@ -97,7 +97,7 @@ func (r *rule) about(a *action) []string {
 	if r.commands != nil && a.manyCommands() {
 		last := -1
 		r.eachSpelling(a, func(of int, w words, _ string) bool {
-			if of > last && slices.ContainsFunc(r.commands, func(p prefix) bool { return p.judge(w) == yes }) {
+			if of > last && slices.ContainsFunc(r.commands, func(c command) bool { return c.judge(w) == yes }) {
 				parts, last = append(parts, a.commandShown(of)), of
 			}
 			return true
@@ -118,8 +118,8 @@ func (r *rule) about(a *action) []string {
 func uncovered(parts []Part, a *action) []string {
 	taken := func(covers func(r *rule) bool) bool {
 		return slices.ContainsFunc(parts, func(p Part) bool {
-			return p.loosens() && slices.ContainsFunc(p.Policy.allow, func(r rule) bool {
-				return r.matchesKind(a.GetKind()) && r.matchesNames(a) && covers(&r)
+			return p.loosens() && slices.ContainsFunc(p.Policy.allow, func(r *rule) bool {
+				return r.matchesKind(a.GetKind()) && r.matchesNames(a) && covers(r)
 			})
 		})
 	}
@@ -132,9 +132,7 @@ func uncovered(parts []Part, a *action) []string {
 				continue
 			}
 			all++
-			if !taken(func(r *rule) bool {
-				return slices.ContainsFunc(indicesOf(r.commands), func(j int) bool { return r.covers(a, i, j) })
-			}) {
+			if !taken(func(r *rule) bool { return r.covering(a, i) >= 0 }) {
 				shown = append(shown, a.commandShown(i))
 			}
 		}

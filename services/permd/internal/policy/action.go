@@ -177,45 +177,30 @@ func (p *action) directory(sub *permissionv1.SubCommand) string {
 // rule may go by the command alone.
 func (p *action) harmlessSurroundings() bool {
 	command := p.GetCommand()
-	for _, entry := range command.GetEnv() {
-		if !shell.HarmlessVariable(entry) {
-			return false
-		}
+	if slices.ContainsFunc(command.GetEnv(), func(entry string) bool { return !shell.HarmlessVariable(entry) }) {
+		return false
 	}
-	if command.GetCwd() == "" {
-		return true
-	}
-	return isPath(command.GetCwd()) && path.Clean(command.GetCwd()) == strings.TrimSuffix(command.GetCwd(), "/") &&
+	return command.GetCwd() == "" || isPath(command.GetCwd()) && path.Clean(command.GetCwd()) == strings.TrimSuffix(command.GetCwd(), "/") &&
 		inRoots(p.roots, path.Clean(command.GetCwd()))
 }
 
 func inRoots(roots []string, name string) bool {
-	for _, root := range roots {
-		if _, below := tailBelow(root, name); below {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(roots, func(root string) bool {
+		_, below := tailBelow(root, name)
+		return below
+	})
 }
 
 func isPath(name string) bool { return path.IsAbs(name) && !strings.Contains(name, "\x00") }
 
 // namesPaths reports whether actions of the kind are about paths, so that one without any is not fully known.
 func namesPaths(kind string) bool {
-	switch kind {
-	case "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit", "tool.delete", "tool.move":
-		return true
-	}
-	return false
+	return oneOf(kind, "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit", "tool.delete", "tool.move")
 }
 
 // onlyReads reports whether actions of the kind change none of their paths.
 func onlyReads(kind string) bool {
-	switch kind {
-	case "fs.read", "fs.list", "tool.read", "tool.search":
-		return true
-	}
-	return false
+	return oneOf(kind, "fs.read", "fs.list", "tool.read", "tool.search")
 }
 
 // runsCommand is the same for commands.

@@ -3,9 +3,8 @@ package policy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -52,13 +51,8 @@ func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
 
 // ruleAt is the id of the rule that a field, "rules[3].path[0]", belongs to; empty if there is none.
 func ruleAt(rules *permissionv1.Policy, field string) string {
-	rest, ok := strings.CutPrefix(field, "rules[")
-	if !ok {
-		return ""
-	}
-	index, _, _ := strings.Cut(rest, "]")
-	i, err := strconv.Atoi(index)
-	if err != nil || i < 0 || i >= len(rules.GetRules()) {
+	i := -1
+	if _, err := fmt.Sscanf(field, "rules[%d]", &i); err != nil || i < 0 || i >= len(rules.GetRules()) {
 		return ""
 	}
 	return rules.GetRules()[i].GetId()

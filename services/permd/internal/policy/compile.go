@@ -23,20 +23,25 @@ type rule struct {
 	reason   string
 	on       []kindGlob
 	paths    []glob
-	commands []prefix
-	// risks are what is known against each of commands themselves, "" for nothing: a rule that names a danger allows it.
-	risks  []string
-	agents []string
-	modes  []string
-	tools  []string
-	when   *condition
-	effect string
+	commands []command
+	agents   []string
+	modes    []string
+	tools    []string
+	when     *condition
+	effect   string
 	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
 	redirectNone, redirectAny bool
 	// workspacePrograms: programs of the workspace are what they are called.
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
+}
+
+// command is what a rule says that a command begins with.
+type command struct {
+	prefix
+	// risk is what is known against it itself, "" for nothing: a rule that names a danger allows it.
+	risk string
 }
 
 const (
@@ -69,30 +74,35 @@ func (c *compiler) fail(field, format string, args ...any) {
 	c.errs = append(c.errs, c.doc.Errorf(field, format, args...))
 }
 
+// expect fails unless something holds.
+func (c *compiler) expect(holds bool, field, format string, args ...any) {
+	if !holds {
+		c.fail(field, format, args...)
+	}
+}
+
 func (c *compiler) line(field string) uint32 {
 	line, _ := c.doc.Position(field)
 	return uint32(line) // a file has fewer lines than that
 }
 
 func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
-	if v := rules.GetVersion(); v != 1 {
-		c.fail("version", "expected 1, got %d", v)
-	}
+	c.expect(rules.GetVersion() == 1, "version", "expected 1, got %d", rules.GetVersion())
 	p := &Policy{unattended: deny}
-	switch rules.GetUnattended() {
-	case "", "deny":
-	case "allow":
+	unattended := rules.GetUnattended()
+	if unattended == "allow" {
 		p.unattended = allow
-	default:
-		c.fail("unattended", "expected deny or allow, got %q", rules.GetUnattended())
 	}
+	c.expect(oneOf(unattended, "", "deny", "allow"), "unattended", "expected deny or allow, got %q", unattended)
+	p.rules = make([]rule, len(rules.GetRules()))
 	for i, r := range rules.GetRules() {
 		at := fmt.Sprintf("rules[%d]", i)
 		errs := len(c.errs)
-		compiled := c.rule(at, r)
+		compiled := &p.rules[i]
+		*compiled = c.rule(at, r)
 		compiled.index, compiled.line = i, c.line(at)
 		if len(c.errs) == errs {
-			c.examples(at, &compiled, r.GetTests())
+			c.examples(at, compiled, r.GetTests())
 		}
 		switch r.GetEffect() {
 		case "deny":
@@ -110,30 +120,21 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 
 func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.id(at, r.GetId())
-	if len(r.GetOn()) == 0 && len(r.GetPath()) == 0 && len(r.GetCommand()) == 0 &&
-		len(r.GetAgent()) == 0 && len(r.GetMode()) == 0 && len(r.GetTool()) == 0 && r.GetWhen() == "" && r.GetRedirect() == "" {
-		c.fail(at, "expected at least one condition (on, path, command, redirect, agent, mode, tool, when), got none: the rule would match everything")
+	c.expect(len(r.GetOn())+len(r.GetPath())+len(r.GetCommand())+len(r.GetAgent())+len(r.GetMode())+len(r.GetTool()) > 0 ||
+		r.GetWhen() != "" || r.GetRedirect() != "", at,
+		"expected at least one condition (on, path, command, redirect, agent, mode, tool, when), got none: the rule would match everything")
+	c.expect(!r.GetNotGrantable() || r.GetEffect() == "ask", at+".not_grantable",
+		"expected only in ask rules, got it in one with the effect %q", r.GetEffect())
+	c.expect(!r.GetWorkspacePrograms() || r.GetEffect() == "allow" && len(r.GetCommand()) > 0, at+".workspace_programs",
+		"expected only in allow rules with command: deny and ask rules hold for programs of the workspace anyway")
+	size := utf8.RuneCountInString(r.GetReason())
+	c.expect(size <= maxReason, at+".reason", "expected at most %d characters, got %d", maxReason, size)
+	compiled := rule{
+		id: r.GetId(), effect: r.GetEffect(), reason: r.GetReason(), agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool(),
+		redirectNone: r.GetRedirect() == "none", redirectAny: r.GetRedirect() == "any",
+		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(),
 	}
-	if r.GetNotGrantable() && r.GetEffect() != "ask" {
-		c.fail(at+".not_grantable", "expected only in ask rules, got it in one with the effect %q", r.GetEffect())
-	}
-	if r.GetWorkspacePrograms() && (r.GetEffect() != "allow" || len(r.GetCommand()) == 0) {
-		c.fail(at+".workspace_programs", "expected only in allow rules with command: deny and ask rules hold for programs of the workspace anyway")
-	}
-	if n := utf8.RuneCountInString(r.GetReason()); n > maxReason {
-		c.fail(at+".reason", "expected at most %d characters, got %d", maxReason, n)
-	}
-	compiled := rule{id: r.GetId(), reason: r.GetReason(), grantable: !r.GetNotGrantable(), effect: r.GetEffect(), workspacePrograms: r.GetWorkspacePrograms(),
-		agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool()}
-	switch r.GetRedirect() {
-	case "":
-	case "none":
-		compiled.redirectNone = true
-	case "any":
-		compiled.redirectAny = true
-	default:
-		c.fail(at+".redirect", "expected none or any, got %q", r.GetRedirect())
-	}
+	c.expect(oneOf(r.GetRedirect(), "", "none", "any"), at+".redirect", "expected none or any, got %q", r.GetRedirect())
 	c.names(at+".agent", r.GetAgent())
 	c.names(at+".mode", r.GetMode())
 	c.names(at+".tool", r.GetTool())
@@ -145,27 +146,23 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	}
 	for i, pattern := range r.GetPath() {
 		g, err := newGlob(pattern, c.places)
-		if err != nil {
-			c.fail(fmt.Sprintf("%s.path[%d]", at, i), "%v", err)
-		}
+		c.expect(err == nil, fmt.Sprintf("%s.path[%d]", at, i), "%v", err)
 		compiled.paths = append(compiled.paths, g)
 	}
 	for i, pattern := range r.GetCommand() {
 		tokens := strings.Fields(pattern)
-		if len(tokens) == 0 || len(tokens) > maxTokens {
-			c.fail(fmt.Sprintf("%s.command[%d]", at, i), "expected 1 to %d words, got %d", maxTokens, len(tokens))
-		}
-		compiled.commands = append(compiled.commands, tokens)
-		compiled.risks = append(compiled.risks, shell.Risky(tokens))
+		c.expect(len(tokens) > 0 && len(tokens) <= maxTokens, fmt.Sprintf("%s.command[%d]", at, i),
+			"expected 1 to %d words, got %d", maxTokens, len(tokens))
+		compiled.commands = append(compiled.commands, command{tokens, shell.Risky(tokens)})
 	}
 	return compiled
 }
 
+func oneOf(text string, list ...string) bool { return slices.Contains(list, text) }
+
 func (c *compiler) names(at string, names []string) {
 	for i, name := range names {
-		if name == "" || !utf8.ValidString(name) {
-			c.fail(fmt.Sprintf("%s[%d]", at, i), "expected a name, got none")
-		}
+		c.expect(name != "" && utf8.ValidString(name), fmt.Sprintf("%s[%d]", at, i), "expected a name, got none")
 	}
 }
 
@@ -216,13 +213,7 @@ func (c *compiler) kind(at, pattern string) kindGlob {
 }
 
 func inSpace(space string) []string {
-	var of []string
-	for _, kind := range kinds {
-		if strings.HasPrefix(kind, space+".") {
-			of = append(of, kind)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !strings.HasPrefix(kind, space+".") })
 }
 
 // kindGlob is a pattern of action kinds, where "*" stands for any characters but a dot.

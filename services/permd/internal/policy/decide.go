@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 			return denied(access.asked)
 		}
 	}
-	if word := spelled(p.protected, a); word != "" {
+	if word, _ := spelled(p.protected, a); word != "" {
 		return &permissionv1.DecideResponse{Verdict: ask, Rule: Protected, Reason: show(word) + ": the command names acphost's own files"}
 	}
 	return nil
@@ -61,7 +62,7 @@ func unseen(a *action) string {
 				whys = append(whys, why)
 			}
 		}
-		return orDefault(listOf(whys, "; "), "a part of the command is only known when it runs")
+		return cmp.Or(listOf(whys, "; "), "a part of the command is only known when it runs")
 	case a.adrift:
 		for _, sub := range a.GetCommand().GetSubCommands() {
 			if sub.GetCwdUnknown() && len(sub.GetArgv()) > 0 {
@@ -124,20 +125,11 @@ func (r *rule) whyMaybe(a *action) string {
 	if why := unseen(a); why != "" {
 		return why
 	}
-	if r.paths != nil {
-		if c := r.aboutForbiddenPaths(a); c.matched == maybe {
-			return c.why
-		}
+	if r.paths != nil && forbidsPaths(r.paths, a) == maybe {
+		return r.whyForbiddenPaths(a, maybe)
 	}
 	if a.command {
 		return "the command may touch what the rule names"
 	}
 	return "it is not known in full"
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -26,6 +26,9 @@ func (d doubts) of(r *rule) string {
 	return d.all
 }
 
+// certain is a doubt that holds for every rule.
+func certain(why string) doubts { return doubts{why, why} }
+
 func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	argv := sub.GetArgv()
 	if len(argv) == 0 {
@@ -33,17 +36,14 @@ func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	}
 	if shell.ConfiguresGit(argv) {
 		p.writesGit = true
-		const why = "it changes git's settings, by which git can be made to run programs"
-		return doubts{why, why}
+		return certain("it changes git's settings, by which git can be made to run programs")
 	}
 	if _, reads := shell.Generalisable(argv); !reads && p.touchesGit(sub) {
 		p.writesGit = true
-		const why = "it may change what is git's own, by which git can be made to run programs"
-		return doubts{why, why}
+		return certain("it may change what is git's own, by which git can be made to run programs")
 	}
 	if word := p.leadsOut(sub); word != "" {
-		why := fmt.Sprintf("%s leads out of the workspace by a symbolic link", word)
-		return doubts{why, why}
+		return certain(fmt.Sprintf("%s leads out of the workspace by a symbolic link", word))
 	}
 	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub)}
 }
@@ -88,10 +88,8 @@ func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	if git.Own(p.directory(sub)) || slices.ContainsFunc(p.roots, git.Own) {
 		return true
 	}
-	for _, word := range sub.GetResolvedWords() {
-		if git.Own(word.GetResolvedPath()) {
-			return true
-		}
+	if slices.ContainsFunc(sub.GetResolvedWords(), func(w *permissionv1.ResolvedWord) bool { return git.Own(w.GetResolvedPath()) }) {
+		return true
 	}
 	for _, word := range sub.GetArgv() {
 		for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return strings.ContainsRune("=@:, ", r) }) {
@@ -131,5 +129,5 @@ func (r *rule) butForDoubts(a *action) bool {
 	}
 	a.trusting = true
 	defer func() { a.trusting = false }()
-	return r.allows(a)
+	return r.matches(a) == yes
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -24,16 +25,9 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 				continue
 			}
 			c.tests++
-			prepared := newAction(a)
-			matched, why := r.explain(prepared)
-			got := matched == yes
-			switch {
-			case got == want:
-			case want:
-				c.fail(at, "expected that rule %s matches, and it does not: %s", r.id, why)
-			default:
-				c.fail(at, "expected that rule %s does not match, and it does: %s", r.id, why)
-			}
+			matched, why := r.explain(newAction(a))
+			c.expect(matched == yes || !want, at, "expected that rule %s matches, and it does not: %s", r.id, why)
+			c.expect(matched != yes || want, at, "expected that rule %s does not match, and it does: %s", r.id, why)
 		}
 	}
 	run("match", tests.GetMatch(), true)
@@ -54,8 +48,17 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 	case t.GetResolvedPath() != "" && t.GetPath() == "":
 		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
 	}
+	kind := "" // of an action about nothing but the agent or the mode
+	switch {
+	case t.GetCommand() != "":
+		kind = "terminal.create"
+	case t.GetPath() != "":
+		kind = "fs.read"
+	case t.GetTool() != "":
+		kind = "tool.other"
+	}
 	a := &permissionv1.Action{
-		Kind: t.GetOn(), Agent: orDefault(t.GetAgent(), "agent"), Mode: t.GetMode(), Tool: t.GetTool(),
+		Kind: cmp.Or(t.GetOn(), kind), Agent: cmp.Or(t.GetAgent(), "agent"), Mode: t.GetMode(), Tool: t.GetTool(),
 		Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
 	}
 	if t.GetPath() != "" {
@@ -69,21 +72,13 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 				return nil, err
 			}
 		}
-		a.Kind = orDefault(a.Kind, "fs.read")
-		if t.GetCommand() != "" {
-			a.Kind = orDefault(t.GetOn(), "terminal.create")
-		}
 		touch(a, asked, real)
 	}
 	if t.GetCommand() != "" {
-		a.Kind = orDefault(a.Kind, "terminal.create")
 		exampleCommand(a, t.GetCommand())
 		if t.GetWorkspacePrograms() {
 			ofWorkspace(a)
 		}
-	}
-	if t.GetTool() != "" {
-		a.Kind = orDefault(a.Kind, "tool.other")
 	}
 	return a, nil
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,7 +26,8 @@ func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainRespons
 	explained := &permissionv1.ExplainResponse{Decision: Decide(parts, of)}
 	a := newAction(of)
 	for _, p := range parts {
-		for _, r := range p.Policy.inOrder() {
+		for i := range p.Policy.rules {
+			r := &p.Policy.rules[i]
 			matched, why := r.explain(a)
 			switch {
 			case r.effect == "allow" && !p.loosens():
@@ -43,49 +43,27 @@ func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainRespons
 	return explained
 }
 
-func (m match) String() string {
-	switch m {
-	case yes:
-		return "yes"
-	case maybe:
-		return "maybe"
-	}
-	return "no"
-}
-
-// inOrder returns the rules as they stand in the file.
-func (p *Policy) inOrder() []*rule {
-	rules := make([]*rule, 0, p.Rules())
-	for _, of := range [][]rule{p.deny, p.ask, p.allow} {
-		for i := range of {
-			rules = append(rules, &of[i])
-		}
-	}
-	slices.SortFunc(rules, func(a, b *rule) int { return cmp.Compare(a.index, b.index) })
-	return rules
-}
+func (m match) String() string { return [...]string{no: "no", maybe: "maybe", yes: "yes"}[m] }
 
 // explain says how sure it is that the rule matches, and why: the first condition that does not hold; else those that it
 // cannot be told of; else all that hold.
 func (r *rule) explain(a *action) (match, string) {
-	matched := r.matches(a)
-	conditions := r.forbidding(a)
-	if r.effect == "allow" {
-		conditions = r.allowing(a)
-	}
+	sure := yes
 	var whys []string
-	for _, c := range conditions {
-		if c.matched == matched && c.why != "" {
-			whys = append(whys, c.why)
-			if matched == no {
-				break
-			}
+	for _, c := range r.criteria(a) {
+		held := c.holds(r, a)
+		why := c.why(r, a, held)
+		if held == no {
+			return no, why
+		}
+		if held < sure {
+			sure, whys = held, nil
+		}
+		if held == sure && why != "" {
+			whys = append(whys, why)
 		}
 	}
-	if len(whys) == 0 {
-		return matched, everything
-	}
-	return matched, strings.Join(whys, "; ")
+	return sure, cmp.Or(strings.Join(whys, "; "), everything)
 }
 
 // code shows a simple command.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -165,12 +166,15 @@ func (p *pattern) matches(name string) bool {
 
 // matchesAny reports whether one of the patterns matches a path.
 func matchesAny(patterns []pattern, name string) bool {
-	for i := range patterns {
-		if patterns[i].matches(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(name) })
+}
+
+// belowAny matches what is left of a path below any of some roots.
+func (p *pattern) belowAny(roots []string, name string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		tail, below := tailBelow(root, name)
+		return below && p.below(tail)
+	})
 }
 
 // below matches what is left of a path below a root; the root itself is "".
@@ -183,26 +187,19 @@ func (p *pattern) below(tail string) bool {
 
 // escapeGlob makes a glob that matches the path itself.
 func escapeGlob(path string) string {
-	var b strings.Builder
-	for i := range len(path) {
-		if strings.IndexByte(globMeta+"]}", path[i]) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(path[i])
-	}
-	return b.String()
+	return globEscapes.Replace(path)
 }
+
+var globEscapes = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
 // tailBelow is what is left of a path below a root. Both are clean.
 func tailBelow(root, name string) (string, bool) {
 	if root == "/" {
 		return strings.TrimPrefix(name, "/"), true
 	}
-	if !strings.HasPrefix(name, root) {
-		return "", false
+	rest, ok := strings.CutPrefix(name, root)
+	if rest == "" {
+		return "", ok
 	}
-	if len(name) == len(root) {
-		return "", true
-	}
-	return name[len(root)+1:], name[len(root)] == '/'
+	return rest[1:], ok && rest[0] == '/'
 }

@@ -23,13 +23,14 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 	if l.policy.unattended == allow {
 		warn("unattended", "", "unattended: allow lets through whatever would be asked while nobody is there; say deny, and allow by rules what may go by itself")
 	}
-	rules := l.policy.inOrder()
+	rules := l.policy.rules
 	compared := rules
 	if len(rules) > maxCompared {
 		compared = nil
 		warn("rules", "", "there are more than %d rules: whether one leaves nothing for another to do was not looked into", maxCompared)
 	}
-	for i, r := range rules {
+	for i := range rules {
+		r := &rules[i]
 		at := fmt.Sprintf("rules[%d]", i)
 		for _, odd := range r.oddities() {
 			field := at
@@ -54,39 +55,37 @@ type oddity struct{ field, message string }
 
 func (r *rule) oddities() []oddity {
 	var all []oddity
-	if r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand) {
-		all = append(all, oddity{"command", "this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on"})
-	}
-	if r.on != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g != "tool.switch_mode" }) {
-		all = append(all, oddity{"on", "this rule never counts: a change of mode is always for a person to decide"})
-	}
-	if r.effect != "allow" {
-		if r.redirectAny {
-			all = append(all, oddity{"redirect", "redirect: any changes nothing here: a deny or ask rule matches with redirections and without them; take it away"})
+	add := func(odd bool, field, message string) {
+		if odd {
+			all = append(all, oddity{field, message})
 		}
+	}
+	add(r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand), "command",
+		"this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on")
+	add(r.on != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g != "tool.switch_mode" }), "on",
+		"this rule never counts: a change of mode is always for a person to decide")
+	if r.effect != "allow" {
+		add(r.redirectAny, "redirect",
+			"redirect: any changes nothing here: a deny or ask rule matches with redirections and without them; take it away")
 		return all
 	}
-	if r.workspacePrograms {
-		if i := slices.IndexFunc(r.commands, onlyLooks); i >= 0 {
-			all = append(all, oddity{fmt.Sprintf("command[%d]", i), fmt.Sprintf("workspace_programs lets a program of the workspace "+
-				"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own", strings.Join(r.commands[i], " "))})
-		}
+	if i := slices.IndexFunc(r.commands, onlyLooks); i >= 0 {
+		add(r.workspacePrograms, fmt.Sprintf("command[%d]", i), fmt.Sprintf("workspace_programs lets a program of the workspace "+
+			"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own",
+			strings.Join(r.commands[i].prefix, " ")))
 	}
-	switch {
-	case r.redirectAny && r.paths == nil && r.commands != nil:
-		all = append(all, oddity{"redirect", "redirect: any changes nothing without path: only files that path covers may be redirected to; add path"})
-	case r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone):
-		all = append(all, oddity{"path", "this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command"})
-	}
-	if r.commands == nil && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)) {
-		all = append(all, oddity{"", "this rule allows every command, with options that run or write something else included: name commands"})
-	}
+	add(r.redirectAny && r.paths == nil && r.commands != nil, "redirect",
+		"redirect: any changes nothing without path: only files that path covers may be redirected to; add path")
+	add(r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone), "path",
+		"this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command")
+	add(r.commands == nil && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)), "",
+		"this rule allows every command, with options that run or write something else included: name commands")
 	return all
 }
 
 // onlyLooks reports whether a command is one that reads and prints, and nothing else.
-func onlyLooks(p prefix) bool {
-	_, looks := shell.Generalisable(p)
+func onlyLooks(c command) bool {
+	_, looks := shell.Generalisable(c.prefix)
 	return looks
 }
 
@@ -109,8 +108,9 @@ func runsAny(g kindGlob) bool { return g.matches("terminal.create") || g.matches
 
 // eclipsedBy returns a rule that matches whatever r matches and is as strict or stricter, so that r makes no difference;
 // nil if none is known. Of two rules that are alike the later one is eclipsed.
-func eclipsedBy(rules []*rule, r *rule) *rule {
-	for _, by := range rules {
+func eclipsedBy(rules []rule, r *rule) *rule {
+	for i := range rules {
+		by := &rules[i]
 		if by == r || by.strictness() < r.strictness() || !by.coversAll(r) {
 			continue
 		}
@@ -175,14 +175,11 @@ func (r *rule) commandsCover(other *rule) bool {
 		// An allow rule by path alone does not take commands, nor does one by a condition alone.
 		return r.effect != "allow" || (r.paths == nil && (r.when == nil || r.on != nil)) || (other.commands == nil && other.on == nil)
 	}
-	for j, theirs := range other.commands {
-		if !slices.ContainsFunc(indicesOf(r.commands), func(i int) bool {
-			return r.commands[i].begins(theirs) && (r.effect != "allow" || r.risks[i] == other.risks[j])
-		}) {
-			return false
-		}
-	}
-	return other.commands != nil
+	return other.commands != nil && !slices.ContainsFunc(other.commands, func(theirs command) bool {
+		return !slices.ContainsFunc(r.commands, func(mine command) bool {
+			return mine.begins(theirs.prefix) && (r.effect != "allow" || mine.risk == theirs.risk)
+		})
+	})
 }
 
 func (r *rule) pathsCover(other *rule) bool {
@@ -211,12 +208,4 @@ func (g *glob) coversAll(other *glob) bool {
 	}
 	dir, all := strings.CutSuffix(mine.text, "**")
 	return all && !strings.ContainsAny(dir, globMeta) && strings.HasPrefix(theirs.text, dir)
-}
-
-func indicesOf[T any](list []T) []int {
-	all := make([]int, len(list))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }

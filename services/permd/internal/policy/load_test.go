@@ -1,8 +1,6 @@
 package policy_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,31 +63,15 @@ func TestParseRefusesAHomeThatIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesWhatIsNoRuleFile(t *testing.T) {
-	dir := t.TempDir()
-	huge := filepath.Join(dir, "huge.yaml")
-	if err := os.WriteFile(huge, []byte(strings.Repeat("#", 1<<20+1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"rules.yaml":                    "not an absolute path",
-		filepath.Join(dir, "none.yaml"): "no such file",
-		dir:                             "is not a regular file",
-		huge:                            "is over 1048576 bytes",
-		"/dev/zero":                     "is not a regular file",
-	} {
-		if _, err := policy.Load(path, policy.Surroundings{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
+func TestParseRefusesWhatIsTooLong(t *testing.T) {
+	_, err := policy.Parse("r.yaml", []byte(strings.Repeat("#", 1<<20+1)), policy.Surroundings{})
+	if err == nil || !strings.Contains(err.Error(), "expected at most 1048576 bytes") {
+		t.Errorf("got %v", err)
 	}
 }
 
-func TestLoadReadsAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "r.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nrules: [{id: a, on: ['fs.*'], effect: allow}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, err := policy.Load(file, policy.Surroundings{})
+func TestParseReadsAFile(t *testing.T) {
+	p, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, on: ['fs.*'], effect: allow}]"), policy.Surroundings{})
 	if err != nil || p.Rules() != 1 {
 		t.Fatalf("got %v, %v", p, err)
 	}
@@ -99,7 +81,7 @@ func TestLoadReadsAFile(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesAProtectedPathThatIsRelative(t *testing.T) {
+func TestNoneRefusesAProtectedPathThatIsRelative(t *testing.T) {
 	if _, err := policy.None(policy.Surroundings{Protected: []string{"x"}}); err == nil {
 		t.Error("no error")
 	}

@@ -18,35 +18,106 @@ const (
 	yes
 )
 
-// allows reports whether an allow rule matches, for certain.
-func (r *rule) allows(a *action) bool {
+// sureIf is for what is known for certain.
+func sureIf(holds bool) match {
+	if holds {
+		return yes
+	}
+	return no
+}
+
+// criterion is a condition that rules may have.
+type criterion struct {
+	// holds reports how sure it is that the condition holds; yes for a rule that does not have it.
+	holds func(r *rule, a *action) match
+	// why says so in words; empty: there is nothing to say.
+	why func(r *rule, a *action, held match) string
+}
+
+var (
+	// allowing are the criteria of allow rules. What a rule does not cover anyway needs no doubt, so that comes last.
+	allowing = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections,
+		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand},
+		{(*rule).holdsAllowedPaths, (*rule).whyAllowedPaths},
+		{(*rule).holdsAllowedWhen, (*rule).whyAllowedWhen},
+		{func(r *rule, a *action) match { return sureIf(!r.doubtful(a)) }, (*rule).whyDoubts},
+	}
+	// forbidding are those of deny and ask rules.
+	forbidding = []criterion{ofKind, ofAgent, ofMode, ofTool, ofRedirections,
+		{(*rule).forbidsCommand, (*rule).whyForbiddenCommand},
+		{func(r *rule, a *action) match { return forbidsPaths(r.paths, a) }, (*rule).whyForbiddenPaths},
+		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
+	}
+)
+
+// criteria are those that count for an action: of one without a kind a deny or ask rule knows nothing else.
+func (r *rule) criteria(a *action) []criterion {
 	switch {
-	case !r.matchesKind(a.GetKind()):
-		return false
-	case a.command && !a.harmlessSurroundings():
-		return false
-	case !r.matchesNames(a), r.doubtful(a):
-		return false
-	case !r.redirectAny && redirects(a):
-		return false
-	case r.commands != nil && !r.allowsCommand(a):
-		return false
-	case r.paths != nil && !r.paysForNothing(a) && !r.allowsPaths(a):
-		return false
-	case r.paths != nil && r.commands == nil && a.command:
-		// A command may touch other paths than those that are known, so paths alone do not make it harmless.
-		return false
+	case r.effect == "allow":
+		return allowing
+	case a.GetKind() == "":
+		return forbidding[:1]
 	}
+	return forbidding
+}
+
+// matches reports how sure it is that all conditions of the rule hold. An allow rule matches for certain, or not.
+func (r *rule) matches(a *action) match {
+	sure := yes
+	for _, c := range r.criteria(a) {
+		if sure = min(sure, c.holds(r, a)); sure == no {
+			break
+		}
+	}
+	return sure
+}
+
+func (r *rule) holdsKind(a *action) match {
+	if a.GetKind() == "" && r.effect != "allow" {
+		return maybe
+	}
+	return sureIf(r.matchesKind(a.GetKind()))
+}
+
+// holdsSurroundings is for allow rules: a command is what it seems only where it is given nothing odd.
+func (r *rule) holdsSurroundings(a *action) match {
+	return sureIf(!a.command || a.harmlessSurroundings())
+}
+
+// holdsRedirections leaves redirections to the rule's commands, for an allow rule that has some.
+func (r *rule) holdsRedirections(a *action) match {
+	none := r.redirectNone || r.effect == "allow" && r.commands == nil && !r.redirectAny
+	return sureIf(!none || !redirects(a))
+}
+
+func (r *rule) holdsAllowedCommand(a *action) match {
+	return sureIf(r.commands == nil || r.allowsCommand(a))
+}
+
+// holdsAllowedPaths takes no command for its paths alone: it may touch others than those that are known.
+func (r *rule) holdsAllowedPaths(a *action) match {
+	return sureIf(r.paths == nil || r.paysForNothing(a) || r.allowsPaths(a) && (r.commands != nil || !a.command))
+}
+
+// holdsAllowedWhen has everything known, since a condition may look at anything; and one that does not say that it means
+// commands does not.
+func (r *rule) holdsAllowedWhen(a *action) match {
 	if r.when == nil {
-		return true
+		return yes
 	}
-	// A condition may look at anything, so that everything must be known; and one that does not say that it means
-	// commands does not.
-	if a.unclear || (a.command && r.commands == nil && r.on == nil) {
-		return false
+	if a.unclear || a.command && r.commands == nil && r.on == nil {
+		return no
 	}
 	held, err := r.when.holds(a.Action)
-	return held && err == nil
+	return sureIf(held && err == nil)
+}
+
+func (r *rule) holdsForbiddenWhen(a *action) match {
+	if r.when == nil {
+		return yes
+	}
+	held, _ := r.when.forbids(a)
+	return held
 }
 
 // paysForNothing is for a rule whose path is there for redirections, and a command that has none.
@@ -54,24 +125,8 @@ func (r *rule) paysForNothing(a *action) bool {
 	return r.redirectAny && r.commands != nil && len(a.paths) == 0 && !redirects(a)
 }
 
-// matches reports how sure it is that the rule matches, whatever its effect.
-func (r *rule) matches(a *action) match {
-	if r.effect != "allow" {
-		return r.forbids(a)
-	}
-	if a.GetKind() != "" && r.allows(a) {
-		return yes
-	}
-	return no
-}
-
 func (r *rule) matchesNames(a *action) bool {
 	return matchesName(r.agents, a.GetAgent()) && matchesName(r.modes, a.GetMode()) && matchesName(r.tools, a.GetTool())
-}
-
-// toolUnknown tells whether an action is a tool's, and which is not said. Calls of an agent's client are no tool's.
-func toolUnknown(a *action) bool {
-	return a.GetTool() == "" && strings.HasPrefix(a.GetKind(), "tool.")
 }
 
 func matchesName(patterns []string, name string) bool {
@@ -112,43 +167,6 @@ func toNowhere(r *permissionv1.Redirection) bool {
 	return !r.GetDynamic() && r.GetPath() == "/dev/null" && (r.GetResolvedPath() == "" || r.GetResolvedPath() == "/dev/null")
 }
 
-// forbids reports how sure it is that a deny or ask rule matches.
-func (r *rule) forbids(a *action) match {
-	if !r.matchesKind(a.GetKind()) {
-		if a.GetKind() == "" {
-			return maybe
-		}
-		return no
-	}
-	if !matchesName(r.agents, a.GetAgent()) || (r.redirectNone && redirects(a)) {
-		return no
-	}
-	sure := yes
-	if !matchesName(r.modes, a.GetMode()) {
-		if a.GetMode() != "" {
-			return no
-		}
-		sure = maybe // a mode that is not known may be the one
-	}
-	if !matchesName(r.tools, a.GetTool()) {
-		if !toolUnknown(a) {
-			return no
-		}
-		sure = maybe // likewise
-	}
-	if r.commands != nil {
-		sure = min(sure, r.forbidsCommand(a))
-	}
-	if r.paths != nil && sure != no {
-		sure = min(sure, forbidsPaths(r.paths, a))
-	}
-	if r.when != nil && sure != no {
-		held, _ := r.when.forbids(a)
-		sure = min(sure, held)
-	}
-	return sure
-}
-
 func (r *rule) matchesKind(kind string) bool {
 	return kind != "" && (r.on == nil || slices.ContainsFunc(r.on, func(g kindGlob) bool { return g.matches(kind) }))
 }
@@ -180,17 +198,15 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	if !p.inside {
 		return false
 	}
-	for _, root := range roots {
-		if tail, below := tailBelow(root, spelling); below && g.exact[0].below(tail) {
-			return true
-		}
-	}
 	// A root that is itself reached by a symbolic link has another real name, which is not known here. That the path lies
 	// inside is known, and enough for a glob that covers all that is inside.
-	return g.exact[0].everything
+	return g.exact[0].everything || g.exact[0].belowAny(roots, spelling)
 }
 
 func forbidsPaths(globs []glob, a *action) match {
+	if globs == nil {
+		return yes
+	}
 	if slices.ContainsFunc(a.paths, func(p pathAccess) bool { return forbidsPath(globs, a, p) }) {
 		return yes
 	}
@@ -203,7 +219,7 @@ func forbidsPaths(globs []glob, a *action) match {
 			return maybe
 		}
 	}
-	if spelled(globs, a) != "" {
+	if word, _ := spelled(globs, a); word != "" {
 		return maybe
 	}
 	return no
@@ -216,18 +232,13 @@ func forbidsPath(globs []glob, a *action, p pathAccess) bool {
 }
 
 func (g *glob) forbids(a *action, spelling string) bool {
-	if spelling == "" {
+	switch {
+	case spelling == "":
 		return false
-	}
-	if !g.rooted {
+	case !g.rooted:
 		return matchesAny(g.folded, spelling)
 	}
-	for _, root := range a.foldedRoots {
-		if tail, below := tailBelow(root, spelling); below && g.folded[0].below(tail) {
-			return true
-		}
-	}
-	return false
+	return g.folded[0].belowAny(a.foldedRoots, spelling)
 }
 
 // mayForbid is for a path that really lies inside a root by a name of that root which is not known here: whatever part
@@ -247,15 +258,15 @@ func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	}
 }
 
-// spelled returns the path that a word of the command reads like and that a glob covers; "" if there is none. The word need
-// not be a path.
-func spelled(globs []glob, a *action) string {
+// spelled returns the path that a word of the command reads like, and the glob that covers it; "" if there is none. The word
+// need not be a path.
+func spelled(globs []glob, a *action) (word, by string) {
 	for _, word := range a.words {
-		if slices.ContainsFunc(globs, func(g glob) bool { return g.forbids(a, word) }) {
-			return word
+		if i := slices.IndexFunc(globs, func(g glob) bool { return g.forbids(a, word) }); i >= 0 {
+			return word, globs[i].source
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func (r *rule) allowsCommand(a *action) bool {
@@ -271,11 +282,7 @@ func (r *rule) allowsCommand(a *action) bool {
 		if len(argv) == 0 {
 			continue // only redirections, and those to nowhere
 		}
-		covered := false
-		for j := range r.commands {
-			covered = covered || r.covers(a, i, j)
-		}
-		if !covered {
+		if r.covering(a, i) < 0 {
 			return false
 		}
 		runs = true
@@ -283,10 +290,11 @@ func (r *rule) allowsCommand(a *action) bool {
 	return runs
 }
 
-// covers reports whether the rule's command j takes simple command i of the action.
-func (r *rule) covers(a *action, i, j int) bool {
-	// What an option makes a program do beside is allowed only by a rule that names it.
-	return r.commands[j].begins(a.GetCommand().GetSubCommands()[i].GetArgv()) && (a.risks[i] == "" || a.risks[i] == r.risks[j])
+// covering is the first of the rule's commands that takes simple command i of the action; -1: none does. What an option makes
+// a program do beside is allowed only by a rule that names it.
+func (r *rule) covering(a *action, i int) int {
+	argv, risk := a.GetCommand().GetSubCommands()[i].GetArgv(), a.risks[i]
+	return slices.IndexFunc(r.commands, func(c command) bool { return c.begins(argv) && (risk == "" || risk == c.risk) })
 }
 
 // harmlessWrappers run the command that they are given under no other rights, environment or directory.
@@ -349,13 +357,16 @@ func (p prefix) begins(argv []string) bool {
 }
 
 func (r *rule) forbidsCommand(a *action) match {
+	if r.commands == nil {
+		return yes
+	}
 	sure := no
 	if a.unclear {
 		sure = maybe
 	}
 	r.eachSpelling(a, func(_ int, w words, _ string) bool {
-		for _, p := range r.commands {
-			sure = max(sure, p.judge(w))
+		for _, c := range r.commands {
+			sure = max(sure, c.judge(w))
 		}
 		return sure != yes
 	})

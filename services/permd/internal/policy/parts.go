@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -64,12 +65,11 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 			continue
 		}
 		chosen = true
-		for i := range p.Policy.allow {
-			r := &p.Policy.allow[i]
-			if a.GetKind() != "" && r.allows(a) {
-				return &permissionv1.DecideResponse{Verdict: allow, Rule: r.id, Reason: orDefault(r.reason, "allowed by rule "+r.id)}
+		for _, r := range p.Policy.allow {
+			if r.matches(a) == yes {
+				return &permissionv1.DecideResponse{Verdict: allow, Rule: r.id, Reason: cmp.Or(r.reason, "allowed by rule "+r.id)}
 			}
-			if but == nil && a.GetKind() != "" && r.butForDoubts(a) {
+			if but == nil && r.butForDoubts(a) {
 				but = r
 			}
 		}
@@ -93,8 +93,8 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 // denials returns the deny rules that match for certain, and the first that may match.
 func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 	for _, p := range parts {
-		for i := range p.Policy.deny {
-			switch r := &p.Policy.deny[i]; r.forbids(a) {
+		for _, r := range p.Policy.deny {
+			switch r.matches(a) {
 			case yes:
 				denied = append(denied, r.finding(a, yes))
 			case maybe:
@@ -112,9 +112,8 @@ func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 func asks(parts []Part, a *action) []finding {
 	var found []finding
 	for _, p := range parts {
-		for i := range p.Policy.ask {
-			r := &p.Policy.ask[i]
-			if sure := r.forbids(a); sure != no {
+		for _, r := range p.Policy.ask {
+			if sure := r.matches(a); sure != no {
 				found = append(found, r.finding(a, sure))
 			}
 		}

@@ -17,8 +17,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -35,8 +33,10 @@ const Protected = "acphost/protected"
 // Policy decides. It does not change, and is safe for concurrent use.
 type Policy struct {
 	// digest is that of the rule file; empty: there is none.
-	digest           string
-	deny, ask, allow []rule
+	digest string
+	// rules are in the order of the file; deny, ask and allow are those of an effect.
+	rules            []rule
+	deny, ask, allow []*rule
 	protected        []glob
 	// unattended is what counts for "ask" when nobody is there.
 	unattended permissionv1.Verdict
@@ -67,20 +67,7 @@ func (s Surroundings) places() places {
 	return p
 }
 
-// Load reads a rule file. path is absolute. An error names the file and, for every mistake in it, line, column and
-// field.
-func Load(path string, s Surroundings) (*Policy, error) {
-	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("read the rule file: %q is not an absolute path", path)
-	}
-	data, err := readFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the rule file: %w", err)
-	}
-	return Parse(path, data, s)
-}
-
-// Parse is Load for a file that has been read, of at most 1 MiB. file is only named in errors.
+// Parse reads a rule file of at most 1 MiB. An error names file and, for every mistake in it, line, column and field.
 func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
 	l, err := load(file, data, s)
 	if err != nil {
@@ -138,7 +125,7 @@ func None(s Surroundings) (*Policy, error) {
 }
 
 // Rules counts the rules of the file.
-func (p *Policy) Rules() int { return len(p.deny) + len(p.ask) + len(p.allow) }
+func (p *Policy) Rules() int { return len(p.rules) }
 
 func protectedGlobs(s Surroundings) ([]glob, error) {
 	var globs []glob
@@ -154,28 +141,4 @@ func protectedGlobs(s Surroundings) ([]glob, error) {
 		globs = append(globs, g)
 	}
 	return globs, nil
-}
-
-// readFile reads a regular file of bounded size: a FIFO would block for ever.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s is over %d bytes", path, maxFile)
-	}
-	return data, nil
 }

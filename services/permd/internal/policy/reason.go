@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -10,132 +11,108 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// reason is how one condition of a rule fares, in words.
-type reason struct {
-	matched match
-	why     string
-}
+// The criteria that rules of every effect have, or that nothing else needs.
+var (
+	ofKind         = criterion{(*rule).holdsKind, (*rule).whyKind}
+	ofSurroundings = criterion{(*rule).holdsSurroundings, (*rule).whySurroundings}
+	ofRedirections = criterion{(*rule).holdsRedirections, (*rule).whyRedirections}
 
-// allowing are the conditions of an allow rule, up to the first that does not hold.
-func (r *rule) allowing(a *action) []reason {
-	all := []reason{r.aboutKind(a)}
-	for _, next := range []func(*action) reason{r.aboutSurroundings, r.aboutAgent, r.aboutMode, r.aboutTool, r.aboutRedirections,
-		r.aboutAllowedCommand, r.aboutAllowedPaths, r.aboutAllowedWhen, r.aboutDoubts} {
-		if all[len(all)-1].matched != yes {
-			break
+	ofAgent = byName("agent", func(r *rule, a *action) ([]string, string, string) { return r.agents, a.GetAgent(), "" })
+	ofMode  = byName("mode", func(r *rule, a *action) ([]string, string, string) {
+		return r.modes, a.GetMode(), "the session's mode is not known"
+	})
+	ofTool = byName("tool", func(r *rule, a *action) ([]string, string, string) {
+		if !strings.HasPrefix(a.GetKind(), "tool.") {
+			return r.tools, a.GetTool(), "" // calls of an agent's client are no tool's
 		}
-		all = append(all, next(a))
+		return r.tools, a.GetTool(), "the agent does not name the tool"
+	})
+)
+
+// byName is the criterion that one of the rule's patterns matches a name that the action has. missing is why it may have one
+// that it does not tell; empty: it has none then.
+func byName(what string, of func(r *rule, a *action) (patterns []string, name, missing string)) criterion {
+	return criterion{
+		holds: func(r *rule, a *action) match {
+			patterns, name, missing := of(r, a)
+			if !matchesName(patterns, name) && name == "" && missing != "" && r.effect != "allow" {
+				return maybe
+			}
+			return sureIf(matchesName(patterns, name))
+		},
+		why: func(r *rule, a *action, held match) string {
+			patterns, name, missing := of(r, a)
+			is := what + " is " + cmp.Or(show(name), "not known")
+			switch {
+			case len(patterns) == 0:
+				return ""
+			case held == yes:
+				return is
+			case held == no:
+				return fmt.Sprintf("%s, the rule is for %s", is, list(patterns))
+			}
+			return fmt.Sprintf("it cannot be told: %s, the rule is for %s", missing, list(patterns))
+		},
 	}
-	return all
 }
 
-// forbidding are the conditions of a deny or ask rule.
-func (r *rule) forbidding(a *action) []reason {
-	all := []reason{r.aboutKind(a)}
-	if all[0].matched != yes {
-		return all
-	}
-	return append(all, r.aboutAgent(a), r.aboutMode(a), r.aboutTool(a), r.aboutRedirections(a), r.aboutForbiddenCommand(a),
-		r.aboutForbiddenPaths(a), r.aboutForbiddenWhen(a))
-}
-
-func (r *rule) aboutKind(a *action) reason {
-	kind := a.GetKind()
+func (r *rule) whyKind(a *action, held match) string {
 	switch {
-	case kind == "" && r.effect == "allow":
-		return reason{no, "the action has no kind"}
-	case kind == "":
-		return reason{maybe, "it cannot be told: the action has no kind"}
-	case !r.matchesKind(kind):
-		names := make([]string, len(r.on))
-		for i, g := range r.on {
-			names[i] = string(g)
-		}
-		return reason{no, fmt.Sprintf("on is %s, the rule is for %s", show(kind), list(names))}
+	case held == maybe:
+		return "it cannot be told: the action has no kind"
+	case held == no && a.GetKind() == "":
+		return "the action has no kind"
 	case r.on == nil:
-		return reason{yes, ""}
+		return ""
+	case held == yes:
+		return "on is " + show(a.GetKind())
 	}
-	return reason{yes, "on is " + show(kind)}
+	names := make([]string, len(r.on))
+	for i, g := range r.on {
+		names[i] = string(g)
+	}
+	return fmt.Sprintf("on is %s, the rule is for %s", show(a.GetKind()), list(names))
 }
 
-// aboutSurroundings is for allow rules: a command is what it seems only where it is given nothing odd.
-func (r *rule) aboutSurroundings(a *action) reason {
-	if !a.command || a.harmlessSurroundings() {
-		return reason{yes, ""}
+func (r *rule) whySurroundings(a *action, held match) string {
+	if held == yes {
+		return ""
 	}
 	for _, entry := range a.GetCommand().GetEnv() {
 		if !shell.HarmlessVariable(entry) {
 			name, _, _ := strings.Cut(entry, "=") // the value may be a secret
-			return reason{no, fmt.Sprintf("the request sets the variable %s, which may change what the command does", show(name))}
+			return fmt.Sprintf("the request sets the variable %s, which may change what the command does", show(name))
 		}
 	}
-	return reason{no, fmt.Sprintf("the command runs in %s, which is not known to be inside the roots", show(a.GetCommand().GetCwd()))}
+	return fmt.Sprintf("the command runs in %s, which is not known to be inside the roots", show(a.GetCommand().GetCwd()))
 }
 
-func (r *rule) aboutAgent(a *action) reason {
+func (r *rule) whyRedirections(_ *action, held match) string {
 	switch {
-	case len(r.agents) == 0:
-		return reason{yes, ""}
-	case !matchesName(r.agents, a.GetAgent()):
-		return reason{no, fmt.Sprintf("agent is %s, the rule is for %s", orDefault(show(a.GetAgent()), "not known"), list(r.agents))}
-	}
-	return reason{yes, "agent is " + show(a.GetAgent())}
-}
-
-func (r *rule) aboutMode(a *action) reason {
-	switch {
-	case len(r.modes) == 0:
-		return reason{yes, ""}
-	case matchesName(r.modes, a.GetMode()):
-		return reason{yes, "mode is " + orDefault(show(a.GetMode()), "not known")}
-	case a.GetMode() == "" && r.effect != "allow":
-		return reason{maybe, fmt.Sprintf("it cannot be told: the session's mode is not known, the rule is for %s", list(r.modes))}
-	}
-	return reason{no, fmt.Sprintf("mode is %s, the rule is for %s", orDefault(show(a.GetMode()), "not known"), list(r.modes))}
-}
-
-func (r *rule) aboutTool(a *action) reason {
-	switch {
-	case len(r.tools) == 0:
-		return reason{yes, ""}
-	case matchesName(r.tools, a.GetTool()):
-		return reason{yes, "tool is " + orDefault(show(a.GetTool()), "not known")}
-	case toolUnknown(a) && r.effect != "allow":
-		return reason{maybe, fmt.Sprintf("it cannot be told: the agent does not name the tool, the rule is for %s", list(r.tools))}
-	}
-	return reason{no, fmt.Sprintf("tool is %s, the rule is for %s", orDefault(show(a.GetTool()), "not known"), list(r.tools))}
-}
-
-func (r *rule) aboutRedirections(a *action) reason {
-	switch {
-	case r.redirectNone && redirects(a):
-		return reason{no, "the command redirects to a file, the rule says redirect: none"}
-	case r.effect == "allow" && r.commands == nil && !r.redirectAny && redirects(a):
-		return reason{no, "the command redirects to a file, and the rule does not say redirect: any"}
+	case held == no && r.redirectNone:
+		return "the command redirects to a file, the rule says redirect: none"
+	case held == no:
+		return "the command redirects to a file, and the rule does not say redirect: any"
 	case r.redirectNone:
-		return reason{yes, "nothing is redirected to a file"}
+		return "nothing is redirected to a file"
 	}
-	return reason{yes, ""}
+	return ""
 }
 
-// aboutAllowedCommand mirrors allowsCommand.
-func (r *rule) aboutAllowedCommand(a *action) reason {
-	if r.commands == nil {
-		return reason{yes, ""}
-	}
-	if !r.allowsCommand(a) {
-		return reason{no, r.whyCommandIsNotAllowed(a)}
+func (r *rule) whyAllowedCommand(a *action, held match) string {
+	switch {
+	case r.commands == nil:
+		return ""
+	case held == no:
+		return r.whyCommandIsNotAllowed(a)
 	}
 	var covered []string
 	for i, sub := range a.GetCommand().GetSubCommands() {
-		for j, p := range r.commands {
-			if len(sub.GetArgv()) > 0 && r.covers(a, i, j) {
-				covered = append(covered, matchesCommand(j, p, sub.GetArgv()))
-				break
-			}
+		if len(sub.GetArgv()) > 0 {
+			covered = append(covered, r.matchesCommand(r.covering(a, i), sub.GetArgv()))
 		}
 	}
-	return reason{yes, listOf(covered, "; ")}
+	return listOf(covered, "; ")
 }
 
 func (r *rule) whyCommandIsNotAllowed(a *action) string {
@@ -162,13 +139,13 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 		case !r.allowsRedirections(a, sub):
 			return r.whyNotTo(a, sub)
 		}
-		if len(argv) == 0 || slices.ContainsFunc(indicesOf(r.commands), func(j int) bool { return r.covers(a, i, j) }) {
-			continue
-		}
-		if slices.ContainsFunc(r.commands, func(p prefix) bool { return p.begins(argv) }) {
+		switch {
+		case len(argv) == 0, r.covering(a, i) >= 0:
+		case slices.ContainsFunc(r.commands, func(c command) bool { return c.begins(argv) }):
 			return show(a.risks[i]) + ", which the rule does not name"
+		default:
+			return code(argv) + " begins with none of its commands"
 		}
-		return code(argv) + " begins with none of its commands"
 	}
 	return "the line runs no command"
 }
@@ -192,34 +169,32 @@ func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
 	return "the command redirects to a file"
 }
 
-// aboutAllowedPaths mirrors allowsPaths and what goes with it.
-func (r *rule) aboutAllowedPaths(a *action) reason {
+func (r *rule) whyAllowedPaths(a *action, _ match) string {
 	switch {
 	case r.paths == nil, r.paysForNothing(a):
-		return reason{yes, ""}
+		return ""
 	case a.vague:
-		return reason{no, "it is not known where every path leads" + because(a.GetUnparsed())}
+		return "it is not known where every path leads" + because(a.GetUnparsed())
 	case len(a.paths) == 0:
-		return reason{no, "the action names no path"}
+		return "the action names no path"
 	case r.commands == nil && a.command:
-		return reason{no, "the rule names paths alone, and the action runs a command, which may touch others"}
+		return "the rule names paths alone, and the action runs a command, which may touch others"
 	}
 	var covered []string
 	for i := range a.paths {
 		p := &a.paths[i]
-		if p.internal {
-			return reason{no, fmt.Sprintf("path %s is git's own: git runs what is written there", show(p.asked))}
-		}
 		by := slices.IndexFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.asked) })
-		if by < 0 {
-			return reason{no, fmt.Sprintf("path %s matches none of its globs%s", show(p.asked), outside(r, p))}
-		}
-		if p.resolved != p.asked && !slices.ContainsFunc(r.paths, func(g glob) bool { return g.allows(a.roots, p, p.resolved) }) {
-			return reason{no, fmt.Sprintf("path %s leads to %s, which matches none of its globs", show(p.asked), show(p.resolved))}
+		switch {
+		case p.internal:
+			return fmt.Sprintf("path %s is git's own: git runs what is written there", show(p.asked))
+		case by < 0:
+			return fmt.Sprintf("path %s matches none of its globs%s", show(p.asked), outside(r, p))
+		case !r.allowsPath(a, p):
+			return fmt.Sprintf("path %s leads to %s, which matches none of its globs", show(p.asked), show(p.resolved))
 		}
 		covered = append(covered, fmt.Sprintf("path %s matches %s", show(p.asked), r.paths[by].source))
 	}
-	return reason{yes, listOf(covered, "; ")}
+	return listOf(covered, "; ")
 }
 
 func outside(r *rule, p *pathAccess) string {
@@ -229,151 +204,130 @@ func outside(r *rule, p *pathAccess) string {
 	return ""
 }
 
-func (r *rule) aboutAllowedWhen(a *action) reason {
+func (r *rule) whyAllowedWhen(a *action, held match) string {
 	switch {
 	case r.when == nil:
-		return reason{yes, ""}
+		return ""
+	case held == yes:
+		return "when is true"
 	case a.unclear:
-		return reason{no, "it is not known in full what is done, so that when does not count" + because(whyUnclear(a))}
+		return "it is not known in full what is done, so that when does not count" + because(whyUnclear(a))
 	case a.command && r.commands == nil && r.on == nil:
-		return reason{no, "the action runs a command, and neither on nor command says that when is about commands"}
+		return "the action runs a command, and neither on nor command says that when is about commands"
 	}
-	held, err := r.when.holds(a.Action)
-	switch {
-	case err != nil:
-		return reason{no, "when failed: " + show(err.Error())}
-	case !held:
-		return reason{no, "when is false"}
+	if _, err := r.when.holds(a.Action); err != nil {
+		return "when failed: " + show(err.Error())
 	}
-	return reason{yes, "when is true"}
+	return "when is false"
 }
 
-// aboutDoubts comes last: what a rule does not cover anyway needs no doubt.
-func (r *rule) aboutDoubts(a *action) reason {
-	if r.doubtful(a) {
+func (r *rule) whyDoubts(a *action, held match) string {
+	if held == no {
 		why := show(r.whyDoubtful(a))
 		if r.commands != nil && !r.workspacePrograms && !slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.beside != "" }) {
 			why += "; a rule with workspace_programs: true takes it as it is"
 		}
-		return reason{no, why}
+		return why
 	}
 	for _, d := range a.doubts {
 		if r.workspacePrograms && d.all != "" {
-			return reason{yes, show(d.all) + ", and the rule says workspace_programs"}
+			return show(d.all) + ", and the rule says workspace_programs"
 		}
 	}
-	return reason{yes, ""}
+	return ""
 }
 
-// aboutForbiddenCommand mirrors forbidsCommand.
-func (r *rule) aboutForbiddenCommand(a *action) reason {
-	if r.commands == nil {
-		return reason{yes, ""}
-	}
-	sure := r.forbidsCommand(a)
-	switch {
-	case sure == no && !a.command:
-		return reason{no, "the action runs no command"}
-	case sure == no:
-		if subs := a.GetCommand().GetSubCommands(); len(subs) == 1 && len(subs[0].GetArgv()) > 0 {
-			return reason{no, code(subs[0].GetArgv()) + " begins with none of its commands"}
-		}
-		return reason{no, "no part of the line begins with one of its commands"}
+func (r *rule) whyForbiddenCommand(a *action, held match) string {
+	switch subs := a.GetCommand().GetSubCommands(); {
+	case r.commands == nil:
+		return ""
+	case held == no && !a.command:
+		return "the action runs no command"
+	case held == no && len(subs) == 1 && len(subs[0].GetArgv()) > 0:
+		return code(subs[0].GetArgv()) + " begins with none of its commands"
+	case held == no:
+		return "no part of the line begins with one of its commands"
 	}
 	var found string
 	r.eachSpelling(a, func(_ int, w words, under string) bool {
-		for j, p := range r.commands {
-			if p.judge(w) != sure {
-				continue
-			}
-			found = matchesCommand(j, p, w.argv)
-			if sure == maybe {
-				found = fmt.Sprintf("it cannot be told whether %s is `%s`: part of it is only known when it runs", code(w.argv), strings.Join(p, " "))
-			} else if under != "" {
-				found += " (under " + show(under) + ")"
-			}
-			return false
+		j := slices.IndexFunc(r.commands, func(c command) bool { return c.judge(w) == held })
+		switch {
+		case j < 0:
+			return true
+		case held == maybe:
+			found = fmt.Sprintf("it cannot be told whether %s is `%s`: part of it is only known when it runs", code(w.argv),
+				strings.Join(r.commands[j].prefix, " "))
+		case under != "":
+			found = r.matchesCommand(j, w.argv) + " (under " + show(under) + ")"
+		default:
+			found = r.matchesCommand(j, w.argv)
 		}
-		return true
+		return false
 	})
-	if found == "" {
-		found = "it cannot be told what runs: " + show(whyUnclear(a))
-	}
-	return reason{sure, found}
+	return cmp.Or(found, "it cannot be told what runs: "+show(whyUnclear(a)))
 }
 
-// aboutForbiddenPaths mirrors forbidsPaths.
-func (r *rule) aboutForbiddenPaths(a *action) reason {
-	if r.paths == nil {
-		return reason{yes, ""}
-	}
-	sure := forbidsPaths(r.paths, a)
-	if sure == no {
-		if len(a.paths) == 0 && !a.command {
-			return reason{no, "the action names no path"}
-		}
-		return reason{no, "no path matches"}
-	}
-	for i := range a.paths {
-		p := &a.paths[i]
-		for j := range r.paths {
-			g := &r.paths[j]
-			switch {
-			case sure == yes && g.forbids(a, p.foldedAsked):
-				return reason{yes, fmt.Sprintf("path %s matches %s", show(p.asked), g.source)}
-			case sure == yes && g.forbids(a, p.foldedResolved):
-				return reason{yes, fmt.Sprintf("path %s leads to %s, which matches %s", show(p.asked), show(p.resolved), g.source)}
-			}
-		}
-	}
+func (r *rule) whyForbiddenPaths(a *action, held match) string {
 	switch {
+	case r.paths == nil:
+		return ""
+	case held == no && len(a.paths) == 0 && !a.command:
+		return "the action names no path"
+	case held == no:
+		return "no path matches"
+	case held == yes:
+		return r.whichPathIsForbidden(a)
 	case a.GetUnparsed() != "" || a.GetCommand().GetUnparsed() != "":
-		return reason{maybe, "it cannot be told which paths are touched: " + show(whyUnclear(a))}
-	case a.opaque:
-		return reason{maybe, "it cannot be told which paths are touched: " + unseen(a)}
-	case a.adrift:
-		return reason{maybe, "it cannot be told which paths are touched: " + unseen(a)}
+		return "it cannot be told which paths are touched: " + show(whyUnclear(a))
+	case a.opaque, a.adrift:
+		return "it cannot be told which paths are touched: " + unseen(a)
 	case a.vague && len(a.paths) == 0:
-		return reason{maybe, "it cannot be told: the action names no path"}
+		return "it cannot be told: the action names no path"
 	case a.vague:
-		return reason{maybe, "it cannot be told: " + unseen(a)}
+		return "it cannot be told: " + unseen(a)
 	}
 	for i := range a.paths {
 		p := &a.paths[i]
-		for j := range r.paths {
-			if r.paths[j].mayForbid(a, p) {
-				return reason{maybe, fmt.Sprintf("path %s leads to %s, which may match %s", show(p.asked), show(p.resolved), r.paths[j].source)}
-			}
+		if j := slices.IndexFunc(r.paths, func(g glob) bool { return g.mayForbid(a, p) }); j >= 0 {
+			return fmt.Sprintf("path %s leads to %s, which may match %s", show(p.asked), show(p.resolved), r.paths[j].source)
 		}
 	}
-	for _, word := range a.words {
-		for j := range r.paths {
-			if r.paths[j].forbids(a, word) {
-				return reason{maybe, fmt.Sprintf("a word of the command may name %s, which matches %s", show(word), r.paths[j].source)}
-			}
-		}
-	}
-	return reason{maybe, "it cannot be told which paths are touched"}
+	word, by := spelled(r.paths, a)
+	return fmt.Sprintf("a word of the command may name %s, which matches %s", show(word), by)
 }
 
-func (r *rule) aboutForbiddenWhen(a *action) reason {
+func (r *rule) whichPathIsForbidden(a *action) string {
+	for _, p := range a.paths {
+		for _, g := range r.paths {
+			switch {
+			case g.forbids(a, p.foldedAsked):
+				return fmt.Sprintf("path %s matches %s", show(p.asked), g.source)
+			case g.forbids(a, p.foldedResolved):
+				return fmt.Sprintf("path %s leads to %s, which matches %s", show(p.asked), show(p.resolved), g.source)
+			}
+		}
+	}
+	return ""
+}
+
+func (r *rule) whyForbiddenWhen(a *action, held match) string {
 	if r.when == nil {
-		return reason{yes, ""}
+		return ""
 	}
-	switch sure, err := r.when.forbids(a); {
+	switch _, err := r.when.forbids(a); {
 	case err != nil:
-		return reason{maybe, "when failed: " + show(err.Error())}
-	case sure == no:
-		return reason{no, "when is false"}
-	case sure == maybe:
-		return reason{maybe, "when is false, but looks at what is not known in full" + because(whyUnclear(a))}
+		return "when failed: " + show(err.Error())
+	case held == no:
+		return "when is false"
+	case held == maybe:
+		return "when is false, but looks at what is not known in full" + because(whyUnclear(a))
 	}
-	return reason{yes, "when is true"}
+	return "when is true"
 }
 
-func matchesCommand(j int, p prefix, argv []string) string {
-	text := fmt.Sprintf("command[%d] `%s` matches", j, strings.Join(p, " "))
-	if !slices.Equal(p, argv) {
+func (r *rule) matchesCommand(j int, argv []string) string {
+	text := fmt.Sprintf("command[%d] `%s` matches", j, strings.Join(r.commands[j].prefix, " "))
+	if !slices.Equal(r.commands[j].prefix, argv) {
 		text += " " + code(argv)
 	}
 	return text

@@ -21,9 +21,6 @@ const maxParsed = 64
 // does not load is INVALID_ARGUMENT, with every mistake in it.
 func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
 	if len(req.GetFiles()) == 0 {
-		if t.inEffect == nil {
-			return nil, status.Error(codes.FailedPrecondition, "no rule files are in effect here: name some")
-		}
 		return t.inEffect(req.GetAction()), nil
 	}
 	parts := make([]policy.Part, len(req.GetFiles()))
@@ -38,7 +35,7 @@ func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*pe
 }
 
 // parsed keeps rule files that load, since whoever goes through a record sends the same ones with every action. Safe for
-// concurrent use; nil keeps none.
+// concurrent use.
 type parsed struct {
 	mu    sync.Mutex // guards what follows
 	files map[[sha256.Size]byte]*policy.Policy
@@ -50,38 +47,15 @@ func newParsed() *parsed { return &parsed{files: map[[sha256.Size]byte]*policy.P
 // policy parses a file, unless one of the same content is known.
 func (p *parsed) policy(file *permissionv1.PolicyFile) (*policy.Policy, error) {
 	sum := sha256.Sum256(file.GetContent())
-	if known := p.get(sum); known != nil {
-		return known, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.order, sum); i >= 0 {
+		p.order = append(slices.Delete(p.order, i, i+1), sum)
+		return p.files[sum], nil
 	}
 	loaded, err := policy.Parse(file.GetName(), file.GetContent(), surroundings(nil))
-	if err == nil {
-		p.put(sum, loaded)
-	}
-	return loaded, err
-}
-
-func (p *parsed) get(sum [sha256.Size]byte) *policy.Policy {
-	if p == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	known := p.files[sum]
-	if known != nil {
-		i := slices.Index(p.order, sum)
-		p.order = append(slices.Delete(p.order, i, i+1), sum)
-	}
-	return known
-}
-
-func (p *parsed) put(sum [sha256.Size]byte, loaded *policy.Policy) {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.files[sum] != nil {
-		return
+	if err != nil {
+		return nil, err
 	}
 	if len(p.order) == maxParsed {
 		delete(p.files, p.order[0])
@@ -89,4 +63,5 @@ func (p *parsed) put(sum [sha256.Size]byte, loaded *policy.Policy) {
 	}
 	p.files[sum] = loaded
 	p.order = append(p.order, sum)
+	return loaded, nil
 }

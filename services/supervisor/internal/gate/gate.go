@@ -92,7 +92,7 @@ type Options struct {
 // Gate decides. Safe for concurrent use.
 type Gate struct {
 	opts      Options
-	protected protectedPaths
+	protected []string                  // each as it is written, and where it led
 	keys      atomic.Pointer[[]keyFile] // changed under mu; nil: none
 
 	enforced atomic.Bool

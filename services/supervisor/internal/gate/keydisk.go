@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/paths"
@@ -101,9 +100,7 @@ func (k *keyReading) mayBeKey(word string, in place) bool {
 				continue
 			}
 			matches, err := regexp.Compile(asRegexp(p))
-			if err != nil || slices.ContainsFunc(k.g.keyFiles(), func(f keyFile) bool {
-				return matches.MatchString(f.asked) || matches.MatchString(f.real)
-			}) {
+			if err != nil || k.g.keyNamed(matches.MatchString) != "" {
 				return true
 			}
 		}
@@ -176,12 +173,8 @@ func anyFile(string) bool { return true }
 // below returns what of that lies below a folder, by the folder's names.
 func (g *Gate) below(dir string, takes func(path string) bool) string {
 	for _, folder := range [...]string{dir, paths.Real(dir)} {
-		for _, f := range g.keyFiles() {
-			for _, key := range [...]string{f.asked, f.real} {
-				if paths.Below(folder, key) && takes(key) {
-					return key
-				}
-			}
+		if key := g.keyNamed(func(key string) bool { return paths.Below(folder, key) && takes(key) }); key != "" {
+			return key
 		}
 		for _, p := range g.protected {
 			if p != folder && paths.Below(folder, p) {

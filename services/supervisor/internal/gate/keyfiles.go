@@ -91,9 +91,20 @@ func (k keyFile) was(now os.FileInfo) bool {
 
 // covers reports whether a clean path is, or lies below, one of acphost's own files, by names alone.
 func (g *Gate) covers(path string) bool {
-	return g.protected.covers(path) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool {
-		return paths.Below(k.asked, path) || paths.Below(k.real, path)
-	})
+	covers := func(own string) bool { return paths.Below(own, path) }
+	return slices.ContainsFunc(g.protected, covers) || g.keyNamed(covers) != ""
+}
+
+// keyNamed returns the first name of a key file, as it was named or where that led, that a condition holds for; empty: none.
+func (g *Gate) keyNamed(holds func(name string) bool) string {
+	for _, k := range g.keyFiles() {
+		for _, name := range [...]string{k.asked, k.real} {
+			if holds(name) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // isKey reports whether a path leads to one of the key files, whatever it is called.
@@ -102,9 +113,7 @@ func (g *Gate) isKey(path string) bool {
 	if len(keys) == 0 {
 		return false
 	}
-	if real := paths.Real(path); real != path && slices.ContainsFunc(keys, func(k keyFile) bool {
-		return paths.Below(k.asked, real) || paths.Below(k.real, real)
-	}) {
+	if real := paths.Real(path); real != path && g.keyNamed(func(key string) bool { return paths.Below(key, real) }) != "" {
 		return true
 	}
 	info, err := os.Stat(path)

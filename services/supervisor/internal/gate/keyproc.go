@@ -82,6 +82,18 @@ func spelled(file, dir string) string {
 	return join(dir, file)
 }
 
+// reached is what a path is from a folder. Unlike spelled it is clean, unless it goes through the folder of this process in
+// /proc.
+func reached(file, dir string) string {
+	if led := ledFrom(spelled(file, dir), dir); led.by == ownProcess {
+		return led.path
+	}
+	if path.IsAbs(file) {
+		return file
+	}
+	return path.Join(dir, file)
+}
+
 // elsewhere notes words that go through the directory of another process, wherever that is.
 func (k *keyReading) elsewhere(word string, in place) {
 	if len(k.g.keyFiles()) == 0 {

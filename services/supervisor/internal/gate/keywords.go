@@ -125,47 +125,40 @@ var anyBraces = regexp.MustCompile(`\{.*\}`)
 
 // brace finds the first brace expansion of a word: where it begins, its alternatives, and what is behind it.
 func brace(w string) (open int, alternatives []string, after string) {
-	for open = strings.IndexByte(w, '{'); open >= 0 && open < len(w); {
-		if open > 0 && w[open-1] == '$' {
-			next := strings.IndexByte(w[open+1:], '{')
-			if next < 0 {
-				return 0, nil, ""
-			}
-			open += 1 + next
+	for open := range len(w) {
+		if w[open] != '{' || open > 0 && w[open-1] == '$' {
 			continue
 		}
-		depth, start := 0, open+1
-		var parts []string
-		for i := open; i < len(w); i++ {
-			switch w[i] {
-			case '{':
-				depth++
-			case ',':
-				if depth == 1 {
-					parts, start = append(parts, w[start:i]), i+1
-				}
-			case '}':
-				if depth--; depth == 0 {
-					if parts == nil {
-						if inner := w[open+1 : i]; strings.Contains(inner, "..") {
-							return open, []string{"*"}, w[i+1:]
-						}
-						break
-					}
-					return open, append(parts, w[start:i]), w[i+1:]
-				}
-			}
-			if depth == 0 {
-				break
-			}
+		parts, end := alternativesAt(w, open)
+		switch {
+		case end < 0:
+		case len(parts) > 1:
+			return open, parts, w[end+1:]
+		case strings.Contains(parts[0], ".."):
+			return open, []string{"*"}, w[end+1:]
 		}
-		next := strings.IndexByte(w[open+1:], '{')
-		if next < 0 {
-			break
-		}
-		open += 1 + next
 	}
 	return 0, nil, ""
+}
+
+// alternativesAt are what stands between commas in the braces that begin at open, and where these end; -1: nowhere.
+func alternativesAt(w string, open int) (parts []string, end int) {
+	depth, start := 0, open+1
+	for i := open; i < len(w); i++ {
+		switch w[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		}
+		switch {
+		case depth == 0:
+			return append(parts, w[start:i]), i
+		case depth == 1 && w[i] == ',':
+			parts, start = append(parts, w[start:i]), i+1
+		}
+	}
+	return nil, -1
 }
 
 // homed expands "~" and its like at the beginning of a word, and behind "=" and ":".

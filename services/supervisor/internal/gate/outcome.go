@@ -48,9 +48,7 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	made := g.remember(d, o)
 	err := g.record(d, o, made)
 	if err != nil {
-		g.mu.Lock()
-		g.counters.Unrecorded++
-		g.mu.Unlock()
+		g.tally(func(c *supervisorv1.GateCounters) { c.Unrecorded++ })
 		g.opts.Logger.Error("a decision could not be recorded", "error", err, "action", d.request.Action.GetKind(), "outcome", outcomeName(o))
 		if g.opts.AuditOptional || !o.Allowed {
 			err = nil
@@ -193,9 +191,7 @@ func (g *Gate) Observe(a *permissionv1.Action) error {
 	if r == nil {
 		return nil
 	}
-	g.mu.Lock()
-	g.counters.Protected++
-	g.mu.Unlock()
+	g.tally(func(c *supervisorv1.GateCounters) { c.Protected++ })
 	return fmt.Errorf("denied by rule %s: %s", r.Rule, r.Reason)
 }
 
@@ -219,9 +215,14 @@ func (g *Gate) Seen(kind string) {
 
 // Waiting counts questions that wait for a person: 1 as one begins, -1 as it ends.
 func (g *Gate) Waiting(n int) {
+	g.tally(func(c *supervisorv1.GateCounters) { c.OpenQuestions = uint32(int(c.GetOpenQuestions()) + n) })
+}
+
+// tally counts something.
+func (g *Gate) tally(count func(c *supervisorv1.GateCounters)) {
 	g.mu.Lock()
-	g.counters.OpenQuestions = uint32(int(g.counters.GetOpenQuestions()) + n)
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	count(&g.counters)
 }
 
 // Counters returns what was seen and decided so far.

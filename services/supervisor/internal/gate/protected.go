@@ -20,16 +20,9 @@ const WorkspaceFolder = ".acphost"
 // its spellings. File systems that ignore case are taken into account.
 func ProtectedBelow(roots []string, path string) bool {
 	path = strings.ToLower(filepath.Clean(path))
-	for _, root := range roots {
-		if root == "" {
-			continue
-		}
-		own := strings.ToLower(filepath.Join(root, WorkspaceFolder))
-		if paths.Below(own, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return root != "" && paths.Below(strings.ToLower(filepath.Join(root, WorkspaceFolder)), path)
+	})
 }
 
 // workspaceHas reports whether a file stands below a root.
@@ -40,13 +33,7 @@ func workspaceHas(root, name string) bool {
 
 // Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
 // from here once symbolic links are followed. The handler that opens the path looks again: it is the one to race.
-func (g *Gate) Protected(path string) bool {
-	if path == "" {
-		return false
-	}
-	clean := filepath.Clean(path)
-	return g.protected.holds(clean) || g.covers(clean) || g.isKey(clean)
-}
+func (g *Gate) Protected(path string) bool { return g.own(nil, path) }
 
 // ProtectedName is Protected for the path as written alone. That is enough if the handler that opens the path checks where
 // the path leads. The handler need not know the files that Protect was given: these are checked here by what they are, too.
@@ -135,17 +122,12 @@ func (g *Gate) keysOf(c *permissionv1.Command, roots []string) (protected string
 	if p := k.files(c, dirs); p != "" {
 		return p, false, at
 	}
-	for _, p := range g.protected {
-		if strings.Contains(c.GetText(), p) {
-			return p, false, at
-		}
+	inText := func(name string) bool { return strings.Contains(c.GetText(), name) }
+	if i := slices.IndexFunc(g.protected, inText); i >= 0 {
+		return g.protected[i], false, at
 	}
-	for _, f := range g.keyFiles() {
-		for _, p := range [...]string{f.asked, f.real} {
-			if strings.Contains(c.GetText(), p) {
-				return p, false, at
-			}
-		}
+	if key := g.keyNamed(inText); key != "" {
+		return key, false, at
 	}
 	return "", k.unclear || c.GetUnparsed() != "" && len(g.keyFiles()) > 0 && strings.ContainsAny(c.GetText(), "$`*?[{~(\\"), at
 }
@@ -169,14 +151,7 @@ func newPlace(dir string) place {
 // moved adds where a line goes from the last of some directories. Whether it gets there is not known: its words are tried in
 // all of them.
 func moved(dirs []place, to string) []place {
-	last := dirs[len(dirs)-1].dir
-	led := ledFrom(spelled(to, last), last)
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(last, to)
-	}
-	if led.by == ownProcess {
-		to = led.path
-	}
+	to = reached(to, dirs[len(dirs)-1].dir)
 	if len(dirs) >= maxMoved || slices.ContainsFunc(dirs, func(p place) bool { return p.dir == to }) {
 		return dirs
 	}
@@ -239,7 +214,7 @@ func (g *Gate) protectedName(name string, in place, roots []string) string {
 	default: // a word like any other, unless there is a file of that name
 		for _, dir := range [...]string{in.dir, in.real} {
 			p := filepath.Join(dir, name)
-			if slices.Contains(g.protected, p) || slices.ContainsFunc(g.keyFiles(), func(k keyFile) bool { return p == k.asked || p == k.real }) {
+			if slices.Contains(g.protected, p) || g.keyNamed(func(key string) bool { return p == key }) != "" {
 				return p
 			}
 		}
@@ -256,8 +231,7 @@ var alternatives = regexp.MustCompile(`\{[^{}/]*\}`)
 // matched returns a key file that a pattern of the shell's stands for. It need not be there, so the pattern is all that
 // counts, by either name of its folder.
 func (g *Gate) matched(pattern string) string {
-	keys := g.keyFiles()
-	if len(keys) == 0 {
+	if len(g.keyFiles()) == 0 {
 		return ""
 	}
 	pattern = alternatives.ReplaceAllString(pattern, "*")
@@ -266,15 +240,16 @@ func (g *Gate) matched(pattern string) string {
 		patterns = append(patterns, filepath.Join(paths.Real(dir), filepath.Base(pattern)))
 	}
 	for _, p := range patterns {
-		for _, k := range keys {
-			for _, file := range [...]string{k.asked, k.real} {
-				if ok, err := filepath.Match(p, file); ok && err == nil {
-					return file
-				}
-			}
+		if key := g.keyNamed(func(key string) bool { return matches(p, key) }); key != "" {
+			return key
 		}
 	}
 	return ""
+}
+
+func matches(pattern, name string) bool {
+	ok, err := filepath.Match(pattern, name)
+	return ok && err == nil
 }
 
 // own reports whether a path is acphost's own, wherever that is: as written, or where it leads.
@@ -290,11 +265,9 @@ func (g *Gate) own(roots []string, path string) bool {
 	return real != path && (g.covers(real) || ProtectedBelow(roots, real)) || g.isKey(path)
 }
 
-type protectedPaths []string
-
 // newProtected takes each path as it is written and as it leads now.
-func newProtected(own []string) protectedPaths {
-	var out protectedPaths
+func newProtected(own []string) []string {
+	var out []string
 	for _, p := range own {
 		p = filepath.Clean(p)
 		out = append(out, p)
@@ -303,21 +276,6 @@ func newProtected(own []string) protectedPaths {
 		}
 	}
 	return out
-}
-
-func (ps protectedPaths) holds(path string) bool {
-	if len(ps) == 0 || path == "" {
-		return false
-	}
-	clean := filepath.Clean(path)
-	if ps.covers(clean) {
-		return true
-	}
-	return ps.covers(paths.Real(clean))
-}
-
-func (ps protectedPaths) covers(path string) bool {
-	return slices.ContainsFunc(ps, func(p string) bool { return paths.Below(p, path) })
 }
 
 // protectedIn returns the first path of an action that is marked as protected.

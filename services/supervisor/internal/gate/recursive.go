@@ -8,37 +8,30 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// all is a set of words.
-func all(list string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(list) {
-		m[w] = true
-	}
-	return m
-}
+	"github.com/acphost/acphost/internal/wordset"
+)
 
 var (
 	// always go through whole folders, and through the current one where they are given none.
-	always = all("rg ag ack ugrep ug fd fdfind http-server serve repomix gitingest code2prompt files-to-prompt")
+	always = wordset.Of("rg ag ack ugrep ug fd fdfind http-server serve repomix gitingest code2prompt files-to-prompt")
 	// given go through the whole folders that they are given.
-	given = all(`tar gtar bsdtar star pax zip 7z 7za 7zz 7zr rar jar rsync borg restic rclone scp sftp cpio dar duplicity
+	given = wordset.Of(`tar gtar bsdtar star pax zip 7z 7za 7zz 7zr rar jar rsync borg restic rclone scp sftp cpio dar duplicity
 		mksquashfs genisoimage mkisofs xorriso diff bindfs meld aws gsutil gcloud az oxipng tree`)
 	// told do so with one of these options.
 	told = map[string]map[string]bool{
-		"grep": all("r R"), "egrep": all("r R"), "fgrep": all("r R"), "zgrep": all("r R"), "ggrep": all("r R"), "cp": all("r R a"), "gcp": all("r R a"),
-		"gzip": all("r"), "install": all("r"), "chcon": all("R"), "setfacl": all("R"), "chmod": all("R"), "chown": all("R"), "sed": all("r"),
+		"grep": wordset.Of("r R"), "egrep": wordset.Of("r R"), "fgrep": wordset.Of("r R"), "zgrep": wordset.Of("r R"), "ggrep": wordset.Of("r R"), "cp": wordset.Of("r R a"), "gcp": wordset.Of("r R a"),
+		"gzip": wordset.Of("r"), "install": wordset.Of("r"), "chcon": wordset.Of("R"), "setfacl": wordset.Of("R"), "chmod": wordset.Of("R"), "chown": wordset.Of("R"), "sed": wordset.Of("r"),
 	}
 	// renames give what they are given another name, by which it is reached then: a file, or a folder with all that is in it.
-	renames = all("mv gmv ln gln")
+	renames = wordset.Of("mv gmv ln gln")
 	// searches take what they look for before the files.
-	searches = all("grep egrep fgrep zgrep ggrep rg ag ack ugrep ug fd fdfind")
-	toldLong = all("--recursive --dereference-recursive --archive --directories=recurse")
+	searches = wordset.Of("grep egrep fgrep zgrep ggrep rg ag ack ugrep ug fd fdfind")
+	toldLong = wordset.Of("--recursive --dereference-recursive --archive --directories=recurse")
 	// lists only tell names, unless something is done with each.
-	acts = all("-exec -execdir -ok -okdir -x -X --exec --exec-batch -fprint -fprintf -delete")
+	acts = wordset.Of("-exec -execdir -ok -okdir -x -X --exec --exec-batch -fprint -fprintf -delete")
 	// opensNothing are programs that open none of the files that their words may name.
-	opensNothing = all(`echo printf print export kill sleep exit return date seq expr test [ [[ ]] set unset read let wait jobs true
+	opensNothing = wordset.Of(`echo printf print export kill sleep exit return date seq expr test [ [[ ]] set unset read let wait jobs true
 		false : cd pushd popd dirname basename hostname whoami declare local typeset readonly shift break continue trap type which
 		command pwd id`)
 )
@@ -106,13 +99,7 @@ func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) str
 					continue // see word
 				}
 				for _, value := range valuesOf(m) {
-					path := value
-					if !filepath.IsAbs(path) {
-						path = filepath.Join(dir.dir, value)
-					}
-					if led := ledFrom(spelled(value, dir.dir), dir.dir); led.by == ownProcess {
-						path = led.path
-					}
+					path := reached(value, dir.dir)
 					if _, err := os.Lstat(path); err == nil && !first {
 						some = true
 					}
@@ -238,7 +225,7 @@ func (k *keyReading) renamed(args []string, dirs []place) string {
 const maxIndex = 64 << 20
 
 // shows are commands of git's that print, or hand out, files that it keeps.
-var shows = all("grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout restore worktree")
+var shows = wordset.Of("grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout restore worktree")
 
 // tracked reports whether a key file is, or may be, one of the files of the repository that git finds in one of some
 // directories. Others git neither searches nor shows.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
@@ -41,6 +42,7 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 	r.Action.Done = true
 	if refused {
 		d := &Decision{request: r, By: ByAcphost, Verdict: Deny, Reason: "it was refused, and the agent reports it as done", active: true}
+		g.tally(func(c *supervisorv1.GateCounters) { c.NotPrevented++ })
 		g.report(d, "refused, not prevented")
 		return Report{Decision: d, Violation: true}, nil
 	}
@@ -51,11 +53,10 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 	case reads && (d.Verdict != Deny || d.Rule == ""):
 		return Report{}, nil
 	case d.Verdict == Allow:
-		g.mu.Lock()
-		g.counters.Unasked["allow"]++
-		g.mu.Unlock()
+		g.tally(func(c *supervisorv1.GateCounters) { c.Unasked["allow"]++ })
 		return Report{}, nil
 	}
+	g.tally(func(c *supervisorv1.GateCounters) { c.Unasked[VerdictName(d.Verdict)]++ })
 	g.report(d, "done, not asked")
 	return Report{Decision: d}, nil
 }
@@ -110,14 +111,9 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 	if r.Action.GetCommand() != nil || known {
 		return known, refused, first
 	}
-	all := len(r.Action.GetPaths()) > 0
-	for _, p := range r.Action.GetPaths() {
-		all = all && covered[intent.PlaceOf(p)]
-	}
-	if all {
-		refused = false
-	}
-	return all, refused, first
+	missed := func(p *permissionv1.PathAccess) bool { return !covered[intent.PlaceOf(p)] }
+	known = len(r.Action.GetPaths()) > 0 && !slices.ContainsFunc(r.Action.GetPaths(), missed)
+	return known, refused && !known, first
 }
 
 // reportKey tells a tool call from others, by its id and by what it did.
@@ -172,13 +168,6 @@ func elsewhere(asked, done *permissionv1.Action) bool {
 
 // report records what can only be reported.
 func (g *Gate) report(d *Decision, outcome string) {
-	g.mu.Lock()
-	if outcome == "done, not asked" {
-		g.counters.Unasked[VerdictName(d.Verdict)]++
-	} else {
-		g.counters.NotPrevented++
-	}
-	g.mu.Unlock()
 	if err := g.record(d, Outcome{By: ByNobody, reported: outcome}, nil); err != nil {
 		g.opts.Logger.Error("a decision could not be recorded", "error", err)
 	}

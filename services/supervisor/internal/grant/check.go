@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -26,68 +27,51 @@ func check(g *supervisorv1.Grant) error {
 	return nil
 }
 
+// checkShape returns why a grant is none: it is of exactly one thing, and says how far it reaches.
 func checkShape(g *supervisorv1.Grant) error {
-	switch {
-	case !validID.MatchString(g.GetId()):
-		return errors.New("an id is 8 to 64 lower-case letters and digits")
-	case g.GetGrantedBy() == "":
-		return errors.New("it does not say who gave it (granted_by)")
-	case g.GetCreateTime() == nil || g.GetCreateTime().CheckValid() != nil:
-		return errors.New("it does not say when it was given (create_time)")
-	case g.GetExpireTime() != nil && g.GetExpireTime().CheckValid() != nil:
-		return errors.New("its end (expire_time) is no time")
-	}
-	switch g.GetScope() {
-	case supervisorv1.GrantScope_GRANT_SCOPE_TURN, supervisorv1.GrantScope_GRANT_SCOPE_SESSION,
-		supervisorv1.GrantScope_GRANT_SCOPE_EVERYWHERE:
-	case supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE:
-		if !absolute(g.GetWorkspace()) {
-			return errors.New("a grant for a workspace names its absolute path")
-		}
-	case supervisorv1.GrantScope_GRANT_SCOPE_AGENT:
-		if g.GetAgent() == "" {
-			return errors.New("a grant for an agent names it")
-		}
-	default:
-		return errors.New("it does not say how far it reaches (scope)")
-	}
-	return checkWhat(g)
-}
+	scope, argv := g.GetScope(), g.GetArgv()
+	exactly := g.GetExactly() != ""
+	run := !exactly && g.GetAction() == actionRun
+	onPath := !exactly && (g.GetAction() == actionRead || g.GetAction() == actionWrite)
+	ofCommand := len(argv) > 0 || g.GetPrefix() || g.GetCwd() != ""
+	for _, rule := range []struct {
+		broken bool
+		why    string
+	}{
+		{!validID.MatchString(g.GetId()), "an id is 8 to 64 lower-case letters and digits"},
+		{g.GetGrantedBy() == "", "it does not say who gave it (granted_by)"},
+		{g.GetCreateTime() == nil || g.GetCreateTime().CheckValid() != nil, "it does not say when it was given (create_time)"},
+		{g.GetExpireTime() != nil && g.GetExpireTime().CheckValid() != nil, "its end (expire_time) is no time"},
 
-// checkWhat looks at what is granted: exactly one thing.
-func checkWhat(g *supervisorv1.Grant) error {
-	if g.GetExactly() != "" {
-		switch {
-		case !validDigest.MatchString(g.GetExactly()):
-			return errors.New("exactly is no digest")
-		case len(g.GetArgv()) > 0 || g.GetPrefix() || g.GetCwd() != "" || g.GetPath() != "":
-			return errors.New("a grant of exactly one action names no command and no path beside it")
-		case !validKind.MatchString(g.GetAction()):
-			return errors.New("action is no kind of action")
+		{!slices.Contains(scopes, scope), "it does not say how far it reaches (scope)"},
+		{scope == supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE && !absolute(g.GetWorkspace()),
+			"a grant for a workspace names its absolute path"},
+		{scope == supervisorv1.GrantScope_GRANT_SCOPE_AGENT && g.GetAgent() == "", "a grant for an agent names it"},
+
+		{exactly && !validDigest.MatchString(g.GetExactly()), "exactly is no digest"},
+		{exactly && (ofCommand || g.GetPath() != ""), "a grant of exactly one action names no command and no path beside it"},
+		{exactly && !validKind.MatchString(g.GetAction()), "action is no kind of action"},
+		{run && (len(argv) == 0 || argv[0] == ""), "a grant to run names a command (argv)"},
+		{run && g.GetPath() != "", "a grant to run names no path"},
+		{run && g.GetCwd() != "" && !absolute(g.GetCwd()), "cwd is not an absolute path without \"..\""},
+		{onPath && ofCommand, "a grant of a path names no command"},
+		{onPath && (!filepath.IsAbs(g.GetPath()) || climbs(g.GetPath()) || !doublestar.ValidatePattern(g.GetPath())),
+			"path is not an absolute glob without \"..\""},
+		{!exactly && !run && !onPath,
+			"action is neither \"run\", \"read\" nor \"write\", and it does not say exactly which action it covers"},
+	} {
+		if rule.broken {
+			return errors.New(rule.why)
 		}
-		return nil
-	}
-	switch g.GetAction() {
-	case actionRun:
-		switch {
-		case len(g.GetArgv()) == 0 || g.GetArgv()[0] == "":
-			return errors.New("a grant to run names a command (argv)")
-		case g.GetPath() != "":
-			return errors.New("a grant to run names no path")
-		case g.GetCwd() != "" && !absolute(g.GetCwd()):
-			return errors.New("cwd is not an absolute path without \"..\"")
-		}
-	case actionRead, actionWrite:
-		switch {
-		case len(g.GetArgv()) > 0 || g.GetPrefix() || g.GetCwd() != "":
-			return errors.New("a grant of a path names no command")
-		case !filepath.IsAbs(g.GetPath()) || climbs(g.GetPath()) || !doublestar.ValidatePattern(g.GetPath()):
-			return errors.New("path is not an absolute glob without \"..\"")
-		}
-	default:
-		return errors.New("action is neither \"run\", \"read\" nor \"write\", and it does not say exactly which action it covers")
 	}
 	return nil
+}
+
+// scopes are those that there are.
+var scopes = []supervisorv1.GrantScope{
+	supervisorv1.GrantScope_GRANT_SCOPE_TURN, supervisorv1.GrantScope_GRANT_SCOPE_SESSION,
+	supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE, supervisorv1.GrantScope_GRANT_SCOPE_AGENT,
+	supervisorv1.GrantScope_GRANT_SCOPE_EVERYWHERE,
 }
 
 func absolute(path string) bool {

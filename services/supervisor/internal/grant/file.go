@@ -35,10 +35,8 @@ type file struct {
 	path   string
 	logger *slog.Logger
 
-	// grants are what it holds, oldest first. They are not changed once they stand here.
-	grants []*supervisorv1.Grant
-	// text are their lines, by their ids.
-	text map[string]string
+	// content is what it holds. The grants are not changed once they stand here.
+	content
 	// known are the lines that were there when a person last had the file read, and those that this process has added.
 	// Agents of the same user can write to the file: what else gives leave there waits for a person.
 	known map[string]bool
@@ -48,8 +46,6 @@ type file struct {
 	seen fs.FileInfo
 	// failed is why it could not be read the last time; empty if it could.
 	failed string
-	// lines is how many it has.
-	lines int
 }
 
 // reload reads the file if it is not as it was. After an error it grants nothing.
@@ -57,14 +53,14 @@ func (f *file) reload() error {
 	info, err := os.Lstat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.grants, f.text, f.counting, f.known, f.seen, f.failed, f.lines = nil, nil, nil, nil, nil, "", 0
+		f.forget()
 		return nil
 	case err == nil && f.failed == "" && unchanged(f.seen, info):
 		return nil
 	}
 	data, info, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) { // it went in between
-		f.grants, f.text, f.counting, f.known, f.seen, f.failed, f.lines = nil, nil, nil, nil, nil, "", 0
+		f.forget()
 		return nil
 	}
 	if err != nil {
@@ -83,10 +79,13 @@ func (f *file) reload() error {
 		f.logger.Warn("remembered answers before a line that may have taken them back do not count",
 			"file", f.path, "answers", c.distrusted)
 	}
-	f.grants, f.text, f.seen, f.failed, f.lines = c.grants, c.text, info, "", c.lines
+	f.content, f.seen, f.failed = c, info, ""
 	f.count()
 	return nil
 }
+
+// forget is for a file that is not there.
+func (f *file) forget() { *f = file{path: f.path, logger: f.logger} }
 
 // count works out which grants count.
 func (f *file) count() {
@@ -342,8 +341,8 @@ type revocation struct {
 
 // content is what a file says.
 type content struct {
-	grants     []*supervisorv1.Grant
-	text       map[string]string // the lines of grants, by their ids
+	grants     []*supervisorv1.Grant // oldest first
+	text       map[string]string     // the lines of grants, by their ids
 	lines      int
 	problems   []problem
 	distrusted int // grants that no longer count, since a line that cannot be read may have taken them back

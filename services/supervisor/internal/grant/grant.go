@@ -77,13 +77,7 @@ const (
 
 // String returns the verdict as a word.
 func (v Verdict) String() string {
-	switch v {
-	case Allow:
-		return "allow"
-	case Refuse:
-		return "refuse"
-	}
-	return "none"
+	return [...]string{None: "none", Allow: "allow", Refuse: "refuse"}[v]
 }
 
 // Result is what the grants say of an action.
@@ -120,11 +114,8 @@ func Open(o Options) (*Store, error) {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{opts: o, kept: file{path: o.File, logger: o.Logger}}
-	if o.File == "" {
-		return s, nil
-	}
-	if err := s.kept.know(); err != nil {
-		return nil, fmt.Errorf("grants: %w", err)
+	if err := s.Reload(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -245,17 +236,11 @@ func (s *Store) List() []*supervisorv1.Grant {
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	s.refresh()
-	var list []*supervisorv1.Grant
-	for _, g := range s.kept.counting {
-		if !expired(g, now) {
-			list = append(list, proto.CloneOf(g))
-		}
-	}
+	list := clones(s.kept.counting)
 	for _, e := range s.memory {
-		if !expired(e.grant, now) {
-			list = append(list, proto.CloneOf(e.grant))
-		}
+		list = append(list, proto.CloneOf(e.grant))
 	}
+	list = slices.DeleteFunc(list, func(g *supervisorv1.Grant) bool { return expired(g, now) })
 	slices.SortStableFunc(list, func(a, b *supervisorv1.Grant) int {
 		return a.GetCreateTime().AsTime().Compare(b.GetCreateTime().AsTime())
 	})

@@ -53,33 +53,27 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 	case t.never:
 		return Offer{}
 	case !t.partly || len(t.parts) == 0:
-		grants := t.exactly(w, session)
-		if len(grants) == 0 {
+		if t.digest == "" {
 			return Offer{}
 		}
-		return Offer{Grants: grants, Text: "exactly " + noun(a, w) + " in this session"}
+		return Offer{Grants: t.exactly(w, session), Text: "exactly " + noun(a, w) + " in this session"}
 	}
 	var o Offer
 	var lasting, brief []string
 	for _, p := range t.parts {
 		g := p.grant(w, session)
-		switch {
-		case p.action != actionRun:
-			brief = append(brief, pathWords(p))
-		case p.dir != "" && !strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/"):
-			brief = append(brief, "exactly "+quoted(shell.Quote(p.argv))+inDirectory(p.dir))
-		default:
+		if p.action != actionRun || p.dir != "" && !strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/") {
+			brief = append(brief, p.words())
+		} else {
 			g.Scope = supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE
-			what := "exactly " + quoted(shell.Quote(p.argv))
+			what := p.words()
 			if prefix, ok := shell.Generalisable(p.argv); ok && within(prefix, p.argv, w.Workspace, p.dir) {
 				g.Argv, g.Prefix = prefix, true
-				what = anyOf(prefix)
+				what = anyOf(prefix) + inDirectory(p.dir)
 			}
-			lasting = append(lasting, what+inDirectory(p.dir))
+			lasting = append(lasting, what)
 		}
-		if !slices.ContainsFunc(o.Grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
-			o.Grants = append(o.Grants, g)
-		}
+		o.Grants = addNew(o.Grants, g)
 	}
 	var texts []string
 	if len(lasting) > 0 {
@@ -99,13 +93,8 @@ func Refusal(a *permissionv1.Action, w Where) Offer {
 	var o Offer
 	switch {
 	case t.partly && len(t.parts) == 1:
-		p := t.parts[0]
-		o.Grants = []*supervisorv1.Grant{p.grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
-		if p.action == actionRun {
-			o.Text = "exactly " + quoted(shell.Quote(p.argv)) + inDirectory(p.dir) + " in this session"
-		} else {
-			o.Text = pathWords(p) + " in this session"
-		}
+		o.Grants = []*supervisorv1.Grant{t.parts[0].grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
+		o.Text = t.parts[0].words() + " in this session"
 	case t.digest != "": // a no to "a && b" is no no to a
 		o.Grants = []*supervisorv1.Grant{t.whole(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
 		o.Text = "exactly " + noun(a, w) + " in this session"
@@ -125,12 +114,17 @@ func (t *target) exactly(w Where, scope supervisorv1.GrantScope) []*supervisorv1
 	}
 	var grants []*supervisorv1.Grant
 	for _, p := range t.parts {
-		g := p.grant(w, scope)
-		if !slices.ContainsFunc(grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
-			grants = append(grants, g)
-		}
+		grants = addNew(grants, p.grant(w, scope))
 	}
 	return grants
+}
+
+// addNew adds a grant, unless there is the same.
+func addNew(grants []*supervisorv1.Grant, g *supervisorv1.Grant) []*supervisorv1.Grant {
+	if slices.ContainsFunc(grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
+		return grants
+	}
+	return append(grants, g)
 }
 
 // whole is a grant of exactly the action.
@@ -209,8 +203,12 @@ func withVariables(env []string) string {
 	return " with " + list(names) + " set"
 }
 
-func pathWords(p part) string {
-	if p.action == actionRead {
+// words say what just the part is.
+func (p part) words() string {
+	switch p.action {
+	case actionRun:
+		return "exactly " + quoted(shell.Quote(p.argv)) + inDirectory(p.dir)
+	case actionRead:
 		return "reading " + printable(p.path)
 	}
 	return "writing " + printable(p.path)
@@ -246,12 +244,8 @@ func Reach(g *supervisorv1.Grant) string {
 		what = "exactly one " + printable(g.GetAction())
 	case g.GetAction() == actionRun && g.GetPrefix():
 		what = anyOf(g.GetArgv())
-	case g.GetAction() == actionRun:
-		what = "exactly " + quoted(shell.Quote(g.GetArgv()))
-	case g.GetAction() == actionRead:
-		what = "reading " + printable(g.GetPath())
 	default:
-		what = "writing " + printable(g.GetPath())
+		what = part{action: g.GetAction(), argv: g.GetArgv(), path: g.GetPath()}.words()
 	}
 	if g.GetCwd() != "" {
 		what += inDirectory(filepath.Clean(g.GetCwd()))

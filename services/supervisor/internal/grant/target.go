@@ -285,50 +285,44 @@ func (t *target) is(g *supervisorv1.Grant) bool {
 }
 
 func (p part) coveredBy(g *supervisorv1.Grant, w Where) bool {
-	if g.GetAction() != p.action || g.GetExactly() != "" {
+	switch {
+	case g.GetAction() != p.action || g.GetExactly() != "":
 		return false
-	}
-	if p.action != actionRun {
+	case p.action != actionRun:
 		return matches(g.GetPath(), p.path)
-	}
-	dir := g.GetCwd()
-	if dir == w.Workspace {
-		dir = ""
-	}
-	if !p.placed || dir != p.dir {
+	case !p.placed || folderOf(g, w) != p.dir:
 		return false
+	case slices.ContainsFunc(p.gitRuns, func(name string) bool { return !slices.Contains(g.GetGitRuns(), name) }):
+		return false // who said yes to git said yes to what it ran then
+	case g.GetPrefix():
+		return within(g.GetArgv(), p.argv, w.Workspace, p.dir)
 	}
-	// Who said yes to git said yes to what it ran then.
-	if slices.ContainsFunc(p.gitRuns, func(name string) bool { return !slices.Contains(g.GetGitRuns(), name) }) {
-		return false
+	return slices.Equal(g.GetArgv(), p.argv)
+}
+
+// folderOf is where a grant to run holds: empty for the workspace, as a part's dir is.
+func folderOf(g *supervisorv1.Grant, w Where) string {
+	if g.GetCwd() == w.Workspace {
+		return ""
 	}
-	if !g.GetPrefix() {
-		return slices.Equal(g.GetArgv(), p.argv)
-	}
-	return within(g.GetArgv(), p.argv, w.Workspace, p.dir)
+	return g.GetCwd()
 }
 
 // refusedBy looks less closely than coveredBy: a refusal holds for a command in whatever way it is wrapped, and for a
 // path in either spelling.
 func (p part) refusedBy(g *supervisorv1.Grant, w Where) bool {
-	if g.GetAction() != p.action || g.GetExactly() != "" {
-		return false
-	}
-	if p.action != actionRun {
-		return matches(g.GetPath(), p.path) || matches(g.GetPath(), filepath.Clean(p.asked))
-	}
-	dir := g.GetCwd()
-	if dir == w.Workspace {
-		dir = ""
-	}
-	if p.placed && dir != p.dir {
-		return false
-	}
 	argv := g.GetArgv()
-	if g.GetPrefix() {
-		return len(argv) > 0 && len(p.argv) >= len(argv) && slices.Equal(argv, p.argv[:len(argv)])
+	switch {
+	case g.GetAction() != p.action || g.GetExactly() != "":
+		return false
+	case p.action != actionRun:
+		return matches(g.GetPath(), p.path) || matches(g.GetPath(), filepath.Clean(p.asked))
+	case p.placed && folderOf(g, w) != p.dir || len(argv) == 0:
+		return false
+	case g.GetPrefix():
+		return len(p.argv) >= len(argv) && slices.Equal(argv, p.argv[:len(argv)])
 	}
-	return len(argv) > 0 && slices.Equal(argv, p.argv)
+	return slices.Equal(argv, p.argv)
 }
 
 // within reports whether argv begins with prefix and is of the kind that a prefix may stand for, and no further argument

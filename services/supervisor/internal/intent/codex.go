@@ -45,13 +45,12 @@ func codex() dialect {
 func codexInput(w *claim, _ []byte, name string, value []byte) bool {
 	switch name {
 	case "changes":
-		if err := acp.Members(value, func(file string, change []byte) bool {
+		err := acp.Members(value, func(file string, change []byte) bool {
 			w.paths = append(w.paths, text(file))
 			w.moved(change)
 			return true
-		}); err != nil {
-			w.doubt("what the raw input holds as changes cannot be read")
-		}
+		})
+		w.expect(err == nil, "changes")
 	case "network_approval_context", "additional_permissions", "skill_metadata", "grant_root", "url", "additionalpermissions", "permissions":
 		w.doubt("the agent asks for more than the action itself: " + name)
 	case "servername":
@@ -138,11 +137,8 @@ func showsText(content []byte) bool {
 // moved adds where a change moves its file: {"type": "update", "move_path": PATH}, or one deeper, {"update": {…}}.
 func (w *claim) moved(change []byte) {
 	for _, to := range [][]byte{acp.Get(change, "move_path"), acp.Get(change, "update", "move_path")} {
-		if len(to) == 0 || string(to) == "null" {
-			continue
-		}
-		if !w.files(to) {
-			w.doubt("what the raw input holds as move_path cannot be read")
+		if len(to) > 0 && string(to) != "null" {
+			w.expect(w.files(to), "move_path")
 		}
 	}
 }

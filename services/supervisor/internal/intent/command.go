@@ -17,20 +17,16 @@ func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 	}
 	c := &permissionv1.Command{Env: w.env}
 	if len(w.argv) > 0 {
-		c.Argv = w.argv
-		c.Text = shell.Quote(w.argv)
-		c.SubCommands, c.Unparsed = shell.FromArgv(w.argv)
+		c.Argv, c.Text = w.argv, shell.Quote(w.argv)
+		c.SubCommands, c.Unparsed = orNone(shell.FromArgv(w.argv))
 	} else {
 		c.Text = w.line
-		c.SubCommands, c.Unparsed = shell.Parse(w.line)
+		c.SubCommands, c.Unparsed = orNone(shell.Parse(w.line))
 	}
 	c.Text = text(c.Text)
 	if len(c.Text) > maxRawInput {
 		c.Text, c.Argv = cut(c.Text, maxRawInput), nil
 		unparsed(a, "the command is over 1 MiB")
-	}
-	if len(c.SubCommands) == 0 && c.Unparsed == "" {
-		c.Unparsed = "there is no command in it"
 	}
 	a.Command = c
 	if len(w.cwd) > 0 {
@@ -44,6 +40,14 @@ func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 	p.words(c)
 }
 
+// orNone says of a command that was taken apart if there is none in it.
+func orNone(subs []*permissionv1.SubCommand, unparsed string) ([]*permissionv1.SubCommand, string) {
+	if len(subs) == 0 && unparsed == "" {
+		unparsed = "there is no command in it"
+	}
+	return subs, unparsed
+}
+
 // Executed replaces the action's command by argv, executed without a shell. Call it if the agent's line turns out to be the
 // name of a program. Text, directory and paths stay. a is an action that s has made and that names a command.
 func (s Session) Executed(a *permissionv1.Action, argv []string) {
@@ -52,10 +56,7 @@ func (s Session) Executed(a *permissionv1.Action, argv []string) {
 		return
 	}
 	c.Argv = argv
-	c.SubCommands, c.Unparsed = shell.FromArgv(argv)
-	if len(c.SubCommands) == 0 && c.Unparsed == "" {
-		c.Unparsed = "there is no command in it"
-	}
+	c.SubCommands, c.Unparsed = orNone(shell.FromArgv(argv))
 	p := newPaths(s, a)
 	for _, pa := range a.GetPaths() {
 		p.seen[pa.GetPath()] = pa

@@ -99,9 +99,7 @@ func read(raw []byte, first func(w *claim, raw []byte, name string, value []byte
 		case aPath, pathList:
 			ok = w.files(v)
 		}
-		if !ok {
-			w.doubt(fmt.Sprintf("what the raw input holds as %s cannot be read", folded))
-		}
+		w.expect(ok, folded)
 		return true
 	})
 	if err != nil {

@@ -25,6 +25,13 @@ func (w *claim) named() bool { return w.line != "" || len(w.argv) > 0 }
 
 func (w *claim) doubt(why string) { w.unclear = append(w.unclear, why) }
 
+// expect doubts what the raw input holds under a name, unless it could be read.
+func (w *claim) expect(read bool, name string) {
+	if !read {
+		w.doubt("what the raw input holds as " + name + " cannot be read")
+	}
+}
+
 // dialect is how one agent says what its tools are about to do. The zero dialect reads rawInput by the names that
 // agents have in common.
 type dialect struct {

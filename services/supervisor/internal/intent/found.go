@@ -14,10 +14,7 @@ import (
 func SimpleCommands(a *permissionv1.Action) []*acpv1.SimpleCommand {
 	c := a.GetCommand()
 	var all []*acpv1.SimpleCommand
-	for i, sub := range c.GetSubCommands() {
-		if i == programs.MaxCommands {
-			break
-		}
+	for _, sub := range c.GetSubCommands()[:min(len(c.GetSubCommands()), programs.MaxCommands)] {
 		dir := c.GetCwd()
 		if dir == "" && len(a.GetRoots()) > 0 {
 			dir = a.GetRoots()[0]

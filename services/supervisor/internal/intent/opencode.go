@@ -1,6 +1,10 @@
 package intent
 
-import "github.com/acphost/acphost/services/supervisor/internal/acp"
+import (
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
 
 // opencode is OpenCode, npm's opencode-ai. Recorded with 1.18.33 and a model of a script (testdata/opencode.ndjson); why it
 // is so was read in that version's binary, which holds the program as JavaScript, and with names in
@@ -40,9 +44,7 @@ func opencode() dialect {
 			w.patched(value)
 			return true
 		case "directories", "parentdir":
-			if !w.files(value) {
-				w.doubt("what the raw input holds as " + name + " cannot be read")
-			}
+			w.expect(w.files(value), name)
 			return true
 		}
 		return false
@@ -82,12 +84,10 @@ func (w *claim) runs(tc acp.ToolCall) {
 
 // inOneOf reports whether one of some members of a raw input holds a text.
 func inOneOf(raw []byte, names ...string) bool {
-	for _, name := range names {
-		if s, ok := acp.Exact(acp.Get(raw, name)); ok && s != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool {
+		s, ok := acp.Exact(acp.Get(raw, name))
+		return ok && s != ""
+	})
 }
 
 // patches reports whether a raw input has "files" that are a patch's.
@@ -108,15 +108,11 @@ func patches(raw []byte) bool {
 func (w *claim) patched(files []byte) {
 	err := acp.Elements(files, func(v []byte) bool {
 		file, ok := acp.Exact(acp.Get(v, "filePath"))
-		if !ok || file == "" {
-			w.doubt("what the raw input holds as files cannot be read")
-		}
+		w.expect(ok && file != "", "files")
 		w.paths = append(w.paths, file)
 		to := acp.Get(v, "movePath")
 		moves := len(to) > 0 && string(to) != "null"
-		if moves && !w.files(to) {
-			w.doubt("what the raw input holds as movePath cannot be read")
-		}
+		w.expect(!moves || w.files(to), "movePath")
 		switch kind, _ := acp.Exact(acp.Get(v, "type")); {
 		case moves || kind == "move":
 			w.doubt("the patch moves a file")
@@ -127,7 +123,5 @@ func (w *claim) patched(files []byte) {
 		}
 		return true
 	})
-	if err != nil {
-		w.doubt("what the raw input holds as files cannot be read")
-	}
+	w.expect(err == nil, "files")
 }

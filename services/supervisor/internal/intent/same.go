@@ -41,23 +41,16 @@ func Same(asked, called *permissionv1.Action) bool {
 
 // sameFile compares a call on a file with a question of one of some kinds.
 func sameFile(asked, called *permissionv1.Action, kinds ...string) bool {
-	if !slices.Contains(kinds, asked.GetKind()) || asked.GetCommand() != nil || called.GetCommand() != nil ||
-		asked.GetUnparsed() != "" || called.GetUnparsed() != "" || len(called.GetPaths()) == 0 {
-		return false
-	}
-	return coveredPaths(asked, called)
+	return slices.Contains(kinds, asked.GetKind()) && asked.GetCommand() == nil && called.GetCommand() == nil &&
+		asked.GetUnparsed() == "" && called.GetUnparsed() == "" && len(called.GetPaths()) > 0 && coveredPaths(asked, called)
 }
 
 // coveredPaths reports whether a question's paths cover all of a call's.
 func coveredPaths(asked, called *permissionv1.Action) bool {
-	for _, p := range called.GetPaths() {
-		if p.GetProtected() || !slices.ContainsFunc(asked.GetPaths(), func(of *permissionv1.PathAccess) bool {
-			return coversPath(of, p)
-		}) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(called.GetPaths(), func(p *permissionv1.PathAccess) bool {
+		covers := func(of *permissionv1.PathAccess) bool { return coversPath(of, p) }
+		return p.GetProtected() || !slices.ContainsFunc(asked.GetPaths(), covers)
+	})
 }
 
 func coversPath(asked, called *permissionv1.PathAccess) bool {
@@ -142,13 +135,7 @@ func named(file string) string {
 
 // meaningful leaves out the variables that change nothing of what runs.
 func meaningful(env []string) []string {
-	var of []string
-	for _, entry := range env {
-		if !shell.HarmlessVariable(entry) {
-			of = append(of, entry)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(env), shell.HarmlessVariable)
 }
 
 // plainShells run a line as every other shell does: from where the system keeps them, or found by the PATH that both

@@ -39,12 +39,10 @@ func subject(a *permissionv1.Action) string {
 				s = strings.TrimSuffix(s, "variables set") + "variable set"
 			}
 		}
-		dir := directoryOf(a)
-		if dir == "" { // said too, so that the command cannot end in a place of its own
-			return s + " in a folder that is not known"
+		if dir := directoryOf(a); dir != "" {
+			return s + " in " + quoted(safetext.Strict(dir))
 		}
-		s += " in " + quoted(safetext.Strict(dir))
-		return s
+		return s + " in a folder that is not known" // said too, so that the command cannot end in a place of its own
 	}
 	verb := verbOf(a)
 	all := a.GetPaths()
@@ -108,35 +106,20 @@ func quoted(s string) string {
 	return safetext.Middle(s, maxSubject/2)
 }
 
+// verbs say what actions of the kinds do.
+var verbs = map[string]string{
+	"fs.read": "read", "fs.list": "list", "fs.write": "write",
+	"tool.read": "read", "tool.edit": "edit", "tool.delete": "delete", "tool.move": "move", "tool.search": "search",
+	"tool.fetch": "fetch something", "tool.think": "think", "tool.switch_mode": "switch the mode",
+	"elicitation":     "ask a question",
+	"terminal.create": "run a command that is not named", "tool.execute": "run a command that is not named",
+	"tool.other": "do something that is not named", "unknown": "do something that is not named",
+	"": "do something that is not named",
+}
+
 func verbOf(a *permissionv1.Action) string {
-	switch kind := a.GetKind(); kind {
-	case "fs.read", "tool.read":
-		return "read"
-	case "fs.list":
-		return "list"
-	case "fs.write":
-		return "write"
-	case "tool.edit":
-		return "edit"
-	case "tool.delete":
-		return "delete"
-	case "tool.move":
-		return "move"
-	case "tool.search":
-		return "search"
-	case "tool.fetch":
-		return "fetch something"
-	case "tool.think":
-		return "think"
-	case "tool.switch_mode":
-		return "switch the mode"
-	case "elicitation":
-		return "ask a question"
-	case "terminal.create", "tool.execute":
-		return "run a command that is not named"
-	case "tool.other", "unknown", "":
-		return "do something that is not named"
-	default:
-		return "call " + Excerpt(kind)
+	if verb, known := verbs[a.GetKind()]; known {
+		return verb
 	}
+	return "call " + Excerpt(a.GetKind())
 }

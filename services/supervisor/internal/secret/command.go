@@ -7,6 +7,7 @@ import (
 
 	"github.com/acphost/acphost/internal/secretname"
 	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // maxLines is how deep lines may stand in the arguments of other ones to be taken apart.
@@ -154,9 +155,9 @@ func hidden(text string) string {
 
 var (
 	// prompts take what they are fed, to a file or a variable.
-	prompts = map[string]bool{"cat": true, "tee": true, "read": true}
-	writers = map[string]bool{"echo": true, "printf": true, "print": true}
-	shells  = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true, "ksh": true, "ssh": true}
+	prompts = wordset.Of("cat tee read")
+	writers = wordset.Of("echo printf print")
+	shells  = wordset.Of("sh bash zsh dash ksh ssh")
 )
 
 // base is a program's name, without the folder it is called from.
@@ -406,7 +407,7 @@ func (p *program) redact(args, now []string) (reads bool) {
 }
 
 // wholeNames are options with one dash that are no letter with a value attached.
-var wholeNames = map[string]bool{"-password": true, "-passwd": true, "-passphrase": true, "-token": true, "-pass": true}
+var wholeNames = wordset.Of("-password -passwd -passphrase -token -pass")
 
 // letters are the short options of a word behind those that have no value: "u" of "-sSu".
 func (p *program) letters(word string) string {
@@ -460,10 +461,5 @@ func cluster(word, letters string) bool {
 	if len(word) < 2 || len(word) > 5 || word[0] != '-' || strings.IndexByte(letters, word[len(word)-1]) < 0 {
 		return false
 	}
-	for _, c := range word[1:] {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(word[1:], func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') })
 }

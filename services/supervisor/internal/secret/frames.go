@@ -111,34 +111,32 @@ const (
 	form
 )
 
+// kinds are what messages may hold, by method; one that ends in a slash stands for all that begin so. The first counts.
+type kinds []struct {
+	method string
+	kind
+}
+
+var (
+	ofClient = kinds{
+		{acp.MethodSessionPrompt, turn}, {acp.MethodSessionCancel, nothing}, {acp.MethodCancelRequest, nothing},
+		{acp.MethodInitialize, opening}, {"session/", opening}, {"providers/", opening}, {"authenticate", login}, {"auth/", login},
+	}
+	ofOthers = kinds{
+		{acp.MethodElicitationCreate, form}, {"terminal/output", nothing}, {"terminal/wait_for_exit", nothing},
+		{"terminal/kill", nothing}, {"terminal/release", nothing}, {"terminal/", command},
+	}
+)
+
 func kindOf(d frame.Direction, method []byte) kind {
-	if d != frame.ClientToAgent {
-		switch string(method) {
-		case acp.MethodElicitationCreate:
-			return form
-		case "terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release":
-			return nothing
-		}
-		if bytes.HasPrefix(method, []byte("terminal/")) {
-			return command
-		}
-		return nothing
+	of := ofOthers
+	if d == frame.ClientToAgent {
+		of = ofClient
 	}
-	switch string(method) {
-	case acp.MethodSessionPrompt:
-		return turn
-	case acp.MethodSessionCancel, acp.MethodCancelRequest:
-		return nothing
-	case acp.MethodInitialize:
-		return opening
-	case "authenticate":
-		return login
-	}
-	switch {
-	case bytes.HasPrefix(method, []byte("session/")), bytes.HasPrefix(method, []byte("providers/")):
-		return opening
-	case bytes.HasPrefix(method, []byte("auth/")):
-		return login
+	for _, k := range of {
+		if string(method) == k.method || strings.HasSuffix(k.method, "/") && strings.HasPrefix(string(method), k.method) {
+			return k.kind
+		}
 	}
 	return nothing
 }
@@ -242,8 +240,8 @@ func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
 		return w.named(at)
 	case turn: // what the prompt says is told as it is
 		return w.members(at, "_META", w.named)
-	case login:
-		return w.login(at)
+	case login: // all but which it is
+		return w.allBut(at, "METHODID", "methodId")
 	case command:
 		if lex.At(w.line, at) != '{' {
 			return w.whole(at)
@@ -272,27 +270,6 @@ func (w *walker) members(i int, upper string, f func(at int) int) int {
 		}
 		return w.skip(at)
 	})
-}
-
-// login cuts all params of a login but the one that says which it is.
-func (w *walker) login(i int) int {
-	if lex.At(w.line, i) != '{' {
-		return w.whole(i)
-	}
-	from, methods := 0, 0
-	end := w.object(i, func(n name, at int) int {
-		if n.is("METHODID") {
-			if methods++; methods == 1 && n.text == "methodId" && lex.At(w.line, at) == '"' {
-				from = at
-				return w.skip(at)
-			}
-		}
-		return w.whole(at)
-	})
-	if end >= 0 && methods > 1 && from > 0 {
-		w.whole(from)
-	}
-	return end
 }
 
 // answer cuts what was answered to a question for a secret.

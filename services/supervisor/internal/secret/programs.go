@@ -1,6 +1,10 @@
 package secret
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
+)
 
 // program is how a program is told a secret on its command line.
 type program struct {
@@ -168,25 +172,14 @@ var programs = func() map[string][]program {
 }()
 
 // tells are programs that take the names of other ones, and run none of them with the words behind.
-var tells = func() map[string]bool {
-	m := map[string]bool{}
-	for _, n := range strings.Fields(`
-		man which whereis type whatis apropos tldr info grep egrep fgrep rg ag ack apt apt-get dnf yum brew pacman apk dpkg rpm
-		zypper pip pip3 npm pnpm yarn cargo gem go cd ls cat mkdir touch rm cp mv ln head tail less vim vi nano git make systemctl
-		service pgrep pkill killall ps`) {
-		m[n] = true
-	}
-	return m
-}()
+var tells = wordset.Of(`
+	man which whereis type whatis apropos tldr info grep egrep fgrep rg ag ack apt apt-get dnf yum brew pacman apk dpkg rpm
+	zypper pip pip3 npm pnpm yarn cargo gem go cd ls cat mkdir touch rm cp mv ln head tail less vim vi nano git make systemctl
+	service pgrep pkill killall ps`)
 
 // labels are options whose value may be called like a program.
-var labels = map[string]bool{"--name": true, "--hostname": true, "--network": true, "--link": true, "--container": true, "--user": true, "-u": true}
+var labels = wordset.Of("--name --hostname --network --link --container --user -u")
 
 // accounts are programs whose -u names who they run as, and a group.
-var accounts = func() map[string]bool {
-	m := map[string]bool{}
-	for _, n := range strings.Fields("docker podman nerdctl docker-compose kubectl oc chown sudo su runuser setpriv chroot systemd-run gosu install rsync ps top id ls sort diff git") {
-		m[n] = true
-	}
-	return m
-}()
+var accounts = wordset.Of(`docker podman nerdctl docker-compose kubectl oc chown sudo su runuser setpriv chroot systemd-run gosu
+	install rsync ps top id ls sort diff git`)

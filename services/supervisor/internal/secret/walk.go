@@ -186,34 +186,42 @@ func (w *walker) word(i int, before *string) int {
 // entries cuts the values of variables or headers: a list of {"name", "value"}, or an object of names and values. Nothing
 // but names is left of whatever else it may be.
 func (w *walker) entries(i int) int {
+	return w.pairs(i, func(_ name, at int) int { return w.whole(at) }, func(at int) int { return w.allBut(at, "NAME", "name") })
+}
+
+// pairs calls member for each value of an object of names and values, or entry for each object of a list; all else is cut.
+func (w *walker) pairs(i int, member func(n name, at int) int, entry func(at int) int) int {
 	switch lex.At(w.line, i) {
 	case '{':
-		return w.object(i, func(_ name, at int) int { return w.whole(at) })
+		return w.object(i, member)
 	case '[':
 		return w.array(i, func(at int) int {
 			if lex.At(w.line, at) != '{' {
 				return w.whole(at)
 			}
-			return w.entry(at)
+			return entry(at)
 		})
 	}
 	return w.whole(i)
 }
 
-// entry cuts all of an entry but its name. Of an entry that has several, nobody knows which one is it.
-func (w *walker) entry(i int) int {
-	from, names := 0, 0
+// allBut cuts all of an object but the string that one of its members is. Of an object that has several of that name, in
+// whatever case, nobody knows which one is it. What is no object is cut.
+func (w *walker) allBut(i int, upper, exact string) int {
+	if lex.At(w.line, i) != '{' {
+		return w.whole(i)
+	}
+	from, named := 0, 0
 	end := w.object(i, func(n name, at int) int {
-		if !n.is("NAME") {
-			return w.whole(at)
-		}
-		if names++; names == 1 && n.text == "name" && lex.At(w.line, at) == '"' {
-			from = at
-			return w.skip(at)
+		if n.is(upper) {
+			if named++; named == 1 && n.text == exact && lex.At(w.line, at) == '"' {
+				from = at
+				return w.skip(at)
+			}
 		}
 		return w.whole(at)
 	})
-	if end >= 0 && names > 1 && from > 0 {
+	if end >= 0 && named > 1 && from > 0 {
 		w.whole(from)
 	}
 	return end
@@ -221,23 +229,12 @@ func (w *walker) entry(i int) int {
 
 // variables cuts the values of those variables that are secret, and of those that have no name for certain.
 func (w *walker) variables(i int, secret func(name, value string) bool) int {
-	switch lex.At(w.line, i) {
-	case '{':
-		return w.object(i, func(n name, at int) int {
-			if end := w.skip(at); end < 0 || len(n.text) <= maxName && !secret(n.text, w.valueAt(at, end)) {
-				return end
-			}
-			return w.whole(at)
-		})
-	case '[':
-		return w.array(i, func(at int) int {
-			if lex.At(w.line, at) != '{' {
-				return w.whole(at)
-			}
-			return w.variable(at, secret)
-		})
-	}
-	return w.whole(i)
+	return w.pairs(i, func(n name, at int) int {
+		if end := w.skip(at); end < 0 || len(n.text) <= maxName && !secret(n.text, w.valueAt(at, end)) {
+			return end
+		}
+		return w.whole(at)
+	}, func(at int) int { return w.variable(at, secret) })
 }
 
 func (w *walker) variable(i int, secret func(name, value string) bool) int {
