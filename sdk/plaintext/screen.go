@@ -12,6 +12,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/escape"
 )
 
 // rowMax is how long a line may get before its beginning can no longer be changed.
@@ -27,7 +29,7 @@ type Screen struct {
 	alt  *grid // nil: not on the alternate screen
 	g    *grid // the one of the two that is written to
 
-	esc     sequence
+	seq     escape.Sequence
 	last    [utf8.UTFMax]byte // the last character printed, for REP
 	lastLen int
 	partial []byte // the beginning of a character, cut by the end of a write
@@ -40,13 +42,27 @@ func New(back Scrollback) *Screen {
 	return &Screen{back: back, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
 }
 
+// Text returns the text of output that is there whole.
+func Text(output []byte) []byte {
+	var all page
+	s := New(&all)
+	s.Write(output)
+	s.Finish()
+	return s.AppendTo(all)
+}
+
+// page is text that cannot change any more.
+type page []byte
+
+func (p *page) Write(text []byte) { *p = append(*p, text...) }
+
 // Write takes the next output. It always takes all of it.
 func (s *Screen) Write(p []byte) {
 	if len(s.partial) > 0 {
 		p = s.complete(p)
 	}
 	for len(p) > 0 {
-		if s.esc.state != ground {
+		if s.seq.Open() {
 			p = p[s.escape(p):]
 			continue
 		}
@@ -73,13 +89,16 @@ func (s *Screen) Write(p []byte) {
 	}
 }
 
+// maxColour is how far the end of a sequence that chooses colours is looked for.
+const maxColour = 256
+
 // colour is the length of the sequence at the start of p if it does nothing but choose colours, as most do; 0: it is
 // another one, or not whole.
 func colour(p []byte) int {
 	if len(p) < 3 || p[0] != 0x1b || p[1] != '[' {
 		return 0
 	}
-	for i, c := range p[2:min(len(p), maxControl)] {
+	for i, c := range p[2:min(len(p), maxColour)] {
 		switch {
 		case c == 'm':
 			return i + 3
@@ -148,7 +167,7 @@ func (s *Screen) control(c byte) {
 		s.g.tab()
 		s.limitRow()
 	case 0x1b:
-		s.esc.start()
+		s.seq.Start()
 	}
 }
 
@@ -251,15 +270,7 @@ func (s *Screen) print(seg []byte, ascii bool) {
 // dropped. last says that more may follow what ends seg.
 func (s *Screen) printUTF8(seg []byte, last bool) {
 	if last {
-		cut := len(seg)
-		for k := 1; k < utf8.UTFMax && k <= len(seg); k++ {
-			if c := seg[len(seg)-k]; c >= utf8.RuneSelf && utf8.RuneStart(c) {
-				if !utf8.FullRune(seg[len(seg)-k:]) {
-					cut = len(seg) - k
-				}
-				break
-			}
-		}
+		cut := escape.WholeRunes(seg)
 		s.partial = append(s.partial[:0], seg[cut:]...)
 		seg = seg[:cut]
 	}

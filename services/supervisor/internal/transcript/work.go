@@ -10,6 +10,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -114,7 +115,7 @@ func commandPart(h *holding) part {
 	if h.Goes {
 		p.Title += " (goes on)"
 	}
-	text := screened(string(h.output))
+	text := safetext.Text(string(plaintext.Text(h.output)))
 	if h.cut > 0 {
 		text = "… " + safetext.Count(h.cut, "byte") + " left out\n" + text
 	}
