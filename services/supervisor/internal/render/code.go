@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 )
 
 // highlighter colours code line by line: comments, strings, numbers and the words of the language. It knows languages by
@@ -137,13 +139,13 @@ func (h *highlighter) next(text string) (int, style) {
 		return 1, normal // an apostrophe
 	}
 	r, size := utf8.DecodeRuneInString(text)
-	if !wordy(r) {
+	if !markdown.Wordy(r) {
 		for size < len(text) && strings.IndexByte(" \t()[]{},;.:=+*&|<>!?", text[size]) >= 0 && strings.IndexByte(" \t()[]{},;.:=+*&|!?", c) >= 0 {
 			size++
 		}
 		return size, normal
 	}
-	n := strings.IndexFunc(text, func(r rune) bool { return !wordy(r) })
+	n := strings.IndexFunc(text, func(r rune) bool { return !markdown.Wordy(r) })
 	if n < 0 {
 		n = len(text)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -33,7 +34,8 @@ func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
 		for rest := document; rest != ""; {
 			piece, _ := safetext.Prefix(rest, size)
 			if piece == "" {
-				piece = rest[:utf8RuneLen(rest)]
+				_, n := utf8.DecodeRuneInString(rest)
+				piece = rest[:n]
 			}
 			rest = rest[len(piece):]
 			got.WriteString(m.add(piece))
@@ -108,7 +110,8 @@ func FuzzMarkdown(f *testing.F) {
 		for rest := strings.ToValidUTF8(text, "\ufffd"); rest != ""; {
 			piece, _ := safetext.Prefix(rest, size)
 			if piece == "" {
-				piece = rest[:utf8RuneLen(rest)]
+				_, n := utf8.DecodeRuneInString(rest)
+				piece = rest[:n]
 			}
 			rest = rest[len(piece):]
 			got.WriteString(m.add(piece))

@@ -95,7 +95,7 @@ func (s *plainStream) pause() string { return "" }
 type markdownStream struct {
 	o     Options
 	edges edges
-	m     *markdown
+	m     *markdownWriter
 }
 
 func (s *markdownStream) add(text string) string { return s.m.add(s.edges.cut(text)) }

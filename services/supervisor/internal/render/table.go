@@ -3,13 +3,14 @@ package render
 import (
 	"strings"
 
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // tableRow keeps a row until the table is whole.
-func (m *markdown) tableRow(line string) {
+func (m *markdownWriter) tableRow(line string) {
 	m.take(line)
-	if len(m.table) == 1 && !delimiter.MatchString(line) { // no table
+	if len(m.table) == 1 && !markdown.IsTableRule(line) { // no table
 		m.endTable()
 	}
 	m.table = append(m.table, line)
@@ -19,17 +20,18 @@ func (m *markdown) tableRow(line string) {
 }
 
 // endTable shows the rows that were kept: in columns if they fit, else as they came.
-func (m *markdown) endTable() {
+func (m *markdownWriter) endTable() {
 	rows := m.table
 	m.table, m.tabled = nil, 0
 	if len(rows) == 0 {
 		return
 	}
-	if len(rows) < 2 || !delimiter.MatchString(rows[1]) {
+	if len(rows) < 2 || !markdown.IsTableRule(rows[1]) {
 		for _, row := range rows {
 			m.w.prefixed("", "")
-			m.prev = ' '
-			m.inline(row, true, normal)
+			m.spans.Begin()
+			m.style = normal
+			m.spans.Read(row, true)
 			m.w.newline()
 		}
 		return
@@ -90,38 +92,16 @@ func (m *markdown) endTable() {
 }
 
 // cells are a row's, shown.
-func (m *markdown) cells(row string, s style) []string {
-	row = strings.TrimSpace(row)
-	row = strings.TrimPrefix(row, "|")
-	row = strings.TrimSuffix(row, "|")
+func (m *markdownWriter) cells(row string, s style) []string {
 	o := m.o
 	o.Width = 0
-	var list []string
-	for _, cell := range splitCells(row) {
+	list := markdown.Cells(row)
+	for i, cell := range list {
 		one := newMarkdown(o)
-		one.prev = ' '
-		one.inline(strings.TrimSpace(cell), true, s)
-		list = append(list, one.w.taken())
+		one.style = s
+		one.spans.Begin()
+		one.spans.Read(cell, true)
+		list[i] = one.w.taken()
 	}
 	return list
-}
-
-// splitCells splits at bars that are not escaped and not in code.
-func splitCells(row string) []string {
-	var list []string
-	start, code := 0, false
-	for i := 0; i < len(row) && len(list) < 63; i++ {
-		switch row[i] {
-		case '\\':
-			i++
-		case '`':
-			code = !code
-		case '|':
-			if !code {
-				list = append(list, row[start:i])
-				start = i + 1
-			}
-		}
-	}
-	return append(list, row[start:])
 }

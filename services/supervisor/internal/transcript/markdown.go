@@ -39,7 +39,7 @@ func (p *Page) Close() error {
 // NewMarkdown begins a page of Markdown. What was said stands in quotes, so that it cannot pass for more than that;
 // pictures that a viewer would load, HTML, and links to anything but pages and mail addresses are shown as they are written.
 func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
-	m := &markdown{w: bufio.NewWriterSize(w, 64<<10)}
+	m := &markdownWriter{w: bufio.NewWriterSize(w, 64<<10)}
 	m.print("# " + plain(s.heading()) + "\n\n")
 	for _, f := range s.fields() {
 		value := plain(f.Value)
@@ -51,8 +51,8 @@ func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 	return &Page{story: newStory(s.Header.Cwd, o.History, m.item), w: m.w}, m.err
 }
 
-// markdown writes items as Markdown.
-type markdown struct {
+// markdownWriter writes items as Markdown.
+type markdownWriter struct {
 	w    *bufio.Writer
 	err  error // the first
 	list bool  // the last item stands in a list
@@ -62,7 +62,7 @@ var markdownMarks = map[mark]string{markOpen: "◐ ", markGood: "✓ ", markBad:
 
 var speakers = map[kind]string{kindUser: "You", kindAgent: "Agent", kindThought: "Thought", kindSummary: "Summary"}
 
-func (m *markdown) item(it *item) error {
+func (m *markdownWriter) item(it *item) error {
 	again := ""
 	if it.History {
 		again = " (told again)"
@@ -108,7 +108,7 @@ func (m *markdown) item(it *item) error {
 	return m.err
 }
 
-func (m *markdown) print(text string) {
+func (m *markdownWriter) print(text string) {
 	m.list = false
 	if m.err == nil {
 		_, m.err = m.w.WriteString(text)
@@ -116,7 +116,7 @@ func (m *markdown) print(text string) {
 }
 
 // entry begins an item of a list.
-func (m *markdown) entry(text string, it *item, again string) {
+func (m *markdownWriter) entry(text string, it *item, again string) {
 	if !m.list {
 		m.print("\n")
 	}
@@ -129,7 +129,7 @@ func (m *markdown) entry(text string, it *item, again string) {
 }
 
 // parts writes what an item shows. What went in and came out raw is of interest where nothing else is.
-func (m *markdown) parts(it *item) {
+func (m *markdownWriter) parts(it *item) {
 	told := false
 	for _, p := range it.Parts {
 		if p.Kind == partRaw && told {
@@ -140,7 +140,7 @@ func (m *markdown) parts(it *item) {
 	}
 }
 
-func (m *markdown) part(p part, indent string) {
+func (m *markdownWriter) part(p part, indent string) {
 	switch p.Kind {
 	case partPlan:
 		m.print("\n")
