@@ -14,12 +14,6 @@ const (
 	maxHeldTable = 16 << 10
 )
 
-// Markdown is a whole message for a terminal. What it holds beside Markdown is made harmless.
-func Markdown(o Options, text string) string {
-	m := newMarkdown(o)
-	return m.add(text) + m.end()
-}
-
 // markdownWriter shows Markdown as it comes. What was shown is never taken back, so that only what is not clear yet is held: a
 // line's first characters, a word, a span until it is closed, a table until its end.
 type markdownWriter struct {

@@ -64,15 +64,22 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 }
 
 func exitLine(o Options, out *supervisorv1.WatchOutputResponse) string {
-	switch {
-	case out.ExitCode != nil && out.GetExitCode() == 0:
-		return o.paint(dim, "exit code 0")
-	case out.ExitCode != nil:
-		return o.paint(red, fmt.Sprintf("exit code %d", out.GetExitCode()))
-	case out.GetSignal() != "":
-		return o.paint(red, "ended by "+safetext.Line(out.GetSignal()))
+	text, failed := Exit(out)
+	if failed {
+		return o.paint(red, text)
 	}
-	return o.paint(dim, "ended")
+	return o.paint(dim, text)
+}
+
+// Exit is how a command ended, for people: "exit code 1"; and whether it failed.
+func Exit(out *supervisorv1.WatchOutputResponse) (text string, failed bool) {
+	switch {
+	case out.ExitCode != nil:
+		return fmt.Sprintf("exit code %d", out.GetExitCode()), out.GetExitCode() != 0
+	case out.GetSignal() != "":
+		return "ended by " + safetext.Line(out.GetSignal()), true
+	}
+	return "ended", false
 }
 
 func painted(o Options, line []fragment) string {
@@ -169,36 +176,24 @@ func (s *screen) colour(params string) {
 	}
 }
 
+// attributes are what a parameter adds to the style, and what it takes away.
+var attributes = map[int]struct{ on, off style }{
+	0: {off: ^normal},
+	1: {on: bold}, 2: {on: dim}, 3: {on: italic}, 4: {on: underline}, 9: {on: strike},
+	22: {off: bold | dim}, 23: {off: italic}, 24: {off: underline}, 29: {off: strike},
+	30: {off: colours}, 37: {off: colours}, 39: {off: colours}, 90: {off: colours}, 97: {off: colours},
+}
+
+const colours = red | green | yellow | blue | magenta | cyan
+
 func (s *screen) attribute(n int, skip *int) {
-	const colours = red | green | yellow | blue | magenta | cyan
 	switch {
-	case n == 0:
-		s.style = normal
-	case n == 1:
-		s.style |= bold
-	case n == 2:
-		s.style |= dim
-	case n == 3:
-		s.style |= italic
-	case n == 4:
-		s.style |= underline
-	case n == 9:
-		s.style |= strike
-	case n == 22:
-		s.style &^= bold | dim
-	case n == 23:
-		s.style &^= italic
-	case n == 24:
-		s.style &^= underline
-	case n == 29:
-		s.style &^= strike
-	case n >= 31 && n <= 36:
-		s.style = s.style&^colours | red<<(n-31)
-	case n >= 91 && n <= 96:
-		s.style = s.style&^colours | red<<(n-91)
-	case n == 30, n == 37, n == 39, n == 90, n == 97:
-		s.style &^= colours
+	case n >= 31 && n <= 36, n >= 91 && n <= 96:
+		s.style = s.style&^colours | red<<(n%10-1)
 	case n == 38, n == 48, n == 58:
 		*skip = 2
+	default:
+		a := attributes[n]
+		s.style = s.style&^a.off | a.on
 	}
 }

@@ -124,14 +124,14 @@ func commandPart(h *holding) part {
 	case h.Status != "":
 		p.Status, p.Mark = h.Status, h.Mark
 	case o == nil:
-	case o.ExitCode != nil && o.GetExitCode() == 0:
-		p.Status, p.Mark = "exit code 0", markGood
-	case o.ExitCode != nil:
-		p.Status, p.Mark = "exit code "+counter(int(o.GetExitCode())), markBad
-	case o.GetSignal() != "":
-		p.Status, p.Mark = "ended by "+safetext.Line(o.GetSignal()), markBad
 	default:
-		p.Status, p.Mark = "ended", markNone
+		text, failed := render.Exit(o)
+		p.Status, p.Mark = text, markNone
+		if failed {
+			p.Mark = markBad
+		} else if o.ExitCode != nil {
+			p.Mark = markGood
+		}
 	}
 	return p
 }
