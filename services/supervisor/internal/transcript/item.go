@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/go-json-experiment/json/jsontext"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -83,10 +82,7 @@ type part struct {
 }
 
 // diffLine is a line of a diff: its sign is ' ', '+', '-' or '@', where lines were left out.
-type diffLine struct {
-	Sign byte
-	Text string
-}
+type diffLine = render.ChangedLine
 
 // step is one of a plan's.
 type step struct {
@@ -123,39 +119,27 @@ func (f folder) diff(d *supervisorv1.Diff) part {
 	if d.OldText == nil {
 		p.Status = "new"
 	}
-	old, text := d.GetOldText(), d.GetNewText()
-	if len(old)+len(text) > maxDiffText {
+	if len(d.GetOldText())+len(d.GetNewText()) > maxDiffText {
 		p.Text = "The texts are too large to be compared here."
 		return p
 	}
-	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
+	change, err := render.Compare(d)
 	if err != nil {
 		p.Text = "The texts cannot be compared."
 		return p
 	}
-	for i, hunk := range unified.Hunks {
-		if i > 0 || hunk.FromLine > 1 {
-			p.Lines = append(p.Lines, diffLine{'@', "line " + counter(max(hunk.ToLine, 1))})
+	p.Added, p.Removed = change.Added, change.Removed
+	for i, l := range change.Lines {
+		switch {
+		case i == 0 && l.Sign == '@' && l.Text == "line 1":
+			continue // where else
+		case l.Sign == '\\':
+			l.Sign = '@'
 		}
-		for _, l := range hunk.Lines {
-			sign := byte(' ')
-			switch l.Kind {
-			case udiff.Insert:
-				sign = '+'
-				p.Added++
-			case udiff.Delete:
-				sign = '-'
-				p.Removed++
-			}
-			content, ended := strings.CutSuffix(l.Content, "\n")
-			p.Lines = append(p.Lines, diffLine{sign, strings.TrimSuffix(content, "\r")})
-			if !ended && sign != ' ' {
-				p.Lines = append(p.Lines, diffLine{'@', "no line feed at the end"})
-			}
-		}
+		p.Lines = append(p.Lines, diffLine{Sign: l.Sign, Text: strings.TrimSuffix(l.Text, "\r")})
 	}
 	if over := len(p.Lines) - maxDiffLines; over > 0 {
-		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{'@', safetext.Count(over, "line") + " more"})
+		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{Sign: '@', Text: safetext.Count(over, "line") + " more"})
 	}
 	if p.Added+p.Removed == 0 {
 		p.Text = "No change."
