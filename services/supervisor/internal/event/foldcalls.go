@@ -50,7 +50,7 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 	}})
 }
 
-// requestIDOf is the id of a question's request as JSON, taken from the question's own: see ApprovalID.
+// requestIDOf is the id of a question's request as JSON, taken from the question's own: see approvalID.
 func requestIDOf(q *supervisorv1.Approval) string {
 	id := strings.TrimPrefix(q.GetId(), q.GetAgentId()+"/")
 	if v := jsontext.Value(id); v.IsValid() && strings.IndexByte(`"0n`, byte(v.Kind())) >= 0 {
