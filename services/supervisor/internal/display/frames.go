@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -15,21 +16,8 @@ const unavailable = "the output of this terminal is no longer available"
 // introduction is a tool_call that tells the client of a terminal. Editors take a tool_call for the whole of what is
 // known (Zed empties the locations if it has none), so all that was folded is repeated.
 func introduction(key callKey, tc acp.ToolCall, content []byte, t *terminal) []byte {
-	title := tc.Title
-	if title == "" {
-		title = "Terminal"
-	}
 	b := appendUpdate(make([]byte, 0, 512+len(content)), key, "tool_call")
-	b = appendMember(b, "title", title)
-	if tc.Name != "" {
-		b = appendMember(b, "name", tc.Name)
-	}
-	if tc.Kind != "" {
-		b = appendMember(b, "kind", tc.Kind)
-	}
-	if tc.Status != "" {
-		b = appendMember(b, "status", tc.Status)
-	}
+	b = jsonrpc.AppendMembers(b, "title", cmp.Or(tc.Title, "Terminal"), "name", tc.Name, "kind", tc.Kind, "status", tc.Status)
 	b = append(append(b, `,"content":`...), content...)
 	if tc.Locations != nil {
 		b = append(append(b, `,"locations":`...), tc.Locations...)

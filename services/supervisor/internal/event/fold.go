@@ -183,9 +183,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 	case *supervisorv1.Event_TurnStarted:
 		k.tools.turn()
 	case *supervisorv1.Event_TurnEnded:
-		if u := v.TurnEnded.GetUsage(); u != nil {
-			k.is.Tokens = added(k.is.Tokens, u)
-		}
+		k.is.Tokens = client.AddTokens(k.is.Tokens, v.TurnEnded.GetUsage())
 		if v.TurnEnded.GetStopReason() == "cancelled" { // what it left open was cancelled with it, and some agents never say so
 			k.tools.broken = true
 		}
@@ -239,26 +237,6 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 			return
 		}
 	}
-}
-
-// added is what two usages come to; t may be nil.
-func added(t, u *supervisorv1.TokenUsage) *supervisorv1.TokenUsage {
-	return &supervisorv1.TokenUsage{
-		Total:       sum(t.GetTotal(), u.GetTotal()),
-		Input:       sum(t.GetInput(), u.GetInput()),
-		Output:      sum(t.GetOutput(), u.GetOutput()),
-		Thought:     sum(t.GetThought(), u.GetThought()),
-		CachedRead:  sum(t.GetCachedRead(), u.GetCachedRead()),
-		CachedWrite: sum(t.GetCachedWrite(), u.GetCachedWrite()),
-	}
-}
-
-// sum adds without wrapping around.
-func sum(a, b uint64) uint64 {
-	if a+b < a {
-		return ^uint64(0)
-	}
-	return a + b
 }
 
 // keep returns what is kept of a list, its first items, and counts it as list of the session.

@@ -2,6 +2,7 @@ package event
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -36,8 +37,8 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	s.Model = k.currentModel()
 	s.PendingRequests = k.pending.list()
 	s.Files = k.files.list()
-	s.ToolKinds = copied(k.tools.kinds)
-	s.Tools = copied(k.tools.names)
+	s.ToolKinds = maps.Clone(k.tools.kinds)
+	s.Tools = maps.Clone(k.tools.names)
 	k.tools.show(s)
 }
 

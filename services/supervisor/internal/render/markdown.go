@@ -170,11 +170,10 @@ func undecided(line string) bool {
 	}
 	switch c := t[0]; {
 	case c == '#', c == '-', c == '+', c == '*', c == '_':
-		rest := strings.TrimLeft(t, string(c))
 		if c == '#' {
-			return rest == "" || strings.Trim(rest, " \t") == ""
+			return strings.Trim(strings.TrimLeft(t, "#"), " \t") == ""
 		}
-		if rest == "" || strings.Trim(t, string(c)+" \t") == "" {
+		if strings.Trim(t, t[:1]+" \t") == "" {
 			return true // a ruler, or a mark
 		}
 		_, item := markdown.ItemOf(t)
@@ -182,10 +181,8 @@ func undecided(line string) bool {
 	case c >= '0' && c <= '9':
 		rest := strings.TrimLeft(t, "0123456789")
 		return rest == "" || strings.Trim(rest, ".) \t") == "" && len(rest) < 3
-	case c == '`':
-		return strings.HasPrefix(t, "```") || strings.Trim(t, "`") == ""
-	case c == '~':
-		return strings.HasPrefix(t, "~~~") || strings.Trim(t, "~") == ""
+	case c == '`' || c == '~':
+		return strings.HasPrefix(t, strings.Repeat(t[:1], 3)) || strings.Trim(t, t[:1]) == ""
 	case c == '|':
 		return true
 	}

@@ -2,7 +2,6 @@ package render
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -59,6 +58,12 @@ func (e *edges) cut(text string) string {
 	return out
 }
 
+// apart is an object on a line of its own, behind what came before.
+func (e *edges) apart(before, object string) string {
+	*e = edges{begun: true}
+	return before + object + "\n"
+}
+
 // plainStream shows text as it is.
 type plainStream struct {
 	edges edges
@@ -74,11 +79,7 @@ func (s *plainStream) add(text string) string {
 	return text
 }
 
-func (s *plainStream) object(text string) string {
-	before := s.end()
-	s.edges = edges{begun: true}
-	return before + text + "\n"
-}
+func (s *plainStream) object(text string) string { return s.edges.apart(s.end(), text) }
 
 func (s *plainStream) end() string {
 	text := s.clean.End()
@@ -101,9 +102,7 @@ type markdownStream struct {
 func (s *markdownStream) add(text string) string { return s.m.add(s.edges.cut(text)) }
 
 func (s *markdownStream) object(text string) string {
-	before := s.end()
-	s.edges = edges{begun: true}
-	return before + s.o.paint(dim, text) + "\n"
+	return s.edges.apart(s.end(), s.o.paint(dim, text))
 }
 
 func (s *markdownStream) pause() string { return s.m.w.paused() }
@@ -217,12 +216,7 @@ func (s *quoteStream) endLine(bar string) {
 }
 
 func (s *quoteStream) object(text string) string {
-	before := s.end()
-	s.edges = edges{begun: true}
-	if utf8.RuneCountInString(text) == 0 {
-		return before
-	}
-	return before + s.o.paint(blue, ">") + " " + s.o.paint(dim, text) + "\n"
+	return s.edges.apart(s.end(), s.o.paint(blue, ">")+" "+s.o.paint(dim, text))
 }
 
 func (s *quoteStream) pause() string { return s.w.paused() }

@@ -100,11 +100,7 @@ func standInUpdate(e *journal.Entry, lost string) []byte {
 	case "compaction_summary_chunk":
 		b = fmt.Appendf(b, `,"compactionId":"","content":{"type":"text","text":%s}`, lost)
 	case "tool_call", "tool_call_update":
-		for _, m := range [...]struct{ name, value string }{{"toolCallId", e.Tool}, {"title", e.Tool}, {"kind", e.Kind}, {"status", e.Status}} {
-			if m.value != "" {
-				b = jsonrpc.AppendString(append(append(append(b, `,"`...), m.name...), `":`...), m.value)
-			}
-		}
+		b = jsonrpc.AppendMembers(b, "toolCallId", e.Tool, "title", e.Tool, "kind", e.Kind, "status", e.Status)
 	default:
 		b = fmt.Appendf(b, `,"content":{"type":"text","text":%s}`, lost)
 	}
