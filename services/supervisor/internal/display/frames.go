@@ -8,6 +8,7 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 )
 
 // unavailable is what is said of a terminal that nothing is known of any more.
@@ -87,7 +88,7 @@ func textItem(text string) []byte {
 
 // fenced puts output between fences that are longer than any in it.
 func fenced(text string, cut bool, end string) string {
-	fence := strings.Repeat("`", max(3, longestRun(text, '`')+1))
+	fence := markdown.Ticks(text, 3)
 	var b strings.Builder
 	if cut {
 		b.WriteString("[earlier output is not shown]\n")
@@ -101,18 +102,4 @@ func fenced(text string, cut bool, end string) string {
 		b.WriteString("\n" + end)
 	}
 	return b.String()
-}
-
-// longestRun is how often a byte follows itself in s, at most.
-func longestRun(s string, c byte) int {
-	longest, run := 0, 0
-	for i := range len(s) {
-		if s[i] != c {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
 }

@@ -52,6 +52,17 @@ func (f Fence) Code(line string) string {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
+// Ticks returns backticks, more than stand together anywhere in text, and least at least: what stands between two of these
+// is code.
+func Ticks(text string, least int) string {
+	for i := strings.IndexByte(text, '`'); i >= 0; i = strings.IndexByte(text, '`') {
+		together := run(text[i:], '`')
+		least = max(least, together+1)
+		text = text[i+together:]
+	}
+	return strings.Repeat("`", least)
+}
+
 // HeadingOf returns a heading's level, and how many bytes of the line its mark takes; 0: the line is no heading.
 func HeadingOf(line string) (level, size int) {
 	m := heading.FindStringSubmatch(line)

@@ -163,11 +163,14 @@ func indented(text, by string) string {
 }
 
 // path is a path for people: relative where it is below the working directory.
-func (o Options) path(path string) string {
-	if o.Cwd != "" && filepath.IsAbs(path) {
-		if rel, err := filepath.Rel(o.Cwd, path); err == nil && filepath.IsLocal(rel) {
-			path = rel
+func (o Options) path(path string) string { return safetext.Line(Relative(o.Cwd, path)) }
+
+// Relative is a path relative to a folder, if it is below that. The folder may be empty.
+func Relative(folder, path string) string {
+	if folder != "" && filepath.IsAbs(path) {
+		if rel, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(rel) {
+			return rel
 		}
 	}
-	return safetext.Line(path)
+	return path
 }

@@ -126,7 +126,7 @@ func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) s
 		if !client.ToolCallEnded(status) {
 			return ""
 		}
-		text := contentText(it.Content)
+		text := Content(it.Content)
 		if embedded := it.Content.GetResource().GetText(); embedded != "" {
 			if o.whole() {
 				text += "\n" + embedded
@@ -178,8 +178,8 @@ func excerpt(o Options, text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// contentText is a block of content as text for people.
-func contentText(c *supervisorv1.ContentBlock) string {
+// Content is a block of content as text for people: what is no text is named.
+func Content(c *supervisorv1.ContentBlock) string {
 	switch it := c.GetContent().(type) {
 	case *supervisorv1.ContentBlock_Text:
 		return it.Text.GetText()
@@ -224,7 +224,7 @@ func digest(item *supervisorv1.ToolCallContent) [32]byte {
 		part(it.Diff.GetNewText())
 	case *supervisorv1.ToolCallContent_Content:
 		part("content")
-		part(contentText(it.Content))
+		part(Content(it.Content))
 	case *supervisorv1.ToolCallContent_TerminalId:
 		part("terminal")
 		part(it.TerminalId)

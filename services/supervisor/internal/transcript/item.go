@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -104,14 +103,7 @@ const (
 type folder string
 
 // path is a path for people: relative where it is in the folder.
-func (f folder) path(path string) string {
-	if f != "" && filepath.IsAbs(path) {
-		if rel, err := filepath.Rel(string(f), path); err == nil && filepath.IsLocal(rel) {
-			return rel
-		}
-	}
-	return path
-}
+func (f folder) path(path string) string { return render.Relative(string(f), path) }
 
 // diff is a change of a file.
 func (f folder) diff(d *supervisorv1.Diff) part {
@@ -171,12 +163,10 @@ func (f folder) content(content []*supervisorv1.ToolCallContent) []part {
 
 // contentText is a block of content as text: what is no text is named as it is live.
 func contentText(c *supervisorv1.ContentBlock) string {
-	if it, ok := c.GetContent().(*supervisorv1.ContentBlock_Text); ok {
-		return it.Text.GetText()
+	if isText(c) {
+		return c.GetText().GetText()
 	}
-	r := render.New(render.Options{})
-	text := r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{Content: c}}})
-	return strings.TrimSpace(text + r.Flush())
+	return safetext.Line(render.Content(c))
 }
 
 func isText(c *supervisorv1.ContentBlock) bool {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -319,7 +320,7 @@ func code(text string) string {
 	if text == "" {
 		return "(none)"
 	}
-	ticks := strings.Repeat("`", longest(text)+1)
+	ticks := markdown.Ticks(text, 1)
 	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 		text = " " + text + " "
 	}
@@ -328,7 +329,7 @@ func code(text string) string {
 
 // fenced is a block of code; text is harmless already.
 func fenced(text, language, indent string) string {
-	fence := strings.Repeat("`", max(3, longest(text)+1))
+	fence := markdown.Ticks(text, 3)
 	var b strings.Builder
 	b.WriteString(indent + fence + language + "\n")
 	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
@@ -336,20 +337,6 @@ func fenced(text, language, indent string) string {
 	}
 	b.WriteString(indent + fence + "\n")
 	return b.String()
-}
-
-// longest is the longest run of backticks.
-func longest(text string) int {
-	most, n := 0, 0
-	for _, c := range text {
-		if c != '`' {
-			n = 0
-			continue
-		}
-		n++
-		most = max(most, n)
-	}
-	return most
 }
 
 func bracketed(parts ...string) string {
