@@ -11,6 +11,7 @@ package plaintext
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/escape"
@@ -59,7 +60,8 @@ func (p *page) Write(text []byte) { *p = append(*p, text...) }
 // Write takes the next output. It always takes all of it.
 func (s *Screen) Write(p []byte) {
 	if len(s.partial) > 0 {
-		p = s.complete(p)
+		p = slices.Concat(s.partial, p)
+		s.partial = s.partial[:0]
 	}
 	for len(p) > 0 {
 		if s.seq.Open() {
@@ -112,9 +114,8 @@ func colour(p []byte) int {
 // Finish says that no more output comes: a character that was begun is shown as broken.
 func (s *Screen) Finish() {
 	if len(s.partial) > 0 {
-		broken := append([]byte(nil), s.partial...)
+		s.printUTF8(s.partial, false)
 		s.partial = s.partial[:0]
-		s.printUTF8(broken, false)
 	}
 }
 
@@ -198,8 +199,7 @@ func (s *Screen) scroll(n int) {
 	for range n {
 		r := g.at(0)
 		if g == s.main {
-			r.text = append(r.text, '\n')
-			s.back.Write(r.text)
+			s.handOver(r)
 		}
 		r.clear()
 		if g.head++; g.head == Rows {
@@ -213,6 +213,12 @@ func (s *Screen) scroll(n int) {
 	}
 }
 
+// handOver gives a row to the scrollback as a line. It has to be cleared.
+func (s *Screen) handOver(r *row) {
+	r.text = append(r.text, '\n')
+	s.back.Write(r.text)
+}
+
 // limitRow hands the beginning of a line that got too long to the scrollback, and the rows above it.
 func (s *Screen) limitRow() {
 	g := s.g
@@ -222,10 +228,8 @@ func (s *Screen) limitRow() {
 	}
 	if g == s.main {
 		for y := range g.y {
-			above := g.at(y)
-			above.text = append(above.text, '\n')
-			s.back.Write(above.text)
-			above.clear()
+			s.handOver(g.at(y))
+			g.at(y).clear()
 		}
 		s.back.Write(r.text)
 	}
@@ -247,9 +251,7 @@ func (s *Screen) clearScreen() {
 			n--
 		}
 		for y := range n {
-			r := g.at(y)
-			r.text = append(r.text, '\n')
-			s.back.Write(r.text)
+			s.handOver(g.at(y))
 		}
 	}
 	g.clear()
@@ -281,27 +283,6 @@ func (s *Screen) printUTF8(seg []byte, last bool) {
 	if len(seg) > 0 {
 		s.print(seg, false)
 	}
-}
-
-// complete prints the character that the last write began, with what p adds to it, and returns the rest of p.
-func (s *Screen) complete(p []byte) []byte {
-	for len(p) > 0 {
-		if c := p[0]; c < utf8.RuneSelf || utf8.RuneStart(c) {
-			break // it ends here, broken
-		}
-		s.partial = append(s.partial, p[0])
-		p = p[1:]
-		if utf8.FullRune(s.partial) {
-			break
-		}
-	}
-	if len(p) == 0 && !utf8.FullRune(s.partial) {
-		return nil
-	}
-	whole := append([]byte(nil), s.partial...)
-	s.partial = s.partial[:0]
-	s.printUTF8(whole, false)
-	return p
 }
 
 // clean tells whether text is valid UTF-8 without C1 controls.

@@ -11,10 +11,10 @@
 //   - ASCII is for addresses.
 //   - JSON keeps the meaning of JSON.
 //
-// Helpers for terminals stand beside them: Strip takes escape sequences out, Color writes them, Width, Fit, Head,
-// Middle and Prefix measure and cut, Number and Count write numbers.
+// Helpers for terminals stand beside them: Color writes escape sequences, Width, Fit, Head, Middle and Prefix measure and
+// cut, Number and Count write numbers.
 //
-// The package imports no other package of the supervisor.
+// The package imports no other package of acphost.
 package safetext
 
 import (
