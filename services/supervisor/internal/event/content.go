@@ -16,9 +16,9 @@ const noLimit = int(^uint(0) >> 1)
 func block(v []byte, limit int) *supervisorv1.ContentBlock {
 	var kind, annotations, meta []byte
 	var m contentMembers
-	if rawFields(v, field{"type", &kind}, field{"annotations", &annotations}, field{"_meta", &meta},
-		field{"text", &m.text}, field{"data", &m.data}, field{"mimeType", &m.mimeType}, field{"uri", &m.uri}, field{"name", &m.name},
-		field{"title", &m.title}, field{"description", &m.description}, field{"size", &m.size}, field{"resource", &m.resource}) < 0 {
+	if read(v, "type", &kind, "annotations", &annotations, "_meta", &meta,
+		"text", &m.text, "data", &m.data, "mimeType", &m.mimeType, "uri", &m.uri, "name", &m.name,
+		"title", &m.title, "description", &m.description, "size", &m.size, "resource", &m.resource) < 0 {
 		return otherBlock(v)
 	}
 	m.drop = len(v) > limit
@@ -84,7 +84,7 @@ func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) {
 // embedded reads a resource that is given whole; nil: it lacks something.
 func (m *contentMembers) embedded() *supervisorv1.EmbeddedResource {
 	var uri, mimeType, txt, blob []byte
-	rawFields(m.resource, field{"uri", &uri}, field{"mimeType", &mimeType}, field{"text", &txt}, field{"blob", &blob})
+	read(m.resource, "uri", &uri, "mimeType", &mimeType, "text", &txt, "blob", &blob)
 	at, placed := acp.String(uri)
 	r := &supervisorv1.EmbeddedResource{Uri: at, MimeType: textOf(mimeType)}
 	if s, ok := m.content(txt); ok {

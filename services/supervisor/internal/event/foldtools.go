@@ -185,7 +185,7 @@ func (t *tool) touch(touched *files) {
 			t.reported = map[string]bool{}
 		}
 		t.reported[p] = true
-		touched.reported(p)
+		touched.touch(p).reported++
 	}
 }
 

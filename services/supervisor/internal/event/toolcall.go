@@ -58,8 +58,8 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 
 func contentItem(v []byte) *supervisorv1.ToolCallContent {
 	var kind, content, path, oldText, newText, terminal []byte
-	rawFields(v, field{"type", &kind}, field{"content", &content}, field{"path", &path},
-		field{"oldText", &oldText}, field{"newText", &newText}, field{"terminalId", &terminal})
+	read(v, "type", &kind, "content", &content, "path", &path,
+		"oldText", &oldText, "newText", &newText, "terminalId", &terminal)
 	switch string(kind) {
 	case `"content"`:
 		if isObject(content) {

@@ -36,28 +36,23 @@ func (m *markdownWriter) endTable() {
 		}
 		return
 	}
-	cells := make([][]string, 0, len(rows))
+	cells := [][]string{m.cells(rows[0], bold)}
+	for _, row := range rows[2:] {
+		cells = append(cells, m.cells(row, normal))
+	}
 	var widths []int
-	for i, row := range rows {
-		if i == 1 {
-			continue
-		}
-		s := normal
-		if i == 0 {
-			s = bold
-		}
-		list := m.cells(row, s)
+	total := 0
+	for _, list := range cells {
 		for c, cell := range list {
 			if c == len(widths) {
 				widths = append(widths, 0)
+				total += 3
 			}
-			widths[c] = max(widths[c], safetext.Width(stripped(cell)))
+			if more := safetext.Width(stripped(cell)) - widths[c]; more > 0 {
+				widths[c] += more
+				total += more
+			}
 		}
-		cells = append(cells, list)
-	}
-	total := 0
-	for _, w := range widths {
-		total += w + 3
 	}
 	if m.o.Width > 0 && total-3 > m.o.Width {
 		for _, row := range rows {

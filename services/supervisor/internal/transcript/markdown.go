@@ -90,17 +90,8 @@ func (m *markdownWriter) item(it *item) error {
 		if it.Said != "" {
 			m.print("\n" + quoted(it.Said))
 		}
-	case kindNote, kindLost:
-		m.entry(plain(it.Title), it, again)
-		if it.Said != "" {
-			m.print("\n" + fenced(safetext.Text(it.Said), "", "  "))
-		}
-		m.parts(it)
-	case kindCommand:
-		m.entry("`$` "+code(it.Title)+bracketed(it.Status), it, again)
-		m.parts(it)
 	default:
-		m.entry(code(it.Title)+bracketed(it.Tool, it.Status), it, again)
+		m.entry(it, again)
 		if it.Said != "" {
 			m.print("\n" + fenced(safetext.Text(it.Said), "", "  "))
 		}
@@ -117,7 +108,14 @@ func (m *markdownWriter) print(text string) {
 }
 
 // entry begins an item of a list.
-func (m *markdownWriter) entry(text string, it *item, again string) {
+func (m *markdownWriter) entry(it *item, again string) {
+	text := code(it.Title) + bracketed(it.Tool, it.Status)
+	switch it.Kind {
+	case kindNote, kindLost:
+		text = plain(it.Title)
+	case kindCommand:
+		text = "`$` " + text
+	}
 	if !m.list {
 		m.print("\n")
 	}
