@@ -51,15 +51,15 @@ type Sequence struct {
 type Step int
 
 const (
-	// More: the sequence goes on.
+	// More is that the sequence goes on.
 	More Step = iota
-	// Obey: the byte is a control character, which counts as if it stood before the sequence. That goes on.
+	// Obey is that the byte is a control character, which counts as if it stood before the sequence. That goes on.
 	Obey
-	// Broken: the sequence ended before the byte, which is no part of it.
+	// Broken is that the sequence ended before the byte, which is no part of it.
 	Broken
-	// Nothing: it ended, and nothing is left of it: a string, a character set, one that was broken off.
+	// Nothing is that it ended, and nothing is left of it: a string, a character set, one that was broken off.
 	Nothing
-	// Whole: it ended, as Control, Params and Final have it until the next Start.
+	// Whole is that it ended, as Control, Params and Final have it until the next Start.
 	Whole
 )
 
