@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -65,4 +66,27 @@ func LatestUsage(before, latest *supervisorv1.ContextUsage) *supervisorv1.Contex
 	u := proto.CloneOf(latest)
 	u.Cost, u.Currency = before.Cost, before.GetCurrency()
 	return u
+}
+
+// AddTokens is what two usages come to. Either may be nil, and both stay as they are; nil: both are.
+func AddTokens(t, u *supervisorv1.TokenUsage) *supervisorv1.TokenUsage {
+	if t == nil || u == nil {
+		return cmp.Or(t, u)
+	}
+	return &supervisorv1.TokenUsage{
+		Total:       sum(t.GetTotal(), u.GetTotal()),
+		Input:       sum(t.GetInput(), u.GetInput()),
+		Output:      sum(t.GetOutput(), u.GetOutput()),
+		Thought:     sum(t.GetThought(), u.GetThought()),
+		CachedRead:  sum(t.GetCachedRead(), u.GetCachedRead()),
+		CachedWrite: sum(t.GetCachedWrite(), u.GetCachedWrite()),
+	}
+}
+
+// sum adds without wrapping around.
+func sum(a, b uint64) uint64 {
+	if a+b < a {
+		return ^uint64(0)
+	}
+	return a + b
 }

@@ -1,118 +1,39 @@
 package plaintext
 
-// The states of the parser, after ECMA-48 and what xterm does.
-const (
-	ground   = iota
-	escaped  // after ESC
-	charset  // after ESC and an intermediate: one more
-	control  // after CSI
-	text     // in a string that ends with ST, or where bell allows it BEL
-	textLast // in such a string, after ESC
-)
+import "github.com/acphost/acphost/internal/escape"
 
 const (
-	maxParams  = 16
-	maxParam   = 1 << 15
-	maxControl = 256     // bytes of a control sequence; a longer one is none
-	maxString  = 1 << 20 // bytes of a string; a longer one was never meant as one
+	maxParams = 16
+	maxParam  = 1 << 15
 )
-
-// sequence is an escape sequence as far as it has come.
-type sequence struct {
-	state   int
-	length  int
-	params  [maxParams]int
-	n       int  // params begun, at least 1
-	private byte // '?', '>', '<', '='
-	other   bool // has an intermediate, which makes it another sequence
-	bell    bool
-}
-
-func (e *sequence) start() { *e = sequence{state: escaped, n: 1} }
-
-// param is the i-th parameter, or def if it is 0 or not there.
-func (e *sequence) param(i, def int) int {
-	if i >= e.n || e.params[i] == 0 {
-		return def
-	}
-	return e.params[i]
-}
 
 // escape takes a sequence further and returns how many bytes it took.
 func (s *Screen) escape(p []byte) int {
-	e := &s.esc
 	for i, c := range p {
-		if e.state == ground {
+		switch s.seq.Take(c) {
+		case escape.More:
+			continue
+		case escape.Obey:
+			s.control(c)
+			continue
+		case escape.Broken:
 			return i
-		}
-		e.length++
-		switch {
-		case e.state == text || e.state == textLast:
-			if !s.inString(c) {
-				return i
+		case escape.Whole:
+			if s.seq.Control {
+				s.controlSequence()
+			} else {
+				s.escaped(s.seq.Final)
 			}
-		case c == 0x1b:
-			e.start()
-		case c == 0x18 || c == 0x1a: // CAN, SUB
-			e.state = ground
-		case c < 0x20:
-			s.control(c) // as if it stood before the sequence
-		case c == 0x7f:
-		case c >= 0x80:
-			e.state = ground // no part of any sequence: a broken one ends before it
-			return i
-		case e.state == charset:
-			if c >= 0x30 {
-				e.state = ground
-			}
-		case e.state == escaped:
-			s.escapeByte(c)
-		default:
-			s.controlByte(c)
 		}
+		return i + 1
 	}
 	return len(p)
 }
 
-// inString takes a byte of a string; false: the string ended before it.
-func (s *Screen) inString(c byte) bool {
-	e := &s.esc
-	switch {
-	case e.state == textLast && c == '\\', c == 0x18, c == 0x1a, c == 0x07 && e.bell, e.length > maxString:
-		e.state = ground
-	case e.state == textLast:
-		e.start() // not ST: another sequence, which ends the string
-		return c == 0x1b || s.afterString(c)
-	case c == 0x1b:
-		e.state = textLast
-	case c == '\n' && e.bell:
-		// Window titles and links are on one line: this one was never ended, and the output goes on.
-		e.state = ground
-		return false
-	}
-	return true
-}
-
-// afterString takes the byte after an ESC that ended a string.
-func (s *Screen) afterString(c byte) bool {
-	if c < 0x20 || c >= 0x7f {
-		return false
-	}
-	s.escapeByte(c)
-	return true
-}
-
-// escapeByte takes the byte after ESC.
-func (s *Screen) escapeByte(c byte) {
-	e, g := &s.esc, s.g
-	e.state = ground
+// escaped does a sequence that is one byte behind ESC.
+func (s *Screen) escaped(c byte) {
+	g := s.g
 	switch c {
-	case '[':
-		e.state = control
-	case ']':
-		e.state, e.bell = text, true
-	case 'P', 'X', '^', '_':
-		e.state = text
 	case '7':
 		g.saved = position{g.y, g.column()}
 	case '8':
@@ -135,49 +56,56 @@ func (s *Screen) escapeByte(c byte) {
 		s.leaveAlternate()
 		s.clearScreen()
 		s.g.top, s.g.bottom = 0, Rows-1
-	default:
-		if c < 0x30 {
-			e.state = charset
-		}
 	}
 }
 
-// controlByte takes a byte of a control sequence.
-func (s *Screen) controlByte(c byte) {
-	e := &s.esc
-	switch {
-	case e.length > maxControl:
-		e.state = ground
-	case c >= '0' && c <= '9':
-		if i := e.n - 1; i < maxParams {
-			e.params[i] = min(10*e.params[i]+int(c-'0'), maxParam)
-		}
-	case c == ';' || c == ':':
-		e.n = min(e.n+1, maxParams)
-	case c >= '<' && c <= '?':
-		e.private = c
-	case c < 0x30:
-		e.other = true
-	default:
-		e.state = ground
-		if e.other {
+// params are the numbers in a control sequence, at least one; one that is not there is 0.
+type params struct {
+	numbers [maxParams]int
+	n       int
+}
+
+// param is the i-th parameter, or def if it is 0 or not there.
+func (p *params) param(i, def int) int {
+	if i >= p.n || p.numbers[i] == 0 {
+		return def
+	}
+	return p.numbers[i]
+}
+
+// controlSequence does a control sequence.
+func (s *Screen) controlSequence() {
+	if s.seq.Final == 'm' {
+		return // colours: by far the most common
+	}
+	p := params{n: 1}
+	private := byte(0)
+	for _, c := range s.seq.Params {
+		switch {
+		case c < '0': // an intermediate, which makes it another sequence
 			return
+		case c <= '9':
+			n := &p.numbers[p.n-1]
+			*n = min(10**n+int(c-'0'), maxParam)
+		case c == ';' || c == ':':
+			p.n = min(p.n+1, maxParams)
+		default:
+			private = c
 		}
-		switch e.private {
-		case 0:
-			s.dispatch(c)
-		case '?':
-			s.mode(c)
-		}
+	}
+	switch private {
+	case 0:
+		s.dispatch(s.seq.Final, &p)
+	case '?':
+		s.mode(s.seq.Final, p.numbers[:p.n])
 	}
 }
 
 // dispatch does a control sequence that moves, erases or inserts.
-func (s *Screen) dispatch(c byte) {
-	e, g := &s.esc, s.g
-	n := e.param(0, 1)
+func (s *Screen) dispatch(c byte, p *params) {
+	g := s.g
+	n := p.param(0, 1)
 	switch c {
-	case 'm': // colours: by far the most common
 	case 'A':
 		g.moveTo(g.y-n, g.column())
 	case 'B', 'e':
@@ -197,11 +125,11 @@ func (s *Screen) dispatch(c byte) {
 	case 'd':
 		g.moveTo(n-1, g.column())
 	case 'H', 'f':
-		g.moveTo(n-1, e.param(1, 1)-1)
+		g.moveTo(n-1, p.param(1, 1)-1)
 	case 'J':
-		s.eraseScreen(e.param(0, 0))
+		s.eraseScreen(p.param(0, 0))
 	case 'K':
-		g.eraseRow(e.param(0, 0))
+		g.eraseRow(p.param(0, 0))
 	case 'X':
 		g.eraseCells(g.pos, g.column(), min(n, Columns))
 	case 'P':
@@ -232,7 +160,7 @@ func (s *Screen) dispatch(c byte) {
 		}
 		s.limitRow()
 	case 'r':
-		top, bottom := n-1, min(e.param(1, Rows), Rows)-1
+		top, bottom := n-1, min(p.param(1, Rows), Rows)-1
 		if top < bottom {
 			g.top, g.bottom = top, bottom
 			g.moveTo(0, 0)
@@ -269,12 +197,12 @@ func (g *grid) insertBlanks(n int) {
 }
 
 // mode switches the alternate screen; no other mode leaves text.
-func (s *Screen) mode(c byte) {
+func (s *Screen) mode(c byte, modes []int) {
 	if c != 'h' && c != 'l' {
 		return
 	}
-	for i := range s.esc.n {
-		switch s.esc.params[i] {
+	for _, m := range modes {
+		switch m {
 		case 47, 1047, 1049:
 			if c == 'l' {
 				s.leaveAlternate()

@@ -11,7 +11,10 @@ package plaintext
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/escape"
 )
 
 // rowMax is how long a line may get before its beginning can no longer be changed.
@@ -27,7 +30,7 @@ type Screen struct {
 	alt  *grid // nil: not on the alternate screen
 	g    *grid // the one of the two that is written to
 
-	esc     sequence
+	seq     escape.Sequence
 	last    [utf8.UTFMax]byte // the last character printed, for REP
 	lastLen int
 	partial []byte // the beginning of a character, cut by the end of a write
@@ -40,13 +43,28 @@ func New(back Scrollback) *Screen {
 	return &Screen{back: back, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
 }
 
+// Text returns the text of output that is there whole.
+func Text(output []byte) []byte {
+	var all page
+	s := New(&all)
+	s.Write(output)
+	s.Finish()
+	return s.AppendTo(all)
+}
+
+// page is text that cannot change any more.
+type page []byte
+
+func (p *page) Write(text []byte) { *p = append(*p, text...) }
+
 // Write takes the next output. It always takes all of it.
 func (s *Screen) Write(p []byte) {
 	if len(s.partial) > 0 {
-		p = s.complete(p)
+		p = slices.Concat(s.partial, p)
+		s.partial = s.partial[:0]
 	}
 	for len(p) > 0 {
-		if s.esc.state != ground {
+		if s.seq.Open() {
 			p = p[s.escape(p):]
 			continue
 		}
@@ -73,13 +91,16 @@ func (s *Screen) Write(p []byte) {
 	}
 }
 
+// maxColour is how far the end of a sequence that chooses colours is looked for.
+const maxColour = 256
+
 // colour is the length of the sequence at the start of p if it does nothing but choose colours, as most do; 0: it is
 // another one, or not whole.
 func colour(p []byte) int {
 	if len(p) < 3 || p[0] != 0x1b || p[1] != '[' {
 		return 0
 	}
-	for i, c := range p[2:min(len(p), maxControl)] {
+	for i, c := range p[2:min(len(p), maxColour)] {
 		switch {
 		case c == 'm':
 			return i + 3
@@ -93,9 +114,8 @@ func colour(p []byte) int {
 // Finish says that no more output comes: a character that was begun is shown as broken.
 func (s *Screen) Finish() {
 	if len(s.partial) > 0 {
-		broken := append([]byte(nil), s.partial...)
+		s.printUTF8(s.partial, false)
 		s.partial = s.partial[:0]
-		s.printUTF8(broken, false)
 	}
 }
 
@@ -148,7 +168,7 @@ func (s *Screen) control(c byte) {
 		s.g.tab()
 		s.limitRow()
 	case 0x1b:
-		s.esc.start()
+		s.seq.Start()
 	}
 }
 
@@ -179,8 +199,7 @@ func (s *Screen) scroll(n int) {
 	for range n {
 		r := g.at(0)
 		if g == s.main {
-			r.text = append(r.text, '\n')
-			s.back.Write(r.text)
+			s.handOver(r)
 		}
 		r.clear()
 		if g.head++; g.head == Rows {
@@ -194,6 +213,12 @@ func (s *Screen) scroll(n int) {
 	}
 }
 
+// handOver gives a row to the scrollback as a line. It has to be cleared.
+func (s *Screen) handOver(r *row) {
+	r.text = append(r.text, '\n')
+	s.back.Write(r.text)
+}
+
 // limitRow hands the beginning of a line that got too long to the scrollback, and the rows above it.
 func (s *Screen) limitRow() {
 	g := s.g
@@ -203,10 +228,8 @@ func (s *Screen) limitRow() {
 	}
 	if g == s.main {
 		for y := range g.y {
-			above := g.at(y)
-			above.text = append(above.text, '\n')
-			s.back.Write(above.text)
-			above.clear()
+			s.handOver(g.at(y))
+			g.at(y).clear()
 		}
 		s.back.Write(r.text)
 	}
@@ -228,9 +251,7 @@ func (s *Screen) clearScreen() {
 			n--
 		}
 		for y := range n {
-			r := g.at(y)
-			r.text = append(r.text, '\n')
-			s.back.Write(r.text)
+			s.handOver(g.at(y))
 		}
 	}
 	g.clear()
@@ -251,15 +272,7 @@ func (s *Screen) print(seg []byte, ascii bool) {
 // dropped. last says that more may follow what ends seg.
 func (s *Screen) printUTF8(seg []byte, last bool) {
 	if last {
-		cut := len(seg)
-		for k := 1; k < utf8.UTFMax && k <= len(seg); k++ {
-			if c := seg[len(seg)-k]; c >= utf8.RuneSelf && utf8.RuneStart(c) {
-				if !utf8.FullRune(seg[len(seg)-k:]) {
-					cut = len(seg) - k
-				}
-				break
-			}
-		}
+		cut := escape.WholeRunes(seg)
 		s.partial = append(s.partial[:0], seg[cut:]...)
 		seg = seg[:cut]
 	}
@@ -270,27 +283,6 @@ func (s *Screen) printUTF8(seg []byte, last bool) {
 	if len(seg) > 0 {
 		s.print(seg, false)
 	}
-}
-
-// complete prints the character that the last write began, with what p adds to it, and returns the rest of p.
-func (s *Screen) complete(p []byte) []byte {
-	for len(p) > 0 {
-		if c := p[0]; c < utf8.RuneSelf || utf8.RuneStart(c) {
-			break // it ends here, broken
-		}
-		s.partial = append(s.partial, p[0])
-		p = p[1:]
-		if utf8.FullRune(s.partial) {
-			break
-		}
-	}
-	if len(p) == 0 && !utf8.FullRune(s.partial) {
-		return nil
-	}
-	whole := append([]byte(nil), s.partial...)
-	s.partial = s.partial[:0]
-	s.printUTF8(whole, false)
-	return p
 }
 
 // clean tells whether text is valid UTF-8 without C1 controls.

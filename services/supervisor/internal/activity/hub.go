@@ -92,15 +92,9 @@ type sessionKey struct{ agent, session string }
 
 // New starts a Hub. Close it before the journal.
 func New(o Options) *Hub {
-	if o.MaxQueued <= 0 {
-		o.MaxQueued = DefaultMaxQueued
-	}
-	if o.MaxRecent <= 0 {
-		o.MaxRecent = DefaultMaxRecent
-	}
-	if o.Patience <= 0 {
-		o.Patience = DefaultPatience
-	}
+	o.MaxQueued = cmp.Or(max(o.MaxQueued, 0), DefaultMaxQueued)
+	o.MaxRecent = cmp.Or(max(o.MaxRecent, 0), DefaultMaxRecent)
+	o.Patience = cmp.Or(max(o.Patience, 0), DefaultPatience)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
@@ -115,6 +109,16 @@ func New(o Options) *Hub {
 	}
 	go h.run()
 	return h
+}
+
+// lock takes both locks, and returns what gives them back.
+func (h *Hub) lock() (unlock func()) {
+	h.tell.Lock()
+	h.mu.Lock()
+	return func() {
+		h.mu.Unlock()
+		h.tell.Unlock()
+	}
 }
 
 // Close tells what is queued, ends all watching and waits for the goroutine. Frames that come later go to the journal
@@ -165,11 +169,8 @@ func (h *Hub) Tell(agentID string, line []byte) {
 
 // Show fills in what events have told of a session. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	defer h.lock()()
 	h.fold.Show(agentID, s)
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if p := h.ports[agentID]; p != nil && p.incomplete {
 		s.Incomplete = true
 	}
@@ -268,7 +269,6 @@ func (h *Hub) handle(it *item) {
 	h.tell.Lock()
 	defer h.tell.Unlock()
 	for _, ev := range events {
-		h.fold.Apply(ev)
 		if ev.GetSessionOpened() != nil && len(h.sessions) < maxSessions {
 			h.sessions[sessionKey{ev.GetAgentId(), ev.GetSessionId()}] = struct{}{}
 		}
@@ -277,11 +277,17 @@ func (h *Hub) handle(it *item) {
 		if it.cost > briefAbove { // its events may leave out most of it
 			e.cost = eventCost + proto.Size(ev)
 		}
-		h.recent.add(e)
+		h.know(e)
 		for w := range h.watchers {
 			w.offer(e)
 		}
 	}
+}
+
+// know adds an event to what is known and to what is kept. tell is held.
+func (h *Hub) know(e entry) {
+	h.fold.Apply(e.event)
+	h.recent.add(e)
 }
 
 // lose says that frames found no room.
@@ -293,8 +299,7 @@ func (h *Hub) lose(it *item) {
 	}
 	h.tell.Lock()
 	defer h.tell.Unlock()
-	h.fold.Apply(e.event)
-	h.recent.add(e)
+	h.know(e)
 	for w := range h.watchers {
 		w.miss(it.port, e)
 	}

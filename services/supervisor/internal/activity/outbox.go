@@ -8,12 +8,10 @@ import (
 
 // outbox holds the events that a watcher has not taken yet.
 type outbox struct {
-	mu      sync.Mutex
-	entries []entry
-	head    int
-	held    int
-	err     error         // why there will be no more; those that are held are told before io.EOF alone
-	ready   chan struct{} // has room for one
+	mu sync.Mutex
+	queue
+	err   error         // why there will be no more; those that are held are told before io.EOF alone
+	ready chan struct{} // has room for one
 }
 
 func newOutbox() outbox { return outbox{ready: make(chan struct{}, 1)} }
@@ -23,14 +21,13 @@ func (o *outbox) add(e entry) {
 	if o.err != nil {
 		return
 	}
-	o.entries = append(o.entries, e)
-	o.held += e.cost
+	o.push(e)
 	o.signal()
 }
 
 // fits reports whether there is room for an event: an empty one takes any.
 func (o *outbox) fits(e entry, events, bytes int) bool {
-	n := len(o.entries) - o.head
+	n := len(o.kept())
 	return n == 0 || n < events && o.held+e.cost <= bytes
 }
 
@@ -38,7 +35,7 @@ func (o *outbox) fits(e entry, events, bytes int) bool {
 func (o *outbox) fail(err error) {
 	if o.err == nil {
 		o.err = err
-		o.entries, o.head, o.held = nil, 0, 0
+		o.queue = queue{}
 		o.signal()
 	}
 }
@@ -58,23 +55,6 @@ func (o *outbox) signal() {
 	case o.ready <- struct{}{}:
 	default:
 	}
-}
-
-// pop removes and returns the next event; false: there is none yet. mu is held.
-func (o *outbox) pop() (entry, bool) {
-	if o.head == len(o.entries) {
-		return entry{}, false
-	}
-	e := o.entries[o.head]
-	o.entries[o.head] = entry{}
-	o.held -= e.cost
-	if o.head++; o.head == len(o.entries) {
-		o.entries, o.head = o.entries[:0], 0
-		if cap(o.entries) > 1024 { // it was much once
-			o.entries = nil
-		}
-	}
-	return e, true
 }
 
 // next waits for the next event. The error is io.EOF when there will be none.

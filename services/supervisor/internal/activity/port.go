@@ -143,19 +143,11 @@ func (p *port) put(f *frame.Frame) {
 		}
 		return room[from:len(room):len(room)]
 	}
-	c.Line = part(f.Line)
-	if len(f.Rest) > 0 {
-		c.Line = part(append([][]byte{c.Line}, f.Rest...)...)
-	}
-	c.Rest = nil
-	if f.Method != nil {
-		c.Method = part(f.Method)
-	}
-	if f.ID != nil {
-		c.ID = part(f.ID)
-	}
-	if f.SessionID != nil {
-		c.SessionID = part(f.SessionID)
+	c.Line, c.Rest = part(append([][]byte{f.Line}, f.Rest...)...), nil
+	for _, b := range []*[]byte{&c.Method, &c.ID, &c.SessionID} {
+		if *b != nil {
+			*b = part(*b)
+		}
 	}
 	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size})
 }

@@ -162,9 +162,7 @@ func (r *replay) tellEntry(e *journal.Entry) error {
 	if !r.behind && e.N < r.from.seq && pieceOf(e, r.session) {
 		return nil
 	}
-	f := frame.Frame{
-		Agent: &r.agent, Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: e.Message(),
-	}
+	f := e.Observed(&r.agent)
 	if f.Line == nil {
 		return nil
 	}

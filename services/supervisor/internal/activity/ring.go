@@ -26,35 +26,56 @@ type entry struct {
 	cost  int
 }
 
+// queue holds events, oldest first.
+type queue struct {
+	entries []entry
+	head    int // what stands before it is not held any more
+	held    int // what the events cost
+}
+
+func (q *queue) kept() []entry { return q.entries[q.head:] }
+
+func (q *queue) push(e entry) {
+	q.entries = append(q.entries, e)
+	q.held += e.cost
+}
+
+// pop removes and returns the oldest event; false: there is none.
+func (q *queue) pop() (entry, bool) {
+	if len(q.kept()) == 0 {
+		return entry{}, false
+	}
+	e := q.entries[q.head]
+	q.entries[q.head] = entry{}
+	q.held -= e.cost
+	q.head++
+	switch {
+	case len(q.kept()) == 0 && cap(q.entries) > 1024: // it was much once
+		q.entries, q.head = nil, 0
+	case len(q.kept()) == 0, q.head > maxRecentEvents:
+		n := copy(q.entries, q.kept())
+		clear(q.entries[n:])
+		q.entries, q.head = q.entries[:n], 0
+	}
+	return e, true
+}
+
 // ring keeps the last events, up to a number and to a number of bytes.
 type ring struct {
-	max     int
-	entries []entry
-	head    int
-	held    int
+	queue
+	max int
 	// The last event that is not kept any more.
 	goneSeq, goneSkips uint64
 	goneCursor         string
 }
 
 func (r *ring) add(e entry) {
-	r.entries = append(r.entries, e)
-	r.held += e.cost
-	for r.held > r.max || len(r.entries)-r.head > maxRecentEvents {
-		old := &r.entries[r.head]
-		r.held -= old.cost
+	r.push(e)
+	for r.held > r.max || len(r.kept()) > maxRecentEvents {
+		old, _ := r.pop()
 		r.goneSeq, r.goneSkips, r.goneCursor = old.seq, old.skips, old.event.GetCursor()
-		*old = entry{}
-		r.head++
-	}
-	if r.head > maxRecentEvents {
-		n := copy(r.entries, r.entries[r.head:])
-		clear(r.entries[n:])
-		r.entries, r.head = r.entries[:n], 0
 	}
 }
-
-func (r *ring) kept() []entry { return r.entries[r.head:] }
 
 // behind returns the events behind a cursor, and how many frames were left out before them. whole: no event is missing since
 // the cursor was told.

@@ -169,10 +169,7 @@ func ambiguous(session string, agents map[string]bool) error {
 
 // portsOf are the agents of this supervisor that have, or had, a session of that id.
 func (h *Hub) portsOf(session string, parts []journal.Part) []*port {
-	h.tell.Lock()
-	defer h.tell.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.lock()()
 	ids := map[string]bool{}
 	for key := range h.sessions {
 		if key.session == session {
@@ -195,51 +192,45 @@ func (h *Hub) portsOf(session string, parts []journal.Part) []*port {
 
 // joinLive has a watcher told the events to come. Its after is the number of the last frame before them.
 func (s *watched) joinLive() *watcher {
-	h := s.hub
-	w := &watcher{hub: h, port: s.port, session: s.session, out: newOutbox()}
-	h.tell.Lock()
-	defer h.tell.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w.after = h.seq
-	w.missed, w.missable = h.skips, h.skips
-	h.join(w)
+	defer s.hub.lock()()
+	w := s.hub.newWatcher(s.port, s.session)
+	s.hub.join(w)
 	return w
 }
 
 // fromMemory tells what is in memory, then live.
 func (s *watched) fromMemory(ctx context.Context, at position, noFollow bool) error {
-	h := s.hub
-	w := &watcher{hub: h, port: s.port, session: s.session, out: newOutbox()}
-	h.tell.Lock()
-	h.mu.Lock()
-	if at.seq != 0 && (at.instance != h.opts.Instance || at.seq > h.seq) {
-		h.mu.Unlock()
-		h.tell.Unlock()
-		return fault.New(fault.Invalid, "the cursor %q is not known here, where sessions are not recorded", at.text)
+	w, err := s.joinMemory(at, noFollow)
+	if err != nil {
+		return err
 	}
-	w.missable = h.skips
+	defer s.hub.leave(w)
+	return w.run(ctx, s.send)
+}
+
+// joinMemory has a watcher told the events that are in memory, and those to come unless it is not to follow.
+func (s *watched) joinMemory(at position, noFollow bool) (*watcher, error) {
+	h := s.hub
+	defer h.lock()()
+	if at.seq != 0 && (at.instance != h.opts.Instance || at.seq > h.seq) {
+		return nil, fault.New(fault.Invalid, "the cursor %q is not known here, where sessions are not recorded", at.text)
+	}
+	w := h.newWatcher(s.port, s.session)
 	kept, skips, whole := h.recent.behind(at)
-	w.missed = skips
 	if at.seq == 0 {
 		whole = h.recent.goneSeq == 0
 	}
-	if !whole {
-		w.missed = h.skips // it is said once
+	if !whole { // it is said once
 		w.push(entry{event: gapEvent(s.port.id, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
+		skips = h.skips
 	}
-	for _, e := range kept {
-		w.offer(e)
-	}
+	w.offerAll(kept, skips)
 	if noFollow {
 		w.out.end()
 	} else {
 		h.join(w)
 	}
-	h.mu.Unlock()
-	h.tell.Unlock()
-	defer h.leave(w)
-	return w.run(ctx, s.send)
+	return w, nil
 }
 
 // fromRecord tells what is recorded, then live.

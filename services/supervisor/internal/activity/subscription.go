@@ -34,15 +34,9 @@ type Subscription struct {
 
 // Subscribe returns a subscription to what happens next in a session, or, where none is named, with an agent. Close it.
 func (h *Hub) Subscribe(agentID, sessionID string) *Subscription {
-	s := &Subscription{hub: h, watcher: &watcher{hub: h, session: sessionID, out: newOutbox()}}
+	defer h.lock()()
+	s := &Subscription{hub: h, watcher: h.newWatcher(h.port(agentID), sessionID)}
 	s.watcher.sub = s
-	h.tell.Lock()
-	defer h.tell.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.watcher.port = h.port(agentID)
-	s.watcher.after = h.seq
-	s.watcher.missed, s.watcher.missable = h.skips, h.skips
 	h.join(s.watcher)
 	return s
 }

@@ -54,29 +54,33 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervi
 // joinAll adds a watcher of everything. The watcher gets the events to come and, if at is a position, the events behind it
 // that are in memory.
 func (h *Hub) joinAll(at position) (*watcher, error) {
-	w := &watcher{hub: h, out: newOutbox()}
-	h.tell.Lock()
-	defer h.tell.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w.missed, w.missable = h.skips, h.skips
-	if at.seq == 0 {
-		w.after = h.seq
-	} else {
-		if at.seq > h.seq {
-			return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.text)
-		}
+	defer h.lock()()
+	w := h.newWatcher(nil, "")
+	if at.seq > h.seq {
+		return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.text)
+	}
+	if at.seq > 0 {
 		kept, skips, whole := h.recent.behind(at)
 		if !whole {
 			return nil, fault.New(fault.TooOld, "what happened behind the cursor %q is not in memory any more; watch a session, or begin without a cursor", at.text)
 		}
-		w.missed = skips
-		for _, e := range kept {
-			w.offer(e)
-		}
+		w.offerAll(kept, skips)
 	}
 	h.join(w)
 	return w, nil
+}
+
+// newWatcher makes a watcher that can be told what comes from now on. Both locks are held.
+func (h *Hub) newWatcher(p *port, session string) *watcher {
+	return &watcher{hub: h, port: p, session: session, after: h.seq, missed: h.skips, missable: h.skips, out: newOutbox()}
+}
+
+// offerAll offers what is in memory. So many frames that nobody needed passed before it.
+func (w *watcher) offerAll(kept []entry, skips uint64) {
+	w.after, w.missed = 0, skips
+	for _, e := range kept {
+		w.offer(e)
+	}
 }
 
 // join has a watcher told what comes. Both locks are held.
@@ -89,10 +93,7 @@ func (h *Hub) join(w *watcher) {
 }
 
 func (h *Hub) leave(w *watcher) {
-	h.tell.Lock()
-	defer h.tell.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.lock()()
 	if _, ok := h.watchers[w]; ok {
 		delete(h.watchers, w)
 		h.count(w, -1)

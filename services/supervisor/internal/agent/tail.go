@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/sdk/plaintext"
 )
 
 const (
@@ -63,7 +63,8 @@ func (t *tail) get() []string {
 	return lines
 }
 
-// plain returns a line without escape sequences and control characters, which would act on the terminal that shows it.
+// plain returns a line as a terminal would show it: without escape sequences and control characters, which would act on
+// the terminal that shows it.
 func plain(line []byte) string {
 	chars := 0
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -75,5 +76,5 @@ func plain(line []byte) string {
 		}
 		chars++
 		return r
-	}, safetext.Strip(string(line))))
+	}, string(plaintext.Text(line))))
 }

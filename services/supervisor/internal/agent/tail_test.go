@@ -29,6 +29,7 @@ func TestTailKeepsTheLastLines(t *testing.T) {
 		"characters, not bytes":        {strings.Repeat("é", 600), []string{strings.Repeat("é", 500)}},
 		"bytes that are no text":       {"a\xffb\n", []string{"a\ufffdb"}},
 		"colours and titles":           {"\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b(By\n", []string{"red xy"}},
+		"a progress bar":               {"10%\r20%\r100%\x1b[K\n", []string{"100%"}},
 		"an escape that never ends":    {"a\x1b[31\nb\x1b]8;;\nc\x1b\n", []string{"a", "b", "c"}},
 		"control characters":           {"a\x00\x07\tb\r\n\u009b31m\n", []string{"a b", "31m"}},
 		"a title that ends with an ST": {"\x1b]0;x\x1b\\after\n", []string{"after"}},

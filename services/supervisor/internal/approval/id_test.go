@@ -26,7 +26,8 @@ func FuzzIDsDifferAsTheRequestsDo(f *testing.F) {
 		if x == nil || y == nil {
 			return
 		}
-		one, two := event.ApprovalID("a", x), event.ApprovalID("a", y)
+		one, _ := new(event.ApprovalIDs).Next("a", x)
+		two, _ := new(event.ApprovalIDs).Next("a", y)
 		if same := jsonrpc.CanonicalID(x) == jsonrpc.CanonicalID(y); (one == two) != same {
 			t.Errorf("%s and %s: %s and %s", x, y, one, two)
 		}

@@ -19,7 +19,7 @@ func Mentions(report []byte) bool { return bytes.Contains(report, []byte(`"conte
 // at is the path to the report in the line; tc is all that is known of the call, the report included. send must have
 // written the buffers, in order, when it returns, unless the line alone is passed as it came; its error is returned.
 func (d *Display) Forward(sessionID string, line []byte, tc acp.ToolCall, send func(bufs ...[]byte) error, at ...string) error {
-	key := callOf(sessionID, tc)
+	key := callKey{sessionID, tc.ID}
 	mentions := bytes.Contains(line, []byte(`"terminal`))
 	d.mu.Lock()
 	replaces := d.texts[key] != nil

@@ -1,12 +1,14 @@
 package display
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 )
 
 // unavailable is what is said of a terminal that nothing is known of any more.
@@ -15,21 +17,8 @@ const unavailable = "the output of this terminal is no longer available"
 // introduction is a tool_call that tells the client of a terminal. Editors take a tool_call for the whole of what is
 // known (Zed empties the locations if it has none), so all that was folded is repeated.
 func introduction(key callKey, tc acp.ToolCall, content []byte, t *terminal) []byte {
-	title := tc.Title
-	if title == "" {
-		title = "Terminal"
-	}
 	b := appendUpdate(make([]byte, 0, 512+len(content)), key, "tool_call")
-	b = appendMember(b, "title", title)
-	if tc.Name != "" {
-		b = appendMember(b, "name", tc.Name)
-	}
-	if tc.Kind != "" {
-		b = appendMember(b, "kind", tc.Kind)
-	}
-	if tc.Status != "" {
-		b = appendMember(b, "status", tc.Status)
-	}
+	b = jsonrpc.AppendMembers(b, "title", cmp.Or(tc.Title, "Terminal"), "name", tc.Name, "kind", tc.Kind, "status", tc.Status)
 	b = append(append(b, `,"content":`...), content...)
 	if tc.Locations != nil {
 		b = append(append(b, `,"locations":`...), tc.Locations...)
@@ -99,7 +88,7 @@ func textItem(text string) []byte {
 
 // fenced puts output between fences that are longer than any in it.
 func fenced(text string, cut bool, end string) string {
-	fence := strings.Repeat("`", max(3, longestRun(text, '`')+1))
+	fence := markdown.Ticks(text, 3)
 	var b strings.Builder
 	if cut {
 		b.WriteString("[earlier output is not shown]\n")
@@ -113,18 +102,4 @@ func fenced(text string, cut bool, end string) string {
 		b.WriteString("\n" + end)
 	}
 	return b.String()
-}
-
-// longestRun is how often a byte follows itself in s, at most.
-func longestRun(s string, c byte) int {
-	longest, run := 0, 0
-	for i := range len(s) {
-		if s[i] != c {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/acphost/acphost/internal/escape"
 	"github.com/acphost/acphost/sdk/plaintext"
 )
 
@@ -25,13 +26,9 @@ func plain(raw []byte, cut, last bool, limit int) (text string, isCut bool) {
 		}
 	}
 	if !last {
-		raw = raw[:wholeRunes(raw)]
+		raw = raw[:escape.WholeRunes(raw)]
 	}
-	var page page
-	screen := plaintext.New(&page)
-	screen.Write(raw)
-	screen.Finish()
-	text = string(screen.AppendTo(page))
+	text = string(plaintext.Text(raw))
 	if len(text) <= limit {
 		return text, cut
 	}
@@ -41,8 +38,3 @@ func plain(raw []byte, cut, last bool, limit int) (text string, isCut bool) {
 	}
 	return string(afterCut([]byte(text))), true
 }
-
-// page is text that cannot change any more.
-type page []byte
-
-func (p *page) Write(text []byte) { *p = append(*p, text...) }

@@ -1,10 +1,6 @@
 package display
 
-import (
-	"time"
-
-	"github.com/acphost/acphost/services/supervisor/internal/acp"
-)
+import "time"
 
 // How often the client is told of what is new.
 const (
@@ -235,6 +231,3 @@ func (d *Display) start(shows []*show) {
 		d.wg.Go(func() { d.run(s) })
 	}
 }
-
-// callOf names the tool call of a report.
-func callOf(sessionID string, tc acp.ToolCall) callKey { return callKey{sessionID, tc.ID} }

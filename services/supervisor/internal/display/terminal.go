@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/escape"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -178,7 +179,7 @@ func (o *output) after(seen uint64, last bool) (data string, upto uint64) {
 	b := o.buf[from-o.base:]
 	n := len(b)
 	if !last {
-		n = wholeRunes(b)
+		n = escape.WholeRunes(b)
 	}
 	upto = from + uint64(n)
 	b = b[:n]
@@ -192,7 +193,7 @@ func (o *output) after(seen uint64, last bool) (data string, upto uint64) {
 // pending reports whether after would return anything.
 func (o *output) pending(seen uint64) bool {
 	from := max(seen, o.base)
-	return wholeRunes(o.buf[from-o.base:]) > 0
+	return escape.WholeRunes(o.buf[from-o.base:]) > 0
 }
 
 // afterCut drops the rest of a character that b may begin with, because what came before it was dropped.
@@ -203,17 +204,4 @@ func afterCut(b []byte) []byte {
 		}
 	}
 	return b
-}
-
-// wholeRunes returns how many bytes of b are whole characters: all, but for an incomplete last one.
-func wholeRunes(b []byte) int {
-	for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
-		if tail := b[len(b)-i:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) {
-				return len(b) - i
-			}
-			break
-		}
-	}
-	return len(b)
 }

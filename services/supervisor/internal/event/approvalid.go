@@ -18,13 +18,10 @@ const (
 	digestBytes   = 12
 )
 
-// ApprovalID is the handle of a question in a supervisor, by which nobody can answer it: the agent's id, a slash, and the id of the question's JSON-RPC
-// request, which is given raw. Ids that mean the same give the same, others never do. What an agent adds is short and
-// printable ASCII: a string stands without its quotes where it cannot be taken for a number, for null or for a digest.
-func ApprovalID(agentID string, id []byte) string {
-	return approvalID(agentID, jsonrpc.CanonicalID(id))
-}
-
+// approvalID is the handle of a question in a supervisor, by which nobody can answer it: the agent's id, a slash, and the id
+// of the question's JSON-RPC request, which is given as jsonrpc.CanonicalID has it. Ids that mean the same give the same,
+// others never do. What an agent adds is short and printable ASCII: a string stands without its quotes where it cannot be
+// taken for a number, for null or for a digest.
 func approvalID(agentID, key string) string {
 	shown := key
 	if s, ok := strings.CutPrefix(key, `"`); ok {
@@ -47,7 +44,7 @@ type ApprovalIDs struct{ uses map[string]int }
 // maxUses bounds the ids whose uses are counted.
 const maxUses = 1 << 16
 
-// Next is the id of a question that is asked now, and the number of its use, from 1 on. See ApprovalID.
+// Next is the id of a question that is asked now, and the number of its use, from 1 on.
 func (a *ApprovalIDs) Next(agentID string, id []byte) (approvalID string, use int) {
 	return a.next(agentID, jsonrpc.CanonicalID(id))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 func TestAQuestionsIDMeansOneRequest(t *testing.T) {
@@ -14,7 +15,7 @@ func TestAQuestionsIDMeansOneRequest(t *testing.T) {
 		`"3f2504e0-4f89"`: "a/3f2504e0-4f89", `"a/b"`: "a/a/b", `"a b"`: `a/"a b"`, `"\"7\""`: `a/"\"7\""`, `"a\nb"`: `a/"a\u{a}b"`,
 		`"\u202e"`: `a/"\u{202e}"`, "\"\xff\"": `a/"\xff"`, `"~"`: `a/"\u{7e}"`,
 	} {
-		got := ApprovalID("a", []byte(id))
+		got := approvalID("a", jsonrpc.CanonicalID([]byte(id)))
 		if got != want {
 			t.Errorf("%s: got %s, want %s", id, got, want)
 		}
@@ -24,12 +25,12 @@ func TestAQuestionsIDMeansOneRequest(t *testing.T) {
 		seen[got] = id
 	}
 	for a, b := range map[string]string{`7`: `7.0`, `"ab"`: `"\u0061b"`, `100`: `1e2`} {
-		if ApprovalID("a", []byte(a)) != ApprovalID("a", []byte(b)) {
+		if approvalID("a", jsonrpc.CanonicalID([]byte(a))) != approvalID("a", jsonrpc.CanonicalID([]byte(b))) {
 			t.Errorf("%s and %s mean the same", a, b)
 		}
 	}
 	long := strings.Repeat("x", 1000)
-	one, two := ApprovalID("a", []byte(`"`+long+`1"`)), ApprovalID("a", []byte(`"`+long+`2"`))
+	one, two := approvalID("a", jsonrpc.CanonicalID([]byte(`"`+long+`1"`))), approvalID("a", jsonrpc.CanonicalID([]byte(`"`+long+`2"`)))
 	if one == two || len(one) != len("a/")+maxApprovalID {
 		t.Errorf("long ids: %s, %s", one, two)
 	}

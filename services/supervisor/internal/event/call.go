@@ -38,9 +38,7 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 		old.to = r.to // it was allowed, and goes on
 		return
 	}
-	for _, old := range d.calls.add(r) {
-		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
-	}
+	d.open(&d.calls, r)
 	call := &supervisorv1.CallStarted{Id: r.id, Method: r.method, To: r.to}
 	read(m.Params, "path", &call.Path, "terminalId", &call.TerminalId)
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params), f.Brief), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})

@@ -16,14 +16,14 @@ const noLimit = int(^uint(0) >> 1)
 func block(v []byte, limit int) *supervisorv1.ContentBlock {
 	var kind, annotations, meta []byte
 	var m contentMembers
-	if rawFields(v, field{"type", &kind}, field{"annotations", &annotations}, field{"_meta", &meta},
-		field{"text", &m.text}, field{"data", &m.data}, field{"mimeType", &m.mimeType}, field{"uri", &m.uri}, field{"name", &m.name},
-		field{"title", &m.title}, field{"description", &m.description}, field{"size", &m.size}, field{"resource", &m.resource}) < 0 {
+	if read(v, "type", &kind, "annotations", &annotations, "_meta", &meta,
+		"text", &m.text, "data", &m.data, "mimeType", &m.mimeType, "uri", &m.uri, "name", &m.name,
+		"title", &m.title, "description", &m.description, "size", &m.size, "resource", &m.resource) < 0 {
 		return otherBlock(v)
 	}
 	m.drop = len(v) > limit
 	b := &supervisorv1.ContentBlock{}
-	if !m.into(b, kind) {
+	if m.into(b, kind); b.Content == nil {
 		return otherBlock(v)
 	}
 	if annotations != nil {
@@ -47,71 +47,52 @@ type contentMembers struct {
 	drop bool // what is in it is not wanted
 }
 
-// into sets b's content; false: it lacks something, or is of a type that ACP v1 does not have.
-func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) bool {
+// into sets b's content. It stays unset if it lacks something, or is of a type that ACP v1 does not have.
+func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) {
+	mimeType, typed := acp.String(m.mimeType)
+	uri, placed := acp.String(m.uri)
 	switch string(kind) {
 	case `"text"`:
-		s, ok := m.content(m.text)
-		if !ok {
-			return false
+		if s, ok := m.content(m.text); ok {
+			b.Content = &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}
 		}
-		b.Content = &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}
 	case `"image"`:
-		data, ok := m.decoded(m.data)
-		mimeType, typed := acp.String(m.mimeType)
-		if !ok || !typed {
-			return false
+		if data, ok := m.decoded(m.data); ok && typed {
+			b.Content = &supervisorv1.ContentBlock_Image{Image: &supervisorv1.ImageContent{Data: data, MimeType: mimeType, Uri: uri}}
 		}
-		b.Content = &supervisorv1.ContentBlock_Image{Image: &supervisorv1.ImageContent{Data: data, MimeType: mimeType, Uri: textOf(m.uri)}}
 	case `"audio"`:
-		data, ok := m.decoded(m.data)
-		mimeType, typed := acp.String(m.mimeType)
-		if !ok || !typed {
-			return false
+		if data, ok := m.decoded(m.data); ok && typed {
+			b.Content = &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: data, MimeType: mimeType}}
 		}
-		b.Content = &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: data, MimeType: mimeType}}
 	case `"resource_link"`, `"resourceLink"`:
-		uri, ok := acp.String(m.uri)
 		name, named := acp.String(m.name)
-		if !ok || !named {
-			return false
+		if !placed || !named {
+			return
 		}
-		link := &supervisorv1.ResourceLink{Uri: uri, Name: name, Title: textOf(m.title), Description: textOf(m.description), MimeType: textOf(m.mimeType)}
+		link := &supervisorv1.ResourceLink{Uri: uri, Name: name, Title: textOf(m.title), Description: textOf(m.description), MimeType: mimeType}
 		if n, ok := acp.Int(m.size, 64); ok {
 			link.Size = &n
 		}
 		b.Content = &supervisorv1.ContentBlock_ResourceLink{ResourceLink: link}
 	case `"resource"`:
-		r, ok := m.embedded()
-		if !ok {
-			return false
+		if r := m.embedded(); r != nil {
+			b.Content = &supervisorv1.ContentBlock_Resource{Resource: r}
 		}
-		b.Content = &supervisorv1.ContentBlock_Resource{Resource: r}
-	default:
-		return false
 	}
-	return true
 }
 
-// embedded reads a resource that is given whole.
-func (m *contentMembers) embedded() (*supervisorv1.EmbeddedResource, bool) {
+// embedded reads a resource that is given whole; nil: it lacks something.
+func (m *contentMembers) embedded() *supervisorv1.EmbeddedResource {
 	var uri, mimeType, txt, blob []byte
-	rawFields(m.resource, field{"uri", &uri}, field{"mimeType", &mimeType}, field{"text", &txt}, field{"blob", &blob})
-	at, ok := acp.String(uri)
-	if !ok {
-		return nil, false
-	}
+	read(m.resource, "uri", &uri, "mimeType", &mimeType, "text", &txt, "blob", &blob)
+	at, placed := acp.String(uri)
 	r := &supervisorv1.EmbeddedResource{Uri: at, MimeType: textOf(mimeType)}
 	if s, ok := m.content(txt); ok {
 		r.Contents = &supervisorv1.EmbeddedResource_Text{Text: s}
-		return r, true
+	} else if data, ok := m.decoded(blob); ok {
+		r.Contents = &supervisorv1.EmbeddedResource_Blob{Blob: data}
 	}
-	data, ok := m.decoded(blob)
-	if !ok {
-		return nil, false
-	}
-	r.Contents = &supervisorv1.EmbeddedResource_Blob{Blob: data}
-	return r, true
+	return where(placed && r.Contents != nil, r)
 }
 
 // content is a string that a block carries.

@@ -66,7 +66,7 @@ func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
 // message takes a frame that is no plain update.
 func (d *Decoder) message(f *frame.Frame) {
 	m := &d.msg
-	if refused(f) || d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
+	if Refused(f) || d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
 		return
 	}
 	session := d.sessionOf(m.SessionID)
@@ -84,8 +84,8 @@ func (d *Decoder) message(f *frame.Frame) {
 // refusedName stands for a handler where a line reached nobody.
 const refusedName = "refused"
 
-// refused reports whether a frame was seen and dropped: nothing happens by it.
-func refused(f *frame.Frame) bool {
+// Refused reports whether a frame was seen and dropped: nothing happens by it.
+func Refused(f *frame.Frame) bool {
 	return f.Handler == refusedName && (f.Direction == frame.AgentToClient || f.Direction == frame.ClientToAgent)
 }
 

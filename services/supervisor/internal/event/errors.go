@@ -105,13 +105,10 @@ func errorWords(fault []byte) (code int32, words string) {
 
 // goneKind is how an agent ended by acphost's words; unspecified: the error says nothing of that.
 func goneKind(fault []byte) supervisorv1.ErrorKind {
-	switch textOf(acp.Get(fault, "data", "acphost", "kind")) {
-	case "crashed":
-		return supervisorv1.ErrorKind_ERROR_KIND_CRASHED
-	case "stopped":
-		return supervisorv1.ErrorKind_ERROR_KIND_STOPPED
-	}
-	return supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED
+	return map[string]supervisorv1.ErrorKind{
+		"crashed": supervisorv1.ErrorKind_ERROR_KIND_CRASHED,
+		"stopped": supervisorv1.ErrorKind_ERROR_KIND_STOPPED,
+	}[textOf(acp.Get(fault, "data", "acphost", "kind"))]
 }
 
 // ended reads how an agent ended.

@@ -39,23 +39,12 @@ type known struct {
 	key  sessionKey
 	size int // as counted in the Fold's
 
-	cursor     string
-	incomplete bool
-	title      string
-	mode       string
-	model      string // as the agent has it apart from its options
-	modes      []*supervisorv1.SessionMode
-	options    []*supervisorv1.ConfigOption
-	models     []*supervisorv1.ConfigChoice
-	plan       []*supervisorv1.PlanEntry
-	commands   []*supervisorv1.AvailableCommand
-	usage      *supervisorv1.ContextUsage
-	tokens     *supervisorv1.TokenUsage
-	pending    pending
-	files      files
-	tools      tools
-	listBytes  int // of what is replaced as a whole: modes, options, models, plan, commands
-	sizes      [5]int
+	is        supervisorv1.Session // what is shown as it is; its model is the one that the agent has apart from its options
+	pending   pending
+	files     files
+	tools     tools
+	listBytes int // of what is replaced as a whole: modes, options, models, plan, commands
+	sizes     [5]int
 }
 
 // The lists that are replaced as a whole.
@@ -92,7 +81,7 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 	}
 	k := f.get(sessionKey{e.GetAgentId(), e.GetSessionId()})
 	if e.GetCursor() != "" {
-		k.cursor = e.GetCursor()
+		k.is.Cursor = e.GetCursor()
 	}
 	k.apply(e)
 	f.grown(k)
@@ -142,13 +131,13 @@ func (f *Fold) forget(k *known) {
 func (f *Fold) gap(e *supervisorv1.Event) {
 	if e.GetSessionId() != "" {
 		if k := f.sessions.At(sessionKey{e.GetAgentId(), e.GetSessionId()}); k != nil {
-			k.incomplete = true
+			k.is.Incomplete = true
 		}
 		return
 	}
 	for key, k := range f.sessions.All() {
 		if e.GetAgentId() == "" || key.agent == e.GetAgentId() {
-			k.incomplete = true
+			k.is.Incomplete = true
 		}
 	}
 }
@@ -175,26 +164,26 @@ func (k *known) apply(e *supervisorv1.Event) {
 	case *supervisorv1.Event_ToolCallUpdate:
 		k.tools.report(v.ToolCallUpdate, false, e.GetHistory(), &k.files)
 	case *supervisorv1.Event_Plan:
-		k.plan = keep(k, listPlan, v.Plan.GetEntries())
+		k.is.Plan = keep(k, listPlan, v.Plan.GetEntries())
 	case *supervisorv1.Event_AvailableCommands:
-		k.commands = keep(k, listCommands, v.AvailableCommands.GetCommands())
+		k.is.Commands = keep(k, listCommands, v.AvailableCommands.GetCommands())
 	case *supervisorv1.Event_CurrentMode:
-		k.mode = safetext.Cut(v.CurrentMode.GetModeId(), maxTitle)
+		k.is.Mode = safetext.Cut(v.CurrentMode.GetModeId(), maxTitle)
 	case *supervisorv1.Event_ConfigOptions:
-		k.options = keep(k, listOptions, v.ConfigOptions.GetOptions())
+		k.is.Options = keep(k, listOptions, v.ConfigOptions.GetOptions())
 		k.optionMode()
 	case *supervisorv1.Event_SessionInfo:
 		if v.SessionInfo.Title != nil {
-			k.title = safetext.Cut(v.SessionInfo.GetTitle(), maxTitle)
+			k.is.Title = safetext.Cut(v.SessionInfo.GetTitle(), maxTitle)
 		}
 	case *supervisorv1.Event_Usage:
-		k.usage = client.LatestUsage(k.usage, v.Usage)
+		k.is.Usage = client.LatestUsage(k.is.Usage, v.Usage)
 	case *supervisorv1.Event_OtherUpdate:
 		k.other(v.OtherUpdate, e.GetRaw())
 	case *supervisorv1.Event_TurnStarted:
 		k.tools.turn()
 	case *supervisorv1.Event_TurnEnded:
-		k.took(v.TurnEnded.GetUsage())
+		k.is.Tokens = client.AddTokens(k.is.Tokens, v.TurnEnded.GetUsage())
 		if v.TurnEnded.GetStopReason() == "cancelled" { // what it left open was cancelled with it, and some agents never say so
 			k.tools.broken = true
 		}
@@ -221,18 +210,18 @@ func (k *known) apply(e *supervisorv1.Event) {
 
 // opened folds that a session is there: what the agent says of it then is how it is.
 func (k *known) opened(o *supervisorv1.SessionOpened) {
-	k.incomplete = false
+	k.is.Incomplete = false
 	if o.GetModeId() != "" || len(o.GetModes()) > 0 {
-		k.mode = safetext.Cut(o.GetModeId(), maxTitle)
-		k.modes = keep(k, listModes, o.GetModes())
+		k.is.Mode = safetext.Cut(o.GetModeId(), maxTitle)
+		k.is.Modes = keep(k, listModes, o.GetModes())
 	}
 	if len(o.GetOptions()) > 0 {
-		k.options = keep(k, listOptions, o.GetOptions())
+		k.is.Options = keep(k, listOptions, o.GetOptions())
 		k.optionMode()
 	}
 	if o.GetModelId() != "" || len(o.GetModels()) > 0 {
-		k.model = safetext.Cut(o.GetModelId(), maxTitle)
-		k.models = keep(k, listModels, o.GetModels())
+		k.is.Model = safetext.Cut(o.GetModelId(), maxTitle)
+		k.is.Models = keep(k, listModels, o.GetModels())
 	}
 }
 
@@ -244,37 +233,10 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 	v := []byte(update)
 	for _, path := range [][]string{{"currentModelId"}, {"modelId"}, {"model", "modelId"}} {
 		if id, ok := acp.String(acp.Get(v, path...)); ok {
-			k.model = safetext.Cut(id, maxTitle)
+			k.is.Model = safetext.Cut(id, maxTitle)
 			return
 		}
 	}
-}
-
-// took adds what a turn took.
-func (k *known) took(u *supervisorv1.TokenUsage) {
-	if u != nil {
-		k.tokens = added(k.tokens, u)
-	}
-}
-
-// added is what two usages come to; t may be nil.
-func added(t, u *supervisorv1.TokenUsage) *supervisorv1.TokenUsage {
-	return &supervisorv1.TokenUsage{
-		Total:       sum(t.GetTotal(), u.GetTotal()),
-		Input:       sum(t.GetInput(), u.GetInput()),
-		Output:      sum(t.GetOutput(), u.GetOutput()),
-		Thought:     sum(t.GetThought(), u.GetThought()),
-		CachedRead:  sum(t.GetCachedRead(), u.GetCachedRead()),
-		CachedWrite: sum(t.GetCachedWrite(), u.GetCachedWrite()),
-	}
-}
-
-// sum adds without wrapping around.
-func sum(a, b uint64) uint64 {
-	if a+b < a {
-		return ^uint64(0)
-	}
-	return a + b
 }
 
 // keep returns what is kept of a list, its first items, and counts it as list of the session.
@@ -295,6 +257,6 @@ func keep[M proto.Message](k *known, which int, items []M) []M {
 
 // weight is roughly what the session takes, in bytes.
 func (k *known) weight() int {
-	return 1024 + 2*len(k.key.session) + len(k.title) + len(k.mode) + len(k.model) + len(k.usage.GetCurrency()) +
+	return 1024 + 2*len(k.key.session) + len(k.is.Title) + len(k.is.Mode) + len(k.is.Model) + len(k.is.Usage.GetCurrency()) +
 		k.listBytes + k.pending.size + k.files.size + k.tools.size
 }

@@ -50,7 +50,7 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 	}})
 }
 
-// requestIDOf is the id of a question's request as JSON, taken from the question's own: see ApprovalID.
+// requestIDOf is the id of a question's request as JSON, taken from the question's own: see approvalID.
 func requestIDOf(q *supervisorv1.Approval) string {
 	id := strings.TrimPrefix(q.GetId(), q.GetAgentId()+"/")
 	if v := jsontext.Value(id); v.IsValid() && strings.IndexByte(`"0n`, byte(v.Kind())) >= 0 {
@@ -112,27 +112,16 @@ type file struct {
 func (f *files) called(method, path string) {
 	switch method {
 	case "fs/read_text_file":
-		if at := f.touch(path); at != nil {
-			at.reads++
-		}
+		f.touch(path).reads++
 	case "fs/write_text_file":
-		if at := f.touch(path); at != nil {
-			at.writes++
-		}
+		f.touch(path).writes++
 	}
 }
 
-// reported counts a tool call that names a file.
-func (f *files) reported(path string) {
-	if at := f.touch(path); at != nil {
-		at.reported++
-	}
-}
-
-// touch returns a file, made the latest; nil: its path is empty, or too long to be kept.
+// touch returns a file, made the latest. One whose path is empty, or too long, is not kept.
 func (f *files) touch(path string) *file {
 	if path == "" || len(path) > maxKept {
-		return nil
+		return &file{}
 	}
 	if at := f.known.At(path); at != nil {
 		f.known.Renew(path)

@@ -2,7 +2,6 @@ package event
 
 import (
 	"cmp"
-	"maps"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -186,7 +185,7 @@ func (t *tool) touch(touched *files) {
 			t.reported = map[string]bool{}
 		}
 		t.reported[p] = true
-		touched.reported(p)
+		touched.touch(p).reported++
 	}
 }
 
@@ -197,11 +196,4 @@ func (t *tool) weight() int {
 		size += len(p) + 64
 	}
 	return size
-}
-
-func copied(counts map[string]uint64) map[string]uint64 {
-	if len(counts) == 0 {
-		return nil
-	}
-	return maps.Clone(counts)
 }

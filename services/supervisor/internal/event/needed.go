@@ -12,7 +12,7 @@ import (
 // or what later frames mean. It is quick, since most frames are pieces of messages, and those are not needed; in doubt it
 // says yes. Safe for concurrent use.
 func Needed(f *frame.Frame) bool {
-	if refused(f) {
+	if Refused(f) {
 		return false
 	}
 	if !f.Scanned || f.ID != nil || f.Method == nil {

@@ -48,9 +48,7 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 		q.Permission = d.permission(r.session, params, ours)
 		r.allowing = allowing(q.GetPermission().GetOptions())
 	}
-	for _, old := range t.add(r) {
-		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
-	}
+	d.open(t, r)
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: q.GetRaw(), Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: q}})
 }
 

@@ -38,17 +38,17 @@ type request struct {
 // table holds the requests of one end that are open, oldest first.
 type table struct{ ordered.Map[string, *request] }
 
-// add remembers a request. It returns one that had the same id, and the oldest if there are too many: nobody will know
-// their answers.
-func (t *table) add(r *request) (lost []*request) {
+// open remembers a request. Nobody will know the answer to one that had the same id, or to the oldest if there are too
+// many.
+func (d *Decoder) open(t *table, r *request) {
+	const why = "it is not known what came of it: too many requests are open, or its id was used again"
 	if old := t.Delete(r.key); old != nil {
-		lost = append(lost, old)
+		d.lost(old, why)
 	}
 	if t.Len() >= maxRequests {
-		lost = append(lost, t.Delete(t.Oldest()))
+		d.lost(t.Delete(t.Oldest()), why)
 	}
 	t.Set(r.key, r)
-	return lost
 }
 
 // reports remembers the tool calls that questions may be about, since a question may say no more than the id.

@@ -2,10 +2,12 @@ package event
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // categoryModel and categoryMode are the categories of the options that say which model works, and in which mode.
@@ -25,42 +27,37 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	if k == nil {
 		return
 	}
-	s.Mode = cmp.Or(s.GetMode(), k.mode)
+	mode := cmp.Or(s.GetMode(), k.is.GetMode())
+	k.is.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		s.ProtoReflect().Set(field, value)
+		return true
+	})
+	s.Mode = mode
 	s.Turns = max(s.GetTurns(), uint64(k.tools.turns)) // those of an agent's runs before this one count too
-	s.Title = k.title
 	s.Model = k.currentModel()
-	s.Modes = k.modes
-	s.Options = k.options
-	s.Models = k.models
-	s.Plan = k.plan
-	s.Commands = k.commands
-	s.Usage = k.usage
-	s.Tokens = k.tokens
 	s.PendingRequests = k.pending.list()
 	s.Files = k.files.list()
-	s.ToolKinds = copied(k.tools.kinds)
-	s.Tools = copied(k.tools.names)
-	s.Cursor = k.cursor
-	s.Incomplete = k.incomplete
+	s.ToolKinds = maps.Clone(k.tools.kinds)
+	s.Tools = maps.Clone(k.tools.names)
 	k.tools.show(s)
 }
 
 // currentModel is the model that works: agents that have an option for it say it there.
 func (k *known) currentModel() string {
-	for _, o := range k.options {
+	for _, o := range k.is.GetOptions() {
 		if cmp.Or(o.GetCategory(), o.GetId()) == categoryModel && o.GetValue() != "" {
 			return o.GetValue()
 		}
 	}
-	return k.model
+	return k.is.GetModel()
 }
 
 // optionMode takes over the mode that the options say, where they say one. A change of mode that is told otherwise after
 // that counts again.
 func (k *known) optionMode() {
-	for _, o := range k.options {
+	for _, o := range k.is.GetOptions() {
 		if cmp.Or(o.GetCategory(), o.GetId()) == categoryMode && o.GetValue() != "" {
-			k.mode = safetext.Cut(o.GetValue(), maxTitle)
+			k.is.Mode = safetext.Cut(o.GetValue(), maxTitle)
 			return
 		}
 	}
@@ -87,24 +84,17 @@ func (t *tools) show(s *supervisorv1.Session) {
 
 // merged is a tool call with what more is known of it. What c says counts: it was folded on the path itself.
 func merged(c, more *supervisorv1.ToolCall) *supervisorv1.ToolCall {
-	out := &supervisorv1.ToolCall{
-		ToolCallId:  c.GetToolCallId(),
-		Title:       cmp.Or(c.GetTitle(), more.GetTitle()),
-		Kind:        cmp.Or(c.GetKind(), more.GetKind()),
-		Status:      cmp.Or(c.GetStatus(), more.GetStatus()),
-		TerminalIds: c.GetTerminalIds(),
-		Paths:       c.GetPaths(),
-		Name:        cmp.Or(c.GetName(), more.GetName()),
-		Content:     more.GetContent(),
-		Locations:   more.GetLocations(),
-		RawInput:    more.GetRawInput(),
-		RawOutput:   more.GetRawOutput(),
+	out := copyOf(more)
+	out.ToolCallId = c.GetToolCallId()
+	out.Title = cmp.Or(c.GetTitle(), more.GetTitle())
+	out.Kind = cmp.Or(c.GetKind(), more.GetKind())
+	out.Status = cmp.Or(c.GetStatus(), more.GetStatus())
+	out.Name = cmp.Or(c.GetName(), more.GetName())
+	if ids := c.GetTerminalIds(); len(ids) > 0 {
+		out.TerminalIds = ids
 	}
-	if len(out.GetTerminalIds()) == 0 {
-		out.TerminalIds = more.GetTerminalIds()
-	}
-	if len(out.GetPaths()) == 0 {
-		out.Paths = more.GetPaths()
+	if paths := c.GetPaths(); len(paths) > 0 {
+		out.Paths = paths
 	}
 	return out
 }

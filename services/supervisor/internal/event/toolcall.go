@@ -58,8 +58,8 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 
 func contentItem(v []byte) *supervisorv1.ToolCallContent {
 	var kind, content, path, oldText, newText, terminal []byte
-	rawFields(v, field{"type", &kind}, field{"content", &content}, field{"path", &path},
-		field{"oldText", &oldText}, field{"newText", &newText}, field{"terminalId", &terminal})
+	read(v, "type", &kind, "content", &content, "path", &path,
+		"oldText", &oldText, "newText", &newText, "terminalId", &terminal)
 	switch string(kind) {
 	case `"content"`:
 		if isObject(content) {
@@ -83,25 +83,16 @@ func contentItem(v []byte) *supervisorv1.ToolCallContent {
 
 // locations reads the places that a tool call is about. One without a path is left out.
 func locations(v []byte) []*supervisorv1.Location {
-	var out []*supervisorv1.Location
-	elements(v, func(v []byte) {
+	return listOf(v, func(v []byte) *supervisorv1.Location {
 		l := &supervisorv1.Location{}
 		ok := false
-		members(v, func(name, v []byte) {
-			switch string(name) {
-			case "path":
-				l.Path, ok = acp.String(v)
-			case "line":
-				l.Line = nil
-				if n, whole := unsigned(v, 32); whole {
-					line := uint32(n)
-					l.Line = &line
-				}
+		read(v, "path", func(v []byte) { l.Path, ok = acp.String(v) }, "line", func(v []byte) {
+			l.Line = nil
+			if n, whole := unsigned(v, 32); whole {
+				line := uint32(n)
+				l.Line = &line
 			}
 		})
-		if ok {
-			out = append(out, l)
-		}
+		return where(ok, l)
 	})
-	return out
 }

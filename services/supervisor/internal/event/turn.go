@@ -47,9 +47,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 		}
 		return
 	}
-	for _, old := range d.client.add(r) {
-		d.lost(old, "it is not known what came of it: too many requests are open, or its id was used again")
-	}
+	d.open(&d.client, r)
 	if r.loads {
 		d.loading[r.session]++
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -141,7 +142,7 @@ func (d *Decoder) metered(session string, u *rawUpdate) {
 		return
 	}
 	if took := tokenUsage(acp.Get(u.whole, "_meta", "usage")); took != nil && (d.spent[session] != nil || len(d.spent) < maxRequests) {
-		d.spent[session] = added(d.spent[session], took)
+		d.spent[session] = client.AddTokens(d.spent[session], took)
 	}
 }
 

@@ -48,24 +48,6 @@ func read(v []byte, fields ...any) int {
 	})
 }
 
-// field is a member of an object, and where its raw value goes.
-type field struct {
-	name string
-	to   *[]byte
-}
-
-// rawFields is read for raw values alone. It allocates nothing.
-func rawFields(v []byte, fields ...field) int {
-	return members(v, func(name, v []byte) {
-		for _, f := range fields {
-			if string(name) == f.name {
-				*f.to = v
-				return
-			}
-		}
-	})
-}
-
 // listOf reads an array with one that reads an element, and leaves out those for which it returns nil.
 func listOf[T any](v []byte, one func(v []byte) *T) []*T {
 	var out []*T

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
@@ -90,6 +91,13 @@ func (e *Entry) Message() []byte {
 		return []byte(s)
 	}
 	return e.Frame
+}
+
+// Observed is the frame of an agent's as it was observed, with the entry's number. Its Line is Message's.
+func (e *Entry) Observed(agent *frame.Agent) frame.Frame {
+	return frame.Frame{
+		Agent: agent, Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: e.Message(),
+	}
 }
 
 // LineError is a line that cannot be read.

@@ -67,6 +67,17 @@ func appendRaw(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
+// AppendMembers appends members that are strings behind others, each with a comma before it: names, each followed by its
+// value. Those that are empty are left out.
+func AppendMembers(dst []byte, members ...string) []byte {
+	for i := 0; i < len(members); i += 2 {
+		if members[i+1] != "" {
+			dst = AppendString(append(append(append(dst, `,"`...), members[i]...), `":`...), members[i+1])
+		}
+	}
+	return dst
+}
+
 // AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped: some
 // peers take them for the end of a line.
 func AppendString(dst []byte, s string) []byte {

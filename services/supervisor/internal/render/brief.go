@@ -100,13 +100,13 @@ func (r *Renderer) noticed(n *supervisorv1.Notice) {
 
 // toldAlready reports whether all that a tool call shows is why it failed, and that was told.
 func (r *Renderer) toldAlready(item *supervisorv1.ToolCallContent) bool {
-	text := contentText(item.GetContent())
+	text := Content(item.GetContent())
 	return len(r.toldWhy) > 8 && item.GetContent() != nil && strings.Contains(text, r.toldWhy) && len(text) < len(r.toldWhy)+32
 }
 
 // saysWhy reports whether a tool call shows why something failed.
 func saysWhy(c *supervisorv1.ToolCall, why string) bool {
 	return why != "" && slices.ContainsFunc(c.GetContent(), func(item *supervisorv1.ToolCallContent) bool {
-		return item.GetContent() != nil && strings.Contains(contentText(item.GetContent()), why)
+		return item.GetContent() != nil && strings.Contains(Content(item.GetContent()), why)
 	})
 }

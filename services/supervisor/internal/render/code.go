@@ -1,9 +1,12 @@
 package render
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 )
 
 // highlighter colours code line by line: comments, strings, numbers and the words of the language. It knows languages by
@@ -36,48 +39,46 @@ const (
 	dataWords   = " true false null yes no on off "
 )
 
-func languageOf(name string) (language, bool) {
-	name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), " ")
-	slashes := language{line: []string{"//"}, block: [2]string{"/*", "*/"}, quotes: `"'`}
-	with := func(l language, words string) (language, bool) { l.words = words; return l, true }
-	switch name {
-	case "go", "golang":
-		slashes.long = []string{"`"}
-		return with(slashes, goWords)
-	case "rust", "rs":
-		slashes.quotes = `"`
-		return with(slashes, rustWords)
-	case "js", "javascript", "jsx", "ts", "typescript", "tsx", "mjs":
-		slashes.long = []string{"`"}
-		return with(slashes, cWords)
-	case "c", "h", "cpp", "c++", "cc", "hpp", "java", "kotlin", "kt", "cs", "csharp", "c#", "swift", "scala", "dart", "php", "proto", "protobuf", "css", "scss", "zig", "json5", "jsonc":
-		return with(slashes, cWords)
-	case "python", "py":
-		return with(language{line: []string{"#"}, quotes: `"'`, long: []string{`"""`, `'''`}}, pythonWords)
-	case "ruby", "rb":
-		return with(language{line: []string{"#"}, quotes: `"'`}, rubyWords)
-	case "sh", "bash", "zsh", "shell", "console", "fish", "dockerfile", "docker", "make", "makefile":
-		return with(language{line: []string{"#"}, quotes: `"'`}, shellWords)
-	case "yaml", "yml", "toml", "ini", "conf":
-		return with(language{line: []string{"#"}, quotes: `"'`}, dataWords)
-	case "json", "ndjson", "jsonl":
-		return with(language{quotes: `"`}, dataWords)
-	case "sql":
-		return with(language{line: []string{"--"}, block: [2]string{"/*", "*/"}, quotes: `'`}, sqlWords)
-	case "lua", "haskell", "hs":
-		return with(language{line: []string{"--"}, quotes: `"`}, cWords)
-	case "html", "xml", "svg":
-		return language{block: [2]string{"<!--", "-->"}, quotes: `"`}, true
+var (
+	slashes = []string{"//"}
+	hash    = []string{"#"}
+	dashes  = []string{"--"}
+	tick    = []string{"`"}
+	stars   = [2]string{"/*", "*/"}
+)
+
+// languages are those that are known, each below all its names.
+var languages = map[string]language{
+	"go golang": {line: slashes, block: stars, quotes: `"'`, long: tick, words: goWords},
+	"rust rs":   {line: slashes, block: stars, quotes: `"`, words: rustWords},
+	"js javascript jsx ts typescript tsx mjs": {line: slashes, block: stars, quotes: `"'`, long: tick, words: cWords},
+	"c h cpp c++ cc hpp java kotlin kt cs csharp c# swift scala dart php proto protobuf css scss zig json5 jsonc": {
+		line: slashes, block: stars, quotes: `"'`, words: cWords,
+	},
+	"python py": {line: hash, quotes: `"'`, long: []string{`"""`, `'''`}, words: pythonWords},
+	"ruby rb":   {line: hash, quotes: `"'`, words: rubyWords},
+	"sh bash zsh shell console fish dockerfile docker make makefile": {line: hash, quotes: `"'`, words: shellWords},
+	"yaml yml toml ini conf": {line: hash, quotes: `"'`, words: dataWords},
+	"json ndjson jsonl":      {quotes: `"`, words: dataWords},
+	"sql":                    {line: dashes, block: stars, quotes: `'`, words: sqlWords},
+	"lua haskell hs":         {line: dashes, quotes: `"`, words: cWords},
+	"html xml svg":           {block: [2]string{"<!--", "-->"}, quotes: `"`},
+}
+
+// languageOf is the language with a name; one of which nothing is known if there is none.
+func languageOf(name string) language {
+	for names, l := range languages {
+		if slices.Contains(strings.Fields(names), name) {
+			return l
+		}
 	}
-	return language{}, false
+	return language{}
 }
 
 func newHighlighter(o Options, name string) highlighter {
-	h := highlighter{o: o}
-	h.lang, _ = languageOf(name)
-	word := strings.ToLower(strings.TrimSpace(name))
-	h.diff = word == "diff" || word == "patch"
-	return h
+	name = strings.ToLower(strings.TrimSpace(name))
+	first, _, _ := strings.Cut(name, " ")
+	return highlighter{o: o, lang: languageOf(first), diff: name == "diff" || name == "patch"}
 }
 
 // line is a line, coloured.
@@ -137,13 +138,13 @@ func (h *highlighter) next(text string) (int, style) {
 		return 1, normal // an apostrophe
 	}
 	r, size := utf8.DecodeRuneInString(text)
-	if !wordy(r) {
+	if !markdown.Wordy(r) {
 		for size < len(text) && strings.IndexByte(" \t()[]{},;.:=+*&|<>!?", text[size]) >= 0 && strings.IndexByte(" \t()[]{},;.:=+*&|!?", c) >= 0 {
 			size++
 		}
 		return size, normal
 	}
-	n := strings.IndexFunc(text, func(r rune) bool { return !wordy(r) })
+	n := strings.IndexFunc(text, func(r rune) bool { return !markdown.Wordy(r) })
 	if n < 0 {
 		n = len(text)
 	}

@@ -34,39 +34,73 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 		return fmt.Sprintf("%s%s %s\n", o.paint(bold, path), isNew,
 			o.paint(dim, fmt.Sprintf("%s before, %d after: too much to compare here", safetext.Count(lineCount(old), "line"), lineCount(text))))
 	}
-	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
+	change, err := Compare(d)
 	if err != nil {
 		return fmt.Sprintf("%s%s %s\n", o.paint(bold, path), isNew, o.paint(dim, "cannot be compared"))
 	}
-	var lines []string
-	added, removed := 0, 0
-	for i, hunk := range unified.Hunks {
-		if i > 0 || hunk.FromLine > 1 || len(unified.Hunks) > 1 {
-			lines = append(lines, o.paint(cyan, fmt.Sprintf("@@ line %d @@", max(hunk.ToLine, 1))))
-		}
-		for _, l := range hunk.Lines {
-			s, mark := normal, " "
-			switch l.Kind {
-			case udiff.Insert:
-				s, mark = green, "+"
-				added++
-			case udiff.Delete:
-				s, mark = red, "-"
-				removed++
-			}
-			content, ended := strings.CutSuffix(l.Content, "\n")
-			lines = append(lines, o.paint(s, mark+o.codeLine(content)))
-			if !ended && s != normal {
-				lines = append(lines, o.paint(dim, `\ no line feed at the end`))
-			}
+	lines := make([]string, len(change.Lines))
+	for i, l := range change.Lines {
+		switch l.Sign {
+		case '@':
+			lines[i] = o.paint(cyan, "@@ "+l.Text+" @@")
+		case '\\':
+			lines[i] = o.paint(dim, `\ `+l.Text)
+		default:
+			s := map[byte]style{'+': green, '-': red}[l.Sign]
+			lines[i] = o.paint(s, string(l.Sign)+o.codeLine(l.Text))
 		}
 	}
 	head := fmt.Sprintf("%s%s", o.paint(bold, path), isNew)
-	if added+removed == 0 {
+	if change.Added+change.Removed == 0 {
 		return head + " " + o.paint(dim, "no change") + "\n"
 	}
-	head += " " + o.paint(green, fmt.Sprintf("+%d", added)) + " " + o.paint(red, fmt.Sprintf("-%d", removed)) + "\n"
+	head += " " + o.paint(green, fmt.Sprintf("+%d", change.Added)) + " " + o.paint(red, fmt.Sprintf("-%d", change.Removed)) + "\n"
 	return head + bounded(o, lines, maxDiffLines)
+}
+
+// Change is what Compare finds.
+type Change struct {
+	Lines          []ChangedLine
+	Added, Removed int
+}
+
+// ChangedLine is a line of a change. Its sign is ' ', '+' or '-'; '@' before lines of the file, of which Text names the
+// first; '\\' behind a line that has no end, as Text says.
+type ChangedLine struct {
+	Sign byte
+	Text string
+}
+
+// Compare finds the lines that a change adds and removes, with three lines of context.
+func Compare(d *supervisorv1.Diff) (c Change, err error) {
+	unified, err := udiff.ToUnifiedDiff("", "", d.GetOldText(), udiff.Lines(d.GetOldText(), d.GetNewText()), udiff.DefaultContextLines)
+	if err != nil {
+		return c, err
+	}
+	add := func(sign byte, text string) { c.Lines = append(c.Lines, ChangedLine{sign, text}) }
+	for _, hunk := range unified.Hunks {
+		if hunk.FromLine > 1 || len(unified.Hunks) > 1 {
+			add('@', fmt.Sprintf("line %d", max(hunk.ToLine, 1)))
+		}
+		for _, l := range hunk.Lines {
+			content, ended := strings.CutSuffix(l.Content, "\n")
+			switch l.Kind {
+			case udiff.Insert:
+				add('+', content)
+				c.Added++
+			case udiff.Delete:
+				add('-', content)
+				c.Removed++
+			default:
+				add(' ', content)
+				continue
+			}
+			if !ended {
+				add('\\', "no line feed at the end")
+			}
+		}
+	}
+	return c, nil
 }
 
 // sides are all lines of a text and of what takes its place, which are too long to be compared.
@@ -129,11 +163,14 @@ func indented(text, by string) string {
 }
 
 // path is a path for people: relative where it is below the working directory.
-func (o Options) path(path string) string {
-	if o.Cwd != "" && filepath.IsAbs(path) {
-		if rel, err := filepath.Rel(o.Cwd, path); err == nil && filepath.IsLocal(rel) {
-			path = rel
+func (o Options) path(path string) string { return safetext.Line(Relative(o.Cwd, path)) }
+
+// Relative is a path relative to a folder, if it is below that. The folder may be empty.
+func Relative(folder, path string) string {
+	if folder != "" && filepath.IsAbs(path) {
+		if rel, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(rel) {
+			return rel
 		}
 	}
-	return safetext.Line(path)
+	return path
 }

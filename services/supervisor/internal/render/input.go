@@ -142,7 +142,7 @@ func besides(o Options, p *supervisorv1.PermissionQuestion, in input, shown bool
 			r.written[d.GetNewText()] = true
 			r.paths[o.absolute(d.GetPath())] = true
 		} else if c := item.GetContent(); c != nil {
-			r.texts[strings.TrimSpace(contentText(c))] = true
+			r.texts[strings.TrimSpace(Content(c))] = true
 		}
 	}
 	var also []string

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -13,23 +14,17 @@ const (
 	maxHeldTable = 16 << 10
 )
 
-// Markdown is a whole message for a terminal. What it holds beside Markdown is made harmless.
-func Markdown(o Options, text string) string {
-	m := newMarkdown(o)
-	return m.add(text) + m.end()
-}
-
-// markdown shows Markdown as it comes. What was shown is never taken back, so that only what is not clear yet is held: a
+// markdownWriter shows Markdown as it comes. What was shown is never taken back, so that only what is not clear yet is held: a
 // line's first characters, a word, a span until it is closed, a table until its end.
-type markdown struct {
+type markdownWriter struct {
 	o     Options
 	clean safetext.Cleaner
 	w     wrapper
+	spans markdown.Spans
+	style style  // of what is written
 	buf   string // clean, not shown yet
 
-	within bool  // in a line whose beginning was shown
-	base   style // of that line
-	prev   rune  // the last character of that line
+	within bool // in a line whose beginning was shown
 	fence  *fence
 	table  []string
 	tabled int // bytes in table
@@ -37,24 +32,26 @@ type markdown struct {
 
 // fence is a block of code that is open.
 type fence struct {
-	mark   byte
-	length int
-	indent int
+	markdown.Fence
 	code   highlighter
 	within bool // a line was cut
 }
 
-func newMarkdown(o Options) *markdown { return &markdown{o: o, w: wrapper{o: o}} }
+func newMarkdown(o Options) *markdownWriter {
+	m := &markdownWriter{o: o, w: wrapper{o: o}}
+	m.spans.W = m
+	return m
+}
 
 // add returns what can be shown of a piece of text and of what was held back before it.
-func (m *markdown) add(text string) string {
+func (m *markdownWriter) add(text string) string {
 	m.buf += m.clean.Add(text)
 	m.advance(false)
 	return m.w.taken()
 }
 
 // end returns what was held back. The message is over, and its last line ended if there was one.
-func (m *markdown) end() string {
+func (m *markdownWriter) end() string {
 	m.buf += m.clean.End()
 	m.advance(true)
 	m.endTable()
@@ -65,7 +62,7 @@ func (m *markdown) end() string {
 	return m.w.taken()
 }
 
-func (m *markdown) advance(last bool) {
+func (m *markdownWriter) advance(last bool) {
 	for m.buf != "" {
 		size, within := len(m.buf), m.within
 		switch {
@@ -82,17 +79,10 @@ func (m *markdown) advance(last bool) {
 	}
 }
 
-var (
-	fenceLine = regexp.MustCompile("^( {0,12})(```+|~~~+)[ \t]*([^`\n]*)$")
-	heading   = regexp.MustCompile(`^ {0,3}(#{1,6})[ \t]+`)
-	listItem  = regexp.MustCompile(`^([ \t]*)([-*+]|\d{1,9}[.)])([ \t]+)(\[[ xX]\][ \t]+)?`)
-	ruler     = regexp.MustCompile(`^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$`)
-	quotes    = regexp.MustCompile(`^(?: {0,3}> ?)+`)
-	delimiter = regexp.MustCompile(`^[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
-)
+var quotes = regexp.MustCompile(`^(?: {0,3}> ?)+`)
 
 // begin takes the beginning of a line, once it is clear what it is.
-func (m *markdown) begin(last bool) {
+func (m *markdownWriter) begin(last bool) {
 	line, _, whole := strings.Cut(m.buf, "\n")
 	whole = whole || last
 	if !whole && len(line) < maxHeldLine && undecided(line) {
@@ -105,12 +95,12 @@ func (m *markdown) begin(last bool) {
 	}
 	m.endTable()
 	if whole {
-		if f := fenceLine.FindStringSubmatch(line); f != nil {
-			m.fence = &fence{mark: f[2][0], length: len(f[2]), indent: len(f[1]), code: newHighlighter(m.o, f[3])}
+		if f, ok := markdown.FenceOf(line); ok {
+			m.fence = &fence{Fence: f, code: newHighlighter(m.o, f.Info)}
 			m.take(line)
 			return
 		}
-		if ruler.MatchString(line) {
+		if markdown.IsRule(line) {
 			m.w.line(m.o.paint(dim, strings.Repeat("─", min(max(m.o.Width, 3), 40))))
 			m.take(line)
 			return
@@ -121,38 +111,40 @@ func (m *markdown) begin(last bool) {
 			return
 		}
 	}
-	m.base, m.prev, m.within = normal, ' ', true
+	m.style, m.within = normal, true
+	m.spans.Begin()
 	first, hang := "", ""
-	if q := quotes.FindString(m.buf); q != "" {
+	taken := 0
+	if q := quotes.FindString(line); q != "" {
 		bar := strings.Repeat(m.o.paint(dim, "│")+" ", min(strings.Count(q, ">"), 8))
-		first, hang, m.base = bar, bar, dim
-		m.buf = m.buf[len(q):]
+		first, hang, m.style = bar, bar, dim
+		taken = len(q)
 	}
-	if h := heading.FindStringSubmatch(m.buf); h != nil {
-		m.base = bold | cyan
-		if len(h[1]) == 1 {
-			m.base |= underline
+	if level, size := markdown.HeadingOf(line[taken:]); level > 0 {
+		m.style = bold | cyan
+		if level == 1 {
+			m.style |= underline
 		}
-		m.buf = m.buf[len(h[0]):]
-	} else if l := listItem.FindStringSubmatch(m.buf); l != nil {
-		indent := strings.Repeat(" ", min(len(strings.ReplaceAll(l[1], "\t", "    ")), 24))
-		mark := l[2]
+		taken += size
+	} else if it, ok := markdown.ItemOf(line[taken:]); ok {
+		mark := it.Mark
 		switch {
-		case l[4] != "" && l[4][1] == ' ':
-			mark = "☐"
-		case l[4] != "":
-			mark = "☑"
-		case len(mark) == 1:
+		case it.Box != 0:
+			mark = string(it.Box)
+		case !it.Ordered():
 			mark = "•"
 		}
+		indent := indentOf(it.Indent)
 		first += indent + m.o.paint(cyan, mark) + " "
 		hang += indent + strings.Repeat(" ", safetext.Width(mark)+1)
-		m.buf = m.buf[len(l[0]):]
-	} else if trimmed := strings.TrimLeft(m.buf, " \t"); len(trimmed) < len(m.buf) {
-		indent := strings.Repeat(" ", min(len(strings.ReplaceAll(m.buf[:len(m.buf)-len(trimmed)], "\t", "    ")), 24))
+		taken += it.Size
+	} else {
+		white := len(line) - taken - len(strings.TrimLeft(line[taken:], " \t"))
+		indent := indentOf(line[taken : taken+white])
 		first, hang = first+indent, hang+indent
-		m.buf = trimmed
+		taken += white
 	}
+	m.buf = m.buf[taken:]
 	m.w.prefixed(first, hang)
 	if m.buf == "" {
 		if last {
@@ -165,6 +157,11 @@ func (m *markdown) begin(last bool) {
 	}
 }
 
+// indentOf is white space at the beginning of a line, as it is shown.
+func indentOf(white string) string {
+	return strings.Repeat(" ", min(len(strings.ReplaceAll(white, "\t", "    ")), 24))
+}
+
 // undecided reports whether the beginning of a line may still become something that begins with it.
 func undecided(line string) bool {
 	t := strings.TrimLeft(line, " \t>")
@@ -173,21 +170,19 @@ func undecided(line string) bool {
 	}
 	switch c := t[0]; {
 	case c == '#', c == '-', c == '+', c == '*', c == '_':
-		rest := strings.TrimLeft(t, string(c))
 		if c == '#' {
-			return rest == "" || strings.Trim(rest, " \t") == ""
+			return strings.Trim(strings.TrimLeft(t, "#"), " \t") == ""
 		}
-		if rest == "" || strings.Trim(t, string(c)+" \t") == "" {
+		if strings.Trim(t, t[:1]+" \t") == "" {
 			return true // a ruler, or a mark
 		}
-		return listItem.MatchString(t) && len(t) < 8 && strings.HasPrefix(strings.TrimLeft(t[1:], " \t"), "[")
+		_, item := markdown.ItemOf(t)
+		return item && len(t) < 8 && strings.HasPrefix(strings.TrimLeft(t[1:], " \t"), "[")
 	case c >= '0' && c <= '9':
 		rest := strings.TrimLeft(t, "0123456789")
 		return rest == "" || strings.Trim(rest, ".) \t") == "" && len(rest) < 3
-	case c == '`':
-		return strings.HasPrefix(t, "```") || strings.Trim(t, "`") == ""
-	case c == '~':
-		return strings.HasPrefix(t, "~~~") || strings.Trim(t, "~") == ""
+	case c == '`' || c == '~':
+		return strings.HasPrefix(t, strings.Repeat(t[:1], 3)) || strings.Trim(t, t[:1]) == ""
 	case c == '|':
 		return true
 	}
@@ -195,14 +190,14 @@ func undecided(line string) bool {
 }
 
 // take drops a line that was dealt with.
-func (m *markdown) take(line string) {
+func (m *markdownWriter) take(line string) {
 	m.buf = m.buf[min(len(line)+1, len(m.buf)):]
 }
 
 // rest takes more of a line that was begun.
-func (m *markdown) rest(last bool) {
+func (m *markdownWriter) rest(last bool) {
 	line, _, whole := strings.Cut(m.buf, "\n")
-	n := m.inline(line, whole || last, m.base)
+	n := m.spans.Read(line, whole || last)
 	m.buf = m.buf[n:]
 	if whole && n == len(line) {
 		m.buf = m.buf[1:]
@@ -210,25 +205,25 @@ func (m *markdown) rest(last bool) {
 	}
 }
 
-func (m *markdown) endLine() {
+func (m *markdownWriter) endLine() {
 	m.w.newline()
 	m.within = false
 }
 
 // codeLine takes a line of code.
-func (m *markdown) codeLine(last bool) {
+func (m *markdownWriter) codeLine(last bool) {
 	line, _, whole := strings.Cut(m.buf, "\n")
 	if !whole && !last && len(line) < maxHeldLine {
 		return
 	}
-	if t := strings.TrimSpace(line); !m.fence.within && len(t) >= m.fence.length && strings.Trim(t, string(m.fence.mark)) == "" {
+	if !m.fence.within && m.fence.EndedBy(line) {
 		m.fence = nil
 		m.take(line)
 		return
 	}
-	for i := 0; i < m.fence.indent && strings.HasPrefix(line, " "); i++ {
-		line, m.buf = line[1:], m.buf[1:]
-	}
+	code := m.fence.Code(line)
+	m.buf = m.buf[len(line)-len(code):]
+	line = code
 	shown, _ := safetext.Prefix(line, maxHeldLine)
 	begin := "  "
 	if m.fence.within {
@@ -243,4 +238,44 @@ func (m *markdown) codeLine(last bool) {
 	m.fence.within = false
 	m.w.out.WriteByte('\n')
 	m.take(line)
+}
+
+// Text implements markdown.Writer.
+func (m *markdownWriter) Text(text string) {
+	m.w.text(m.style, strings.ReplaceAll(text, "\t", "    "))
+}
+
+// Code implements markdown.Writer.
+func (m *markdownWriter) Code(code string) { m.in(m.style&^dim|cyan, func() { m.Text(code) }) }
+
+// Emphasis implements markdown.Writer.
+func (m *markdownWriter) Emphasis(e markdown.Emphasis, within func()) {
+	s := m.style
+	for mark, more := range map[markdown.Emphasis]style{markdown.Italic: italic, markdown.Bold: bold, markdown.Struck: strike} {
+		if e&mark != 0 {
+			s |= more
+		}
+	}
+	m.in(s, within)
+}
+
+// Link implements markdown.Writer. The address is always shown: a person should see where it leads.
+func (m *markdownWriter) Link(picture bool, text, address string, within func()) {
+	if picture {
+		m.in(m.style|dim, func() { m.Text("image: ") })
+	}
+	if text == "" || text == address {
+		m.in(m.style|underline, func() { m.Text(address) })
+		return
+	}
+	m.in(m.style|underline, within)
+	m.in(m.style|dim, func() { m.Text(" (" + address + ")") })
+}
+
+// in has something written in a style.
+func (m *markdownWriter) in(s style, write func()) {
+	before := m.style
+	m.style = s
+	write()
+	m.style = before
 }

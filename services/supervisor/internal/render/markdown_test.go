@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -19,21 +20,28 @@ const document = "# A heading with `code`\n\nSome **bold words**, *slanted*, ***
 	"```go\n// main does it.\nfunc main() {\n\tfmt.Println(\"hello\", 42) /* not\n\tyet */ return\n}\n```\n\nunclosed **bold and `code\n\n" +
 	"   ```\n   indented\n   ```\n\nThe *end* of it\n```python\nprint('open"
 
+// whole is a whole message.
+func whole(o Options, text string) string {
+	m := newMarkdown(o)
+	return m.add(text) + m.end()
+}
+
 func TestMarkdownOnATerminal(t *testing.T) {
-	testkit.Golden(t, "markdown.ansi", Markdown(Options{Width: 60, Color: true}, document))
-	testkit.Golden(t, "markdown.txt", Markdown(Options{Width: 60}, document))
+	testkit.Golden(t, "markdown.ansi", whole(Options{Width: 60, Color: true}, document))
+	testkit.Golden(t, "markdown.txt", whole(Options{Width: 60}, document))
 }
 
 func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
 	o := Options{Width: 60, Color: true}
-	want := Markdown(o, document)
+	want := whole(o, document)
 	for _, size := range []int{1, 2, 3, 7, 64} {
 		m := newMarkdown(o)
 		var got strings.Builder
 		for rest := document; rest != ""; {
 			piece, _ := safetext.Prefix(rest, size)
 			if piece == "" {
-				piece = rest[:utf8RuneLen(rest)]
+				_, n := utf8.DecodeRuneInString(rest)
+				piece = rest[:n]
 			}
 			rest = rest[len(piece):]
 			got.WriteString(m.add(piece))
@@ -82,7 +90,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 	const text = "Wörter und 日本語のとても長い文章 and anextremelylongwordthatdoesnotfitanywhereatall_at_all here, 👩‍👩‍👧‍👦 too.\n- " +
 		"a list item 日本語のとても長い文章 with more text than fits\n> and a quote that is longer than the line is wide\n"
 	for _, w := range []int{20, 33, 80} {
-		for line := range strings.Lines(Markdown(Options{Width: w, Color: true}, text)) {
+		for line := range strings.Lines(whole(Options{Width: w, Color: true}, text)) {
 			line = stripped(strings.TrimSuffix(line, "\n"))
 			if n := safetext.Width(line); n > w && !strings.Contains(line, "anextremely") {
 				t.Errorf("at %d columns a line has %d: %q", w, n, line)
@@ -100,15 +108,15 @@ func FuzzMarkdown(f *testing.F) {
 			return
 		}
 		o := Options{Width: max(columns, 0) % 200, Color: true}
-		whole := Markdown(o, text)
-		harmlessText(t, whole)
+		harmlessText(t, whole(o, text))
 		size = max(size, 1)%50 + 1
 		m := newMarkdown(o)
 		var got strings.Builder
 		for rest := strings.ToValidUTF8(text, "\ufffd"); rest != ""; {
 			piece, _ := safetext.Prefix(rest, size)
 			if piece == "" {
-				piece = rest[:utf8RuneLen(rest)]
+				_, n := utf8.DecodeRuneInString(rest)
+				piece = rest[:n]
 			}
 			rest = rest[len(piece):]
 			got.WriteString(m.add(piece))

@@ -239,19 +239,18 @@ func unknownExtension(e *supervisorv1.CallEnded) bool {
 	return e.GetErrorCode() == methodNotFound
 }
 
+var stopReasons = map[string]string{
+	"end_turn":          "The turn is over.",
+	"max_tokens":        "The turn ended: the most tokens that there can be were reached.",
+	"max_turn_requests": "The turn ended: the agent asked its model as often as it may in one turn.",
+	"refusal":           "The agent refuses to go on.",
+	"cancelled":         "The turn was cancelled.",
+}
+
 // StopReason is why a turn ended, for people.
 func StopReason(reason string) string {
-	switch reason {
-	case "end_turn":
-		return "The turn is over."
-	case "max_tokens":
-		return "The turn ended: the most tokens that there can be were reached."
-	case "max_turn_requests":
-		return "The turn ended: the agent asked its model as often as it may in one turn."
-	case "refusal":
-		return "The agent refuses to go on."
-	case "cancelled":
-		return "The turn was cancelled."
+	if text, ok := stopReasons[reason]; ok {
+		return text
 	}
 	return "The turn ended: " + cmp.Or(safetext.Line(reason), "the agent does not say why") + "."
 }

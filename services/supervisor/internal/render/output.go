@@ -3,8 +3,8 @@ package render
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/escape"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -64,15 +64,22 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 }
 
 func exitLine(o Options, out *supervisorv1.WatchOutputResponse) string {
-	switch {
-	case out.ExitCode != nil && out.GetExitCode() == 0:
-		return o.paint(dim, "exit code 0")
-	case out.ExitCode != nil:
-		return o.paint(red, fmt.Sprintf("exit code %d", out.GetExitCode()))
-	case out.GetSignal() != "":
-		return o.paint(red, "ended by "+safetext.Line(out.GetSignal()))
+	text, failed := Exit(out)
+	if failed {
+		return o.paint(red, text)
 	}
-	return o.paint(dim, "ended")
+	return o.paint(dim, text)
+}
+
+// Exit is how a command ended, for people: "exit code 1"; and whether it failed.
+func Exit(out *supervisorv1.WatchOutputResponse) (text string, failed bool) {
+	switch {
+	case out.ExitCode != nil:
+		return fmt.Sprintf("exit code %d", out.GetExitCode()), out.GetExitCode() != 0
+	case out.GetSignal() != "":
+		return "ended by " + safetext.Line(out.GetSignal()), true
+	}
+	return "ended", false
 }
 
 func painted(o Options, line []fragment) string {
@@ -86,115 +93,32 @@ func painted(o Options, line []fragment) string {
 // screen reads what a command writes to a terminal: lines, in colours. Everything else that a terminal would obey is
 // dropped; what a carriage return goes back over is what comes after it, as with progress bars.
 type screen struct {
-	state  screenState
-	params []byte // of a control sequence
-	style  style
-	line   []fragment
-	size   int // bytes in line
-	cr     bool
-	part   []byte // the beginning of a character
+	scan  escape.Scanner
+	style style
+	line  []fragment
+	size  int // bytes in line
+	cr    bool
 }
 
-type screenState int
-
-const (
-	ground       screenState = iota
-	escape                   // behind ESC
-	intermediate             // behind ESC and a space to '/'
-	control                  // in a control sequence
-	text                     // in a string: a title, a link
-	textEscape               // behind ESC in a string
-)
-
 // reset forgets what is unfinished: something is missing here.
-func (s *screen) reset() { s.state, s.params, s.part, s.style = ground, nil, nil, normal }
+func (s *screen) reset() { s.scan, s.style = escape.Scanner{}, normal }
 
 // write takes bytes and hands over each line that ends.
 func (s *screen) write(data []byte, ended func([]fragment)) {
-	if len(s.part) > 0 {
-		data = append(s.part, data...)
-		s.part = nil
-	}
-	for len(data) > 0 {
-		if s.state == ground && data[0] >= 0x20 && data[0] != 0x7f {
-			n := 0
-			for n < len(data) && data[n] >= 0x20 && data[n] != 0x7f {
-				if data[n] >= utf8.RuneSelf && !utf8.FullRune(data[n:]) {
-					s.part = append([]byte(nil), data[n:]...)
-					break
-				}
-				_, size := utf8.DecodeRune(data[n:])
-				n += size
+	for t := range s.scan.Scan(data) {
+		switch {
+		case t.Sequence != nil:
+			if t.Sequence.Control && t.Sequence.Final == 'm' {
+				s.colour(string(t.Sequence.Params))
 			}
-			s.put(string(data[:n]))
-			data = data[n:]
-			if s.part != nil {
-				return
-			}
-			continue
-		}
-		s.take(data[0], ended)
-		data = data[1:]
-	}
-}
-
-// take takes one byte that is not text.
-func (s *screen) take(c byte, ended func([]fragment)) {
-	switch s.state {
-	case ground:
-		switch c {
-		case 0x1b:
-			s.state = escape
-		case '\n':
+		case t.Control == '\n':
 			ended(s.rest())
-		case '\r':
+		case t.Control == '\r':
 			s.cr = true
-		case '\t':
+		case t.Control == '\t':
 			s.put("    ")
-		}
-	case escape:
-		switch {
-		case c == '[':
-			s.state, s.params = control, s.params[:0]
-		case strings.IndexByte("]PX^_", c) >= 0:
-			s.state = text
-		case c >= 0x20 && c <= 0x2f:
-			s.state = intermediate
-		case c != 0x1b:
-			s.state = ground
-		}
-	case intermediate:
-		if c < 0x20 || c > 0x2f {
-			s.state = ground
-		}
-	case control:
-		switch {
-		case c >= 0x40 && c <= 0x7e:
-			if c == 'm' {
-				s.colour()
-			}
-			s.state = ground
-		case c < 0x20 || c > 0x7e:
-			s.state = ground
-			s.take(c, ended)
-		case len(s.params) < 64:
-			s.params = append(s.params, c)
-		}
-	case text:
-		switch c {
-		case 0x07:
-			s.state = ground
-		case 0x1b:
-			s.state = textEscape
-		case '\n', 0x18, 0x1a: // nobody ends it
-			s.state = ground
-			s.take(c, ended)
-		}
-	case textEscape:
-		s.state = ground
-		if c != '\\' {
-			s.state = escape
-			s.take(c, ended)
+		default:
+			s.put(t.Text)
 		}
 	}
 }
@@ -210,7 +134,6 @@ func (s *screen) put(text string) {
 	if s.size >= maxCode {
 		return
 	}
-	text = string([]rune(text)) // each byte that is no character for itself, however it comes in pieces
 	if cut, over := safetext.Prefix(text, maxCode-s.size); over {
 		text, s.size = cut+"…", maxCode
 	} else {
@@ -232,9 +155,9 @@ func (s *screen) rest() []fragment {
 
 // colour sets the style by a sequence's parameters, as far as it is a colour of the sixteen or an attribute that agents'
 // text may have.
-func (s *screen) colour() {
+func (s *screen) colour(params string) {
 	skip := 0
-	for part := range strings.SplitSeq(string(s.params), ";") {
+	for part := range strings.SplitSeq(params, ";") {
 		n := 0
 		for _, c := range part {
 			if c < '0' || c > '9' || n > 999 {
@@ -253,36 +176,24 @@ func (s *screen) colour() {
 	}
 }
 
+// attributes are what a parameter adds to the style, and what it takes away.
+var attributes = map[int]struct{ on, off style }{
+	0: {off: ^normal},
+	1: {on: bold}, 2: {on: dim}, 3: {on: italic}, 4: {on: underline}, 9: {on: strike},
+	22: {off: bold | dim}, 23: {off: italic}, 24: {off: underline}, 29: {off: strike},
+	30: {off: colours}, 37: {off: colours}, 39: {off: colours}, 90: {off: colours}, 97: {off: colours},
+}
+
+const colours = red | green | yellow | blue | magenta | cyan
+
 func (s *screen) attribute(n int, skip *int) {
-	const colours = red | green | yellow | blue | magenta | cyan
 	switch {
-	case n == 0:
-		s.style = normal
-	case n == 1:
-		s.style |= bold
-	case n == 2:
-		s.style |= dim
-	case n == 3:
-		s.style |= italic
-	case n == 4:
-		s.style |= underline
-	case n == 9:
-		s.style |= strike
-	case n == 22:
-		s.style &^= bold | dim
-	case n == 23:
-		s.style &^= italic
-	case n == 24:
-		s.style &^= underline
-	case n == 29:
-		s.style &^= strike
-	case n >= 31 && n <= 36:
-		s.style = s.style&^colours | red<<(n-31)
-	case n >= 91 && n <= 96:
-		s.style = s.style&^colours | red<<(n-91)
-	case n == 30, n == 37, n == 39, n == 90, n == 97:
-		s.style &^= colours
+	case n >= 31 && n <= 36, n >= 91 && n <= 96:
+		s.style = s.style&^colours | red<<(n%10-1)
 	case n == 38, n == 48, n == 58:
 		*skip = 2
+	default:
+		a := attributes[n]
+		s.style = s.style&^a.off | a.on
 	}
 }

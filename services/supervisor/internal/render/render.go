@@ -221,7 +221,7 @@ func (r *Renderer) lines(k kind, text string) string {
 
 // chunk shows a piece of a message.
 func (r *Renderer) chunk(k kind, c *supervisorv1.MessageChunk) string {
-	text := contentText(c.GetContent())
+	text := Content(c.GetContent())
 	if text == "" {
 		return ""
 	}

@@ -2,7 +2,6 @@ package render
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -29,7 +28,7 @@ func (r *Renderer) newStream(k kind) stream {
 	case k == summary:
 		return newShortStream(r.o, "summary: ")
 	case k == user:
-		return &quoteStream{o: r.o, w: wrapper{o: r.o}}
+		return &quoteStream{o: r.o, wrapped: wrapped{w: wrapper{o: r.o}}}
 	case r.o.Markdown:
 		return &markdownStream{o: r.o, m: newMarkdown(r.o)}
 	}
@@ -59,6 +58,12 @@ func (e *edges) cut(text string) string {
 	return out
 }
 
+// apart is an object on a line of its own, behind what came before.
+func (e *edges) apart(before, object string) string {
+	*e = edges{begun: true}
+	return before + object + "\n"
+}
+
 // plainStream shows text as it is.
 type plainStream struct {
 	edges edges
@@ -74,11 +79,7 @@ func (s *plainStream) add(text string) string {
 	return text
 }
 
-func (s *plainStream) object(text string) string {
-	before := s.end()
-	s.edges = edges{begun: true}
-	return before + text + "\n"
-}
+func (s *plainStream) object(text string) string { return s.edges.apart(s.end(), text) }
 
 func (s *plainStream) end() string {
 	text := s.clean.End()
@@ -95,33 +96,46 @@ func (s *plainStream) pause() string { return "" }
 type markdownStream struct {
 	o     Options
 	edges edges
-	m     *markdown
+	m     *markdownWriter
 }
 
 func (s *markdownStream) add(text string) string { return s.m.add(s.edges.cut(text)) }
 
 func (s *markdownStream) object(text string) string {
-	before := s.end()
-	s.edges = edges{begun: true}
-	return before + s.o.paint(dim, text) + "\n"
+	return s.edges.apart(s.end(), s.o.paint(dim, text))
 }
 
 func (s *markdownStream) pause() string { return s.m.w.paused() }
 
 func (s *markdownStream) end() string { return s.m.end() }
 
+// wrapped is text in lines of ours.
+type wrapped struct {
+	w    wrapper
+	open bool // the last line is not ended
+}
+
+func (s *wrapped) pause() string { return s.w.paused() }
+
+func (s *wrapped) end() string {
+	if s.open {
+		s.w.newline()
+		s.open = false
+	}
+	return s.w.taken()
+}
+
 // shortStream shows the beginning of a text, dimmed, as one paragraph.
 type shortStream struct {
+	wrapped
 	clean safetext.Cleaner
-	w     wrapper
 	left  int
 	space bool // white space was held back
 	begun bool
-	open  bool
 }
 
 func newShortStream(o Options, label string) *shortStream {
-	s := &shortStream{w: wrapper{o: o}, left: maxThought}
+	s := &shortStream{wrapped: wrapped{w: wrapper{o: o}}, left: maxThought}
 	s.w.prefixed(o.paint(dim, label), "  ")
 	return s
 }
@@ -158,23 +172,12 @@ func (s *shortStream) add(text string) string {
 
 func (s *shortStream) object(text string) string { return s.add(" " + text + " ") }
 
-func (s *shortStream) pause() string { return s.w.paused() }
-
-func (s *shortStream) end() string {
-	if s.open {
-		s.w.newline()
-	}
-	s.open = false
-	return s.w.taken()
-}
-
 // quoteStream shows what the user said, each line behind a bracket.
 type quoteStream struct {
+	wrapped
 	o     Options
 	edges edges
 	clean safetext.Cleaner
-	w     wrapper
-	open  bool
 	count int // characters
 }
 
@@ -192,45 +195,23 @@ func (s *quoteStream) add(text string) string {
 	}
 	s.count += len(text)
 	bar := s.o.paint(blue, ">") + " "
-	for i, line := range strings.Split(s.clean.Add(text), "\n") {
+	lines := strings.Split(s.clean.Add(text), "\n")
+	for i, line := range lines {
 		if i > 0 {
-			s.endLine(bar)
+			s.w.newline()
+			s.open = false
 		}
-		if line == "" {
-			continue
-		}
-		if !s.open {
+		if !s.open && (line != "" || i < len(lines)-1) {
 			s.open = true
 			s.w.prefixed(bar, bar)
 		}
-		s.w.text(bold, strings.ReplaceAll(line, "\t", "    "))
+		if line != "" {
+			s.w.text(bold, strings.ReplaceAll(line, "\t", "    "))
+		}
 	}
 	return s.w.taken()
-}
-
-func (s *quoteStream) endLine(bar string) {
-	if !s.open {
-		s.w.prefixed(bar, bar)
-	}
-	s.w.newline()
-	s.open = false
 }
 
 func (s *quoteStream) object(text string) string {
-	before := s.end()
-	s.edges = edges{begun: true}
-	if utf8.RuneCountInString(text) == 0 {
-		return before
-	}
-	return before + s.o.paint(blue, ">") + " " + s.o.paint(dim, text) + "\n"
-}
-
-func (s *quoteStream) pause() string { return s.w.paused() }
-
-func (s *quoteStream) end() string {
-	if s.open {
-		s.w.newline()
-		s.open = false
-	}
-	return s.w.taken()
+	return s.edges.apart(s.end(), s.o.paint(blue, ">")+" "+s.o.paint(dim, text))
 }

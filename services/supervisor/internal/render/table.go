@@ -3,13 +3,14 @@ package render
 import (
 	"strings"
 
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // tableRow keeps a row until the table is whole.
-func (m *markdown) tableRow(line string) {
+func (m *markdownWriter) tableRow(line string) {
 	m.take(line)
-	if len(m.table) == 1 && !delimiter.MatchString(line) { // no table
+	if len(m.table) == 1 && !markdown.IsTableRule(line) { // no table
 		m.endTable()
 	}
 	m.table = append(m.table, line)
@@ -19,43 +20,39 @@ func (m *markdown) tableRow(line string) {
 }
 
 // endTable shows the rows that were kept: in columns if they fit, else as they came.
-func (m *markdown) endTable() {
+func (m *markdownWriter) endTable() {
 	rows := m.table
 	m.table, m.tabled = nil, 0
 	if len(rows) == 0 {
 		return
 	}
-	if len(rows) < 2 || !delimiter.MatchString(rows[1]) {
+	if len(rows) < 2 || !markdown.IsTableRule(rows[1]) {
 		for _, row := range rows {
 			m.w.prefixed("", "")
-			m.prev = ' '
-			m.inline(row, true, normal)
+			m.spans.Begin()
+			m.style = normal
+			m.spans.Read(row, true)
 			m.w.newline()
 		}
 		return
 	}
-	cells := make([][]string, 0, len(rows))
+	cells := [][]string{m.cells(rows[0], bold)}
+	for _, row := range rows[2:] {
+		cells = append(cells, m.cells(row, normal))
+	}
 	var widths []int
-	for i, row := range rows {
-		if i == 1 {
-			continue
-		}
-		s := normal
-		if i == 0 {
-			s = bold
-		}
-		list := m.cells(row, s)
+	total := 0
+	for _, list := range cells {
 		for c, cell := range list {
 			if c == len(widths) {
 				widths = append(widths, 0)
+				total += 3
 			}
-			widths[c] = max(widths[c], safetext.Width(stripped(cell)))
+			if more := safetext.Width(stripped(cell)) - widths[c]; more > 0 {
+				widths[c] += more
+				total += more
+			}
 		}
-		cells = append(cells, list)
-	}
-	total := 0
-	for _, w := range widths {
-		total += w + 3
 	}
 	if m.o.Width > 0 && total-3 > m.o.Width {
 		for _, row := range rows {
@@ -90,38 +87,16 @@ func (m *markdown) endTable() {
 }
 
 // cells are a row's, shown.
-func (m *markdown) cells(row string, s style) []string {
-	row = strings.TrimSpace(row)
-	row = strings.TrimPrefix(row, "|")
-	row = strings.TrimSuffix(row, "|")
+func (m *markdownWriter) cells(row string, s style) []string {
 	o := m.o
 	o.Width = 0
-	var list []string
-	for _, cell := range splitCells(row) {
+	list := markdown.Cells(row)
+	for i, cell := range list {
 		one := newMarkdown(o)
-		one.prev = ' '
-		one.inline(strings.TrimSpace(cell), true, s)
-		list = append(list, one.w.taken())
+		one.style = s
+		one.spans.Begin()
+		one.spans.Read(cell, true)
+		list[i] = one.w.taken()
 	}
 	return list
-}
-
-// splitCells splits at bars that are not escaped and not in code.
-func splitCells(row string) []string {
-	var list []string
-	start, code := 0, false
-	for i := 0; i < len(row) && len(list) < 63; i++ {
-		switch row[i] {
-		case '\\':
-			i++
-		case '`':
-			code = !code
-		case '|':
-			if !code {
-				list = append(list, row[start:i])
-				start = i + 1
-			}
-		}
-	}
-	return append(list, row[start:])
 }

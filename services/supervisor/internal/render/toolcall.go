@@ -20,20 +20,6 @@ const (
 	maxLocations  = 5
 )
 
-// ToolCall is a tool call as it stands: a line with its status, kind and title, then its places and what it shows,
-// further in. Whole lines.
-func ToolCall(o Options, c *supervisorv1.ToolCall) string {
-	var b strings.Builder
-	b.WriteString(toolLine(o, c) + "\n")
-	if places := locations(o, c); places != "" {
-		b.WriteString(indented(places, toolIndent))
-	}
-	for _, item := range c.GetContent() {
-		b.WriteString(indented(toolContent(o, item, c.GetStatus()), toolIndent))
-	}
-	return b.String()
-}
-
 const toolIndent = "    "
 
 // statusCancelled is what becomes of a tool call that a cancelled turn leaves open. ACP has no such status.
@@ -43,7 +29,7 @@ const statusCancelled = "cancelled"
 func toolLine(o Options, c *supervisorv1.ToolCall) string {
 	mark, s := statusMark(c.GetStatus())
 	title := cmp.Or(safetext.Line(c.GetTitle()), safetext.Line(c.GetName()), "tool call")
-	line := o.paint(s, mark) + " " + o.paint(dim, kindIcon(c.GetKind())) + " " + title
+	line := o.paint(s, mark) + " " + o.paint(dim, cmp.Or(kindIcons[c.GetKind()], "•")) + " " + title
 	switch c.GetStatus() {
 	case "pending", "in_progress", "completed", "":
 	default: // failed, and what ACP does not know
@@ -66,28 +52,9 @@ func statusMark(status string) (string, style) {
 	return "○", dim
 }
 
-func kindIcon(kind string) string {
-	switch kind {
-	case "read":
-		return "←"
-	case "edit":
-		return "✎"
-	case "delete":
-		return "×"
-	case "move":
-		return "⇄"
-	case "search":
-		return "⌕"
-	case "execute":
-		return "$"
-	case "think":
-		return "…"
-	case "fetch":
-		return "↓"
-	case "switch_mode":
-		return "⇒"
-	}
-	return "•"
+var kindIcons = map[string]string{
+	"read": "←", "edit": "✎", "delete": "×", "move": "⇄", "search": "⌕", "execute": "$", "think": "…", "fetch": "↓",
+	"switch_mode": "⇒",
 }
 
 // locations are the places of a tool call that its title does not name.
@@ -159,7 +126,7 @@ func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) s
 		if !client.ToolCallEnded(status) {
 			return ""
 		}
-		text := contentText(it.Content)
+		text := Content(it.Content)
 		if embedded := it.Content.GetResource().GetText(); embedded != "" {
 			if o.whole() {
 				text += "\n" + embedded
@@ -211,8 +178,8 @@ func excerpt(o Options, text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// contentText is a block of content as text for people.
-func contentText(c *supervisorv1.ContentBlock) string {
+// Content is a block of content as text for people: what is no text is named.
+func Content(c *supervisorv1.ContentBlock) string {
 	switch it := c.GetContent().(type) {
 	case *supervisorv1.ContentBlock_Text:
 		return it.Text.GetText()
@@ -257,7 +224,7 @@ func digest(item *supervisorv1.ToolCallContent) [32]byte {
 		part(it.Diff.GetNewText())
 	case *supervisorv1.ToolCallContent_Content:
 		part("content")
-		part(contentText(it.Content))
+		part(Content(it.Content))
 	case *supervisorv1.ToolCallContent_TerminalId:
 		part("terminal")
 		part(it.TerminalId)

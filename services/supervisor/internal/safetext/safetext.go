@@ -11,8 +11,8 @@
 //   - ASCII is for addresses.
 //   - JSON keeps the meaning of JSON.
 //
-// Helpers for terminals stand beside them: Sequence and Strip read escape sequences, Color writes them, Width, Fit, Head,
-// Middle and Prefix measure and cut, Number and Count write numbers.
+// Helpers for terminals stand beside them: Color writes escape sequences, Width, Fit, Head, Middle and Prefix measure and
+// cut, Number and Count write numbers.
 //
 // The package imports no other package of acphost.
 package safetext

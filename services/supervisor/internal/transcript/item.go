@@ -1,12 +1,10 @@
 package transcript
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/go-json-experiment/json/jsontext"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -83,10 +81,7 @@ type part struct {
 }
 
 // diffLine is a line of a diff: its sign is ' ', '+', '-' or '@', where lines were left out.
-type diffLine struct {
-	Sign byte
-	Text string
-}
+type diffLine = render.ChangedLine
 
 // step is one of a plan's.
 type step struct {
@@ -108,14 +103,7 @@ const (
 type folder string
 
 // path is a path for people: relative where it is in the folder.
-func (f folder) path(path string) string {
-	if f != "" && filepath.IsAbs(path) {
-		if rel, err := filepath.Rel(string(f), path); err == nil && filepath.IsLocal(rel) {
-			return rel
-		}
-	}
-	return path
-}
+func (f folder) path(path string) string { return render.Relative(string(f), path) }
 
 // diff is a change of a file.
 func (f folder) diff(d *supervisorv1.Diff) part {
@@ -123,39 +111,27 @@ func (f folder) diff(d *supervisorv1.Diff) part {
 	if d.OldText == nil {
 		p.Status = "new"
 	}
-	old, text := d.GetOldText(), d.GetNewText()
-	if len(old)+len(text) > maxDiffText {
+	if len(d.GetOldText())+len(d.GetNewText()) > maxDiffText {
 		p.Text = "The texts are too large to be compared here."
 		return p
 	}
-	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
+	change, err := render.Compare(d)
 	if err != nil {
 		p.Text = "The texts cannot be compared."
 		return p
 	}
-	for i, hunk := range unified.Hunks {
-		if i > 0 || hunk.FromLine > 1 {
-			p.Lines = append(p.Lines, diffLine{'@', "line " + counter(max(hunk.ToLine, 1))})
+	p.Added, p.Removed = change.Added, change.Removed
+	for i, l := range change.Lines {
+		switch {
+		case i == 0 && l.Sign == '@' && l.Text == "line 1":
+			continue // where else
+		case l.Sign == '\\':
+			l.Sign = '@'
 		}
-		for _, l := range hunk.Lines {
-			sign := byte(' ')
-			switch l.Kind {
-			case udiff.Insert:
-				sign = '+'
-				p.Added++
-			case udiff.Delete:
-				sign = '-'
-				p.Removed++
-			}
-			content, ended := strings.CutSuffix(l.Content, "\n")
-			p.Lines = append(p.Lines, diffLine{sign, strings.TrimSuffix(content, "\r")})
-			if !ended && sign != ' ' {
-				p.Lines = append(p.Lines, diffLine{'@', "no line feed at the end"})
-			}
-		}
+		p.Lines = append(p.Lines, diffLine{Sign: l.Sign, Text: strings.TrimSuffix(l.Text, "\r")})
 	}
 	if over := len(p.Lines) - maxDiffLines; over > 0 {
-		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{'@', safetext.Count(over, "line") + " more"})
+		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{Sign: '@', Text: safetext.Count(over, "line") + " more"})
 	}
 	if p.Added+p.Removed == 0 {
 		p.Text = "No change."
@@ -187,12 +163,10 @@ func (f folder) content(content []*supervisorv1.ToolCallContent) []part {
 
 // contentText is a block of content as text: what is no text is named as it is live.
 func contentText(c *supervisorv1.ContentBlock) string {
-	if it, ok := c.GetContent().(*supervisorv1.ContentBlock_Text); ok {
-		return it.Text.GetText()
+	if isText(c) {
+		return c.GetText().GetText()
 	}
-	r := render.New(render.Options{})
-	text := r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{Content: c}}})
-	return strings.TrimSpace(text + r.Flush())
+	return safetext.Line(render.Content(c))
 }
 
 func isText(c *supervisorv1.ContentBlock) bool {

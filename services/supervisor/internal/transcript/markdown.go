@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -39,7 +40,7 @@ func (p *Page) Close() error {
 // NewMarkdown begins a page of Markdown. What was said stands in quotes, so that it cannot pass for more than that;
 // pictures that a viewer would load, HTML, and links to anything but pages and mail addresses are shown as they are written.
 func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
-	m := &markdown{w: bufio.NewWriterSize(w, 64<<10)}
+	m := &markdownWriter{w: bufio.NewWriterSize(w, 64<<10)}
 	m.print("# " + plain(s.heading()) + "\n\n")
 	for _, f := range s.fields() {
 		value := plain(f.Value)
@@ -51,8 +52,8 @@ func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 	return &Page{story: newStory(s.Header.Cwd, o.History, m.item), w: m.w}, m.err
 }
 
-// markdown writes items as Markdown.
-type markdown struct {
+// markdownWriter writes items as Markdown.
+type markdownWriter struct {
 	w    *bufio.Writer
 	err  error // the first
 	list bool  // the last item stands in a list
@@ -62,7 +63,7 @@ var markdownMarks = map[mark]string{markOpen: "◐ ", markGood: "✓ ", markBad:
 
 var speakers = map[kind]string{kindUser: "You", kindAgent: "Agent", kindThought: "Thought", kindSummary: "Summary"}
 
-func (m *markdown) item(it *item) error {
+func (m *markdownWriter) item(it *item) error {
 	again := ""
 	if it.History {
 		again = " (told again)"
@@ -89,17 +90,8 @@ func (m *markdown) item(it *item) error {
 		if it.Said != "" {
 			m.print("\n" + quoted(it.Said))
 		}
-	case kindNote, kindLost:
-		m.entry(plain(it.Title), it, again)
-		if it.Said != "" {
-			m.print("\n" + fenced(safetext.Text(it.Said), "", "  "))
-		}
-		m.parts(it)
-	case kindCommand:
-		m.entry("`$` "+code(it.Title)+bracketed(it.Status), it, again)
-		m.parts(it)
 	default:
-		m.entry(code(it.Title)+bracketed(it.Tool, it.Status), it, again)
+		m.entry(it, again)
 		if it.Said != "" {
 			m.print("\n" + fenced(safetext.Text(it.Said), "", "  "))
 		}
@@ -108,7 +100,7 @@ func (m *markdown) item(it *item) error {
 	return m.err
 }
 
-func (m *markdown) print(text string) {
+func (m *markdownWriter) print(text string) {
 	m.list = false
 	if m.err == nil {
 		_, m.err = m.w.WriteString(text)
@@ -116,7 +108,14 @@ func (m *markdown) print(text string) {
 }
 
 // entry begins an item of a list.
-func (m *markdown) entry(text string, it *item, again string) {
+func (m *markdownWriter) entry(it *item, again string) {
+	text := code(it.Title) + bracketed(it.Tool, it.Status)
+	switch it.Kind {
+	case kindNote, kindLost:
+		text = plain(it.Title)
+	case kindCommand:
+		text = "`$` " + text
+	}
 	if !m.list {
 		m.print("\n")
 	}
@@ -129,7 +128,7 @@ func (m *markdown) entry(text string, it *item, again string) {
 }
 
 // parts writes what an item shows. What went in and came out raw is of interest where nothing else is.
-func (m *markdown) parts(it *item) {
+func (m *markdownWriter) parts(it *item) {
 	told := false
 	for _, p := range it.Parts {
 		if p.Kind == partRaw && told {
@@ -140,7 +139,7 @@ func (m *markdown) parts(it *item) {
 	}
 }
 
-func (m *markdown) part(p part, indent string) {
+func (m *markdownWriter) part(p part, indent string) {
 	switch p.Kind {
 	case partPlan:
 		m.print("\n")
@@ -319,7 +318,7 @@ func code(text string) string {
 	if text == "" {
 		return "(none)"
 	}
-	ticks := strings.Repeat("`", longest(text)+1)
+	ticks := markdown.Ticks(text, 1)
 	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 		text = " " + text + " "
 	}
@@ -328,7 +327,7 @@ func code(text string) string {
 
 // fenced is a block of code; text is harmless already.
 func fenced(text, language, indent string) string {
-	fence := strings.Repeat("`", max(3, longest(text)+1))
+	fence := markdown.Ticks(text, 3)
 	var b strings.Builder
 	b.WriteString(indent + fence + language + "\n")
 	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
@@ -336,20 +335,6 @@ func fenced(text, language, indent string) string {
 	}
 	b.WriteString(indent + fence + "\n")
 	return b.String()
-}
-
-// longest is the longest run of backticks.
-func longest(text string) int {
-	most, n := 0, 0
-	for _, c := range text {
-		if c != '`' {
-			n = 0
-			continue
-		}
-		n++
-		most = max(most, n)
-	}
-	return most
 }
 
 func bracketed(parts ...string) string {

@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ func (s *Summary) Add(t Entry) error {
 			s.Title, _, _ = strings.Cut(strings.TrimSpace(first(e.TurnStarted.GetPrompt()[0].GetText().GetText(), 400)), "\n")
 		}
 	case *supervisorv1.Event_TurnEnded:
-		s.tokens(e.TurnEnded.GetUsage())
+		s.Tokens = client.AddTokens(s.Tokens, e.TurnEnded.GetUsage())
 	case *supervisorv1.Event_ToolCall:
 		s.Tools++
 	case *supervisorv1.Event_QuestionAsked:
@@ -72,19 +71,6 @@ func (s *Summary) Add(t Entry) error {
 		s.Lost += e.Gap.GetFrames()
 	}
 	return nil
-}
-
-func (s *Summary) tokens(u *supervisorv1.TokenUsage) {
-	if u == nil {
-		return
-	}
-	s.Tokens = cmp.Or(s.Tokens, &supervisorv1.TokenUsage{})
-	s.Tokens.Total += u.GetTotal()
-	s.Tokens.Input += u.GetInput()
-	s.Tokens.Output += u.GetOutput()
-	s.Tokens.Thought += u.GetThought()
-	s.Tokens.CachedRead += u.GetCachedRead()
-	s.Tokens.CachedWrite += u.GetCachedWrite()
 }
 
 func (s *Summary) model(options []*supervisorv1.ConfigOption) {

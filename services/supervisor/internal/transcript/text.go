@@ -101,7 +101,9 @@ func (t *Text) event(told Entry) string {
 	switch e := ev.GetEvent().(type) {
 	case *supervisorv1.Event_SessionOpened:
 		if e.SessionOpened.GetMethod() == acp.MethodSessionNew { // the head says it
-			return t.r.Flush() + t.unshown(ev)
+			text := t.r.Flush()
+			t.show(ev) // it is known from then on
+			return text
 		}
 	case *supervisorv1.Event_TurnStarted:
 		t.turns.begin(told.Time)
@@ -164,12 +166,6 @@ func (t *Text) show(ev *supervisorv1.Event) string {
 	text := t.r.Event(ev)
 	t.spoken = t.spoken || text != ""
 	return text
-}
-
-// unshown has an event known that is not shown.
-func (t *Text) unshown(ev *supervisorv1.Event) string {
-	t.show(ev)
-	return ""
 }
 
 func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) string {

@@ -113,19 +113,14 @@ func (r *Reader) end() {
 	}
 }
 
-// refused stands for the handler where a line reached nobody, since it is no message or can be read in two ways.
-const refused = "refused"
-
 // maxRefused is how many bytes are shown of a line that was refused.
 const maxRefused = 200
 
 func (r *Reader) frame(e *journal.Entry) {
-	f := frame.Frame{
-		Agent: &r.agent, Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: e.Message(),
-	}
+	f := e.Observed(&r.agent)
 	kept := f.Line != nil
 	switch {
-	case e.Handler == refused && (f.Direction == frame.AgentToClient || f.Direction == frame.ClientToAgent):
+	case event.Refused(&f):
 		r.flush()
 		r.refused(f.Direction, f.Line, e.Size)
 		return
@@ -143,7 +138,8 @@ func (r *Reader) frame(e *journal.Entry) {
 // flush tells the pieces of a message whose content was not kept.
 func (r *Reader) flush() {
 	if e, size := r.withheld.take(); e != nil {
-		f := frame.Frame{Agent: &r.agent, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: standIn(e, size)}
+		f := e.Observed(&r.agent)
+		f.Line = standIn(e, size)
 		r.events(&f, false)
 	}
 }

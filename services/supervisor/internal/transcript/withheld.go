@@ -1,7 +1,9 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -47,6 +49,29 @@ func (w *withheld) take() (*journal.Entry, uint64) {
 
 func notKept(size uint64) string { return fmt.Sprintf("[%d bytes, not kept]", size) }
 
+// What stands for members that were not kept, in params by methods and in updates by kinds; "$" is what is said of it.
+var standInParams = map[string]string{
+	acp.MethodSessionPrompt:     `,"prompt":[{"type":"text","text":$}]`,
+	acp.MethodRequestPermission: `,"toolCall":{"title":$}`,
+	acp.MethodElicitationCreate: `,"message":$`,
+	methodCreate:                `,"command":$`,
+	methodRun:                   `,"command":$`,
+	"fs/read_text_file":         `,"path":$`,
+	"fs/write_text_file":        `,"path":$`,
+}
+
+var standInMembers = map[string]string{
+	"plan":                      `,"entries":[{"content":$}]`,
+	"available_commands_update": `,"availableCommands":[]`,
+	"config_option_update":      `,"configOptions":[]`,
+	"config_options_update":     `,"configOptions":[]`,
+	"current_mode_update":       `,"currentModeId":$`,
+	"usage_update":              `,"used":0`,
+	"notice":                    `,"title":$`,
+	"compaction_update":         `,"compactionId":"","status":$`,
+	"compaction_summary_chunk":  `,"compactionId":"","content":{"type":"text","text":$}`,
+}
+
 // standIn is a message for a frame whose content was not kept: it says what is known of that, and in place of what people
 // would read, how much it was.
 func standIn(e *journal.Entry, size uint64) []byte {
@@ -62,51 +87,21 @@ func standIn(e *journal.Entry, size uint64) []byte {
 	}
 	b = jsonrpc.AppendString(append(b, `,"method":`...), e.Method)
 	b = jsonrpc.AppendString(append(b, `,"params":{"sessionId":`...), e.Session)
-	switch e.Method {
-	case acp.MethodSessionUpdate:
+	if e.Method == acp.MethodSessionUpdate {
 		b = append(append(b, `,"update":`...), standInUpdate(e, lost)...)
-	case acp.MethodSessionPrompt:
-		b = fmt.Appendf(b, `,"prompt":[{"type":"text","text":%s}]`, lost)
-	case acp.MethodRequestPermission:
-		b = fmt.Appendf(b, `,"toolCall":{"title":%s}`, lost)
-	case acp.MethodElicitationCreate:
-		b = fmt.Appendf(b, `,"message":%s`, lost)
-	case "terminal/create", "terminal/run":
-		b = fmt.Appendf(b, `,"command":%s`, lost)
-	case "fs/read_text_file", "fs/write_text_file":
-		b = fmt.Appendf(b, `,"path":%s`, lost)
 	}
+	b = append(b, strings.ReplaceAll(standInParams[e.Method], "$", lost)...)
 	return append(b, "}}"...)
 }
 
 // standInUpdate is the update of such a message.
 func standInUpdate(e *journal.Entry, lost string) []byte {
 	b := jsonrpc.AppendString([]byte(`{"sessionUpdate":`), e.Update)
-	switch event.UpdateKind(e.Update) {
-	case "plan":
-		b = fmt.Appendf(b, `,"entries":[{"content":%s}]`, lost)
-	case "available_commands_update":
-		b = append(b, `,"availableCommands":[]`...)
-	case "config_option_update", "config_options_update":
-		b = append(b, `,"configOptions":[]`...)
-	case "current_mode_update":
-		b = fmt.Appendf(b, `,"currentModeId":%s`, lost)
-	case "usage_update":
-		b = append(b, `,"used":0`...)
-	case "notice":
-		b = fmt.Appendf(b, `,"title":%s`, lost)
-	case "compaction_update":
-		b = fmt.Appendf(b, `,"compactionId":"","status":%s`, lost)
-	case "compaction_summary_chunk":
-		b = fmt.Appendf(b, `,"compactionId":"","content":{"type":"text","text":%s}`, lost)
+	switch kind := event.UpdateKind(e.Update); kind {
 	case "tool_call", "tool_call_update":
-		for _, m := range [...]struct{ name, value string }{{"toolCallId", e.Tool}, {"title", e.Tool}, {"kind", e.Kind}, {"status", e.Status}} {
-			if m.value != "" {
-				b = jsonrpc.AppendString(append(append(append(b, `,"`...), m.name...), `":`...), m.value)
-			}
-		}
+		b = jsonrpc.AppendMembers(b, "toolCallId", e.Tool, "title", e.Tool, "kind", e.Kind, "status", e.Status)
 	default:
-		b = fmt.Appendf(b, `,"content":{"type":"text","text":%s}`, lost)
+		b = append(b, strings.ReplaceAll(cmp.Or(standInMembers[kind], `,"content":{"type":"text","text":$}`), "$", lost)...)
 	}
 	return append(b, '}')
 }

@@ -10,6 +10,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -114,7 +115,7 @@ func commandPart(h *holding) part {
 	if h.Goes {
 		p.Title += " (goes on)"
 	}
-	text := screened(string(h.output))
+	text := safetext.Text(string(plaintext.Text(h.output)))
 	if h.cut > 0 {
 		text = "… " + safetext.Count(h.cut, "byte") + " left out\n" + text
 	}
@@ -123,14 +124,14 @@ func commandPart(h *holding) part {
 	case h.Status != "":
 		p.Status, p.Mark = h.Status, h.Mark
 	case o == nil:
-	case o.ExitCode != nil && o.GetExitCode() == 0:
-		p.Status, p.Mark = "exit code 0", markGood
-	case o.ExitCode != nil:
-		p.Status, p.Mark = "exit code "+counter(int(o.GetExitCode())), markBad
-	case o.GetSignal() != "":
-		p.Status, p.Mark = "ended by "+safetext.Line(o.GetSignal()), markBad
 	default:
-		p.Status, p.Mark = "ended", markNone
+		text, failed := render.Exit(o)
+		p.Status, p.Mark = text, markNone
+		if failed {
+			p.Mark = markBad
+		} else if o.ExitCode != nil {
+			p.Mark = markGood
+		}
 	}
 	return p
 }
