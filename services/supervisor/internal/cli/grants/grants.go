@@ -145,10 +145,7 @@ type remembered struct {
 }
 
 // runningGrant is one that a supervisor has.
-type runningGrant struct {
-	at *reach.Supervisor
-	*supervisorv1.Grant
-}
+type runningGrant = reach.Item[*supervisorv1.Grant]
 
 // find asks the file and the supervisors. A supervisor that does not answer is complained of, and the command fails in the
 // end.
@@ -170,13 +167,9 @@ func find(cmd *cobra.Command, call *command.Call, configFile string) (*remembere
 		return nil, err
 	}
 	return &remembered{store: store, hangUp: hangUp, running: reach.List(cmd.Context(), call, all, "grants",
-		func(ctx context.Context, at *reach.Supervisor) ([]runningGrant, error) {
+		func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Grant, error) {
 			res, err := at.State.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
-			var some []runningGrant
-			for _, g := range res.GetGrants() {
-				some = append(some, runningGrant{at, g})
-			}
-			return some, err
+			return res.GetGrants(), err
 		})}, nil
 }
 
@@ -189,8 +182,8 @@ func (r *remembered) close() {
 func (r *remembered) grants() []*supervisorv1.Grant {
 	all := r.store.List()
 	for _, g := range r.running {
-		if !has(all, g.GetId()) {
-			all = append(all, g.Grant)
+		if !has(all, g.Of.GetId()) {
+			all = append(all, g.Of)
 		}
 	}
 	slices.SortStableFunc(all, func(x, y *supervisorv1.Grant) int {
@@ -210,12 +203,12 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 	var kept, missing []string
 	of := map[*reach.Supervisor][]string{}
 	for _, id := range ids {
-		i := slices.IndexFunc(r.running, func(g runningGrant) bool { return g.GetId() == id })
+		i := slices.IndexFunc(r.running, func(g runningGrant) bool { return g.Of.GetId() == id })
 		switch {
 		case has(inFile, id):
 			kept = append(kept, id)
 		case i >= 0:
-			of[r.running[i].at] = append(of[r.running[i].at], id)
+			of[r.running[i].At] = append(of[r.running[i].At], id)
 		default:
 			missing = append(missing, id)
 		}
@@ -229,7 +222,7 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 		}
 	}
 	for _, g := range r.running {
-		at, ids := g.at, of[g.at]
+		at, ids := g.At, of[g.At]
 		if len(ids) == 0 {
 			continue
 		}

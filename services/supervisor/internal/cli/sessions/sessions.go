@@ -17,6 +17,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
@@ -165,15 +166,7 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 	if err != nil {
 		return nil, err
 	}
-	var exact []journal.Session
-	for _, s := range all {
-		if s.Session == id {
-			exact = append(exact, s)
-		}
-	}
-	if exact != nil {
-		all = exact
-	}
+	all = reach.Meant(all, func(s journal.Session) bool { return s.Session == id }, func(journal.Session) bool { return true })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
 	}

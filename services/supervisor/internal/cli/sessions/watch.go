@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,50 +96,32 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 }
 
 // openSession is a session, and who has it.
-type openSession struct {
-	at *reach.Supervisor
-	*supervisorv1.Session
-}
+type openSession = reach.Item[*supervisorv1.Session]
 
 // whoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
 // none.
 func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, req *supervisorv1.WatchSessionRequest) (*reach.Supervisor, error) {
-	list := reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]openSession, error) {
+	list := reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
 		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
-		if err != nil {
-			return nil, err
-		}
-		var some []openSession
-		for _, s := range res.GetSessions() {
-			some = append(some, openSession{at, s})
-		}
-		return some, nil
+		return res.GetSessions(), err
 	})
-	var exact, like []openSession
-	for _, s := range list {
-		switch {
-		case req.GetAgentId() != "" && s.GetAgentId() != req.GetAgentId() && s.at.Agent != req.GetAgentId():
-		case s.GetSessionId() == req.GetSessionId():
-			exact = append(exact, s)
-		case strings.HasPrefix(s.GetSessionId(), req.GetSessionId()):
-			like = append(like, s)
-		}
+	if agent := req.GetAgentId(); agent != "" {
+		list = slices.DeleteFunc(list, func(s openSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}
-	if exact == nil {
-		exact = like
-	}
-	switch len(exact) {
+	meant := reach.Meant(list, func(s openSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
+		func(s openSession) bool { return strings.HasPrefix(s.Of.GetSessionId(), req.GetSessionId()) })
+	switch len(meant) {
 	case 0:
 		return nil, nil
 	case 1:
-		req.AgentId, req.SessionId = exact[0].GetAgentId(), exact[0].GetSessionId()
-		return exact[0].at, nil
+		req.AgentId, req.SessionId = meant[0].Of.GetAgentId(), meant[0].Of.GetSessionId()
+		return meant[0].At, nil
 	}
 	var text strings.Builder
-	for _, s := range exact[:min(len(exact), 20)] {
-		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.at.PID, output.Cell(s.GetAgentId()), output.Cell(s.GetSessionId()), output.OneLine(s.GetTitle(), 60))
+	for _, s := range meant[:min(len(meant), 20)] {
+		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId()), output.OneLine(s.Of.GetTitle(), 60))
 	}
-	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s", output.Cell(req.GetSessionId()), len(exact), text.String())
+	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s", output.Cell(req.GetSessionId()), len(meant), text.String())
 }
 
 // watchLive tells a session's events as a supervisor tells them, until it is interrupted.

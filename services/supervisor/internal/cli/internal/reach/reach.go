@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -158,6 +156,30 @@ func newSupervisor(where string, st *supervisorv1.GetStatusResponse, c *client.C
 	return &Supervisor{PID: int(st.GetPid()), Where: where, Mode: st.GetMode(), Agent: st.GetAgent().GetName(), Client: c}
 }
 
+// With connects to the supervisors that are meant, as All does, for the time of one function.
+func With(cmd *cobra.Command, call *command.Call, f *Flags, do func(all []*Supervisor) error) error {
+	all, closeAll, err := All(cmd, call, f)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	return do(all)
+}
+
+// Complete is With for completions of the last of at most so many arguments. Where supervisors cannot be asked, there are
+// none.
+func Complete(call *command.Call, f *Flags, most int, list func(ctx context.Context, all []*Supervisor, args []string) []cobra.Completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) < most {
+			_ = With(cmd, call, f, func(all []*Supervisor) error {
+				found = list(cmd.Context(), all, args)
+				return nil
+			})
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // One connects to the one supervisor that is meant: of those that fits picks, where there are several and fits is not
 // nil. what says what it is to be, for people. The caller calls the function.
 func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool) (*Supervisor, func(), error) {
@@ -168,12 +190,7 @@ func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits fun
 	}
 	fitting := all
 	if fits != nil && !f.Named() {
-		fitting = nil
-		for _, r := range all {
-			if fits(r) {
-				fitting = append(fitting, r)
-			}
-		}
+		fitting = slices.DeleteFunc(slices.Clone(all), func(s *Supervisor) bool { return !fits(s) })
 	}
 	switch len(fitting) {
 	case 1:
@@ -184,25 +201,6 @@ func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits fun
 	}
 	closeAll()
 	return nil, nil, fmt.Errorf("%d supervisors are running: say which one is meant%s", len(fitting), Choices(fitting))
-}
-
-// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out; those
-// that fail are complained of, and make the command fail in the end.
-func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask func(context.Context, *Supervisor) ([]T, error)) []T {
-	list := []T{}
-	for _, r := range all {
-		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
-		some, err := ask(ctx, r)
-		cancel()
-		switch {
-		case err == nil:
-			list = append(list, some...)
-		case status.Code(err) != codes.Unimplemented:
-			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", r.PID, what, Plainly(err)))
-			call.Status = command.StatusFailed
-		}
-	}
-	return list
 }
 
 // Running returns the running supervisors of this user, also those that do not answer, and one whose socket the configuration
