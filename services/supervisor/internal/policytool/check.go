@@ -88,15 +88,12 @@ func (c *Checked) Print(w io.Writer, s Style) {
 	fmt.Fprintf(w, "%s: %s, %s\n", safetext.Exact(c.File.GetName()), strings.Join(parts, ", "), verdict)
 }
 
-// PrintChecksJSON writes what was found in several files as a JSON array.
-func PrintChecksJSON(w io.Writer, all []*Checked) error {
-	list := make([]any, len(all))
-	for i, c := range all {
-		answer, err := fields(c.Answer)
-		if err != nil {
-			return err
-		}
-		list[i] = with(answer, "file", c.File.GetName())
+// JSON is what was found, as an object for JSON.
+func (c *Checked) JSON() (any, error) {
+	answer, err := fields(c.Answer)
+	if err != nil {
+		return nil, err
 	}
-	return printJSON(w, list)
+	answer["file"] = c.File.GetName()
+	return answer, nil
 }

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -69,11 +70,14 @@ func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T)
 
 // PrintJSON prints a value as indented JSON in which nothing can act on a terminal.
 func PrintJSON(call *command.Call, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(call.Stdout, safetext.JSON(data))
+	_, err := fmt.Fprint(call.Stdout, safetext.JSON(text.Bytes()))
 	return err
 }
 
