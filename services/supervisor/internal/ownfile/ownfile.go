@@ -122,29 +122,37 @@ func Current(f *os.File) bool {
 	return err == nil && os.SameFile(at, info)
 }
 
+// LastEnd returns where the last whole line of a file ends, and the file's size. A line may be very long, so that it is not
+// read at once.
+func LastEnd(f *os.File) (end, size int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	size = info.Size()
+	buf := make([]byte, min(64<<10, size))
+	for end = size; end > 0; {
+		n := min(int64(len(buf)), end)
+		if end == size { // almost always the last byte is all there is to see
+			n = 1
+		}
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, size, nil
+		}
+		end -= n
+	}
+	return 0, size, nil
+}
+
 // TornTail returns what stands behind the last line of a file: nothing, if all of its lines have an end. at is where it
 // begins, and where a line that is whole would. Call it with the lock held: a line that is being written is torn too.
 func TornTail(f *os.File) (tail []byte, at int64, err error) {
-	info, err := f.Stat()
+	at, size, err := LastEnd(f)
 	if err != nil {
 		return nil, 0, err
-	}
-	size := info.Size()
-	const step = 64 << 10
-	buf := make([]byte, min(step, size))
-	for at = size; at > 0; {
-		n := min(int64(len(buf)), at)
-		if at == size { // almost always the last byte is all there is to see
-			n = 1
-		}
-		if _, err := f.ReadAt(buf[:n], at-n); err != nil {
-			return nil, 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
-		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			at -= n - int64(i) - 1
-			break
-		}
-		at -= n
 	}
 	if size-at > maxTail {
 		return nil, at, fmt.Errorf("the last %d bytes of %s are no lines; move the file away", size-at, f.Name())
