@@ -62,7 +62,7 @@ func checkDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	owner, known := ownerOf(info)
+	owner, _, known := Owner(info)
 	switch {
 	case known && owner != os.Geteuid() && owner != 0:
 		return fmt.Errorf("%s belongs to user %d; the folder must be one of your own", dir, owner)
@@ -77,7 +77,7 @@ func check(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	owner, known := ownerOf(info)
+	owner, _, known := Owner(info)
 	switch {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file (%v)", f.Name(), info.Mode().Type())
@@ -198,11 +198,18 @@ func SyncDir(dir string) error {
 // StateDir returns the folder for the user's state: acphost under $XDG_STATE_HOME, else under ~/.local/state. Empty: the
 // environment names neither it nor a home directory.
 func StateDir(env func(string) string) string {
-	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "acphost")
+	return BaseDir(env, "XDG_STATE_HOME", filepath.Join(".local", "state"), "acphost")
+}
+
+// BaseDir returns a folder below the one that a variable of the XDG base directory specification names, else below one of the
+// home directory. Empty: the environment names neither. The specification has relative paths ignored.
+func BaseDir(env func(string) string, variable, inHome string, below ...string) string {
+	base := env(variable)
+	if home := env("HOME"); !filepath.IsAbs(base) && filepath.IsAbs(home) {
+		base = filepath.Join(home, inHome)
 	}
-	if home := env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "acphost")
+	if !filepath.IsAbs(base) {
+		return ""
 	}
-	return ""
+	return filepath.Join(append([]string{base}, below...)...)
 }

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // The kinds of distribution.
@@ -179,13 +181,7 @@ func (c *Catalog) folder(id string) string {
 
 // data is the user's folder for data, as the XDG base directory specification has it.
 func (c *Catalog) data() string {
-	if dir := c.env("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := c.env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "share")
-	}
-	return ""
+	return ownfile.BaseDir(c.env, "XDG_DATA_HOME", filepath.Join(".local", "share"))
 }
 
 // lookPath returns the absolute path of a program on PATH; empty: there is none. Relative folders of PATH, which the
