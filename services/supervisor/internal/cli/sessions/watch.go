@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 // watchFlags say which session is watched, and how it is shown.
@@ -92,7 +92,7 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 		req.AgentId = newest.Agent
 	}
 	dir := filepath.Dir(filepath.Dir(newest.File)) // a file stands in the folder of its day
-	return activity.Recorded(cmd.Context(), dir, req, p.print)
+	return replay.Recorded(cmd.Context(), dir, req, p.print)
 }
 
 // openSession is a session, and who has it.
