@@ -72,15 +72,23 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 	if at == nil && f.Named() { // it may have the session in its record
 		at = all[0]
 	}
-	p := &eventPrinter{w: call.Stdout}
+	show, rest := output.EventLine, func() string { return "" }
 	if !f.asJSON {
 		look := output.Look(call, "", f.verbose, false)
 		look.Prompts, look.History, look.NoUsage = true, f.history, false
-		p.r = render.New(look)
+		r := render.New(look)
+		show, rest = r.Event, r.Flush
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
+	tell := func(ev *supervisorv1.Event) error {
+		_, err := io.WriteString(call.Stdout, show(ev))
+		return err
+	}
+	defer func() {
+		_, failed := io.WriteString(call.Stdout, rest())
+		err = errors.Join(err, failed)
+	}()
 	if at != nil {
-		return watchLive(cmd.Context(), at, req, p.print)
+		return watchLive(cmd.Context(), at, req, tell)
 	}
 	parts, err := findSession(call, f.Config, id)
 	if err != nil {
@@ -92,7 +100,7 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 		req.AgentId = newest.Agent
 	}
 	dir := filepath.Dir(filepath.Dir(newest.File)) // a file stands in the folder of its day
-	return replay.Recorded(cmd.Context(), dir, req, p.print)
+	return replay.Recorded(cmd.Context(), dir, req, tell)
 }
 
 // openSession is a session, and who has it.
@@ -144,28 +152,4 @@ func watchLive(ctx context.Context, at *reach.Supervisor, req *supervisorv1.Watc
 		}
 	}
 	return nil
-}
-
-// eventPrinter prints events: as JSON lines, where it has no Renderer.
-type eventPrinter struct {
-	w io.Writer
-	r *render.Renderer
-}
-
-func (p *eventPrinter) print(ev *supervisorv1.Event) error {
-	if p.r == nil {
-		_, err := io.WriteString(p.w, output.EventLine(ev))
-		return err
-	}
-	_, err := io.WriteString(p.w, p.r.Event(ev))
-	return err
-}
-
-// end prints what is held back.
-func (p *eventPrinter) end() error {
-	if p.r == nil {
-		return nil
-	}
-	_, err := io.WriteString(p.w, p.r.Flush())
-	return err
 }

@@ -132,13 +132,19 @@ func dialFound(s client.Supervisor) (*Supervisor, error) {
 	return newSupervisor(s.Socket, s.Status, c), nil
 }
 
-// dialNamed connects to the supervisor at a socket or an address.
-func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
-	where, dial := f.Socket, func() (*client.Client, error) { return client.DialSocket(f.Socket) }
+// Dial connects to the supervisor at the socket or the address that the flags name, without asking it anything.
+func (f *Flags) Dial() (where string, c *client.Client, err error) {
 	if f.Address != "" {
-		where, dial = f.Address, func() (*client.Client, error) { return client.DialTLS(f.Address, f.TLSDir) }
+		c, err = client.DialTLS(f.Address, f.TLSDir)
+		return f.Address, c, err
 	}
-	c, err := dial()
+	c, err = client.DialSocket(f.Socket)
+	return f.Socket, c, err
+}
+
+// dialNamed is Dial for a supervisor that says what it is.
+func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
+	where, c, err := f.Dial()
 	if err != nil {
 		return nil, err
 	}
