@@ -38,8 +38,7 @@ func LayerOf(name string) permissionv1.Layer {
 // OK reports whether the file loads; it may have warnings.
 func (c *Checked) OK() bool { return c.errors() == 0 }
 
-func (c *Checked) errors() int {
-	n := 0
+func (c *Checked) errors() (n int) {
 	for _, f := range c.Answer.GetFindings() {
 		if f.GetSeverity() != permissionv1.Severity_SEVERITY_WARNING {
 			n++
@@ -70,20 +69,13 @@ func (c *Checked) Print(w io.Writer, s Style) {
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", safetext.Exact(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
 	}
+	parts, verdict := []string{safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")}, s.paint(green, "ok")
 	errs := c.errors()
-	warnings := len(c.Answer.GetFindings()) - errs
-	var parts []string
-	if errs == 0 {
-		parts = append(parts, safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test"))
-	} else {
-		parts = append(parts, safetext.Count(errs, "error"))
-	}
-	if warnings > 0 {
-		parts = append(parts, safetext.Count(warnings, "warning"))
-	}
-	verdict := s.paint(green, "ok")
 	if errs > 0 {
-		verdict = s.paint(red, "does not load")
+		parts, verdict = []string{safetext.Count(errs, "error")}, s.paint(red, "does not load")
+	}
+	if warnings := len(c.Answer.GetFindings()) - errs; warnings > 0 {
+		parts = append(parts, safetext.Count(warnings, "warning"))
 	}
 	fmt.Fprintf(w, "%s: %s, %s\n", safetext.Exact(c.File.GetName()), strings.Join(parts, ", "), verdict)
 }

@@ -317,15 +317,10 @@ func shortLayer(l permissionv1.Layer) string {
 }
 
 func layerWord(l permissionv1.Layer) string {
-	switch l {
-	case permissionv1.Layer_LAYER_ADMIN:
-		return "admin"
-	case permissionv1.Layer_LAYER_WORKSPACE:
-		return "workspace, may only tighten"
-	case permissionv1.Layer_LAYER_WORKSPACE_TRUSTED:
-		return "workspace, trusted"
-	}
-	return "user"
+	return cmp.Or(map[permissionv1.Layer]string{
+		permissionv1.Layer_LAYER_ADMIN: "admin", permissionv1.Layer_LAYER_WORKSPACE: "workspace, may only tighten",
+		permissionv1.Layer_LAYER_WORKSPACE_TRUSTED: "workspace, trusted",
+	}[l], "user")
 }
 
 func names(files []*permissionv1.PolicyFile) string {

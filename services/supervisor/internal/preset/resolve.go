@@ -56,7 +56,7 @@ func (r *Resolved) Login() []string {
 	if r.Agent.Own.Login == nil || len(r.program) == 0 {
 		return nil
 	}
-	return append(append([]string(nil), r.program...), r.Agent.Own.Login...)
+	return slices.Concat(r.program, r.Agent.Own.Login)
 }
 
 // NotInstalledError says that an agent is not on this machine.
@@ -95,12 +95,7 @@ func (c *Catalog) resolve(a Agent) (*Resolved, error) {
 	if len(ways) == 0 {
 		return nil, fmt.Errorf("the agent %s does not come in a form for %s that is known here (npx, uvx, binary)", a.ID, Platform())
 	}
-	best := ways[0]
-	for _, w := range ways[1:] {
-		if w.rank() > best.rank() {
-			best = w
-		}
-	}
+	best := slices.MaxFunc(ways, func(a, b *Resolved) int { return cmp.Compare(a.rank(), b.rank()) }) // the first of several
 	best.Agent, best.env = a, c.env
 	best.defaults()
 	return best, nil
@@ -130,7 +125,7 @@ func (r *Resolved) rank() int {
 // found completes what runs a program.
 func (r *Resolved) found(where, version string, program, args []string) *Resolved {
 	r.Found, r.Installed, r.program = where, version, program
-	r.Command = append(append([]string(nil), program...), args...)
+	r.Command = slices.Concat(program, args)
 	return r
 }
 
