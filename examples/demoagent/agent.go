@@ -58,7 +58,9 @@ func typed[P any](f func(context.Context, P) (any, error)) method {
 }
 
 func newAgent(b behaviour) *agent {
-	a := &agent{how: b, wire: newWire(), ready: make(chan struct{}), kept: store(b.state), sessions: map[acp.SessionId]*session{}}
+	a := &agent{
+		how: b, wire: newWire(), ready: make(chan struct{}), kept: store(b.state), sessions: map[acp.SessionId]*session{},
+	}
 	a.loggedIn = a.kept.login()
 	a.methods = map[string]method{
 		acp.AgentMethodInitialize:    typed(a.initialize),

@@ -16,8 +16,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// script is what a prompt plays whose first word is its name: a scene, or, behind a slash, a command. A command reports in
-// the agent's message, one line a result.
+// script is what a prompt plays whose first word is its name: a scene, or, behind a slash, a command. A command reports
+// in the agent's message, one line a result.
 type script struct {
 	name, args, does string
 	play             func(t *turn, ctx context.Context, rest string) error
@@ -68,7 +68,8 @@ func (t *turn) readText(ctx context.Context, path string) (string, error) {
 }
 
 func (t *turn) writeText(ctx context.Context, path, text string) error {
-	_, err := ask[acp.WriteTextFileResponse](ctx, t, acp.ClientMethodFsWriteTextFile, object{"path": path, "content": text})
+	params := object{"path": path, "content": text}
+	_, err := ask[acp.WriteTextFileResponse](ctx, t, acp.ClientMethodFsWriteTextFile, params)
 	return err
 }
 
@@ -142,7 +143,7 @@ func (t *turn) cancelWait(ctx context.Context, line string) error {
 }
 
 // killWaitedFor waits for a shell line and withdraws the waiting, then kills what runs, and says how it ended.
-func (t *turn) killWaitedFor(ctx context.Context, line string) (ended acp.WaitForTerminalExitResponse, err error) {
+func (t *turn) killWaitedFor(ctx context.Context, line string) (ended exit, err error) {
 	created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, object{"command": line})
 	if err != nil {
 		return ended, err
@@ -151,7 +152,7 @@ func (t *turn) killWaitedFor(ctx context.Context, line string) (ended acp.WaitFo
 	waiting, stop := context.WithCancel(ctx)
 	result := make(chan error, 1)
 	go func() {
-		_, err := ask[acp.WaitForTerminalExitResponse](waiting, t, acp.ClientMethodTerminalWaitForExit, terminal())
+		_, err := ask[exit](waiting, t, acp.ClientMethodTerminalWaitForExit, terminal())
 		result <- err
 	}()
 	before, err := ask[acp.TerminalOutputResponse](ctx, t, acp.ClientMethodTerminalOutput, terminal())
@@ -207,7 +208,7 @@ func (t *turn) report(ctx context.Context, name, result string, err error) error
 	return t.say(ctx, fmt.Sprintf("%s error %d: %s", name, code, message))
 }
 
-func howEnded(e acp.WaitForTerminalExitResponse) string {
+func howEnded(e exit) string {
 	switch {
 	case e.ExitCode != nil:
 		return fmt.Sprintf("exit %d", *e.ExitCode)

@@ -116,7 +116,8 @@ func (t *turn) hang(ctx context.Context, _ string) error {
 
 func (t *turn) crash(ctx context.Context, _ string) error {
 	if t.agent.clientCan().Terminal {
-		created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, object{"command": "sleep", "args": []string{"600"}})
+		params := object{"command": "sleep", "args": []string{"600"}}
+		created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, params)
 		if err != nil {
 			return err
 		}

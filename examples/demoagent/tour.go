@@ -10,8 +10,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// tourScript is what the tour does, step by step: an update that is sent as it stands there, or something that the client is
-// asked. A step that needs something of the client is left out where the client does not offer it.
+// tourScript is what the tour does, step by step: an update that is sent as it stands there, or something that the
+// client is asked. A step that needs something of the client is left out where the client does not offer it.
 //
 //go:embed tour.json
 var tourScript []byte

@@ -111,8 +111,11 @@ func (t *turn) edit(ctx context.Context, path, before, after string) (bool, erro
 	return true, t.complete(ctx, call, content...)
 }
 
+// exit is how a command ended.
+type exit = acp.WaitForTerminalExitResponse
+
 // check runs a shell line in a terminal, shows the terminal, and says how the line ended and what it wrote.
-func (t *turn) check(ctx context.Context, line string) (ended acp.WaitForTerminalExitResponse, output string, err error) {
+func (t *turn) check(ctx context.Context, line string) (ended exit, output string, err error) {
 	const call = acp.ToolCallId("run")
 	if err := t.update(ctx, acp.StartToolCall(call, "Run "+line, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusPending),
 		acp.WithStartRawInput(object{"command": line}))); err != nil {
@@ -134,9 +137,9 @@ func (t *turn) check(ctx context.Context, line string) (ended acp.WaitForTermina
 }
 
 // finish waits for a terminal's command to end, takes its output and releases it.
-func (t *turn) finish(ctx context.Context, terminal string) (ended acp.WaitForTerminalExitResponse, output string, err error) {
+func (t *turn) finish(ctx context.Context, terminal string) (ended exit, output string, err error) {
 	at := func() object { return object{"terminalId": terminal} }
-	if ended, err = ask[acp.WaitForTerminalExitResponse](ctx, t, acp.ClientMethodTerminalWaitForExit, at()); err != nil {
+	if ended, err = ask[exit](ctx, t, acp.ClientMethodTerminalWaitForExit, at()); err != nil {
 		return ended, "", err
 	}
 	shown, err := ask[acp.TerminalOutputResponse](ctx, t, acp.ClientMethodTerminalOutput, at())

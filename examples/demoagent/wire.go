@@ -73,7 +73,8 @@ func (w *wire) Read(b []byte) (int, error) {
 
 // watched reports whether a line that begins so is looked into.
 func watched(head []byte) bool {
-	return bytes.Contains(head, []byte(`"`+acp.AgentMethodSessionPrompt+`"`)) || bytes.Contains(head, []byte(`"`+acp.AgentMethodAuthenticate+`"`))
+	return bytes.Contains(head, []byte(`"`+acp.AgentMethodSessionPrompt+`"`)) ||
+		bytes.Contains(head, []byte(`"`+acp.AgentMethodAuthenticate+`"`))
 }
 
 // look is called with mu held.

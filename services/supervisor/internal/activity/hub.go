@@ -290,7 +290,8 @@ func (h *Hub) handle(it *item) {
 
 // lose says that frames found no room.
 func (h *Hub) lose(it *item) {
-	e := entry{event: replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now()), seq: it.seq, skips: it.skips, cost: eventCost}
+	gap := replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now())
+	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
 	if h.said.IsZero() || time.Since(h.said) >= sayAgain {
 		h.said = time.Now()
 		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", it.port.agent.Load().Name, "frames", it.lost)

@@ -127,7 +127,8 @@ func (w *watcher) offer(e entry) {
 			frames = 0 // they may be of others
 		}
 		w.missed = skipped
-		w.push(entry{event: replay.Gap(e.event.GetAgentId(), w.session, frames, whyUnwatched, e.event.GetTime().AsTime()), cost: eventCost})
+		gap := replay.Gap(e.event.GetAgentId(), w.session, frames, whyUnwatched, e.event.GetTime().AsTime())
+		w.push(entry{event: gap, cost: eventCost})
 	}
 	w.push(e)
 }

@@ -32,8 +32,8 @@ func (h *hall) lead(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// dial connects to the hall from within this process. The connection is a net.Pipe: it has no buffer, so that a peer that
-// does not read stops its writer, and gRPC's flow control bounds what waits.
+// dial connects to the hall from within this process. The connection is a net.Pipe: it has no buffer, so that a peer
+// that does not read stops its writer, and gRPC's flow control bounds what waits.
 func (h *hall) dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	if err := h.lead(ctx, theirs); err != nil {

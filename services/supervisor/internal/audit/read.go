@@ -63,9 +63,10 @@ func (e *LineError) Error() string {
 // Unwrap returns why.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Read returns the records in an audit's file and in those that were put aside, oldest first. A *LineError stands in for
-// a line that cannot be read; any other error is the last. A file that is missing is fs.ErrNotExist, unless there are
-// some that were put aside. Supervisors may write, and put files aside, meanwhile: no record is missed or seen twice.
+// Read returns the records in an audit's file and in those that were put aside, oldest first. A *LineError stands in
+// for a line that cannot be read; any other error is the last. A file that is missing is fs.ErrNotExist, unless there
+// are some that were put aside. Supervisors may write, and put files aside, meanwhile: no record is missed or seen
+// twice.
 func Read(file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
 		parts, err := openAll(file, nil)
@@ -138,8 +139,8 @@ type part struct {
 	at   int64 // where the next line begins
 }
 
-// openAll opens an audit's files, the oldest first, behind those that are open already. They are opened from the newest on:
-// one that is put aside meanwhile is met twice, which shows, and none is missed.
+// openAll opens an audit's files, the oldest first, behind those that are open already. They are opened from the newest
+// on: one that is put aside meanwhile is met twice, which shows, and none is missed.
 func openAll(file string, behind []*part) (parts []*part, err error) {
 	for n := 0; ; n++ {
 		name := file
@@ -205,8 +206,8 @@ func sameFile(a, b *os.File) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// deliver yields what f wants of several files. It reports whether yield wants more, and there may be more: false too after
-// an error.
+// deliver yields what f wants of several files. It reports whether yield wants more, and there may be more: false too
+// after an error.
 func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, error) bool) bool {
 	if f.Limit <= 0 {
 		return !slices.ContainsFunc(parts, func(p *part) bool { return !p.records(f, yield) })
@@ -233,7 +234,8 @@ func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, erro
 	return true
 }
 
-// records yields what f wants of the lines that are whole, as deliver does. It can be called again when there may be more.
+// records yields what f wants of the lines that are whole, as deliver does. It can be called again when there may be
+// more.
 func (p *part) records(f Filter, yield func(*supervisorv1.AuditRecord, error) bool) bool {
 	for {
 		r, err := p.record()

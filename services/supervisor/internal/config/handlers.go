@@ -96,7 +96,8 @@ func (v *checker) entry(at path, name string, h *configv1.Handler) {
 		v.problem(at.to("agent_may_call"), "it is for address and no_tls only: no agent can call a handler that acphost starts with keys of its own")
 	}
 	v.bound(at.to("decide_timeout_ms"), uint64(h.GetDecideTimeoutMs()), 1, maxDecideTimeoutMS)
-	v.misplaced(at.to("decide_timeout_ms"), h.GetDecideTimeoutMs() != 0 && name != route.KindPermission, "permission handlers only")
+	v.misplaced(at.to("decide_timeout_ms"), h.GetDecideTimeoutMs() != 0 && name != route.KindPermission,
+		"permission handlers only")
 	if isOwn(name, h) {
 		v.settings(at.to("settings"), ownHandlers()[name], h.GetSettings())
 	}
@@ -104,7 +105,8 @@ func (v *checker) entry(at path, name string, h *configv1.Handler) {
 
 func (v *checker) command(at path, h *configv1.Handler) {
 	v.arguments(at, h.GetCommand())
-	if program := h.GetCommand()[0]; program == "" || program == "." || program == ".." || strings.HasSuffix(program, "/") {
+	program := h.GetCommand()[0]
+	if slices.Contains([]string{"", ".", ".."}, program) || strings.HasSuffix(program, "/") {
 		v.problem(at.to("command", "0"), "expected a program, got %q", program)
 	}
 }
@@ -120,8 +122,9 @@ func (v *checker) arguments(at path, command []string) {
 
 // child checks what only means something for a handler that acphost starts.
 func (v *checker) child(at path, h *configv1.Handler) {
-	v.misplaced(at.to("tls"), h.GetTls() != nil, "address only: acphost makes the keys for the handlers that it starts itself")
-	v.misplaced(at.to("secret_file"), h.GetSecretFile() != "", "address only: acphost makes the keys for the handlers that it starts itself")
+	const keys = "address only: acphost makes the keys for the handlers that it starts itself"
+	v.misplaced(at.to("tls"), h.GetTls() != nil, keys)
+	v.misplaced(at.to("secret_file"), h.GetSecretFile() != "", keys)
 	v.misplaced(at.to("uid"), h.Uid != nil, "address only")
 	if sum := h.GetSha256(); sum != "" && !sha256Form.MatchString(sum) {
 		v.problem(at.to("sha256"), "expected 64 hexadecimal digits, got %q", sum)
@@ -144,7 +147,8 @@ func (v *checker) address(at path, h *configv1.Handler) {
 		v.secret(at, h)
 		return
 	}
-	v.misplaced(at.to("secret_file"), h.GetSecretFile() != "", "unix sockets only: over TCP others could read the secret on its way")
+	v.misplaced(at.to("secret_file"), h.GetSecretFile() != "",
+		"unix sockets only: over TCP others could read the secret on its way")
 	v.misplaced(at.to("uid"), h.Uid != nil, "unix sockets only")
 	hostPort, ok := strings.CutPrefix(h.GetAddress(), "tcp://")
 	host, port, err := net.SplitHostPort(hostPort)

@@ -1,7 +1,9 @@
-// Package ownfile opens the files that several supervisors append to at the same time. Such a file is private to the user and
-// locked while it is written. It may be rotated or replaced while other processes have it open; Current tells them.
+// Package ownfile opens the files that several supervisors append to at the same time. Such a file is private to the
+// user and locked while it is written. It may be rotated or replaced while other processes have it open; Current tells
+// them.
 //
-// The package knows one thing about the contents: they are lines, and a last line without an end was not written completely.
+// The package knows one thing about the contents: they are lines, and a last line without an end was not written
+// completely.
 package ownfile
 
 import (
@@ -15,16 +17,16 @@ import (
 	"time"
 )
 
-// LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer is
-// stopped, or means harm: any process that may read a file can lock it, an agent too.
+// LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer
+// is stopped, or means harm: any process that may read a file can lock it, an agent too.
 const LockTimeout = 2 * time.Second
 
 // ErrLocked says that somebody else held the lock for LockTimeout.
 var ErrLocked = errors.New("another process has it locked")
 
-// Append opens a file for appending and for reading, and makes it (0600) and its folder (0700) if they are missing. It is
-// an error if the file is not a regular one, is a symbolic link, belongs to another user or can be written by one, or
-// if its folder can.
+// Append opens a file for appending and for reading, and makes it (0600) and its folder (0700) if they are missing. It
+// is an error if the file is not a regular one, is a symbolic link, belongs to another user or can be written by one,
+// or if its folder can.
 func Append(path string) (*os.File, error) {
 	return open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 }
@@ -122,8 +124,8 @@ func Current(f *os.File) bool {
 	return err == nil && os.SameFile(at, info)
 }
 
-// LastEnd returns where the last whole line of a file ends, and the file's size. A line may be very long, so that it is not
-// read at once.
+// LastEnd returns where the last whole line of a file ends, and the file's size. A line may be very long, so that it is
+// not read at once.
 func LastEnd(f *os.File) (end, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -195,14 +197,14 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// StateDir returns the folder for the user's state: acphost under $XDG_STATE_HOME, else under ~/.local/state. Empty: the
-// environment names neither it nor a home directory.
+// StateDir returns the folder for the user's state: acphost under $XDG_STATE_HOME, else under ~/.local/state. Empty:
+// the environment names neither it nor a home directory.
 func StateDir(env func(string) string) string {
 	return BaseDir(env, "XDG_STATE_HOME", filepath.Join(".local", "state"), "acphost")
 }
 
-// BaseDir returns a folder below the one that a variable of the XDG base directory specification names, else below one of the
-// home directory. Empty: the environment names neither. The specification has relative paths ignored.
+// BaseDir returns a folder below the one that a variable of the XDG base directory specification names, else below one
+// of the home directory. Empty: the environment names neither. The specification has relative paths ignored.
 func BaseDir(env func(string) string, variable, inHome string, below ...string) string {
 	base := env(variable)
 	if home := env("HOME"); !filepath.IsAbs(base) && filepath.IsAbs(home) {

@@ -82,7 +82,10 @@ func (q Question) Action() (*permissionv1.Action, error) {
 
 // methods are those that agents call, by their kinds.
 var methods = map[string]string{
-	"terminal.create": "terminal/create", "fs.read": "fs/read_text_file", "fs.write": "fs/write_text_file", "fs.list": "fs/list_directory",
+	"terminal.create": "terminal/create",
+	"fs.read":         "fs/read_text_file",
+	"fs.write":        "fs/write_text_file",
+	"fs.list":         "fs/list_directory",
 }
 
 // found has an action's command be what it comes to here, in our own environment. An agent's may differ.

@@ -69,7 +69,8 @@ func (c *Checked) Print(w io.Writer, s Style) {
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", safetext.Exact(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
 	}
-	parts, verdict := []string{safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")}, s.paint(green, "ok")
+	rules, tests := safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")
+	parts, verdict := []string{rules, tests}, s.paint(green, "ok")
 	errs := c.errors()
 	if errs > 0 {
 		parts, verdict = []string{safetext.Count(errs, "error")}, s.paint(red, "does not load")

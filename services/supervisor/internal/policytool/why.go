@@ -205,7 +205,8 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	}
 	var paths [][]cell
 	for _, p := range a.GetPaths() {
-		paths = append(paths, []cell{{text: accessWord(p.GetAccess())}, {text: placeWord(p)}, {text: leads(p.GetPath(), p.GetResolvedPath())}})
+		leadsTo := leads(p.GetPath(), p.GetResolvedPath())
+		paths = append(paths, []cell{{text: accessWord(p.GetAccess())}, {text: placeWord(p)}, {text: leadsTo}})
 	}
 	s.section(w, "Paths", paths)
 }

@@ -129,7 +129,8 @@ func (p *parser) agent(at string, a *Agent) error {
 			return p.problem(fmt.Sprintf("%s/acphost/aliases/%d", at, i), "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", alias)
 		}
 	}
-	if err := cmp.Or(p.arguments(at+"/acphost/login", a.Own.Login), p.variables(at+"/acphost/defaults", a.Own.Defaults)); err != nil {
+	login, defaults := at+"/acphost/login", at+"/acphost/defaults"
+	if err := cmp.Or(p.arguments(login, a.Own.Login), p.variables(defaults, a.Own.Defaults)); err != nil {
 		return err
 	}
 	at += "/distribution"
@@ -282,5 +283,6 @@ func kindOf(t reflect.Type) string {
 }
 
 var jsonKinds = map[jsontext.Kind]string{
-	'"': "a string", '0': "a number", 't': "true or false", 'f': "true or false", 'n': "null", '[': "a list", '{': "an object",
+	'"': "a string", '0': "a number", 't': "true or false", 'f': "true or false",
+	'n': "null", '[': "a list", '{': "an object",
 }

@@ -95,7 +95,8 @@ func (c *Catalog) resolve(a Agent) (*Resolved, error) {
 	if len(ways) == 0 {
 		return nil, fmt.Errorf("the agent %s does not come in a form for %s that is known here (npx, uvx, binary)", a.ID, Platform())
 	}
-	best := slices.MaxFunc(ways, func(a, b *Resolved) int { return cmp.Compare(a.rank(), b.rank()) }) // the first of several
+	// The first of those with the highest rank.
+	best := slices.MaxFunc(ways, func(a, b *Resolved) int { return cmp.Compare(a.rank(), b.rank()) })
 	best.Agent, best.env = a, c.env
 	best.defaults()
 	return best, nil

@@ -1,5 +1,5 @@
-// Package replay tells the events of a session that are recorded, with the cursors and in the order in which they were told
-// live.
+// Package replay tells the events of a session that are recorded, with the cursors and in the order in which they were
+// told live.
 //
 // It reads the files of the journal. It must not know who is told the events, nor whether a supervisor runs.
 package replay
@@ -32,8 +32,8 @@ const (
 	whyUnread    = "a line of the record cannot be read"
 )
 
-// Session is a session that is told from its files, in the order of the supervisors that wrote them. It can be asked again
-// for what was written meanwhile. Not safe for concurrent use.
+// Session is a session that is told from its files, in the order of the supervisors that wrote them. It can be asked
+// again for what was written meanwhile. Not safe for concurrent use.
 type Session struct {
 	// ID is the session's.
 	ID string
@@ -62,7 +62,9 @@ type Session struct {
 }
 
 // Recorded tells what the journals in a folder have of a session. No supervisor needs to run.
-func Recorded(ctx context.Context, dir string, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
+func Recorded(
+	ctx context.Context, dir string, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error,
+) error {
 	at, err := Begin(req)
 	if err != nil {
 		return err
@@ -72,7 +74,9 @@ func Recorded(ctx context.Context, dir string, req *supervisorv1.WatchSessionReq
 		return err
 	}
 	if agent := req.GetAgentId(); agent != "" {
-		parts = slices.DeleteFunc(parts, func(p journal.Part) bool { return p.Header.Agent != agent && p.Header.AgentID != agent })
+		parts = slices.DeleteFunc(parts, func(p journal.Part) bool {
+			return p.Header.Agent != agent && p.Header.AgentID != agent
+		})
 	}
 	names := map[string]bool{}
 	for _, p := range parts {
@@ -110,7 +114,8 @@ func NotFound(session string) error {
 
 // Ambiguous says that several agents have a session of that id.
 func Ambiguous(session string, agents map[string]bool) error {
-	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s", session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
+	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s",
+		session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 }
 
 // Gap stands where events are missing.
@@ -121,8 +126,8 @@ func Gap(agentID, sessionID string, frames uint64, why string, at time.Time) *su
 	}
 }
 
-// Seek has the telling begin behind a position; at the beginning, if there is none. last is the number of the last frame that
-// passed the supervisor whose part may grow.
+// Seek has the telling begin behind a position; at the beginning, if there is none. last is the number of the last
+// frame that passed the supervisor whose part may grow.
 func (r *Session) Seek(at Position, last uint64) error {
 	r.from = at
 	if at.Seq == 0 {
@@ -138,7 +143,8 @@ func (r *Session) Seek(at Position, last uint64) error {
 		r.next = len(r.Parts) // nothing of it is recorded here
 		return nil
 	}
-	return fault.New(fault.Invalid, "the cursor %q is not one of session %q, or what it is about is not recorded any more", at.Text, r.ID)
+	return fault.New(fault.Invalid, "the cursor %q is not one of session %q, or what it is about is not recorded any more",
+		at.Text, r.ID)
 }
 
 // Tell tells the recorded events; of the part that may grow, those of frames up to a number.

@@ -162,16 +162,11 @@ func newRestart(call *command.Call) *cobra.Command {
 func agentVerb(call *command.Call, verb, done, short string, do func(context.Context, supervisorv1.AgentServiceClient, string) (*supervisorv1.Agent, error)) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
-		Use:   verb + " ID",
-		Short: short,
-		Long:  short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
-		Args:  command.OneArgument("an agent's id"),
-		ValidArgsFunction: reach.Complete(call, &which, 1, func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
-			for _, r := range runningAgents(ctx, call, all) {
-				list = append(list, cobra.CompletionWithDesc(output.Cell(r.Of.GetId()), output.OneLine(strings.Join(r.Of.GetCommand(), " "), 60)))
-			}
-			return list
-		}),
+		Use:               verb + " ID",
+		Short:             short,
+		Long:              short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
+		Args:              command.OneArgument("an agent's id"),
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeRunning(call)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
 				at, err := runningAt(cmd.Context(), call, all, args[0])
@@ -227,18 +222,29 @@ func newRunning(call *command.Call) *cobra.Command {
 }
 
 func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervisor) []runningAgent {
-	return reach.List(ctx, call, all, "agents", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Agent, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Agent, error) {
 		res, err := at.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
 		return res.GetAgents(), err
-	})
+	}
+	return reach.List(ctx, call, all, "agents", ask)
+}
+
+func completeRunning(call *command.Call) reach.Completer {
+	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+		for _, r := range runningAgents(ctx, call, all) {
+			list = append(list, output.Completion(r.Of.GetId(), strings.Join(r.Of.GetCommand(), " ")))
+		}
+		return list
+	}
 }
 
 func runningTable(list []runningAgent) *output.Table {
 	t := output.NewTable("no agent is running", "SUPERVISOR", "ID", "NAME", "STATE", "PID", "SINCE", "RESTARTS", "SESSIONS", "COMMAND", "ERROR")
 	for _, r := range list {
 		a := r.Of
-		t.Add(r.At.PID, a.GetId(), a.GetName(), agentWord(a.GetState()), output.OrNone(a.GetPid()), a.GetStartTime().AsTime(), a.GetRestarts(),
-			len(a.GetSessionIds()), output.OneLine(strings.Join(a.GetCommand(), " "), 80), output.OneLine(a.GetError().GetMessage(), 80))
+		line, problem := output.OneLine(strings.Join(a.GetCommand(), " "), 80), output.OneLine(a.GetError().GetMessage(), 80)
+		t.Add(r.At.PID, a.GetId(), a.GetName(), agentWord(a.GetState()), output.OrNone(a.GetPid()), a.GetStartTime().AsTime(),
+			a.GetRestarts(), len(a.GetSessionIds()), line, problem)
 	}
 	return t
 }

@@ -93,9 +93,7 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 			}
 			return nil
 		},
-		ValidArgsFunction: reach.Complete(call, &which, 2, func(ctx context.Context, all []*reach.Supervisor, args []string) []cobra.Completion {
-			return completeAnswer(questions(ctx, call, all, ""), args)
-		}),
+		ValidArgsFunction: reach.Complete(call, &which, 2, completeAnswer(call)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var with *supervisorv1.AnswerApprovalRequest
 			switch {
@@ -122,7 +120,9 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 }
 
 // answer answers a question of the one supervisor that has it.
-func answer(ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest) error {
+func answer(
+	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
+) error {
 	list := questions(ctx, call, all, "")
 	at, id, err := having(all, list, given)
 	if err != nil {
@@ -203,10 +203,11 @@ func asks(q *supervisorv1.Approval) string {
 
 // questions asks supervisors for what waits, oldest first.
 func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []waiting {
-	list := reach.List(ctx, call, all, "questions", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Approval, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Approval, error) {
 		res, err := at.Approvals.ListApprovals(ctx, &supervisorv1.ListApprovalsRequest{SessionId: session})
 		return res.GetApprovals(), err
-	})
+	}
+	list := reach.List(ctx, call, all, "questions", ask)
 	slices.SortStableFunc(list, func(x, y waiting) int { return x.Of.GetTime().AsTime().Compare(y.Of.GetTime().AsTime()) })
 	return list
 }
@@ -357,16 +358,18 @@ func clock(t time.Time) string {
 }
 
 // completeAnswer completes the ids of questions, then the options of one.
-func completeAnswer(waits []waiting, args []string) (list []cobra.Completion) {
-	for _, w := range waits {
-		switch {
-		case len(args) == 0:
-			list = append(list, cobra.CompletionWithDesc(output.Cell(called(w.Of)), output.OneLine(asks(w.Of), 60)))
-		case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
-			for _, o := range w.Of.GetPermission().GetOptions() {
-				list = append(list, cobra.CompletionWithDesc(output.Cell(o.GetOptionId()), output.OneLine(o.GetName(), 60)))
+func completeAnswer(call *command.Call) reach.Completer {
+	return func(ctx context.Context, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
+		for _, w := range questions(ctx, call, all, "") {
+			switch {
+			case len(args) == 0:
+				list = append(list, output.Completion(called(w.Of), asks(w.Of)))
+			case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
+				for _, o := range w.Of.GetPermission().GetOptions() {
+					list = append(list, output.Completion(o.GetOptionId(), o.GetName()))
+				}
 			}
 		}
+		return list
 	}
-	return list
 }

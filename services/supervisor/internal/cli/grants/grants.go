@@ -141,8 +141,8 @@ type remembered struct {
 // runningGrant is one that a supervisor has.
 type runningGrant = reach.Item[*supervisorv1.Grant]
 
-// with asks the file and the supervisors, and keeps the connections for the time of one function. A supervisor that does not
-// answer is complained of, and the command fails in the end.
+// with asks the file and the supervisors, and keeps the connections for the time of one function. A supervisor that
+// does not answer is complained of, and the command fails in the end.
 func with(cmd *cobra.Command, call *command.Call, configFile string, do func(*remembered) error) error {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {

@@ -44,12 +44,12 @@ func newList(call *command.Call) *cobra.Command {
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
-				asked := reach.List(cmd.Context(), call, all, "handlers", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.HandlerStatus, error) {
+				ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.HandlerStatus, error) {
 					res, err := at.State.ListHandlers(ctx, &supervisorv1.ListHandlersRequest{})
 					return res.GetHandlers(), err
-				})
+				}
 				list := []handlers.Listed{}
-				for _, h := range asked {
+				for _, h := range reach.List(cmd.Context(), call, all, "handlers", ask) {
 					list = append(list, handlers.New(h.At.PID, h.Of))
 				}
 				return output.PrintList(call, asJSON, list, handlers.Table)

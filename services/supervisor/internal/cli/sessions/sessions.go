@@ -167,7 +167,8 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 	if err != nil {
 		return nil, err
 	}
-	all = reach.Meant(all, func(s journal.Session) bool { return s.Session == id }, func(journal.Session) bool { return true })
+	same := func(s journal.Session) bool { return s.Session == id }
+	all = reach.Meant(all, same, func(journal.Session) bool { return true })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
 	}

@@ -109,10 +109,11 @@ type openSession = reach.Item[*supervisorv1.Session]
 // whoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
 // none.
 func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, req *supervisorv1.WatchSessionRequest) (*reach.Supervisor, error) {
-	list := reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
 		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
 		return res.GetSessions(), err
-	})
+	}
+	list := reach.List(ctx, call, all, "sessions", ask)
 	if agent := req.GetAgentId(); agent != "" {
 		list = slices.DeleteFunc(list, func(s openSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}
@@ -127,9 +128,11 @@ func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, re
 	}
 	var text strings.Builder
 	for _, s := range meant[:min(len(meant), 20)] {
-		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId()), output.OneLine(s.Of.GetTitle(), 60))
+		agent, id := output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId())
+		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, agent, id, output.OneLine(s.Of.GetTitle(), 60))
 	}
-	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s", output.Cell(req.GetSessionId()), len(meant), text.String())
+	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s",
+		output.Cell(req.GetSessionId()), len(meant), text.String())
 }
 
 // watchLive tells a session's events as a supervisor tells them, until it is interrupted.

@@ -49,14 +49,9 @@ ends. It can be watched until 30 seconds after the agent has let go of it.
 
 On a terminal, colours and movements of the cursor are kept, and nothing else that a
 terminal obeys; elsewhere there is plain text.`,
-		Example: `  acphost terminals tail acphost-3f`,
-		Args:    command.OneArgument("a terminal's id"),
-		ValidArgsFunction: reach.Complete(call, &which, 1, func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
-			for _, t := range terminals(ctx, call, all) {
-				list = append(list, cobra.CompletionWithDesc(output.Cell(t.Of.GetTerminalId()), output.OneLine(strings.Join(t.Of.GetArgv(), " "), 60)))
-			}
-			return list
-		}),
+		Example:           `  acphost terminals tail acphost-3f`,
+		Args:              command.OneArgument("a terminal's id"),
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeTerminals(call)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
 				at, id, err := terminalAt(cmd.Context(), call, all, args[0])
@@ -73,21 +68,32 @@ terminal obeys; elsewhere there is plain text.`,
 
 // terminals asks supervisors for their terminals, oldest first.
 func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openTerminal {
-	list := reach.List(ctx, call, all, "terminals", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Terminal, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Terminal, error) {
 		res, err := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
 		return res.GetTerminals(), err
-	})
+	}
+	list := reach.List(ctx, call, all, "terminals", ask)
 	slices.SortStableFunc(list, func(x, y openTerminal) int {
 		return x.Of.GetStartTime().AsTime().Compare(y.Of.GetStartTime().AsTime())
 	})
 	return list
 }
 
+func completeTerminals(call *command.Call) reach.Completer {
+	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+		for _, t := range terminals(ctx, call, all) {
+			list = append(list, output.Completion(t.Of.GetTerminalId(), strings.Join(t.Of.GetArgv(), " ")))
+		}
+		return list
+	}
+}
+
 func terminalTable(list []openTerminal) *output.Table {
 	t := output.NewTable("there are no terminals", "SUPERVISOR", "TERMINAL", "SESSION", "STATE", "STARTED", "OUTPUT", "COMMAND")
 	for _, item := range list {
 		o := item.Of
-		t.Add(item.At.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40), endWord(o.GetRunning(), o.ExitCode, o.GetSignal()), o.GetStartTime().AsTime(),
+		t.Add(item.At.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40),
+			endWord(o.GetRunning(), o.ExitCode, o.GetSignal()), o.GetStartTime().AsTime(),
 			output.Size(int64(min(o.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(o.GetArgv(), " "), 100))
 	}
 	return t
@@ -111,9 +117,11 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	if len(all) == 0 {
 		return nil, "", errors.New("no supervisor is running")
 	}
-	meant := reach.Meant(terminals(ctx, call, all), func(t openTerminal) bool { return t.Of.GetTerminalId() == id }, func(t openTerminal) bool {
+	same := func(t openTerminal) bool { return t.Of.GetTerminalId() == id }
+	like := func(t openTerminal) bool {
 		return strings.HasPrefix(t.Of.GetTerminalId(), id) || strings.HasSuffix(t.Of.GetTerminalId(), id)
-	})
+	}
+	meant := reach.Meant(terminals(ctx, call, all), same, like)
 	switch {
 	case len(meant) == 1:
 		return meant[0].At, meant[0].Of.GetTerminalId(), nil

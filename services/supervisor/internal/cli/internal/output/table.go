@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -102,6 +104,11 @@ func Cell(s string) string { return cmp.Or(safetext.Line(s), "-") }
 
 // OneLine is Cell for at most so many characters.
 func OneLine(text string, most int) string { return cmp.Or(safetext.LineOf(text, most), "-") }
+
+// Completion is a completion with what it is, for people.
+func Completion(word, about string) cobra.Completion {
+	return cobra.CompletionWithDesc(Cell(word), OneLine(about, 60))
+}
 
 // Size formats a number of bytes for people.
 func Size(n int64) string {

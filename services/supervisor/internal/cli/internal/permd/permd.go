@@ -31,7 +31,9 @@ func Start(ctx context.Context, log *slog.Logger) (service permissionv1.PolicySe
 }
 
 // startProgram starts a program, an absolute path, as a child, and returns when it can be asked.
-func startProgram(ctx context.Context, program string, log *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
+func startProgram(
+	ctx context.Context, program string, log *slog.Logger,
+) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
 	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: []string{program}, Logger: log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("start permd: %w", err)

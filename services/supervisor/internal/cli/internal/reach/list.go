@@ -24,8 +24,8 @@ type Item[T any] struct {
 // Asked asks one supervisor for what it has of one kind.
 type Asked[T any] func(context.Context, *Supervisor) ([]T, error)
 
-// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out; those
-// that fail are complained of, and make the command fail in the end.
+// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out;
+// those that fail are complained of, and make the command fail in the end.
 func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask Asked[T]) []Item[T] {
 	list := []Item[T]{}
 	for _, at := range all {
@@ -48,7 +48,8 @@ func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, wha
 // Lister completes a command that prints what supervisors have: list asks those that the command's flags mean, and show
 // prints it for people. With --json it is printed as JSON.
 func Lister[T proto.Message](
-	cmd *cobra.Command, call *command.Call, list func(ctx context.Context, all []*Supervisor) []Item[T], show func([]Item[T]) error,
+	cmd *cobra.Command, call *command.Call,
+	list func(ctx context.Context, all []*Supervisor) []Item[T], show func([]Item[T]) error,
 ) *cobra.Command {
 	var which Flags
 	var asJSON bool
@@ -67,8 +68,8 @@ func Lister[T proto.Message](
 	return cmd
 }
 
-// printMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with each the
-// process id of the supervisor that it is from.
+// printMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with
+// each the process id of the supervisor that it is from.
 func printMessages[T proto.Message](call *command.Call, list []Item[T]) error {
 	out := []any{}
 	for _, item := range list {

@@ -1,5 +1,5 @@
-// Package reach connects a command to the running supervisors that its flags mean: those of this user, one of them, or one at
-// an address. What they answer it puts in words for people.
+// Package reach connects a command to the running supervisors that its flags mean: those of this user, one of them, or
+// one at an address. What they answer it puts in words for people.
 package reach
 
 import (
@@ -83,8 +83,8 @@ type Supervisor struct {
 	*client.Client
 }
 
-// All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user that
-// do not answer are complained of, and make the command fail in the end; one that was named is an error.
+// All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user
+// that do not answer are complained of, and make the command fail in the end; one that was named is an error.
 func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, closeAll func(), err error) {
 	closeAll = func() {
 		for _, s := range all {
@@ -172,9 +172,12 @@ func With(cmd *cobra.Command, call *command.Call, f *Flags, do func(all []*Super
 	return do(all)
 }
 
-// Complete is With for completions of the last of at most so many arguments. Where supervisors cannot be asked, there are
-// none.
-func Complete(call *command.Call, f *Flags, most int, list func(ctx context.Context, all []*Supervisor, args []string) []cobra.Completion) cobra.CompletionFunc {
+// Completer completes the argument behind args by what supervisors have.
+type Completer func(ctx context.Context, all []*Supervisor, args []string) []cobra.Completion
+
+// Complete is With for completions of the last of at most so many arguments. Where supervisors cannot be asked, there
+// are none.
+func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) < most {
 			_ = With(cmd, call, f, func(all []*Supervisor) error {
@@ -209,9 +212,9 @@ func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits fun
 	return nil, nil, fmt.Errorf("%d supervisors are running: say which one is meant%s", len(fitting), Choices(fitting))
 }
 
-// Running returns the running supervisors of this user, also those that do not answer, and one whose socket the configuration
-// names. A configuration that cannot be read is complained of: the supervisors with sockets of their own can be found all
-// the same.
+// Running returns the running supervisors of this user, also those that do not answer, and one whose socket the
+// configuration names. A configuration that cannot be read is complained of: the supervisors with sockets of their own
+// can be found all the same.
 func Running(ctx context.Context, call *command.Call, configFile string) []client.Supervisor {
 	var further []string
 	if conf, err := config.Load(configFile, call.Env); err != nil {
@@ -222,8 +225,8 @@ func Running(ctx context.Context, call *command.Call, configFile string) []clien
 	return client.Find(ctx, call.Sockets(call.Env), further...)
 }
 
-// Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that may
-// be agents' are complained of and left out, but for one whose process id was given.
+// Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that
+// may be agents' are complained of and left out, but for one whose process id was given.
 func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Supervisor, error) {
 	found := Running(ctx, call, f.Config)
 	if f.PID == 0 {
