@@ -76,8 +76,8 @@ var writers = set(`
 
 // danger is a set of options with one consequence.
 type danger struct {
-	// options are "-x", which is found in clusters too, "--long", which is found abbreviated and with a value too, or, with
-	// more than one letter after one dash, whole words. They are separated by spaces.
+	// options are "-x", which is found in clusters too, "--long", which is found abbreviated and with a value too, or,
+	// with more than one letter after one dash, whole words. They are separated by spaces.
 	options string
 	does    string
 }
@@ -116,8 +116,9 @@ func (d danger) in(args []string) string {
 	return ""
 }
 
-// wordy are the programs whose options are whole words behind one dash or two, never clusters: those that take them apart
-// as Go's package flag does, and ip. Their dangers are written with one dash, and in every length that the program takes.
+// wordy are the programs whose options are whole words behind one dash or two, never clusters: those that take them
+// apart as Go's package flag does, and ip. Their dangers are written with one dash, and in every length that the
+// program takes.
 var wordy = set("go gofmt ip")
 
 // among is in for the programs that are wordy. The options of a test binary are known with "test." in front too.

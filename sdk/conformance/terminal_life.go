@@ -210,7 +210,7 @@ func pidIn(text, name string) (int, error) {
 	return 0, fmt.Errorf("%q does not say %s=PID", text, name)
 }
 
-// alive tells whether a process is there; a zombie, where that can be seen, is not.
+// alive reports whether a process is there; a zombie, where that can be seen, is not.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

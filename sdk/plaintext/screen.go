@@ -293,7 +293,7 @@ func (s *Screen) complete(p []byte) []byte {
 	return p
 }
 
-// clean tells whether text is valid UTF-8 without C1 controls.
+// clean reports whether text is valid UTF-8 without C1 controls.
 func clean(p []byte) bool {
 	if !utf8.Valid(p) {
 		return false

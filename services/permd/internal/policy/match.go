@@ -69,7 +69,7 @@ func (r *rule) matchesNames(a *action) bool {
 	return matchesName(r.agents, a.GetAgent()) && matchesName(r.modes, a.GetMode()) && matchesName(r.tools, a.GetTool())
 }
 
-// toolUnknown tells whether an action is a tool's, and which is not said. Calls of an agent's client are no tool's.
+// toolUnknown reports whether an action is a tool's, and which is not said. Calls of an agent's client are no tool's.
 func toolUnknown(a *action) bool {
 	return a.GetTool() == "" && strings.HasPrefix(a.GetKind(), "tool.")
 }
