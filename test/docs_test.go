@@ -113,7 +113,7 @@ func TestTheDocumentedRecipesWork(t *testing.T) {
 	s.finish()
 }
 
-// isScript tells whether a block is run whole.
+// isScript reports whether a block is run whole.
 func isScript(block string) bool {
 	return strings.Contains(block, "call()") || strings.Contains(block, "acphost prompt") || strings.Contains(block, "acphost certs init")
 }

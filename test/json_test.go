@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// equalJSON tells whether two values are the same JSON.
+// equalJSON reports whether two values are the same JSON.
 func equalJSON(t testing.TB, a, b any) bool {
 	t.Helper()
 	return reflect.DeepEqual(plain(t, a), plain(t, b))

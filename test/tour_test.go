@@ -17,8 +17,7 @@ import (
 
 // tourStep is a step of what the demo agent and the TypeScript agent do when they are asked for a tour.
 type tourStep struct {
-	Needs, Do string
-	Update    json.RawMessage
+	Update json.RawMessage
 }
 
 // tourUpdates are the updates that a tour sends in a folder, with a terminal's id where one is shown.

@@ -17,7 +17,7 @@ type agent struct {
 	how     behaviour
 	wire    *wire
 	ready   chan struct{} // closed when conn is set: the connection reads before its maker has it
-	conn    caller
+	conn    *acp.Connection
 	methods map[string]method
 	kept    store
 
@@ -51,14 +51,16 @@ func typed[P any](f func(context.Context, P) (any, error)) method {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var p P
 		if err := json.Unmarshal(raw, &p); err != nil {
-			return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
+			return nil, acp.NewInvalidParams(object{"error": err.Error()})
 		}
 		return f(ctx, p)
 	}
 }
 
 func newAgent(b behaviour) *agent {
-	a := &agent{how: b, wire: newWire(acp.AgentMethodAuthenticate), ready: make(chan struct{}), kept: store(b.state), sessions: map[acp.SessionId]*session{}}
+	a := &agent{
+		how: b, wire: newWire(), ready: make(chan struct{}), kept: store(b.state), sessions: map[acp.SessionId]*session{},
+	}
 	a.loggedIn = a.kept.login()
 	a.methods = map[string]method{
 		acp.AgentMethodInitialize:    typed(a.initialize),
@@ -105,7 +107,7 @@ func (a *agent) handle(ctx context.Context, name string, params json.RawMessage)
 	if refused, ok := errors.AsType[*acp.RequestError](err); ok {
 		return nil, refused
 	}
-	return nil, acp.NewInternalError(map[string]any{"error": err.Error()})
+	return nil, acp.NewInternalError(object{"error": err.Error()})
 }
 
 // can says whether a feature is on.
@@ -190,7 +192,7 @@ func (a *agent) prompt(ctx context.Context, p struct {
 	if err := a.kept.save(s); err != nil { // before it is played: it may end with the process
 		return nil, err
 	}
-	t := &turn{agent: a, conn: a.conn, session: s, blocks: p.Prompt, meta: p.Meta, reason: acp.StopReasonEndTurn}
+	t := &turn{agent: a, session: s, meta: p.Meta, reason: acp.StopReasonEndTurn}
 	err = t.play(ctx, text)
 	if saved := a.kept.save(s); err == nil {
 		err = saved

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,19 +10,30 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/coder/acp-go-sdk"
 )
 
-// command is what a prompt that begins with a slash does. It reports in the agent's message, one line a result.
-type command struct {
+// script is what a prompt plays whose first word is its name: a scene, or, behind a slash, a command. A command reports
+// in the agent's message, one line a result.
+type script struct {
 	name, args, does string
-	run              func(t *turn, ctx context.Context, rest string) error
+	play             func(t *turn, ctx context.Context, rest string) error
 }
 
-func commands() []command {
-	return []command{
+// listed are scripts as a person reads them; before stands before each name.
+func listed(scripts []script, before string) string {
+	var list strings.Builder
+	for _, s := range scripts {
+		fmt.Fprintf(&list, "  %-20s %s\n", strings.TrimSpace(before+s.name+" "+s.args), s.does)
+	}
+	return list.String()
+}
+
+func commands() []script {
+	return []script{
 		{"read", "PATH", "read a file", (*turn).read},
 		{"write", "PATH TEXT", "write a file", (*turn).write},
 		{"ask", "PATH", "ask whether PATH may be edited", (*turn).askEdit},
@@ -50,23 +62,25 @@ func availableCommands() []object {
 	return list
 }
 
-func commandList() string {
-	var list strings.Builder
-	for _, c := range commands() {
-		fmt.Fprintf(&list, "  %-20s %s\n", strings.TrimSpace("/"+c.name+" "+c.args), c.does)
-	}
-	return list.String()
+func (t *turn) readText(ctx context.Context, path string) (string, error) {
+	r, err := ask[acp.ReadTextFileResponse](ctx, t, acp.ClientMethodFsReadTextFile, object{"path": path})
+	return r.Content, err
+}
+
+func (t *turn) writeText(ctx context.Context, path, text string) error {
+	params := object{"path": path, "content": text}
+	_, err := ask[acp.WriteTextFileResponse](ctx, t, acp.ClientMethodFsWriteTextFile, params)
+	return err
 }
 
 func (t *turn) read(ctx context.Context, path string) error {
-	r, err := t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
-	return t.report(ctx, "read", r.Content, err)
+	text, err := t.readText(ctx, path)
+	return t.report(ctx, "read", text, err)
 }
 
 func (t *turn) write(ctx context.Context, rest string) error {
 	path, text, _ := strings.Cut(rest, " ")
-	_, err := t.conn.writeTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: text})
-	return t.report(ctx, "write", "done", err)
+	return t.report(ctx, "write", "done", t.writeText(ctx, path, text))
 }
 
 func (t *turn) askEdit(ctx context.Context, path string) error {
@@ -78,65 +92,41 @@ func (t *turn) askEdit(ctx context.Context, path string) error {
 }
 
 func (t *turn) runLine(ctx context.Context, line string) error {
-	const call = acp.ToolCallId("run")
-	if err := t.update(ctx, acp.StartToolCall(call, line, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
-		return err
-	}
-	created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line})
-	if err != nil {
-		return t.report(ctx, "run", "", err)
-	}
-	if err := t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolTerminalRef(created.TerminalId)}))); err != nil {
-		return err
-	}
-	ended, output, err := t.finish(ctx, created.TerminalId)
-	if err != nil {
-		return t.report(ctx, "run", "", err)
-	}
-	if err := t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusCompleted))); err != nil {
-		return err
-	}
-	return t.report(ctx, "run", howEnded(ended)+": "+output, nil)
+	ended, output, err := t.check(ctx, line)
+	return t.report(ctx, "run", howEnded(ended)+": "+output, err)
 }
 
 func (t *turn) echo(ctx context.Context, text string) error {
-	raw, err := t.conn.call(ctx, "_test.acphost/echo", map[string]any{"sessionId": t.session.id, "text": text})
+	raw, err := ask[json.RawMessage](ctx, t, "_test.acphost/echo", object{"text": text})
 	return t.report(ctx, "echo", string(raw), err)
 }
 
 func (t *turn) flood(ctx context.Context, rest string) error {
-	number, path, _ := strings.Cut(rest, " ")
-	count, err := strconv.Atoi(number)
+	times, path, _ := strings.Cut(rest, " ")
+	count, err := number(times)
 	if err != nil {
-		return acp.NewInvalidParams(map[string]any{"count": err.Error()})
+		return err
 	}
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		bytes  int
-		failed []error
-	)
-	for range count {
+	var wg sync.WaitGroup
+	var bytes atomic.Int64
+	failed := make([]error, count)
+	for i := range count {
 		wg.Go(func() {
-			r, err := t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
-			mu.Lock()
-			defer mu.Unlock()
-			bytes += len(r.Content)
-			if err != nil {
-				failed = append(failed, err)
-			}
+			text, err := t.readText(ctx, path)
+			bytes.Add(int64(len(text)))
+			failed[i] = err
 		})
 	}
 	wg.Wait()
-	return t.report(ctx, "flood", fmt.Sprintf("%d reads, %d bytes", count, bytes), errors.Join(failed...))
+	return t.report(ctx, "flood", fmt.Sprintf("%d reads, %d bytes", count, bytes.Load()), errors.Join(failed...))
 }
 
 func (t *turn) big(ctx context.Context, rest string) error {
-	mib, err := strconv.Atoi(rest)
+	mib, err := number(rest)
 	if err != nil {
-		return acp.NewInvalidParams(map[string]any{"mib": err.Error()})
+		return err
 	}
-	return t.update(ctx, acp.UpdateAgentMessageText(strings.Repeat("0123456789abcde\n", mib<<16)))
+	return t.say(ctx, strings.Repeat("0123456789abcde\n", mib<<16))
 }
 
 func (t *turn) wait(ctx context.Context, _ string) error {
@@ -148,32 +138,38 @@ func (t *turn) wait(ctx context.Context, _ string) error {
 }
 
 func (t *turn) cancelWait(ctx context.Context, line string) error {
-	created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line})
+	ended, err := t.killWaitedFor(ctx, line)
+	return t.report(ctx, "cancel", howEnded(ended), err)
+}
+
+// killWaitedFor waits for a shell line and withdraws the waiting, then kills what runs, and says how it ended.
+func (t *turn) killWaitedFor(ctx context.Context, line string) (ended exit, err error) {
+	created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, object{"command": line})
 	if err != nil {
-		return t.report(ctx, "cancel", "", err)
+		return ended, err
 	}
+	terminal := func() object { return object{"terminalId": created.TerminalId} }
 	waiting, stop := context.WithCancel(ctx)
 	result := make(chan error, 1)
 	go func() {
-		_, err := t.conn.waitForTerminalExit(waiting, acp.WaitForTerminalExitRequest{SessionId: t.session.id, TerminalId: created.TerminalId})
+		_, err := ask[exit](waiting, t, acp.ClientMethodTerminalWaitForExit, terminal())
 		result <- err
 	}()
-	before, err := t.conn.terminalOutput(ctx, acp.TerminalOutputRequest{SessionId: t.session.id, TerminalId: created.TerminalId})
+	before, err := ask[acp.TerminalOutputResponse](ctx, t, acp.ClientMethodTerminalOutput, terminal())
 	stop()
-	if waited := <-result; err == nil && waited == nil {
-		err = errors.New("the wait was not withdrawn")
+	switch waited := <-result; {
+	case err != nil:
+		return ended, err
+	case waited == nil:
+		return ended, errors.New("the wait was not withdrawn")
+	case before.ExitStatus != nil:
+		return ended, errors.New("the command ended by itself")
 	}
-	if err == nil && before.ExitStatus != nil {
-		err = errors.New("the command ended by itself")
+	if _, err := ask[acp.KillTerminalResponse](ctx, t, acp.ClientMethodTerminalKill, terminal()); err != nil {
+		return ended, err
 	}
-	if err != nil {
-		return t.report(ctx, "cancel", "", err)
-	}
-	if err := t.conn.killTerminal(ctx, acp.KillTerminalRequest{SessionId: t.session.id, TerminalId: created.TerminalId}); err != nil {
-		return t.report(ctx, "cancel", "", err)
-	}
-	ended, _, err := t.finish(ctx, created.TerminalId)
-	return t.report(ctx, "cancel", howEnded(ended), err)
+	ended, _, err = t.finish(ctx, created.TerminalId)
+	return ended, err
 }
 
 func (t *turn) children(ctx context.Context, _ string) error {
@@ -186,9 +182,9 @@ func (t *turn) children(ctx context.Context, _ string) error {
 }
 
 func (t *turn) exit(_ context.Context, status string) error {
-	n, err := strconv.Atoi(status)
+	n, err := number(status)
 	if err != nil {
-		return acp.NewInvalidParams(map[string]any{"status": err.Error()})
+		return err
 	}
 	fmt.Fprintln(os.Stderr, "demoagent: exiting in the middle of a turn, as told")
 	os.Exit(n)
@@ -212,7 +208,7 @@ func (t *turn) report(ctx context.Context, name, result string, err error) error
 	return t.say(ctx, fmt.Sprintf("%s error %d: %s", name, code, message))
 }
 
-func howEnded(e acp.WaitForTerminalExitResponse) string {
+func howEnded(e exit) string {
 	switch {
 	case e.ExitCode != nil:
 		return fmt.Sprintf("exit %d", *e.ExitCode)

@@ -55,8 +55,8 @@ func (a *agent) authenticate(ctx context.Context, p struct {
 	case a.clientCan().Elicitation.URL == nil:
 		return nil, acp.NewInternalError(object{"error": "a page has to be opened, and the client cannot show one"})
 	}
-	answer, err := a.conn.createElicitation(ctx, object{
-		"mode": "url", "requestId": a.wire.id(acp.AgentMethodAuthenticate), "elicitationId": id,
+	answer, err := acp.SendRequest[elicitation](a.conn, ctx, acp.ClientMethodElicitationCreate, object{
+		"mode": "url", "requestId": a.wire.loginID(), "elicitationId": id,
 		"url": "https://example.com/login?code=demo", "message": "Please log in.",
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *agent) authenticate(ctx context.Context, p struct {
 	if answer.Action != "accept" {
 		return nil, acp.NewAuthRequired(object{"action": answer.Action})
 	}
-	if err := a.conn.completeElicitation(ctx, id); err != nil {
+	if err := a.completed(ctx, id); err != nil {
 		return nil, err
 	}
 	return object{}, a.setLogin(true)

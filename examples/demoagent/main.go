@@ -103,7 +103,7 @@ func serve(in io.Reader, out io.Writer, b behaviour, logger *slog.Logger) *acp.C
 	a.wire.in, a.wire.out = in, out
 	conn := acp.NewConnection(a.handle, a.wire, a.wire)
 	conn.SetLogger(logger)
-	a.conn = caller{conn}
+	a.conn = conn
 	close(a.ready)
 	return conn
 }
@@ -123,10 +123,10 @@ func usage() {
 A prompt whose first word is the name of a scene plays that scene. A prompt that begins with a slash is a command. Any
 other prompt plays the demo's turn, which corrects a spelling in the file notes.md. The scenes:
 
-`+sceneList()+`
+`+listed(scenes(), "")+`
 The commands, which report in the agent's message:
 
-`+commandList()+`
+`+listed(commands(), "/")+`
 Sessions and the login are kept in the folder that `+stateVariable+` names; without one they end with the process.
 
 Flags:

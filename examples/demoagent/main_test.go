@@ -196,6 +196,21 @@ func TestAPromptNamesHowItEnds(t *testing.T) {
 	}
 }
 
+func TestAQuestionToTheUserIsAnsweredOrNotOffered(t *testing.T) {
+	const offer = `{"elicitation":{"form":{},"url":{}}}`
+	for prompt, c := range map[string]struct{ offer, want string }{
+		"elicit":     {offer, `elicit ok: accept {\"jobs\":3}`},
+		"elicit url": {offer, "elicitation/complete"},
+		"elicit  ":   {`{}`, "elicit error 0: the client does not offer it"},
+	} {
+		t.Run(prompt, func(t *testing.T) {
+			if said := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, prompt); !strings.Contains(said, c.want) {
+				t.Errorf("the agent said %s, want %s in it", said, c.want)
+			}
+		})
+	}
+}
+
 func TestASessionIsKeptForTheNextProcess(t *testing.T) {
 	b := behaviour{exitInitialize: -1, state: t.TempDir()}
 	first := start(t, b)

@@ -13,20 +13,14 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// scene is what a prompt plays whose first word is its name.
-type scene struct {
-	name, args, does string
-	play             func(t *turn, ctx context.Context, rest string) error
-}
-
-func scenes() []scene {
+func scenes() []script {
 	ends := func(reason acp.StopReason) func(*turn, context.Context, string) error {
 		return func(t *turn, ctx context.Context, _ string) error {
 			t.reason = reason
 			return t.say(ctx, "That is all: "+string(reason)+".")
 		}
 	}
-	return []scene{
+	return []script{
 		{"tour", "", "send every kind of update that ACP v1 has, with every field, and ask for everything once", (*turn).tour},
 		{"repeat", "TEXT", "say the session's id and TEXT", (*turn).repeat},
 		{"meta", "", "say, as JSON, which _meta came when the session was opened, and which with the prompt", (*turn).tellMeta},
@@ -43,14 +37,6 @@ func scenes() []scene {
 		{"max_turn_requests", "", "end with this stop reason", ends(acp.StopReasonMaxTurnRequests)},
 		{"refuse", "", "end with the stop reason refusal", ends(acp.StopReasonRefusal)},
 	}
-}
-
-func sceneList() string {
-	var list strings.Builder
-	for _, s := range scenes() {
-		fmt.Fprintf(&list, "  %-20s %s\n", strings.TrimSpace(s.name+" "+s.args), s.does)
-	}
-	return list.String()
 }
 
 func (t *turn) repeat(ctx context.Context, text string) error {
@@ -130,7 +116,8 @@ func (t *turn) hang(ctx context.Context, _ string) error {
 
 func (t *turn) crash(ctx context.Context, _ string) error {
 	if t.agent.clientCan().Terminal {
-		created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: "sleep", Args: []string{"600"}})
+		params := object{"command": "sleep", "args": []string{"600"}}
+		created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, params)
 		if err != nil {
 			return err
 		}
@@ -155,11 +142,28 @@ func (t *turn) askScene(ctx context.Context, path string) error {
 }
 
 func (t *turn) elicit(ctx context.Context, how string) error {
-	answer, err := t.form(ctx)
-	if how == "url" {
-		answer, err = t.page(ctx)
+	if how != "url" {
+		how = "form"
 	}
-	return t.report(ctx, "elicit", strings.TrimSpace(fmt.Sprint(answer.Action, " ", sorted(answer.Content))), err)
+	if !t.offered(how) {
+		return t.report(ctx, "elicit", "", errors.New("the client does not offer it"))
+	}
+	answers, err := t.perform(ctx, func(s tourStep) bool { return s.Needs == how })
+	if err != nil {
+		return err
+	}
+	var answer elicitation
+	if answers[how].err == nil {
+		if err := json.Unmarshal(answers[how].result, &answer); err != nil {
+			return err
+		}
+	}
+	said := answer.Action
+	if answer.Content != nil {
+		content, _ := json.Marshal(answer.Content) // it came as JSON; so its names are in order
+		said += " " + string(content)
+	}
+	return t.report(ctx, "elicit", said, answers[how].err)
 }
 
 func (t *turn) refuseWith(_ context.Context, rest string) error {
@@ -170,41 +174,6 @@ func (t *turn) refuseWith(_ context.Context, rest string) error {
 	}
 	return &acp.RequestError{Code: n, Message: text, Data: object{"scene": "error"}}
 }
-
-// form puts a form to the user.
-func (t *turn) form(ctx context.Context) (elicitation, error) {
-	if t.agent.clientCan().Elicitation.Form == nil {
-		return elicitation{}, errNotOffered
-	}
-	return t.conn.createElicitation(ctx, object{
-		"sessionId": t.session.id, "toolCallId": "call-form", "mode": "form", "message": "How should it be built?",
-		"requestedSchema": object{
-			"type": "object", "title": "Build", "required": []string{"target"},
-			"properties": object{
-				"target": object{"type": "string", "title": "Target", "description": "What is built", "enum": []string{"debug", "release"}, "default": "debug"},
-				"jobs":   object{"type": "integer", "title": "Jobs", "minimum": 1, "maximum": 8, "default": 2},
-				"clean":  object{"type": "boolean", "title": "Clean first", "default": false},
-			},
-		},
-	})
-}
-
-// page asks the user to open one.
-func (t *turn) page(ctx context.Context) (elicitation, error) {
-	const id = "page-1"
-	if t.agent.clientCan().Elicitation.URL == nil {
-		return elicitation{}, errNotOffered
-	}
-	answer, err := t.conn.createElicitation(ctx, object{
-		"sessionId": t.session.id, "mode": "url", "message": "Please pay for the tokens.", "url": "https://example.com/pay?turn=1", "elicitationId": id,
-	})
-	if err != nil {
-		return answer, err
-	}
-	return answer, t.conn.completeElicitation(ctx, id)
-}
-
-var errNotOffered = errors.New("the client does not offer it")
 
 func number(s string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(s))

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,7 +209,7 @@ func (a *agent) loadSession(ctx context.Context, p openParams) (any, error) {
 		return nil, err
 	}
 	for _, update := range s.snapshot().Updates {
-		if err := a.conn.SendNotification(ctx, acp.ClientMethodSessionUpdate, object{"sessionId": s.id, "update": update}); err != nil {
+		if err := a.tell(ctx, s.id, update); err != nil {
 			return nil, err
 		}
 	}
@@ -293,10 +294,8 @@ func (a *agent) closeSession(_ context.Context, p sessionParams) (any, error) {
 
 func (a *agent) deleteSession(ctx context.Context, p sessionParams) (any, error) {
 	_, err := a.closeSession(ctx, p)
-	if deleted := a.kept.remove(p.SessionID); deleted == nil {
-		err = nil
-	} else if !errors.Is(deleted, errNotKept) {
-		return nil, deleted
+	if deleted := a.kept.remove(p.SessionID); !errors.Is(deleted, fs.ErrNotExist) {
+		err = deleted
 	}
 	return object{}, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/coder/acp-go-sdk"
@@ -18,20 +17,26 @@ type settings struct {
 
 func defaultSettings() settings { return settings{Mode: "ask", Model: "maxi", Effort: "low"} }
 
-// Values that there are.
-func modes() []string   { return []string{"ask", "code"} }
-func models() []string  { return []string{"mini", "maxi"} }
-func efforts() []string { return []string{"low", "high"} }
-
-func modeList() []object {
-	return []object{{"id": "ask", "name": "Ask", "description": "Asks before it edits"}, {"id": "code", "name": "Code"}}
+// choice is the setting of an id, and the values that there are; nil: no setting is chosen by that id.
+func (s *settings) choice(id string) (value *string, values []string) {
+	switch id {
+	case "mode":
+		return &s.Mode, []string{"ask", "code"}
+	case "model":
+		return &s.Model, []string{"mini", "maxi"}
+	case "effort":
+		return &s.Effort, []string{"low", "high"}
+	}
+	return nil, nil
 }
 
 // offer is what the answer that opens a session says of its settings.
 func (a *agent) offer(s settings) object {
 	o := object{}
 	if a.can("modes") {
-		o["modes"] = object{"currentModeId": s.Mode, "availableModes": modeList()}
+		o["modes"] = object{"currentModeId": s.Mode, "availableModes": []object{
+			{"id": "ask", "name": "Ask", "description": "Asks before it edits"}, {"id": "code", "name": "Code"},
+		}}
 	}
 	if a.can("config") {
 		o["configOptions"] = a.options(s)
@@ -63,8 +68,8 @@ func (a *agent) options(s settings) []object {
 	return list
 }
 
-// set changes a session's settings and tells what else the client has to know of it.
-func (a *agent) set(ctx context.Context, id acp.SessionId, change func(*settings) error, tell func(settings) object) (settings, error) {
+// set changes a session's settings.
+func (a *agent) set(id acp.SessionId, change func(*settings) error) (settings, error) {
 	s, err := a.session(id)
 	if err != nil {
 		return settings{}, err
@@ -76,74 +81,66 @@ func (a *agent) set(ctx context.Context, id acp.SessionId, change func(*settings
 	if err != nil {
 		return now, err
 	}
-	if update := tell(now); update != nil {
-		if err := a.conn.SendNotification(ctx, acp.ClientMethodSessionUpdate, object{"sessionId": id, "update": update}); err != nil {
-			return now, err
-		}
-	}
 	return now, a.kept.save(s)
 }
 
-func choose(to *string, value string, from []string) error {
-	if !slices.Contains(from, value) {
-		return acp.NewInvalidParams(object{"value": value, "values": from})
-	}
-	*to = value
-	return nil
+// choose sets one of a session's settings to one of its values.
+func (a *agent) choose(session acp.SessionId, id, value string) (settings, error) {
+	return a.set(session, func(s *settings) error {
+		to, values := s.choice(id)
+		switch {
+		case to == nil:
+			return acp.NewInvalidParams(object{"configId": id})
+		case !slices.Contains(values, value):
+			return acp.NewInvalidParams(object{"value": value, "values": values})
+		}
+		*to = value
+		return nil
+	})
 }
 
 func (a *agent) setMode(ctx context.Context, p struct {
 	SessionID acp.SessionId `json:"sessionId"`
 	ModeID    string        `json:"modeId"`
 }) (any, error) {
-	_, err := a.set(ctx, p.SessionID, func(s *settings) error { return choose(&s.Mode, p.ModeID, modes()) }, func(now settings) object {
-		if !a.can("config") {
-			return nil
-		}
-		return object{"sessionUpdate": "config_option_update", "configOptions": a.options(now)}
-	})
+	now, err := a.choose(p.SessionID, "mode", p.ModeID)
+	if err == nil && a.can("config") {
+		err = a.tell(ctx, p.SessionID, object{"sessionUpdate": "config_option_update", "configOptions": a.options(now)})
+	}
 	return object{}, err
 }
 
-func (a *agent) setModel(ctx context.Context, p struct {
+func (a *agent) setModel(_ context.Context, p struct {
 	SessionID acp.SessionId `json:"sessionId"`
 	ModelID   string        `json:"modelId"`
 }) (any, error) {
-	_, err := a.set(ctx, p.SessionID, func(s *settings) error { return choose(&s.Model, p.ModelID, models()) }, func(settings) object { return nil })
+	_, err := a.choose(p.SessionID, "model", p.ModelID)
 	return object{}, err
 }
 
 func (a *agent) setConfigOption(ctx context.Context, p struct {
-	SessionID acp.SessionId   `json:"sessionId"`
-	ConfigID  string          `json:"configId"`
-	Type      string          `json:"type"`
-	Value     json.RawMessage `json:"value"`
+	SessionID acp.SessionId `json:"sessionId"`
+	ConfigID  string        `json:"configId"`
+	Type      string        `json:"type"`
+	Value     any           `json:"value"`
 }) (any, error) {
-	now, err := a.set(ctx, p.SessionID, func(s *settings) error {
-		var text string
-		if p.ConfigID == "thorough" {
-			if p.Type != "boolean" || json.Unmarshal(p.Value, &s.Thorough) != nil {
-				return acp.NewInvalidParams(object{"value": p.Value, "type": p.Type})
-			}
+	text, isText := p.Value.(string)
+	on, isBool := p.Value.(bool)
+	var now settings
+	var err error
+	switch {
+	case p.ConfigID == "thorough" && p.Type == "boolean" && isBool:
+		now, err = a.set(p.SessionID, func(s *settings) error {
+			s.Thorough = on
 			return nil
-		}
-		if err := json.Unmarshal(p.Value, &text); err != nil {
-			return acp.NewInvalidParams(object{"value": p.Value})
-		}
-		switch p.ConfigID {
-		case "mode":
-			return choose(&s.Mode, text, modes())
-		case "model":
-			return choose(&s.Model, text, models())
-		case "effort":
-			return choose(&s.Effort, text, efforts())
-		}
-		return acp.NewInvalidParams(object{"configId": p.ConfigID})
-	}, func(now settings) object {
-		if p.ConfigID != "mode" || !a.can("modes") {
-			return nil
-		}
-		return object{"sessionUpdate": "current_mode_update", "currentModeId": now.Mode}
-	})
+		})
+	case p.ConfigID == "thorough", !isText:
+		err = acp.NewInvalidParams(object{"value": p.Value, "type": p.Type})
+	default:
+		now, err = a.choose(p.SessionID, p.ConfigID, text)
+	}
+	if err == nil && p.ConfigID == "mode" && a.can("modes") {
+		err = a.tell(ctx, p.SessionID, object{"sessionUpdate": "current_mode_update", "currentModeId": now.Mode})
+	}
 	return object{"configOptions": a.options(now)}, err
 }

@@ -14,8 +14,6 @@ import (
 // store is a folder with a file for each session and one for the login. An empty one keeps nothing.
 type store string
 
-var errNotKept = errors.New("the session is not kept")
-
 // plainID is what a session id has to look like to be a file's name.
 var plainID = regexp.MustCompile(`^demo-[A-Z0-9]+$`)
 
@@ -56,14 +54,18 @@ func (d store) put(path string, data []byte) error {
 }
 
 func (d store) load(id acp.SessionId) (record, error) {
-	var r record
 	if !d.holds(id) {
-		return r, unknownSession(id)
+		return record{}, unknownSession(id)
 	}
-	data, err := os.ReadFile(d.path(id))
+	r, err := read(d.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, unknownSession(id)
+		err = unknownSession(id)
 	}
+	return r, err
+}
+
+func read(path string) (r record, err error) {
+	data, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}
@@ -80,13 +82,9 @@ func (d store) list() ([]record, error) {
 	}
 	var all []record
 	for _, path := range paths {
-		var r record
-		data, err := os.ReadFile(path)
+		r, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) { // deleted just now
 			continue
-		}
-		if err == nil {
-			err = json.Unmarshal(data, &r)
 		}
 		if err != nil {
 			return nil, err
@@ -96,15 +94,12 @@ func (d store) list() ([]record, error) {
 	return all, nil
 }
 
+// remove deletes a session. The error is fs.ErrNotExist for one that is not kept.
 func (d store) remove(id acp.SessionId) error {
 	if !d.holds(id) {
-		return errNotKept
+		return fs.ErrNotExist
 	}
-	err := os.Remove(d.path(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNotKept
-	}
-	return err
+	return os.Remove(d.path(id))
 }
 
 func (d store) login() bool {

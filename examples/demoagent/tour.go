@@ -5,14 +5,13 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
 
 	"github.com/coder/acp-go-sdk"
 )
 
-// tourScript is what the tour does, step by step: an update that is sent as it stands there, or something that the agent
-// does. A step that needs something of the client is left out where the client does not offer it.
+// tourScript is what the tour does, step by step: an update that is sent as it stands there, or something that the
+// client is asked. A step that needs something of the client is left out where the client does not offer it.
 //
 //go:embed tour.json
 var tourScript []byte
@@ -20,44 +19,35 @@ var tourScript []byte
 type tourStep struct {
 	Needs  string          `json:"needs"`
 	Update json.RawMessage `json:"update"`
-	Do     string          `json:"do"`
+	// As is what the answer is called.
+	As     string          `json:"as"`
+	Call   string          `json:"call"`
+	Params json.RawMessage `json:"params"`
+	// Completes is the page that has served its purpose with the answer.
+	Completes string `json:"completes"`
 }
 
-// What the tour works with.
-const (
-	tourFile    = "tour.txt"
-	tourText    = "one\ntwo\n"
-	tourCommand = "echo out; exit 3"
-)
+// answer is what the client answered a step, or its error.
+type answer struct {
+	result json.RawMessage
+	err    error // an *acp.RequestError; nil: there is a result
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a answer) MarshalJSON() ([]byte, error) {
+	if a.err != nil {
+		return json.Marshal(object{"error": a.err})
+	}
+	return json.Marshal(a.result)
+}
 
 // tour plays the script, and in the end tells as JSON what each thing that it asked for was answered with.
 func (t *turn) tour(ctx context.Context, _ string) error {
-	var steps []tourStep
-	if err := json.Unmarshal(tourScript, &steps); err != nil {
+	answers, err := t.perform(ctx, func(s tourStep) bool { return s.Needs == "" || t.offered(s.Needs) })
+	if err != nil {
 		return err
 	}
-	report, terminal := object{}, ""
-	for _, step := range steps {
-		if step.Needs != "" && !t.offered(step.Needs) {
-			continue
-		}
-		if step.Do != "" {
-			outcome, err := t.act(ctx, step.Do, &terminal)
-			if refused, ok := errors.AsType[*acp.RequestError](err); ok {
-				outcome, err = object{"error": refused}, nil
-			}
-			if err != nil {
-				return err
-			}
-			report[step.Do] = outcome
-			continue
-		}
-		place := strings.NewReplacer("${cwd}", quoted(t.session.cwd), "${terminal}", quoted(terminal))
-		if err := t.update(ctx, json.RawMessage(place.Replace(string(step.Update)))); err != nil {
-			return err
-		}
-	}
-	words, err := json.Marshal(object{"report": report})
+	words, err := json.Marshal(object{"report": answers})
 	if err != nil {
 		return err
 	}
@@ -65,78 +55,55 @@ func (t *turn) tour(ctx context.Context, _ string) error {
 	return t.say(ctx, string(words))
 }
 
-// offered says whether the client offers what a step needs.
-func (t *turn) offered(what string) bool {
-	can := t.agent.clientCan()
-	switch what {
-	case "form":
-		return can.Elicitation.Form != nil
-	case "url":
-		return can.Elicitation.URL != nil
-	case "notices":
-		return can.Session.Notices != nil
-	case "compaction":
-		return can.Session.Compaction != nil
-	case "boolean":
-		return can.Session.ConfigOptions.Boolean != nil
+// perform plays some of the script's steps, and returns what was answered.
+func (t *turn) perform(ctx context.Context, which func(tourStep) bool) (map[string]answer, error) {
+	var steps []tourStep
+	if err := json.Unmarshal(tourScript, &steps); err != nil {
+		return nil, err
 	}
-	return false
-}
-
-func (t *turn) act(ctx context.Context, what string, terminal *string) (any, error) {
-	id, file := t.session.id, filepath.Join(t.session.cwd, tourFile)
-	switch what {
-	case "write":
-		return t.conn.writeTextFile(ctx, acp.WriteTextFileRequest{SessionId: id, Path: file, Content: tourText})
-	case "read":
-		return t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: id, Path: file, Line: acp.Ptr(2), Limit: acp.Ptr(1)})
-	case "ask":
-		return t.conn.call(ctx, acp.ClientMethodSessionRequestPermission, object{
-			"sessionId": id,
-			"toolCall": object{
-				"toolCallId": "call-edit", "title": "Edit tour.txt", "kind": "edit", "status": "pending",
-				"content":   []object{{"type": "diff", "path": file, "oldText": tourText, "newText": "one\nthree\n"}},
-				"locations": []object{{"path": file, "line": 2}}, "rawInput": object{"path": file},
-			},
-			"options": []object{
-				{"optionId": "yes", "name": "Yes", "kind": "allow_once"},
-				{"optionId": "always", "name": "Always", "kind": "allow_always"},
-				{"optionId": "no", "name": "No", "kind": "reject_once"},
-				{"optionId": "never", "name": "Never", "kind": "reject_always"},
-			},
-		})
-	case "form":
-		return t.form(ctx)
-	case "url":
-		return t.page(ctx)
-	case "terminal":
-		made, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: id, Command: tourCommand, Cwd: &t.session.cwd})
-		*terminal = made.TerminalId
-		return made, err
-	case "wait":
-		ended, err := t.conn.waitForTerminalExit(ctx, acp.WaitForTerminalExitRequest{SessionId: id, TerminalId: *terminal})
-		if err != nil {
+	answers, terminal := map[string]answer{}, ""
+	for _, step := range steps {
+		if !which(step) {
+			continue
+		}
+		place := strings.NewReplacer("${cwd}", quoted(t.session.cwd), "${terminal}", quoted(terminal))
+		if step.Update != nil {
+			if err := t.update(ctx, json.RawMessage(place.Replace(string(step.Update)))); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		params := object{}
+		if err := json.Unmarshal([]byte(place.Replace(string(step.Params))), &params); err != nil {
 			return nil, err
 		}
-		output, err := t.conn.terminalOutput(ctx, acp.TerminalOutputRequest{SessionId: id, TerminalId: *terminal})
-		return object{"exit": ended, "output": output}, err
-	case "release":
-		return object{}, t.conn.releaseTerminal(ctx, acp.ReleaseTerminalRequest{SessionId: id, TerminalId: *terminal})
+		result, err := ask[json.RawMessage](ctx, t, step.Call, params)
+		if err == nil && step.Completes != "" {
+			err = t.agent.completed(ctx, step.Completes)
+		}
+		if _, refused := errors.AsType[*acp.RequestError](err); err != nil && !refused {
+			return nil, err
+		}
+		answers[step.As] = answer{result, err}
+		var made acp.CreateTerminalResponse
+		if json.Unmarshal(result, &made) == nil && made.TerminalId != "" {
+			terminal = made.TerminalId
+		}
 	}
-	return nil, errors.New("the tour has no step " + what)
+	return answers, nil
+}
+
+// offered reports whether the client offers what a step needs.
+func (t *turn) offered(what string) bool {
+	can := t.agent.clientCan()
+	return map[string]*struct{}{
+		"form": can.Elicitation.Form, "url": can.Elicitation.URL, "notices": can.Session.Notices,
+		"compaction": can.Session.Compaction, "boolean": can.Session.ConfigOptions.Boolean,
+	}[what] != nil
 }
 
 // quoted is text as it stands between a JSON string's quotes.
 func quoted(text string) string {
 	b, _ := json.Marshal(text) // a string always marshals
 	return string(b[1 : len(b)-1])
-}
-
-// sorted spells an object with its names in order; nothing where there is none.
-func sorted(o object) string {
-	if o == nil {
-		return ""
-	}
-	b, _ := json.Marshal(o) // it came as JSON
-	return string(b)
 }

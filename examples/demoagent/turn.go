@@ -14,32 +14,29 @@ import (
 // turn is one prompt being worked on.
 type turn struct {
 	agent   *agent
-	conn    caller
 	session *session
-	blocks  []json.RawMessage // the prompt
-	meta    json.RawMessage   // its _meta; nil: none
-	reason  acp.StopReason    // how it ends, if all goes well
-	usage   object            // what it took; nil: nothing is said of it
+	meta    json.RawMessage // its _meta; nil: none
+	reason  acp.StopReason  // how it ends, if all goes well
+	usage   object          // what it took; nil: nothing is said of it
 }
 
 // play does what the prompt says.
 func (t *turn) play(ctx context.Context, prompt string) error {
 	name, rest, _ := strings.Cut(prompt, " ")
-	for _, s := range scenes() {
+	scripts := scenes()
+	name, isCommand := strings.CutPrefix(name, "/")
+	if isCommand {
+		scripts = commands()
+	}
+	for _, s := range scripts {
 		if s.name == name {
 			return s.play(t, ctx, rest)
 		}
 	}
-	if !strings.HasPrefix(prompt, "/") {
+	if !isCommand {
 		return t.demo(ctx)
 	}
-	name = strings.TrimPrefix(name, "/")
-	for _, c := range commands() {
-		if c.name == name {
-			return c.run(t, ctx, rest)
-		}
-	}
-	return acp.NewInvalidParams(map[string]any{"prompt": fmt.Sprintf("there is no command /%s", name)})
+	return acp.NewInvalidParams(object{"prompt": "there is no command /" + name})
 }
 
 // What the demo's turn works on. Whoever plays the editor makes the file.
@@ -65,7 +62,7 @@ func (t *turn) demo(ctx context.Context) error {
 	if err != nil || !edited {
 		return err
 	}
-	if err := t.check(ctx, "grep -n "+correct+" "+notes); err != nil {
+	if _, _, err := t.check(ctx, "grep -n "+correct+" "+notes); err != nil {
 		return err
 	}
 	if err := t.say(ctx, "Now something that I should not do."); err != nil {
@@ -84,11 +81,11 @@ func (t *turn) readFile(ctx context.Context, call acp.ToolCallId, path string) (
 	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+filepath.Base(path), path, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
 		return "", err
 	}
-	read, err := t.conn.readTextFile(ctx, acp.ReadTextFileRequest{SessionId: t.session.id, Path: path})
+	text, err := t.readText(ctx, path)
 	if err != nil {
 		return "", t.fail(ctx, call, err)
 	}
-	return read.Content, t.complete(ctx, call, acp.ToolContent(acp.TextBlock(read.Content)))
+	return text, t.complete(ctx, call, acp.ToolContent(acp.TextBlock(text)))
 }
 
 // edit asks for permission and writes the file. It reports whether it was permitted.
@@ -108,54 +105,55 @@ func (t *turn) edit(ctx context.Context, path, before, after string) (bool, erro
 	if outcome != "allow" && outcome != "always" {
 		return false, errors.Join(t.markFailed(ctx, call, fmt.Errorf("not permitted: %s", outcome)), t.say(ctx, "Then I leave it as it is."))
 	}
-	if _, err := t.conn.writeTextFile(ctx, acp.WriteTextFileRequest{SessionId: t.session.id, Path: path, Content: after}); err != nil {
+	if err := t.writeText(ctx, path, after); err != nil {
 		return false, t.fail(ctx, call, err)
 	}
 	return true, t.complete(ctx, call, content...)
 }
 
-// check runs a shell line in a terminal, shows the terminal, and waits for it.
-func (t *turn) check(ctx context.Context, line string) error {
+// exit is how a command ended.
+type exit = acp.WaitForTerminalExitResponse
+
+// check runs a shell line in a terminal, shows the terminal, and says how the line ended and what it wrote.
+func (t *turn) check(ctx context.Context, line string) (ended exit, output string, err error) {
 	const call = acp.ToolCallId("run")
 	if err := t.update(ctx, acp.StartToolCall(call, "Run "+line, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusPending),
-		acp.WithStartRawInput(map[string]any{"command": line}))); err != nil {
-		return err
+		acp.WithStartRawInput(object{"command": line}))); err != nil {
+		return ended, "", err
 	}
-	created, err := t.conn.createTerminal(ctx, acp.CreateTerminalRequest{SessionId: t.session.id, Command: line, OutputByteLimit: acp.Ptr(64 << 10)})
+	created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, object{"command": line})
 	if err != nil {
-		return t.fail(ctx, call, err)
+		return ended, "", t.fail(ctx, call, err)
 	}
 	if err := t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusInProgress),
 		acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolTerminalRef(created.TerminalId)}))); err != nil {
-		return err
+		return ended, "", err
 	}
-	ended, output, err := t.finish(ctx, created.TerminalId)
-	if err != nil {
-		return t.fail(ctx, call, err)
+	if ended, output, err = t.finish(ctx, created.TerminalId); err != nil {
+		return ended, "", t.fail(ctx, call, err)
 	}
-	return t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusCompleted),
-		acp.WithUpdateRawOutput(map[string]any{"exitCode": ended.ExitCode, "signal": ended.Signal, "output": output})))
+	return ended, output, t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusCompleted),
+		acp.WithUpdateRawOutput(object{"exitCode": ended.ExitCode, "signal": ended.Signal, "output": output})))
 }
 
 // finish waits for a terminal's command to end, takes its output and releases it.
-func (t *turn) finish(ctx context.Context, terminal string) (acp.WaitForTerminalExitResponse, string, error) {
-	ended, err := t.conn.waitForTerminalExit(ctx, acp.WaitForTerminalExitRequest{SessionId: t.session.id, TerminalId: terminal})
+func (t *turn) finish(ctx context.Context, terminal string) (ended exit, output string, err error) {
+	at := func() object { return object{"terminalId": terminal} }
+	if ended, err = ask[exit](ctx, t, acp.ClientMethodTerminalWaitForExit, at()); err != nil {
+		return ended, "", err
+	}
+	shown, err := ask[acp.TerminalOutputResponse](ctx, t, acp.ClientMethodTerminalOutput, at())
 	if err != nil {
 		return ended, "", err
 	}
-	output, err := t.conn.terminalOutput(ctx, acp.TerminalOutputRequest{SessionId: t.session.id, TerminalId: terminal})
-	if err != nil {
-		return ended, "", err
-	}
-	err = t.conn.releaseTerminal(ctx, acp.ReleaseTerminalRequest{SessionId: t.session.id, TerminalId: terminal})
-	return ended, output.Output, err
+	_, err = ask[acp.ReleaseTerminalResponse](ctx, t, acp.ClientMethodTerminalRelease, at())
+	return ended, shown.Output, err
 }
 
 // ask returns the id of the option that was chosen, or "cancelled".
 func (t *turn) ask(ctx context.Context, call acp.ToolCallUpdate) (string, error) {
-	answer, err := t.conn.requestPermission(ctx, acp.RequestPermissionRequest{
-		SessionId: t.session.id, ToolCall: call,
-		Options: []acp.PermissionOption{
+	answer, err := ask[acp.RequestPermissionResponse](ctx, t, acp.ClientMethodSessionRequestPermission, object{
+		"toolCall": call, "options": []acp.PermissionOption{
 			{OptionId: "allow", Name: "Allow", Kind: acp.PermissionOptionKindAllowOnce},
 			{OptionId: "always", Name: "Always allow", Kind: acp.PermissionOptionKindAllowAlways},
 			{OptionId: "reject", Name: "Reject", Kind: acp.PermissionOptionKindRejectOnce},
@@ -187,10 +185,10 @@ func (t *turn) fail(ctx context.Context, call acp.ToolCallId, err error) error {
 
 // markFailed tells the client that a tool call failed, in words for a person and as raw output.
 func (t *turn) markFailed(ctx context.Context, call acp.ToolCallId, err error) error {
-	words, raw := err.Error(), map[string]any{"error": err.Error()}
+	words, raw := err.Error(), object{"error": err.Error()}
 	if refused, ok := errors.AsType[*acp.RequestError](err); ok {
 		words = fmt.Sprintf("%s (%d)", refused.Message, refused.Code)
-		raw = map[string]any{"code": refused.Code, "message": refused.Message}
+		raw = object{"code": refused.Code, "message": refused.Message}
 	}
 	return t.update(ctx, acp.UpdateToolCall(call, acp.WithUpdateStatus(acp.ToolCallStatusFailed),
 		acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(words))}), acp.WithUpdateRawOutput(raw)))
@@ -203,5 +201,5 @@ func (t *turn) update(ctx context.Context, u any) error {
 		return err
 	}
 	t.session.remember(raw)
-	return t.conn.SendNotification(ctx, acp.ClientMethodSessionUpdate, object{"sessionId": t.session.id, "update": json.RawMessage(raw)})
+	return t.agent.tell(ctx, t.session.id, json.RawMessage(raw))
 }

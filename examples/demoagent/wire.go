@@ -16,29 +16,25 @@ type wire struct {
 	out io.Writer
 
 	mu      sync.Mutex
-	line    []byte                     // of the input, as far as it has come and is looked into
-	skip    bool                       // the rest of the line is of no interest
-	ids     map[string]json.RawMessage // method to the id of its latest request, for the methods that are watched
-	prompts map[acp.SessionId]int      // how many have come
-	behind  map[string][]byte          // session id to the line that follows the answer that opens it
+	line    []byte                // of the input, as far as it has come and is looked into
+	skip    bool                  // the rest of the line is of no interest
+	login   json.RawMessage       // the id of the latest authenticate
+	prompts map[acp.SessionId]int // how many have come
+	behind  map[string][]byte     // session id to the line that follows the answer that opens it
 }
 
 // headBytes is how far into a line its method stands.
 const headBytes = 256
 
-func newWire(watched ...string) *wire {
-	w := &wire{ids: map[string]json.RawMessage{}, prompts: map[acp.SessionId]int{}, behind: map[string][]byte{}}
-	for _, method := range watched {
-		w.ids[method] = nil
-	}
-	return w
+func newWire() *wire {
+	return &wire{prompts: map[acp.SessionId]int{}, behind: map[string][]byte{}}
 }
 
-// id is the id of the latest request of a method that is watched.
-func (w *wire) id(method string) json.RawMessage {
+// loginID is the id of the latest request to log in.
+func (w *wire) loginID() json.RawMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.ids[method]
+	return w.login
 }
 
 // prompted is how many prompts have come for a session, those that are not played yet included.
@@ -63,10 +59,10 @@ func (w *wire) Read(b []byte) (int, error) {
 	for part := range bytes.Lines(b[:n]) {
 		if !w.skip {
 			w.line = append(w.line, part...)
-			w.skip = len(w.line) >= headBytes && !w.watched(w.line[:headBytes])
+			w.skip = len(w.line) >= headBytes && !watched(w.line[:headBytes])
 		}
 		if bytes.HasSuffix(part, []byte("\n")) {
-			if !w.skip && w.watched(w.line[:min(headBytes, len(w.line))]) {
+			if !w.skip && watched(w.line[:min(headBytes, len(w.line))]) {
 				w.look(w.line)
 			}
 			w.line, w.skip = w.line[:0], false
@@ -75,17 +71,10 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// watched tells whether a line that begins so is looked into. mu is held.
-func (w *wire) watched(head []byte) bool {
-	if bytes.Contains(head, []byte(`"`+acp.AgentMethodSessionPrompt+`"`)) {
-		return true
-	}
-	for method := range w.ids {
-		if bytes.Contains(head, []byte(`"`+method+`"`)) {
-			return true
-		}
-	}
-	return false
+// watched reports whether a line that begins so is looked into.
+func watched(head []byte) bool {
+	return bytes.Contains(head, []byte(`"`+acp.AgentMethodSessionPrompt+`"`)) ||
+		bytes.Contains(head, []byte(`"`+acp.AgentMethodAuthenticate+`"`))
 }
 
 // look is called with mu held.
@@ -98,10 +87,10 @@ func (w *wire) look(line []byte) {
 	if json.Unmarshal(line, &m) != nil {
 		return
 	}
-	if _, watched := w.ids[m.Method]; watched {
-		w.ids[m.Method] = m.ID
-	}
-	if m.Method == acp.AgentMethodSessionPrompt {
+	switch m.Method {
+	case acp.AgentMethodAuthenticate:
+		w.login = m.ID
+	case acp.AgentMethodSessionPrompt:
 		w.prompts[m.Params.SessionID]++
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// forOthers tells whether others than its owner can read a file or write to it. A group may read what belongs to root: that
+// forOthers reports whether others than its owner can read a file or write to it. A group may read what belongs to root: that
 // is how secrets are handed to services.
 func forOthers(info fs.FileInfo) bool {
 	mode := info.Mode().Perm()

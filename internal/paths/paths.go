@@ -41,7 +41,7 @@ func Real(path string) string {
 	}
 }
 
-// Below tells whether a path is a folder or lies in it, by their names alone. Both must be clean.
+// Below reports whether a path is a folder or lies in it, by their names alone. Both must be clean.
 func Below(folder, path string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == filepath.Separator
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// FromAgent tells whether a process, or one of those above it, is an agent's guard, a handler or a supervisor: then it
+// FromAgent reports whether a process, or one of those above it, is an agent's guard, a handler or a supervisor: then it
 // does what an agent says, not what a person says. The process itself may be acphost, as long as it runs no agent. An
 // error says that it cannot be told, as on systems without /proc; who guards something should then refuse.
 //

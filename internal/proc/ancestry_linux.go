@@ -13,9 +13,9 @@ const (
 )
 
 // Ancestry calls visit for a process and each of its ancestors, the process itself first, until visit says that it has
-// seen enough or there is none above. What visit reads of a process in /proc while it is called is of that very process,
-// a descendant's parent at the time, and not of another one that got its pid. Where a process on the way ends meanwhile,
-// the walk begins anew, and visit sees processes again.
+// seen enough or there is none above. What visit reads of a process in /proc while it is called is of that very
+// process, a descendant's parent at the time, and not of another one that got its pid. Where a process on the way ends
+// meanwhile, the walk begins anew, and visit sees processes again.
 //
 // An error says that the answer is not known: visit's own, or that a process is not there or not visible (0), or that
 // the tree does not keep still. Who guards a door should treat it as the worst.

@@ -70,8 +70,8 @@ func (t targets) pids() []int {
 	return pids
 }
 
-// signal sends sig to each, but not to those in done, to which it adds who was sent one. It fails only if nobody could be
-// signalled: one that may not be (a program that changed its user) does not save the others.
+// signal sends sig to each, but not to those in done, to which it adds who was sent one. It fails only if nobody could
+// be signalled: one that may not be (a program that changed its user) does not save the others.
 func (t targets) signal(sig syscall.Signal, done map[process]bool) error {
 	var failed error
 	sent := false

@@ -33,8 +33,8 @@ func Executable(pid int) (string, error) {
 	return strings.TrimSuffix(file, " (deleted)"), nil
 }
 
-// StartedWith tells whether the environment that a process was started with has a variable whose name begins with one of
-// the prefixes. It cannot be read where Executable cannot.
+// StartedWith reports whether the environment that a process was started with has a variable whose name begins with one
+// of the prefixes. It cannot be read where Executable cannot.
 func StartedWith(pid int, prefixes ...string) (bool, error) {
 	data, err := readProc(pid, "environ")
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package proc controls hostile processes: it finds every process that another process left behind, ends them all without
-// ever hitting an unrelated process, and keeps a child from reaching back.
+// Package proc controls hostile processes: it finds every process that another process left behind, ends them all
+// without ever hitting an unrelated process, and keeps a child from reaching back.
 //
 // It knows processes, signals and /proc. It does not know agents, handlers, terminals or configuration. It starts no
 // process and no lasting goroutine of its own. It never waits for "any child": it reaps a process by its pid or not at
 // all, so it works beside os/exec.
 //
-// Everything works on Linux. Elsewhere the functions that need /proc, pidfds, subreapers or Landlock return an error that
-// wraps ErrUnsupported, and the caller has only process groups.
+// Everything works on Linux. Elsewhere the functions that need /proc, pidfds, subreapers or Landlock return an error
+// that wraps ErrUnsupported, and the caller has only process groups.
 //
 // All functions are safe for concurrent use.
 package proc

@@ -33,9 +33,9 @@ func (s stat) live() bool {
 
 func (s stat) stopped() bool { return s.state == 'T' || s.state == 't' }
 
-// ProcSupported says why /proc cannot tell of processes here; nil: it can. One that was mounted for another pid namespace
-// tells of all processes by other numbers than those that this process knows them by: what was read there would be of
-// strangers. It is looked at once.
+// ProcSupported says why /proc cannot tell of processes here; nil: it can. One that was mounted for another pid
+// namespace tells of all processes by other numbers than those that this process knows them by: what was read there
+// would be of strangers. It is looked at once.
 var ProcSupported = sync.OnceValue(func() error {
 	shown, err := os.Readlink("/proc/self")
 	if err != nil {

@@ -16,8 +16,8 @@ type Tree struct {
 	Started uint64
 }
 
-// List lists the live processes of the tree, the root first. It is empty when the root has ended: its descendants, if it
-// left any, are then somebody else's.
+// List lists the live processes of the tree, the root first. It is empty when the root has ended: its descendants, if
+// it left any, are then somebody else's.
 func (t Tree) List() ([]int, error) { return t.list() }
 
 // Signal sends sig to every process of the tree. A process that ended meanwhile is no error.

@@ -9,8 +9,9 @@ import (
 )
 
 // A shell takes some texts for variables' names, numbers and prompts, and runs the substitutions that it finds in them:
-// a[$(COMMAND)] as a subscript is the best known. None of this is visible in the syntax tree, so the places where it can
-// happen are listed here, and a line that has one of them, with anything but a plain name or number in it, is unparsed.
+// a[$(COMMAND)] as a subscript is the best known. None of this is visible in the syntax tree, so the places where it
+// can happen are listed here, and a line that has one of them, with anything but a plain name or number in it, is
+// unparsed.
 
 // evaluated is text that a shell may run in such a place.
 var evaluated = regexp.MustCompile("\\[|\\$\\(|`|\\$\\{")
@@ -77,7 +78,8 @@ func (r *reading) assign(c call) call {
 	return c
 }
 
-// settings gives up on what changes how the rest of a line is read. What comes behind the options of set are parameters.
+// settings gives up on what changes how the rest of a line is read. What comes behind the options of set are
+// parameters.
 func (r *reading) settings(c call) {
 	name := c.args[0].text
 	given, _, ok := shellOptions.take(c.args[1:])

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// far says how a program is told what to run somewhere else: on another machine, in a container. What becomes of it there
-// cannot be seen here, so that such a command is never fully seen; what it most likely runs is guessed.
+// far says how a program is told what to run somewhere else: on another machine, in a container. What becomes of it
+// there cannot be seen here, so that such a command is never fully seen; what it most likely runs is guessed.
 type far struct {
 	// verbs are the commands of the program that run something; none: the program always does.
 	verbs []string

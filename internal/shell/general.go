@@ -16,12 +16,12 @@ var readers = wordset.Of(`
 	md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum md5 base64 base32 fold fmt expand unexpand sed
 	numfmt tsort look zcat zgrep bzcat xzcat lsblk lscpu`)
 
-// Generalisable says how far a remembered answer about argv may reach at the widest: to commands that begin with prefix,
-// "git status" for "git status -s". Not ok: it may stand for nothing but exactly argv.
+// Generalisable says how far a remembered answer about argv may reach at the widest: to commands that begin with
+// prefix, "git status" for "git status -s". Not ok: it may stand for nothing but exactly argv.
 //
 // It is ok only for programs that are known to read and print. It is never ok for interpreters, for programs that run
-// others, for package managers and network clients, for what removes or publishes, for anything that Risky warns of, nor
-// for programs that are not known here.
+// others, for package managers and network clients, for what removes or publishes, for anything that Risky warns of,
+// nor for programs that are not known here.
 //
 // A prefix alone is no permission: it covers a command only if that command is Generalisable too, with the same prefix.
 // So "find ." covers no "find . -delete".

@@ -69,7 +69,8 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 	return c, done
 }
 
-// gitSetting looks at a setting of "git -c": a line for a shell, where it is an alias, or something else that git may run.
+// gitSetting looks at a setting of "git -c": a line for a shell, where it is an alias, or something else that git may
+// run.
 func (r *reading) gitSetting(setting string) {
 	folded := strings.ToLower(setting)
 	if strings.HasPrefix(folded, "alias.") {

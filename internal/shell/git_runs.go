@@ -2,8 +2,8 @@ package shell
 
 import "strings"
 
-// gitRuns are commands of git that run what stands behind them: all words behind the one named last, past the options that
-// may stand between.
+// gitRuns are commands of git that run what stands behind them: all words behind the one named last, past the options
+// that may stand between.
 var gitRuns = map[string]struct {
 	verb string
 	// line: one word alone is a line for a shell.
@@ -13,8 +13,8 @@ var gitRuns = map[string]struct {
 	"bisect":    {verb: "run"},
 }
 
-// gitLines are commands of git with options whose value is a line for a shell, or a program; with "[=" at the end, one that
-// may only be attached. The name "-filter" stands for all that end so.
+// gitLines are commands of git with options whose value is a line for a shell, or a program; with "[=" at the end, one
+// that may only be attached. The name "-filter" stands for all that end so.
 var gitLines = map[string][]string{
 	"rebase":        {"-x", "--exec"},
 	"filter-branch": {"-filter", "--setup"},
@@ -96,8 +96,8 @@ func gitOptionLines(names []string, args []word) (lines []string) {
 	return lines
 }
 
-// gitOptionValue returns what is attached to an option, if text is that option. Git takes long ones shortened, and short
-// ones in clusters.
+// gitOptionValue returns what is attached to an option, if text is that option. Git takes long ones shortened, and
+// short ones in clusters.
 func gitOptionValue(name, text string) (value string, ok bool) {
 	given, value, _ := strings.Cut(text, "=")
 	switch {

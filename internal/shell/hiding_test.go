@@ -60,8 +60,8 @@ var around = []func(line string) string{
 	func(l string) string { return "PROMPT_COMMAND=" + shell.Quote([]string{l}) + " bash" },
 }
 
-// FuzzNoWrapperHidesACommand puts a command into wrappers within wrappers: it is among the commands, or the line is said
-// not to be fully seen.
+// FuzzNoWrapperHidesACommand puts a command into wrappers within wrappers: it is among the commands, or the line is
+// said not to be fully seen.
 func FuzzNoWrapperHidesACommand(f *testing.F) {
 	for i := range around {
 		f.Add([]byte{byte(i)})

@@ -36,9 +36,9 @@ var networkClients = wordset.Of(`
 	vercel netlify wrangler kubectl oc docker podman nerdctl buildah skopeo crictl lxc multipass mail sendmail mutt dig
 	nslookup host ping whois s3cmd mc`)
 
-// Interpreter reports whether a program, by its name or path, runs code that it is given: shells, languages, editors and
-// debuggers with commands of their own. What it is asked to run says nothing of what it will do, so an answer about one
-// run of it holds for no other.
+// Interpreter reports whether a program, by its name or path, runs code that it is given: shells, languages, editors
+// and debuggers with commands of their own. What it is asked to run says nothing of what it will do, so an answer about
+// one run of it holds for no other.
 func Interpreter(program string) bool {
 	name := unversioned(program)
 	return interpreters[name] || wrappers[baseName(program)].kind == runsShell || wrappers[name].kind == runsShell

@@ -38,8 +38,8 @@ func (p place) in(dir word) place {
 	return place{path: strings.TrimSuffix(p.path, "/") + "/" + dir.text}
 }
 
-// cd is where a shell's cd ends up. Behind ".." shells go where the folder's name says, and where the system says if that
-// fails, so it is not certain.
+// cd is where a shell's cd ends up. Behind ".." shells go where the folder's name says, and where the system says if
+// that fails, so it is not certain.
 func (p place) cd(dir word) place {
 	if dir.text == "" || dir.text == "-" || slices.Contains(strings.Split(dir.text, "/"), "..") {
 		return elsewhere

@@ -108,8 +108,9 @@ func endsEscaped(text string) bool {
 	return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1
 }
 
-// mendComments takes the backslash away that a comment ends in. A shell's comment ends with its line whatever stands there,
-// and the next line is run; the parser joins the two. Every "#" before such an end has to be seen to be part of a word.
+// mendComments takes the backslash away that a comment ends in. A shell's comment ends with its line whatever stands
+// there, and the next line is run; the parser joins the two. Every "#" before such an end has to be seen to be part of
+// a word.
 func mendComments(file *syntax.File, text string) string {
 	if file == nil || !strings.Contains(text, "#") || !strings.Contains(text, "\\\n") {
 		return text

@@ -78,8 +78,8 @@ var writers = wordset.Of(`
 
 // danger is a set of options with one consequence.
 type danger struct {
-	// options are "-x", which is found in clusters too, "--long", which is found abbreviated and with a value too, or, with
-	// more than one letter after one dash, whole words. They are separated by spaces.
+	// options are "-x", which is found in clusters too, "--long", which is found abbreviated and with a value too, or,
+	// with more than one letter after one dash, whole words. They are separated by spaces.
 	options string
 	does    string
 }

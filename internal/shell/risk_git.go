@@ -44,7 +44,8 @@ var gitVerbs = map[string]struct {
 	"grep":     {options: "-O"},
 }
 
-// GitCommand is the command among git's arguments, argv[0] being git: "push" of "git -C DIR push". Empty: there is none.
+// GitCommand is the command among git's arguments, argv[0] being git: "push" of "git -C DIR push". Empty: there is
+// none.
 func GitCommand(argv []string) string {
 	for i := 1; i < len(argv); i++ {
 		if !strings.HasPrefix(argv[i], "-") {

@@ -2,29 +2,30 @@
 // assignments. It looks inside wrappers such as "sh -c", env and sudo.
 //
 // The package is for decisions about a command line before it runs, so it reports what is certain. It marks as dynamic
-// what is known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at all, the
-// line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they may be
-// incomplete.
+// what is known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at all,
+// the line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they may
+// be incomplete.
 //
-// The package does not know which shell will read the line: "sh" is bash on one machine and dash on the next. So it reads
-// a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After an
-// explicit "bash -c" there is only one grammar.
+// The package does not know which shell will read the line: "sh" is bash on one machine and dash on the next. So it
+// reads a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After
+// an explicit "bash -c" there is only one grammar.
 //
-// If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the options
-// of env, sudo, git and make. After a cd that may have failed, the folder is unknown. The package ignores a CDPATH that
-// the user's own environment exports.
+// If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the
+// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown. The package ignores a
+// CDPATH that the user's own environment exports.
 //
 // The package removes git's options before its command: "git -C DIR push" is a push, wrapped in "git -C". For options
 // that do more than change the folder ("-c", "--git-dir"), it also keeps the command as given.
 //
-// Commands that run on another machine, in a container, or through git commands that run other commands, are never fully
-// visible. Such a line is unparsed, and contains the most likely commands, so that a deny rule has something to match.
+// Commands that run on another machine, in a container, or through git commands that run other commands, are never
+// fully visible. Such a line is unparsed, and contains the most likely commands, so that a deny rule has something to
+// match.
 //
 // The package also knows facts about programs, for callers that judge or remember commands: Risky, Interpreter,
 // Generalisable, HarmlessVariable. These are lists; the absence of a program means nothing.
 //
-// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing, expands nothing, reads no
-// file, and knows no rules. All functions are safe for concurrent use.
+// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing, expands nothing, reads
+// no file, and knows no rules. All functions are safe for concurrent use.
 package shell
 
 import (

@@ -6,9 +6,9 @@ import (
 )
 
 // harmless are variables that change how output looks and nothing of what runs. There are too many by which a program
-// can be made to run or load something else (PATH, LD_PRELOAD, DYLD_INSERT_LIBRARIES, BASH_ENV, IFS, PS4, GIT_SSH, EDITOR,
-// NODE_OPTIONS, PYTHONPATH, PERL5OPT, RUBYOPT, JAVA_TOOL_OPTIONS, GOFLAGS, CC, and whatever a project's own scripts
-// read) to list them instead.
+// can be made to run or load something else (PATH, LD_PRELOAD, DYLD_INSERT_LIBRARIES, BASH_ENV, IFS, PS4, GIT_SSH,
+// EDITOR, NODE_OPTIONS, PYTHONPATH, PERL5OPT, RUBYOPT, JAVA_TOOL_OPTIONS, GOFLAGS, CC, and whatever a project's own
+// scripts read) to list them instead.
 var harmless = []string{
 	"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLUMNS",
 	"LINES", "CI", "NODE_ENV", "RUST_BACKTRACE",

@@ -130,8 +130,8 @@ func (b *wordBuilder) bare(value string, first bool) {
 // escaped is a character that a backslash quotes.
 var escaped = regexp.MustCompile(`(?s)\\.`)
 
-// separates reports whether some shell, or some locale of a shell, may take an unquoted character for the end of a word.
-// Those that every shell takes for one are never part of a word.
+// separates reports whether some shell, or some locale of a shell, may take an unquoted character for the end of a
+// word. Those that every shell takes for one are never part of a word.
 func separates(c rune) bool {
 	return unicode.IsControl(c) || unicode.IsSpace(c) || unicode.Is(unicode.Cf, c)
 }

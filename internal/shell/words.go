@@ -7,8 +7,8 @@ import (
 )
 
 // Words returns the argv of a line that is one simple command and nothing else: literal words, without redirections,
-// assignments, here-documents, operators or comments, whose program is no keyword. Having a shell read such a line comes
-// to the same as executing argv, but for builtins and functions of that name. Not ok: the line is anything else.
+// assignments, here-documents, operators or comments, whose program is no keyword. Having a shell read such a line
+// comes to the same as executing argv, but for builtins and functions of that name. Not ok: the line is anything else.
 func Words(line string) (argv []string, ok bool) {
 	if unreadable(line) != "" || endsEscaped(line) || strings.Contains(line, "#") {
 		return nil, false

@@ -19,8 +19,8 @@ import (
 
 // Marshal writes the fields that are set in m as YAML: names in snake_case, fields in the order of the .proto file, map
 // keys sorted, enum values in their short form. Unmarshal reads back an equal message. A message with nothing set is
-// "{}". It fails on what YAML text cannot hold: strings that are not UTF-8, enum numbers without a name, unknown fields,
-// and google.protobuf.Any.
+// "{}". It fails on what YAML text cannot hold: strings that are not UTF-8, enum numbers without a name, unknown
+// fields, and google.protobuf.Any.
 func Marshal(m proto.Message) ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)

@@ -42,8 +42,8 @@ func (p *path) String() string {
 }
 
 // Position finds the line and the column, both counted from 1, of a field's value. field is a path as Errorf takes it.
-// A list or a mapping stands where its first element does. Where the field does not stand in the file, the place is that
-// of the innermost part of the path that does, and 1:1 for an empty file.
+// A list or a mapping stands where its first element does. Where the field does not stand in the file, the place is
+// that of the innermost part of the path that does, and 1:1 for an empty file.
 func (d *Document) Position(field string) (line, column int) {
 	if follow(d.root) == nil {
 		return 1, 1
@@ -69,7 +69,8 @@ func (d *Document) find(field string) (at *yaml.Node, all bool) {
 
 func place(n *yaml.Node) (line, column int) { return max(n.Line, 1), max(n.Column, 1) }
 
-// cutSegment takes the first part off a path: a name, or an index of 0 and more. A part that is neither gives "" and -1.
+// cutSegment takes the first part off a path: a name, or an index of 0 and more. A part that is neither gives "" and
+// -1.
 func cutSegment(field string) (name string, index int, rest string) {
 	field = strings.TrimPrefix(field, ".")
 	if !strings.HasPrefix(field, "[") {

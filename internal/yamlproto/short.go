@@ -20,8 +20,8 @@ func (d *Document) ExpandList(field, name string) {
 }
 
 // ExpandTexts gives text in the place of messages a meaning: each element of the list at field that is text is taken as
-// the mapping {name: [text]}. Elements of other kinds stay as they are, and so does a field that is no list. All else is
-// as for ExpandList.
+// the mapping {name: [text]}. Elements of other kinds stay as they are, and so does a field that is no list. All else
+// is as for ExpandList.
 func (d *Document) ExpandTexts(field, name string) {
 	d.expand(field, func(n *yaml.Node) *yaml.Node {
 		list := follow(n)

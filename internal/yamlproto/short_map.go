@@ -3,8 +3,8 @@ package yamlproto
 import "go.yaml.in/yaml/v3"
 
 // ExpandMap gives single values in the place of messages a meaning: each value of the mapping at field that is text, a
-// number or a word such as true is taken as the mapping {name: value}. Other values stay as they are, null among them, and
-// so does a field that is no mapping. All else is as for ExpandList.
+// number or a word such as true is taken as the mapping {name: value}. Other values stay as they are, null among them,
+// and so does a field that is no mapping. All else is as for ExpandList.
 func (d *Document) ExpandMap(field, name string) {
 	d.expand(field, func(n *yaml.Node) *yaml.Node {
 		if follow(n).Kind != yaml.MappingNode {

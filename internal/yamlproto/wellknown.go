@@ -119,7 +119,8 @@ func (d *decoder) value(n *yaml.Node, m protoreflect.Message, at *path, depth in
 	}
 }
 
-// jsonText returns the decoder of a type whose form is the text that it has in protobuf's JSON. want says so in an error.
+// jsonText returns the decoder of a type whose form is the text that it has in protobuf's JSON. want says so in an
+// error.
 func jsonText(want string) wellKnownDecoder {
 	return func(d *decoder, n *yaml.Node, m protoreflect.Message, at *path, _ int) {
 		if !isJSONText(n, m) {

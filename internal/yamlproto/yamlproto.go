@@ -1,8 +1,8 @@
 // Package yamlproto reads YAML into protobuf messages, strictly, and writes messages as YAML.
 //
 // A configuration file or a rule file is a message of a .proto file; this package is the only way from the text to the
-// message. It decodes by descriptor, so it does not know any particular message or the meaning of values. The owner of a
-// message checks the meaning, and reports mistakes with Document.Errorf, at the line and column of the value.
+// message. It decodes by descriptor, so it does not know any particular message or the meaning of values. The owner of
+// a message checks the meaning, and reports mistakes with Document.Errorf, at the line and column of the value.
 //
 // The package accepts little on purpose, because a setting that is silently ignored or misread is worse than a refused
 // one. A key is a field's name in snake_case or its JSON name. These are errors: unknown and repeated keys, values of
@@ -34,8 +34,8 @@ const (
 	maxErrors = 50
 )
 
-// Unmarshal decodes the YAML document data into the message into, which is replaced as a whole on success and left as it
-// was on error. file is only used to name the place of errors. The error joins one *Error for each mistake, in the
+// Unmarshal decodes the YAML document data into the message into, which is replaced as a whole on success and left as
+// it was on error. file is only used to name the place of errors. The error joins one *Error for each mistake, in the
 // order in which they stand in the file.
 func Unmarshal(file string, data []byte, into proto.Message) error {
 	doc, err := Parse(file, data)
@@ -93,8 +93,8 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 }
 
 // Decode decodes the document into the message into, which is replaced as a whole on success and left as it was on
-// error. The error joins one *Error for each mistake, in the order in which they stand in the file; after 50 the rest is
-// left out, and the last one says so.
+// error. The error joins one *Error for each mistake, in the order in which they stand in the file; after 50 the rest
+// is left out, and the last one says so.
 func (d *Document) Decode(into proto.Message) error {
 	scratch := into.ProtoReflect().New()
 	if d.root != nil && !isNull(d.root) {
@@ -114,8 +114,8 @@ func (d *Document) Decode(into proto.Message) error {
 
 // Errorf returns an *Error at the place of a field, for checks of meaning. field is a path as errors of this package
 // show it: names in snake_case joined by dots, list elements and map keys in brackets, "deny[0].path[1]" or
-// `routes["fs/*"]` (a map key that is a plain name may also follow a dot: "handlers.fs"). Where the field does not stand
-// in the file, the place is that of the innermost part of the path that does.
+// `routes["fs/*"]` (a map key that is a plain name may also follow a dot: "handlers.fs"). Where the field does not
+// stand in the file, the place is that of the innermost part of the path that does.
 func (d *Document) Errorf(field, format string, args ...any) error {
 	line, column := d.Position(field)
 	return &Error{File: d.file, Line: line, Column: column, Field: field, Message: fmt.Sprintf(format, args...)}

@@ -161,7 +161,7 @@ func pidIn(text, name string) int {
 	return 0
 }
 
-// alive tells whether a process is there; a zombie, where that can be seen, is not.
+// alive reports whether a process is there; a zombie, where that can be seen, is not.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

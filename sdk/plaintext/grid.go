@@ -201,7 +201,7 @@ func (g *grid) eraseCells(pos, col, n int) {
 	r.text = slices.Replace(r.text, pos, end, spaces(covered)...)
 }
 
-// blank tells whether the row has nothing to see.
+// blank reports whether the row has nothing to see.
 func (r *row) blank() bool { return len(r.text) == 0 }
 
 // clear erases the whole grid; the cursor goes to the top left.

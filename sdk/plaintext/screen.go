@@ -285,7 +285,7 @@ func (s *Screen) printUTF8(seg []byte, last bool) {
 	}
 }
 
-// clean tells whether text is valid UTF-8 without C1 controls.
+// clean reports whether text is valid UTF-8 without C1 controls.
 func clean(p []byte) bool {
 	if !utf8.Valid(p) {
 		return false

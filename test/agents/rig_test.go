@@ -468,7 +468,7 @@ func explain(err error) error {
 	return err
 }
 
-// thought tells whether the agent thought words.
+// thought reports whether the agent thought words.
 func (u *turn) thought(words string) bool {
 	return slices.ContainsFunc(u.seen, func(e *supervisorv1.Event) bool {
 		return strings.Contains(e.GetAgentThought().GetContent().GetText().GetText(), words)

@@ -144,7 +144,6 @@ async function big({ update }, mib) {
 // everything asked for once. What the client does not offer is left out.
 async function tour({ client, sessionId, cwd, update }) {
   const steps = JSON.parse(await readFile(new URL("../../examples/demoagent/tour.json", import.meta.url), "utf8"));
-  const file = path.join(cwd, "tour.txt");
   const has = {
     form: offered.elicitation?.form,
     url: offered.elicitation?.url,
@@ -153,64 +152,22 @@ async function tour({ client, sessionId, cwd, update }) {
     boolean: offered.session?.configOptions?.boolean,
   };
   let terminal;
-  const acts = {
-    write: () => client.request(ask.fs.writeTextFile, { sessionId, path: file, content: "one\ntwo\n" }),
-    read: () => client.request(ask.fs.readTextFile, { sessionId, path: file, line: 2, limit: 1 }),
-    ask: () =>
-      client.request(ask.session.requestPermission, {
-        sessionId,
-        toolCall: {
-          toolCallId: "call-edit",
-          title: "Edit tour.txt",
-          kind: "edit",
-          status: "pending",
-          content: [{ type: "diff", path: file, oldText: "one\ntwo\n", newText: "one\nthree\n" }],
-          locations: [{ path: file, line: 2 }],
-          rawInput: { path: file },
-        },
-        options: [
-          { optionId: "yes", name: "Yes", kind: "allow_once" },
-          { optionId: "always", name: "Always", kind: "allow_always" },
-          { optionId: "no", name: "No", kind: "reject_once" },
-          { optionId: "never", name: "Never", kind: "reject_always" },
-        ],
-      }),
-    form: () =>
-      client.request(ask.elicitation.create, {
-        sessionId,
-        toolCallId: "call-form",
-        mode: "form",
-        message: "How should it be built?",
-        requestedSchema: { type: "object", title: "Build", required: ["target"], properties: { target: { type: "string", enum: ["debug", "release"] } } },
-      }),
-    url: async () => {
-      const answer = await client.request(ask.elicitation.create, {
-        sessionId,
-        mode: "url",
-        message: "Please pay for the tokens.",
-        url: "https://example.com/pay?turn=1",
-        elicitationId: "page-1",
-      });
-      await client.notify(ask.elicitation.complete, { elicitationId: "page-1" });
-      return answer;
-    },
-    terminal: async () => {
-      terminal = await client.createTerminal({ sessionId, command: "echo out; exit 3", cwd });
-      return { terminalId: terminal.id };
-    },
-    wait: async () => ({ exit: await terminal.waitForExit(), output: await terminal.currentOutput() }),
-    release: () => terminal.release(),
-  };
   const fill = (value) => {
-    if (typeof value === "string") return value.replaceAll("${cwd}", cwd).replaceAll("${terminal}", terminal?.id);
+    if (typeof value === "string") return value.replaceAll("${cwd}", cwd).replaceAll("${terminal}", terminal);
     if (Array.isArray(value)) return value.map(fill);
     return value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, fill(v)])) : value;
   };
   const report = {};
   for (const step of steps) {
     if (step.needs && !has[step.needs]) continue;
-    if (step.do) report[step.do] = await outcome(acts[step.do]());
-    else await update(fill(step.update));
+    if (step.update) {
+      await update(fill(step.update));
+      continue;
+    }
+    const answer = await outcome(client.request(step.call, { sessionId, ...fill(step.params) }));
+    if (step.completes && answer.result) await client.notify(ask.elicitation.complete, { elicitationId: step.completes });
+    terminal = answer.result?.terminalId ?? terminal;
+    report[step.as] = answer;
   }
   return report;
 }

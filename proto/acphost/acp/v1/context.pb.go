@@ -42,7 +42,7 @@ type CallContext struct {
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Optional. The session's current mode id, as last reported. Empty: unknown, or no mode.
 	Mode string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Required. The ACP protocol version that agent and front agreed on: 1 or more.
+	// Required. The ACP protocol version that agent and client agreed on: 1 or more.
 	ProtocolVersion uint32 `protobuf:"varint,6,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	// Optional. The W3C trace context "traceparent" of the request's _meta. The supervisor never creates one.
 	Traceparent string `protobuf:"bytes,7,opt,name=traceparent,proto3" json:"traceparent,omitempty"`

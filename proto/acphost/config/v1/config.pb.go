@@ -33,7 +33,7 @@ type Config struct {
 	Handlers map[string]*Handler `protobuf:"bytes,1,rep,name=handlers,proto3" json:"handlers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. The target of each method: "handler", "front", "deny", or a handler's name. A method is a full name
 	// ("fs/write_text_file") or a namespace ("terminal/*"); all methods of one capability flag must have the same target.
-	// Default: the handler that declares the method; if there is none, the front.
+	// Default: the handler that declares the method; if there is none, the client.
 	Routes map[string]string `protobuf:"bytes,2,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. Settings of agents.
 	Agent *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -383,7 +383,7 @@ type Agent struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The user for all agents, a name or a numeric id. Every handler that acts for agents also runs as this
 	// user: all handlers that acphost starts, except policies. A sidecar on a unix socket must run as this user. A
-	// sidecar over TCP, and the front, act as the user that runs them. Requires that acphost runs as root. Default: the
+	// sidecar over TCP, and the client, act as the user that runs them. Requires that acphost runs as root. Default: the
 	// supervisor's own user.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// Optional. Start the agent without the empty Landlock domain that keeps it from signalling and tracing other
@@ -688,7 +688,7 @@ type Permission struct {
 	// Optional. The rule file for acphost's own permd: absolute, or relative to the configuration file; or the name of a
 	// ready-made policy: "ask", "workspace", "readonly" or "headless". Default: policy.yaml in the user's configuration
 	// folder for acphost, if the file exists; otherwise there is no policy, and every permission request goes to the
-	// front.
+	// client.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Optional. Your own policy instead of permd: program and arguments, as in Handler.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
@@ -710,7 +710,7 @@ type Permission struct {
 	// Without a policy, acphost only counts these calls.
 	Gate []string `protobuf:"bytes,7,rep,name=gate,proto3" json:"gate,omitempty"`
 	// Optional. The time that a question waits if no user is there to answer it, in seconds, 1 to 86400; then the
-	// policy's "unattended" applies. If a user is at the front, a question waits without limit. Default (0): 120.
+	// policy's "unattended" applies. If a user is at the client, a question waits without limit. Default (0): 120.
 	TimeoutSeconds uint32 `protobuf:"varint,8,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
 	// Optional. The reaction if an agent has done an action, without asking, that the policy denies: "report", or
 	// "cancel", which also ends the turn. Default (empty): "report".
@@ -1368,7 +1368,7 @@ func (x *ServeAgent) GetEnv() map[string]*EnvValue {
 	return nil
 }
 
-// Journal contains settings of session recordings: the frames between agent, front and handlers, one file for each
+// Journal contains settings of session recordings: the frames between agent, client and handlers, one file for each
 // session.
 type Journal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -419,7 +419,7 @@ type ApprovalAnswer struct {
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Optional. The chosen option.
 	OptionId string `protobuf:"bytes,3,opt,name=option_id,json=optionId,proto3" json:"option_id,omitempty"`
-	// Required. Who answered: "front" (the editor), "policy", "acphost", "grpc", "cli", the name in a certificate,
+	// Required. Who answered: "front" (the client), "policy", "acphost", "grpc", "cli", the name in a certificate,
 	// "nobody".
 	AnsweredBy string `protobuf:"bytes,4,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	// Required. The time of the answer.

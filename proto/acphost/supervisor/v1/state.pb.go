@@ -494,16 +494,16 @@ func (x *Protection) GetAgentSeccomp() bool {
 	return false
 }
 
-// LinkCounters count messages between agent and front since the start.
+// LinkCounters count messages between agent and client since the start.
 type LinkCounters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Messages from the agent.
 	AgentMessages uint64 `protobuf:"varint,1,opt,name=agent_messages,json=agentMessages,proto3" json:"agent_messages,omitempty"`
 	// Required. Bytes from the agent.
 	AgentBytes uint64 `protobuf:"varint,2,opt,name=agent_bytes,json=agentBytes,proto3" json:"agent_bytes,omitempty"`
-	// Required. Messages from the front.
+	// Required. Messages from the client.
 	FrontMessages uint64 `protobuf:"varint,3,opt,name=front_messages,json=frontMessages,proto3" json:"front_messages,omitempty"`
-	// Required. Bytes from the front.
+	// Required. Bytes from the client.
 	FrontBytes uint64 `protobuf:"varint,4,opt,name=front_bytes,json=frontBytes,proto3" json:"front_bytes,omitempty"`
 	// Required. Requests of the agent that were routed to a handler.
 	RoutedRequests uint64 `protobuf:"varint,5,opt,name=routed_requests,json=routedRequests,proto3" json:"routed_requests,omitempty"`
@@ -511,7 +511,7 @@ type LinkCounters struct {
 	PendingRequests uint64 `protobuf:"varint,6,opt,name=pending_requests,json=pendingRequests,proto3" json:"pending_requests,omitempty"`
 	// Required. Lines that were refused: not JSON, too long, ambiguous.
 	RefusedMessages uint64 `protobuf:"varint,7,opt,name=refused_messages,json=refusedMessages,proto3" json:"refused_messages,omitempty"`
-	// Required. Messages of an agent or a front that were dropped or refused because they used a name that only acphost
+	// Required. Messages of an agent or a client that were dropped or refused because they used a name that only acphost
 	// may use: the id of a tool call that acphost shows, or a method that begins with "_acphost/".
 	ImitatedMessages uint64 `protobuf:"varint,8,opt,name=imitated_messages,json=imitatedMessages,proto3" json:"imitated_messages,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -613,7 +613,7 @@ type GateCounters struct {
 	Allowed uint64 `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// Required. Of these, answered "deny" by the policy, or because the policy could not be reached.
 	Denied uint64 `protobuf:"varint,3,opt,name=denied,proto3" json:"denied,omitempty"`
-	// Required. Of these, forwarded to the front.
+	// Required. Of these, forwarded to the client.
 	Forwarded uint64 `protobuf:"varint,4,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
 	// Required. Gated calls, by kind of action: "fs.read".
 	Observed map[string]uint64 `protobuf:"bytes,5,rep,name=observed,proto3" json:"observed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`

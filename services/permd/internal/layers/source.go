@@ -88,7 +88,7 @@ func (s *source) size() (n int) {
 	return n
 }
 
-// refresh notices a change of the file, and tells whether there is more to keep of it than before. What can be used of it
+// refresh notices a change of the file, and reports whether there is more to keep of it than before. What can be used of it
 // counts from now on, beside what it said before; room is how many bytes more can be kept.
 func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger) (more bool) {
 	if s.path == "" {

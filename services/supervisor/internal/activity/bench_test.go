@@ -7,6 +7,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 // BenchmarkFrame hands over pieces of messages of 300 bytes: what they cost whoever passes them on.
@@ -40,7 +41,7 @@ func BenchmarkFrame(b *testing.B) {
 	})
 	b.Run("one watches", func(b *testing.B) {
 		run(b, Options{}, func(h *Hub) {
-			w, err := h.joinAll(position{})
+			w, err := h.joinAll(replay.Position{})
 			if err != nil {
 				b.Fatal(err)
 			}

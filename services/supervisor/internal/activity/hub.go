@@ -23,6 +23,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 const (
@@ -140,6 +141,9 @@ func (h *Hub) Observer(agent *frame.Agent) frame.Observer {
 	p.agent.Store(agent)
 	return p
 }
+
+// cursor names the events of a frame.
+func (h *Hub) cursor(seq uint64) string { return replay.Cursor(h.opts.Instance, seq) }
 
 // Publish tells an event that no frame says: an agent's state, a handler's. It gets its cursor, and the time if it has
 // none; the event is the Hub's from then on.
@@ -292,7 +296,8 @@ func (h *Hub) know(e entry) {
 
 // lose says that frames found no room.
 func (h *Hub) lose(it *item) {
-	e := entry{event: gapEvent(it.port.id, "", it.lost, whyBusy, h.opts.Now()), seq: it.seq, skips: it.skips, cost: eventCost}
+	gap := replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now())
+	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
 	if h.said.IsZero() || time.Since(h.said) >= sayAgain {
 		h.said = time.Now()
 		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", it.port.agent.Load().Name, "frames", it.lost)

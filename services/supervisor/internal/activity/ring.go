@@ -1,11 +1,8 @@
 package activity
 
 import (
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 // Why events are missing.
@@ -13,9 +10,7 @@ const (
 	whyBusy      = "the supervisor was busier than could be followed"
 	whyUnwatched = "pieces of messages are not kept while nobody watches"
 	whyNoRecord  = "there is no record of what happened before"
-	whyNoContent = "the record has no content"
 	whyUnwritten = "the record cannot be written, or is as large as it may be"
-	whyUnread    = "a line of the record cannot be read"
 )
 
 // entry is an event on its way to those who watch.
@@ -79,21 +74,14 @@ func (r *ring) add(e entry) {
 
 // behind returns the events behind a cursor, and how many frames were left out before them. whole: no event is missing since
 // the cursor was told.
-func (r *ring) behind(at position) (kept []entry, skips uint64, whole bool) {
+func (r *ring) behind(at replay.Position) (kept []entry, skips uint64, whole bool) {
 	kept, skips = r.kept(), r.goneSkips
-	for len(kept) > 0 && kept[0].seq <= at.seq {
+	for len(kept) > 0 && kept[0].seq <= at.Seq {
 		e := kept[0]
 		kept, skips = kept[1:], e.skips
-		if e.event.GetCursor() == at.text {
+		if e.event.GetCursor() == at.Text {
 			return kept, skips, true
 		}
 	}
-	return kept, skips, at.seq > r.goneSeq || at.text == r.goneCursor
-}
-
-func gapEvent(agentID, sessionID string, frames uint64, why string, at time.Time) *supervisorv1.Event {
-	return &supervisorv1.Event{
-		AgentId: agentID, SessionId: sessionID, Time: timestamppb.New(at),
-		Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: frames, Reason: why}},
-	}
+	return kept, skips, at.Seq > r.goneSeq || at.Text == r.goneCursor
 }

@@ -3,16 +3,13 @@ package activity
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 const (
@@ -28,7 +25,7 @@ const (
 // is fault.Invalid, a session fault.NotFound; one who does not keep up is cut off with fault.Exhausted. Events are
 // shared: send must not change them.
 func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
-	at, err := begin(req)
+	at, err := replay.Begin(req)
 	if err != nil {
 		return err
 	}
@@ -42,7 +39,7 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	}
 	var parts []journal.Part
 	if h.opts.Journal != nil {
-		if parts, err = recorded(h.opts.Journal.Dir(), req.GetSessionId()); err != nil {
+		if parts, err = replay.Parts(h.opts.Journal.Dir(), req.GetSessionId()); err != nil {
 			return err
 		}
 	}
@@ -52,9 +49,9 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	}
 	s.send = send
 	switch {
-	case req.GetCursor() == now && s.port == nil, req.GetCursor() == now && req.GetNoFollow():
+	case req.GetCursor() == replay.Now && s.port == nil, req.GetCursor() == replay.Now && req.GetNoFollow():
 		return nil
-	case req.GetCursor() == now:
+	case req.GetCursor() == replay.Now:
 		w := s.joinLive()
 		defer h.leave(w)
 		return w.run(ctx, send)
@@ -62,48 +59,6 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 		return s.fromMemory(ctx, at, req.GetNoFollow())
 	}
 	return s.fromRecord(ctx, at, req.GetNoFollow())
-}
-
-// Recorded tells what the journals in a folder have of a session, as WatchSession does of one that ended. No supervisor
-// needs to run.
-func Recorded(ctx context.Context, dir string, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
-	at, err := begin(req)
-	if err != nil {
-		return err
-	}
-	parts, err := recorded(dir, req.GetSessionId())
-	if err != nil {
-		return err
-	}
-	h := &Hub{opts: Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
-	s, err := h.find(req.GetAgentId(), req.GetSessionId(), parts)
-	if err != nil || req.GetCursor() == now {
-		return err
-	}
-	s.send = send
-	return s.fromRecord(ctx, at, true)
-}
-
-// begin returns the position of a request's cursor; a zero one if the request begins nowhere in particular.
-func begin(req *supervisorv1.WatchSessionRequest) (at position, err error) {
-	if req.GetSessionId() == "" {
-		return at, fault.New(fault.Invalid, "the request names no session")
-	}
-	if c := req.GetCursor(); c != "" && c != now {
-		var ok bool
-		if at, ok = parseCursor(c); !ok {
-			return at, fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, \"now\", or none", c)
-		}
-	}
-	return at, nil
-}
-
-func recorded(dir, session string) ([]journal.Part, error) {
-	parts, err := journal.Parts(dir, session)
-	if err != nil {
-		return nil, fmt.Errorf("look for session %q in the record: %w", session, err)
-	}
-	return parts, nil
 }
 
 // watched is a session that is watched.
@@ -127,7 +82,7 @@ func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error
 		names[p.id] = true
 	}
 	if len(ports) > 1 {
-		return nil, ambiguous(session, names)
+		return nil, replay.Ambiguous(session, names)
 	}
 	if len(ports) == 1 {
 		s.port = ports[0]
@@ -148,9 +103,9 @@ func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error
 	})
 	switch {
 	case s.port == nil && len(s.parts) == 0:
-		return nil, fault.New(fault.NotFound, "there is no session %q here, and none in the record", session)
+		return nil, replay.NotFound(session)
 	case s.port == nil && len(names) > 1:
-		return nil, ambiguous(session, names)
+		return nil, replay.Ambiguous(session, names)
 	}
 	return s, nil
 }
@@ -161,10 +116,6 @@ func (h *Hub) grows(s *watched, part journal.Part) int {
 		return 1
 	}
 	return 0
-}
-
-func ambiguous(session string, agents map[string]bool) error {
-	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s", session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 }
 
 // portsOf are the agents of this supervisor that have, or had, a session of that id.
@@ -199,7 +150,7 @@ func (s *watched) joinLive() *watcher {
 }
 
 // fromMemory tells what is in memory, then live.
-func (s *watched) fromMemory(ctx context.Context, at position, noFollow bool) error {
+func (s *watched) fromMemory(ctx context.Context, at replay.Position, noFollow bool) error {
 	w, err := s.joinMemory(at, noFollow)
 	if err != nil {
 		return err
@@ -209,19 +160,19 @@ func (s *watched) fromMemory(ctx context.Context, at position, noFollow bool) er
 }
 
 // joinMemory has a watcher told the events that are in memory, and those to come unless it is not to follow.
-func (s *watched) joinMemory(at position, noFollow bool) (*watcher, error) {
+func (s *watched) joinMemory(at replay.Position, noFollow bool) (*watcher, error) {
 	h := s.hub
 	defer h.lock()()
-	if at.seq != 0 && (at.instance != h.opts.Instance || at.seq > h.seq) {
-		return nil, fault.New(fault.Invalid, "the cursor %q is not known here, where sessions are not recorded", at.text)
+	if at.Seq != 0 && (at.Instance != h.opts.Instance || at.Seq > h.seq) {
+		return nil, fault.New(fault.Invalid, "the cursor %q is not known here, where sessions are not recorded", at.Text)
 	}
 	w := h.newWatcher(s.port, s.session)
 	kept, skips, whole := h.recent.behind(at)
-	if at.seq == 0 {
+	if at.Seq == 0 {
 		whole = h.recent.goneSeq == 0
 	}
 	if !whole { // it is said once
-		w.push(entry{event: gapEvent(s.port.id, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
+		w.push(entry{event: replay.Gap(s.port.id, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
 		skips = h.skips
 	}
 	w.offerAll(kept, skips)
@@ -234,24 +185,27 @@ func (s *watched) joinMemory(at position, noFollow bool) (*watcher, error) {
 }
 
 // fromRecord tells what is recorded, then live.
-func (s *watched) fromRecord(ctx context.Context, at position, noFollow bool) error {
+func (s *watched) fromRecord(ctx context.Context, at replay.Position, noFollow bool) error {
 	h := s.hub
-	r := &replay{watched: s}
-	defer r.close()
-	if err := r.seek(at); err != nil {
+	r := &replay.Session{ID: s.session, Parts: s.parts, Send: s.send, Logger: h.opts.Logger}
+	if s.port != nil {
+		r.Own, r.Agent = h.opts.Instance, s.port.id
+	}
+	defer r.Close()
+	if err := r.Seek(at, h.last()); err != nil {
 		return err
 	}
 	if s.port == nil {
-		return r.tell(ctx, ^uint64(0))
+		return r.Tell(ctx, ^uint64(0))
 	}
 	// A long record is told without having live events wait meanwhile.
 	upTo := h.last()
 	for range catchUpRounds {
-		if err := r.flushed(ctx, upTo); err != nil {
+		if err := s.flushed(ctx, r, upTo); err != nil {
 			return err
 		}
 		if noFollow {
-			return r.missing(upTo)
+			return s.missing(upTo)
 		}
 		last := h.last()
 		if last-upTo < catchUpEnough {
@@ -261,14 +215,34 @@ func (s *watched) fromRecord(ctx context.Context, at position, noFollow bool) er
 	}
 	w := s.joinLive()
 	defer h.leave(w)
-	if err := r.flushed(ctx, w.after); err != nil {
+	if err := s.flushed(ctx, r, w.after); err != nil {
 		return err
 	}
-	if err := r.missing(w.after); err != nil {
+	if err := s.missing(w.after); err != nil {
 		return err
 	}
-	r.close()
+	r.Close()
 	return w.run(ctx, s.send)
+}
+
+// flushed tells what is recorded up to a frame of this supervisor, once it is written.
+func (s *watched) flushed(ctx context.Context, r *replay.Session, upTo uint64) error {
+	if err := s.hub.journal.Flush(ctx); err != nil {
+		return err
+	}
+	return r.Tell(ctx, upTo)
+}
+
+// missing tells which frames the record of this supervisor lacks. Frames behind upTo may still be told live.
+func (s *watched) missing(upTo uint64) error {
+	frames, last := s.hub.journal.Unwritten(s.port.id, s.session)
+	switch {
+	case frames == 0:
+		return nil
+	case last > upTo:
+		frames = 0
+	}
+	return s.send(replay.Gap(s.port.id, s.session, frames, whyUnwritten, s.hub.opts.Now()))
 }
 
 // last is the number of the last frame that passed.

@@ -20,6 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 // same compares events that were told in two ways.
@@ -182,7 +183,7 @@ func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
 		same(t, fmt.Sprint("behind ", i), p.all(t, "s", want[i].GetCursor()), want[i+1:])
 	}
 	var got []*supervisorv1.Event
-	err := Recorded(t.Context(), dir, &supervisorv1.WatchSessionRequest{SessionId: "s", Cursor: want[3].GetCursor()}, func(ev *supervisorv1.Event) error {
+	err := replay.Recorded(t.Context(), dir, &supervisorv1.WatchSessionRequest{SessionId: "s", Cursor: want[3].GetCursor()}, func(ev *supervisorv1.Event) error {
 		got = append(got, ev)
 		return nil
 	})
@@ -197,7 +198,7 @@ func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
 		session, cursor string
 		class           fault.Class
 	}{
-		{"unknown", "", fault.NotFound}, {"unknown", now, fault.NotFound}, {"", "", fault.Invalid},
+		{"unknown", "", fault.NotFound}, {"unknown", replay.Now, fault.NotFound}, {"", "", fault.Invalid},
 		{"s", "five-1", fault.Invalid}, {"s", "nonsense", fault.Invalid},
 	} {
 		_, err := p.collect(tt.session, tt.cursor)
@@ -212,7 +213,7 @@ func TestNowBeginsWithWhatHappensNext(t *testing.T) {
 	l.turn("s", "before")
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s", Cursor: now}, func(ev *supervisorv1.Event) error {
+		err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s", Cursor: replay.Now}, func(ev *supervisorv1.Event) error {
 			if text(ev) != "next" {
 				t.Errorf("got %v", ev)
 			}
@@ -342,7 +343,7 @@ func TestFramesThatTheRecordLacksAreAGapInTheirPlace(t *testing.T) {
 	for _, ev := range p.all(t, "s", "") {
 		got = append(got, text(ev)+ev.GetGap().GetReason())
 	}
-	if want := []string{"", "no room", whyUnread, "two"}; !slices.Equal(got, want) {
+	if want := []string{"", "no room", "a line of the record cannot be read", "two"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := p.all(t, "s", "here-3"); len(got) != 1 || text(got[0]) != "two" {

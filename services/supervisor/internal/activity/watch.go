@@ -7,6 +7,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 const (
@@ -33,13 +34,13 @@ type watcher struct {
 // fault.TooOld; one who does not keep up is cut off with fault.Exhausted. Events are shared: send must not change them.
 // Nil: the Hub was closed.
 func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error {
-	var at position
-	if cursor != "" && cursor != now {
+	var at replay.Position
+	if cursor != "" && cursor != replay.Now {
 		var ok bool
-		if at, ok = parseCursor(cursor); !ok {
+		if at, ok = replay.Parse(cursor); !ok {
 			return fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, or none", cursor)
 		}
-		if at.instance != h.opts.Instance {
+		if at.Instance != h.opts.Instance {
 			return fault.New(fault.TooOld, "the cursor %q is of another supervisor; watch a session, or begin without a cursor", cursor)
 		}
 	}
@@ -53,16 +54,16 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervi
 
 // joinAll adds a watcher of everything. The watcher gets the events to come and, if at is a position, the events behind it
 // that are in memory.
-func (h *Hub) joinAll(at position) (*watcher, error) {
+func (h *Hub) joinAll(at replay.Position) (*watcher, error) {
 	defer h.lock()()
 	w := h.newWatcher(nil, "")
-	if at.seq > h.seq {
-		return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.text)
+	if at.Seq > h.seq {
+		return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.Text)
 	}
-	if at.seq > 0 {
+	if at.Seq > 0 {
 		kept, skips, whole := h.recent.behind(at)
 		if !whole {
-			return nil, fault.New(fault.TooOld, "what happened behind the cursor %q is not in memory any more; watch a session, or begin without a cursor", at.text)
+			return nil, fault.New(fault.TooOld, "what happened behind the cursor %q is not in memory any more; watch a session, or begin without a cursor", at.Text)
 		}
 		w.offerAll(kept, skips)
 	}
@@ -127,7 +128,8 @@ func (w *watcher) offer(e entry) {
 			frames = 0 // they may be of others
 		}
 		w.missed = skipped
-		w.push(entry{event: gapEvent(e.event.GetAgentId(), w.session, frames, whyUnwatched, e.event.GetTime().AsTime()), cost: eventCost})
+		gap := replay.Gap(e.event.GetAgentId(), w.session, frames, whyUnwatched, e.event.GetTime().AsTime())
+		w.push(entry{event: gap, cost: eventCost})
 	}
 	w.push(e)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 func TestEventsAreToldInTheOrderOfTheirNumbersWhoeverSends(t *testing.T) {
@@ -24,11 +25,11 @@ func TestEventsAreToldInTheOrderOfTheirNumbersWhoeverSends(t *testing.T) {
 	var result error
 	got := 0
 	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
-		at, ok := parseCursor(ev.GetCursor())
-		if !ok || at.seq <= last || at.instance != "here" {
+		at, ok := replay.Parse(ev.GetCursor())
+		if !ok || at.Seq <= last || at.Instance != "here" {
 			t.Errorf("the cursor %q came after number %d", ev.GetCursor(), last)
 		}
-		last = at.seq
+		last = at.Seq
 		if want := fmt.Sprint(next[ev.GetAgentId()]); text(ev) != want {
 			t.Errorf("%s: got %q, want %q", ev.GetAgentId(), text(ev), want)
 		}

@@ -121,7 +121,7 @@ type Server struct {
 	stopOnce sync.Once
 	stopped  chan struct{}
 
-	inside *pipes
+	inside *hall
 	mu     sync.Mutex
 	locals []*grpc.ClientConn // guarded by mu
 }
@@ -134,7 +134,8 @@ func Start(o Options) (*Server, error) {
 		o.Env = os.Getenv
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newPipes()}
+	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newHall()}
+	s.inside.address = "within the process"
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
 	trusted, guests := newHall(), newHall()

@@ -38,7 +38,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 		who := identity{caller: c, control: control, verbs: verbs}
 		who.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
 		if c.Process != nil {
-			conn = &heldConn{Conn: conn, process: c.Process}
+			conn = &heldConn{conn, c.Process.Close}
 		}
 		return conn, who, nil
 	}
@@ -70,15 +70,15 @@ func byBirth(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 	return conn, who, nil
 }
 
-// heldConn lets go of the process at the other end when the connection is closed.
+// heldConn lets go of something when the connection is closed: of a place, or of the process at the other end.
 type heldConn struct {
 	net.Conn
-	process peer.Process
+	letGo func()
 }
 
 // Close implements net.Conn.
 func (c *heldConn) Close() error {
 	err := c.Conn.Close()
-	c.process.Close()
+	c.letGo()
 	return err
 }

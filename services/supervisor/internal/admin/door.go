@@ -156,7 +156,7 @@ func (d *door) enter(conn net.Conn, arrived func()) {
 		return
 	}
 	if who.may(certs.Approver) == nil {
-		d.trusted.lead(d.ctx, &arrival{Conn: known, who: who})
+		d.lead(d.trusted, known, who)
 		return
 	}
 	of := &d.agents
@@ -170,69 +170,15 @@ func (d *door) enter(conn net.Conn, arrived func()) {
 		return
 	}
 	who.speaking = of.speaking
-	d.guests.lead(d.ctx, &arrival{Conn: &guestConn{Conn: known, leave: leave}, who: who})
+	d.lead(d.guests, &heldConn{known, leave}, who)
 }
 
-// guestConn gives its place back when it is closed.
-type guestConn struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (c *guestConn) Close() error {
-	err := c.Conn.Close()
-	c.leave()
-	return err
-}
-
-// hall is a net.Listener of those that doors lead into it, for one gRPC server.
-type hall struct {
-	arrivals chan *arrival
-	closed   context.Context
-	shut     context.CancelFunc
-}
-
-func newHall() *hall {
-	h := &hall{arrivals: make(chan *arrival)}
-	h.closed, h.shut = context.WithCancel(context.Background())
-	return h
-}
-
-// lead hands a connection to the server, or closes it when door or hall are shut.
-func (h *hall) lead(ctx context.Context, a *arrival) {
-	select {
-	case h.arrivals <- a:
-	case <-h.closed.Done():
-		_ = a.Close()
-	case <-ctx.Done():
-		_ = a.Close()
+// lead hands a connection to a hall's server, or closes it when door or hall are shut.
+func (d *door) lead(to *hall, conn net.Conn, who identity) {
+	if err := to.lead(d.ctx, &arrival{Conn: conn, who: who}); err != nil {
+		_ = conn.Close()
 	}
 }
-
-// Accept implements net.Listener.
-func (h *hall) Accept() (net.Conn, error) {
-	select {
-	case a := <-h.arrivals:
-		return a, nil
-	case <-h.closed.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (h *hall) Close() error {
-	h.shut()
-	return nil
-}
-
-// Addr implements net.Listener.
-func (h *hall) Addr() net.Addr { return hallAddr{} }
-
-type hallAddr struct{}
-
-func (hallAddr) Network() string { return "acphost" }
-func (hallAddr) String() string  { return "admin" }
 
 // arrival is a connection of whose other end is known who it is.
 type arrival struct {

@@ -49,9 +49,7 @@ func problem(req any) error {
 		return cmp.Or(agentNamed(r), short("method_id", r.GetMethodId(), maxID))
 	case *supervisorv1.NewSessionRequest:
 		return cmp.Or(agentNamed(r), opening(r))
-	case *supervisorv1.LoadSessionRequest:
-		return cmp.Or(agentNamed(r), sessionNamed(r), opening(r))
-	case *supervisorv1.ResumeSessionRequest:
+	case *supervisorv1.LoadSessionRequest, *supervisorv1.ResumeSessionRequest:
 		return cmp.Or(agentNamed(r), sessionNamed(r), opening(r))
 	case *supervisorv1.ForkSessionRequest:
 		return cmp.Or(inSession(r), optional(absolute, "cwd", r.GetCwd()), also(r))
@@ -175,18 +173,14 @@ func agentNamed(req any) error {
 	return named("agent_id", req.(interface{ GetAgentId() string }).GetAgentId(), maxName)
 }
 
-// sessionNamed demands a session.
-func sessionNamed(req interface{ GetSessionId() string }) error {
-	return named("session_id", req.GetSessionId(), maxSessionID)
+// sessionNamed demands a session; req has a field session_id.
+func sessionNamed(req any) error {
+	return named("session_id", req.(interface{ GetSessionId() string }).GetSessionId(), maxSessionID)
 }
 
 // inSession demands a session, whose agent may be left out; req has the fields agent_id and session_id.
 func inSession(req any) error {
-	r := req.(interface {
-		GetAgentId() string
-		GetSessionId() string
-	})
-	return cmp.Or(short("agent_id", r.GetAgentId(), maxName), sessionNamed(r))
+	return cmp.Or(short("agent_id", req.(interface{ GetAgentId() string }).GetAgentId(), maxName), sessionNamed(req))
 }
 
 type places interface {
@@ -194,12 +188,9 @@ type places interface {
 	GetMcpServers() []*supervisorv1.McpServer
 }
 
-// opening demands what a session is opened with.
-func opening(req interface {
-	places
-	GetCwd() string
-}) error {
-	return cmp.Or(absolute("cwd", req.GetCwd()), also(req))
+// opening demands what a session is opened with; req has the fields for it.
+func opening(req any) error {
+	return cmp.Or(absolute("cwd", req.(interface{ GetCwd() string }).GetCwd()), also(req.(places)))
 }
 
 // also checks further roots and MCP servers.

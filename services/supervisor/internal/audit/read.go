@@ -63,9 +63,10 @@ func (e *LineError) Error() string {
 // Unwrap returns why.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Read returns the records in an audit's file and in those that were put aside, oldest first. A *LineError stands in for
-// a line that cannot be read; any other error is the last. A file that is missing is fs.ErrNotExist, unless there are
-// some that were put aside. Supervisors may write, and put files aside, meanwhile: no record is missed or seen twice.
+// Read returns the records in an audit's file and in those that were put aside, oldest first. A *LineError stands in
+// for a line that cannot be read; any other error is the last. A file that is missing is fs.ErrNotExist, unless there
+// are some that were put aside. Supervisors may write, and put files aside, meanwhile: no record is missed or seen
+// twice.
 func Read(file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
 		parts, err := openAll(file, nil)
@@ -74,7 +75,7 @@ func Read(file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 			return
 		}
 		defer closeAll(parts)
-		_, _ = deliver(parts, f, yield)
+		deliver(parts, f, yield)
 	}
 }
 
@@ -87,63 +88,46 @@ func Follow(ctx context.Context, file string, f Filter) iter.Seq2[*supervisorv1.
 			yield(nil, err)
 			return
 		}
-		var at *part // what is followed
-		if len(parts) > 0 {
-			at = parts[len(parts)-1]
-			ok := true
-			if f.Limit > 0 {
-				ok, err = deliver(parts, f, yield)
-			} else if err = at.toEnd(); err != nil {
+		defer func() { closeAll(parts) }()
+		if f.Limit > 0 && !deliver(parts, f, yield) {
+			return
+		}
+		if parts = onlyLast(parts); f.Limit == 0 && len(parts) > 0 {
+			if err := parts[0].toEnd(); err != nil {
 				yield(nil, err)
-			}
-			closeAll(parts[:len(parts)-1])
-			if !ok || err != nil {
-				closeAll([]*part{at})
 				return
 			}
 		}
 		f.Limit = 0
-		follow(ctx, file, f, at, yield)
+		tick := time.NewTicker(pollEvery)
+		defer tick.Stop()
+		for {
+			if len(parts) == 0 || !parts[0].current(file) {
+				newer, err := openAll(file, parts)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					yield(nil, err)
+					return
+				}
+				parts = append(parts, newer...)
+			}
+			if !deliver(parts, f, yield) {
+				return
+			}
+			parts = onlyLast(parts)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
 	}
 }
 
-// follow delivers what is written behind at, or in a file that is still to come.
-func follow(ctx context.Context, file string, f Filter, at *part, yield func(*supervisorv1.AuditRecord, error) bool) {
-	defer func() { closeAll([]*part{at}) }()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		more := []*part{at}
-		if at == nil || !at.current(file) {
-			newer, err := openAll(file, at)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				yield(nil, err)
-				return
-			}
-			more = append(more, newer...)
-		}
-		more = slices.DeleteFunc(more, func(p *part) bool { return p == nil })
-		for i, p := range more {
-			ok, err := p.records(f, yield)
-			if err != nil && ok {
-				yield(nil, err)
-			}
-			if !ok || err != nil {
-				closeAll(more[i+1:])
-				at = p
-				return
-			}
-			if i > 0 {
-				closeAll(more[i-1 : i])
-			}
-			at = p
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+// onlyLast closes all of several files but the last, which is what goes on.
+func onlyLast(parts []*part) []*part {
+	last := max(0, len(parts)-1)
+	closeAll(parts[:last])
+	return parts[last:]
 }
 
 // part is one of an audit's files.
@@ -155,9 +139,9 @@ type part struct {
 	at   int64 // where the next line begins
 }
 
-// openAll opens an audit's files, the oldest first; behind stops at a file that is open already, and leaves it out. They
-// are opened from the newest on: one that is put aside meanwhile is met twice, which shows, and none is missed.
-func openAll(file string, behind *part) (parts []*part, err error) {
+// openAll opens an audit's files, the oldest first, behind those that are open already. They are opened from the newest
+// on: one that is put aside meanwhile is met twice, which shows, and none is missed.
+func openAll(file string, behind []*part) (parts []*part, err error) {
 	for n := 0; ; n++ {
 		name := file
 		if n > 0 {
@@ -177,11 +161,12 @@ func openAll(file string, behind *part) (parts []*part, err error) {
 			closeAll(parts)
 			return nil, openErr
 		}
-		if behind != nil && sameFile(f, behind.file) {
+		isOpen := func(p *part) bool { return sameFile(p.file, f) }
+		if slices.ContainsFunc(behind, isOpen) {
 			_ = f.Close()
 			break
 		}
-		if slices.ContainsFunc(parts, func(p *part) bool { return sameFile(p.file, f) }) {
+		if slices.ContainsFunc(parts, isOpen) {
 			_ = f.Close()
 			continue
 		}
@@ -211,9 +196,7 @@ func hasOlder(file string, n int) bool {
 
 func closeAll(parts []*part) {
 	for _, p := range parts {
-		if p != nil {
-			_ = p.file.Close()
-		}
+		_ = p.file.Close()
 	}
 }
 
@@ -223,22 +206,15 @@ func sameFile(a, b *os.File) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// deliver yields what f wants of several files.
-func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, error) bool) (ok bool, err error) {
+// deliver yields what f wants of several files. It reports whether yield wants more, and there may be more: false too
+// after an error.
+func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, error) bool) bool {
 	if f.Limit <= 0 {
-		for _, p := range parts {
-			if ok, err := p.records(f, yield); !ok || err != nil {
-				if err != nil && ok {
-					yield(nil, err)
-				}
-				return false, err
-			}
-		}
-		return true, nil
+		return !slices.ContainsFunc(parts, func(p *part) bool { return !p.records(f, yield) })
 	}
 	var newest []*supervisorv1.AuditRecord
 	for _, p := range parts {
-		ok, err := p.records(f, func(r *supervisorv1.AuditRecord, err error) bool {
+		if !p.records(f, func(r *supervisorv1.AuditRecord, err error) bool {
 			if err != nil {
 				return yield(nil, err)
 			}
@@ -246,52 +222,51 @@ func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, erro
 				newest = append(newest[:0:0], newest[len(newest)-f.Limit:]...)
 			}
 			return true
-		})
-		if !ok || err != nil {
-			if err != nil && ok {
-				yield(nil, err)
-			}
-			return false, err
+		}) {
+			return false
 		}
 	}
 	for _, r := range newest[max(0, len(newest)-f.Limit):] {
 		if !yield(r, nil) {
-			return false, nil
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
-// records yields what f wants of the lines that are whole; ok is false once yield wants no more. It can be called again
-// when there may be more.
-func (p *part) records(f Filter, yield func(*supervisorv1.AuditRecord, error) bool) (ok bool, err error) {
+// records yields what f wants of the lines that are whole, as deliver does. It can be called again when there may be
+// more.
+func (p *part) records(f Filter, yield func(*supervisorv1.AuditRecord, error) bool) bool {
+	for {
+		r, err := p.record()
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err == nil && !f.wants(r) {
+			continue
+		}
+		_, bad := errors.AsType[*LineError](err)
+		if !yield(r, err) || err != nil && !bad {
+			return false
+		}
+	}
+}
+
+// record returns the record of the next whole line that is not blank; the error is next's, or a *LineError.
+func (p *part) record() (*supervisorv1.AuditRecord, error) {
 	for {
 		line, err := p.next()
-		var bad *LineError
-		switch {
-		case errors.Is(err, io.EOF):
-			return true, nil
-		case errors.As(err, &bad):
-			if !yield(nil, bad) {
-				return false, nil
-			}
-			continue
-		case err != nil:
-			return true, fmt.Errorf("read %s: %w", p.name, err)
+		if err != nil {
+			return nil, err
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		r, err := parse(line)
 		if err != nil {
-			if !yield(nil, &LineError{p.name, p.line, err}) {
-				return false, nil
-			}
-			continue
+			return nil, &LineError{p.name, max(p.line, 0), err}
 		}
-		if f.wants(r) && !yield(r, nil) {
-			return false, nil
-		}
+		return r, nil
 	}
 }
 
@@ -313,7 +288,7 @@ func (p *part) next() ([]byte, error) {
 				return nil, seekErr
 			}
 			p.r.Reset(p.file)
-			return nil, err
+			return nil, fmt.Errorf("read %s: %w", p.name, err)
 		}
 		p.at += int64(size)
 		if p.line >= 0 {

@@ -253,3 +253,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestALineOfAFollowedFileHasNoNumber(t *testing.T) {
+	l := open(t, Options{})
+	write(t, l, record("a"))
+	parts, err := openAll(l.opts.File, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(parts)
+	if err := parts[0].toEnd(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(l.opts.File, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("nonsense\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = parts[0].record()
+	if bad, ok := errors.AsType[*LineError](err); !ok || bad.Line != 0 {
+		t.Errorf("the line is %v, want an error without a number", err)
+	}
+}

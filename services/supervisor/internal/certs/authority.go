@@ -210,7 +210,7 @@ func newAuthority(o Options) (*authority, error) {
 // openAuthority reads an authority from its folder.
 func openAuthority(dir string) (*authority, error) {
 	certFile, keyFile := filepath.Join(dir, CAFile), filepath.Join(dir, CAKeyFile)
-	certPEM, err := keyfiles.Read(certFile)
+	cert, err := readCert(certFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no folder of an authority: %w; name the folder that \"acphost certs init\" made", dir, err)
 	}
@@ -218,14 +218,9 @@ func openAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the authority's key: %w", err)
 	}
-	certBlock, _ := pem.Decode(certPEM)
 	keyBlock, _ := pem.Decode(keyPEM)
-	if certBlock == nil || keyBlock == nil {
-		return nil, fmt.Errorf("%s and %s are not both PEM files", certFile, keyFile)
-	}
-	cert, err := x509.ParseCertificate(certBlock.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", certFile, err)
+	if keyBlock == nil {
+		return nil, fmt.Errorf("%s is no PEM file", keyFile)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(keyBlock.Bytes)
 	if err != nil {
@@ -236,6 +231,23 @@ func openAuthority(dir string) (*authority, error) {
 		return nil, fmt.Errorf("%s is not the key of the authority in %s", keyFile, certFile)
 	}
 	return &authority{cert, key}, nil
+}
+
+// readCert reads the first certificate of a PEM file.
+func readCert(file string) (*x509.Certificate, error) {
+	data, err := keyfiles.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no PEM file", file)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return cert, nil
 }
 
 // serverTemplate is what is particular to the server's certificate.
@@ -264,28 +276,26 @@ var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9
 
 // server makes the server's folder.
 func (a *authority) server(dir string, o Options) error {
-	return whole(dir, func(dir string) error {
-		template, err := serverTemplate(o)
-		if err != nil {
-			return err
-		}
-		files := ServerFiles(dir)
-		if err := writeCert(files.CA, a.cert.Raw); err != nil {
-			return err
-		}
-		return a.issue(template, o.Now, o.Days, files.Cert, files.Key)
-	})
+	template, err := serverTemplate(o)
+	if err != nil {
+		return err
+	}
+	return a.folder(dir, ServerFiles, template, o)
 }
 
 // client makes a client's folder.
 func (a *authority) client(dir string, c Client, o Options) error {
+	return a.folder(dir, ClientFiles, &x509.Certificate{
+		Subject:     pkix.Name{Organization: []string{"acphost"}, CommonName: c.Name},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		URIs:        []*url.URL{c.Role.uri()},
+	}, o)
+}
+
+// folder makes a folder with the files of one end of a connection.
+func (a *authority) folder(dir string, filesIn func(dir string) Files, template *x509.Certificate, o Options) error {
 	return whole(dir, func(dir string) error {
-		template := &x509.Certificate{
-			Subject:     pkix.Name{Organization: []string{"acphost"}, CommonName: c.Name},
-			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-			URIs:        []*url.URL{c.Role.uri()},
-		}
-		files := ClientFiles(dir)
+		files := filesIn(dir)
 		if err := writeCert(files.CA, a.cert.Raw); err != nil {
 			return err
 		}

@@ -2,14 +2,11 @@ package certs
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/acphost/acphost/internal/keyfiles"
 )
 
 // Renew makes new keys, and certificates that say the same, for the server of the authority in a folder and for the clients
@@ -51,17 +48,9 @@ func Renew(dir string, o Options) (renewed []string, err error) {
 
 // renew replaces one key and its certificate.
 func (a *authority) renew(files Files, o Options) error {
-	data, err := keyfiles.Read(files.Cert)
+	old, err := readCert(files.Cert)
 	if err != nil {
 		return err
-	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return fmt.Errorf("%s is no PEM file", files.Cert)
-	}
-	old, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return fmt.Errorf("%s: %w", files.Cert, err)
 	}
 	if err := old.CheckSignatureFrom(a.cert); err != nil {
 		return fmt.Errorf("%s is not of this authority: %w", files.Cert, err)

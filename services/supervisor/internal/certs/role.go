@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ const (
 var roleNames = [...]string{NoRole: "none", Viewer: "viewer", Approver: "approver", Operator: "operator"}
 
 // RoleNames are the roles that a certificate can have, the least first.
-func RoleNames() []string { return append([]string(nil), roleNames[Viewer:]...) }
+func RoleNames() []string { return slices.Clone(roleNames[Viewer:]) }
 
 // String is the role's name: "viewer".
 func (r Role) String() string {

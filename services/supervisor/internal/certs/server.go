@@ -26,15 +26,8 @@ type Server struct {
 	config *tls.Config // what a listener gets: it asks for the rest with every handshake
 
 	mu      sync.Mutex
-	seen    [3]stamp // guarded by mu: the files as they were when they were last looked into
+	seen    [3]fs.FileInfo // guarded by mu: the files as they were when they were last looked into; nil: not there
 	current *tls.Config
-}
-
-// stamp tells a file from what it was.
-type stamp struct {
-	size     int64
-	modified time.Time
-	info     fs.FileInfo // with the identity of the file; nil: it was not there
 }
 
 // NewServer reads the keys. An error says which file cannot be used, and why: it is missing, the certificate is not valid
@@ -65,7 +58,7 @@ func (s *Server) now() *tls.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := s.look()
-	if same(seen, s.seen) {
+	if slices.EqualFunc(seen[:], s.seen[:], same) {
 		return s.current
 	}
 	s.seen = seen // once for each change, whatever comes of it
@@ -79,27 +72,19 @@ func (s *Server) now() *tls.Config {
 	return next
 }
 
-func (s *Server) look() [3]stamp {
-	var seen [3]stamp
+func (s *Server) look() (seen [3]fs.FileInfo) {
 	for i, name := range []string{s.files.CA, s.files.Cert, s.files.Key} {
-		if info, err := os.Stat(name); err == nil {
-			seen[i] = stamp{info.Size(), info.ModTime(), info}
-		}
+		seen[i], _ = os.Stat(name)
 	}
 	return seen
 }
 
-func same(a, b [3]stamp) bool {
-	for i := range a {
-		switch {
-		case (a[i].info == nil) != (b[i].info == nil):
-			return false
-		case a[i].info == nil:
-		case a[i].size != b[i].size || !a[i].modified.Equal(b[i].modified) || a[i].info.Mode() != b[i].info.Mode() || !os.SameFile(a[i].info, b[i].info):
-			return false
-		}
+// same reports whether a file is what it was.
+func same(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
 	}
-	return true
+	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode() && os.SameFile(a, b)
 }
 
 // serverConfig makes a server's configuration of what is in the files now.

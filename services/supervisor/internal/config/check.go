@@ -147,6 +147,13 @@ func (v *checker) limits(l *configv1.Limits) {
 	v.bound(at.to("max_concurrent_requests"), uint64(l.GetMaxConcurrentRequests()), 1, 4096)
 }
 
+// misplaced says of a field that is set what alone it is for.
+func (v *checker) misplaced(p path, set bool, only string) {
+	if set {
+		v.problem(p, "it is for %s", only)
+	}
+}
+
 // bound demands low ≤ n ≤ high. 0 stands for the default. high fits in an int64, as sizes are counted.
 func (v *checker) bound(p path, n, low, high uint64) {
 	if n != 0 && (n < low || n > high) {
@@ -157,11 +164,8 @@ func (v *checker) bound(p path, n, low, high uint64) {
 // oneOf demands one of a few words, or none.
 func (v *checker) oneOf(p path, got string, words ...string) {
 	if got != "" && !slices.Contains(words, got) {
-		quoted := make([]string, len(words))
-		for i, word := range words {
-			quoted[i] = strconv.Quote(word)
-		}
-		v.problem(p, "expected %s or %s, got %q", strings.Join(quoted[:len(words)-1], ", "), quoted[len(words)-1], got)
+		last := len(words) - 1
+		v.problem(p, `expected "%s" or %q, got %q`, strings.Join(words[:last], `", "`), words[last], got)
 	}
 }
 

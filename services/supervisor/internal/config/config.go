@@ -1,8 +1,8 @@
 // Package config reads the configuration file: where the file is, what it may contain, and what the contents mean.
 //
-// The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message and the settings of
-// acphost's own handlers, and names the line and column of a mistake. It must not know how a setting is acted on: it starts
-// nothing, and opens no other file.
+// The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message and the
+// settings of acphost's own handlers, and names the line and column of a mistake. It must not know how a setting is
+// acted on: it starts nothing, and opens no other file.
 package config
 
 import (
@@ -42,15 +42,15 @@ type Config struct {
 	doc         *yamlproto.Document // nil without a file
 }
 
-// Load reads the configuration. The file is path, else $ACPHOST_CONFIG, else acphost/config.yaml under
-// $XDG_CONFIG_HOME or ~/.config. A file that path or $ACPHOST_CONFIG names must exist; without the default one, the
-// defaults count. env looks up environment variables, as os.Getenv does. Load looks whether the rule files of the user and
-// of the administrator are there; it reads none.
+// Load reads the configuration. The file is path, else $ACPHOST_CONFIG, else acphost/config.yaml under $XDG_CONFIG_HOME
+// or ~/.config. A file that path or $ACPHOST_CONFIG names must exist; without the default one, the defaults count. env
+// looks up environment variables, as os.Getenv does. Load looks whether the rule files of the user and of the
+// administrator are there; it reads none.
 //
 // A file that others could have written is refused, since it names programs that are started. If its content is wrong,
 // the error joins one *yamlproto.Error for each problem.
 func Load(path string, env func(string) string) (*Config, error) {
-	c := &Config{Proto: &configv1.Config{}, folder: defaultFolder(env), state: ownfile.StateDir(env)}
+	c := &Config{Proto: &configv1.Config{}, folder: Folder(env), state: ownfile.StateDir(env)}
 	if err := c.load(path, env); err != nil {
 		return nil, err
 	}
@@ -99,16 +99,19 @@ func (c *Config) load(path string, env func(string) string) error {
 	return nil
 }
 
-// defaultFolder returns acphost's folder among the user's configurations; "" if there is no telling. The XDG base
-// directory specification has relative paths ignored.
-func defaultFolder(env func(string) string) string {
-	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "acphost")
-	}
-	if home := env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".config", "acphost")
-	}
-	return ""
+// Folder returns acphost's own folder among the user's configurations: acphost under $XDG_CONFIG_HOME, else under
+// ~/.config. Empty: the environment names neither it nor a home directory. env looks up environment variables, as
+// os.Getenv does.
+func Folder(env func(string) string) string {
+	return ownfile.BaseDir(env, "XDG_CONFIG_HOME", ".config", "acphost")
+}
+
+// ReadOwn returns the content of a file that says what is started, such as the configuration: a regular one of at most
+// 1 MiB that no other user could have written. The error wraps fs.ErrNotExist if it is missing, and else says what to
+// do.
+func ReadOwn(path string) ([]byte, error) {
+	data, _, err := read(path)
+	return data, err
 }
 
 // read returns the content of a regular file that nobody else may write.
@@ -141,7 +144,7 @@ func read(path string) (data []byte, warnings []string, err error) {
 
 // trusted refuses a file that another user could have written, and warns where one may be able to.
 func trusted(path string, info fs.FileInfo) (warnings []string, err error) {
-	if owner, _, known := ownerOf(info); known && owner != 0 && owner != os.Geteuid() {
+	if owner, _, known := ownfile.Owner(info); known && owner != 0 && owner != os.Geteuid() {
 		return nil, fmt.Errorf("%s belongs to user %d, who could have acphost start any program; make it your own: chown %d %s",
 			path, owner, os.Geteuid(), path)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -144,7 +145,7 @@ func (r reader) reads(file string) string {
 		return ""
 	}
 	mode := info.Mode().Perm()
-	owner, group, known := ownerOf(info)
+	owner, group, known := ownfile.Owner(info)
 	switch {
 	case !known:
 		return "whose file it is cannot be told"
@@ -160,7 +161,7 @@ func (r reader) reads(file string) string {
 
 // notOurs reports whether a file is another user's, so that its mode is not ours to change.
 func notOurs(info fs.FileInfo) bool {
-	owner, _, known := ownerOf(info)
+	owner, _, known := ownfile.Owner(info)
 	return known && owner != os.Geteuid()
 }
 

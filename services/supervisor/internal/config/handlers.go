@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"iter"
 	"maps"
 	"net"
 	"path/filepath"
@@ -95,37 +96,36 @@ func (v *checker) entry(at path, name string, h *configv1.Handler) {
 		v.problem(at.to("agent_may_call"), "it is for address and no_tls only: no agent can call a handler that acphost starts with keys of its own")
 	}
 	v.bound(at.to("decide_timeout_ms"), uint64(h.GetDecideTimeoutMs()), 1, maxDecideTimeoutMS)
-	if h.GetDecideTimeoutMs() != 0 && name != route.KindPermission {
-		v.problem(at.to("decide_timeout_ms"), "it is for permission handlers only")
-	}
+	v.misplaced(at.to("decide_timeout_ms"), h.GetDecideTimeoutMs() != 0 && name != route.KindPermission,
+		"permission handlers only")
 	if isOwn(name, h) {
 		v.settings(at.to("settings"), ownHandlers()[name], h.GetSettings())
 	}
 }
 
 func (v *checker) command(at path, h *configv1.Handler) {
-	for i, arg := range h.GetCommand() {
-		p := at.to("command", strconv.Itoa(i))
+	v.arguments(at, h.GetCommand())
+	program := h.GetCommand()[0]
+	if slices.Contains([]string{"", ".", ".."}, program) || strings.HasSuffix(program, "/") {
+		v.problem(at.to("command", "0"), "expected a program, got %q", program)
+	}
+}
+
+// arguments demands words that a process can have.
+func (v *checker) arguments(at path, command []string) {
+	for i, arg := range command {
 		if strings.ContainsRune(arg, 0) {
-			v.problem(p, "expected text without a NUL character, got %q", arg)
-		}
-		if program := arg; i == 0 && (program == "" || program == "." || program == ".." || strings.HasSuffix(program, "/")) {
-			v.problem(p, "expected a program, got %q", program)
+			v.problem(at.to("command", strconv.Itoa(i)), "expected text without a NUL character, got %q", arg)
 		}
 	}
 }
 
 // child checks what only means something for a handler that acphost starts.
 func (v *checker) child(at path, h *configv1.Handler) {
-	if h.GetTls() != nil {
-		v.problem(at.to("tls"), "it is for address only: acphost makes the keys for the handlers that it starts itself")
-	}
-	if h.GetSecretFile() != "" {
-		v.problem(at.to("secret_file"), "it is for address only: acphost makes the keys for the handlers that it starts itself")
-	}
-	if h.Uid != nil {
-		v.problem(at.to("uid"), "it is for address only")
-	}
+	const keys = "address only: acphost makes the keys for the handlers that it starts itself"
+	v.misplaced(at.to("tls"), h.GetTls() != nil, keys)
+	v.misplaced(at.to("secret_file"), h.GetSecretFile() != "", keys)
+	v.misplaced(at.to("uid"), h.Uid != nil, "address only")
 	if sum := h.GetSha256(); sum != "" && !sha256Form.MatchString(sum) {
 		v.problem(at.to("sha256"), "expected 64 hexadecimal digits, got %q", sum)
 	}
@@ -137,15 +137,9 @@ func (v *checker) child(at path, h *configv1.Handler) {
 }
 
 func (v *checker) address(at path, h *configv1.Handler) {
-	if h.GetSha256() != "" {
-		v.problem(at.to("sha256"), "it is for command only: acphost does not start what it reaches by address")
-	}
-	if len(h.GetEnv()) > 0 {
-		v.problem(at.to("env"), "it is for command only: acphost does not start what it reaches by address")
-	}
-	if h.GetNoTls() {
-		v.problem(at.to("no_tls"), "it is for command only")
-	}
+	v.misplaced(at.to("sha256"), h.GetSha256() != "", "command only: acphost does not start what it reaches by address")
+	v.misplaced(at.to("env"), len(h.GetEnv()) > 0, "command only: acphost does not start what it reaches by address")
+	v.misplaced(at.to("no_tls"), h.GetNoTls(), "command only")
 	v.tls(at.to("tls"), h.GetTls())
 	p := at.to("address")
 	if socket, ok := strings.CutPrefix(h.GetAddress(), "unix://"); ok {
@@ -153,12 +147,9 @@ func (v *checker) address(at path, h *configv1.Handler) {
 		v.secret(at, h)
 		return
 	}
-	if h.GetSecretFile() != "" {
-		v.problem(at.to("secret_file"), "it is for unix sockets only: over TCP others could read the secret on its way")
-	}
-	if h.Uid != nil {
-		v.problem(at.to("uid"), "it is for unix sockets only")
-	}
+	v.misplaced(at.to("secret_file"), h.GetSecretFile() != "",
+		"unix sockets only: over TCP others could read the secret on its way")
+	v.misplaced(at.to("uid"), h.Uid != nil, "unix sockets only")
 	hostPort, ok := strings.CutPrefix(h.GetAddress(), "tcp://")
 	host, port, err := net.SplitHostPort(hostPort)
 	n, numErr := strconv.ParseUint(port, 10, 16)
@@ -183,13 +174,17 @@ func (v *checker) secret(at path, h *configv1.Handler) {
 }
 
 func (v *checker) tls(at path, t *configv1.TLS) {
-	if t == nil {
-		return
-	}
-	for _, f := range []struct{ field, file string }{{"ca", t.GetCa()}, {"cert", t.GetCert()}, {"key", t.GetKey()}} {
-		if f.file == "" || strings.ContainsRune(f.file, 0) {
-			v.problem(at.to(f.field), "expected a PEM file, got %q", f.file)
+	for field, file := range tlsFiles(t) {
+		if *file == "" || strings.ContainsRune(*file, 0) {
+			v.problem(at.to(field), "expected a PEM file, got %q", *file)
 		}
+	}
+}
+
+// tlsFiles are the fields of a message that name files, if there is a message.
+func tlsFiles(t *configv1.TLS) iter.Seq2[string, *string] {
+	return func(yield func(string, *string) bool) {
+		_ = t != nil && yield("ca", &t.Ca) && yield("cert", &t.Cert) && yield("key", &t.Key)
 	}
 }
 

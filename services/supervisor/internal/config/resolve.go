@@ -20,9 +20,7 @@ func (v *checker) resolve(c *configv1.Config) {
 	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
 		v.program(h.GetCommand())
 		h.Sha256 = strings.ToLower(h.GetSha256())
-		if t := h.GetTls(); t != nil {
-			t.Ca, t.Cert, t.Key = v.absolute(t.GetCa()), v.absolute(t.GetCert()), v.absolute(t.GetKey())
-		}
+		v.resolveTLS(h.GetTls())
 		if h.GetSecretFile() != "" {
 			h.SecretFile = v.absolute(h.GetSecretFile())
 		}
@@ -48,6 +46,12 @@ func (v *checker) resolve(c *configv1.Config) {
 		if p.GetAudit() != nil {
 			clean(&p.Audit.File)
 		}
+	}
+}
+
+func (v *checker) resolveTLS(t *configv1.TLS) {
+	for _, file := range tlsFiles(t) {
+		*file = v.absolute(*file)
 	}
 }
 
@@ -102,13 +106,15 @@ func (v *checker) handlerFiles(at path, h *configv1.Handler, dir string) {
 	if len(h.GetCommand()) > 0 {
 		v.regular(at.to("command", "0"), Program(h.GetCommand()[0], dir), 0o111)
 	}
-	if t := h.GetTls(); t != nil {
-		v.regular(at.to("tls", "ca"), t.GetCa(), 0)
-		v.regular(at.to("tls", "cert"), t.GetCert(), 0)
-		v.regular(at.to("tls", "key"), t.GetKey(), 0)
-	}
+	v.regularTLS(at.to("tls"), h.GetTls())
 	if file := h.GetSecretFile(); file != "" {
 		v.regular(at.to("secret_file"), file, 0)
+	}
+}
+
+func (v *checker) regularTLS(at path, t *configv1.TLS) {
+	for field, file := range tlsFiles(t) {
+		v.regular(at.to(field), *file, 0)
 	}
 }
 
@@ -152,15 +158,13 @@ func (c *Config) ProtectedPaths(more ...string) []string {
 			own = append(own, programFiles(h.GetCommand())...)
 		}
 	}
-	set := map[string]bool{}
+	var protected []string
 	for _, p := range own {
-		if !filepath.IsAbs(p) {
-			continue
+		if filepath.IsAbs(p) {
+			protected = append(protected, filepath.Clean(p), paths.Real(filepath.Clean(p)))
 		}
-		set[filepath.Clean(p)] = true
-		set[paths.Real(filepath.Clean(p))] = true
 	}
-	return slices.Sorted(maps.Keys(set))
+	return slices.Compact(slices.Sorted(slices.Values(protected)))
 }
 
 // programFiles returns the files that a command names by absolute paths: the program itself, or what its interpreter

@@ -49,12 +49,8 @@ func (v *checker) admin(a *configv1.Admin) {
 		v.problem(at.to("tls", "server_name"), "it does not count here: clients check the name, and the server has none to check")
 	}
 	if a.GetListen() == "" {
-		if a.GetAgentsMayUseKeys() {
-			v.problem(at.to("agents_may_use_keys"), "it is for listen only, which is not set")
-		}
-		if a.GetTls() != nil {
-			v.problem(at.to("tls"), "it is for listen only, which is not set")
-		}
+		v.misplaced(at.to("agents_may_use_keys"), a.GetAgentsMayUseKeys(), "listen only, which is not set")
+		v.misplaced(at.to("tls"), a.GetTls() != nil, "listen only, which is not set")
 		return
 	}
 	host, port, err := net.SplitHostPort(a.GetListen())
@@ -92,15 +88,9 @@ func (v *checker) serveAgent(at path, a *configv1.ServeAgent) {
 	case len(command) > 0 && command[0] == "":
 		v.problem(at.to("command", "0"), "expected a program, got %q", "")
 	}
-	for i, arg := range command {
-		if strings.ContainsRune(arg, 0) {
-			v.problem(at.to("command", strconv.Itoa(i)), "expected text without a NUL character, got %q", arg)
-		}
-	}
+	v.arguments(at, command)
 	v.agentName(at.to("name"), a.GetName())
-	if cwd := a.GetCwd(); cwd != "" && (!filepath.IsAbs(cwd) || strings.ContainsRune(cwd, 0)) {
-		v.problem(at.to("cwd"), "expected an absolute path, got %q", cwd)
-	}
+	v.absoluteFile(at.to("cwd"), a.GetCwd())
 	v.env(at.to("env"), a.GetEnv())
 }
 
@@ -127,9 +117,7 @@ func (v *checker) env(at path, env map[string]*configv1.EnvValue) {
 
 // resolveServe makes the paths of files absolute that admin, agent and serve name.
 func (v *checker) resolveServe(c *configv1.Config) {
-	if t := c.GetAdmin().GetTls(); t != nil {
-		t.Ca, t.Cert, t.Key = v.absolute(t.GetCa()), v.absolute(t.GetCert()), v.absolute(t.GetKey())
-	}
+	v.resolveTLS(c.GetAdmin().GetTls())
 	for value := range envValues(c) {
 		if value.GetFile() != "" {
 			value.File = v.absolute(value.GetFile())
@@ -169,13 +157,11 @@ func (c *Config) KeyFiles() []string {
 	for _, h := range e.GetHandlers() {
 		files = append(files, h.GetTls().GetKey())
 	}
-	set := map[string]bool{}
-	for _, f := range files {
-		if filepath.IsAbs(f) {
-			set[filepath.Clean(f)] = true
-		}
+	files = slices.DeleteFunc(files, func(f string) bool { return !filepath.IsAbs(f) })
+	for i, f := range files {
+		files[i] = filepath.Clean(f)
 	}
-	return slices.Sorted(maps.Keys(set))
+	return slices.Compact(slices.Sorted(slices.Values(files)))
 }
 
 // serveFiles are the files with secrets that admin, agent and serve name, and the folder of "acphost certs init" if the
@@ -204,12 +190,7 @@ func holdsClients(dir string, exists func(string) bool) bool {
 
 // checkServeFiles looks whether the files that admin, agent and serve name are there.
 func (v *checker) checkServeFiles(c *configv1.Config) {
-	if t := c.GetAdmin().GetTls(); t != nil {
-		at := path{"admin", "tls"}
-		v.regular(at.to("ca"), t.GetCa(), 0)
-		v.regular(at.to("cert"), t.GetCert(), 0)
-		v.regular(at.to("key"), t.GetKey(), 0)
-	}
+	v.regularTLS(path{"admin", "tls"}, c.GetAdmin().GetTls())
 	v.envFiles(path{"agent", "env"}, c.GetAgent().GetEnv())
 	for i, a := range c.GetServe().GetAgents() {
 		v.envFiles(path{"serve", "agents", fmt.Sprint(i), "env"}, a.GetEnv())

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // Unwritable says that agents and their commands cannot write in a folder though acphost runs as root, and what helps;
@@ -21,7 +22,7 @@ func (c *Config) Unwritable(dir string) string {
 	if err != nil || slices.ContainsFunc(keep, func(k proc.Capability) bool { return k.String() == "CAP_DAC_OVERRIDE" }) {
 		return ""
 	}
-	owner, group, known := ownerOf(info)
+	owner, group, known := ownfile.Owner(info)
 	mode := info.Mode().Perm()
 	if !known || owner == 0 || mode&0o002 != 0 || group == 0 && mode&0o020 != 0 {
 		return ""

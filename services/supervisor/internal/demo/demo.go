@@ -127,10 +127,11 @@ func makeWorkspace(dir string) (workspace, error) {
 		w.config: "permission: {policy: policy.yaml}\n",
 		filepath.Join(dir, "acphost", "policy.yaml"): policy,
 	} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return w, fmt.Errorf("make the demo's workspace: %w", err)
+		err := os.MkdirAll(filepath.Dir(name), 0o700)
+		if err == nil {
+			err = os.WriteFile(name, []byte(content), 0o600)
 		}
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		if err != nil {
 			return w, fmt.Errorf("make the demo's workspace: %w", err)
 		}
 	}

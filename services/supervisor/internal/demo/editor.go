@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -194,21 +195,20 @@ func (e *editor) call(ctx context.Context, method string, params, v any) error {
 // on its way, so the lines of two requests may change places.
 func (e *editor) told(ctx context.Context, method string) (event, error) {
 	for {
-		for i, ev := range e.heard {
-			if ev.Method == method {
-				e.heard = append(e.heard[:i:i], e.heard[i+1:]...)
-				return ev, nil
-			}
+		if i := slices.IndexFunc(e.heard, func(ev event) bool { return ev.Method == method }); i >= 0 {
+			ev := e.heard[i]
+			e.heard = slices.Delete(e.heard, i, i+1)
+			return ev, nil
 		}
 		select {
 		case ev, ok := <-e.events:
-			if !ok {
-				return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
+			if ok {
+				e.heard = append(e.heard, ev)
+				continue
 			}
-			e.heard = append(e.heard, ev)
 		case <-ctx.Done():
-			return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
 		}
+		return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
 	}
 }
 

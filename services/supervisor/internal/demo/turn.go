@@ -203,9 +203,7 @@ func textOf(content json.RawMessage) string {
 
 func terminalOf(content json.RawMessage) string {
 	var items []struct{ TerminalID string }
-	if json.Unmarshal(content, &items) != nil {
-		return ""
-	}
+	_ = json.Unmarshal(content, &items) // what is no list has none
 	for _, it := range items {
 		if it.TerminalID != "" {
 			return it.TerminalID

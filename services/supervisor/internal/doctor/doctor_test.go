@@ -306,16 +306,16 @@ func TestFindingsAreShownInColumns(t *testing.T) {
 
 func TestFindingsAsJSONSayWhetherAllIsWell(t *testing.T) {
 	for all, want := range map[*[]Finding]bool{{}: true, {shown()[0], shown()[2]}: true, {shown()[1]}: false} {
-		var out bytes.Buffer
-		if err := PrintJSON(&out, *all); err != nil {
+		out, err := json.Marshal(Report(*all))
+		if err != nil {
 			t.Fatal(err)
 		}
 		var got struct {
 			OK       bool
 			Findings []Finding
 		}
-		if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.OK != want || len(got.Findings) != len(*all) {
-			t.Errorf("%s: %v", out.String(), err)
+		if err := json.Unmarshal(out, &got); err != nil || got.OK != want || len(got.Findings) != len(*all) {
+			t.Errorf("%s: %v", out, err)
 		}
 	}
 }

@@ -49,6 +49,10 @@ func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
 		return
 	}
 	info, err := os.Stat(dir)
+	ours := func() bool {
+		owner, _, known := ownfile.Owner(info)
+		return !known || owner == os.Geteuid()
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if parent := existing(dir); writable(parent) {
@@ -60,7 +64,7 @@ func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
 		in.problem(check, err.Error(), "make it readable to you")
 	case !info.IsDir():
 		in.problem(check, dir+" is not a folder", "move it away")
-	case !own(info):
+	case !ours():
 		in.problem(check, dir+" belongs to another user", fmt.Sprintf("chown %d %s", os.Geteuid(), dir))
 	case info.Mode().Perm()&closed != 0:
 		in.problem(check, fmt.Sprintf("%s is open to others (mode %04o)", dir, info.Mode().Perm()), fmt.Sprintf("chmod %04o %s", info.Mode().Perm()&^closed, dir))

@@ -3,18 +3,8 @@
 package doctor
 
 import (
-	"io/fs"
-	"os"
-	"syscall"
-
 	"golang.org/x/sys/unix"
 )
-
-// own reports whether a file belongs to this user, or to root.
-func own(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || int(st.Uid) == os.Geteuid()
-}
 
 // writable reports whether this user can make files in a folder.
 func writable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }

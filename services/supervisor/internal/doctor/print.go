@@ -1,9 +1,9 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -67,19 +67,13 @@ func (p *Printer) Summary(all []Finding) {
 	fmt.Fprintf(p.Out, "\n%s\n", p.paint(color, verdict))
 }
 
-// PrintJSON writes all findings as one object.
-func PrintJSON(w io.Writer, all []Finding) error {
-	report := struct {
+// Report is all findings as one object for JSON.
+func Report(all []Finding) any {
+	wrong := slices.ContainsFunc(all, func(f Finding) bool { return f.Level == Problem })
+	return struct {
 		OK       bool      `json:"ok"`
 		Findings []Finding `json:"findings"`
-	}{OK: true, Findings: all}
-	for _, f := range all {
-		report.OK = report.OK && f.Level != Problem
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(report)
+	}{!wrong, all}
 }
 
 func (p *Printer) paint(color, text string) string { return safetext.Paint(p.Color, color, text) }

@@ -285,7 +285,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		return nil
 	}
 	if len(g.opts.Chain) == 0 {
-		d.Verdict, d.Reason = Ask, "questions are routed to the front"
+		d.Verdict, d.Reason = Ask, "questions are routed to the client"
 		return nil
 	}
 	said, err := g.ask(ctx, a)

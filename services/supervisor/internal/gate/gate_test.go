@@ -73,7 +73,7 @@ func TestWhatAQuestionIsAnswered(t *testing.T) {
 		{"a change of mode is never the policy's", gateWith(true, answers(Allow)), &permissionv1.Action{Kind: "tool.switch_mode"}, Ask},
 		{"acphost's own file, though the policy allows", gateWith(true, answers(Allow)),
 			&permissionv1.Action{Kind: "tool.edit", Paths: []*permissionv1.PathAccess{{Path: "/p", Protected: true}}}, Deny},
-		{"questions are routed to the front", New(Options{Logger: slog.New(slog.DiscardHandler)}), edit, Ask},
+		{"questions are routed to the client", New(Options{Logger: slog.New(slog.DiscardHandler)}), edit, Ask},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

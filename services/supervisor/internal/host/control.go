@@ -62,7 +62,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 		return nil, failed(err)
 	}
 	if config.Kind(req.GetName()) == route.KindPermission && h.handlers.permissionAtClient() {
-		return nil, failed(errors.New("no policy is asked here: every question goes to the front (--permission=front)"))
+		return nil, failed(errors.New("no policy is asked here: every question goes to the client (--permission=front)"))
 	}
 	if err := h.keepsAdministrator(req, config.DefaultAdminPolicy); err != nil {
 		return nil, failed(err)

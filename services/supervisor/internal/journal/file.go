@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -277,37 +276,14 @@ func plainError(err error) string {
 
 // mend cuts off a last line that a crash has torn and says so in the file. The lock is held.
 func mend(f *os.File, now time.Time) (torn int64, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	end, err := lastEnd(f, info.Size())
-	if err != nil || end == info.Size() {
+	end, size, err := ownfile.LastEnd(f)
+	if err != nil || end == size {
 		return 0, err
 	}
 	if err := f.Truncate(end); err != nil {
 		return 0, fmt.Errorf("cut off the torn last line: %w", err)
 	}
 	var m lineMaker
-	torn = info.Size() - end
+	torn = size - end
 	return torn, ownfile.AppendAll(f, m.note(nil, now.UnixNano(), fmt.Sprintf("the last line was torn by a crash; %d bytes were cut off", torn)))
-}
-
-// lastEnd is where the last whole line of a file ends. A line may be very long, so that it is not read at once.
-func lastEnd(f *os.File, size int64) (int64, error) {
-	buf := make([]byte, 64<<10)
-	for at := size; at > 0; {
-		n := min(int64(len(buf)), at)
-		if at == size { // almost always the last byte is all there is to see
-			n = 1
-		}
-		if _, err := f.ReadAt(buf[:n], at-n); err != nil {
-			return 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
-		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			return at - n + int64(i) + 1, nil
-		}
-		at -= n
-	}
-	return 0, nil
 }

@@ -43,10 +43,17 @@ func opened(t *testing.T, o Options) *Journal {
 	return j
 }
 
+// held is how many bytes a queue holds.
+func held(q *queue) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held
+}
+
 // written waits until what was sent is on disk. The goroutine that writes gives no signal.
 func written(t *testing.T, j *Journal) {
 	t.Helper()
-	testkit.Eventually(t, "the queue is empty", func() bool { return j.queue.fill() == 0 })
+	testkit.Eventually(t, "the queue is empty", func() bool { return held(j.queue) == 0 })
 }
 
 // send is a frame of which the journal is told nothing but the line.
@@ -250,8 +257,8 @@ func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 	}
 	q.written(size)
 	q.give(b)
-	if q.fill() != 0 || q.dropped != 6 {
-		t.Errorf("%d held, %d dropped", q.fill(), q.dropped)
+	if held(q) != 0 || q.dropped != 6 {
+		t.Errorf("%d held, %d dropped", held(q), q.dropped)
 	}
 }
 

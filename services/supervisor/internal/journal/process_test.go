@@ -176,7 +176,7 @@ func fillAsChild(dir string) error {
 	}
 	openSession(j, "1", "s")
 	settle := func() {
-		testkit.Poll(func() bool { return j.queue.fill() == 0 })
+		testkit.Poll(func() bool { return held(j.queue) == 0 })
 	}
 	send(j, frame.AgentToClient, update("s", "fits"))
 	settle()

@@ -78,7 +78,9 @@ type gap struct {
 }
 
 func (g *gap) add(f *frame.Frame, at int64, size int) {
-	g.merge(gap{frames: 1, bytes: uint64(size), first: f.Seq, last: f.Seq, from: at, to: at, why: g.why})
+	one := oneLost(f.Seq, at, size)
+	one.why = g.why
+	g.merge(one)
 }
 
 // merge adds what was lost after.
@@ -334,8 +336,8 @@ func (q *queue) take(old batch) batch {
 // written makes room: so many bytes are not held any more.
 func (q *queue) written(bytes int) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.held -= bytes
-	q.mu.Unlock()
 }
 
 // give takes back what a batch stood in. The batch is empty then.
@@ -382,11 +384,4 @@ func (q *queue) close() {
 	case q.wake <- struct{}{}:
 	default:
 	}
-}
-
-// fill is how many bytes are held.
-func (q *queue) fill() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.held
 }

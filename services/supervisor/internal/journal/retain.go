@@ -20,9 +20,7 @@ func Mend(dir string) (mended int, err error) {
 	}
 	for _, path := range files {
 		torn, ferr := mendFile(path)
-		if ferr != nil {
-			err = errors.Join(err, ferr)
-		}
+		err = errors.Join(err, ferr)
 		if torn {
 			mended++
 		}
@@ -50,12 +48,8 @@ func whole(path string) bool {
 		return true
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return true
-	}
-	end, err := lastEnd(f, info.Size())
-	return err != nil || end == info.Size()
+	end, size, err := ownfile.LastEnd(f)
+	return err != nil || end == size
 }
 
 // grab opens a file and locks it; not held: somebody writes it.
@@ -112,9 +106,7 @@ func Retain(dir string, maxAge time.Duration, maxTotal int64, now time.Time) err
 			break
 		}
 		removed, err := remove(f.path)
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 		if removed {
 			total -= f.size
 			_ = os.Remove(filepath.Dir(f.path)) // if it was the last of its day

@@ -115,7 +115,7 @@ type Options struct {
 	// answered at once. If nobody attends, an elicitation is cancelled at once, unless the client said at initialize that it
 	// takes elicitations: then somebody will come, and the elicitation waits.
 	Program bool
-	// Questions, if set, is told of the questions that wait at the front.
+	// Questions, if set, is told of the questions that wait at the client.
 	Questions question.Observer
 	// CancelUnasked: a turn in which the agent does what the policy denies, without asking, is cancelled.
 	CancelUnasked bool

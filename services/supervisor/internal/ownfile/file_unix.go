@@ -11,13 +11,13 @@ import (
 
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
 
-// ownerOf returns the id of the user that a file belongs to.
-func ownerOf(info fs.FileInfo) (uid int, known bool) {
+// Owner returns the ids of the user and of the group that a file belongs to; not known: the system does not say.
+func Owner(info fs.FileInfo) (uid, gid int, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, false
+		return 0, 0, false
 	}
-	return int(st.Uid), true
+	return int(st.Uid), int(st.Gid), true
 }
 
 func tryLock(f *os.File) (held bool, err error) {

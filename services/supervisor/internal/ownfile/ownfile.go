@@ -1,7 +1,9 @@
-// Package ownfile opens the files that several supervisors append to at the same time. Such a file is private to the user and
-// locked while it is written. It may be rotated or replaced while other processes have it open; Current tells them.
+// Package ownfile opens the files that several supervisors append to at the same time. Such a file is private to the
+// user and locked while it is written. It may be rotated or replaced while other processes have it open; Current tells
+// them.
 //
-// The package knows one thing about the contents: they are lines, and a last line without an end was not written completely.
+// The package knows one thing about the contents: they are lines, and a last line without an end was not written
+// completely.
 package ownfile
 
 import (
@@ -15,16 +17,16 @@ import (
 	"time"
 )
 
-// LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer is
-// stopped, or means harm: any process that may read a file can lock it, an agent too.
+// LockTimeout is how long a lock is waited for. A lock is held for the time of one write, so whoever holds one longer
+// is stopped, or means harm: any process that may read a file can lock it, an agent too.
 const LockTimeout = 2 * time.Second
 
 // ErrLocked says that somebody else held the lock for LockTimeout.
 var ErrLocked = errors.New("another process has it locked")
 
-// Append opens a file for appending and for reading, and makes it (0600) and its folder (0700) if they are missing. It is
-// an error if the file is not a regular one, is a symbolic link, belongs to another user or can be written by one, or
-// if its folder can.
+// Append opens a file for appending and for reading, and makes it (0600) and its folder (0700) if they are missing. It
+// is an error if the file is not a regular one, is a symbolic link, belongs to another user or can be written by one,
+// or if its folder can.
 func Append(path string) (*os.File, error) {
 	return open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 }
@@ -62,7 +64,7 @@ func checkDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	owner, known := ownerOf(info)
+	owner, _, known := Owner(info)
 	switch {
 	case known && owner != os.Geteuid() && owner != 0:
 		return fmt.Errorf("%s belongs to user %d; the folder must be one of your own", dir, owner)
@@ -77,7 +79,7 @@ func check(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	owner, known := ownerOf(info)
+	owner, _, known := Owner(info)
 	switch {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file (%v)", f.Name(), info.Mode().Type())
@@ -122,29 +124,37 @@ func Current(f *os.File) bool {
 	return err == nil && os.SameFile(at, info)
 }
 
+// LastEnd returns where the last whole line of a file ends, and the file's size. A line may be very long, so that it is
+// not read at once.
+func LastEnd(f *os.File) (end, size int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	size = info.Size()
+	buf := make([]byte, min(64<<10, size))
+	for end = size; end > 0; {
+		n := min(int64(len(buf)), end)
+		if end == size { // almost always the last byte is all there is to see
+			n = 1
+		}
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, size, nil
+		}
+		end -= n
+	}
+	return 0, size, nil
+}
+
 // TornTail returns what stands behind the last line of a file: nothing, if all of its lines have an end. at is where it
 // begins, and where a line that is whole would. Call it with the lock held: a line that is being written is torn too.
 func TornTail(f *os.File) (tail []byte, at int64, err error) {
-	info, err := f.Stat()
+	at, size, err := LastEnd(f)
 	if err != nil {
 		return nil, 0, err
-	}
-	size := info.Size()
-	const step = 64 << 10
-	buf := make([]byte, min(step, size))
-	for at = size; at > 0; {
-		n := min(int64(len(buf)), at)
-		if at == size { // almost always the last byte is all there is to see
-			n = 1
-		}
-		if _, err := f.ReadAt(buf[:n], at-n); err != nil {
-			return nil, 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
-		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			at -= n - int64(i) - 1
-			break
-		}
-		at -= n
 	}
 	if size-at > maxTail {
 		return nil, at, fmt.Errorf("the last %d bytes of %s are no lines; move the file away", size-at, f.Name())
@@ -187,14 +197,21 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// StateDir returns the folder for the user's state: acphost under $XDG_STATE_HOME, else under ~/.local/state. Empty: the
-// environment names neither it nor a home directory.
+// StateDir returns the folder for the user's state: acphost under $XDG_STATE_HOME, else under ~/.local/state. Empty:
+// the environment names neither it nor a home directory.
 func StateDir(env func(string) string) string {
-	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "acphost")
+	return BaseDir(env, "XDG_STATE_HOME", filepath.Join(".local", "state"), "acphost")
+}
+
+// BaseDir returns a folder below the one that a variable of the XDG base directory specification names, else below one
+// of the home directory. Empty: the environment names neither. The specification has relative paths ignored.
+func BaseDir(env func(string) string, variable, inHome string, below ...string) string {
+	base := env(variable)
+	if home := env("HOME"); !filepath.IsAbs(base) && filepath.IsAbs(home) {
+		base = filepath.Join(home, inHome)
 	}
-	if home := env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "acphost")
+	if !filepath.IsAbs(base) {
+		return ""
 	}
-	return ""
+	return filepath.Join(append([]string{base}, below...)...)
 }

@@ -59,18 +59,14 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
 		return q.found(intent.Question(session, q.toolCall(tool, file))), nil
 	}
-	var method string
 	params := map[string]string{"sessionId": session.SessionID}
-	switch kind {
-	case "terminal.create":
-		method, params["command"] = "terminal/create", q.Command
-	case "fs.read":
-		method, params["path"] = "fs/read_text_file", file
-	case "fs.write":
-		method, params["path"] = "fs/write_text_file", file
-	case "fs.list":
-		method, params["path"] = "fs/list_directory", file
-	default:
+	if kind == "terminal.create" {
+		params["command"] = q.Command
+	} else {
+		params["path"] = file
+	}
+	method := methods[kind]
+	if method == "" {
 		return nil, fmt.Errorf("the kind %q says nothing of how a command or a path belongs to it; "+
 			"expected terminal.create, fs.read, fs.write, fs.list or tool.KIND, or an action as JSON", kind)
 	}
@@ -82,6 +78,14 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		return nil, err
 	}
 	return q.found(intent.Call(session, method, kind, raw)), nil
+}
+
+// methods are those that agents call, by their kinds.
+var methods = map[string]string{
+	"terminal.create": "terminal/create",
+	"fs.read":         "fs/read_text_file",
+	"fs.write":        "fs/write_text_file",
+	"fs.list":         "fs/list_directory",
 }
 
 // found has an action's command be what it comes to here, in our own environment. An agent's may differ.

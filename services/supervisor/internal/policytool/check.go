@@ -38,8 +38,7 @@ func LayerOf(name string) permissionv1.Layer {
 // OK reports whether the file loads; it may have warnings.
 func (c *Checked) OK() bool { return c.errors() == 0 }
 
-func (c *Checked) errors() int {
-	n := 0
+func (c *Checked) errors() (n int) {
 	for _, f := range c.Answer.GetFindings() {
 		if f.GetSeverity() != permissionv1.Severity_SEVERITY_WARNING {
 			n++
@@ -70,33 +69,24 @@ func (c *Checked) Print(w io.Writer, s Style) {
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", safetext.Exact(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
 	}
+	rules, tests := safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")
+	parts, verdict := []string{rules, tests}, s.paint(green, "ok")
 	errs := c.errors()
-	warnings := len(c.Answer.GetFindings()) - errs
-	var parts []string
-	if errs == 0 {
-		parts = append(parts, safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test"))
-	} else {
-		parts = append(parts, safetext.Count(errs, "error"))
-	}
-	if warnings > 0 {
-		parts = append(parts, safetext.Count(warnings, "warning"))
-	}
-	verdict := s.paint(green, "ok")
 	if errs > 0 {
-		verdict = s.paint(red, "does not load")
+		parts, verdict = []string{safetext.Count(errs, "error")}, s.paint(red, "does not load")
+	}
+	if warnings := len(c.Answer.GetFindings()) - errs; warnings > 0 {
+		parts = append(parts, safetext.Count(warnings, "warning"))
 	}
 	fmt.Fprintf(w, "%s: %s, %s\n", safetext.Exact(c.File.GetName()), strings.Join(parts, ", "), verdict)
 }
 
-// PrintChecksJSON writes what was found in several files as a JSON array.
-func PrintChecksJSON(w io.Writer, all []*Checked) error {
-	list := make([]any, len(all))
-	for i, c := range all {
-		answer, err := fields(c.Answer)
-		if err != nil {
-			return err
-		}
-		list[i] = with(answer, "file", c.File.GetName())
+// JSON is what was found, as an object for JSON.
+func (c *Checked) JSON() (any, error) {
+	answer, err := fields(c.Answer)
+	if err != nil {
+		return nil, err
 	}
-	return printJSON(w, list)
+	answer["file"] = c.File.GetName()
+	return answer, nil
 }

@@ -33,13 +33,11 @@ func TestFindingsArePrintedWithTheirPlace(t *testing.T) {
 			if c.OK() != (name != "check-errors") {
 				t.Errorf("OK is %v", c.OK())
 			}
-			var out, js bytes.Buffer
+			var out bytes.Buffer
 			c.Print(&out, policytool.Style{})
 			golden(t, name, out.String())
-			if err := policytool.PrintChecksJSON(&js, []*policytool.Checked{c}); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, name+"-json", js.String())
+			found, err := c.JSON()
+			golden(t, name+"-json", indented(t, []any{found}, err))
 		})
 	}
 }

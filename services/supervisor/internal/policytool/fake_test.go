@@ -3,6 +3,7 @@ package policytool_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -21,13 +22,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asPermd) != "" {
-		servePermd()
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a PolicyService that answers what a test says, and keeps what it was asked.
 type fake struct {
@@ -92,6 +87,22 @@ func serve(t *testing.T, f *fake) permissionv1.PolicyServiceClient {
 		}
 	})
 	return permissionv1.NewPolicyServiceClient(conn)
+}
+
+// indented is a value as commands print it as JSON.
+func indented(t *testing.T, value any, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // golden compares what was printed with a file of testdata.

@@ -2,7 +2,7 @@
 // again, imports the rules of other programs, and keeps the list of workspace rule files that the user trusts.
 //
 // It knows files, the list of trusted files, and how an answer is shown. It must not know how rules work: permd knows, and
-// answers by PolicyService; Start runs permd for the time of one command. No decision of this package allows an agent
+// answers by PolicyService. No decision of this package allows an agent
 // anything.
 package policytool
 
@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -20,41 +19,22 @@ import (
 	"google.golang.org/grpc/status"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
 // maxFile bounds what is read of one rule file, action or file to import, in bytes: what YAML is parsed up to.
 const maxFile = 16 << 20
 
-// Permd is a running permd that nothing but the tools use.
-type Permd struct {
-	permissionv1.PolicyServiceClient
-	instance *launch.Instance
-}
-
-// Start starts the program, an absolute path, as a child and returns when it can be asked. The caller must call Stop.
-func Start(ctx context.Context, program string, log *slog.Logger) (*Permd, error) {
-	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: []string{program}, Logger: log})
-	if err != nil {
-		return nil, err
-	}
-	return &Permd{PolicyServiceClient: permissionv1.NewPolicyServiceClient(instance), instance: instance}, nil
-}
-
-// Stop ends the process and waits for it, until ctx is done at most.
-func (p *Permd) Stop(ctx context.Context) error { return p.instance.Stop(ctx) }
-
 // ReadPolicy returns the rule file of this name: that of a ready policy, or a file. "-" stands for stdin.
 func ReadPolicy(
 	ctx context.Context, service permissionv1.PolicyServiceClient, name string, stdin io.Reader, layer permissionv1.Layer,
 ) (*permissionv1.PolicyFile, error) {
 	if config.IsReadyPolicy(name) {
-		ready, err := readyPolicy(ctx, service, name)
+		content, err := ReadyPolicy(ctx, service, name)
 		if err != nil {
 			return nil, err
 		}
-		return &permissionv1.PolicyFile{Name: name, Content: ready.GetContent(), Layer: layer}, nil
+		return &permissionv1.PolicyFile{Name: name, Content: content, Layer: layer}, nil
 	}
 	content, err := ReadFile(name, stdin)
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {

@@ -25,11 +25,6 @@ func PrintReady(ctx context.Context, service permissionv1.PolicyServiceClient, w
 
 // ReadyPolicy returns the rule file of a ready policy.
 func ReadyPolicy(ctx context.Context, service permissionv1.PolicyServiceClient, name string) ([]byte, error) {
-	p, err := readyPolicy(ctx, service, name)
-	return p.GetContent(), err
-}
-
-func readyPolicy(ctx context.Context, service permissionv1.PolicyServiceClient, name string) (*permissionv1.ReadyPolicy, error) {
 	all, err := service.ListReadyPolicies(ctx, &permissionv1.ListReadyPoliciesRequest{})
 	if err != nil {
 		return nil, serverError("list the ready policies", err)
@@ -37,7 +32,7 @@ func readyPolicy(ctx context.Context, service permissionv1.PolicyServiceClient, 
 	var known []string
 	for _, p := range all.GetPolicies() {
 		if p.GetName() == name {
-			return p, nil
+			return p.GetContent(), nil
 		}
 		known = append(known, p.GetName())
 	}

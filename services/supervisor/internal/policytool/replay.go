@@ -152,21 +152,21 @@ func (r *Replayed) changes() string {
 	return strings.Join(kinds, ", ")
 }
 
-// PrintJSON writes it as one JSON object; the records are whole.
-func (r *Replayed) PrintJSON(w io.Writer) error {
+// JSON is all of it as an object for JSON; the records are whole.
+func (r *Replayed) JSON() (any, error) {
 	differ := make([]any, len(r.Differ))
 	for i, d := range r.Differ {
 		record, err := fields(d.Record)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		now, err := fields(d.Now)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		differ[i] = map[string]any{"record": record, "was": d.was(), "would_be": d.now(), "decision": now}
 	}
-	return printJSON(w, map[string]any{
+	return map[string]any{
 		"policy": r.Policy.GetName(), "decisions": r.Decisions, "own": r.Own, "unread": len(r.Unread), "differ": differ,
-	})
+	}, nil
 }

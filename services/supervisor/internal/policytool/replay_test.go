@@ -81,12 +81,10 @@ func TestThePastIsDecidedAnew(t *testing.T) {
 	var out bytes.Buffer
 	r.Print(&out, policytool.Style{})
 	golden(t, "replay", out.String())
-	out.Reset()
-	if err := r.PrintJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	object, err := r.JSON()
+	text := indented(t, object, err)
 	for _, want := range []string{`"decisions": 1305`, `"would_be": "deny"`, `"was": "ask"`, `"rule": "no-removal"`} {
-		if !strings.Contains(out.String(), want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("the JSON does not say %s", want)
 		}
 	}

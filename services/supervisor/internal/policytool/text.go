@@ -40,8 +40,13 @@ func colorOf(word string) string {
 	return ""
 }
 
-// heading writes a title over what follows, an empty line before it.
-func (s Style) heading(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n", s.paint(bold, text)) }
+// section prints rows under a title, an empty line before it; nothing if there are none.
+func (s Style) section(w io.Writer, title string, rows [][]cell) {
+	if len(rows) > 0 {
+		fmt.Fprintf(w, "\n%s\n", s.paint(bold, title))
+		s.table(w, "  ", rows)
+	}
+}
 
 // cell is a text in a table.
 type cell struct{ text, color string }

@@ -127,11 +127,10 @@ func storeText(files []*permissionv1.TrustedFile) ([]byte, error) {
 	return append(out.Bytes(), '\n'), nil
 }
 
-// Print lists the files that are trusted, and whether they still are what was trusted.
-func (t *Trust) Print(w io.Writer, s Style) error {
-	files, err := t.List()
-	if err != nil || len(files) == 0 {
-		return err
+// PrintTrusted lists files that are trusted, and whether they still are what was trusted.
+func PrintTrusted(w io.Writer, s Style, files []*permissionv1.TrustedFile) {
+	if len(files) == 0 {
+		return
 	}
 	rows := [][]cell{{{"TRUSTED", bold}, {"NOW", bold}, {"FILE", bold}}}
 	for _, f := range files {
@@ -151,7 +150,6 @@ func (t *Trust) Print(w io.Writer, s Style) error {
 		rows = append(rows, []cell{{text: when}, state, {text: f.GetPath()}})
 	}
 	s.table(w, "", rows)
-	return nil
 }
 
 // WorkspaceFile returns the workspace rule file that a person means by a folder or a file, absolute and without symbolic

@@ -69,55 +69,45 @@ func (e *Explained) Print(w io.Writer, s Style) {
 	for _, todo := range e.next() {
 		s.table(w, "     ", [][]cell{{{text: "→ " + todo}}})
 	}
-	if len(e.Files) > 0 {
-		s.heading(w, "Rule files")
-		rows := make([][]cell, len(e.Files))
-		for i, f := range e.Files {
-			name := e.short(f.GetName())
-			if config.IsReadyPolicy(name) {
-				name += " (ready policy)"
-			}
-			rows[i] = []cell{{text: layerWord(f.GetLayer())}, {text: name}}
+	var files, rules [][]cell
+	for _, f := range e.Files {
+		name := e.short(f.GetName())
+		if config.IsReadyPolicy(name) {
+			name += " (ready policy)"
 		}
-		s.table(w, "  ", rows)
+		files = append(files, []cell{{text: layerWord(f.GetLayer())}, {text: name}})
 	}
-	if considered := e.Answer.GetConsidered(); len(considered) > 0 {
-		s.heading(w, "Rules")
-		rows := make([][]cell, len(considered))
-		for i, c := range considered {
-			color := dim
-			if c.GetMatched() != "no" {
-				color = colorOf(c.GetEffect())
-			}
-			place := e.place(c.GetFile(), c.GetLine())
-			rows[i] = []cell{
-				{c.GetMatched(), color}, {c.GetEffect(), color}, {c.GetRule(), color}, {place, dim}, {text: c.GetWhy()},
-			}
+	s.section(w, "Rule files", files)
+	for _, c := range e.Answer.GetConsidered() {
+		color := dim
+		if c.GetMatched() != "no" {
+			color = colorOf(c.GetEffect())
 		}
-		s.table(w, "  ", rows)
+		place := e.place(c.GetFile(), c.GetLine())
+		rules = append(rules, []cell{
+			{c.GetMatched(), color}, {c.GetEffect(), color}, {c.GetRule(), color}, {place, dim}, {text: c.GetWhy()},
+		})
 	}
+	s.section(w, "Rules", rules)
 	printAction(w, s, e.Action)
 }
 
-// PrintJSON writes all of it as one JSON object.
-func (e *Explained) PrintJSON(w io.Writer) error {
-	object, err := fields(e.Answer)
+// JSON is all of it as an object for JSON.
+func (e *Explained) JSON() (any, error) {
+	all, err := fields(e.Answer)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	action, err := fields(e.Action)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	files := make([]map[string]string, len(e.Files))
 	for i, f := range e.Files {
 		files[i] = map[string]string{"name": f.GetName(), "layer": f.GetLayer().String()}
 	}
-	all := map[string]any{"action": action, "files": files, "next": append([]string{}, e.next()...)}
-	for name, value := range object {
-		all[name] = value
-	}
-	return printJSON(w, all)
+	all["action"], all["files"], all["next"] = action, files, append([]string{}, e.next()...)
+	return all, nil
 }
 
 func (e *Explained) verdict(w io.Writer, s Style) {
@@ -177,61 +167,64 @@ func (e *Explained) short(name string) string {
 	return name
 }
 
+// facts are rows of what was read, each with its name.
+type facts [][]cell
+
+// add adds what is known; nothing is left out.
+func (f *facts) add(name, value string) {
+	if value != "" {
+		*f = append(*f, []cell{{name, dim}, {text: value}})
+	}
+}
+
+// doubt adds why something was not understood, if it was not.
+func (f *facts) doubt(why string) {
+	if why != "" {
+		*f = append(*f, []cell{{"not understood", yellow}, {text: why}})
+	}
+}
+
 // printAction writes what was read from what the agent would send.
 func printAction(w io.Writer, s Style, a *permissionv1.Action) {
-	s.heading(w, "Action")
-	rows := [][]cell{{{"kind", dim}, {text: a.GetKind()}}}
-	add := func(name, value string) {
-		if value != "" {
-			rows = append(rows, []cell{{name, dim}, {text: value}})
-		}
-	}
-	add("method", a.GetMethod())
-	add("agent", a.GetAgent())
-	add("mode", a.GetMode())
-	add("tool", a.GetTool())
+	var read facts
+	read.add("kind", a.GetKind())
+	read.add("method", a.GetMethod())
+	read.add("agent", a.GetAgent())
+	read.add("mode", a.GetMode())
+	read.add("tool", a.GetTool())
 	for i, root := range a.GetRoots() {
 		if i < len(a.GetResolvedRoots()) {
 			root = leads(root, a.GetResolvedRoots()[i])
 		}
-		add("root", root)
+		read.add("root", root)
 	}
-	if a.GetUnparsed() != "" {
-		rows = append(rows, []cell{{"not understood", yellow}, {text: a.GetUnparsed()}})
-	}
-	s.table(w, "  ", rows)
+	read.doubt(a.GetUnparsed())
+	s.section(w, "Action", read)
 	if c := a.GetCommand(); c != nil {
 		printCommand(w, s, c)
 	}
-	if len(a.GetPaths()) > 0 {
-		s.heading(w, "Paths")
-		var rows [][]cell
-		for _, p := range a.GetPaths() {
-			rows = append(rows, []cell{{accessWord(p.GetAccess()), ""}, {placeWord(p), ""}, {leads(p.GetPath(), p.GetResolvedPath()), ""}})
-		}
-		s.table(w, "  ", rows)
+	var paths [][]cell
+	for _, p := range a.GetPaths() {
+		leadsTo := leads(p.GetPath(), p.GetResolvedPath())
+		paths = append(paths, []cell{{text: accessWord(p.GetAccess())}, {text: placeWord(p)}, {text: leadsTo}})
 	}
+	s.section(w, "Paths", paths)
 }
 
 func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
-	s.heading(w, "Command")
-	rows := [][]cell{{{"line", dim}, {text: c.GetText()}}}
-	if c.GetCwd() != "" {
-		rows = append(rows, []cell{{"in", dim}, {text: c.GetCwd()}})
-	}
+	read := facts{{{"line", dim}, {text: c.GetText()}}}
+	read.add("in", c.GetCwd())
 	for _, env := range c.GetEnv() {
-		rows = append(rows, []cell{{"with", dim}, {text: env}})
+		read.add("with", env)
 	}
-	if c.GetUnparsed() != "" {
-		rows = append(rows, []cell{{"not understood", yellow}, {text: c.GetUnparsed()}})
-	}
+	read.doubt(c.GetUnparsed())
 	for i, sub := range c.GetSubCommands() {
-		rows = append(rows, []cell{{strconv.Itoa(i + 1), dim}, {text: argv(sub)}})
+		read.add(strconv.Itoa(i+1), argv(sub))
 		for _, note := range notes(sub) {
-			rows = append(rows, []cell{{}, {note, dim}})
+			read = append(read, []cell{{}, {note, dim}})
 		}
 	}
-	s.table(w, "  ", rows)
+	s.section(w, "Command", read)
 }
 
 // argv shows the words of a sub-command one by one, so that nobody need guess where one ends.
@@ -325,15 +318,10 @@ func shortLayer(l permissionv1.Layer) string {
 }
 
 func layerWord(l permissionv1.Layer) string {
-	switch l {
-	case permissionv1.Layer_LAYER_ADMIN:
-		return "admin"
-	case permissionv1.Layer_LAYER_WORKSPACE:
-		return "workspace, may only tighten"
-	case permissionv1.Layer_LAYER_WORKSPACE_TRUSTED:
-		return "workspace, trusted"
-	}
-	return "user"
+	return cmp.Or(map[permissionv1.Layer]string{
+		permissionv1.Layer_LAYER_ADMIN: "admin", permissionv1.Layer_LAYER_WORKSPACE: "workspace, may only tighten",
+		permissionv1.Layer_LAYER_WORKSPACE_TRUSTED: "workspace, trusted",
+	}[l], "user")
 }
 
 func names(files []*permissionv1.PolicyFile) string {

@@ -82,17 +82,15 @@ func TestAnExplanationIsReadable(t *testing.T) {
 			}
 		})
 	}
-	var out bytes.Buffer
-	if err := explained().PrintJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	explanation, err := explained().JSON()
+	out := indented(t, explanation, err)
 	var object struct {
 		Decision   struct{ Verdict, Rule string }
 		Considered []struct{ Matched string }
 		Action     struct{ Kind string }
 		Files      []struct{ Name, Layer string }
 	}
-	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+	if err := json.Unmarshal([]byte(out), &object); err != nil {
 		t.Fatal(err)
 	}
 	if object.Decision.Verdict != "VERDICT_DENY" || len(object.Considered) != 4 || object.Action.Kind != "terminal.create" || len(object.Files) != 4 {

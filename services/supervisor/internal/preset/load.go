@@ -129,10 +129,8 @@ func (p *parser) agent(at string, a *Agent) error {
 			return p.problem(fmt.Sprintf("%s/acphost/aliases/%d", at, i), "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", alias)
 		}
 	}
-	if err := p.arguments(at+"/acphost/login", a.Own.Login); err != nil {
-		return err
-	}
-	if err := p.variables(at+"/acphost/defaults", a.Own.Defaults); err != nil {
+	login, defaults := at+"/acphost/login", at+"/acphost/defaults"
+	if err := cmp.Or(p.arguments(login, a.Own.Login), p.variables(defaults, a.Own.Defaults)); err != nil {
 		return err
 	}
 	at += "/distribution"
@@ -171,10 +169,7 @@ func (p *parser) packaged(at string, pkg *Package) error {
 }
 
 func (p *parser) process(at string, args []string, env map[string]string) error {
-	if err := p.arguments(at+"/args", args); err != nil {
-		return err
-	}
-	return p.variables(at+"/env", env)
+	return cmp.Or(p.arguments(at+"/args", args), p.variables(at+"/env", env))
 }
 
 func (p *parser) variables(at string, env map[string]string) error {
@@ -204,18 +199,13 @@ var (
 // unread says what is wrong with a manifest that cannot be read.
 func (p *parser) unread(err error) error {
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
-		e := p.at(int(wrong.ByteOffset), string(wrong.JSONPointer))
-		e.Message = fmt.Sprintf("expected %s, got %s", kindOf(wrong.GoType), jsonKind(wrong.JSONKind))
-		return e
+		return p.at(int(wrong.ByteOffset), string(wrong.JSONPointer),
+			fmt.Sprintf("expected %s, got %s", kindOf(wrong.GoType), cmp.Or(jsonKinds[wrong.JSONKind], "something else")))
 	}
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		e := p.at(int(wrong.ByteOffset), string(wrong.JSONPointer))
-		e.Message = "expected JSON: " + wrong.Err.Error()
-		return e
+		return p.at(int(wrong.ByteOffset), string(wrong.JSONPointer), "expected JSON: "+wrong.Err.Error())
 	}
-	e := p.at(0, "")
-	e.Message = "expected JSON: " + err.Error()
-	return e
+	return p.at(0, "", "expected JSON: "+err.Error())
 }
 
 // problem is a mistake at a place, or, if nothing stands there, at the nearest around it.
@@ -223,22 +213,20 @@ func (p *parser) problem(pointer, format string, args ...any) error {
 	around := pointer
 	for {
 		if offset, ok := p.offset(around); ok || around == "" {
-			e := p.at(offset, pointer)
-			e.Message = fmt.Sprintf(format, args...)
-			return e
+			return p.at(offset, pointer, fmt.Sprintf(format, args...))
 		}
 		around = around[:strings.LastIndexByte(around, '/')]
 	}
 }
 
-func (p *parser) at(offset int, pointer string) *ManifestError {
+func (p *parser) at(offset int, pointer, message string) *ManifestError {
 	before := p.data[:min(max(offset, 0), len(p.data))]
 	// An offset may be that of the blank or the colon before a value.
 	for len(before) < len(p.data) && strings.IndexByte(" \t\r\n:,", p.data[len(before)]) >= 0 {
 		before = p.data[:len(before)+1]
 	}
 	return &ManifestError{
-		File: p.file, Field: field(pointer),
+		File: p.file, Field: field(pointer), Message: message,
 		Line: 1 + bytes.Count(before, []byte("\n")), Column: len(before) - bytes.LastIndexByte(before, '\n'),
 	}
 }
@@ -294,20 +282,7 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-func jsonKind(k jsontext.Kind) string {
-	switch k {
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "true or false"
-	case 'n':
-		return "null"
-	case '[':
-		return "a list"
-	case '{':
-		return "an object"
-	}
-	return "something else"
+var jsonKinds = map[jsontext.Kind]string{
+	'"': "a string", '0': "a number", 't': "true or false", 'f': "true or false",
+	'n': "null", '[': "a list", '{': "an object",
 }

@@ -85,15 +85,12 @@ func (c *Catalog) Agents() []Agent { return slices.Clone(c.agents) }
 
 // Find returns the agent of a name: its id, or one of its aliases.
 func (c *Catalog) Find(name string) (Agent, error) {
-	for _, a := range c.agents {
-		if a.ID == name {
-			return a, nil
-		}
+	i := slices.IndexFunc(c.agents, func(a Agent) bool { return a.ID == name })
+	if i < 0 {
+		i = slices.IndexFunc(c.agents, func(a Agent) bool { return slices.Contains(a.Own.Aliases, name) })
 	}
-	for _, a := range c.agents {
-		if slices.Contains(a.Own.Aliases, name) {
-			return a, nil
-		}
+	if i >= 0 {
+		return c.agents[i], nil
 	}
 	ids := make([]string, len(c.agents))
 	for i, a := range c.agents {

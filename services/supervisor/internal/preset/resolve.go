@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // The kinds of distribution.
@@ -54,7 +56,7 @@ func (r *Resolved) Login() []string {
 	if r.Agent.Own.Login == nil || len(r.program) == 0 {
 		return nil
 	}
-	return append(append([]string(nil), r.program...), r.Agent.Own.Login...)
+	return slices.Concat(r.program, r.Agent.Own.Login)
 }
 
 // NotInstalledError says that an agent is not on this machine.
@@ -93,12 +95,8 @@ func (c *Catalog) resolve(a Agent) (*Resolved, error) {
 	if len(ways) == 0 {
 		return nil, fmt.Errorf("the agent %s does not come in a form for %s that is known here (npx, uvx, binary)", a.ID, Platform())
 	}
-	best := ways[0]
-	for _, w := range ways[1:] {
-		if w.rank() > best.rank() {
-			best = w
-		}
-	}
+	// The first of those with the highest rank.
+	best := slices.MaxFunc(ways, func(a, b *Resolved) int { return cmp.Compare(a.rank(), b.rank()) })
 	best.Agent, best.env = a, c.env
 	best.defaults()
 	return best, nil
@@ -128,7 +126,7 @@ func (r *Resolved) rank() int {
 // found completes what runs a program.
 func (r *Resolved) found(where, version string, program, args []string) *Resolved {
 	r.Found, r.Installed, r.program = where, version, program
-	r.Command = append(append([]string(nil), program...), args...)
+	r.Command = slices.Concat(program, args)
 	return r
 }
 
@@ -179,13 +177,7 @@ func (c *Catalog) folder(id string) string {
 
 // data is the user's folder for data, as the XDG base directory specification has it.
 func (c *Catalog) data() string {
-	if dir := c.env("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := c.env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "share")
-	}
-	return ""
+	return ownfile.BaseDir(c.env, "XDG_DATA_HOME", filepath.Join(".local", "share"))
 }
 
 // lookPath returns the absolute path of a program on PATH; empty: there is none. Relative folders of PATH, which the

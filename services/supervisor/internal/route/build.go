@@ -252,7 +252,7 @@ func (b *builder) declared(name, target, from string) *Route {
 			handlerNames(claimed), name, name, claimed[0].handler)
 		return nil
 	case core && claimed[0].kind != kind:
-		owner := "the front"
+		owner := "the client"
 		if kind != "" {
 			owner = fmt.Sprintf("a handler of kind %q", kind)
 		}

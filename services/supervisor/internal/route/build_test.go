@@ -128,7 +128,7 @@ func TestRoutesThatCannotBeAreRefusedWithAnAnswer(t *testing.T) {
 		},
 		{
 			name: "an extension with a method of the front", claims: []route.Claim{acmeClaims("mcp/message")},
-			want: []string{"mcp/message, a method of ACP that belongs to the front", "routes: {mcp/message: acme}"},
+			want: []string{"mcp/message, a method of ACP that belongs to the client", "routes: {mcp/message: acme}"},
 		},
 		{
 			name: `"handler" does not make an extension the owner of a core method`, claims: []route.Claim{acmeClaims("elicitation/create")},

@@ -199,7 +199,7 @@ func (r *Reader) refused(d frame.Direction, line []byte, size uint64) {
 	n := &supervisorv1.Notice{Severity: "warning", FromAcphost: true}
 	from := "the agent"
 	if d == frame.ClientToAgent {
-		from = "the front"
+		from = "the client"
 	}
 	if line != nil {
 		size = uint64(len(line))

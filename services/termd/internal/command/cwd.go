@@ -76,7 +76,7 @@ func (f Folder) Is(info os.FileInfo) bool {
 	return ok && other == f
 }
 
-// contains tells whether the real path lies in one of the directories, by their real paths.
+// contains reports whether the real path lies in one of the directories, by their real paths.
 func contains(dirs []string, real string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool {
 		d, err := filepath.EvalSymlinks(dir)

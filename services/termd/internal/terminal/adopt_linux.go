@@ -47,7 +47,7 @@ func (s *Terminals) stopReaper() {
 	s.reapers.Wait()
 }
 
-// ours tells whether somebody waits for the process.
+// ours reports whether somebody waits for the process.
 func (s *Terminals) ours(pid int) bool {
 	s.fork.Lock() // who is being started is entered first
 	defer s.fork.Unlock()

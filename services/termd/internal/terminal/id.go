@@ -29,7 +29,7 @@ func (m *mint) id(scope string) string {
 	return IDPrefix + hex.EncodeToString(raw[:])
 }
 
-// made tells whether id was made for the scope.
+// made reports whether id was made for the scope.
 func (m *mint) made(scope, id string) bool {
 	digits, ok := strings.CutPrefix(id, IDPrefix)
 	raw, err := hex.DecodeString(digits)

@@ -107,7 +107,7 @@ func pids(tb testing.TB, t *Terminal, names ...string) []int {
 	return found
 }
 
-// live tells whether a process is there and no zombie.
+// live reports whether a process is there and no zombie.
 func live(pid int) bool {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

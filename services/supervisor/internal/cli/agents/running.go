@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
@@ -23,12 +22,7 @@ import (
 const modeServe = "serve"
 
 // runningAgent is an agent, and who has it.
-type runningAgent struct {
-	at *reach.Supervisor
-	*supervisorv1.Agent
-}
-
-func (r runningAgent) Message() (int, proto.Message) { return r.at.PID, r.Agent }
+type runningAgent = reach.Item[*supervisorv1.Agent]
 
 func newStart(call *command.Call) *cobra.Command {
 	var which reach.Flags
@@ -168,30 +162,25 @@ func newRestart(call *command.Call) *cobra.Command {
 func agentVerb(call *command.Call, verb, done, short string, do func(context.Context, supervisorv1.AgentServiceClient, string) (*supervisorv1.Agent, error)) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
-		Use:   verb + " ID",
-		Short: short,
-		Long:  short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
-		Args:  command.OneArgument("an agent's id"),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return completeRunning(call, cmd, &which, args), cobra.ShellCompDirectiveNoFileComp
-		},
+		Use:               verb + " ID",
+		Short:             short,
+		Long:              short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
+		Args:              command.OneArgument("an agent's id"),
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeRunning(call)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, closeAll, err := reach.All(cmd, call, &which)
-			defer closeAll()
-			if err != nil {
-				return err
-			}
-			at, err := runningAt(cmd.Context(), call, all, args[0])
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
-			defer cancel()
-			agent, err := do(ctx, at.Agents, args[0])
-			if err != nil {
-				return reach.Explained(err)
-			}
-			return printAgentLine(call, done, agent)
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				at, err := runningAt(cmd.Context(), call, all, args[0])
+				if err != nil {
+					return err
+				}
+				ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+				defer cancel()
+				agent, err := do(ctx, at.Agents, args[0])
+				if err != nil {
+					return reach.Explained(err)
+				}
+				return printAgentLine(call, done, agent)
+			})
 		},
 	}
 	which.Register(cmd)
@@ -208,8 +197,8 @@ func runningAt(ctx context.Context, call *command.Call, all []*reach.Supervisor,
 	}
 	var found []*reach.Supervisor
 	for _, agent := range runningAgents(ctx, call, all) {
-		if (agent.GetId() == id || agent.GetName() == id) && !slices.Contains(found, agent.at) {
-			found = append(found, agent.at)
+		if (agent.Of.GetId() == id || agent.Of.GetName() == id) && !slices.Contains(found, agent.At) {
+			found = append(found, agent.At)
 		}
 	}
 	switch len(found) {
@@ -222,51 +211,40 @@ func runningAt(ctx context.Context, call *command.Call, all []*reach.Supervisor,
 }
 
 func newRunning(call *command.Call) *cobra.Command {
-	var which reach.Flags
-	var asJSON bool
-	cmd := &cobra.Command{
+	return reach.Lister(&cobra.Command{
 		Use:   "running",
 		Short: "List the agents of running supervisors",
 		Example: `  acphost agents running
   acphost agents running --json | jq -r '.[].id'`,
-		Args: command.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, closeAll, err := reach.All(cmd, call, &which)
-			defer closeAll()
-			if err != nil {
-				return err
-			}
-			list := runningAgents(cmd.Context(), call, all)
-			if asJSON {
-				return reach.PrintMessages(call, list)
-			}
-			return output.PrintTable(call, runningTable(list))
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	which.Register(cmd)
-	return cmd
+	}, call, func(ctx context.Context, all []*reach.Supervisor) []runningAgent {
+		return runningAgents(ctx, call, all)
+	}, func(list []runningAgent) error { return output.PrintTable(call, runningTable(list)) })
 }
 
 func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervisor) []runningAgent {
-	return reach.List(ctx, call, all, "agents", func(ctx context.Context, at *reach.Supervisor) ([]runningAgent, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Agent, error) {
 		res, err := at.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
-		if err != nil {
-			return nil, err
+		return res.GetAgents(), err
+	}
+	return reach.List(ctx, call, all, "agents", ask)
+}
+
+func completeRunning(call *command.Call) reach.Completer {
+	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+		for _, r := range runningAgents(ctx, call, all) {
+			list = append(list, output.Completion(r.Of.GetId(), strings.Join(r.Of.GetCommand(), " ")))
 		}
-		var some []runningAgent
-		for _, agent := range res.GetAgents() {
-			some = append(some, runningAgent{at, agent})
-		}
-		return some, nil
-	})
+		return list
+	}
 }
 
 func runningTable(list []runningAgent) *output.Table {
 	t := output.NewTable("no agent is running", "SUPERVISOR", "ID", "NAME", "STATE", "PID", "SINCE", "RESTARTS", "SESSIONS", "COMMAND", "ERROR")
 	for _, r := range list {
-		t.Add(r.at.PID, r.GetId(), r.GetName(), agentWord(r.GetState()), output.OrNone(r.GetPid()), r.GetStartTime().AsTime(), r.GetRestarts(),
-			len(r.GetSessionIds()), output.OneLine(strings.Join(r.GetCommand(), " "), 80), output.OneLine(r.GetError().GetMessage(), 80))
+		a := r.Of
+		line, problem := output.OneLine(strings.Join(a.GetCommand(), " "), 80), output.OneLine(a.GetError().GetMessage(), 80)
+		t.Add(r.At.PID, a.GetId(), a.GetName(), agentWord(a.GetState()), output.OrNone(a.GetPid()), a.GetStartTime().AsTime(),
+			a.GetRestarts(), len(a.GetSessionIds()), line, problem)
 	}
 	return t
 }
@@ -287,21 +265,4 @@ func printAgentLine(call *command.Call, done string, agent *supervisorv1.Agent) 
 // agentWord is a state as people write it: "running".
 func agentWord(s supervisorv1.AgentState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "AGENT_STATE_"))
-}
-
-// completeRunning completes the ids of running agents.
-func completeRunning(call *command.Call, cmd *cobra.Command, which *reach.Flags, args []string) []cobra.Completion {
-	if len(args) > 0 {
-		return nil
-	}
-	all, closeAll, err := reach.All(cmd, call, which)
-	defer closeAll()
-	if err != nil {
-		return nil
-	}
-	var list []cobra.Completion
-	for _, r := range runningAgents(cmd.Context(), call, all) {
-		list = append(list, cobra.CompletionWithDesc(output.Cell(r.GetId()), output.OneLine(strings.Join(r.GetCommand(), " "), 60)))
-	}
-	return list
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -39,18 +38,12 @@ it was. Agents and handlers cannot answer, and neither can what they have starte
 }
 
 // waiting is a question, and who has it.
-type waiting struct {
-	at *reach.Supervisor
-	*supervisorv1.Approval
-}
-
-func (w waiting) Message() (int, proto.Message) { return w.at.PID, w.Approval }
+type waiting = reach.Item[*supervisorv1.Approval]
 
 func newList(call *command.Call) *cobra.Command {
-	var which reach.Flags
-	var asJSON, full bool
+	var full bool
 	var session string
-	cmd := &cobra.Command{
+	cmd := reach.Lister(&cobra.Command{
 		Use:   "list",
 		Short: "List the questions that wait, oldest first",
 		Long: `List the questions that wait, oldest first, each with the command or the change that
@@ -58,25 +51,12 @@ it is about and the answers that there are. A long one is cut, and says so; --fu
 shows all of it, with all of the input that the agent gives the tool.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r '.[].id'`,
-		Args: command.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, closeAll, err := reach.All(cmd, call, &which)
-			defer closeAll()
-			if err != nil {
-				return err
-			}
-			list := questions(cmd.Context(), call, all, session)
-			if asJSON {
-				return reach.PrintMessages(call, list)
-			}
-			return printQuestions(call, list, full)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	}, call, func(ctx context.Context, all []*reach.Supervisor) []waiting {
+		return questions(ctx, call, all, session)
+	}, func(list []waiting) error { return printQuestions(call, list, full) })
 	cmd.Flags().BoolVar(&full, "full", false, "show all of long commands, changes and messages")
 	cmd.Flags().StringVar(&session, "session", "", "only those of the session with this `ID`")
 	cliflag.Complete(cmd, "session", cliflag.Words())
-	which.Register(cmd)
 	return cmd
 }
 
@@ -113,9 +93,7 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 			}
 			return nil
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return completeAnswer(call, cmd, &which, args), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: reach.Complete(call, &which, 2, completeAnswer(call)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var with *supervisorv1.AnswerApprovalRequest
 			switch {
@@ -128,7 +106,9 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 			default:
 				with = client.Accept(accept)
 			}
-			return answer(call, cmd, &which, args[0], with)
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				return answer(cmd.Context(), call, all, args[0], with)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&accept, "accept", "", "the form's content, a `JSON` object")
@@ -140,18 +120,15 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 }
 
 // answer answers a question of the one supervisor that has it.
-func answer(call *command.Call, cmd *cobra.Command, which *reach.Flags, given string, with *supervisorv1.AnswerApprovalRequest) error {
-	all, closeAll, err := reach.All(cmd, call, which)
-	defer closeAll()
-	if err != nil {
-		return err
-	}
-	list := questions(cmd.Context(), call, all, "")
+func answer(
+	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
+) error {
+	list := questions(ctx, call, all, "")
 	at, id, err := having(all, list, given)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+	ctx, stop := context.WithTimeout(ctx, reach.VerbTimeout)
 	defer stop()
 	ended, err := at.Answer(ctx, id, answeredByCLI, with)
 	if e := client.ErrorOf(err); e != nil && e.Code == codes.NotFound {
@@ -177,8 +154,8 @@ func having(all []*reach.Supervisor, list []waiting, given string) (at *reach.Su
 	}
 	var of []*reach.Supervisor
 	for _, w := range list {
-		if w.GetId() == given || called(w.Approval) == given {
-			of, id = append(of, w.at), w.GetId()
+		if w.Of.GetId() == given || called(w.Of) == given {
+			of, id = append(of, w.At), w.Of.GetId()
 		}
 	}
 	switch {
@@ -211,7 +188,7 @@ func shortList(list []waiting) string {
 	var b strings.Builder
 	b.WriteString("; these wait:")
 	for _, w := range list[:min(len(list), most)] {
-		fmt.Fprintf(&b, "\n  %s  %s", output.Cell(called(w.Approval)), output.OneLine(asks(w.Approval), 80))
+		fmt.Fprintf(&b, "\n  %s  %s", output.Cell(called(w.Of)), output.OneLine(asks(w.Of), 80))
 	}
 	if more := len(list) - most; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
@@ -226,18 +203,12 @@ func asks(q *supervisorv1.Approval) string {
 
 // questions asks supervisors for what waits, oldest first.
 func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []waiting {
-	list := reach.List(ctx, call, all, "questions", func(ctx context.Context, at *reach.Supervisor) ([]waiting, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Approval, error) {
 		res, err := at.Approvals.ListApprovals(ctx, &supervisorv1.ListApprovalsRequest{SessionId: session})
-		if err != nil {
-			return nil, err
-		}
-		var some []waiting
-		for _, q := range res.GetApprovals() {
-			some = append(some, waiting{at, q})
-		}
-		return some, nil
-	})
-	slices.SortStableFunc(list, func(x, y waiting) int { return x.GetTime().AsTime().Compare(y.GetTime().AsTime()) })
+		return res.GetApprovals(), err
+	}
+	list := reach.List(ctx, call, all, "questions", ask)
+	slices.SortStableFunc(list, func(x, y waiting) int { return x.Of.GetTime().AsTime().Compare(y.Of.GetTime().AsTime()) })
 	return list
 }
 
@@ -246,7 +217,7 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 		_, err := fmt.Fprintln(call.Stderr, "no question waits")
 		return err
 	}
-	several := slices.ContainsFunc(list, func(w waiting) bool { return w.at != list[0].at })
+	several := slices.ContainsFunc(list, func(w waiting) bool { return w.At != list[0].At })
 	var b strings.Builder
 	look := output.Look(call, "", false, false)
 	for i, w := range list {
@@ -261,21 +232,22 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 
 // writeQuestion writes one question: what it is about, then what can be answered.
 func writeQuestion(b *strings.Builder, look render.Options, w waiting, several, full bool) {
-	fmt.Fprintf(b, "%s  asked %s", output.Cell(called(w.Approval)), clock(w.GetTime().AsTime()))
-	if w.GetExpireTime().IsValid() {
-		fmt.Fprintf(b, ", waits until %s", clock(w.GetExpireTime().AsTime()))
+	q := w.Of
+	fmt.Fprintf(b, "%s  asked %s", output.Cell(called(q)), clock(q.GetTime().AsTime()))
+	if q.GetExpireTime().IsValid() {
+		fmt.Fprintf(b, ", waits until %s", clock(q.GetExpireTime().AsTime()))
 	}
-	if w.GetSessionId() != "" {
-		fmt.Fprintf(b, ", session %s", output.OneLine(w.GetSessionId(), 40))
+	if q.GetSessionId() != "" {
+		fmt.Fprintf(b, ", session %s", output.OneLine(q.GetSessionId(), 40))
 	}
 	if several {
-		fmt.Fprintf(b, ", supervisor %d", w.at.PID)
+		fmt.Fprintf(b, ", supervisor %d", w.At.PID)
 	}
 	b.WriteByte('\n')
-	if w.GetPermission() != nil {
-		writePermission(b, look, w.Approval, full)
+	if q.GetPermission() != nil {
+		writePermission(b, look, q, full)
 	}
-	if e := w.GetElicitation(); e != nil {
+	if e := q.GetElicitation(); e != nil {
 		writeElicitation(b, e, full)
 	}
 }
@@ -386,25 +358,18 @@ func clock(t time.Time) string {
 }
 
 // completeAnswer completes the ids of questions, then the options of one.
-func completeAnswer(call *command.Call, cmd *cobra.Command, which *reach.Flags, args []string) []cobra.Completion {
-	if len(args) > 1 {
-		return nil
-	}
-	all, closeAll, err := reach.All(cmd, call, which)
-	defer closeAll()
-	if err != nil {
-		return nil
-	}
-	var list []cobra.Completion
-	for _, w := range questions(cmd.Context(), call, all, "") {
-		switch {
-		case len(args) == 0:
-			list = append(list, cobra.CompletionWithDesc(output.Cell(called(w.Approval)), output.OneLine(asks(w.Approval), 60)))
-		case w.GetId() == args[0] || called(w.Approval) == args[0]:
-			for _, o := range w.GetPermission().GetOptions() {
-				list = append(list, cobra.CompletionWithDesc(output.Cell(o.GetOptionId()), output.OneLine(o.GetName(), 60)))
+func completeAnswer(call *command.Call) reach.Completer {
+	return func(ctx context.Context, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
+		for _, w := range questions(ctx, call, all, "") {
+			switch {
+			case len(args) == 0:
+				list = append(list, output.Completion(called(w.Of), asks(w.Of)))
+			case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
+				for _, o := range w.Of.GetPermission().GetOptions() {
+					list = append(list, output.Completion(o.GetOptionId(), o.GetName()))
+				}
 			}
 		}
+		return list
 	}
-	return list
 }

@@ -110,7 +110,7 @@ func diagnose(ctx context.Context, call *command.Call, start permd.Starter, f *d
 		call.Status = command.StatusFailed
 	}
 	if f.asJSON {
-		return doctor.PrintJSON(call.Stdout, all)
+		return output.PrintJSON(call, doctor.Report(all))
 	}
 	printer.Summary(all)
 	return nil

@@ -48,19 +48,20 @@ that running supervisors remember for their sessions.`,
   acphost grants list --json | jq '.[] | select(.action == "run") | .argv'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := find(cmd, call, file)
-			if err != nil {
-				return err
-			}
-			defer r.close()
-			grants := r.grants()
-			for _, g := range grants {
-				secret.Argv(g.GetArgv())
-			}
-			if asJSON {
-				return printGrantsJSON(call, grants)
-			}
-			return output.PrintTable(call, grantTable(grants))
+			return with(cmd, call, file, func(r *remembered) error {
+				grants := r.grants()
+				for _, g := range grants {
+					secret.Argv(g.GetArgv())
+				}
+				if !asJSON {
+					return output.PrintTable(call, grantTable(grants))
+				}
+				list, err := lines(grants)
+				if err != nil {
+					return err
+				}
+				return output.PrintJSON(call, list)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
@@ -78,21 +79,18 @@ grants holds them.`,
 		Example: `  acphost grants export > grants.jsonl`,
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := find(cmd, call, file)
-			if err != nil {
-				return err
-			}
-			defer r.close()
-			for _, g := range r.grants() {
-				line, err := grant.Line(g)
+			return with(cmd, call, file, func(r *remembered) error {
+				list, err := lines(r.grants())
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(call.Stdout, "%s\n", line); err != nil {
-					return err
+				for _, line := range list {
+					if _, err := fmt.Fprintf(call.Stdout, "%s\n", line); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
@@ -121,16 +119,13 @@ Only a person can: an agent, and what an agent started, is refused.`,
 			if err := call.RefuseAgents(cmd); err != nil {
 				return err
 			}
-			r, err := find(cmd, call, file)
-			if err != nil {
+			return with(cmd, call, file, func(r *remembered) error {
+				revoked, err := r.revoke(cmd.Context(), args)
+				for _, g := range revoked {
+					fmt.Fprintf(call.Stdout, "revoked %s: %s\n", output.Cell(g.GetId()), grant.Reach(g))
+				}
 				return err
-			}
-			defer r.close()
-			revoked, err := r.revoke(cmd.Context(), args)
-			for _, g := range revoked {
-				fmt.Fprintf(call.Stdout, "revoked %s: %s\n", output.Cell(g.GetId()), grant.Reach(g))
-			}
-			return err
+			})
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
@@ -141,56 +136,40 @@ Only a person can: an agent, and what an agent started, is refused.`,
 type remembered struct {
 	store   *grant.Store
 	running []runningGrant
-	hangUp  func()
 }
 
 // runningGrant is one that a supervisor has.
-type runningGrant struct {
-	at *reach.Supervisor
-	*supervisorv1.Grant
-}
+type runningGrant = reach.Item[*supervisorv1.Grant]
 
-// find asks the file and the supervisors. A supervisor that does not answer is complained of, and the command fails in the
-// end.
-func find(cmd *cobra.Command, call *command.Call, configFile string) (*remembered, error) {
+// with asks the file and the supervisors, and keeps the connections for the time of one function. A supervisor that
+// does not answer is complained of, and the command fails in the end.
+func with(cmd *cobra.Command, call *command.Call, configFile string, do func(*remembered) error) error {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	store, err := grant.Open(grant.Options{
 		File: c.Effective().GetPermission().GetGrants().GetFile(), Logger: plainLogger(call.Stderr),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, hangUp, err := reach.All(cmd, call, &reach.Flags{Config: configFile})
-	if err != nil {
-		hangUp()
-		_ = store.Close()
-		return nil, err
-	}
-	return &remembered{store: store, hangUp: hangUp, running: reach.List(cmd.Context(), call, all, "grants",
-		func(ctx context.Context, at *reach.Supervisor) ([]runningGrant, error) {
-			res, err := at.State.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
-			var some []runningGrant
-			for _, g := range res.GetGrants() {
-				some = append(some, runningGrant{at, g})
-			}
-			return some, err
-		})}, nil
-}
-
-func (r *remembered) close() {
-	r.hangUp()
-	_ = r.store.Close()
+	defer func() { _ = store.Close() }()
+	return reach.With(cmd, call, &reach.Flags{Config: configFile}, func(all []*reach.Supervisor) error {
+		return do(&remembered{store: store, running: reach.List(cmd.Context(), call, all, "grants",
+			func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Grant, error) {
+				res, err := at.State.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
+				return res.GetGrants(), err
+			})})
+	})
 }
 
 // grants returns all of them, each once, oldest first.
 func (r *remembered) grants() []*supervisorv1.Grant {
 	all := r.store.List()
 	for _, g := range r.running {
-		if !has(all, g.GetId()) {
-			all = append(all, g.Grant)
+		if !has(all, g.Of.GetId()) {
+			all = append(all, g.Of)
 		}
 	}
 	slices.SortStableFunc(all, func(x, y *supervisorv1.Grant) int {
@@ -210,12 +189,12 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 	var kept, missing []string
 	of := map[*reach.Supervisor][]string{}
 	for _, id := range ids {
-		i := slices.IndexFunc(r.running, func(g runningGrant) bool { return g.GetId() == id })
+		i := slices.IndexFunc(r.running, func(g runningGrant) bool { return g.Of.GetId() == id })
 		switch {
 		case has(inFile, id):
 			kept = append(kept, id)
 		case i >= 0:
-			of[r.running[i].at] = append(of[r.running[i].at], id)
+			of[r.running[i].At] = append(of[r.running[i].At], id)
 		default:
 			missing = append(missing, id)
 		}
@@ -229,7 +208,7 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 		}
 	}
 	for _, g := range r.running {
-		at, ids := g.at, of[g.at]
+		at, ids := g.At, of[g.At]
 		if len(ids) == 0 {
 			continue
 		}
@@ -245,16 +224,17 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 	return revoked, err
 }
 
-func printGrantsJSON(call *command.Call, grants []*supervisorv1.Grant) error {
+// lines are grants as JSON, as they stand in the file.
+func lines(grants []*supervisorv1.Grant) ([]json.RawMessage, error) {
 	list := []json.RawMessage{}
 	for _, g := range grants {
 		line, err := grant.Line(g)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, line)
 	}
-	return output.PrintJSON(call, list)
+	return list, nil
 }
 
 func grantTable(grants []*supervisorv1.Grant) *output.Table {

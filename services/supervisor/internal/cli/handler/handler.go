@@ -43,16 +43,17 @@ func newList(call *command.Call) *cobra.Command {
   acphost handler list --pid 4711 --json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, done, err := reach.All(cmd, call, &which)
-			defer done()
-			if err != nil {
-				return err
-			}
-			list := reach.List(cmd.Context(), call, all, "handlers", func(ctx context.Context, at *reach.Supervisor) ([]handlers.Listed, error) {
-				res, err := at.State.ListHandlers(ctx, &supervisorv1.ListHandlersRequest{})
-				return handlers.List(at.PID, res.GetHandlers()), err
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.HandlerStatus, error) {
+					res, err := at.State.ListHandlers(ctx, &supervisorv1.ListHandlersRequest{})
+					return res.GetHandlers(), err
+				}
+				list := []handlers.Listed{}
+				for _, h := range reach.List(cmd.Context(), call, all, "handlers", ask) {
+					list = append(list, handlers.New(h.At.PID, h.Of))
+				}
+				return output.PrintList(call, asJSON, list, handlers.Table)
 			})
-			return output.PrintList(call, asJSON, list, handlers.Table)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")

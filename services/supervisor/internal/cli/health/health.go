@@ -62,13 +62,8 @@ Without flags it looks for the one supervisor of this user, as "acphost ps" does
 
 // healthTarget finds who is to be asked. It asks no more than it must: one that was named is not asked what it is.
 func healthTarget(ctx context.Context, call *command.Call, f *reach.Flags) (where string, conn *client.Client, err error) {
-	switch {
-	case f.Address != "":
-		conn, err = client.DialTLS(f.Address, f.TLSDir)
-		return f.Address, conn, err
-	case f.Socket != "":
-		conn, err = client.DialSocket(f.Socket)
-		return f.Socket, conn, err
+	if f.Address != "" || f.Socket != "" {
+		return f.Dial()
 	}
 	found, err := reach.Find(ctx, call, f)
 	if err != nil {

@@ -2,6 +2,7 @@
 package man
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,8 +68,8 @@ func page(cmd *cobra.Command) string {
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(pageName(cmd)), roff(cmd.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.UseLine()))
 	b.WriteString(".SH DESCRIPTION\n")
-	b.WriteString(paragraphs(orShort(cmd)))
-	flags(&b, "OPTIONS", cmd.NonInheritedFlags())
+	b.WriteString(paragraphs(cmp.Or(cmd.Long, cmd.Short+".")))
+	flags(&b, cmd.NonInheritedFlags())
 	if cmd.Example != "" {
 		b.WriteString(".SH EXAMPLES\n" + verbatim(cmd.Example))
 	}
@@ -77,44 +78,28 @@ func page(cmd *cobra.Command) string {
 	}
 	var also []string
 	if cmd.HasParent() {
-		also = append(also, pageName(cmd.Parent()))
+		also = append(also, ".BR "+roff(pageName(cmd.Parent()))+" (1)")
 	}
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
-			also = append(also, pageName(c))
+			also = append(also, ".BR "+roff(pageName(c))+" (1)")
 		}
 	}
 	if len(also) > 0 {
-		b.WriteString(".SH SEE ALSO\n")
-		for i, name := range also {
-			comma := ","
-			if i == len(also)-1 {
-				comma = ""
-			}
-			fmt.Fprintf(&b, ".BR %s (1)%s\n", roff(name), comma)
-		}
+		b.WriteString(".SH SEE ALSO\n" + strings.Join(also, ",\n") + "\n")
 	}
 	return b.String()
 }
 
-func orShort(cmd *cobra.Command) string {
-	if cmd.Long != "" {
-		return cmd.Long
-	}
-	return cmd.Short + "."
-}
-
 // flags writes a section of flags.
-func flags(b *strings.Builder, title string, set *pflag.FlagSet) {
-	first := true
+func flags(b *strings.Builder, set *pflag.FlagSet) {
+	title := ".SH OPTIONS\n"
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
-		if first {
-			fmt.Fprintf(b, ".SH %s\n", title)
-			first = false
-		}
+		b.WriteString(title)
+		title = ""
 		value, usage := pflag.UnquoteUsage(f)
 		name := "--" + f.Name
 		if f.Shorthand != "" {

@@ -4,6 +4,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,7 @@ standard input.`,
 }
 
 func checkPolicies(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, files []string, asJSON bool) error {
-	var all []*policytool.Checked
+	all := []any{}
 	for _, name := range files {
 		file, err := policytool.ReadPolicy(ctx, service, name, call.Stdin, policytool.LayerOf(name))
 		if err != nil {
@@ -75,13 +76,34 @@ func checkPolicies(ctx context.Context, call *command.Call, service permissionv1
 		}
 		if !asJSON {
 			checked.Print(call.Stdout, output.Style(call, call.Stdout))
+			continue
 		}
-		all = append(all, checked)
+		found, err := checked.JSON()
+		if err != nil {
+			return err
+		}
+		all = append(all, found)
 	}
 	if asJSON {
-		return policytool.PrintChecksJSON(call.Stdout, all)
+		return output.PrintJSON(call, all)
 	}
 	return nil
+}
+
+// printed prints something as JSON, or for people.
+func printed(call *command.Call, asJSON bool, what interface {
+	JSON() (any, error)
+	Print(io.Writer, policytool.Style)
+}) error {
+	if !asJSON {
+		what.Print(call.Stdout, output.Style(call, call.Stdout))
+		return nil
+	}
+	object, err := what.JSON()
+	if err != nil {
+		return err
+	}
+	return output.PrintJSON(call, object)
 }
 
 // loads reports whether permd would load a rule file. If it would not, it prints what is wrong, and the command fails.

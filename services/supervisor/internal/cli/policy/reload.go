@@ -42,7 +42,11 @@ file that cannot be loaded changes nothing; the error says what is wrong.`,
 				return reach.Plainly(err)
 			}
 			if asJSON {
-				return output.PrintJSON(call, handlers.List(one.PID, res.GetHandlers()))
+				list := []handlers.Listed{}
+				for _, h := range res.GetHandlers() {
+					list = append(list, handlers.New(one.PID, h))
+				}
+				return output.PrintJSON(call, list)
 			}
 			for _, h := range res.GetHandlers() {
 				if err := handlers.Print(call, h, 0); err != nil {

@@ -12,7 +12,6 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
@@ -82,11 +81,7 @@ func replay(ctx context.Context, call *command.Call, service permissionv1.Policy
 		}
 		fmt.Fprintf(call.Stderr, "left out: %v\n", err)
 	}
-	if asJSON {
-		return r.PrintJSON(call.Stdout)
-	}
-	r.Print(call.Stdout, output.Style(call, call.Stdout))
-	return nil
+	return printed(call, asJSON, r)
 }
 
 // readRecords reads several records one after the other.

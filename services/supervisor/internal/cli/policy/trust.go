@@ -56,7 +56,12 @@ the file allows is shown first. An agent cannot do this for you.`,
 			}
 			trust := policytool.OpenTrust(settings.GetTrust())
 			if list {
-				return listTrusted(call, trust)
+				files, err := trust.List()
+				if err == nil && len(files) == 0 {
+					fmt.Fprintln(call.Stderr, "no workspace's rule file is trusted")
+				}
+				policytool.PrintTrusted(call.Stdout, output.Style(call, call.Stdout), files)
+				return err
 			}
 			name, err := policytool.WorkspaceFile(strings.Join(args, ""), cmp.Or(settings.GetWorkspacePolicy(), config.WorkspacePolicy))
 			if err != nil {
@@ -78,18 +83,6 @@ the file allows is shown first. An agent cannot do this for you.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`")
 	return cmd
-}
-
-func listTrusted(call *command.Call, trust *policytool.Trust) error {
-	files, err := trust.List()
-	if err != nil {
-		return err
-	}
-	if len(files) == 0 {
-		_, err := fmt.Fprintln(call.Stderr, "no workspace's rule file is trusted")
-		return err
-	}
-	return trust.Print(call.Stdout, output.Style(call, call.Stdout))
 }
 
 func distrust(call *command.Call, trust *policytool.Trust, name string) error {

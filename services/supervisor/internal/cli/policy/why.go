@@ -11,7 +11,6 @@ import (
 	"github.com/acphost/acphost/internal/rundir"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
@@ -103,12 +102,8 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		return explained.PrintJSON(call.Stdout)
-	}
 	explained.Home = call.Env("HOME")
-	explained.Print(call.Stdout, output.Style(call, call.Stdout))
-	return nil
+	return printed(call, f.asJSON, explained)
 }
 
 // filesInEffect returns the rule files to decide by.

@@ -39,7 +39,7 @@ an agent's process stand then too.`
 const runWho = `
 Who answers:
   handler   a handler: acphost's own, or what the configuration puts in its place
-  front     the editor, with its unsaved buffers and its review of changes
+  front     the client: the editor, with its unsaved buffers and its review of changes
   deny      nobody: the agent gets an error
   NAME      the handler of that name in the configuration (--route only)
 
@@ -106,7 +106,7 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	flags.SetInterspersed(false) // what follows the agent's command is the agent's
 	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: claude, gemini, codex, opencode, qwen or one of your own")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
-	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the front: questions end after permission.timeout_seconds")
+	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the client: questions end after permission.timeout_seconds")
 	f.registerRoute(cmd, "fs", "fs/*", "`who` answers for files: handler, front or deny", "handler", "front", "deny")
 	f.registerRoute(cmd, "terminal", "terminal/*", "`who` answers for terminals: handler, front or deny", "handler", "front", "deny")
 	f.registerRoute(cmd, "permission", permissionMethod, "`who` decides what the agent may: handler, or front for no policy", "handler", "front")

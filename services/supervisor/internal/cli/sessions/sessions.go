@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
@@ -165,15 +167,8 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 	if err != nil {
 		return nil, err
 	}
-	var exact []journal.Session
-	for _, s := range all {
-		if s.Session == id {
-			exact = append(exact, s)
-		}
-	}
-	if exact != nil {
-		all = exact
-	}
+	same := func(s journal.Session) bool { return s.Session == id }
+	all = reach.Meant(all, same, func(journal.Session) bool { return true })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
 	}
@@ -247,17 +242,41 @@ func rawSession(ctx context.Context, call *command.Call, parts []journal.Session
 		if follow && i == len(parts)-1 {
 			entries = journal.Follow(ctx, part.File)
 		}
-		for e, err := range entries {
-			if _, ok := errors.AsType[*journal.LineError](err); ok {
-				call.Complain(err)
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if _, err := fmt.Fprintln(call.Stdout, safetext.JSON(e.Raw)); err != nil {
-				return err
-			}
+		if err := eachLine(entries, call.Complain, func(line []byte) error {
+			_, err := fmt.Fprintln(call.Stdout, safetext.JSON(line))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFiles writes the lines of the journal as they are.
+func copyFiles(w io.Writer, parts []journal.Session) error {
+	for _, part := range parts {
+		if err := eachLine(journal.Read(part.File), func(error) {}, func(line []byte) error {
+			_, err := w.Write(append(line, '\n'))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachLine hands over the lines of a file, and complains of those that cannot be read.
+func eachLine(entries iter.Seq2[*journal.Entry, error], complain func(error), do func(line []byte) error) error {
+	for e, err := range entries {
+		if _, ok := errors.AsType[*journal.LineError](err); ok {
+			complain(err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := do(e.Raw); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -265,7 +284,7 @@ func rawSession(ctx context.Context, call *command.Call, parts []journal.Session
 
 // exports are the formats that a session is exported in.
 var exports = map[string]func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error{
-	"ndjson": func(call *command.Call, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
+	"ndjson": func(_ *command.Call, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
 		return copyFiles(w, parts)
 	},
 	"markdown": func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
@@ -278,15 +297,10 @@ var exports = map[string]func(call *command.Call, w io.Writer, parts []journal.S
 
 // Export writes a session from the journal, in the format that the file's name ends with.
 func Export(call *command.Call, configFile, id, file string) error {
-	format := ""
-	switch filepath.Ext(file) {
-	case ".md", ".markdown":
-		format = "markdown"
-	case ".html", ".htm":
-		format = "html"
-	case ".ndjson", ".jsonl":
-		format = "ndjson"
-	default:
+	format, ok := map[string]string{
+		".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".ndjson": "ndjson", ".jsonl": "ndjson",
+	}[filepath.Ext(file)]
+	if !ok {
 		return fmt.Errorf("%s: expected a name that ends with .md, .html or .ndjson", file)
 	}
 	if _, err := os.Lstat(file); err == nil {
@@ -335,21 +349,4 @@ func exported(call *command.Call, name string, write func(io.Writer) error) (err
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return os.Rename(f.Name(), name)
-}
-
-func copyFiles(w io.Writer, parts []journal.Session) error {
-	for _, part := range parts {
-		for e, err := range journal.Read(part.File) {
-			if _, ok := errors.AsType[*journal.LineError](err); ok {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if _, err := w.Write(append(e.Raw, '\n')); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 // watchFlags say which session is watched, and how it is shown.
@@ -71,15 +72,23 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 	if at == nil && f.Named() { // it may have the session in its record
 		at = all[0]
 	}
-	p := &eventPrinter{w: call.Stdout}
+	show, rest := output.EventLine, func() string { return "" }
 	if !f.asJSON {
 		look := output.Look(call, "", f.verbose, false)
 		look.Prompts, look.History, look.NoUsage = true, f.history, false
-		p.r = render.New(look)
+		r := render.New(look)
+		show, rest = r.Event, r.Flush
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
+	tell := func(ev *supervisorv1.Event) error {
+		_, err := io.WriteString(call.Stdout, show(ev))
+		return err
+	}
+	defer func() {
+		_, failed := io.WriteString(call.Stdout, rest())
+		err = errors.Join(err, failed)
+	}()
 	if at != nil {
-		return watchLive(cmd.Context(), at, req, p.print)
+		return watchLive(cmd.Context(), at, req, tell)
 	}
 	parts, err := findSession(call, f.Config, id)
 	if err != nil {
@@ -91,54 +100,39 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 		req.AgentId = newest.Agent
 	}
 	dir := filepath.Dir(filepath.Dir(newest.File)) // a file stands in the folder of its day
-	return activity.Recorded(cmd.Context(), dir, req, p.print)
+	return replay.Recorded(cmd.Context(), dir, req, tell)
 }
 
 // openSession is a session, and who has it.
-type openSession struct {
-	at *reach.Supervisor
-	*supervisorv1.Session
-}
+type openSession = reach.Item[*supervisorv1.Session]
 
 // whoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
 // none.
 func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, req *supervisorv1.WatchSessionRequest) (*reach.Supervisor, error) {
-	list := reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]openSession, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
 		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
-		if err != nil {
-			return nil, err
-		}
-		var some []openSession
-		for _, s := range res.GetSessions() {
-			some = append(some, openSession{at, s})
-		}
-		return some, nil
-	})
-	var exact, like []openSession
-	for _, s := range list {
-		switch {
-		case req.GetAgentId() != "" && s.GetAgentId() != req.GetAgentId() && s.at.Agent != req.GetAgentId():
-		case s.GetSessionId() == req.GetSessionId():
-			exact = append(exact, s)
-		case strings.HasPrefix(s.GetSessionId(), req.GetSessionId()):
-			like = append(like, s)
-		}
+		return res.GetSessions(), err
 	}
-	if exact == nil {
-		exact = like
+	list := reach.List(ctx, call, all, "sessions", ask)
+	if agent := req.GetAgentId(); agent != "" {
+		list = slices.DeleteFunc(list, func(s openSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}
-	switch len(exact) {
+	meant := reach.Meant(list, func(s openSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
+		func(s openSession) bool { return strings.HasPrefix(s.Of.GetSessionId(), req.GetSessionId()) })
+	switch len(meant) {
 	case 0:
 		return nil, nil
 	case 1:
-		req.AgentId, req.SessionId = exact[0].GetAgentId(), exact[0].GetSessionId()
-		return exact[0].at, nil
+		req.AgentId, req.SessionId = meant[0].Of.GetAgentId(), meant[0].Of.GetSessionId()
+		return meant[0].At, nil
 	}
 	var text strings.Builder
-	for _, s := range exact[:min(len(exact), 20)] {
-		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.at.PID, output.Cell(s.GetAgentId()), output.Cell(s.GetSessionId()), output.OneLine(s.GetTitle(), 60))
+	for _, s := range meant[:min(len(meant), 20)] {
+		agent, id := output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId())
+		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, agent, id, output.OneLine(s.Of.GetTitle(), 60))
 	}
-	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s", output.Cell(req.GetSessionId()), len(exact), text.String())
+	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s",
+		output.Cell(req.GetSessionId()), len(meant), text.String())
 }
 
 // watchLive tells a session's events as a supervisor tells them, until it is interrupted.
@@ -161,28 +155,4 @@ func watchLive(ctx context.Context, at *reach.Supervisor, req *supervisorv1.Watc
 		}
 	}
 	return nil
-}
-
-// eventPrinter prints events: as JSON lines, where it has no Renderer.
-type eventPrinter struct {
-	w io.Writer
-	r *render.Renderer
-}
-
-func (p *eventPrinter) print(ev *supervisorv1.Event) error {
-	if p.r == nil {
-		_, err := io.WriteString(p.w, output.EventLine(ev))
-		return err
-	}
-	_, err := io.WriteString(p.w, p.r.Event(ev))
-	return err
-}
-
-// end prints what is held back.
-func (p *eventPrinter) end() error {
-	if p.r == nil {
-		return nil
-	}
-	_, err := io.WriteString(p.w, p.r.Flush())
-	return err
 }

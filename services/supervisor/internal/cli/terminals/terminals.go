@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
@@ -26,38 +25,17 @@ have run through acphost.`,
 }
 
 // openTerminal is a terminal, and who has it.
-type openTerminal struct {
-	at *reach.Supervisor
-	*supervisorv1.Terminal
-}
-
-func (t openTerminal) Message() (int, proto.Message) { return t.at.PID, t.Terminal }
+type openTerminal = reach.Item[*supervisorv1.Terminal]
 
 func newList(call *command.Call) *cobra.Command {
-	var which reach.Flags
-	var asJSON bool
-	cmd := &cobra.Command{
+	return reach.Lister(&cobra.Command{
 		Use:   "list",
 		Short: "List the terminals that there are, oldest first",
 		Example: `  acphost terminals list
   acphost terminals list --json | jq -r '.[] | select(.running) | .terminal_id'`,
-		Args: command.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, closeAll, err := reach.All(cmd, call, &which)
-			defer closeAll()
-			if err != nil {
-				return err
-			}
-			list := terminals(cmd.Context(), call, all)
-			if asJSON {
-				return reach.PrintMessages(call, list)
-			}
-			return output.PrintTable(call, terminalTable(list))
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	which.Register(cmd)
-	return cmd
+	}, call, func(ctx context.Context, all []*reach.Supervisor) []openTerminal {
+		return terminals(ctx, call, all)
+	}, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) })
 }
 
 func newTail(call *command.Call) *cobra.Command {
@@ -71,48 +49,51 @@ ends. It can be watched until 30 seconds after the agent has let go of it.
 
 On a terminal, colours and movements of the cursor are kept, and nothing else that a
 terminal obeys; elsewhere there is plain text.`,
-		Example: `  acphost terminals tail acphost-3f`,
-		Args:    command.OneArgument("a terminal's id"),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return completeTerminals(call, cmd, &which, args), cobra.ShellCompDirectiveNoFileComp
-		},
+		Example:           `  acphost terminals tail acphost-3f`,
+		Args:              command.OneArgument("a terminal's id"),
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeTerminals(call)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, closeAll, err := reach.All(cmd, call, &which)
-			defer closeAll()
-			if err != nil {
-				return err
-			}
-			at, id, err := terminalAt(cmd.Context(), call, all, args[0])
-			if err != nil {
-				return err
-			}
-			return tail(cmd.Context(), call, at, id)
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				at, id, err := terminalAt(cmd.Context(), call, all, args[0])
+				if err != nil {
+					return err
+				}
+				return tail(cmd.Context(), call, at, id)
+			})
 		},
 	}
 	which.Register(cmd)
 	return cmd
 }
 
+// terminals asks supervisors for their terminals, oldest first.
 func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openTerminal {
-	list := reach.List(ctx, call, all, "terminals", func(ctx context.Context, at *reach.Supervisor) ([]openTerminal, error) {
+	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Terminal, error) {
 		res, err := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
-		if err != nil {
-			return nil, err
-		}
-		var some []openTerminal
-		for _, t := range res.GetTerminals() {
-			some = append(some, openTerminal{at, t})
-		}
-		return some, nil
+		return res.GetTerminals(), err
+	}
+	list := reach.List(ctx, call, all, "terminals", ask)
+	slices.SortStableFunc(list, func(x, y openTerminal) int {
+		return x.Of.GetStartTime().AsTime().Compare(y.Of.GetStartTime().AsTime())
 	})
-	slices.SortStableFunc(list, func(x, y openTerminal) int { return x.GetStartTime().AsTime().Compare(y.GetStartTime().AsTime()) })
 	return list
+}
+
+func completeTerminals(call *command.Call) reach.Completer {
+	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+		for _, t := range terminals(ctx, call, all) {
+			list = append(list, output.Completion(t.Of.GetTerminalId(), strings.Join(t.Of.GetArgv(), " ")))
+		}
+		return list
+	}
 }
 
 func terminalTable(list []openTerminal) *output.Table {
 	t := output.NewTable("there are no terminals", "SUPERVISOR", "TERMINAL", "SESSION", "STATE", "STARTED", "OUTPUT", "COMMAND")
-	for _, o := range list {
-		t.Add(o.at.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40), endWord(o.GetRunning(), o.ExitCode, o.GetSignal()), o.GetStartTime().AsTime(),
+	for _, item := range list {
+		o := item.Of
+		t.Add(item.At.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40),
+			endWord(o.GetRunning(), o.ExitCode, o.GetSignal()), o.GetStartTime().AsTime(),
 			output.Size(int64(min(o.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(o.GetArgv(), " "), 100))
 	}
 	return t
@@ -136,31 +117,24 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	if len(all) == 0 {
 		return nil, "", errors.New("no supervisor is running")
 	}
-	var exact, like []openTerminal
-	for _, t := range terminals(ctx, call, all) {
-		switch {
-		case t.GetTerminalId() == id:
-			exact = append(exact, t)
-		case strings.HasPrefix(t.GetTerminalId(), id) || strings.HasSuffix(t.GetTerminalId(), id):
-			like = append(like, t)
-		}
+	same := func(t openTerminal) bool { return t.Of.GetTerminalId() == id }
+	like := func(t openTerminal) bool {
+		return strings.HasPrefix(t.Of.GetTerminalId(), id) || strings.HasSuffix(t.Of.GetTerminalId(), id)
 	}
-	if exact == nil {
-		exact = like
-	}
+	meant := reach.Meant(terminals(ctx, call, all), same, like)
 	switch {
-	case len(exact) == 1:
-		return exact[0].at, exact[0].GetTerminalId(), nil
-	case len(exact) == 0 && len(all) == 1:
+	case len(meant) == 1:
+		return meant[0].At, meant[0].Of.GetTerminalId(), nil
+	case len(meant) == 0 && len(all) == 1:
 		return all[0], id, nil // it may be watched for a while though it is not listed any more
-	case len(exact) == 0:
+	case len(meant) == 0:
 		return nil, "", fmt.Errorf(`there is no terminal %s; "acphost terminals list" shows those that there are`, output.Cell(id))
 	}
 	var text strings.Builder
-	for _, t := range exact[:min(len(exact), 20)] {
-		fmt.Fprintf(&text, "\n  %s  %s", output.Cell(t.GetTerminalId()), output.OneLine(strings.Join(t.GetArgv(), " "), 80))
+	for _, t := range meant[:min(len(meant), 20)] {
+		fmt.Fprintf(&text, "\n  %s  %s", output.Cell(t.Of.GetTerminalId()), output.OneLine(strings.Join(t.Of.GetArgv(), " "), 80))
 	}
-	return nil, "", fmt.Errorf("%s may be any of %d terminals; say more of its id:%s", output.Cell(id), len(exact), text.String())
+	return nil, "", fmt.Errorf("%s may be any of %d terminals; say more of its id:%s", output.Cell(id), len(meant), text.String())
 }
 
 // tail prints a terminal's output to its end, or until it is interrupted.
@@ -195,21 +169,4 @@ func tail(ctx context.Context, call *command.Call, at *reach.Supervisor, id stri
 		}
 	}
 	return out.Close()
-}
-
-// completeTerminals completes the ids of terminals.
-func completeTerminals(call *command.Call, cmd *cobra.Command, which *reach.Flags, args []string) []cobra.Completion {
-	if len(args) > 0 {
-		return nil
-	}
-	all, closeAll, err := reach.All(cmd, call, which)
-	defer closeAll()
-	if err != nil {
-		return nil
-	}
-	var list []cobra.Completion
-	for _, t := range terminals(cmd.Context(), call, all) {
-		list = append(list, cobra.CompletionWithDesc(output.Cell(t.GetTerminalId()), output.OneLine(strings.Join(t.GetArgv(), " "), 60)))
-	}
-	return list
 }

@@ -51,11 +51,9 @@ func Open(dir string) (*Index, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	path := filepath.Join(dir, indexName)
-	f, err := ownfile.Append(path) // it makes a private file, or refuses what stands there
-	if err != nil {
+	if err := private(path); err != nil {
 		return nil, fmt.Errorf("journal index: %w", err)
 	}
-	_ = f.Close()
 	x, err := open(dir, path)
 	if err == nil {
 		return x, nil
@@ -65,14 +63,22 @@ func Open(dir string) (*Index, error) {
 			return nil, fmt.Errorf("journal index: it is damaged (%w) and cannot be removed: %w", err, rerr)
 		}
 	}
-	if f, err = ownfile.Append(path); err != nil {
+	if err := private(path); err != nil {
 		return nil, fmt.Errorf("journal index: %w", err)
 	}
-	_ = f.Close()
 	if x, err = open(dir, path); err != nil {
 		return nil, fmt.Errorf("journal index %s: %w", path, err)
 	}
 	return x, nil
+}
+
+// private makes a private file, or refuses what stands there.
+func private(path string) error {
+	f, err := ownfile.Append(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // List brings a folder's index up to date and lists the sessions that a query wants. Where the index cannot be written, on a disk that
@@ -81,18 +87,18 @@ func List(dir string, q Query) ([]journal.Session, error) {
 	if err := journal.MakeDir(dir); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
+	var all []journal.Session
 	x, err := Open(dir)
 	if err == nil {
-		var all []journal.Session
-		if all, err = x.upToDate(q); err == nil {
-			return all, nil
-		}
+		all, err = x.upToDate(q)
+	}
+	if err == nil {
+		return all, nil
 	}
 	x, inMemory := open(dir, "")
-	if inMemory != nil {
-		return nil, errors.Join(err, inMemory)
+	if inMemory == nil {
+		all, inMemory = x.upToDate(q)
 	}
-	all, inMemory := x.upToDate(q)
 	if inMemory != nil {
 		return nil, errors.Join(err, inMemory)
 	}

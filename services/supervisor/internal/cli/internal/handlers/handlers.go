@@ -30,22 +30,18 @@ type Listed struct {
 	Notes       []string   `json:"notes,omitempty"`
 }
 
-// List is the handlers of the supervisor with a process id.
-func List(pid int, all []*supervisorv1.HandlerStatus) []Listed {
-	list := []Listed{}
-	for _, h := range all {
-		l := Listed{
-			Supervisor: pid, Name: h.GetName(), State: stateWord(h.GetState()), Description: h.GetDescription(), PID: h.GetPid(),
-			Command: h.GetCommand(), Address: h.GetAddress(), SHA256: h.GetSha256(), MutualTLS: h.GetMutualTls(),
-			Restarts: h.GetRestarts(), Error: h.GetError(), Methods: h.GetMethods(), Notes: h.GetNotes(),
-		}
-		if h.GetSince().IsValid() {
-			since := h.GetSince().AsTime().Local()
-			l.Since = &since
-		}
-		list = append(list, l)
+// New is a handler of the supervisor with a process id.
+func New(pid int, h *supervisorv1.HandlerStatus) Listed {
+	l := Listed{
+		Supervisor: pid, Name: h.GetName(), State: stateWord(h.GetState()), Description: h.GetDescription(), PID: h.GetPid(),
+		Command: h.GetCommand(), Address: h.GetAddress(), SHA256: h.GetSha256(), MutualTLS: h.GetMutualTls(),
+		Restarts: h.GetRestarts(), Error: h.GetError(), Methods: h.GetMethods(), Notes: h.GetNotes(),
 	}
-	return list
+	if h.GetSince().IsValid() {
+		since := h.GetSince().AsTime().Local()
+		l.Since = &since
+	}
+	return l
 }
 
 // stateWord is a state as people write it: "ready".

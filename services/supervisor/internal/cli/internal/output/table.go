@@ -3,12 +3,15 @@
 package output
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
@@ -69,11 +72,14 @@ func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T)
 
 // PrintJSON prints a value as indented JSON in which nothing can act on a terminal.
 func PrintJSON(call *command.Call, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(call.Stdout, safetext.JSON(data))
+	_, err := fmt.Fprint(call.Stdout, safetext.JSON(text.Bytes()))
 	return err
 }
 
@@ -98,6 +104,11 @@ func Cell(s string) string { return cmp.Or(safetext.Line(s), "-") }
 
 // OneLine is Cell for at most so many characters.
 func OneLine(text string, most int) string { return cmp.Or(safetext.LineOf(text, most), "-") }
+
+// Completion is a completion with what it is, for people.
+func Completion(word, about string) cobra.Completion {
+	return cobra.CompletionWithDesc(Cell(word), OneLine(about, 60))
+}
 
 // Size formats a number of bytes for people.
 func Size(n int64) string {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
 // stopPermd bounds how long the end of permd is waited for.
@@ -27,11 +27,18 @@ func Start(ctx context.Context, log *slog.Logger) (service permissionv1.PolicySe
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := policytool.Start(ctx, config.Program("permd", handlerDir), log)
+	return startProgram(ctx, config.Program("permd", handlerDir), log)
+}
+
+// startProgram starts a program, an absolute path, as a child, and returns when it can be asked.
+func startProgram(
+	ctx context.Context, program string, log *slog.Logger,
+) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
+	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: []string{program}, Logger: log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("start permd: %w", err)
 	}
-	return p, p.Stop, nil
+	return permissionv1.NewPolicyServiceClient(instance), instance.Stop, nil
 }
 
 // With runs permd for the time of one function.

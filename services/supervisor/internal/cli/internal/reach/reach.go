@@ -1,5 +1,5 @@
-// Package reach connects a command to the running supervisors that its flags mean: those of this user, one of them, or one at
-// an address. What they answer it puts in words for people.
+// Package reach connects a command to the running supervisors that its flags mean: those of this user, one of them, or
+// one at an address. What they answer it puts in words for people.
 package reach
 
 import (
@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -85,8 +83,8 @@ type Supervisor struct {
 	*client.Client
 }
 
-// All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user that
-// do not answer are complained of, and make the command fail in the end; one that was named is an error.
+// All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user
+// that do not answer are complained of, and make the command fail in the end; one that was named is an error.
 func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, closeAll func(), err error) {
 	closeAll = func() {
 		for _, s := range all {
@@ -134,13 +132,19 @@ func dialFound(s client.Supervisor) (*Supervisor, error) {
 	return newSupervisor(s.Socket, s.Status, c), nil
 }
 
-// dialNamed connects to the supervisor at a socket or an address.
-func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
-	where, dial := f.Socket, func() (*client.Client, error) { return client.DialSocket(f.Socket) }
+// Dial connects to the supervisor at the socket or the address that the flags name, without asking it anything.
+func (f *Flags) Dial() (where string, c *client.Client, err error) {
 	if f.Address != "" {
-		where, dial = f.Address, func() (*client.Client, error) { return client.DialTLS(f.Address, f.TLSDir) }
+		c, err = client.DialTLS(f.Address, f.TLSDir)
+		return f.Address, c, err
 	}
-	c, err := dial()
+	c, err = client.DialSocket(f.Socket)
+	return f.Socket, c, err
+}
+
+// dialNamed is Dial for a supervisor that says what it is.
+func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
+	where, c, err := f.Dial()
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +162,33 @@ func newSupervisor(where string, st *supervisorv1.GetStatusResponse, c *client.C
 	return &Supervisor{PID: int(st.GetPid()), Where: where, Mode: st.GetMode(), Agent: st.GetAgent().GetName(), Client: c}
 }
 
+// With connects to the supervisors that are meant, as All does, for the time of one function.
+func With(cmd *cobra.Command, call *command.Call, f *Flags, do func(all []*Supervisor) error) error {
+	all, closeAll, err := All(cmd, call, f)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	return do(all)
+}
+
+// Completer completes the argument behind args by what supervisors have.
+type Completer func(ctx context.Context, all []*Supervisor, args []string) []cobra.Completion
+
+// Complete is With for completions of the last of at most so many arguments. Where supervisors cannot be asked, there
+// are none.
+func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) < most {
+			_ = With(cmd, call, f, func(all []*Supervisor) error {
+				found = list(cmd.Context(), all, args)
+				return nil
+			})
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // One connects to the one supervisor that is meant: of those that fits picks, where there are several and fits is not
 // nil. what says what it is to be, for people. The caller calls the function.
 func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool) (*Supervisor, func(), error) {
@@ -168,12 +199,7 @@ func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits fun
 	}
 	fitting := all
 	if fits != nil && !f.Named() {
-		fitting = nil
-		for _, r := range all {
-			if fits(r) {
-				fitting = append(fitting, r)
-			}
-		}
+		fitting = slices.DeleteFunc(slices.Clone(all), func(s *Supervisor) bool { return !fits(s) })
 	}
 	switch len(fitting) {
 	case 1:
@@ -186,28 +212,9 @@ func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits fun
 	return nil, nil, fmt.Errorf("%d supervisors are running: say which one is meant%s", len(fitting), Choices(fitting))
 }
 
-// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out; those
-// that fail are complained of, and make the command fail in the end.
-func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask func(context.Context, *Supervisor) ([]T, error)) []T {
-	list := []T{}
-	for _, r := range all {
-		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
-		some, err := ask(ctx, r)
-		cancel()
-		switch {
-		case err == nil:
-			list = append(list, some...)
-		case status.Code(err) != codes.Unimplemented:
-			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", r.PID, what, Plainly(err)))
-			call.Status = command.StatusFailed
-		}
-	}
-	return list
-}
-
-// Running returns the running supervisors of this user, also those that do not answer, and one whose socket the configuration
-// names. A configuration that cannot be read is complained of: the supervisors with sockets of their own can be found all
-// the same.
+// Running returns the running supervisors of this user, also those that do not answer, and one whose socket the
+// configuration names. A configuration that cannot be read is complained of: the supervisors with sockets of their own
+// can be found all the same.
 func Running(ctx context.Context, call *command.Call, configFile string) []client.Supervisor {
 	var further []string
 	if conf, err := config.Load(configFile, call.Env); err != nil {
@@ -218,8 +225,8 @@ func Running(ctx context.Context, call *command.Call, configFile string) []clien
 	return client.Find(ctx, call.Sockets(call.Env), further...)
 }
 
-// Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that may
-// be agents' are complained of and left out, but for one whose process id was given.
+// Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that
+// may be agents' are complained of and left out, but for one whose process id was given.
 func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Supervisor, error) {
 	found := Running(ctx, call, f.Config)
 	if f.PID == 0 {

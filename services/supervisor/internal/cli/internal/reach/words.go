@@ -1,14 +1,11 @@
 package reach
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
@@ -25,34 +22,6 @@ func Choices(all []*Supervisor) string {
 		}
 	}
 	return text.String()
-}
-
-// messageOf is a message of the API for JSON output: its fields by their names in the .proto files, and the process id of
-// the supervisor that it is from.
-func messageOf(pid int, m proto.Message) (map[string]any, error) {
-	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return nil, err
-	}
-	fields["supervisor"] = pid
-	return fields, nil
-}
-
-// PrintMessages prints messages of the API, each with the process id of its supervisor, as a JSON array.
-func PrintMessages[T interface{ Message() (int, proto.Message) }](call *command.Call, list []T) error {
-	out := []any{}
-	for _, item := range list {
-		fields, err := messageOf(item.Message())
-		if err != nil {
-			return err
-		}
-		out = append(out, fields)
-	}
-	return output.PrintJSON(call, out)
 }
 
 // Explained is an error of a supervisor's in its own words, with what an agent said of itself when it ended. Who may not

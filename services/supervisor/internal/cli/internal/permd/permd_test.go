@@ -1,6 +1,7 @@
-package policytool_test
+package permd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
 	"github.com/acphost/acphost/internal/testkit"
@@ -21,13 +23,23 @@ import (
 // asPermd makes the test binary be permd, for tests that need a process.
 const asPermd = "ACPHOST_TEST_AS_PERMD"
 
-// servePermd serves the fake as a handler's process does; its one ready policy tells the process's id.
-func servePermd() {
-	f := &fake{ready: []*permissionv1.ReadyPolicy{{Name: "pid", Content: []byte(fmt.Sprint(os.Getpid()))}}}
+func TestMain(m *testing.M) {
+	if os.Getenv(asPermd) == "" {
+		goleak.VerifyTestMain(m)
+	}
 	handler.Main(handler.Handler{
 		Name: "permd", Version: "test",
-		Register: func(r grpc.ServiceRegistrar) { permissionv1.RegisterPolicyServiceServer(r, f) },
+		Register: func(r grpc.ServiceRegistrar) { permissionv1.RegisterPolicyServiceServer(r, fake{}) },
 	})
+}
+
+// fake has one ready policy, which tells its process's id.
+type fake struct {
+	permissionv1.UnimplementedPolicyServiceServer
+}
+
+func (fake) ListReadyPolicies(context.Context, *permissionv1.ListReadyPoliciesRequest) (*permissionv1.ListReadyPoliciesResponse, error) {
+	return &permissionv1.ListReadyPoliciesResponse{Policies: []*permissionv1.ReadyPolicy{{Name: "pid", Content: []byte(fmt.Sprint(os.Getpid()))}}}, nil
 }
 
 func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
@@ -36,7 +48,7 @@ func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	permd, err := policytool.Start(t.Context(), program, slog.New(slog.DiscardHandler))
+	permd, stop, err := startProgram(t.Context(), program, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +60,7 @@ func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
 	if _, err := fmt.Sscan(string(content), &pid); err != nil || pid <= 1 || syscall.Kill(pid, 0) != nil {
 		t.Errorf("permd is process %q, which is not there (%v)", content, err)
 	}
-	if err := permd.Stop(t.Context()); err != nil {
+	if err := stop(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// The shell that became it was our child and was waited for, so its id is free again.
@@ -58,7 +70,7 @@ func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
 }
 
 func TestAPermdThatIsNotThereIsSaid(t *testing.T) {
-	_, err := policytool.Start(t.Context(), filepath.Join(t.TempDir(), "permd"), slog.New(slog.DiscardHandler))
+	_, _, err := startProgram(t.Context(), filepath.Join(t.TempDir(), "permd"), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("error is %v", err)
 	}

@@ -1,0 +1,105 @@
+package reach
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+)
+
+// Item is one thing of a list, and the supervisor that has it.
+type Item[T any] struct {
+	At *Supervisor
+	Of T
+}
+
+// Asked asks one supervisor for what it has of one kind.
+type Asked[T any] func(context.Context, *Supervisor) ([]T, error)
+
+// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out;
+// those that fail are complained of, and make the command fail in the end.
+func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask Asked[T]) []Item[T] {
+	list := []Item[T]{}
+	for _, at := range all {
+		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
+		some, err := ask(ctx, at)
+		cancel()
+		if err != nil && status.Code(err) != codes.Unimplemented {
+			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", at.PID, what, Plainly(err)))
+			call.Status = command.StatusFailed
+		}
+		if err == nil {
+			for _, one := range some {
+				list = append(list, Item[T]{at, one})
+			}
+		}
+	}
+	return list
+}
+
+// Lister completes a command that prints what supervisors have: list asks those that the command's flags mean, and show
+// prints it for people. With --json it is printed as JSON.
+func Lister[T proto.Message](
+	cmd *cobra.Command, call *command.Call,
+	list func(ctx context.Context, all []*Supervisor) []Item[T], show func([]Item[T]) error,
+) *cobra.Command {
+	var which Flags
+	var asJSON bool
+	cmd.Args = command.NoArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return With(cmd, call, &which, func(all []*Supervisor) error {
+			found := list(cmd.Context(), all)
+			if asJSON {
+				return printMessages(call, found)
+			}
+			return show(found)
+		})
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	which.Register(cmd)
+	return cmd
+}
+
+// printMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with
+// each the process id of the supervisor that it is from.
+func printMessages[T proto.Message](call *command.Call, list []Item[T]) error {
+	out := []any{}
+	for _, item := range list {
+		data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(item.Of)
+		if err != nil {
+			return err
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(data, &fields); err != nil {
+			return err
+		}
+		fields["supervisor"] = item.At.PID
+		out = append(out, fields)
+	}
+	return output.PrintJSON(call, out)
+}
+
+// Meant picks what an id means: what is called so, else all that may be meant.
+func Meant[T any](list []T, same, like func(T) bool) []T {
+	var exact, alike []T
+	for _, item := range list {
+		switch {
+		case same(item):
+			exact = append(exact, item)
+		case like(item):
+			alike = append(alike, item)
+		}
+	}
+	if exact != nil {
+		return exact
+	}
+	return alike
+}

@@ -1,0 +1,57 @@
+package replay
+
+import (
+	"strconv"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+// Now is the cursor that means: what happens next.
+const Now = "now"
+
+// Position is a cursor, taken apart: an event of a frame of a supervisor.
+type Position struct {
+	Instance string
+	Seq      uint64
+	Text     string
+}
+
+// Cursor names the events of a frame: the supervisor's instance and the frame's number.
+func Cursor(instance string, seq uint64) string {
+	return instance + "-" + strconv.FormatUint(seq, 10)
+}
+
+// Parse takes a cursor apart. One of several events of a frame has its place in it behind a dot.
+func Parse(text string) (Position, bool) {
+	i := strings.LastIndexByte(text, '-')
+	if i <= 0 {
+		return Position{}, false
+	}
+	number, place, dotted := strings.Cut(text[i+1:], ".")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || seq == 0 {
+		return Position{}, false
+	}
+	if dotted {
+		if _, err := strconv.ParseUint(place, 10, 32); err != nil {
+			return Position{}, false
+		}
+	}
+	return Position{Instance: text[:i], Seq: seq, Text: text}, true
+}
+
+// Begin returns the position of a request's cursor; a zero one if the request begins nowhere in particular.
+func Begin(req *supervisorv1.WatchSessionRequest) (at Position, err error) {
+	if req.GetSessionId() == "" {
+		return at, fault.New(fault.Invalid, "the request names no session")
+	}
+	if c := req.GetCursor(); c != "" && c != Now {
+		var ok bool
+		if at, ok = Parse(c); !ok {
+			return at, fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, \"now\", or none", c)
+		}
+	}
+	return at, nil
+}
