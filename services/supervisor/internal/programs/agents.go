@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +29,7 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 			return nil, err
 		}
 	}
-	a, reused, err := reg.find(conf, r.GetSeparate())
+	a, reused, err := reg.find(conf)
 	if err != nil {
 		return nil, err
 	}
@@ -101,16 +103,15 @@ func (reg *Registry) GetAgent(agentID string) (*supervisorv1.Agent, error) {
 }
 
 // find returns the agent that was started alike, or a new one that is being started.
-func (reg *Registry) find(conf *configuration, separate bool) (a *instance, reused bool, err error) {
-	key := conf.key()
+func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, reused bool, err error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	if err := reg.open(); err != nil {
 		return nil, false, err
 	}
-	if !separate {
+	if !conf.GetSeparate() {
 		for _, a := range reg.agents {
-			if a.key == key && !a.separate && a.ctx.Err() == nil {
+			if proto.Equal(a.conf, conf) && a.ctx.Err() == nil {
 				return a, true, nil
 			}
 		}
@@ -121,7 +122,7 @@ func (reg *Registry) find(conf *configuration, separate bool) (a *instance, reus
 	reg.counts[conf.Name]++
 	a = &instance{
 		reg: reg, identity: &frame.Agent{ID: fmt.Sprintf("%s-%d", conf.Name, reg.counts[conf.Name]), Name: conf.Name},
-		conf: conf, key: key, separate: separate, since: time.Now(),
+		conf: conf, since: time.Now(),
 		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
 		state: starting, sessions: map[string]*session{}, opening: map[string]bool{},
 	}
@@ -223,8 +224,8 @@ func (a *instance) again(ctx context.Context, idle bool) error {
 func (a *instance) show() *supervisorv1.Agent {
 	a.reg.mu.Lock()
 	out := &supervisorv1.Agent{
-		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.Preset, Command: secret.Shown(a.conf.Command),
-		EnvNames: a.conf.envNames(), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()),
+		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
 		Attended: a.conf.Attended,
 	}
 	if a.info != nil {
@@ -238,7 +239,9 @@ func (a *instance) show() *supervisorv1.Agent {
 	}
 	r := a.process
 	a.reg.mu.Unlock()
-	out.Cwd = a.conf.dir()
+	if out.Cwd = a.conf.GetCwd(); out.Cwd == "" {
+		out.Cwd, _ = os.Getwd()
+	}
 	if r != nil {
 		out.StderrTail = tail(r.process.StderrTail())
 		select {

@@ -36,7 +36,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		}
 	})
 	a.remember()
-	env, err := a.conf.environ(reg.opts.Env)
+	env, err := environ(reg.opts.Env, a.conf.GetEnv())
 	if err != nil {
 		return nil, a.spawnError(err)
 	}
@@ -45,7 +45,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
 	r.process, err = reg.opts.Starter.Start(a.ctx, Spec{
-		Identity: a.identity, Command: slices.Clone(a.conf.Command), Env: env, Dir: a.conf.Cwd, Client: r.prog, Attended: reg.opts.Attended,
+		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: r.prog, Attended: reg.opts.Attended,
 	})
 	if err != nil {
 		r.prog.Close()

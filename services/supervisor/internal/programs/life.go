@@ -2,7 +2,6 @@ package programs
 
 import (
 	"context"
-	"crypto/sha256"
 	"sync/atomic"
 	"time"
 
@@ -34,9 +33,7 @@ const (
 type instance struct {
 	reg      *Registry
 	identity *frame.Agent
-	conf     *configuration
-	key      [sha256.Size]byte
-	separate bool
+	conf     *supervisorv1.StartAgentRequest // see configure
 	since    time.Time
 
 	ctx    context.Context // ends when the agent is to stop
