@@ -56,10 +56,10 @@ func (a *instance) exitError(exit agent.Exit, say func(format string, args ...an
 	switch exit.Reason {
 	case agent.NotFound:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
-		e.Message = say("the command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)", a.conf.Command[0], detail)
+		e.Message = say("the command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)", a.conf.GetCommand()[0], detail)
 	case agent.StartFailed:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
-		e.Message = say("the command %q could not be started%s", a.conf.Command[0], detail)
+		e.Message = say("the command %q could not be started%s", a.conf.GetCommand()[0], detail)
 	default:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
 		e.Message = say("it %s", secret.Text(exit.String()))
@@ -78,7 +78,7 @@ func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 
 // isItOne asks what is wrong as a rule where initialize is not understood.
 func (a *instance) isItOne() string {
-	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.Command), " "))
+	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.GetCommand()), " "))
 }
 
 // notInitialized says what an error to initialize means: the agent's own, or the link's since there will be no answer.
@@ -250,21 +250,21 @@ func (r *run) hint(e *supervisorv1.AgentError) {
 }
 
 // hinted is the end of a turn that says how to log in, where that is what the agent wants.
-func (p *prompting) hinted(e *supervisorv1.Event) *supervisorv1.Event {
+func (r *run) hinted(e *supervisorv1.Event) *supervisorv1.Event {
 	if e.GetTurnEnded().GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return e
 	}
 	e = proto.CloneOf(e) // others are told it too
-	p.turn.run.hint(e.GetTurnEnded().GetError())
+	r.hint(e.GetTurnEnded().GetError())
 	return e
 }
 
 // loginBy says how a person logs the agent in by a method of type "terminal"; "": the first one.
 func (r *run) loginBy(id string) string {
-	if preset := r.agent.conf.Preset; preset != "" {
+	if preset := r.agent.conf.GetPreset(); preset != "" {
 		return fmt.Sprintf("with \"acphost agents login %s\"", preset)
 	}
-	command := slices.Clone(r.agent.conf.Command)
+	command := slices.Clone(r.agent.conf.GetCommand())
 	_ = acp.Elements(acp.Get([]byte(r.info.GetRaw()), "authMethods"), func(m []byte) bool {
 		name, _ := acp.String(acp.Get(m, "id"))
 		if kind, _ := acp.String(acp.Get(m, "type")); kind != "terminal" || id != "" && name != id {
@@ -274,7 +274,7 @@ func (r *run) loginBy(id string) string {
 		command = append(command, args...)
 		return false
 	})
-	if len(command) == len(r.agent.conf.Command) {
+	if len(command) == len(r.agent.conf.GetCommand()) {
 		return "as its documentation says"
 	}
 	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.Shown(command), " "))

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -68,34 +69,6 @@ type Process interface {
 	Stop(ctx context.Context) error
 }
 
-// Hub tells what happens. It is safe for concurrent use.
-type Hub interface {
-	// Subscribe begins to gather the events of an agent's session, or of all its sessions and itself for an empty session
-	// id, that happen from now on.
-	Subscribe(agentID, sessionID string) Subscription
-	// Publish tells of something that no frame shows.
-	Publish(e *supervisorv1.Event)
-	// Tell records and tells a notification of acphost's about an agent's session.
-	Tell(agentID string, line []byte)
-	// WaitRoom waits while events of an agent are not taken as fast as they come.
-	WaitRoom(ctx context.Context, agentID string) error
-	// Show fills in what events told of a session.
-	Show(agentID string, s *supervisorv1.Session)
-	// Sync waits until what passed before it is known to Show, and was handed to subscriptions.
-	Sync(ctx context.Context) error
-	// Forget drops what is known of an agent that is gone for good.
-	Forget(agentID string)
-}
-
-// Subscription are events, in order and without a gap.
-type Subscription interface {
-	// Next waits for the next event. It fails for good where the subscription was not read for too long; io.EOF follows the
-	// last event where it was closed.
-	Next(ctx context.Context) (*supervisorv1.Event, error)
-	// Close ends it: what happened before can still be read. It may be called again.
-	Close()
-}
-
 // Defaults of Options.
 const (
 	DefaultMaxAgents   = 32
@@ -105,7 +78,7 @@ const (
 // Options are what a Registry is made of.
 type Options struct {
 	Starter Starter
-	Hub     Hub
+	Hub     *activity.Hub
 	// Attended reports whether somebody answers questions now; nil: nobody does.
 	Attended func() bool
 	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to
@@ -152,23 +125,16 @@ type Registry struct {
 
 // New returns a Registry without agents.
 func New(o Options) *Registry {
-	if o.InitializeTimeout <= 0 {
-		o.InitializeTimeout = time.Minute
-	}
-	if o.MaxAgents <= 0 {
-		o.MaxAgents = DefaultMaxAgents
-	}
-	if o.MaxSessions <= 0 {
-		o.MaxSessions = DefaultMaxSessions
-	}
+	o.InitializeTimeout = cmp.Or(o.InitializeTimeout, time.Minute)
+	o.MaxAgents = cmp.Or(o.MaxAgents, DefaultMaxAgents)
+	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
 	if o.Env == nil {
 		o.Env = os.Environ()
 	}
 	if o.Attended == nil {
 		o.Attended = func() bool { return false }
 	}
-	reg := &Registry{opts: o, log: o.Logger, counts: map[string]int{}}
-	reg.log = cmp.Or(reg.log, slog.New(slog.DiscardHandler))
+	reg := &Registry{opts: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), counts: map[string]int{}}
 	reg.ctx, reg.cancel = context.WithCancel(context.Background())
 	return reg
 }

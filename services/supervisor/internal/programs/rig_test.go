@@ -346,7 +346,7 @@ func newRig(t *testing.T, parts map[string]part, change ...func(*Options)) *rig 
 	t.Helper()
 	r := &rig{t: t, started: make(chan *scripted, 1000), cast: func(int, Spec) (map[string]part, error) { return parts, nil }}
 	r.hub = activity.New(activity.Options{Instance: "test"})
-	o := Options{Starter: r, Hub: HubOf(r.hub), Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1"}
+	o := Options{Starter: r, Hub: r.hub, Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1"}
 	for _, f := range change {
 		f(&o)
 	}
