@@ -87,7 +87,7 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	switch {
 	case err == nil:
 	case a.ctx.Err() != nil:
-		return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: "it was stopped while it started"}
+		return agentError(supervisorv1.ErrorKind_ERROR_KIND_STOPPED, "it was stopped while it started")
 	case errors.Is(err, context.DeadlineExceeded):
 		return a.handshakeTimeout(r)
 	case errors.As(err, &jerr):
@@ -96,17 +96,13 @@ func (r *run) initialize() *supervisorv1.AgentError {
 		return r.ending()
 	}
 	if len(result) > maxInfo {
-		return &supervisorv1.AgentError{
-			Kind:    supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
-			Message: a.started("it answered initialize with %d bytes, more than the %d that are taken", len(result), maxInfo),
-		}
+		return agentError(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
+			"start agent %q: it answered initialize with %d bytes, more than the %d that are taken", a.identity.Name, len(result), maxInfo)
 	}
 	info := event.ParseInfo(result)
 	if v := info.GetProtocolVersion(); v > protocolVersion {
-		return &supervisorv1.AgentError{
-			Kind:    supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
-			Message: a.started("it speaks version %d of ACP, and was asked for version %d: use another version of the agent", v, protocolVersion),
-		}
+		return agentError(supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
+			"start agent %q: it speaks version %d of ACP, and was asked for version %d: use another version of the agent", a.identity.Name, v, protocolVersion)
 	}
 	r.info = info
 	return nil

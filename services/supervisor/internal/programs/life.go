@@ -197,7 +197,7 @@ func (a *instance) end(r *run) {
 	}
 	a.loseSessions(nil)
 	a.set(stopped, func() {
-		a.failure = stoppedError(a, r)
+		a.failure = a.stoppedError(r)
 		a.reg.remove(a)
 	})
 	a.reg.syncHub(context.Background())

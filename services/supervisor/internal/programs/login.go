@@ -130,10 +130,7 @@ func (r *run) unsupported(what string) error {
 
 // misbehaved says that an answer of the agent's makes no sense.
 func (r *run) misbehaved(format string, args ...any) error {
-	return fault.Agent(&supervisorv1.AgentError{
-		Kind:    supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
-		Message: fmt.Sprintf("agent %q: ", r.agent.identity.Name) + fmt.Sprintf(format, args...),
-	})
+	return fault.Agent(agentError(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, "agent %q: %s", r.agent.identity.Name, fmt.Sprintf(format, args...)))
 }
 
 // excerpt is the begin of what somebody chose.

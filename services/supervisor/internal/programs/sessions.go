@@ -106,12 +106,8 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 		reg.release(a, known)
 		return nil, r.explain(ctx, method, limit, err)
 	}
-	limited := ctx
-	if limit > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	limited, cancel := within(ctx, limit)
+	defer cancel()
 	result, err := call.Wait(limited)
 	if err != nil && limited.Err() != nil {
 		reg.abandon(opened, call)
