@@ -222,6 +222,7 @@ func (a *instance) again(ctx context.Context, idle bool) error {
 
 // show says what is known of an agent.
 func (a *instance) show() *supervisorv1.Agent {
+	sessions := a.openSessions()
 	a.reg.mu.Lock()
 	out := &supervisorv1.Agent{
 		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()),
@@ -234,7 +235,7 @@ func (a *instance) show() *supervisorv1.Agent {
 	if why := cmp.Or(a.failure, a.last); why != nil {
 		out.Error = proto.CloneOf(why)
 	}
-	for _, s := range a.openSessions() {
+	for _, s := range sessions {
 		out.SessionIds = append(out.SessionIds, s.id)
 	}
 	r := a.process

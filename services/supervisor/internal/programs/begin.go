@@ -126,12 +126,9 @@ func (a *instance) hello() []byte {
 // closed.
 func (r *run) resumeAll() {
 	a, reg := r.agent, r.agent.reg
-	reg.mu.Lock()
-	all := a.openSessions()
-	reg.mu.Unlock()
 	turn := make(chan struct{}, maxResuming)
 	var wg sync.WaitGroup
-	for _, s := range all {
+	for _, s := range a.openSessions() {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()

@@ -3,12 +3,12 @@ package programs
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 const (
@@ -99,11 +99,9 @@ func (reg *Registry) end(ctx context.Context, s *session) error {
 		return nil
 	}
 	reg.cancelTurn(s)
-	timer := time.NewTimer(cancelSettle)
-	defer timer.Stop()
 	select {
 	case <-t.over:
-	case <-timer.C:
+	case <-time.After(cancelSettle):
 	case <-ctx.Done():
 		reg.goesOn(s)
 		return ctx.Err()
@@ -133,17 +131,14 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	case !run.info.GetCapabilities().GetListSessions():
 		return nil, run.unsupported("to list sessions (sessionCapabilities.list)")
 	}
-	var params []byte
-	for _, m := range []struct{ name, value string }{{"cwd", r.GetCwd()}, {"cursor", r.GetCursor()}} {
-		if m.value != "" {
-			params = jsonrpc.AppendString(append(params, `,"`+m.name+`":`...), m.value)
-		}
+	params := ""
+	if r.GetCwd() != "" {
+		params += member("cwd", r.GetCwd())
 	}
-	if params == nil {
-		params = []byte{','}
+	if r.GetCursor() != "" {
+		params += member("cursor", r.GetCursor())
 	}
-	params[0] = '{'
-	result, err := run.call(ctx, methodSessionList, append(params, '}'), callTimeout)
+	result, err := run.call(ctx, methodSessionList, []byte("{"+strings.TrimPrefix(params, ",")+"}"), callTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -109,10 +109,7 @@ func (reg *Registry) drop(s *session) bool {
 
 // loseSessions ends all sessions of an agent that is gone. A failure is why it is not started again; nil: it was stopped.
 func (a *instance) loseSessions(failure *supervisorv1.AgentError) {
-	a.reg.mu.Lock()
-	all := a.openSessions()
-	a.reg.mu.Unlock()
-	for _, s := range all {
+	for _, s := range a.openSessions() {
 		if failure == nil {
 			a.reg.lose(s, goneReason)
 			continue

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -117,8 +118,7 @@ type Registry struct {
 	counts   map[string]int // the last number that was given to an agent of a name
 	sessions int            // open, and being opened
 	numbered uint64         // sessions so far
-	turns    int            // under way
-	idle     chan struct{}  // closed, and gone, when no turn is under way; nil: nobody waits
+	turns    map[*turn]bool // under way
 	draining bool
 	closed   bool
 }
@@ -134,7 +134,7 @@ func New(o Options) *Registry {
 	if o.Attended == nil {
 		o.Attended = func() bool { return false }
 	}
-	reg := &Registry{opts: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), counts: map[string]int{}}
+	reg := &Registry{opts: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), counts: map[string]int{}, turns: map[*turn]bool{}}
 	reg.ctx, reg.cancel = context.WithCancel(context.Background())
 	return reg
 }
@@ -148,8 +148,8 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	if reg.quiet(ctx) {
 		return nil
 	}
-	for _, s := range reg.prompting() {
-		reg.cancelTurn(s)
+	for _, t := range reg.underWay() {
+		reg.cancelTurnOf(t)
 	}
 	last, cancel := context.WithTimeout(reg.ctx, cancelSettle)
 	defer cancel()
@@ -159,39 +159,22 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// quiet waits until no turn is under way; false: ctx ended first.
+// quiet waits until no turn is under way, since none begins any more; false: ctx ended first.
 func (reg *Registry) quiet(ctx context.Context) bool {
-	reg.mu.Lock()
-	if reg.turns == 0 {
-		reg.mu.Unlock()
-		return true
-	}
-	if reg.idle == nil {
-		reg.idle = make(chan struct{})
-	}
-	idle := reg.idle
-	reg.mu.Unlock()
-	select {
-	case <-idle:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// prompting are the sessions with a turn under way.
-func (reg *Registry) prompting() []*session {
-	reg.mu.Lock()
-	defer reg.mu.Unlock()
-	var all []*session
-	for _, a := range reg.agents {
-		for _, s := range a.sessions {
-			if s.turn != nil {
-				all = append(all, s)
-			}
+	for _, t := range reg.underWay() {
+		select {
+		case <-t.over:
+		case <-ctx.Done():
+			return false
 		}
 	}
-	return all
+	return true
+}
+
+func (reg *Registry) underWay() []*turn {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	return slices.Collect(maps.Keys(reg.turns))
 }
 
 // Close stops all agents and waits until nothing of them is left. It may be called again.

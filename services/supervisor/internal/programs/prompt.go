@@ -102,7 +102,7 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 	default:
 		t.ctx, t.leave = context.WithCancel(context.Background())
 		s.turn = t
-		reg.turns++
+		reg.turns[t] = true
 	}
 	reg.mu.Unlock()
 	if err != nil {
@@ -144,10 +144,7 @@ func (reg *Registry) endTurn(t *turn) {
 	if t.session.turn == t {
 		t.session.turn = nil
 	}
-	if reg.turns--; reg.turns == 0 && reg.idle != nil {
-		close(reg.idle)
-		reg.idle = nil
-	}
+	delete(reg.turns, t)
 	reg.mu.Unlock()
 	t.leave()
 	close(t.over)

@@ -3,6 +3,7 @@ package programs
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -292,14 +293,11 @@ func (reg *Registry) session(agentID, id string) (*session, error) {
 	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
 }
 
-// openSessions are an agent's sessions, oldest first; the Registry's mu is held.
+// openSessions are an agent's sessions, oldest first.
 func (a *instance) openSessions() []*session {
-	all := make([]*session, 0, len(a.sessions))
-	for _, s := range a.sessions {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(s, t *session) int { return cmp.Compare(s.number, t.number) })
-	return all
+	a.reg.mu.Lock()
+	defer a.reg.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.sessions), func(s, t *session) int { return cmp.Compare(s.number, t.number) })
 }
 
 // show says what is known of a session, once all that passed before is known.
