@@ -96,7 +96,7 @@ func (m *model) completion() tea.Cmd {
 	asked := m.menu.asked + 1
 	m.menu = menu{asked: asked}
 	before := m.edit.Before()
-	if m.edit.row == 0 && strings.HasPrefix(before, "/") {
+	if from, _ := m.edit.line(); from == 0 && strings.HasPrefix(before, "/") {
 		m.menu.items, m.menu.typed = m.completeCommand(before)
 		return nil
 	}
