@@ -33,8 +33,8 @@ func commandList() []command {
 		{name: "help", help: "show this", run: (*model).help},
 		{name: "new", help: "begin a new session", run: (*model).newSession},
 		{name: "sessions", help: "go on with a session that the agent has stored", run: (*model).listSessions},
-		{name: "mode", args: "[NAME]", help: "choose the mode; shift+tab takes the next", session: true, run: (*model).modeCommand, values: modeItems},
-		{name: "model", args: "[NAME]", help: "choose the model", session: true, run: (*model).modelCommand, values: modelItems},
+		{name: "mode", args: "[NAME]", help: "choose the mode; shift+tab takes the next", session: true, run: choosing("mode"), values: choiceItems("mode")},
+		{name: "model", args: "[NAME]", help: "choose the model", session: true, run: choosing("model"), values: choiceItems("model")},
 		{name: "set", args: "[OPTION [VALUE]]", help: "set one of the agent's options", session: true, run: (*model).setCommand, values: optionItems, words: true},
 		{name: "cancel", help: "end the turn; esc does too", run: func(m *model, _ string) tea.Cmd { return m.cancel() }},
 		{name: "files", help: "list the files that were touched", session: true, run: inquiry("files")},
@@ -198,7 +198,8 @@ func (m *model) storedCame(msg storedMsg) {
 // inquiry asks the supervisor for the session as it is.
 func inquiry(what string) func(*model, string) tea.Cmd {
 	return func(m *model, _ string) tea.Cmd {
-		return m.sup.session(m.session.GetAgentId(), m.session.GetSessionId(), what)
+		r := &supervisorv1.GetSessionRequest{AgentId: m.session.GetAgentId(), SessionId: m.session.GetSessionId()}
+		return asks(m.sup, what, m.sup.State.GetSession, r)
 	}
 }
 

@@ -194,7 +194,7 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 				next.Mode = "code"
 				s.send(sessionMsg{session: next, what: "mode"})
 			},
-			func(m *model) bool { return currentMode(m.session) == "Code" && m.setting == 0 },
+			func(m *model) bool { return current(m.session, "mode") == "Code" && m.setting == 0 },
 		},
 		{
 			"a command of the agent's is a prompt",

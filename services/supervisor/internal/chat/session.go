@@ -69,10 +69,10 @@ func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
 	if !m.opened {
 		m.opened = true
 		if m.o.Mode != "" {
-			cmds = append(cmds, m.chooseMode(m.o.Mode))
+			cmds = append(cmds, m.choose("mode", m.o.Mode))
 		}
 		if m.o.Model != "" {
-			cmds = append(cmds, m.chooseModel(m.o.Model))
+			cmds = append(cmds, m.choose("model", m.o.Model))
 		}
 	}
 	return tea.Batch(append(cmds, m.sendQueued())...)
