@@ -188,14 +188,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosti
 // chatStatus is the exit status of a chat that never was one.
 func chatStatus(err error) int {
 	if e, ok := errors.AsType[*chat.AgentError](err); ok {
-		switch e.Kind {
-		case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
-			return command.StatusLogin
-		case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
-			return 127
-		case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
-			return 126
-		}
+		return hosting.Status(e.Kind)
 	}
 	return command.StatusFailed
 }

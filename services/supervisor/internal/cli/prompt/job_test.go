@@ -92,7 +92,7 @@ func TestAPromptInTheBackgroundTakesNoKeys(t *testing.T) {
 	r.signal <- syscall.SIGTSTP
 	r.await(t, r.errs.String, "runs in the background", 2)
 	r.signal <- syscall.SIGINT
-	if s := r.wait(t); s != statusCancelled {
+	if s := r.wait(t); s != turnStatus["cancelled"] {
 		t.Errorf("status %d", s)
 	}
 }

@@ -77,13 +77,14 @@ Environment:
   COLUMNS          the width, where the terminal does not say it
 `
 
-// Exit codes of a turn.
-const (
-	statusRefusal     = 3
-	statusMaxTokens   = 4
-	statusMaxRequests = 5
-	statusCancelled   = 6
-)
+// turnStatus is the exit status of a turn, by why it ended.
+var turnStatus = map[string]int{
+	"end_turn":          0,
+	"refusal":           3,
+	"max_tokens":        4,
+	"max_turn_requests": 5,
+	"cancelled":         6,
+}
 
 // maxPromptText bounds a prompt's text, in bytes.
 const maxPromptText = 4 << 20
@@ -192,9 +193,8 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	}
 	agent.Attended = attended
 	p := &promptRun{
-		text: text, attachments: attachments, cwd: agent.GetCwd(),
+		text: text, attachments: attachments,
 		session: f.Session, mode: f.Mode, model: f.Model, meta: meta, json: f.json, attended: attended,
-		login:   f.Agent,
 		agent:   agent,
 		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },

@@ -37,13 +37,12 @@ func (p *promptRun) run(ctx context.Context) int {
 			if s == syscall.SIGQUIT {
 				dump = hosting.Goroutines(os.Getenv)
 			}
-			patience := time.NewTimer(p.stuck)
 			select {
 			case p.heard <- s:
 			case code := <-status:
 				p.print(dump)
 				return code
-			case <-patience.C:
+			case <-time.After(p.stuck):
 				switch {
 				case jobcontrol.Asks(s):
 					_ = p.stop()
@@ -55,7 +54,6 @@ func (p *promptRun) run(ctx context.Context) int {
 					return 128 + int(signalNumber(s))
 				}
 			}
-			patience.Stop()
 		}
 	}
 }
@@ -63,31 +61,7 @@ func (p *promptRun) run(ctx context.Context) int {
 // abandon ends all but the goroutine that writes to standard output, which takes nothing.
 func (p *promptRun) abandon() {
 	p.held.close()
-	sup := p.supervisor()
-	if sup == nil {
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		sup.Close()
-	}()
-	timer := time.NewTimer(hosting.QuitGrace)
-	defer timer.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case s := <-p.signals:
-			if hurries(s) {
-				hosting.RemoveSockets(sup)
-				return
-			}
-		case <-timer.C:
-			hosting.RemoveSockets(sup)
-			return
-		}
-	}
+	hosting.End(p.supervisor, func() {}, hosting.QuitGrace, p.signals, hurries)
 }
 
 // supervisor is the one that was started; nil: none.
