@@ -167,13 +167,11 @@ func (r *running) quit() error {
 		r.Send(awayMsg(true))
 		r.Send(tea.QuitMsg{})
 	}()
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
 	select {
 	case <-r.over:
 		<-sent
 		return r.err
-	case <-timer.C:
+	case <-time.After(closeGrace):
 		return errors.New("the terminal takes no output")
 	}
 }

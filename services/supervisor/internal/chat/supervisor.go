@@ -73,12 +73,10 @@ func (s *supervisor) enter() bool {
 // after is a message that comes later.
 func (s *supervisor) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-timer.C:
+		case <-time.After(d):
 			return msg
 		}
 	})

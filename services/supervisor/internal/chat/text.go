@@ -13,19 +13,12 @@ import (
 // style writes text in colours, or not.
 type style struct{ color bool }
 
-func (s style) with(code, text string) string {
-	if !s.color {
-		return text
-	}
-	return safetext.Color(code, text)
-}
-
-func (s style) dim(text string) string    { return s.with("2", text) }
-func (s style) bold(text string) string   { return s.with("1", text) }
-func (s style) red(text string) string    { return s.with("31", text) }
-func (s style) yellow(text string) string { return s.with("33", text) }
-func (s style) cyan(text string) string   { return s.with("36", text) }
-func (s style) chosen(text string) string { return s.with("7", text) }
+func (s style) dim(text string) string    { return safetext.Paint(s.color, "2", text) }
+func (s style) bold(text string) string   { return safetext.Paint(s.color, "1", text) }
+func (s style) red(text string) string    { return safetext.Paint(s.color, "31", text) }
+func (s style) yellow(text string) string { return safetext.Paint(s.color, "33", text) }
+func (s style) cyan(text string) string   { return safetext.Paint(s.color, "36", text) }
+func (s style) chosen(text string) string { return safetext.Paint(s.color, "7", text) }
 
 // untabbed has spaces for tabs: how wide a tab is, only the terminal knows.
 func untabbed(text string) string { return strings.ReplaceAll(text, "\t", "    ") }

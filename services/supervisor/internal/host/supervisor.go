@@ -57,7 +57,7 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		Attended:          h.approvals.Attended,
 		Presets:           o.Presets,
 		Env:               h.user.Environ(environ(o.Env)),
-		ConfigEnv:         envValues(cfg.GetAgent().GetEnv()),
+		ConfigEnv:         EnvValues(cfg.GetAgent().GetEnv()),
 		Protect:           h.protectKeys,
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
 		MaxRestarts:       restarts,
@@ -170,8 +170,8 @@ func environ(env []string) []string {
 	return env
 }
 
-// envValues are the configuration's variables as the services have them.
-func envValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
+// EnvValues are the configuration's variables as the services have them.
+func EnvValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
 	out := map[string]*supervisorv1.EnvValue{}
 	for name, v := range env {
 		if v.GetFile() != "" {

@@ -165,9 +165,7 @@ func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 func (l *life) pause(delay time.Duration, failure *supervisorv1.AgentError) bool {
 	l.reg.log.Warn("agent ended: starting it again", "agent", l.identity.ID, "error", failure.GetMessage(), "in", delay)
 	l.set(waiting, func() { l.run, l.failure = nil, failure })
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	return l.wait(timer.C)
+	return l.wait(time.After(delay))
 }
 
 // wait waits for the time, or for an order; false: the agent is to stop, and has.

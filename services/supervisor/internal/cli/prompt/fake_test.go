@@ -88,7 +88,7 @@ func newRun(t *testing.T, attended bool) *aRun {
 		start:   func(context.Context) (hosting.Supervisor, error) { return f, nil },
 		signals: r.signal, stderr: r.errs, patience: time.Minute, stuck: time.Minute,
 		stop: func() bool { return false }, foreground: func() bool { return true },
-		screen: newScreen(r.out, screenOptions{}),
+		screen: &screen{out: r.out},
 		look:   render.Options{Asking: attended, NoUsage: !attended},
 	}
 	r.asker.codes.Draw = func(n int) string { return strings.Repeat("k", n) }

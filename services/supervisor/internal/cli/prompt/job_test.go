@@ -146,7 +146,7 @@ func TestASignalEndsAPromptWhoseOutputNobodyReads(t *testing.T) {
 		return ctx.Err()
 	}
 	out := &stuckWriter{full: make(chan struct{}), release: make(chan struct{})}
-	r.screen, r.promptRun.stuck = newScreen(out, screenOptions{}), time.Millisecond
+	r.screen, r.promptRun.stuck = &screen{out: out}, time.Millisecond
 	r.begin(t)
 	<-out.full
 	r.signal <- syscall.SIGTERM

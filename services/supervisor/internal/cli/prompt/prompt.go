@@ -199,7 +199,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
 		stderr: call.Stderr,
-		screen: newScreen(call.Stdout, screenOn(call, attended)),
+		screen: screenOn(call, attended),
 		look:   output.Look(call, agent.GetCwd(), f.verbose, attended),
 	}
 	p.look.Brief = !f.verbose
@@ -218,12 +218,12 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 }
 
 // screenOn is how standard output is written to.
-func screenOn(call *command.Call, attended bool) screenOptions {
-	o := screenOptions{dumb: call.Env("TERM") == "dumb" || call.Env("TERM") == ""}
+func screenOn(call *command.Call, attended bool) *screen {
+	s := &screen{out: call.Stdout, dumb: call.Env("TERM") == "dumb" || call.Env("TERM") == ""}
 	if attended {
-		o.width = func() int { return output.Width(call) }
+		s.width = func() int { return output.Width(call) }
 	}
-	return o
+	return s
 }
 
 // promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the

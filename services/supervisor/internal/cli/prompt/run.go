@@ -89,7 +89,7 @@ func (p *promptRun) hold(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
-	p.ends = map[string]chan struct{}{}
+	p.ends, p.asker.seen = map[string]chan struct{}{}, map[string]bool{}
 	over := make(chan error, 1)
 	p.goes(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)
