@@ -46,23 +46,23 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 }
 
 // StopAgent ends an agent, its turns and its sessions, and takes it off the list.
-func (reg *Registry) StopAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
-	a, err := reg.agent(agentID)
+func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
+	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
 	}
 	a.stop()
 	select {
 	case <-a.over:
-		return a.show(), nil
+		return &supervisorv1.StopAgentResponse{Agent: a.show()}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // RestartAgent starts an agent again, at once if it waits for that, and resumes its sessions where it can.
-func (reg *Registry) RestartAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
-	a, err := reg.agent(agentID)
+func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error) {
+	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
 	}
@@ -78,28 +78,28 @@ func (reg *Registry) RestartAgent(ctx context.Context, agentID string) (*supervi
 	if err := a.awaitStart(ctx); err != nil {
 		return nil, err
 	}
-	return a.show(), nil
+	return &supervisorv1.RestartAgentResponse{Agent: a.show()}, nil
 }
 
 // ListAgents lists the agents, oldest first.
-func (reg *Registry) ListAgents() []*supervisorv1.Agent {
+func (reg *Registry) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
 	reg.mu.Lock()
 	all := slices.Clone(reg.agents)
 	reg.mu.Unlock()
-	out := make([]*supervisorv1.Agent, len(all))
-	for i, a := range all {
-		out[i] = a.show()
+	out := &supervisorv1.ListAgentsResponse{}
+	for _, a := range all {
+		out.Agents = append(out.Agents, a.show())
 	}
-	return out
+	return out, nil
 }
 
 // GetAgent shows an agent.
-func (reg *Registry) GetAgent(agentID string) (*supervisorv1.Agent, error) {
-	a, err := reg.agent(agentID)
+func (reg *Registry) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
+	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
 	}
-	return a.show(), nil
+	return &supervisorv1.GetAgentResponse{Agent: a.show()}, nil
 }
 
 // find returns the agent that was started alike, or a new one that is being started.

@@ -19,15 +19,17 @@ const (
 	maxStored = 10_000
 )
 
-// CloseSession ends a session; told says whether the agent was.
-func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSessionRequest) (told bool, err error) {
+// CloseSession ends a session.
+func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error) {
 	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return reg.closeSession(ctx, s)
+	told, err := reg.closeSession(ctx, s)
+	return &supervisorv1.CloseSessionResponse{Told: told}, err
 }
 
+// closeSession ends a session; told says whether the agent was.
 func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, err error) {
 	r, err := s.agent.runs()
 	if err != nil { // it is not resumed then
@@ -58,31 +60,31 @@ func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, e
 }
 
 // DeleteSession has the agent forget a session that it has stored.
-func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) error {
+func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error) {
 	a, run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case !run.info.GetCapabilities().GetDeleteSession():
-		return run.unsupported("to delete sessions (sessionCapabilities.delete)")
+		return nil, run.unsupported("to delete sessions (sessionCapabilities.delete)")
 	}
 	reg.mu.Lock()
 	s := a.sessions[r.GetSessionId()]
 	reg.mu.Unlock()
 	if s != nil {
 		if err := reg.end(ctx, s); err != nil {
-			return err
+			return nil, err
 		}
 		defer reg.goesOn(s)
 	}
 	if _, err := run.call(ctx, acp.MethodSessionDelete, sessionParams(r.GetSessionId()), callTimeout); err != nil {
-		return err
+		return nil, err
 	}
 	if s != nil {
 		reg.drop(s)
 	}
 	reg.syncHub(ctx)
-	return nil
+	return &supervisorv1.DeleteSessionResponse{}, nil
 }
 
 // end cancels a session's turn, waits a moment for its end, and lets no other one begin until goesOn.

@@ -109,16 +109,16 @@ func (r *run) authMethod(id string) (string, error) {
 }
 
 // Logout logs an agent out.
-func (reg *Registry) Logout(ctx context.Context, agentID string) error {
-	_, r, err := reg.running(agentID)
+func (reg *Registry) Logout(ctx context.Context, r *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error) {
+	_, run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
-		return err
-	case !r.info.GetCapabilities().GetLogout():
-		return r.unsupported("to log out (auth.logout)")
+		return nil, err
+	case !run.info.GetCapabilities().GetLogout():
+		return nil, run.unsupported("to log out (auth.logout)")
 	}
-	_, err = r.call(ctx, methodLogout, []byte(`{}`), callTimeout)
-	return err
+	_, err = run.call(ctx, methodLogout, []byte(`{}`), callTimeout)
+	return &supervisorv1.LogoutResponse{}, err
 }
 
 // unsupported says what the agent does not offer.

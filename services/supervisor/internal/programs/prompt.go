@@ -230,13 +230,13 @@ func (t *turn) untold() *supervisorv1.Event {
 	return t.own(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}})
 }
 
-// CancelPrompt has the agent end a session's turn; active: there is one.
-func (reg *Registry) CancelPrompt(_ context.Context, r *supervisorv1.CancelPromptRequest) (active bool, err error) {
+// CancelPrompt has the agent end a session's turn.
+func (reg *Registry) CancelPrompt(_ context.Context, r *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
 	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return reg.cancelTurn(s), nil
+	return &supervisorv1.CancelPromptResponse{TurnActive: reg.cancelTurn(s)}, nil
 }
 
 // cancelTurn cancels the turn that is under way; false: there is none.

@@ -35,34 +35,38 @@ type session struct {
 }
 
 // NewSession opens a session.
-func (reg *Registry) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
-	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionNew, "", r.GetCwd(), r)
+func (reg *Registry) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
+	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionNew, "", r.GetCwd(), r)
+	return &supervisorv1.NewSessionResponse{Session: s}, err
 }
 
 // LoadSession opens a session that the agent has stored, with its history.
-func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.Session, error) {
-	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionLoad, r.GetSessionId(), r.GetCwd(), r)
+func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.LoadSessionResponse, error) {
+	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionLoad, r.GetSessionId(), r.GetCwd(), r)
+	return &supervisorv1.LoadSessionResponse{Session: s}, err
 }
 
 // ResumeSession opens a session that the agent has stored, without its history. A session that is open, and was opened
 // alike, is returned as it is.
-func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.Session, error) {
-	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
+func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error) {
+	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
+	return &supervisorv1.ResumeSessionResponse{Session: s}, err
 }
 
 // ForkSession opens a session that begins where another one is.
-func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.Session, error) {
+func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.ForkSessionResponse, error) {
 	cwd, agentID := r.GetCwd(), r.GetAgentId()
-	s, err := reg.session(agentID, r.GetSessionId())
+	from, err := reg.session(agentID, r.GetSessionId())
 	switch {
 	case err == nil:
 		reg.mu.Lock()
-		agentID, cwd = s.agent.identity.ID, cmp.Or(cwd, s.opening.cwd)
+		agentID, cwd = from.agent.identity.ID, cmp.Or(cwd, from.opening.cwd)
 		reg.mu.Unlock()
 	case agentID == "" || cwd == "": // one that is stored can be forked too, if it is known where
 		return nil, err
 	}
-	return reg.openSession(ctx, agentID, acp.MethodSessionFork, r.GetSessionId(), cwd, r)
+	s, err := reg.openSession(ctx, agentID, acp.MethodSessionFork, r.GetSessionId(), cwd, r)
+	return &supervisorv1.ForkSessionResponse{Session: s}, err
 }
 
 // openSession sends a request that opens a session, and holds the session from its answer on. The id is that of the session
