@@ -168,10 +168,10 @@ func (m *model) listSessions(string) tea.Cmd {
 	return nil
 }
 
-func (m *model) storedCame(msg storedMsg) {
+func (msg storedMsg) tell(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.fail("list the agent's sessions: " + problem(msg.err))
-		return
+		return nil
 	}
 	p := &picker{title: "Sessions in " + safetext.Line(m.o.Cwd), done: func(id string) tea.Cmd {
 		if id == m.session.GetSessionId() && m.phase == ready {
@@ -187,12 +187,13 @@ func (m *model) storedCame(msg storedMsg) {
 	}
 	if len(p.items) == 0 {
 		m.note("the agent has stored no session in " + m.o.Cwd)
-		return
+		return nil
 	}
 	if msg.more {
 		p.title += fmt.Sprintf(", the first %d", len(p.items))
 	}
 	m.pick(p)
+	return nil
 }
 
 // inquiry asks the supervisor for the session as it is.
@@ -203,19 +204,19 @@ func inquiry(what string) func(*model, string) tea.Cmd {
 	}
 }
 
-// sessionCame takes the session as it is, after a change or for an inquiry.
-func (m *model) sessionCame(msg sessionMsg) {
+// tell takes the session as it is, after a change or for an inquiry.
+func (msg sessionMsg) tell(m *model) tea.Cmd {
 	changed := msg.what == "mode" || msg.what == "model" || strings.HasPrefix(msg.what, "option ")
 	if changed {
 		m.setting = max(m.setting-1, 0)
 	}
 	if msg.err != nil {
 		m.fail(msg.what + ": " + problem(msg.err))
-		return
+		return nil
 	}
 	s := msg.session
 	if m.session == nil || s.GetSessionId() != m.session.GetSessionId() {
-		return
+		return nil
 	}
 	switch msg.what {
 	case "files":
@@ -227,6 +228,7 @@ func (m *model) sessionCame(msg sessionMsg) {
 	default:
 		m.session.Mode, m.session.Model, m.session.Options = s.GetMode(), s.GetModel(), s.GetOptions()
 	}
+	return nil
 }
 
 func (m *model) printFiles(s *supervisorv1.Session) {

@@ -211,8 +211,8 @@ func (m *model) asksAbout(a *supervisorv1.Approval, toolCallID string) bool {
 
 func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.Overdue()) }
 
-// outputCame takes a terminal's output.
-func (m *model) outputCame(msg outputMsg) tea.Cmd {
+// tell takes a terminal's output.
+func (msg outputMsg) tell(m *model) tea.Cmd {
 	for _, out := range msg.pieces {
 		m.drawn(m.draw.Output(msg.terminal, out))
 	}

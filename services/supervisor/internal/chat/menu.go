@@ -106,10 +106,11 @@ func (m *model) completion() tea.Cmd {
 	})
 }
 
-func (m *model) filesCame(msg filesMsg) {
+func (msg filesMsg) tell(m *model) tea.Cmd {
 	if msg.asked == m.menu.asked {
 		m.menu.items, m.menu.typed = msg.items, msg.typed
 	}
+	return nil
 }
 
 // completeCommand completes a slash command's name, or what follows it.

@@ -73,6 +73,9 @@ type model struct {
 	retries     int
 }
 
+// message is what a command brings the model. It tells the model, and returns what is to be done next.
+type message interface{ tell(m *model) tea.Cmd }
+
 // Messages that the model sends itself.
 type (
 	printedMsg struct{}
@@ -205,26 +208,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.key(msg)
 	case tea.PasteMsg:
 		return m.paste(msg.Content)
-	case startedMsg:
-		return m.started(msg)
-	case openedMsg:
-		return m.sessionOpened(msg)
-	case turnMsg:
-		return m.turnWent(msg)
-	case watchMsg:
-		return m.watchWent(msg)
-	case questionsMsg:
-		return m.questionsWent(msg)
-	case answeredMsg:
-		return m.answerWent(msg)
-	case storedMsg:
-		m.storedCame(msg)
-	case sessionMsg:
-		m.sessionCame(msg)
-	case filesMsg:
-		m.filesCame(msg)
-	case outputMsg:
-		return m.outputCame(msg)
+	case message:
+		return msg.tell(m)
 	default:
 		if fromTerminal(msg) {
 			m.terminalSpoke()
