@@ -83,14 +83,14 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	ctx, cancel := context.WithTimeout(a.ctx, timeout+time.Second) // the link has the same timeout, and says more
 	defer cancel()
 	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
-	var jerr *jsonrpc.Error
+	jerr, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case err == nil:
 	case a.ctx.Err() != nil:
 		return agentError(supervisorv1.ErrorKind_ERROR_KIND_STOPPED, "it was stopped while it started")
 	case errors.Is(err, context.DeadlineExceeded):
 		return a.handshakeTimeout(r)
-	case errors.As(err, &jerr):
+	case answered:
 		return r.notInitialized(jerr)
 	default:
 		return r.ending()

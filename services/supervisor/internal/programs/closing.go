@@ -120,8 +120,8 @@ func (reg *Registry) goesOn(s *session) {
 
 // unknown reports whether the agent says that it does not know the session.
 func unknown(err error) bool {
-	var e *fault.Error
-	return errors.As(err, &e) && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
+	e, ok := errors.AsType[*fault.Error](err)
+	return ok && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
 }
 
 // ListStoredSessions lists the sessions that an agent has stored.

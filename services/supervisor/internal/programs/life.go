@@ -2,6 +2,7 @@ package programs
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +53,9 @@ type instance struct {
 	restarts uint32
 	sessions map[string]*session
 	opening  map[string]bool   // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
-	login    bool              // one is under way
 	lost     map[string]string // why sessions ended that nobody closed, by their ids
+
+	login sync.Mutex // held while one is under way
 }
 
 // order has an agent started again. Taken is closed when its state says so.

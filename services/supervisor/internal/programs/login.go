@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,37 +28,26 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 	if err != nil {
 		return err
 	}
-	reg.mu.Lock()
-	busy := a.login
-	a.login = true
-	reg.mu.Unlock()
-	if busy {
+	if !a.login.TryLock() {
 		return fault.New(fault.Precondition, "agent %q is being logged in already", a.identity.ID)
 	}
-	defer func() {
-		reg.mu.Lock()
-		a.login = false
-		reg.mu.Unlock()
-	}()
+	defer a.login.Unlock()
 	sub := reg.opts.Hub.Subscribe(a.identity.ID, "")
 	defer sub.Close()
+	var call sync.WaitGroup
+	defer call.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	var failure error
-	answered := make(chan struct{})
-	defer func() {
-		cancel()
-		<-answered
-	}()
-	go func() {
-		defer close(answered)
+	defer cancel()
+	var failure error // once the call is over
+	call.Go(func() {
 		defer sub.Close()
 		_, failure = run.call(ctx, methodAuthenticate, []byte(`{`+member("methodId", method)[1:]+`}`), 0)
-	}()
+	})
 	for {
 		e, err := sub.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			if <-answered; failure != nil {
+			if call.Wait(); failure != nil {
 				return a.withoutPages(failure)
 			}
 			return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: method}}})
@@ -74,8 +64,8 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 
 // withoutPages adds to why a login failed that the agent had no way to have a page opened, where that is so.
 func (a *instance) withoutPages(failure error) error {
-	var of *fault.Error
-	if a.conf.Attended || !errors.As(failure, &of) || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
+	of, ok := errors.AsType[*fault.Error](failure)
+	if a.conf.Attended || !ok || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
 		return failure
 	}
 	e := proto.CloneOf(of.Agent)

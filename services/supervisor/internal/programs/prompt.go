@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -157,19 +158,18 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 			return err
 		}
 	}
-	closed := make(chan struct{})
-	defer func() { <-closed }()
+	var closing sync.WaitGroup
+	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // once the answer is there, nothing more is waited for than what passed before it
-		defer close(closed)
+	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it
 		select {
 		case <-t.over:
 			t.run.agent.reg.syncHub(ctx)
 			sub.Close()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	for begun := false; ; {
 		e, err := sub.Next(ctx)
 		switch {
