@@ -32,7 +32,6 @@ type asker struct {
 	current *supervisorv1.Approval // nil: nothing is asked
 	dialog  dialog
 	sending bool // its answer is on its way
-	board   keyboard
 	keys    <-chan key       // nil: nothing is asked
 	seen    map[string]bool  // questions that were asked here, or ended before
 	away    <-chan time.Time // not nil: the terminal is another job's, and is looked for now and then

@@ -197,7 +197,7 @@ func TestAPromptInAHurryLeavesNoSocket(t *testing.T) {
 func TestAPanicGivesTheTerminalBackFirst(t *testing.T) {
 	r := newRun(t, true)
 	k := &fakeKeyboard{closed: make(chan struct{})}
-	r.held.hold(k)
+	r.promptRun.board = k
 	func() {
 		defer func() {
 			if recover() == nil {

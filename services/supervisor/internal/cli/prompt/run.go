@@ -62,8 +62,8 @@ type promptRun struct {
 	inbox chan func()
 	heard chan os.Signal // those of signals that run's goroutine sees
 	wg    sync.WaitGroup
-	held  heldKeyboard
 	mu    sync.Mutex
+	board keyboard           // that is open, under mu; nil: none is
 	sup   hosting.Supervisor // set under mu, with client, before anything is called on it, by the goroutine that drives
 
 	client *client.Client // of sup
