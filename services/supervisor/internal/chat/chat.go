@@ -62,8 +62,6 @@ type Options struct {
 
 // Result is how a chat ended.
 type Result struct {
-	// AgentID is the agent's id in the supervisor. Empty: it did not start.
-	AgentID string
 	// Session is the session that was open last. Empty: none was.
 	Session string
 	// Used: something was said in it.

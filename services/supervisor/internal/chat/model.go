@@ -7,7 +7,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -51,7 +50,6 @@ type model struct {
 	asked   []*question
 	picker  *picker
 	keyTime time.Time // of the last key
-	codes   confirm.Codes
 	quitBy  time.Time // until then ctrl+c quits
 
 	loose    bool // something was said outside of a turn, and may go on
@@ -102,7 +100,7 @@ const (
 )
 
 func newModel(o Options, sup *supervisor) *model {
-	m := &model{o: o, sup: sup, codes: o.codes, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
+	m := &model{o: o, sup: sup, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
 	m.draw = m.renderer()
 	var err error
 	if m.past, err = openHistory(o.StateDir); err != nil {
@@ -113,7 +111,7 @@ func newModel(o Options, sup *supervisor) *model {
 
 // result is how it ended.
 func (m *model) result() (Result, error) {
-	r := Result{AgentID: m.agent.GetId(), Session: m.session.GetSessionId(), Used: m.turns > 0}
+	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0}
 	can := m.agent.GetInfo().GetCapabilities()
 	r.Reopens = r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
 	if !m.opened {

@@ -219,7 +219,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
-			q.choice, q.code = options[i], m.codes.New()
+			q.choice, q.code = options[i], m.o.codes.New()
 			return nil
 		}
 		r = client.Choose(options[i].GetOptionId())

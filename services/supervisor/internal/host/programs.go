@@ -29,7 +29,7 @@ func (s starter) Start(ctx context.Context, spec programs.Spec) (programs.Proces
 		dir:        spec.Dir,
 		client:     spec.Client,
 		program:    true,
-		attended:   spec.Attended,
+		attended:   s.host.approvals.Attended,
 		unattended: s.host.unattended(),
 	})
 	if err != nil {

@@ -54,7 +54,6 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	s.programs = programs.New(programs.Options{
 		Starter:           starter{host: h, ctx: ctx},
 		Hub:               h.hub,
-		Attended:          h.approvals.Attended,
 		Presets:           o.Presets,
 		Env:               h.user.Environ(environ(o.Env)),
 		ConfigEnv:         EnvValues(cfg.GetAgent().GetEnv()),

@@ -45,7 +45,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
 	r.process, err = reg.opts.Starter.Start(a.ctx, Spec{
-		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: r.prog, Attended: reg.opts.Attended,
+		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: r.prog,
 	})
 	if err != nil {
 		r.prog.Close()

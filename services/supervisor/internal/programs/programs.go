@@ -15,7 +15,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -45,8 +44,6 @@ type Spec struct {
 	Dir string
 	// Client is the agent's client.
 	Client link.Client
-	// Attended reports whether somebody answers questions.
-	Attended func() bool
 }
 
 // Process is an agent's process with its link. It is safe for concurrent use.
@@ -70,33 +67,25 @@ type Process interface {
 	Stop(ctx context.Context) error
 }
 
-// Defaults of Options.
-const (
-	DefaultMaxAgents   = 32
-	DefaultMaxSessions = 1000
-)
-
 // Options are what a Registry is made of.
 type Options struct {
 	Starter Starter
 	Hub     *activity.Hub
-	// Attended reports whether somebody answers questions now; nil: nobody does.
-	Attended func() bool
 	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to
 	// its id. Nil: there are none.
 	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
-	// Env is the environment that agents get, whole; nil: the supervisor's own.
+	// Env is the environment that agents get, whole.
 	Env []string
 	// ConfigEnv are further variables for all agents, with files' absolute paths.
 	ConfigEnv map[string]*supervisorv1.EnvValue
 	// Protect keeps files from all agents from now on, before an agent starts that gets what is in them. Its error is the
 	// call's. Nil: nobody does.
 	Protect func(ctx context.Context, files []string) error
-	// InitializeTimeout is how long an agent may take to answer initialize. Default: 60 s.
+	// InitializeTimeout is how long an agent may take to answer initialize.
 	InitializeTimeout time.Duration
 	// MaxRestarts is how often an agent that ends unasked is started again within ten minutes.
 	MaxRestarts int
-	// MaxAgents bounds the agents, MaxSessions the open sessions. Defaults: DefaultMaxAgents, DefaultMaxSessions.
+	// MaxAgents bounds the agents, MaxSessions the open sessions.
 	MaxAgents, MaxSessions int
 	// Version is acphost's, as agents are told.
 	Version string
@@ -125,15 +114,6 @@ type Registry struct {
 
 // New returns a Registry without agents.
 func New(o Options) *Registry {
-	o.InitializeTimeout = cmp.Or(o.InitializeTimeout, time.Minute)
-	o.MaxAgents = cmp.Or(o.MaxAgents, DefaultMaxAgents)
-	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
-	if o.Env == nil {
-		o.Env = os.Environ()
-	}
-	if o.Attended == nil {
-		o.Attended = func() bool { return false }
-	}
 	reg := &Registry{opts: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), counts: map[string]int{}, turns: map[*turn]bool{}}
 	reg.ctx, reg.cancel = context.WithCancel(context.Background())
 	return reg

@@ -333,7 +333,7 @@ func (r *rig) link(s Spec, a link.Agent, sessions *folded.Table) *link.Link {
 		Sessions:  sessions,
 		Gate:      gate.New(gate.Options{Logger: log}),
 		AgentName: s.Identity.Name,
-		Attended:  s.Attended,
+		Attended:  func() bool { return false },
 		Observer:  r.hub.Observer(s.Identity),
 		Logger:    log,
 
@@ -346,7 +346,10 @@ func newRig(t *testing.T, parts map[string]part, change ...func(*Options)) *rig 
 	t.Helper()
 	r := &rig{t: t, started: make(chan *scripted, 1000), cast: func(int, Spec) (map[string]part, error) { return parts, nil }}
 	r.hub = activity.New(activity.Options{Instance: "test"})
-	o := Options{Starter: r, Hub: r.hub, Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1"}
+	o := Options{
+		Starter: r, Hub: r.hub, Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1",
+		InitializeTimeout: time.Minute, MaxAgents: 32, MaxSessions: 1000,
+	}
 	for _, f := range change {
 		f(&o)
 	}

@@ -31,7 +31,7 @@ type asker struct {
 	waiting []*supervisorv1.Approval
 	current *supervisorv1.Approval // nil: nothing is asked
 	dialog  dialog
-	sending bool // its answer is on its way
+	sending bool             // its answer is on its way
 	keys    <-chan key       // nil: nothing is asked
 	seen    map[string]bool  // questions that were asked here, or ended before
 	away    <-chan time.Time // not nil: the terminal is another job's, and is looked for now and then

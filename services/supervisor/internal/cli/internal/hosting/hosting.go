@@ -111,8 +111,8 @@ func Goroutines(env func(string) string) []byte {
 	}
 }
 
-// Folder is the absolute path of a folder that is there; "": the current one.
-func Folder(name string) (string, error) {
+// folder is the absolute path of a folder that is there; "": the current one.
+func folder(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return "", err
