@@ -187,8 +187,6 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 			m.held = nil
 			return tea.Batch(held...)
 		}
-	case noticeMsg:
-		m.notice(msg)
 	case noteMsg:
 		// What failed here is in the log too.
 		if m.failure == nil || !strings.Contains(strings.ReplaceAll(string(msg), `\"`, `"`), m.failure.Error()) {

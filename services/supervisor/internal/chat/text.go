@@ -30,9 +30,11 @@ func fit(text string, width int) string {
 
 // wrap breaks lines at a width, at most rows of them: more says so in the last one. Tabs become spaces.
 func wrap(text string, width, rows int) []string {
-	text = untabbed(text)
-	all := strings.Split(ansi.Wrap(text, max(width, 1), ""), "\n")
-	return shorten(all, rows)
+	all := strings.Split(ansi.Wrap(untabbed(text), max(width, 1), ""), "\n")
+	if len(all) <= rows {
+		return all
+	}
+	return append(all[:rows-1], fmt.Sprintf("… %d more lines", len(all)-rows+1))
 }
 
 // hints are keys and what they do, in as many rows as they need.
@@ -54,18 +56,6 @@ func (s style) dims(rows []string) []string {
 		rows[i] = s.dim(r)
 	}
 	return rows
-}
-
-// shorten keeps the first rows.
-func shorten(all []string, rows int) []string {
-	if rows < 1 {
-		return nil
-	}
-	if len(all) <= rows {
-		return all
-	}
-	kept := append([]string(nil), all[:rows-1]...)
-	return append(kept, fmt.Sprintf("… %d more lines", len(all)-rows+1))
 }
 
 // lastRows keeps the last rows.

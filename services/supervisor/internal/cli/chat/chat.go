@@ -157,6 +157,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosti
 		Conn: sup.Conn(), Agent: r, Session: f.Session, Cwd: r.GetCwd(), Mode: f.Mode, Model: f.Model, Meta: meta,
 		StateDir: ownfile.StateDir(call.Env),
 		Input:    call.Stdin, Output: call.Stdout, Env: os.Environ(), Color: call.Env("NO_COLOR") == "",
+		Stop: jobcontrol.Stop, Suspend: jobcontrol.Suspend, Quit: jobcontrol.Quit,
 		Notes: logs.lines,
 		Export: func(_ context.Context, session, file string) error {
 			return export(call, f.Config, session, file)
