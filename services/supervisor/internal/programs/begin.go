@@ -3,7 +3,9 @@ package programs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,12 +134,13 @@ func (r *run) resumeAll() {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			answer, err := r.resume(s)
+			answer, reason, err := r.resume(s)
 			switch {
 			case r.over(): // it is tried again, or lost with all others
 			case err != nil:
 				reg.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
-				reg.loseUnresumed(s, err)
+				reg.loseFor(s, reason, "The session could not be resumed",
+					fmt.Sprintf("Agent %q ended and was started again, and session %q cannot go on: %v", a.identity.ID, s.id, err))
 			default:
 				r.restore(s, answer)
 				r.unlessHeld(s)
@@ -174,27 +177,27 @@ func (r *run) over() bool {
 	}
 }
 
-// resume opens one session again, and returns the agent's answer; a nil error: it goes on.
-func (r *run) resume(s *session) ([]byte, *notResumed) {
-	ctx, cancel := context.WithCancel(r.agent.ctx)
-	defer cancel()
+// resume opens one session again, and returns the agent's answer; a nil error: it goes on. Else reason says why it is closed,
+// in a few words.
+func (r *run) resume(s *session) (answer []byte, reason string, err error) {
+	reason = "it could not be resumed"
 	method, limit := acp.MethodSessionResume, callTimeout
 	switch can := r.info.GetCapabilities(); {
 	case can.GetResumeSession():
 	case can.GetLoadSession():
 		method, limit = acp.MethodSessionLoad, loadOnRestart
 	default:
-		return nil, &notResumed{cause: errors.New("the agent offers neither session/resume nor session/load")}
+		return nil, reason, errors.New("the agent offers neither session/resume nor session/load")
 	}
 	r.agent.reg.mu.Lock()
 	o := s.opening
 	r.agent.reg.mu.Unlock()
 	if err := r.accepts(method, o); err != nil {
-		return nil, &notResumed{cause: err}
+		return nil, reason, err
 	}
-	answer, err := r.call(ctx, method, o.params(s.id), limit)
-	if err != nil {
-		return nil, &notResumed{method: method, cause: err}
+	answer, err = r.call(r.agent.ctx, method, o.params(s.id), limit)
+	if err != nil && !strings.Contains(err.Error(), method) { // else it says what was tried
+		err = fmt.Errorf("%s failed: %w", method, err)
 	}
-	return answer, nil
+	return answer, method + " failed", err
 }
