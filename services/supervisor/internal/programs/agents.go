@@ -124,7 +124,7 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 		reg: reg, identity: &frame.Agent{ID: fmt.Sprintf("%s-%d", conf.Name, reg.counts[conf.Name]), Name: conf.Name},
 		conf: conf, since: time.Now(),
 		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
-		state: starting, sessions: map[string]*session{}, opening: map[string]bool{},
+		state: starting, sessions: map[string]*session{}, opening: map[string]bool{}, lost: map[string]string{},
 	}
 	a.ctx, a.stop = context.WithCancel(reg.ctx)
 	reg.agents = append(reg.agents, a)
@@ -149,7 +149,6 @@ func (reg *Registry) agent(id string) (*instance, error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	var named []*instance
-	var ids []string
 	for _, a := range reg.agents {
 		if a.identity.ID == id {
 			return a, nil
@@ -158,27 +157,27 @@ func (reg *Registry) agent(id string) (*instance, error) {
 			named = append(named, a)
 		}
 	}
-	if len(named) == 1 {
-		return named[0], nil
-	}
-	if len(named) > 1 {
-		for _, a := range named {
-			ids = append(ids, a.identity.ID)
-		}
-		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, listed(ids))
-	}
-	for _, a := range reg.agents {
-		ids = append(ids, a.identity.ID)
-	}
 	switch {
-	case id == "" && len(ids) == 0:
+	case len(named) == 1:
+		return named[0], nil
+	case len(named) > 1:
+		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, idsOf(named))
+	case id == "" && len(reg.agents) == 0:
 		return nil, fault.New(fault.Invalid, "no agent is named, and none runs: start one")
 	case id == "":
-		return nil, fault.New(fault.Invalid, "no agent is named; there are %s", listed(ids))
-	case len(ids) == 0:
+		return nil, fault.New(fault.Invalid, "no agent is named; there are %s", idsOf(reg.agents))
+	case len(reg.agents) == 0:
 		return nil, fault.New(fault.NotFound, "there is no agent %q, and no other one", id)
 	}
-	return nil, fault.New(fault.NotFound, "there is no agent %q; there are %s", id, listed(ids))
+	return nil, fault.New(fault.NotFound, "there is no agent %q; there are %s", id, idsOf(reg.agents))
+}
+
+func idsOf(agents []*instance) string {
+	var ids []string
+	for _, a := range agents {
+		ids = append(ids, a.identity.ID)
+	}
+	return listed(ids)
 }
 
 // listed shows some of many.

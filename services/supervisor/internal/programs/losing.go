@@ -41,9 +41,6 @@ func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
 	reg.mu.Lock()
 	if a := s.agent; len(a.lost) < maxLost {
-		if a.lost == nil {
-			a.lost = map[string]string{}
-		}
 		a.lost[s.id] = why
 	}
 	reg.mu.Unlock()
