@@ -61,7 +61,7 @@ func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, e
 
 // DeleteSession has the agent forget a session that it has stored.
 func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error) {
-	a, run, err := reg.running(r.GetAgentId())
+	run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
 		return nil, err
@@ -69,7 +69,7 @@ func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSe
 		return nil, run.unsupported("to delete sessions (sessionCapabilities.delete)")
 	}
 	reg.mu.Lock()
-	s := a.sessions[r.GetSessionId()]
+	s := run.agent.sessions[r.GetSessionId()]
 	reg.mu.Unlock()
 	if s != nil {
 		if err := reg.end(ctx, s); err != nil {
@@ -126,7 +126,7 @@ func unknown(err error) bool {
 
 // ListStoredSessions lists the sessions that an agent has stored.
 func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.ListStoredSessionsRequest) (*supervisorv1.ListStoredSessionsResponse, error) {
-	a, run, err := reg.running(r.GetAgentId())
+	run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
 		return nil, err
@@ -148,7 +148,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	out.NextCursor, _ = acp.String(acp.Get(result, "nextCursor"))
 	if err := acp.Elements(acp.Get(result, "sessions"), func(v []byte) bool {
 		if len(out.Sessions) == maxStored {
-			reg.log.Warn("an agent listed more sessions than are taken at once; the rest was left out", "agent", a.identity.ID, "limit", maxStored)
+			reg.log.Warn("an agent listed more sessions than are taken at once; the rest was left out", "agent", run.agent.identity.ID, "limit", maxStored)
 			return false
 		}
 		if s := storedSession(v); s != nil {
@@ -161,7 +161,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	for _, s := range out.GetSessions() {
-		s.Open = a.sessions[s.GetSessionId()] != nil
+		s.Open = run.agent.sessions[s.GetSessionId()] != nil
 	}
 	return out, nil
 }

@@ -20,10 +20,11 @@ const (
 
 // Authenticate logs an agent in, and tells the pages that it wants opened until it is done.
 func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error {
-	a, run, err := reg.running(r.GetAgentId())
+	run, err := reg.running(r.GetAgentId())
 	if err != nil {
 		return err
 	}
+	a := run.agent
 	method, err := run.authMethod(r.GetMethodId())
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (r *run) authMethod(id string) (string, error) {
 
 // Logout logs an agent out.
 func (reg *Registry) Logout(ctx context.Context, r *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error) {
-	_, run, err := reg.running(r.GetAgentId())
+	run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
 		return nil, err

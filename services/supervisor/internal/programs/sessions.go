@@ -76,13 +76,14 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if err != nil {
 		return nil, err
 	}
-	a, r, err := reg.running(agentID)
+	r, err := reg.running(agentID)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.accepts(method, o); err != nil {
 		return nil, err
 	}
+	a := r.agent
 	if method == acp.MethodSessionResume {
 		reg.mu.Lock()
 		s := a.sessions[id]
@@ -101,7 +102,7 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if err := reg.reserve(a, known); err != nil {
 		return nil, err
 	}
-	opened := &opened{agent: a, run: r, method: method, known: known, opening: o}
+	opened := &opened{run: r, method: method, known: known, opening: o}
 	limit := callTimeout
 	if method == acp.MethodSessionLoad {
 		limit = 0
@@ -133,7 +134,6 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 
 // opened is what is known of a session that is being opened.
 type opened struct {
-	agent   *instance
 	run     *run
 	method  string
 	known   string // its id; empty: the agent will say it
@@ -179,7 +179,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 			return nil, o.run.misbehaved("%s: it answered without a session id that can be used", o.method)
 		}
 	}
-	a := o.agent
+	a := o.run.agent
 	reg.mu.Lock()
 	if a.run != o.run {
 		reg.mu.Unlock()
@@ -205,7 +205,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 // clash reports whether an id belongs to another session too: the twin, which is open, or one that is being loaded, which is
 // told when it is. The Registry's mu is held.
 func (o *opened) clash(id string) (twin *session, clash bool) {
-	a := o.agent
+	a := o.run.agent
 	given, loading := a.opening[id]
 	if o.known != "" {
 		return nil, given
@@ -225,7 +225,7 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	late := func() {
-		defer reg.release(o.agent, o.known)
+		defer reg.release(o.run.agent, o.known)
 		ctx, cancel := context.WithTimeout(o.run.ctx, callTimeout)
 		defer cancel()
 		result, err := call.Wait(ctx)
@@ -238,23 +238,22 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 			_, err = reg.closeSession(ctx, s)
 		}
 		if err != nil {
-			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.agent.identity.ID, "error", err)
+			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.run.agent.identity.ID, "error", err)
 		}
 	}
 	if !reg.spawn(late) {
 		reg.sessions--
-		delete(o.agent.opening, o.known)
+		delete(o.run.agent.opening, o.known)
 	}
 }
 
-// running finds an agent that answers.
-func (reg *Registry) running(agentID string) (*instance, *run, error) {
+// running finds an agent that answers, and returns its process.
+func (reg *Registry) running(agentID string) (*run, error) {
 	a, err := reg.agent(agentID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	r, err := a.runs()
-	return a, r, err
+	return a.runs()
 }
 
 // runs returns the process that answers.
