@@ -63,7 +63,8 @@ type Options struct {
 	Unattended bool
 	// AgentName overrides the configured name of the agent.
 	AgentName string
-	// Stdin and Stdout are the client's; Stderr gets the agent's standard error.
+	// Stdin and Stdout are the client's; Stderr gets the standard error of an editor's agent, and the record of decisions
+	// if that is to be told there. Nil: nobody does; an editor's supervisor has all three.
 	Stdin, Stdout, Stderr *os.File
 	Version               string
 	// HandlerDir is the folder where acphost's own handlers stand.

@@ -95,7 +95,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 }
 
 // hold runs a chat with an agent in a supervisor of its own.
-func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *hosting.SessionFlags, argv []string) (err error) {
+func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *hosting.SessionFlags, argv []string) error {
 	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
 		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
 	}
@@ -118,14 +118,7 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 	if err != nil {
 		return err
 	}
-	// What an agent writes to standard error would be written across the screen. Its end is shown where it matters.
-	quiet, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		return fmt.Errorf("open the null device for the agent's standard error: %w", err)
-	}
-	defer func() { err = errors.Join(err, quiet.Close()) }()
-
-	o.Mode, o.Stderr = host.ModeChat, quiet
+	o.Mode = host.ModeChat // without Stderr: what is written there would be written across the screen
 	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
 		logs.tell(line)
 	}

@@ -181,12 +181,9 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
 		fmt.Fprintln(call.Stderr, "acphost: "+line)
 	}
-	o.Mode, o.Stderr = host.ModePrompt, call.Stderr
-	if !f.verbose {
-		if o.Stderr, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
-			return fmt.Errorf("open the null device for the agent's standard error: %w", err)
-		}
-		defer func() { _ = o.Stderr.Close() }()
+	o.Mode = host.ModePrompt
+	if f.verbose {
+		o.Stderr = call.Stderr
 	}
 	if !attended {
 		o.Unattended, o.UnattendedFor = true, time.Millisecond // nobody is there, and nobody comes
