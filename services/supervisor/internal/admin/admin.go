@@ -222,10 +222,10 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 		supervisorv1.RegisterSupervisorControlServiceServer(server, controlService{Control: o.Control})
 	}
 	if o.Agents != nil {
-		supervisorv1.RegisterAgentServiceServer(server, &agentService{agents: o.Agents, approvals: o.Approvals})
+		supervisorv1.RegisterAgentServiceServer(server, &agentService{Agents: o.Agents, approvals: o.Approvals})
 	}
 	if o.Sessions != nil || o.Events != nil {
-		supervisorv1.RegisterSessionServiceServer(server, &sessionService{sessions: o.Sessions, events: o.Events, approvals: o.Approvals})
+		supervisorv1.RegisterSessionServiceServer(server, &sessionService{Sessions: o.Sessions, events: o.Events, approvals: o.Approvals})
 	}
 	if o.Approvals != nil {
 		supervisorv1.RegisterApprovalServiceServer(server, &approvalService{approvals: o.Approvals})

@@ -14,55 +14,28 @@ type Agents interface {
 	// StartAgent starts an agent, or finds the one that runs already.
 	StartAgent(ctx context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error)
 	// StopAgent ends an agent. An agent is named by its id, or by its name where only one has it, here and below.
-	StopAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error)
+	StopAgent(ctx context.Context, req *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error)
 	// RestartAgent stops an agent and starts it again.
-	RestartAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error)
+	RestartAgent(ctx context.Context, req *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error)
 	// ListAgents are the agents, oldest first. It answers at once.
-	ListAgents() []*supervisorv1.Agent
+	ListAgents(ctx context.Context, req *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error)
 	// GetAgent is one agent. It answers at once.
-	GetAgent(agentID string) (*supervisorv1.Agent, error)
+	GetAgent(ctx context.Context, req *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error)
 	// Authenticate logs an agent in; send gets each step, the last one is done. An error of send is returned as it is.
 	Authenticate(ctx context.Context, req *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error
 	// Logout logs an agent out.
-	Logout(ctx context.Context, agentID string) error
+	Logout(ctx context.Context, req *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error)
 }
 
-// agentService hands requests to Agents.
+// agentService serves Agents.
 type agentService struct {
-	supervisorv1.UnimplementedAgentServiceServer
-	agents    Agents
+	supervisorv1.UnsafeAgentServiceServer
+	Agents
 	approvals Approvals // nil: there are none
 }
 
-func (s *agentService) StartAgent(ctx context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
-	return s.agents.StartAgent(ctx, req)
-}
-
-func (s *agentService) StopAgent(ctx context.Context, req *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
-	agent, err := s.agents.StopAgent(ctx, req.GetAgentId())
-	return &supervisorv1.StopAgentResponse{Agent: agent}, err
-}
-
-func (s *agentService) RestartAgent(ctx context.Context, req *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error) {
-	agent, err := s.agents.RestartAgent(ctx, req.GetAgentId())
-	return &supervisorv1.RestartAgentResponse{Agent: agent}, err
-}
-
-func (s *agentService) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
-	return &supervisorv1.ListAgentsResponse{Agents: s.agents.ListAgents()}, nil
-}
-
-func (s *agentService) GetAgent(_ context.Context, req *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
-	agent, err := s.agents.GetAgent(req.GetAgentId())
-	return &supervisorv1.GetAgentResponse{Agent: agent}, err
-}
-
 func (s *agentService) Authenticate(req *supervisorv1.AuthenticateRequest, stream grpc.ServerStreamingServer[supervisorv1.AuthenticateResponse]) error {
-	return s.agents.Authenticate(stream.Context(), req, func(step *supervisorv1.AuthenticateResponse) error {
+	return s.Agents.Authenticate(stream.Context(), req, func(step *supervisorv1.AuthenticateResponse) error {
 		return stream.Send(stepWithID(step, s.approvals))
 	})
-}
-
-func (s *agentService) Logout(ctx context.Context, req *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error) {
-	return &supervisorv1.LogoutResponse{}, s.agents.Logout(ctx, req.GetAgentId())
 }

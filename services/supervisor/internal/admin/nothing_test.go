@@ -26,16 +26,16 @@ func (n nothing) StartAgent(_ context.Context, req *supervisorv1.StartAgentReque
 	return &supervisorv1.StartAgentResponse{}, n.note(req)
 }
 
-func (n nothing) NewSession(_ context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
-	return &supervisorv1.Session{}, n.note(req)
+func (n nothing) NewSession(_ context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
+	return &supervisorv1.NewSessionResponse{}, n.note(req)
 }
 
 func (n nothing) Prompt(_ context.Context, req *supervisorv1.PromptRequest, _ func(*supervisorv1.Event) error) error {
 	return n.note(req)
 }
 
-func (n nothing) SetConfigOption(_ context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.Session, error) {
-	return &supervisorv1.Session{}, n.note(req)
+func (n nothing) SetConfigOption(_ context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.SetConfigOptionResponse, error) {
+	return &supervisorv1.SetConfigOptionResponse{}, n.note(req)
 }
 
 func (n nothing) WatchEvents(ctx context.Context, _ string, _ func(*supervisorv1.Event) error) error {

@@ -125,7 +125,9 @@ type willing struct {
 	admin.Sessions
 }
 
-func (willing) ListAgents() []*supervisorv1.Agent { return nil }
+func (willing) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
+	return &supervisorv1.ListAgentsResponse{}, nil
+}
 
 func (willing) WatchEvents(context.Context, string, func(*supervisorv1.Event) error) error {
 	return nil

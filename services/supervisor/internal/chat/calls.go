@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -100,31 +101,10 @@ func (s *supervisor) stored(agentID, cwd string) tea.Cmd {
 	})
 }
 
-// session asks for the session as it is now, for what.
-func (s *supervisor) session(agentID, sessionID, what string) tea.Cmd {
+// asks is a command that makes a call about a session, and tells how the session is then, and for what that was asked.
+func asks[Q any, R interface{ GetSession() *supervisorv1.Session }](s *supervisor, what string, call func(context.Context, Q, ...grpc.CallOption) (R, error), r Q) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
-		r, err := s.State.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: agentID, SessionId: sessionID})
-		return sessionMsg{session: r.GetSession(), what: what, err: err}
-	})
-}
-
-func (s *supervisor) setMode(agentID, sessionID, id string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		r, err := s.Sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: agentID, SessionId: sessionID, ModeId: id})
-		return sessionMsg{session: r.GetSession(), what: "mode", err: err}
-	})
-}
-
-func (s *supervisor) setModel(agentID, sessionID, id string) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		r, err := s.Sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: agentID, SessionId: sessionID, ModelId: id})
-		return sessionMsg{session: r.GetSession(), what: "model", err: err}
-	})
-}
-
-func (s *supervisor) setOption(r *supervisorv1.SetConfigOptionRequest) tea.Cmd {
-	return s.do(func(ctx context.Context) tea.Msg {
-		got, err := s.Sessions.SetConfigOption(ctx, r)
-		return sessionMsg{session: got.GetSession(), what: "option " + r.GetConfigId(), err: err}
+		got, err := call(ctx, r)
+		return sessionMsg{session: got.GetSession(), what: what, err: err}
 	})
 }

@@ -47,10 +47,10 @@ type Options struct {
 	Env []string
 	// Color allows colours.
 	Color bool
-	// Stop stops the process until it goes on, and returns false if it cannot be stopped. Default: jobcontrol.Stop.
+	// Stop stops the process until it goes on, and returns false if it cannot be stopped: jobcontrol.Stop. Required.
 	Stop func() bool
-	// Suspend and Quit send the job the signals of Ctrl-Z and Ctrl-\, which are no more than keys to this terminal.
-	// Default: those of jobcontrol.
+	// Suspend and Quit send the job the signals of Ctrl-Z and Ctrl-\, which are no more than keys to this terminal: those
+	// of jobcontrol. Required.
 	Suspend, Quit func()
 	// Notes are lines that a person should see, as the log's. Default: none.
 	Notes <-chan string
@@ -62,8 +62,6 @@ type Options struct {
 
 // Result is how a chat ended.
 type Result struct {
-	// AgentID is the agent's id in the supervisor. Empty: it did not start.
-	AgentID string
 	// Session is the session that was open last. Empty: none was.
 	Session string
 	// Used: something was said in it.
@@ -91,15 +89,6 @@ const closeGrace = 3 * time.Second
 //
 // A terminal that takes no output when the context ends is given up after 3 s, with the goroutine that writes to it.
 func Run(ctx context.Context, o Options) (Result, error) {
-	if o.Stop == nil {
-		o.Stop = jobcontrol.Stop
-	}
-	if o.Suspend == nil {
-		o.Suspend = jobcontrol.Suspend
-	}
-	if o.Quit == nil {
-		o.Quit = jobcontrol.Quit
-	}
 	state, err := term.GetState(o.Output.Fd())
 	if err != nil {
 		return Result{}, fmt.Errorf("read the terminal's settings: %w", err)
@@ -167,13 +156,11 @@ func (r *running) quit() error {
 		r.Send(awayMsg(true))
 		r.Send(tea.QuitMsg{})
 	}()
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
 	select {
 	case <-r.over:
 		<-sent
 		return r.err
-	case <-timer.C:
+	case <-time.After(closeGrace):
 		return errors.New("the terminal takes no output")
 	}
 }

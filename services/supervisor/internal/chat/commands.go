@@ -33,8 +33,8 @@ func commandList() []command {
 		{name: "help", help: "show this", run: (*model).help},
 		{name: "new", help: "begin a new session", run: (*model).newSession},
 		{name: "sessions", help: "go on with a session that the agent has stored", run: (*model).listSessions},
-		{name: "mode", args: "[NAME]", help: "choose the mode; shift+tab takes the next", session: true, run: (*model).modeCommand, values: modeItems},
-		{name: "model", args: "[NAME]", help: "choose the model", session: true, run: (*model).modelCommand, values: modelItems},
+		{name: "mode", args: "[NAME]", help: "choose the mode; shift+tab takes the next", session: true, run: choosing("mode"), values: choiceItems("mode")},
+		{name: "model", args: "[NAME]", help: "choose the model", session: true, run: choosing("model"), values: choiceItems("model")},
 		{name: "set", args: "[OPTION [VALUE]]", help: "set one of the agent's options", session: true, run: (*model).setCommand, values: optionItems, words: true},
 		{name: "cancel", help: "end the turn; esc does too", run: func(m *model, _ string) tea.Cmd { return m.cancel() }},
 		{name: "files", help: "list the files that were touched", session: true, run: inquiry("files")},
@@ -168,10 +168,10 @@ func (m *model) listSessions(string) tea.Cmd {
 	return nil
 }
 
-func (m *model) storedCame(msg storedMsg) {
+func (msg storedMsg) tell(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.fail("list the agent's sessions: " + problem(msg.err))
-		return
+		return nil
 	}
 	p := &picker{title: "Sessions in " + safetext.Line(m.o.Cwd), done: func(id string) tea.Cmd {
 		if id == m.session.GetSessionId() && m.phase == ready {
@@ -187,34 +187,36 @@ func (m *model) storedCame(msg storedMsg) {
 	}
 	if len(p.items) == 0 {
 		m.note("the agent has stored no session in " + m.o.Cwd)
-		return
+		return nil
 	}
 	if msg.more {
 		p.title += fmt.Sprintf(", the first %d", len(p.items))
 	}
 	m.pick(p)
+	return nil
 }
 
 // inquiry asks the supervisor for the session as it is.
 func inquiry(what string) func(*model, string) tea.Cmd {
 	return func(m *model, _ string) tea.Cmd {
-		return m.sup.session(m.session.GetAgentId(), m.session.GetSessionId(), what)
+		r := &supervisorv1.GetSessionRequest{AgentId: m.session.GetAgentId(), SessionId: m.session.GetSessionId()}
+		return asks(m.sup, what, m.sup.State.GetSession, r)
 	}
 }
 
-// sessionCame takes the session as it is, after a change or for an inquiry.
-func (m *model) sessionCame(msg sessionMsg) {
+// tell takes the session as it is, after a change or for an inquiry.
+func (msg sessionMsg) tell(m *model) tea.Cmd {
 	changed := msg.what == "mode" || msg.what == "model" || strings.HasPrefix(msg.what, "option ")
 	if changed {
 		m.setting = max(m.setting-1, 0)
 	}
 	if msg.err != nil {
 		m.fail(msg.what + ": " + problem(msg.err))
-		return
+		return nil
 	}
 	s := msg.session
 	if m.session == nil || s.GetSessionId() != m.session.GetSessionId() {
-		return
+		return nil
 	}
 	switch msg.what {
 	case "files":
@@ -226,6 +228,7 @@ func (m *model) sessionCame(msg sessionMsg) {
 	default:
 		m.session.Mode, m.session.Model, m.session.Options = s.GetMode(), s.GetModel(), s.GetOptions()
 	}
+	return nil
 }
 
 func (m *model) printFiles(s *supervisorv1.Session) {

@@ -16,24 +16,13 @@ const maxInput = 1 << 20
 // editor is the text that is being written, with a cursor. It holds what a person sees as one character as one piece, so
 // that the cursor never stands inside of one. The zero value is empty.
 type editor struct {
-	lines    [][]string // never changed in place by others; at least one once something was written
-	row, col int
-	size     int // bytes, line feeds included
+	text []string // pieces; a line feed is one
+	at   int      // the piece at which the cursor stands
+	size int      // bytes
 }
 
 // Text is the text as it is sent.
-func (e *editor) Text() string {
-	var b strings.Builder
-	for i, line := range e.lines {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		for _, c := range line {
-			b.WriteString(c)
-		}
-	}
-	return b.String()
-}
+func (e *editor) Text() string { return strings.Join(e.text, "") }
 
 // Empty reports whether there is no text.
 func (e *editor) Empty() bool { return e.size == 0 }
@@ -50,22 +39,34 @@ func (e *editor) Insert(text string) bool {
 	if e.size+len(text) > maxInput {
 		return false
 	}
-	e.ensure()
-	for i, part := range strings.Split(text, "\n") {
-		if i > 0 {
-			e.breakLine()
-		}
-		if part == "" {
-			continue
-		}
-		line := e.lines[e.row]
-		before, after := strings.Join(line[:e.col], "")+part, strings.Join(line[e.col:], "")
-		// Seen as a whole: an accent that is typed joins the letter before it.
-		e.lines[e.row] = clusters(before + after)
-		e.col = min(len(clusters(before)), len(e.lines[e.row]))
-	}
+	from, to := e.line()
+	before := e.Before() + text
+	// Seen as a whole: an accent that is typed joins the letter before it.
+	line := clusters(before + strings.Join(e.text[e.at:to], ""))
+	e.text = slices.Replace(e.text, from, to, line...)
+	e.at = from + min(len(clusters(before)), len(line))
 	e.size += len(text)
 	return true
+}
+
+// cut deletes pieces. The cursor stands where they were.
+func (e *editor) cut(from, to int) {
+	e.size -= len(strings.Join(e.text[from:to], ""))
+	e.text = slices.Delete(e.text, from, to)
+	e.at = from
+	e.Insert("") // what stands together now is seen as a whole
+}
+
+// line returns where the line of the cursor begins and ends.
+func (e *editor) line() (from, to int) {
+	from, to = e.at, e.at
+	for from > 0 && e.text[from-1] != "\n" {
+		from--
+	}
+	for to < len(e.text) && e.text[to] != "\n" {
+		to++
+	}
+	return from, to
 }
 
 // Backspace deletes what stands before the cursor.
@@ -76,119 +77,81 @@ func (e *editor) Backspace() {
 }
 
 // Delete deletes what stands at the cursor.
-func (e *editor) Delete() {
-	e.ensure()
-	line := e.lines[e.row]
-	switch {
-	case e.col < len(line):
-		e.size -= len(line[e.col])
-		e.lines[e.row] = slices.Delete(slices.Clone(line), e.col, e.col+1)
-	case e.row+1 < len(e.lines):
-		e.size--
-		e.lines[e.row] = clusters(strings.Join(line, "") + strings.Join(e.lines[e.row+1], ""))
-		e.lines = slices.Delete(e.lines, e.row+1, e.row+2)
-	}
-	e.col = min(e.col, len(e.lines[e.row]))
-}
+func (e *editor) Delete() { e.cut(e.at, min(e.at+1, len(e.text))) }
 
 // Left goes back by one; false at the beginning.
 func (e *editor) Left() bool {
-	switch {
-	case e.col > 0:
-		e.col--
-	case e.row > 0:
-		e.row--
-		e.col = len(e.lines[e.row])
-	default:
+	if e.at == 0 {
 		return false
 	}
+	e.at--
 	return true
 }
 
 // Right goes on by one; false at the end.
 func (e *editor) Right() bool {
-	e.ensure()
-	switch {
-	case e.col < len(e.lines[e.row]):
-		e.col++
-	case e.row+1 < len(e.lines):
-		e.row++
-		e.col = 0
-	default:
+	if e.at == len(e.text) {
 		return false
 	}
+	e.at++
 	return true
 }
 
 // Home goes to the beginning of the line.
-func (e *editor) Home() { e.col = 0 }
+func (e *editor) Home() { e.at, _ = e.line() }
 
 // End goes to the end of the line.
-func (e *editor) End() {
-	e.ensure()
-	e.col = len(e.lines[e.row])
-}
+func (e *editor) End() { _, e.at = e.line() }
 
 // WordLeft goes back to where a word begins.
 func (e *editor) WordLeft() {
-	for e.Left() && blank(e.at()) {
+	for e.Left() && e.blank() {
 	}
-	for e.col > 0 && !blank(e.lines[e.row][e.col-1]) {
-		e.col--
+	for e.at > 0 && !blank(e.text[e.at-1]) {
+		e.at--
 	}
 }
 
 // WordRight goes on to where a word ends.
 func (e *editor) WordRight() {
-	for blank(e.at()) && e.Right() {
+	for e.blank() && e.Right() {
 	}
-	for !blank(e.at()) && e.Right() {
+	for !e.blank() && e.Right() {
 	}
 }
 
 // DeleteWord deletes the word before the cursor.
 func (e *editor) DeleteWord() {
-	row, col := e.row, e.col
+	end := e.at
 	e.WordLeft()
-	for e.row < row || e.row == row && e.col < col {
-		if e.row < row && e.col == len(e.lines[e.row]) {
-			row, col = row-1, len(e.lines[e.row])+col
-		} else if e.row == row {
-			col--
-		}
-		e.Delete()
-	}
+	e.cut(e.at, end)
 }
 
 // DeleteToStart deletes the line up to the cursor.
 func (e *editor) DeleteToStart() {
-	for e.col > 0 {
-		e.Backspace()
-	}
+	from, _ := e.line()
+	e.cut(from, e.at)
 }
 
 // DeleteToEnd deletes the line from the cursor on.
 func (e *editor) DeleteToEnd() {
-	e.ensure()
-	for e.col < len(e.lines[e.row]) {
-		e.Delete()
-	}
+	_, to := e.line()
+	e.cut(e.at, to)
 }
 
 // Before is the text of the line up to the cursor.
 func (e *editor) Before() string {
-	if len(e.lines) == 0 {
-		return ""
-	}
-	return strings.Join(e.lines[e.row][:e.col], "")
+	from, _ := e.line()
+	return strings.Join(e.text[from:e.at], "")
 }
 
 // ReplaceBefore puts text in the place of the last n bytes before the cursor, which are on its line.
 func (e *editor) ReplaceBefore(n int, text string) {
-	for n > 0 && e.col > 0 {
-		n -= len(e.lines[e.row][e.col-1])
-		e.Backspace()
+	from := e.at
+	for ; n > 0 && from > 0; from-- {
+		n -= len(e.text[from-1])
 	}
+	e.cut(from, e.at)
 	e.Insert(text)
 }
 
@@ -203,14 +166,14 @@ func (e *editor) vertical(width, by int) bool {
 	if at+by < 0 || at+by >= len(rows) {
 		return false
 	}
-	x := cells(e.lines[e.row][rows[at].from:e.col])
+	x := cells(e.text[rows[at].from:e.at])
 	to := rows[at+by]
-	e.row, e.col = to.line, to.from
-	for e.col < to.to && cells(e.lines[to.line][to.from:e.col+1]) <= x {
-		e.col++
+	e.at = to.from
+	for e.at < to.to && cells(e.text[to.from:e.at+1]) <= x {
+		e.at++
 	}
-	if e.col == to.to && !to.last && to.to > to.from {
-		e.col-- // behind the last one is the next row
+	if e.at == to.to && !to.last && to.to > to.from {
+		e.at-- // behind the last one is the next row
 	}
 	return true
 }
@@ -220,65 +183,44 @@ func (e *editor) Show(width int) (rows []string, x, y int) {
 	parts, y := e.layout(width)
 	for _, p := range parts {
 		var b strings.Builder
-		for _, c := range e.lines[p.line][p.from:p.to] {
+		for _, c := range e.text[p.from:p.to] {
 			b.WriteString(shownCluster(c))
 		}
 		rows = append(rows, b.String())
 	}
-	return rows, cells(e.lines[e.row][parts[y].from:e.col]), y
+	return rows, cells(e.text[parts[y].from:e.at]), y
 }
 
-// row is a part of a line, as it is shown.
+// row is a line, or a part of one, as it is shown.
 type row struct {
-	line, from, to int
-	last           bool // of its line
+	from, to int
+	last     bool // of its line
 }
 
 // layout breaks the lines where they are too wide; at is the row of the cursor. A cell is left free for the cursor.
 func (e *editor) layout(width int) (rows []row, at int) {
-	e.ensure()
 	width = max(width-1, 1)
-	for i, line := range e.lines {
-		from, used := 0, 0
-		for j, c := range line {
-			w := safetext.Width(shownCluster(c))
-			if used+w > width && j > from {
-				rows = append(rows, row{line: i, from: from, to: j})
-				from, used = j, 0
-			}
-			used += w
+	from, used := 0, 0
+	for i, c := range e.text {
+		if c == "\n" {
+			rows = append(rows, row{from, i, true})
+			from, used = i+1, 0
+			continue
 		}
-		rows = append(rows, row{line: i, from: from, to: len(line), last: true})
-	}
-	for i, r := range rows {
-		if r.line == e.row && r.from <= e.col && (e.col < r.to || r.last && e.col == r.to) {
-			at = i
+		w := safetext.Width(shownCluster(c))
+		if used+w > width && i > from {
+			rows = append(rows, row{from, i, false})
+			from, used = i, 0
 		}
+		used += w
 	}
+	rows = append(rows, row{from, len(e.text), true})
+	at = slices.IndexFunc(rows, func(r row) bool { return e.at < r.to || r.last && e.at == r.to })
 	return rows, at
 }
 
-func (e *editor) ensure() {
-	if len(e.lines) == 0 {
-		e.lines = [][]string{nil}
-	}
-}
-
-func (e *editor) breakLine() {
-	line := e.lines[e.row]
-	rest := slices.Clone(line[e.col:])
-	e.lines[e.row] = line[:e.col:e.col]
-	e.lines = slices.Insert(e.lines, e.row+1, rest)
-	e.row, e.col = e.row+1, 0
-}
-
-// at is what stands at the cursor; a line feed at a line's end.
-func (e *editor) at() string {
-	if len(e.lines) == 0 || e.col >= len(e.lines[e.row]) {
-		return "\n"
-	}
-	return e.lines[e.row][e.col]
-}
+// blank reports whether a blank stands at the cursor, or nothing.
+func (e *editor) blank() bool { return e.at == len(e.text) || blank(e.text[e.at]) }
 
 func blank(c string) bool { return strings.TrimSpace(c) == "" }
 

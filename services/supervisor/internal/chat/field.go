@@ -142,9 +142,9 @@ func (x *fieldEditor) rows(m *model) []string {
 		return []string{"  " + yes + "   " + no + m.sty.dim("   y, n")}
 	case form.One, form.Many:
 		const shown = 8
-		from := min(max(0, x.at-shown/2), max(0, len(x.Options)-shown))
+		from, to := window(len(x.Options), x.at-shown/2, shown)
 		var rows []string
-		for i, o := range x.Options[from:min(len(x.Options), from+shown)] {
+		for i, o := range x.Options[from:to] {
 			mark := "    "
 			if from+i == x.at {
 				mark = "  ▸ "

@@ -82,14 +82,12 @@ func (j *job) aside(do func() error) error {
 		j.p.Send(awayMsg(true))
 		j.p.Send(tea.Exec(e, func(error) tea.Msg { return awayMsg(false) })())
 	}()
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
 	select {
 	case <-e.begun:
 		return <-e.over
 	case <-j.p.over: // the person left meanwhile
 		return nil
-	case <-timer.C:
+	case <-time.After(closeGrace):
 	}
 	if !e.claim() {
 		return <-e.over

@@ -40,17 +40,13 @@ func TestKeysWriteAndMove(t *testing.T) {
 			s := newScreen(t, 80, 24).ready()
 			s.press(strings.Fields(tt.keys)...)
 			text := s.m.edit.Text()
-			var before strings.Builder
-			for i := range s.m.edit.row {
-				before.WriteString(strings.Join(s.m.edit.lines[i], "") + "\n")
-			}
-			before.WriteString(s.m.edit.Before())
+			before := strings.Join(s.m.edit.text[:s.m.edit.at], "")
 			want, _, _ := strings.Cut(tt.want, "|")
 			if tt.name == "ctrl+u deletes to the beginning" {
 				want, tt.want = "ab\n", "ab\nd"
 			}
-			if text != strings.Replace(tt.want, "|", "", 1) || before.String() != want {
-				t.Errorf("got %q with %q before the cursor, want %q", text, before.String(), tt.want)
+			if text != strings.Replace(tt.want, "|", "", 1) || before != want {
+				t.Errorf("got %q with %q before the cursor, want %q", text, before, tt.want)
 			}
 			if s.m.edit.size != len(text) {
 				t.Errorf("the size is %d, want %d", s.m.edit.size, len(text))
@@ -198,7 +194,7 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 				next.Mode = "code"
 				s.send(sessionMsg{session: next, what: "mode"})
 			},
-			func(m *model) bool { return currentMode(m.session) == "Code" && m.setting == 0 },
+			func(m *model) bool { return current(m.session, "mode") == "Code" && m.setting == 0 },
 		},
 		{
 			"a command of the agent's is a prompt",

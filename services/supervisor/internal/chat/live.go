@@ -102,9 +102,9 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		s.Commands = e.AvailableCommands.GetCommands()
 		return nil
 	case *supervisorv1.Event_CurrentMode:
-		before := currentMode(s)
+		before := current(s, "mode")
 		s.Mode = e.CurrentMode.GetModeId()
-		if now := currentMode(s); now != before && m.setting == 0 {
+		if now := current(s, "mode"); now != before && m.setting == 0 {
 			m.note("mode: " + safetext.Line(now))
 		}
 		return nil
@@ -211,8 +211,8 @@ func (m *model) asksAbout(a *supervisorv1.Approval, toolCallID string) bool {
 
 func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.Overdue()) }
 
-// outputCame takes a terminal's output.
-func (m *model) outputCame(msg outputMsg) tea.Cmd {
+// tell takes a terminal's output.
+func (msg outputMsg) tell(m *model) tea.Cmd {
 	for _, out := range msg.pieces {
 		m.drawn(m.draw.Output(msg.terminal, out))
 	}
@@ -301,42 +301,5 @@ func (m *model) planRows(rows int) []string {
 	return strings.Split(strings.TrimSuffix(render.Plan(m.drawing(), plan), "\n"), "\n")
 }
 
-// currentModel is the session's model: the option of that category, else what the agent says apart from options.
-func currentModel(s *supervisorv1.Session) string {
-	if o := option(s, "model"); o != nil {
-		return choiceName(o.GetChoices(), o.GetValue())
-	}
-	return choiceName(s.GetModels(), s.GetModel())
-}
-
-// currentMode is the session's mode, likewise.
-func currentMode(s *supervisorv1.Session) string {
-	if o := option(s, "mode"); o != nil {
-		return choiceName(o.GetChoices(), o.GetValue())
-	}
-	for _, m := range s.GetModes() {
-		if m.GetId() == s.GetMode() {
-			return cmp.Or(m.GetName(), m.GetId())
-		}
-	}
-	return s.GetMode()
-}
-
-// option is the option of a category.
-func option(s *supervisorv1.Session, category string) *supervisorv1.ConfigOption {
-	for _, o := range s.GetOptions() {
-		if o.GetCategory() == category && len(o.GetChoices()) > 0 {
-			return o
-		}
-	}
-	return nil
-}
-
-func choiceName(all []*supervisorv1.ConfigChoice, value string) string {
-	for _, c := range all {
-		if c.GetValue() == value {
-			return cmp.Or(c.GetName(), c.GetValue())
-		}
-	}
-	return value
-}
+// current is the session's mode, or its model.
+func current(s *supervisorv1.Session, what string) string { return choiceName(choicesOf(s, what)) }

@@ -47,19 +47,19 @@ type filesMsg struct {
 func (n *menu) open() bool { return len(n.items) > 0 && !n.hidden }
 
 func (n *menu) move(up bool) {
+	by := 1
 	if up {
-		n.at = (n.at + len(n.items) - 1) % len(n.items)
-	} else {
-		n.at = (n.at + 1) % len(n.items)
+		by = len(n.items) - 1
 	}
+	n.at = (n.at + by) % len(n.items)
 }
 
 func (n *menu) rows(m *model, most int) []string {
 	if !n.open() || most < 1 {
 		return nil
 	}
-	from := min(max(0, n.at-most+1), max(0, len(n.items)-most))
-	part := n.items[from:min(len(n.items), from+most)]
+	from, to := window(len(n.items), n.at-most+1, most)
+	part := n.items[from:to]
 	wide := 0
 	for _, it := range part {
 		wide = max(wide, min(safetext.Width(it.label), m.width/2))
@@ -68,11 +68,7 @@ func (n *menu) rows(m *model, most int) []string {
 	for i, it := range part {
 		label := fit(it.label, wide)
 		label += strings.Repeat(" ", max(0, wide-safetext.Width(label)))
-		mark := "  "
-		if from+i == n.at {
-			mark, label = "▸ ", m.sty.bold(label)
-		}
-		rows = append(rows, fit(mark+label+"  "+m.sty.dim(it.detail), m.width))
+		rows = append(rows, m.listed(from+i == n.at, label, it.detail))
 	}
 	return rows
 }
@@ -96,7 +92,7 @@ func (m *model) completion() tea.Cmd {
 	asked := m.menu.asked + 1
 	m.menu = menu{asked: asked}
 	before := m.edit.Before()
-	if m.edit.row == 0 && strings.HasPrefix(before, "/") {
+	if from, _ := m.edit.line(); from == 0 && strings.HasPrefix(before, "/") {
 		m.menu.items, m.menu.typed = m.completeCommand(before)
 		return nil
 	}
@@ -110,10 +106,11 @@ func (m *model) completion() tea.Cmd {
 	})
 }
 
-func (m *model) filesCame(msg filesMsg) {
+func (msg filesMsg) tell(m *model) tea.Cmd {
 	if msg.asked == m.menu.asked {
 		m.menu.items, m.menu.typed = msg.items, msg.typed
 	}
+	return nil
 }
 
 // completeCommand completes a slash command's name, or what follows it.

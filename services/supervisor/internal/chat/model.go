@@ -7,7 +7,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
@@ -51,7 +50,6 @@ type model struct {
 	asked   []*question
 	picker  *picker
 	keyTime time.Time // of the last key
-	codes   confirm.Codes
 	quitBy  time.Time // until then ctrl+c quits
 
 	loose    bool // something was said outside of a turn, and may go on
@@ -72,6 +70,9 @@ type model struct {
 	watchCursor string
 	retries     int
 }
+
+// message is what a command brings the model. It tells the model, and returns what is to be done next.
+type message interface{ tell(m *model) tea.Cmd }
 
 // Messages that the model sends itself.
 type (
@@ -99,7 +100,7 @@ const (
 )
 
 func newModel(o Options, sup *supervisor) *model {
-	m := &model{o: o, sup: sup, codes: o.codes, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
+	m := &model{o: o, sup: sup, now: time.Now, sty: style{color: o.Color}, width: 80, height: 24}
 	m.draw = m.renderer()
 	var err error
 	if m.past, err = openHistory(o.StateDir); err != nil {
@@ -110,7 +111,7 @@ func newModel(o Options, sup *supervisor) *model {
 
 // result is how it ended.
 func (m *model) result() (Result, error) {
-	r := Result{AgentID: m.agent.GetId(), Session: m.session.GetSessionId(), Used: m.turns > 0}
+	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0}
 	can := m.agent.GetInfo().GetCapabilities()
 	r.Reopens = r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
 	if !m.opened {
@@ -186,8 +187,6 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 			m.held = nil
 			return tea.Batch(held...)
 		}
-	case noticeMsg:
-		m.notice(msg)
 	case noteMsg:
 		// What failed here is in the log too.
 		if m.failure == nil || !strings.Contains(strings.ReplaceAll(string(msg), `\"`, `"`), m.failure.Error()) {
@@ -205,26 +204,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.key(msg)
 	case tea.PasteMsg:
 		return m.paste(msg.Content)
-	case startedMsg:
-		return m.started(msg)
-	case openedMsg:
-		return m.sessionOpened(msg)
-	case turnMsg:
-		return m.turnWent(msg)
-	case watchMsg:
-		return m.watchWent(msg)
-	case questionsMsg:
-		return m.questionsWent(msg)
-	case answeredMsg:
-		return m.answerWent(msg)
-	case storedMsg:
-		m.storedCame(msg)
-	case sessionMsg:
-		m.sessionCame(msg)
-	case filesMsg:
-		m.filesCame(msg)
-	case outputMsg:
-		return m.outputCame(msg)
+	case message:
+		return msg.tell(m)
 	default:
 		if fromTerminal(msg) {
 			m.terminalSpoke()

@@ -38,7 +38,7 @@ func newScreen(t *testing.T, width, height int, change ...func(*Options)) *scree
 	t.Cleanup(sup.close)
 	s := &screen{t: t, m: newModel(o, sup), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s.m.now = func() time.Time { return s.now }
-	s.m.codes.Draw = func(n int) string { return strings.Repeat("k", n) }
+	s.m.o.codes.Draw = func(n int) string { return strings.Repeat("k", n) }
 	s.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return s
 }

@@ -63,23 +63,34 @@ func (p *picker) rows(m *model, room int) []string {
 	}
 	hint := m.sty.dims(hints(m.width, keys...))
 	room = max(min(room, 14)-1-len(hint), 1)
-	from := min(max(0, p.at-room/2), max(0, len(p.items)-room))
 	rows := []string{m.sty.bold(fit(p.title, m.width))}
-	for i, c := range p.items[from:min(len(p.items), from+room)] {
-		mark, label := "  ", safetext.Line(c.label)
+	from, to := window(len(p.items), p.at-room/2, room)
+	for i, c := range p.items[from:to] {
+		label := safetext.Line(c.label)
 		if c.current {
 			label += " (current)"
 		}
-		if from+i == p.at {
-			mark, label = "▸ ", m.sty.bold(label)
-		}
-		text := mark + label
-		if c.detail != "" {
-			text += "  " + m.sty.dim(safetext.Line(c.detail))
-		}
-		rows = append(rows, fit(text, m.width))
+		rows = append(rows, m.listed(from+i == p.at, label, safetext.Line(c.detail)))
 	}
 	return append(rows, hint...)
+}
+
+// window is which part of a list is shown where there is room for some: from an index on, as far as there are so many.
+func window(all, at, room int) (from, to int) {
+	from = min(max(0, at), max(0, all-room))
+	return from, min(all, from+room)
+}
+
+// listed is a row of a list.
+func (m *model) listed(chosen bool, label, detail string) string {
+	mark := "  "
+	if chosen {
+		mark, label = "▸ ", m.sty.bold(label)
+	}
+	if detail != "" {
+		label += "  " + m.sty.dim(detail)
+	}
+	return fit(mark+label, m.width)
 }
 
 // find is the choice that a word means: a value, a name, or how only one of them begins.

@@ -87,12 +87,13 @@ func (m *model) own(text string) string {
 	return ansi.Wrap(safetext.Text(strings.TrimRight(text, "\n")), m.width, "")
 }
 
-func (m *model) notice(n noticeMsg) {
-	if n.bad {
-		m.fail(n.text)
-		return
+func (msg noticeMsg) tell(m *model) tea.Cmd {
+	if msg.bad {
+		m.fail(msg.text)
+	} else {
+		m.note(msg.text)
 	}
-	m.note(n.text)
+	return nil
 }
 
 // unhurried is a command that waits where more is to be printed than the terminal has taken.

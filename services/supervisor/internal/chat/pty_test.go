@@ -18,6 +18,7 @@ import (
 	"github.com/creack/pty"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
 // console is a chat in a real pseudo-terminal.
@@ -57,6 +58,7 @@ func run(t *testing.T, f *fake, change ...func(*Options)) *console {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &console{t: t, ours: ours, theirs: theirs, before: before, stop: stop, result: make(chan ended, 1), more: make(chan struct{}, 1)}
 	o := Options{
+		Stop: jobcontrol.Stop, Suspend: jobcontrol.Suspend, Quit: jobcontrol.Quit,
 		Conn: f.serve(t), Agent: &supervisorv1.StartAgentRequest{Preset: "claude"}, Cwd: t.TempDir(),
 		Input: theirs, Output: theirs, Env: []string{"TERM=xterm-256color", "TERM_PROGRAM=Apple_Terminal"}, Color: true,
 	}

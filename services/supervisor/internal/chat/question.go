@@ -62,8 +62,8 @@ func (m *model) questionWaits() bool {
 	return !m.edit.Empty() || m.now().Sub(last) < keyPause
 }
 
-// questionsWent takes what was told of questions.
-func (m *model) questionsWent(msg questionsMsg) tea.Cmd {
+// tell takes what was told of questions.
+func (msg questionsMsg) tell(m *model) tea.Cmd {
 	m.questions = true
 	begin := m.begin()
 	for _, c := range msg.changes {
@@ -144,7 +144,7 @@ func (m *model) showWhole(q *question) {
 	m.print(render.Whole(m.drawing(), q.approval))
 }
 
-func (m *model) answerWent(msg answeredMsg) tea.Cmd {
+func (msg answeredMsg) tell(m *model) tea.Cmd {
 	if msg.err == nil {
 		if msg.answer != nil {
 			m.questionEnded(msg.answer)
@@ -219,7 +219,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
-			q.choice, q.code = options[i], m.codes.New()
+			q.choice, q.code = options[i], m.o.codes.New()
 			return nil
 		}
 		r = client.Choose(options[i].GetOptionId())

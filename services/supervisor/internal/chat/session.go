@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-func (m *model) started(msg startedMsg) tea.Cmd {
+func (msg startedMsg) tell(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.broke(msg.err)
 		return nil
@@ -37,7 +37,7 @@ func (m *model) openSession(id, cwd string) tea.Cmd {
 	return m.sup.openSession(m.agent, id, cwd, m.o.Meta)
 }
 
-func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
+func (msg openedMsg) tell(m *model) tea.Cmd {
 	m.loading = ""
 	if msg.err != nil {
 		m.early = nil
@@ -69,10 +69,10 @@ func (m *model) sessionOpened(msg openedMsg) tea.Cmd {
 	if !m.opened {
 		m.opened = true
 		if m.o.Mode != "" {
-			cmds = append(cmds, m.chooseMode(m.o.Mode))
+			cmds = append(cmds, m.choose("mode", m.o.Mode))
 		}
 		if m.o.Model != "" {
-			cmds = append(cmds, m.chooseModel(m.o.Model))
+			cmds = append(cmds, m.choose("model", m.o.Model))
 		}
 	}
 	return tea.Batch(append(cmds, m.sendQueued())...)

@@ -12,25 +12,31 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// modeChoices are the modes that there are, from where the supervisor takes them.
-func modeChoices(s *supervisorv1.Session) []choice {
-	if o := option(s, "mode"); o != nil {
-		return optionChoices(o)
+// choicesOf are the modes or the models that there are, and which one counts: the option of that category says it, else
+// what the agent says apart from options.
+func choicesOf(s *supervisorv1.Session, what string) (all []*supervisorv1.ConfigChoice, current string) {
+	for _, o := range s.GetOptions() {
+		if o.GetCategory() == what && len(o.GetChoices()) > 0 {
+			return o.GetChoices(), o.GetValue()
+		}
 	}
-	var all []choice
-	for _, mode := range s.GetModes() {
-		all = append(all, choice{
-			value: mode.GetId(), label: cmp.Or(mode.GetName(), mode.GetId()), detail: mode.GetDescription(), current: mode.GetId() == s.GetMode(),
-		})
+	if what == "model" {
+		return s.GetModels(), s.GetModel()
 	}
-	return all
+	for _, m := range s.GetModes() {
+		all = append(all, &supervisorv1.ConfigChoice{Value: m.GetId(), Name: m.GetName(), Description: m.GetDescription()})
+	}
+	return all, s.GetMode()
 }
 
-func modelChoices(s *supervisorv1.Session) []choice {
-	if o := option(s, "model"); o != nil {
-		return optionChoices(o)
+// choiceName is a choice for people.
+func choiceName(all []*supervisorv1.ConfigChoice, value string) string {
+	for _, c := range all {
+		if c.GetValue() == value {
+			return cmp.Or(c.GetName(), c.GetValue())
+		}
 	}
-	return choices(s.GetModels(), s.GetModel())
+	return value
 }
 
 func optionChoices(o *supervisorv1.ConfigOption) []choice {
@@ -53,36 +59,20 @@ func choices(all []*supervisorv1.ConfigChoice, current string) []choice {
 	return out
 }
 
-func (m *model) modeCommand(arg string) tea.Cmd {
-	return m.chooseOr(arg, "mode", modeChoices(m.session), m.chooseMode)
-}
-
-func (m *model) modelCommand(arg string) tea.Cmd {
-	return m.chooseOr(arg, "model", modelChoices(m.session), m.chooseModel)
-}
-
-// chooseOr chooses by a word, or has the person pick.
-func (m *model) chooseOr(arg, what string, all []choice, choose func(string) tea.Cmd) tea.Cmd {
-	switch {
-	case arg != "":
-		return choose(arg)
-	case len(all) == 0:
-		m.warn("this agent has no " + what + " to choose")
-	default:
-		m.pick(&picker{title: "Choose the " + what, items: all, done: choose})
+// choosing chooses the mode or the model by a word, or has the person pick.
+func choosing(what string) func(*model, string) tea.Cmd {
+	return func(m *model, arg string) tea.Cmd {
+		all := choices(choicesOf(m.session, what))
+		if arg != "" || len(all) == 0 {
+			return m.choose(what, arg)
+		}
+		m.pick(&picker{title: "Choose the " + what, items: all, done: func(id string) tea.Cmd { return m.choose(what, id) }})
+		return nil
 	}
-	return nil
 }
 
-func (m *model) chooseMode(word string) tea.Cmd {
-	return m.choose(word, "mode", modeChoices(m.session), m.sup.setMode)
-}
-
-func (m *model) chooseModel(word string) tea.Cmd {
-	return m.choose(word, "model", modelChoices(m.session), m.sup.setModel)
-}
-
-func (m *model) choose(word, what string, all []choice, set func(agent, session, id string) tea.Cmd) tea.Cmd {
+func (m *model) choose(what, word string) tea.Cmd {
+	all := choices(choicesOf(m.session, what))
 	id, ok := find(all, word)
 	switch {
 	case len(all) == 0:
@@ -92,8 +82,17 @@ func (m *model) choose(word, what string, all []choice, set func(agent, session,
 		m.warn(fmt.Sprintf("there is no %s %q; there are: %s", what, word, names(all)))
 		return nil
 	}
+	return m.set(what, id)
+}
+
+// set has the mode or the model set.
+func (m *model) set(what, id string) tea.Cmd {
 	m.setting++
-	return set(m.session.GetAgentId(), m.session.GetSessionId(), id)
+	agent, session := m.session.GetAgentId(), m.session.GetSessionId()
+	if what == "mode" {
+		return asks(m.sup, what, m.sup.Sessions.SetMode, &supervisorv1.SetModeRequest{AgentId: agent, SessionId: session, ModeId: id})
+	}
+	return asks(m.sup, what, m.sup.Sessions.SetModel, &supervisorv1.SetModelRequest{AgentId: agent, SessionId: session, ModelId: id})
 }
 
 // nextMode takes the mode behind the current one.
@@ -101,13 +100,12 @@ func (m *model) nextMode() tea.Cmd {
 	if m.phase != ready {
 		return nil
 	}
-	all := modeChoices(m.session)
+	all := choices(choicesOf(m.session, "mode"))
 	if len(all) < 2 {
 		return nil
 	}
 	at := slices.IndexFunc(all, func(c choice) bool { return c.current })
-	m.setting++
-	return m.sup.setMode(m.session.GetAgentId(), m.session.GetSessionId(), all[(at+1)%len(all)].value)
+	return m.set("mode", all[(at+1)%len(all)].value)
 }
 
 func (m *model) setCommand(arg string) tea.Cmd {
@@ -153,12 +151,13 @@ func (m *model) setOption(o *supervisorv1.ConfigOption, word string) tea.Cmd {
 		r.To = &supervisorv1.SetConfigOptionRequest_Value{Value: value}
 	}
 	m.setting++
-	return m.sup.setOption(r)
+	return asks(m.sup, "option "+o.GetId(), m.sup.Sessions.SetConfigOption, r)
 }
 
-func modeItems(m *model, _ string) []item { return items(modeChoices(m.session)) }
-
-func modelItems(m *model, _ string) []item { return items(modelChoices(m.session)) }
+// choiceItems are the modes, or the models.
+func choiceItems(what string) func(*model, string) []item {
+	return func(m *model, _ string) []item { return items(choices(choicesOf(m.session, what))) }
+}
 
 // optionItems are the options' names, and behind a name its values.
 func optionItems(m *model, arg string) []item {

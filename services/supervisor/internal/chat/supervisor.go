@@ -73,12 +73,10 @@ func (s *supervisor) enter() bool {
 // after is a message that comes later.
 func (s *supervisor) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-timer.C:
+		case <-time.After(d):
 			return msg
 		}
 	})
@@ -155,7 +153,7 @@ func (s *supervisor) prompt(number int, agentID, sessionID string, blocks func()
 			s.notBegun()
 			return turnMsg{turn: number, err: err}
 		}
-		return read(s, open(s, s.beginning(turn.Events())), func(all []*supervisorv1.Event, err error, next tea.Cmd) tea.Msg {
+		return follow(s, s.beginning(turn.Events()), func(all []*supervisorv1.Event, next tea.Cmd, err error) tea.Msg {
 			return turnMsg{turn: number, events: all, lags: turn.Lags(), next: next, err: err}
 		})()
 	})
@@ -203,7 +201,7 @@ func (s *supervisor) watch(cursor, at string) tea.Cmd {
 		if err != nil {
 			return watchMsg{err: err}
 		}
-		return watchMsg{next: read(s, open(s, s.beside(events)), func(all []*supervisorv1.Event, err error, next tea.Cmd) tea.Msg {
+		return watchMsg{next: follow(s, s.beside(events), func(all []*supervisorv1.Event, next tea.Cmd, err error) tea.Msg {
 			return watchMsg{events: all, next: next, err: err}
 		})}
 	})
@@ -250,7 +248,7 @@ func (s *supervisor) questions() tea.Cmd {
 		if err != nil {
 			return questionsMsg{err: err}
 		}
-		return questionsMsg{next: read(s, open(s, changes), func(all []*supervisorv1.WatchApprovalsResponse, err error, next tea.Cmd) tea.Msg {
+		return questionsMsg{next: follow(s, changes, func(all []*supervisorv1.WatchApprovalsResponse, next tea.Cmd, err error) tea.Msg {
 			return questionsMsg{changes: all, next: next, err: err}
 		})}
 	})
@@ -263,7 +261,7 @@ func (s *supervisor) output(id string) tea.Cmd {
 		if err != nil {
 			return nil
 		}
-		return read(s, open(s, pieces), func(all []*supervisorv1.WatchOutputResponse, err error, next tea.Cmd) tea.Msg {
+		return follow(s, pieces, func(all []*supervisorv1.WatchOutputResponse, next tea.Cmd, err error) tea.Msg {
 			return outputMsg{terminal: id, pieces: all, next: next, err: err}
 		})()
 	})

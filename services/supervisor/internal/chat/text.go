@@ -13,19 +13,12 @@ import (
 // style writes text in colours, or not.
 type style struct{ color bool }
 
-func (s style) with(code, text string) string {
-	if !s.color {
-		return text
-	}
-	return safetext.Color(code, text)
-}
-
-func (s style) dim(text string) string    { return s.with("2", text) }
-func (s style) bold(text string) string   { return s.with("1", text) }
-func (s style) red(text string) string    { return s.with("31", text) }
-func (s style) yellow(text string) string { return s.with("33", text) }
-func (s style) cyan(text string) string   { return s.with("36", text) }
-func (s style) chosen(text string) string { return s.with("7", text) }
+func (s style) dim(text string) string    { return safetext.Paint(s.color, "2", text) }
+func (s style) bold(text string) string   { return safetext.Paint(s.color, "1", text) }
+func (s style) red(text string) string    { return safetext.Paint(s.color, "31", text) }
+func (s style) yellow(text string) string { return safetext.Paint(s.color, "33", text) }
+func (s style) cyan(text string) string   { return safetext.Paint(s.color, "36", text) }
+func (s style) chosen(text string) string { return safetext.Paint(s.color, "7", text) }
 
 // untabbed has spaces for tabs: how wide a tab is, only the terminal knows.
 func untabbed(text string) string { return strings.ReplaceAll(text, "\t", "    ") }
@@ -37,9 +30,11 @@ func fit(text string, width int) string {
 
 // wrap breaks lines at a width, at most rows of them: more says so in the last one. Tabs become spaces.
 func wrap(text string, width, rows int) []string {
-	text = untabbed(text)
-	all := strings.Split(ansi.Wrap(text, max(width, 1), ""), "\n")
-	return shorten(all, rows)
+	all := strings.Split(ansi.Wrap(untabbed(text), max(width, 1), ""), "\n")
+	if len(all) <= rows {
+		return all
+	}
+	return append(all[:rows-1], fmt.Sprintf("… %d more lines", len(all)-rows+1))
 }
 
 // hints are keys and what they do, in as many rows as they need.
@@ -61,18 +56,6 @@ func (s style) dims(rows []string) []string {
 		rows[i] = s.dim(r)
 	}
 	return rows
-}
-
-// shorten keeps the first rows.
-func shorten(all []string, rows int) []string {
-	if rows < 1 {
-		return nil
-	}
-	if len(all) <= rows {
-		return all
-	}
-	kept := append([]string(nil), all[:rows-1]...)
-	return append(kept, fmt.Sprintf("… %d more lines", len(all)-rows+1))
 }
 
 // lastRows keeps the last rows.

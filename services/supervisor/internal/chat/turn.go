@@ -22,8 +22,8 @@ type turn struct {
 	ended     bool
 }
 
-// turnWent takes a piece of the turn that was begun here.
-func (m *model) turnWent(msg turnMsg) tea.Cmd {
+// tell takes a piece of the turn that was begun here.
+func (msg turnMsg) tell(m *model) tea.Cmd {
 	if m.turn == nil || m.turn.number != msg.turn {
 		if msg.err == nil {
 			return msg.next // of a session that was left: read to its end, so that it can end

@@ -177,8 +177,8 @@ func (m *model) statusRow() string {
 			parts = append(parts, part{text, rank})
 		}
 	}
-	add(short(currentMode(s)), 1)
-	add(short(currentModel(s)), 4)
+	add(short(current(s, "mode")), 1)
+	add(short(current(s, "model")), 4)
 	if u := s.GetUsage(); u.GetSize() > 0 {
 		add(fmt.Sprintf("%s/%s", count(u.GetUsed()), count(u.GetSize())), 3)
 	} else if u.GetUsed() > 0 {

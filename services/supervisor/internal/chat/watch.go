@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// watchWent takes what goes on beside our own turns.
-func (m *model) watchWent(msg watchMsg) tea.Cmd {
+// tell takes what goes on beside our own turns.
+func (msg watchMsg) tell(m *model) tea.Cmd {
 	m.watches = true
 	cmds := []tea.Cmd{m.begin()}
 	for _, ev := range msg.events {

@@ -55,39 +55,19 @@ type Field struct {
 	err       error
 }
 
-// choices is how a schema lists what can be chosen.
-type choices struct {
-	Type      jsontext.Value `json:"type"`
-	Enum      jsontext.Value `json:"enum"`
-	EnumNames jsontext.Value `json:"enumNames"`
-	OneOf     jsontext.Value `json:"oneOf"`
-	AnyOf     jsontext.Value `json:"anyOf"`
-}
+// schema is an object of a form's schema, by the names of its members.
+type schema map[string]jsontext.Value
 
 func newField(name string, property jsontext.Value) *Field {
-	var s struct {
-		choices
-		Title       jsontext.Value `json:"title"`
-		Description jsontext.Value `json:"description"`
-		Default     jsontext.Value `json:"default"`
-		Items       jsontext.Value `json:"items"`
-		MinLength   jsontext.Value `json:"minLength"`
-		MaxLength   jsontext.Value `json:"maxLength"`
-		Minimum     jsontext.Value `json:"minimum"`
-		Maximum     jsontext.Value `json:"maximum"`
-		MinItems    jsontext.Value `json:"minItems"`
-		MaxItems    jsontext.Value `json:"maxItems"`
-		Pattern     jsontext.Value `json:"pattern"`
-		Format      jsontext.Value `json:"format"`
-	}
+	var s schema
 	f := &Field{Name: name, Title: name}
-	if json.Unmarshal(property, &s, lenient) != nil || s.Type != nil && s.Type.Kind() != '"' {
+	if json.Unmarshal(property, &s, lenient) != nil || s["type"] != nil && s["type"].Kind() != '"' {
 		f.err = fmt.Errorf("its field %s cannot be read", quoted(name))
 		return f
 	}
-	f.Title, f.About, f.Default = cmp.Or(strings.TrimSpace(text(s.Title)), name), text(s.Description), s.Default
-	kind := text(s.Type)
-	if s.Type == nil {
+	f.Title, f.About, f.Default = cmp.Or(strings.TrimSpace(text(s["title"])), name), text(s["description"]), s["default"]
+	kind := text(s["type"])
+	if s["type"] == nil {
 		// Without a type the value can be anything, unless the schema lists what can be chosen, and all of it is text.
 		if list, all := s.options(); len(list) > 0 && all {
 			kind = "string"
@@ -96,8 +76,8 @@ func newField(name string, property jsontext.Value) *Field {
 	switch kind {
 	case "string":
 		f.Kind = Text
-		f.least, f.most = number(s.MinLength), number(s.MaxLength)
-		f.pattern, f.Format = text(s.Pattern), text(s.Format)
+		f.least, f.most = number(s["minLength"]), number(s["maxLength"])
+		f.pattern, f.Format = text(s["pattern"]), text(s["format"])
 		if f.Options, _ = s.options(); len(f.Options) > 0 {
 			f.Kind = One
 		}
@@ -106,16 +86,16 @@ func newField(name string, property jsontext.Value) *Field {
 		if kind == "integer" {
 			f.Kind = Integer
 		}
-		f.least, f.most = number(s.Minimum), number(s.Maximum)
+		f.least, f.most = number(s["minimum"]), number(s["maximum"])
 	case "boolean":
 		f.Kind = Bool
 	case "array":
 		f.Kind = Many
-		f.least, f.most = number(s.MinItems), number(s.MaxItems)
-		var items choices
-		if json.Unmarshal(s.Items, &items, lenient) == nil {
+		f.least, f.most = number(s["minItems"]), number(s["maxItems"])
+		var items schema
+		if json.Unmarshal(s["items"], &items, lenient) == nil {
 			f.Options, _ = items.options()
-			f.textItems = text(items.Type) == "string"
+			f.textItems = text(items["type"]) == "string"
 		}
 		if len(f.Options) == 0 {
 			f.err = fmt.Errorf("its field %s has nothing to choose from", quoted(name))
@@ -131,10 +111,10 @@ func newField(name string, property jsontext.Value) *Field {
 
 // options are the texts that can be chosen, none if nothing is known that would narrow the choice. The second result
 // reports whether they are all that can be chosen.
-func (s *choices) options() (list []Option, all bool) {
+func (s schema) options() (list []Option, all bool) {
 	all = true
-	names := elements(s.EnumNames)
-	for i, v := range elements(s.Enum) {
+	names := elements(s["enumNames"])
+	for i, v := range elements(s["enum"]) {
 		if v.Kind() != '"' {
 			all = false
 			continue
@@ -145,16 +125,13 @@ func (s *choices) options() (list []Option, all bool) {
 		}
 		list = append(list, o)
 	}
-	for _, alternatives := range []jsontext.Value{s.OneOf, s.AnyOf} {
+	for _, alternatives := range []jsontext.Value{s["oneOf"], s["anyOf"]} {
 		for _, v := range elements(alternatives) {
-			var c struct {
-				Const jsontext.Value `json:"const"`
-				Title jsontext.Value `json:"title"`
-			}
-			if json.Unmarshal(v, &c, lenient) != nil || c.Const.Kind() != '"' {
+			var c schema
+			if json.Unmarshal(v, &c, lenient) != nil || c["const"].Kind() != '"' {
 				return nil, false // an alternative that is no constant may allow anything
 			}
-			list = append(list, Option{Value: text(c.Const), Title: text(c.Title)})
+			list = append(list, Option{Value: text(c["const"]), Title: text(c["title"])})
 		}
 	}
 	for i := range list {

@@ -35,18 +35,15 @@ type Form struct {
 
 // Parse reads a form's schema, the requestedSchema of ACP's elicitation/create. It always returns a form: if the schema
 // cannot be read, the form has no fields, and Err says why. The work is bounded, whatever the schema says.
-func Parse(schema []byte) *Form {
-	if len(schema) > maxSchema {
+func Parse(text []byte) *Form {
+	if len(text) > maxSchema {
 		return &Form{err: fmt.Errorf("its schema is longer than %d bytes", maxSchema)}
 	}
-	var s struct {
-		Properties jsontext.Value `json:"properties"`
-		Required   jsontext.Value `json:"required"`
-	}
-	if err := json.Unmarshal(schema, &s, lenient); err != nil {
+	var s schema
+	if err := json.Unmarshal(text, &s, lenient); err != nil {
 		return &Form{err: fmt.Errorf("its schema cannot be read: %w", err)}
 	}
-	switch s.Properties.Kind() {
+	switch s["properties"].Kind() {
 	case jsontext.KindInvalid, 'n':
 		return &Form{}
 	case '{':
@@ -54,12 +51,12 @@ func Parse(schema []byte) *Form {
 		return &Form{err: errors.New("its schema has no properties that can be read")}
 	}
 	required := map[string]bool{}
-	for _, name := range texts(s.Required) {
+	for _, name := range texts(s["required"]) {
 		required[name] = true
 	}
 	f := &Form{}
 	c := newChecker()
-	err := acp.Members(s.Properties, func(name string, property []byte) bool {
+	err := acp.Members(s["properties"], func(name string, property []byte) bool {
 		x := newField(name, property)
 		x.Required = required[name]
 		if len(f.Fields) < maxFields {

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -14,54 +15,46 @@ const (
 	maxQuoted = 80
 )
 
+// formats are the formats of texts that are checked, for people.
+var formats = map[string]string{
+	"email":     "an e-mail address",
+	"uri":       "a URI",
+	"date":      "a date (2006-01-02)",
+	"date-time": "a date and time (2006-01-02T15:04:05Z)",
+}
+
 // Want says what a field's value has to be, for people.
 func (f *Field) Want() string {
-	var b strings.Builder
 	switch f.Kind {
 	case Bool:
 		return "true or false"
-	case Number, Integer:
-		b.WriteString("a number")
-		if f.Kind == Integer {
-			b.Reset()
-			b.WriteString("a whole number")
-		}
-		f.bounds(&b, " of ", "")
+	case Number:
+		return "a number" + f.bounds("")
+	case Integer:
+		return "a whole number" + f.bounds("")
 	case One:
 		return "one of " + listed(f.Options)
 	case Text:
-		switch f.Format {
-		case "email":
-			b.WriteString("an e-mail address")
-		case "uri":
-			b.WriteString("a URI")
-		case "date":
-			b.WriteString("a date (2006-01-02)")
-		case "date-time":
-			b.WriteString("a date and time (2006-01-02T15:04:05Z)")
-		default:
-			b.WriteString("a text")
-		}
-		f.bounds(&b, " of ", " characters")
+		want := cmp.Or(formats[f.Format], "a text") + f.bounds(" characters")
 		if f.pattern != "" {
-			b.WriteString(" that matches the pattern " + quoted(f.pattern))
+			want += " that matches the pattern " + quoted(f.pattern)
 		}
+		return want
 	case Many:
-		b.WriteString("a list")
-		f.bounds(&b, " of ", " items")
+		want := "a list" + f.bounds(" items")
 		switch {
 		case len(f.Options) > 0:
-			b.WriteString(", each one of " + listed(f.Options))
+			want += ", each one of " + listed(f.Options)
 		case f.textItems:
-			b.WriteString(", each a text")
+			want += ", each a text"
 		}
-	default:
-		return "a value"
+		return want
 	}
-	return b.String()
+	return "a value"
 }
 
-func (f *Field) bounds(b *strings.Builder, before, unit string) {
+// bounds says how large a value may be, in a unit.
+func (f *Field) bounds(unit string) string {
 	var parts []string
 	if f.least != nil {
 		parts = append(parts, "at least "+strconv.FormatFloat(*f.least, 'g', -1, 64))
@@ -69,9 +62,10 @@ func (f *Field) bounds(b *strings.Builder, before, unit string) {
 	if f.most != nil {
 		parts = append(parts, "at most "+strconv.FormatFloat(*f.most, 'g', -1, 64))
 	}
-	if len(parts) > 0 {
-		b.WriteString(before + strings.Join(parts, " and ") + unit)
+	if len(parts) == 0 {
+		return ""
 	}
+	return " of " + strings.Join(parts, " and ") + unit
 }
 
 func listed(options []Option) string {

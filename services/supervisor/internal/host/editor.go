@@ -1,6 +1,8 @@
 package host
 
 import (
+	"context"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
@@ -18,22 +20,22 @@ type editorsAgent struct {
 }
 
 // ListAgents shows the agent.
-func (e editorsAgent) ListAgents() []*supervisorv1.Agent {
-	var all []*supervisorv1.Agent
+func (e editorsAgent) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
+	r := &supervisorv1.ListAgentsResponse{}
 	for _, la := range e.host.agents.list() {
-		all = append(all, e.show(la))
+		r.Agents = append(r.Agents, e.show(la))
 	}
-	return all
+	return r, nil
 }
 
 // GetAgent shows the agent.
-func (e editorsAgent) GetAgent(agentID string) (*supervisorv1.Agent, error) {
+func (e editorsAgent) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
 	for _, la := range e.host.agents.list() {
-		if la.identity.ID == agentID || la.identity.Name == agentID {
-			return e.show(la), nil
+		if id := r.GetAgentId(); la.identity.ID == id || la.identity.Name == id {
+			return &supervisorv1.GetAgentResponse{Agent: e.show(la)}, nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, "no agent %q is here: ListAgents shows the one that is", agentID)
+	return nil, fault.New(fault.NotFound, "no agent %q is here: ListAgents shows the one that is", r.GetAgentId())
 }
 
 func (e editorsAgent) show(la *linkedAgent) *supervisorv1.Agent {

@@ -64,7 +64,8 @@ type Options struct {
 	Unattended bool
 	// AgentName overrides the configured name of the agent.
 	AgentName string
-	// Stdin and Stdout are the client's; Stderr gets the agent's standard error.
+	// Stdin and Stdout are the client's; Stderr gets the standard error of an editor's agent, and the record of decisions
+	// if that is to be told there. Nil: nobody does; an editor's supervisor has all three.
 	Stdin, Stdout, Stderr *os.File
 	Version               string
 	// HandlerDir is the folder where acphost's own handlers stand.
@@ -216,7 +217,6 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		Command:  h.opts.Command,
 		Env:      h.user.Environ(h.opts.Env),
 		Client:   client,
-		Attended: func() bool { return !h.opts.Unattended || h.approvals.Attended() },
 	}})
 	if err != nil {
 		h.log.Error("start the agent: " + err.Error())

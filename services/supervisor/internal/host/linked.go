@@ -100,7 +100,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Gate:              h.gate,
 		Place:             la.place,
 		RealRoots:         h.realRoots,
-		Attended:          spec.Attended,
+		Attended:          func() bool { return !spec.program && !h.opts.Unattended || h.approvals.Attended() },
 		Unattended:        h.unattended(),
 		Questions:         questions,
 		Program:           spec.program,

@@ -38,7 +38,7 @@ func (h *host) openGate(protected []string) error {
 		a := perm.GetAudit()
 		o := audit.Options{File: a.GetFile(), MaxBytes: int64(a.GetMaxBytes()), Keep: int(a.GetKeep()), Syslog: a.GetSyslog(), Logger: h.log}
 		o.Failing = func(err error) { h.unrecorded(RecordDecisions, err) }
-		if a.GetStderr() {
+		if a.GetStderr() && h.opts.Stderr != nil {
 			o.Stderr = h.opts.Stderr
 		}
 		if o.File == "" {

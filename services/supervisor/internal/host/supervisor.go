@@ -55,11 +55,10 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		Start: func(starting context.Context, spec programs.Spec) (programs.Process, error) {
 			return h.startProgram(starting, ctx, spec)
 		},
-		Hub:               programs.HubOf(h.hub),
-		Attended:          h.approvals.Attended,
+		Hub:               h.hub,
 		Presets:           o.Presets,
 		Env:               h.user.Environ(environ(o.Env)),
-		ConfigEnv:         envValues(cfg.GetAgent().GetEnv()),
+		ConfigEnv:         EnvValues(cfg.GetAgent().GetEnv()),
 		Protect:           h.protectKeys,
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
 		MaxRestarts:       restarts,
@@ -163,8 +162,8 @@ func environ(env []string) []string {
 	return env
 }
 
-// envValues are the configuration's variables as the services have them.
-func envValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
+// EnvValues are the configuration's variables as the services have them.
+func EnvValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
 	out := map[string]*supervisorv1.EnvValue{}
 	for name, v := range env {
 		out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +29,7 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 			return nil, err
 		}
 	}
-	a, reused, err := reg.find(conf, r.GetSeparate())
+	a, reused, err := reg.find(conf)
 	if err != nil {
 		return nil, err
 	}
@@ -44,23 +46,23 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 }
 
 // StopAgent ends an agent, its turns and its sessions, and takes it off the list.
-func (reg *Registry) StopAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
-	a, err := reg.agent(agentID)
+func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
+	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
 	}
 	a.stop()
 	select {
 	case <-a.over:
-		return a.show(), nil
+		return &supervisorv1.StopAgentResponse{Agent: a.show()}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // RestartAgent starts an agent again, at once if it waits for that, and resumes its sessions where it can.
-func (reg *Registry) RestartAgent(ctx context.Context, agentID string) (*supervisorv1.Agent, error) {
-	a, err := reg.agent(agentID)
+func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error) {
+	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
 	}
@@ -76,41 +78,40 @@ func (reg *Registry) RestartAgent(ctx context.Context, agentID string) (*supervi
 	if err := a.awaitStart(ctx); err != nil {
 		return nil, err
 	}
-	return a.show(), nil
+	return &supervisorv1.RestartAgentResponse{Agent: a.show()}, nil
 }
 
 // ListAgents lists the agents, oldest first.
-func (reg *Registry) ListAgents() []*supervisorv1.Agent {
+func (reg *Registry) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
 	reg.mu.Lock()
 	all := slices.Clone(reg.agents)
 	reg.mu.Unlock()
-	out := make([]*supervisorv1.Agent, len(all))
-	for i, a := range all {
-		out[i] = a.show()
+	out := &supervisorv1.ListAgentsResponse{}
+	for _, a := range all {
+		out.Agents = append(out.Agents, a.show())
 	}
-	return out
+	return out, nil
 }
 
 // GetAgent shows an agent.
-func (reg *Registry) GetAgent(agentID string) (*supervisorv1.Agent, error) {
-	a, err := reg.agent(agentID)
+func (reg *Registry) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
+	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
 	}
-	return a.show(), nil
+	return &supervisorv1.GetAgentResponse{Agent: a.show()}, nil
 }
 
 // find returns the agent that was started alike, or a new one that is being started.
-func (reg *Registry) find(conf *configuration, separate bool) (a *instance, reused bool, err error) {
-	key := conf.key()
+func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, reused bool, err error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	if err := reg.open(); err != nil {
 		return nil, false, err
 	}
-	if !separate {
+	if !conf.GetSeparate() {
 		for _, a := range reg.agents {
-			if a.key == key && !a.separate && a.ctx.Err() == nil {
+			if proto.Equal(a.conf, conf) && a.ctx.Err() == nil {
 				return a, true, nil
 			}
 		}
@@ -121,9 +122,9 @@ func (reg *Registry) find(conf *configuration, separate bool) (a *instance, reus
 	reg.counts[conf.Name]++
 	a = &instance{
 		reg: reg, identity: &frame.Agent{ID: fmt.Sprintf("%s-%d", conf.Name, reg.counts[conf.Name]), Name: conf.Name},
-		conf: conf, key: key, separate: separate, since: time.Now(),
+		conf: conf, since: time.Now(),
 		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
-		state: starting, sessions: map[string]*session{}, opening: map[string]bool{},
+		state: starting, sessions: map[string]*session{}, opening: map[string]bool{}, lost: map[string]string{},
 	}
 	a.ctx, a.stop = context.WithCancel(reg.ctx)
 	reg.agents = append(reg.agents, a)
@@ -148,7 +149,6 @@ func (reg *Registry) agent(id string) (*instance, error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	var named []*instance
-	var ids []string
 	for _, a := range reg.agents {
 		if a.identity.ID == id {
 			return a, nil
@@ -157,27 +157,27 @@ func (reg *Registry) agent(id string) (*instance, error) {
 			named = append(named, a)
 		}
 	}
-	if len(named) == 1 {
-		return named[0], nil
-	}
-	if len(named) > 1 {
-		for _, a := range named {
-			ids = append(ids, a.identity.ID)
-		}
-		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, listed(ids))
-	}
-	for _, a := range reg.agents {
-		ids = append(ids, a.identity.ID)
-	}
 	switch {
-	case id == "" && len(ids) == 0:
+	case len(named) == 1:
+		return named[0], nil
+	case len(named) > 1:
+		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, idsOf(named))
+	case id == "" && len(reg.agents) == 0:
 		return nil, fault.New(fault.Invalid, "no agent is named, and none runs: start one")
 	case id == "":
-		return nil, fault.New(fault.Invalid, "no agent is named; there are %s", listed(ids))
-	case len(ids) == 0:
+		return nil, fault.New(fault.Invalid, "no agent is named; there are %s", idsOf(reg.agents))
+	case len(reg.agents) == 0:
 		return nil, fault.New(fault.NotFound, "there is no agent %q, and no other one", id)
 	}
-	return nil, fault.New(fault.NotFound, "there is no agent %q; there are %s", id, listed(ids))
+	return nil, fault.New(fault.NotFound, "there is no agent %q; there are %s", id, idsOf(reg.agents))
+}
+
+func idsOf(agents []*instance) string {
+	var ids []string
+	for _, a := range agents {
+		ids = append(ids, a.identity.ID)
+	}
+	return listed(ids)
 }
 
 // listed shows some of many.
@@ -221,10 +221,11 @@ func (a *instance) again(ctx context.Context, idle bool) error {
 
 // show says what is known of an agent.
 func (a *instance) show() *supervisorv1.Agent {
+	sessions := a.openSessions()
 	a.reg.mu.Lock()
 	out := &supervisorv1.Agent{
-		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.Preset, Command: secret.Shown(a.conf.Command),
-		EnvNames: a.conf.envNames(), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()),
+		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
 		Attended: a.conf.Attended,
 	}
 	if a.info != nil {
@@ -233,12 +234,14 @@ func (a *instance) show() *supervisorv1.Agent {
 	if why := cmp.Or(a.failure, a.last); why != nil {
 		out.Error = proto.CloneOf(why)
 	}
-	for _, s := range a.openSessions() {
+	for _, s := range sessions {
 		out.SessionIds = append(out.SessionIds, s.id)
 	}
 	r := a.process
 	a.reg.mu.Unlock()
-	out.Cwd = a.conf.dir()
+	if out.Cwd = a.conf.GetCwd(); out.Cwd == "" {
+		out.Cwd, _ = os.Getwd()
+	}
 	if r != nil {
 		out.StderrTail = tail(r.process.StderrTail())
 		select {

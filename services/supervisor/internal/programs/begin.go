@@ -3,7 +3,9 @@ package programs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +38,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		}
 	})
 	a.remember()
-	env, err := a.conf.environ(reg.opts.Env)
+	env, err := environ(reg.opts.Env, a.conf.GetEnv())
 	if err != nil {
 		return nil, a.spawnError(err)
 	}
@@ -45,7 +47,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
 	r.process, err = reg.opts.Start(a.ctx, Spec{
-		Identity: a.identity, Command: slices.Clone(a.conf.Command), Env: env, Dir: a.conf.Cwd, Client: r.prog, Attended: reg.opts.Attended,
+		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: r.prog,
 	})
 	if err != nil {
 		r.prog.Close()
@@ -83,30 +85,26 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	ctx, cancel := context.WithTimeout(a.ctx, timeout+time.Second) // the link has the same timeout, and says more
 	defer cancel()
 	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
-	var jerr *jsonrpc.Error
+	jerr, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case err == nil:
 	case a.ctx.Err() != nil:
-		return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: "it was stopped while it started"}
+		return agentError(supervisorv1.ErrorKind_ERROR_KIND_STOPPED, "it was stopped while it started")
 	case errors.Is(err, context.DeadlineExceeded):
 		return a.handshakeTimeout(r)
-	case errors.As(err, &jerr):
+	case answered:
 		return r.notInitialized(jerr)
 	default:
 		return r.ending()
 	}
 	if len(result) > maxInfo {
-		return &supervisorv1.AgentError{
-			Kind:    supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
-			Message: a.started("it answered initialize with %d bytes, more than the %d that are taken", len(result), maxInfo),
-		}
+		return agentError(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
+			"start agent %q: it answered initialize with %d bytes, more than the %d that are taken", a.identity.Name, len(result), maxInfo)
 	}
 	info := event.ParseInfo(result)
 	if v := info.GetProtocolVersion(); v > protocolVersion {
-		return &supervisorv1.AgentError{
-			Kind:    supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
-			Message: a.started("it speaks version %d of ACP, and was asked for version %d: use another version of the agent", v, protocolVersion),
-		}
+		return agentError(supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
+			"start agent %q: it speaks version %d of ACP, and was asked for version %d: use another version of the agent", a.identity.Name, v, protocolVersion)
 	}
 	r.info = info
 	return nil
@@ -130,21 +128,19 @@ func (a *instance) hello() []byte {
 // closed.
 func (r *run) resumeAll() {
 	a, reg := r.agent, r.agent.reg
-	reg.mu.Lock()
-	all := a.openSessions()
-	reg.mu.Unlock()
 	turn := make(chan struct{}, maxResuming)
 	var wg sync.WaitGroup
-	for _, s := range all {
+	for _, s := range a.openSessions() {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			answer, err := r.resume(s)
+			answer, reason, err := r.resume(s)
 			switch {
 			case r.over(): // it is tried again, or lost with all others
 			case err != nil:
 				reg.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
-				reg.loseUnresumed(s, err)
+				reg.loseFor(s, reason, "The session could not be resumed",
+					fmt.Sprintf("Agent %q ended and was started again, and session %q cannot go on: %v", a.identity.ID, s.id, err))
 			default:
 				r.restore(s, answer)
 				r.unlessHeld(s)
@@ -181,27 +177,27 @@ func (r *run) over() bool {
 	}
 }
 
-// resume opens one session again, and returns the agent's answer; a nil error: it goes on.
-func (r *run) resume(s *session) ([]byte, *notResumed) {
-	ctx, cancel := context.WithCancel(r.agent.ctx)
-	defer cancel()
+// resume opens one session again, and returns the agent's answer; a nil error: it goes on. Else reason says why it is closed,
+// in a few words.
+func (r *run) resume(s *session) (answer []byte, reason string, err error) {
+	reason = "it could not be resumed"
 	method, limit := acp.MethodSessionResume, callTimeout
 	switch can := r.info.GetCapabilities(); {
 	case can.GetResumeSession():
 	case can.GetLoadSession():
 		method, limit = acp.MethodSessionLoad, loadOnRestart
 	default:
-		return nil, &notResumed{cause: errors.New("the agent offers neither session/resume nor session/load")}
+		return nil, reason, errors.New("the agent offers neither session/resume nor session/load")
 	}
 	r.agent.reg.mu.Lock()
 	o := s.opening
 	r.agent.reg.mu.Unlock()
 	if err := r.accepts(method, o); err != nil {
-		return nil, &notResumed{cause: err}
+		return nil, reason, err
 	}
-	answer, err := r.call(ctx, method, o.params(s.id), limit)
-	if err != nil {
-		return nil, &notResumed{method: method, cause: err}
+	answer, err = r.call(r.agent.ctx, method, o.params(s.id), limit)
+	if err != nil && !strings.Contains(err.Error(), method) { // else it says what was tried
+		err = fmt.Errorf("%s failed: %w", method, err)
 	}
-	return answer, nil
+	return answer, method + " failed", err
 }

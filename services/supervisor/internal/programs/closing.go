@@ -3,12 +3,12 @@ package programs
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 const (
@@ -19,15 +19,17 @@ const (
 	maxStored = 10_000
 )
 
-// CloseSession ends a session; told says whether the agent was.
-func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSessionRequest) (told bool, err error) {
+// CloseSession ends a session.
+func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error) {
 	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return reg.closeSession(ctx, s)
+	told, err := reg.closeSession(ctx, s)
+	return &supervisorv1.CloseSessionResponse{Told: told}, err
 }
 
+// closeSession ends a session; told says whether the agent was.
 func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, err error) {
 	r, err := s.agent.runs()
 	if err != nil { // it is not resumed then
@@ -58,31 +60,31 @@ func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, e
 }
 
 // DeleteSession has the agent forget a session that it has stored.
-func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) error {
-	a, run, err := reg.running(r.GetAgentId())
+func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error) {
+	run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case !run.info.GetCapabilities().GetDeleteSession():
-		return run.unsupported("to delete sessions (sessionCapabilities.delete)")
+		return nil, run.unsupported("to delete sessions (sessionCapabilities.delete)")
 	}
 	reg.mu.Lock()
-	s := a.sessions[r.GetSessionId()]
+	s := run.agent.sessions[r.GetSessionId()]
 	reg.mu.Unlock()
 	if s != nil {
 		if err := reg.end(ctx, s); err != nil {
-			return err
+			return nil, err
 		}
 		defer reg.goesOn(s)
 	}
 	if _, err := run.call(ctx, acp.MethodSessionDelete, sessionParams(r.GetSessionId()), callTimeout); err != nil {
-		return err
+		return nil, err
 	}
 	if s != nil {
 		reg.drop(s)
 	}
 	reg.syncHub(ctx)
-	return nil
+	return &supervisorv1.DeleteSessionResponse{}, nil
 }
 
 // end cancels a session's turn, waits a moment for its end, and lets no other one begin until goesOn.
@@ -99,11 +101,9 @@ func (reg *Registry) end(ctx context.Context, s *session) error {
 		return nil
 	}
 	reg.cancelTurn(s)
-	timer := time.NewTimer(cancelSettle)
-	defer timer.Stop()
 	select {
 	case <-t.over:
-	case <-timer.C:
+	case <-time.After(cancelSettle):
 	case <-ctx.Done():
 		reg.goesOn(s)
 		return ctx.Err()
@@ -120,30 +120,27 @@ func (reg *Registry) goesOn(s *session) {
 
 // unknown reports whether the agent says that it does not know the session.
 func unknown(err error) bool {
-	var e *fault.Error
-	return errors.As(err, &e) && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
+	e, ok := errors.AsType[*fault.Error](err)
+	return ok && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
 }
 
 // ListStoredSessions lists the sessions that an agent has stored.
 func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.ListStoredSessionsRequest) (*supervisorv1.ListStoredSessionsResponse, error) {
-	a, run, err := reg.running(r.GetAgentId())
+	run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
 		return nil, err
 	case !run.info.GetCapabilities().GetListSessions():
 		return nil, run.unsupported("to list sessions (sessionCapabilities.list)")
 	}
-	var params []byte
-	for _, m := range []struct{ name, value string }{{"cwd", r.GetCwd()}, {"cursor", r.GetCursor()}} {
-		if m.value != "" {
-			params = jsonrpc.AppendString(append(params, `,"`+m.name+`":`...), m.value)
-		}
+	params := ""
+	if r.GetCwd() != "" {
+		params += member("cwd", r.GetCwd())
 	}
-	if params == nil {
-		params = []byte{','}
+	if r.GetCursor() != "" {
+		params += member("cursor", r.GetCursor())
 	}
-	params[0] = '{'
-	result, err := run.call(ctx, methodSessionList, append(params, '}'), callTimeout)
+	result, err := run.call(ctx, methodSessionList, []byte("{"+strings.TrimPrefix(params, ",")+"}"), callTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +148,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	out.NextCursor, _ = acp.String(acp.Get(result, "nextCursor"))
 	if err := acp.Elements(acp.Get(result, "sessions"), func(v []byte) bool {
 		if len(out.Sessions) == maxStored {
-			reg.log.Warn("an agent listed more sessions than are taken at once; the rest was left out", "agent", a.identity.ID, "limit", maxStored)
+			reg.log.Warn("an agent listed more sessions than are taken at once; the rest was left out", "agent", run.agent.identity.ID, "limit", maxStored)
 			return false
 		}
 		if s := storedSession(v); s != nil {
@@ -164,7 +161,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	for _, s := range out.GetSessions() {
-		s.Open = a.sessions[s.GetSessionId()] != nil
+		s.Open = run.agent.sessions[s.GetSessionId()] != nil
 	}
 	return out, nil
 }

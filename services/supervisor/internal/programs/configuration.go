@@ -3,8 +3,6 @@ package programs
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+
+	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -27,52 +27,12 @@ const (
 	maxConfigure = 1 << 20 // bytes of command and environment
 )
 
-// configuration is how an agent is started. It does not change.
-type configuration struct {
-	Name     string
-	Preset   string
-	Command  []string
-	Cwd      string // as asked for; empty: the supervisor's
-	Env      []variable
-	Attended bool
-}
-
-// variable is an environment variable with a value, or with a file that holds it.
-type variable struct{ Name, Value, File string }
-
-// key is equal for configurations that are the same.
-func (c *configuration) key() [sha256.Size]byte {
-	b, err := json.Marshal(c)
-	if err != nil { // it holds strings and booleans alone
-		panic(fmt.Sprintf("programs: encode a configuration: %v", err))
-	}
-	return sha256.Sum256(b)
-}
-
-// envNames are the names of the variables that are set on top of the supervisor's.
-func (c *configuration) envNames() []string {
-	names := make([]string, len(c.Env))
-	for i, v := range c.Env {
-		names[i] = v.Name
-	}
-	return names
-}
-
-// dir is the working directory of the process, as shown.
-func (c *configuration) dir() string {
-	if c.Cwd == "" {
-		if wd, err := os.Getwd(); err == nil {
-			return wd
-		}
-	}
-	return c.Cwd
-}
-
-// configure makes sense of a request, which admin has checked.
-func (reg *Registry) configure(ctx context.Context, r *supervisorv1.StartAgentRequest) (*configuration, error) {
-	c := &configuration{Cwd: r.GetCwd(), Attended: r.GetAttended()}
-	env := map[string]variable{}
-	overlay(env, reg.opts.ConfigEnv)
+// configure makes of a request, which admin has checked, how the agent is started: with the command of its preset, with all
+// variables on top of the supervisor's, and with a name. Nobody changes that. Cwd is empty for the supervisor's own.
+func (reg *Registry) configure(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentRequest, error) {
+	c := proto.CloneOf(r)
+	c.Args, c.Env = nil, map[string]*supervisorv1.EnvValue{}
+	maps.Copy(c.Env, reg.opts.ConfigEnv)
 	if r.GetPreset() != "" {
 		command, presetEnv, id, err := reg.preset(ctx, r.GetPreset())
 		if err != nil {
@@ -81,19 +41,15 @@ func (reg *Registry) configure(ctx context.Context, r *supervisorv1.StartAgentRe
 		c.Preset, c.Command = id, slices.Concat(command, r.GetArgs())
 		for _, v := range presetEnv {
 			name, value, _ := strings.Cut(v, "=")
-			env[name] = variable{Name: name, Value: value}
+			c.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
 		}
-	} else {
-		c.Command = slices.Clone(r.GetCommand())
 	}
-	overlay(env, r.GetEnv())
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		c.Env = append(c.Env, env[name])
-	}
-	if err := c.named(r.GetName()); err != nil {
+	maps.Copy(c.Env, r.GetEnv())
+	var err error
+	if c.Name, err = nameOf(c); err != nil {
 		return nil, err
 	}
-	return c, c.check()
+	return c, bounded(c)
 }
 
 func (reg *Registry) preset(ctx context.Context, name string) (command, env []string, id string, err error) {
@@ -111,13 +67,6 @@ func (reg *Registry) preset(ctx context.Context, name string) (command, env []st
 	return command, env, id, err
 }
 
-// overlay sets variables.
-func overlay(env map[string]variable, with map[string]*supervisorv1.EnvValue) {
-	for name, v := range with {
-		env[name] = variable{Name: name, Value: v.GetValue(), File: v.GetFile()}
-	}
-}
-
 // keyFiles are the files that variables are read from, sorted.
 func keyFiles(env map[string]*supervisorv1.EnvValue) (files []string) {
 	for _, v := range env {
@@ -129,19 +78,17 @@ func keyFiles(env map[string]*supervisorv1.EnvValue) (files []string) {
 	return slices.Compact(files)
 }
 
-// named sets the agent's name: what was asked for, the preset's id, or the program's.
-func (c *configuration) named(name string) error {
-	switch {
+// nameOf is the agent's name: what was asked for, the preset's id, or the program's.
+func nameOf(c *supervisorv1.StartAgentRequest) (string, error) {
+	switch name := c.GetName(); {
 	case name != "" && name != plainName(name):
-		return fault.New(fault.Invalid, "start an agent: the name %q has other characters than letters, digits, \"-\", \"_\" and \".\", or more than %d", name, maxName)
+		return "", fault.New(fault.Invalid, "start an agent: the name %q has other characters than letters, digits, \"-\", \"_\" and \".\", or more than %d", name, maxName)
 	case name != "":
-		c.Name = name
-	case c.Preset != "":
-		c.Name = plainName(c.Preset)
-	default:
-		c.Name = plainName(filepath.Base(c.Command[0]))
+		return name, nil
+	case c.GetPreset() != "":
+		return plainName(c.GetPreset()), nil
 	}
-	return nil
+	return plainName(filepath.Base(c.GetCommand()[0])), nil
 }
 
 // plainName is a name without what would be a nuisance in ids: they are typed, and parts of others.
@@ -158,14 +105,11 @@ func plainName(name string) string {
 	return plain
 }
 
-// check bounds the configuration.
-func (c *configuration) check() error {
-	size := 0
-	for _, s := range c.Command {
-		size += len(s)
-	}
-	for _, v := range c.Env {
-		size += len(v.Name) + len(v.Value) + len(v.File)
+// bounded refuses a command and an environment that are too long together.
+func bounded(c *supervisorv1.StartAgentRequest) error {
+	size := len(strings.Join(c.GetCommand(), ""))
+	for name, v := range c.GetEnv() {
+		size += len(name) + len(v.GetValue()) + len(v.GetFile())
 	}
 	if size > maxConfigure {
 		return fault.New(fault.Invalid, "start an agent: command and environment have %d bytes, more than the %d that are taken", size, maxConfigure)
@@ -173,27 +117,21 @@ func (c *configuration) check() error {
 	return nil
 }
 
-// environ is the whole environment, with files read now.
-func (c *configuration) environ(base []string) ([]string, error) {
-	set := map[string]bool{}
-	for _, v := range c.Env {
-		set[v.Name] = true
-	}
-	env := []string{}
-	for _, v := range base {
-		if name, _, _ := strings.Cut(v, "="); !set[name] {
-			env = append(env, v)
-		}
-	}
-	for _, v := range c.Env {
-		value := v.Value
-		if v.File != "" {
+// environ is the whole environment: base with variables on top, sorted, whose files are read now.
+func environ(base []string, with map[string]*supervisorv1.EnvValue) ([]string, error) {
+	env := slices.DeleteFunc(slices.Clone(base), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return with[name] != nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(with)) {
+		value := with[name].GetValue()
+		if file := with[name].GetFile(); file != "" {
 			var err error
-			if value, err = readValue(v.File); err != nil {
-				return nil, fmt.Errorf("read the environment variable %s: %w", v.Name, err)
+			if value, err = readValue(file); err != nil {
+				return nil, fmt.Errorf("read the environment variable %s: %w", name, err)
 			}
 		}
-		env = append(env, v.Name+"="+value)
+		env = append(env, name+"="+value)
 	}
 	return env, nil
 }

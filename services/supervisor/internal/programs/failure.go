@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,18 +31,21 @@ func (a *instance) started(format string, args ...any) string {
 	return fmt.Sprintf("start agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
 }
 
+// agentError says what is wrong with an agent.
+func agentError(kind supervisorv1.ErrorKind, format string, args ...any) *supervisorv1.AgentError {
+	return &supervisorv1.AgentError{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
 // spawnError is why a process could not be started.
 func (a *instance) spawnError(err error) *supervisorv1.AgentError {
 	if exit, ok := errors.AsType[agent.Exit](err); ok {
-		e := a.exitError(exit, a.started)
-		e.StderrTail = tail(exit.Tail)
-		return e
+		return a.exitError(exit, a.started(""))
 	}
-	return &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, Message: a.started("%v", err)}
+	return agentError(supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, "start agent %q: %v", a.identity.Name, err)
 }
 
-// exitError is an end of a process in words.
-func (a *instance) exitError(exit agent.Exit, say func(format string, args ...any) string) *supervisorv1.AgentError {
+// exitError is an end of a process in words, which come behind what it was about.
+func (a *instance) exitError(exit agent.Exit, about string) *supervisorv1.AgentError {
 	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: tail(exit.Tail)}
 	if exit.Reason == agent.Exited || exit.Reason == agent.NotFound {
 		code := int32(exit.Code)
@@ -56,13 +58,14 @@ func (a *instance) exitError(exit agent.Exit, say func(format string, args ...an
 	switch exit.Reason {
 	case agent.NotFound:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
-		e.Message = say("the command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)", a.conf.Command[0], detail)
+		e.Message = fmt.Sprintf("%sthe command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)",
+			about, a.conf.GetCommand()[0], detail)
 	case agent.StartFailed:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
-		e.Message = say("the command %q could not be started%s", a.conf.Command[0], detail)
+		e.Message = fmt.Sprintf("%sthe command %q could not be started%s", about, a.conf.GetCommand()[0], detail)
 	default:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
-		e.Message = say("it %s", secret.Text(exit.String()))
+		e.Message = about + "it " + secret.Text(exit.String())
 	}
 	return e
 }
@@ -78,7 +81,7 @@ func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 
 // isItOne asks what is wrong as a rule where initialize is not understood.
 func (a *instance) isItOne() string {
-	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.Command), " "))
+	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.GetCommand()), " "))
 }
 
 // notInitialized says what an error to initialize means: the agent's own, or the link's since there will be no answer.
@@ -91,7 +94,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	case reason == link.NotReady:
 		return &supervisorv1.AgentError{Message: a.started("a handler is not ready: %v", cause)}
 	case reason == link.Stopped || !saysGone(jerr):
-		e := event.ErrorOf(acp.MethodInitialize, encodeError(jerr), false)
+		e := event.ErrorOf(acp.MethodInitialize, errorObject(jerr), false)
 		e.Message = a.started("%s", e.GetMessage())
 		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input says this too
 			e.Message = a.started("it does not know initialize: %s", a.isItOne())
@@ -99,39 +102,30 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 		e.StderrTail = tail(r.process.StderrTail())
 		return e
 	}
-	return a.exitError(r.process.Exit(), func(format string, args ...any) string {
-		return a.started("before it answered initialize, "+format, args...)
-	})
+	return a.exitError(r.process.Exit(), a.started("before it answered initialize, "))
 }
 
-// ending is why a process ended.
+// ending is why a process ended. Its link is over: the process is made to end if it has not.
 func (r *run) ending() *supervisorv1.AgentError {
-	r.awaitEnd()
+	select {
+	case <-r.process.Ended():
+	default:
+		r.stop()
+	}
 	a := r.agent
-	e := a.exitError(r.process.Exit(), func(format string, args ...any) string {
-		return fmt.Sprintf("agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
-	})
-	if exit := r.process.Exit(); exit.Stopped && !r.onPurpose.Load() {
+	if r.onPurpose.Load() {
+		return a.stoppedError(r)
+	}
+	exit := r.process.Exit()
+	e := a.exitError(exit, fmt.Sprintf("agent %q: ", a.identity.Name))
+	if exit.Stopped {
 		e.Message = fmt.Sprintf("agent %q: it was stopped, since the link to it ended", a.identity.Name)
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
 	}
 	if _, cause := r.process.Reason(); cause != nil {
 		e.Message += fmt.Sprintf(" (%v)", cause)
 	}
-	if r.onPurpose.Load() {
-		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", a.identity.Name)
-	}
 	return e
-}
-
-// awaitEnd waits for the end of a process whose link is over.
-func (r *run) awaitEnd() {
-	select {
-	case <-r.process.Ended():
-		return
-	default:
-	}
-	r.stop()
 }
 
 // tooOften adds to why an agent ended that it is not started again.
@@ -144,16 +138,12 @@ func tooOften(last *supervisorv1.AgentError, n int) *supervisorv1.AgentError {
 }
 
 // stoppedError says that an agent was stopped; r is its process, nil where it had none.
-func stoppedError(a *instance, r *run) *supervisorv1.AgentError {
-	e := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_STOPPED, Message: fmt.Sprintf("agent %q was stopped", a.identity.Name)}
+func (a *instance) stoppedError(r *run) *supervisorv1.AgentError {
+	e := &supervisorv1.AgentError{}
 	if r != nil {
-		exit := r.process.Exit()
-		e.Signal, e.StderrTail = exit.Signal, tail(exit.Tail)
-		if exit.Reason == agent.Exited {
-			code := int32(exit.Code)
-			e.ExitCode = &code
-		}
+		e = a.exitError(r.process.Exit(), "")
 	}
+	e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", a.identity.Name)
 	return e
 }
 
@@ -176,14 +166,18 @@ const callTimeout = time.Minute
 
 // call makes a call with a deadline; a limit of 0 is none. The error is a fault, or ctx's.
 func (r *run) call(ctx context.Context, method string, params []byte, limit time.Duration) ([]byte, error) {
-	limited := ctx
-	if limit > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	limited, cancel := within(ctx, limit)
+	defer cancel()
 	result, err := r.prog.Call(limited, method, params)
 	return result, r.explain(ctx, method, limit, err)
+}
+
+// within is a context that ends with ctx, and after a limit if it is not 0.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // explain makes a fault of what a call ended with.
@@ -216,12 +210,10 @@ func (r *run) gone(jerr *jsonrpc.Error) bool {
 	if !saysGone(jerr) {
 		return false
 	}
-	timer := time.NewTimer(stopTimeout)
-	defer timer.Stop()
 	select {
 	case <-r.process.Ended():
 		return true
-	case <-timer.C:
+	case <-time.After(stopTimeout):
 		return false
 	}
 }
@@ -231,7 +223,7 @@ func saysGone(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "
 
 // answerError is what an agent's error means.
 func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.AgentError {
-	e := event.ErrorOf(method, encodeError(jerr), false)
+	e := event.ErrorOf(method, errorObject(jerr), false)
 	e.Message = fmt.Sprintf("agent %q: %s", r.agent.identity.Name, e.GetMessage())
 	r.hint(e)
 	return e
@@ -250,21 +242,21 @@ func (r *run) hint(e *supervisorv1.AgentError) {
 }
 
 // hinted is the end of a turn that says how to log in, where that is what the agent wants.
-func (p *prompting) hinted(e *supervisorv1.Event) *supervisorv1.Event {
+func (r *run) hinted(e *supervisorv1.Event) *supervisorv1.Event {
 	if e.GetTurnEnded().GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return e
 	}
 	e = proto.CloneOf(e) // others are told it too
-	p.turn.run.hint(e.GetTurnEnded().GetError())
+	r.hint(e.GetTurnEnded().GetError())
 	return e
 }
 
 // loginBy says how a person logs the agent in by a method of type "terminal"; "": the first one.
 func (r *run) loginBy(id string) string {
-	if preset := r.agent.conf.Preset; preset != "" {
+	if preset := r.agent.conf.GetPreset(); preset != "" {
 		return fmt.Sprintf("with \"acphost agents login %s\"", preset)
 	}
-	command := slices.Clone(r.agent.conf.Command)
+	command := slices.Clone(r.agent.conf.GetCommand())
 	_ = acp.Elements(acp.Get([]byte(r.info.GetRaw()), "authMethods"), func(m []byte) bool {
 		name, _ := acp.String(acp.Get(m, "id"))
 		if kind, _ := acp.String(acp.Get(m, "type")); kind != "terminal" || id != "" && name != id {
@@ -274,21 +266,14 @@ func (r *run) loginBy(id string) string {
 		command = append(command, args...)
 		return false
 	})
-	if len(command) == len(r.agent.conf.Command) {
+	if len(command) == len(r.agent.conf.GetCommand()) {
 		return "as its documentation says"
 	}
 	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.Shown(command), " "))
 }
 
-// encodeError is the JSON of an error.
-func encodeError(e *jsonrpc.Error) []byte {
-	b := append([]byte(`{"code":`), strconv.Itoa(e.Code)...)
-	b = jsonrpc.AppendString(append(b, `,"message":`...), e.Message)
-	if len(e.Data) > 0 {
-		b = append(append(b, `,"data":`...), e.Data...)
-	}
-	return append(b, '}')
-}
+// errorObject is an error as JSON-RPC has it.
+func errorObject(e *jsonrpc.Error) []byte { return acp.Get(jsonrpc.AppendError(nil, nil, e), "error") }
 
 // tail bounds the last lines of an agent's standard error.
 func tail(lines []string) []string {

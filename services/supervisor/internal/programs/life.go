@@ -2,7 +2,7 @@ package programs
 
 import (
 	"context"
-	"crypto/sha256"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,9 +34,7 @@ const (
 type instance struct {
 	reg      *Registry
 	identity *frame.Agent
-	conf     *configuration
-	key      [sha256.Size]byte
-	separate bool
+	conf     *supervisorv1.StartAgentRequest // see configure
 	since    time.Time
 
 	ctx    context.Context // ends when the agent is to stop
@@ -55,8 +53,9 @@ type instance struct {
 	restarts uint32
 	sessions map[string]*session
 	opening  map[string]bool   // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
-	login    bool              // one is under way
 	lost     map[string]string // why sessions ended that nobody closed, by their ids
+
+	login sync.Mutex // held while one is under way
 }
 
 // order has an agent started again. Taken is closed when its state says so.
@@ -168,9 +167,7 @@ func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 func (l *life) pause(delay time.Duration, failure *supervisorv1.AgentError) bool {
 	l.reg.log.Warn("agent ended: starting it again", "agent", l.identity.ID, "error", failure.GetMessage(), "in", delay)
 	l.set(waiting, func() { l.run, l.failure = nil, failure })
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	return l.wait(timer.C)
+	return l.wait(time.After(delay))
 }
 
 // wait waits for the time, or for an order; false: the agent is to stop, and has.
@@ -200,7 +197,7 @@ func (a *instance) end(r *run) {
 	}
 	a.loseSessions(nil)
 	a.set(stopped, func() {
-		a.failure = stoppedError(a, r)
+		a.failure = a.stoppedError(r)
 		a.reg.remove(a)
 	})
 	a.reg.syncHub(context.Background())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -19,45 +20,35 @@ const (
 
 // Authenticate logs an agent in, and tells the pages that it wants opened until it is done.
 func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error {
-	a, run, err := reg.running(r.GetAgentId())
+	run, err := reg.running(r.GetAgentId())
 	if err != nil {
 		return err
 	}
+	a := run.agent
 	method, err := run.authMethod(r.GetMethodId())
 	if err != nil {
 		return err
 	}
-	reg.mu.Lock()
-	busy := a.login
-	a.login = true
-	reg.mu.Unlock()
-	if busy {
+	if !a.login.TryLock() {
 		return fault.New(fault.Precondition, "agent %q is being logged in already", a.identity.ID)
 	}
-	defer func() {
-		reg.mu.Lock()
-		a.login = false
-		reg.mu.Unlock()
-	}()
+	defer a.login.Unlock()
 	sub := reg.opts.Hub.Subscribe(a.identity.ID, "")
 	defer sub.Close()
+	var call sync.WaitGroup
+	defer call.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	var failure error
-	answered := make(chan struct{})
-	defer func() {
-		cancel()
-		<-answered
-	}()
-	go func() {
-		defer close(answered)
+	defer cancel()
+	var failure error // once the call is over
+	call.Go(func() {
 		defer sub.Close()
 		_, failure = run.call(ctx, methodAuthenticate, []byte(`{`+member("methodId", method)[1:]+`}`), 0)
-	}()
+	})
 	for {
 		e, err := sub.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			if <-answered; failure != nil {
+			if call.Wait(); failure != nil {
 				return a.withoutPages(failure)
 			}
 			return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: method}}})
@@ -74,8 +65,8 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 
 // withoutPages adds to why a login failed that the agent had no way to have a page opened, where that is so.
 func (a *instance) withoutPages(failure error) error {
-	var of *fault.Error
-	if a.conf.Attended || !errors.As(failure, &of) || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
+	of, ok := errors.AsType[*fault.Error](failure)
+	if a.conf.Attended || !ok || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
 		return failure
 	}
 	e := proto.CloneOf(of.Agent)
@@ -109,16 +100,16 @@ func (r *run) authMethod(id string) (string, error) {
 }
 
 // Logout logs an agent out.
-func (reg *Registry) Logout(ctx context.Context, agentID string) error {
-	_, r, err := reg.running(agentID)
+func (reg *Registry) Logout(ctx context.Context, r *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error) {
+	run, err := reg.running(r.GetAgentId())
 	switch {
 	case err != nil:
-		return err
-	case !r.info.GetCapabilities().GetLogout():
-		return r.unsupported("to log out (auth.logout)")
+		return nil, err
+	case !run.info.GetCapabilities().GetLogout():
+		return nil, run.unsupported("to log out (auth.logout)")
 	}
-	_, err = r.call(ctx, methodLogout, []byte(`{}`), callTimeout)
-	return err
+	_, err = run.call(ctx, methodLogout, []byte(`{}`), callTimeout)
+	return &supervisorv1.LogoutResponse{}, err
 }
 
 // unsupported says what the agent does not offer.
@@ -130,10 +121,7 @@ func (r *run) unsupported(what string) error {
 
 // misbehaved says that an answer of the agent's makes no sense.
 func (r *run) misbehaved(format string, args ...any) error {
-	return fault.Agent(&supervisorv1.AgentError{
-		Kind:    supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
-		Message: fmt.Sprintf("agent %q: ", r.agent.identity.Name) + fmt.Sprintf(format, args...),
-	})
+	return fault.Agent(agentError(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, "agent %q: %s", r.agent.identity.Name, fmt.Sprintf(format, args...)))
 }
 
 // excerpt is the begin of what somebody chose.

@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"fmt"
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -33,37 +32,8 @@ func (reg *Registry) tellClosed(s *session, reason string) {
 	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
 }
 
-// notResumed says why a session does not go on with a new process of its agent.
-type notResumed struct {
-	method string // what was tried; empty: nothing could be
-	cause  error
-}
-
-func (e *notResumed) Error() string {
-	if cause := e.cause.Error(); strings.Contains(cause, e.method) {
-		return cause // it says what was tried, or nothing was
-	}
-	return fmt.Sprintf("%s failed: %v", e.method, e.cause)
-}
-
-func (e *notResumed) Unwrap() error { return e.cause }
-
-// reason is why the session is closed, in a few words.
-func (e *notResumed) reason() string {
-	if e.method == "" {
-		return "it could not be resumed"
-	}
-	return e.method + " failed"
-}
-
-// loseUnresumed ends a session that could not be resumed, and tells why: those who watch, whoever reads its record, and
-// whoever asks for it later.
-func (reg *Registry) loseUnresumed(s *session, err *notResumed) {
-	reg.loseFor(s, err.reason(), "The session could not be resumed",
-		fmt.Sprintf("Agent %q ended and was started again, and session %q cannot go on: %v", s.agent.identity.ID, s.id, err))
-}
-
-// loseFor ends a session for a reason that a person should know.
+// loseFor ends a session for a reason that a person should know, and tells why: those who watch, whoever reads its record,
+// and whoever asks for it later.
 func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	if !reg.drop(s) {
 		return
@@ -71,9 +41,6 @@ func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
 	reg.mu.Lock()
 	if a := s.agent; len(a.lost) < maxLost {
-		if a.lost == nil {
-			a.lost = map[string]string{}
-		}
 		a.lost[s.id] = why
 	}
 	reg.mu.Unlock()
@@ -109,10 +76,7 @@ func (reg *Registry) drop(s *session) bool {
 
 // loseSessions ends all sessions of an agent that is gone. A failure is why it is not started again; nil: it was stopped.
 func (a *instance) loseSessions(failure *supervisorv1.AgentError) {
-	a.reg.mu.Lock()
-	all := a.openSessions()
-	a.reg.mu.Unlock()
-	for _, s := range all {
+	for _, s := range a.openSessions() {
 		if failure == nil {
 			a.reg.lose(s, goneReason)
 			continue

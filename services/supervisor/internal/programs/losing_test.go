@@ -7,11 +7,12 @@ import (
 	"testing/synctest"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
 // tellsOf takes the next events of a session.
-func tellsOf(t *testing.T, sub Subscription, n int) (events []*supervisorv1.Event, told []string) {
+func tellsOf(t *testing.T, sub *activity.Subscription, n int) (events []*supervisorv1.Event, told []string) {
 	t.Helper()
 	for range n {
 		e, err := sub.Next(t.Context())

@@ -42,17 +42,18 @@ func newOpening(cwd string, r openRequest) (*opening, error) {
 	for _, d := range o.dirs {
 		size += len(d)
 	}
-	all := make([]any, 0, len(r.GetMcpServers()))
+	all := make([]mcpServer, 0, len(r.GetMcpServers()))
 	for _, s := range r.GetMcpServers() {
 		switch t := s.GetTransport().(type) {
 		case *supervisorv1.McpServer_Stdio:
-			all = append(all, stdioServer{s.GetName(), t.Stdio.GetCommand(), append([]string{}, t.Stdio.GetArgs()...), pairs(t.Stdio.GetEnv())})
+			args := append([]string{}, t.Stdio.GetArgs()...)
+			all = append(all, mcpServer{Name: s.GetName(), Command: t.Stdio.GetCommand(), Args: args, Env: pairs(t.Stdio.GetEnv())})
 		case *supervisorv1.McpServer_Http:
 			o.http = true
-			all = append(all, remoteServer{"http", s.GetName(), t.Http.GetUrl(), pairs(t.Http.GetHeaders())})
+			all = append(all, mcpServer{Type: "http", Name: s.GetName(), URL: t.Http.GetUrl(), Headers: pairs(t.Http.GetHeaders())})
 		case *supervisorv1.McpServer_Sse:
 			o.sse = true
-			all = append(all, remoteServer{"sse", s.GetName(), t.Sse.GetUrl(), pairs(t.Sse.GetHeaders())})
+			all = append(all, mcpServer{Type: "sse", Name: s.GetName(), URL: t.Sse.GetUrl(), Headers: pairs(t.Sse.GetHeaders())})
 		}
 	}
 	if o.servers, err = json.Marshal(all); err != nil { // it holds strings alone
@@ -64,25 +65,21 @@ func newOpening(cwd string, r openRequest) (*opening, error) {
 	return o, nil
 }
 
-// The MCP servers as ACP has them.
-type (
-	stdioServer struct {
-		Name    string   `json:"name"`
-		Command string   `json:"command"`
-		Args    []string `json:"args"`
-		Env     []pair   `json:"env"`
-	}
-	remoteServer struct {
-		Type    string `json:"type"`
-		Name    string `json:"name"`
-		URL     string `json:"url"`
-		Headers []pair `json:"headers"`
-	}
-	pair struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	}
-)
+// mcpServer is an MCP server as ACP has it. What is nil or empty is not of its kind.
+type mcpServer struct {
+	Type    string   `json:"type,omitempty"`
+	Name    string   `json:"name"`
+	Command string   `json:"command,omitempty"`
+	Args    []string `json:"args,omitzero"`
+	Env     []pair   `json:"env,omitzero"`
+	URL     string   `json:"url,omitempty"`
+	Headers []pair   `json:"headers,omitzero"`
+}
+
+type pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // pairs are names and values as ACP has them, sorted, so that the same map is the same JSON.
 func pairs(m map[string]string) []pair {

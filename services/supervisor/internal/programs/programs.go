@@ -14,12 +14,13 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"os"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -36,8 +37,6 @@ type Spec struct {
 	Dir string
 	// Client is the agent's client.
 	Client link.Client
-	// Attended reports whether somebody answers questions.
-	Attended func() bool
 }
 
 // Process is an agent's process with its link. It is safe for concurrent use.
@@ -61,63 +60,27 @@ type Process interface {
 	Stop(ctx context.Context) error
 }
 
-// Hub tells what happens. It is safe for concurrent use.
-type Hub interface {
-	// Subscribe begins to gather the events of an agent's session, or of all its sessions and itself for an empty session
-	// id, that happen from now on.
-	Subscribe(agentID, sessionID string) Subscription
-	// Publish tells of something that no frame shows.
-	Publish(e *supervisorv1.Event)
-	// Tell records and tells a notification of acphost's about an agent's session.
-	Tell(agentID string, line []byte)
-	// WaitRoom waits while events of an agent are not taken as fast as they come.
-	WaitRoom(ctx context.Context, agentID string) error
-	// Show fills in what events told of a session.
-	Show(agentID string, s *supervisorv1.Session)
-	// Sync waits until what passed before it is known to Show, and was handed to subscriptions.
-	Sync(ctx context.Context) error
-	// Forget drops what is known of an agent that is gone for good.
-	Forget(agentID string)
-}
-
-// Subscription are events, in order and without a gap.
-type Subscription interface {
-	// Next waits for the next event. It fails for good where the subscription was not read for too long; io.EOF follows the
-	// last event where it was closed.
-	Next(ctx context.Context) (*supervisorv1.Event, error)
-	// Close ends it: what happened before can still be read. It may be called again.
-	Close()
-}
-
-// Defaults of Options.
-const (
-	DefaultMaxAgents   = 32
-	DefaultMaxSessions = 1000
-)
-
 // Options are what a Registry is made of.
 type Options struct {
 	// Start starts an agent, links it with the client of the spec and returns at once. Where the agent cannot be started,
 	// errors.As finds an agent.Exit in the error.
 	Start func(ctx context.Context, s Spec) (Process, error)
-	Hub   Hub
-	// Attended reports whether somebody answers questions now; nil: nobody does.
-	Attended func() bool
+	Hub   *activity.Hub
 	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to
 	// its id. Nil: there are none.
 	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
-	// Env is the environment that agents get, whole; nil: the supervisor's own.
+	// Env is the environment that agents get, whole.
 	Env []string
 	// ConfigEnv are further variables for all agents, with files' absolute paths.
 	ConfigEnv map[string]*supervisorv1.EnvValue
 	// Protect keeps files from all agents from now on, before an agent starts that gets what is in them. Its error is the
 	// call's. Nil: nobody does.
 	Protect func(ctx context.Context, files []string) error
-	// InitializeTimeout is how long an agent may take to answer initialize. Default: 60 s.
+	// InitializeTimeout is how long an agent may take to answer initialize.
 	InitializeTimeout time.Duration
 	// MaxRestarts is how often an agent that ends unasked is started again within ten minutes.
 	MaxRestarts int
-	// MaxAgents bounds the agents, MaxSessions the open sessions. Defaults: DefaultMaxAgents, DefaultMaxSessions.
+	// MaxAgents bounds the agents, MaxSessions the open sessions.
 	MaxAgents, MaxSessions int
 	// Version is acphost's, as agents are told.
 	Version string
@@ -139,31 +102,14 @@ type Registry struct {
 	counts   map[string]int // the last number that was given to an agent of a name
 	sessions int            // open, and being opened
 	numbered uint64         // sessions so far
-	turns    int            // under way
-	idle     chan struct{}  // closed, and gone, when no turn is under way; nil: nobody waits
+	turns    map[*turn]bool // under way
 	draining bool
 	closed   bool
 }
 
 // New returns a Registry without agents.
 func New(o Options) *Registry {
-	if o.InitializeTimeout <= 0 {
-		o.InitializeTimeout = time.Minute
-	}
-	if o.MaxAgents <= 0 {
-		o.MaxAgents = DefaultMaxAgents
-	}
-	if o.MaxSessions <= 0 {
-		o.MaxSessions = DefaultMaxSessions
-	}
-	if o.Env == nil {
-		o.Env = os.Environ()
-	}
-	if o.Attended == nil {
-		o.Attended = func() bool { return false }
-	}
-	reg := &Registry{opts: o, log: o.Logger, counts: map[string]int{}}
-	reg.log = cmp.Or(reg.log, slog.New(slog.DiscardHandler))
+	reg := &Registry{opts: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), counts: map[string]int{}, turns: map[*turn]bool{}}
 	reg.ctx, reg.cancel = context.WithCancel(context.Background())
 	return reg
 }
@@ -177,8 +123,8 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	if reg.quiet(ctx) {
 		return nil
 	}
-	for _, s := range reg.prompting() {
-		reg.cancelTurn(s)
+	for _, t := range reg.underWay() {
+		reg.cancelTurnOf(t)
 	}
 	last, cancel := context.WithTimeout(reg.ctx, cancelSettle)
 	defer cancel()
@@ -188,39 +134,22 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// quiet waits until no turn is under way; false: ctx ended first.
+// quiet waits until no turn is under way, since none begins any more; false: ctx ended first.
 func (reg *Registry) quiet(ctx context.Context) bool {
-	reg.mu.Lock()
-	if reg.turns == 0 {
-		reg.mu.Unlock()
-		return true
-	}
-	if reg.idle == nil {
-		reg.idle = make(chan struct{})
-	}
-	idle := reg.idle
-	reg.mu.Unlock()
-	select {
-	case <-idle:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// prompting are the sessions with a turn under way.
-func (reg *Registry) prompting() []*session {
-	reg.mu.Lock()
-	defer reg.mu.Unlock()
-	var all []*session
-	for _, a := range reg.agents {
-		for _, s := range a.sessions {
-			if s.turn != nil {
-				all = append(all, s)
-			}
+	for _, t := range reg.underWay() {
+		select {
+		case <-t.over:
+		case <-ctx.Done():
+			return false
 		}
 	}
-	return all
+	return true
+}
+
+func (reg *Registry) underWay() []*turn {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	return slices.Collect(maps.Keys(reg.turns))
 }
 
 // Close stops all agents and waits until nothing of them is left. It may be called again.

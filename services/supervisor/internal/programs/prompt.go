@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -24,8 +26,9 @@ var errClosedUnder = errors.New("the session was closed before the turn had ende
 
 // turn is a prompt under way.
 type turn struct {
-	run  *run
-	over chan struct{} // closed when it is answered, or never will be
+	session *session
+	run     *run
+	over    chan struct{} // closed when it is answered, or never will be
 	// ctx ends when nobody waits for the answer any more: the session is gone. Leave ends it.
 	ctx   context.Context
 	leave context.CancelFunc
@@ -59,10 +62,9 @@ func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, 
 	if err != nil {
 		return err
 	}
-	p := &prompting{reg: reg, session: s, turn: t, sub: sub, send: send}
-	err = p.tell(ctx, event.Large(r.GetPrompt()))
+	err = t.tell(ctx, sub, event.Large(r.GetPrompt()), send)
 	if err != nil && r.GetCancelOnDisconnect() {
-		reg.cancelTurnOf(s, t)
+		reg.cancelTurnOf(t)
 	}
 	return err
 }
@@ -85,7 +87,7 @@ func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock, meta
 
 // beginTurn sends a prompt, and has a goroutine wait for its answer.
 func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params []byte) (*turn, error) {
-	t := &turn{run: r, over: make(chan struct{})}
+	t := &turn{session: s, run: r, over: make(chan struct{})}
 	reg.mu.Lock()
 	err := reg.open()
 	switch {
@@ -101,7 +103,7 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 	default:
 		t.ctx, t.leave = context.WithCancel(context.Background())
 		s.turn = t
-		reg.turns++
+		reg.turns[t] = true
 	}
 	reg.mu.Unlock()
 	if err != nil {
@@ -110,83 +112,74 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 	call, err := r.prog.Send(ctx, acp.MethodSessionPrompt, params)
 	if err != nil {
 		err = r.explain(ctx, acp.MethodSessionPrompt, 0, err)
-		reg.endTurn(s, t)
+		reg.endTurn(t)
 		return nil, err
 	}
 	reg.mu.Lock()
 	t.sent = true
 	cancelled := t.cancelled
-	if !reg.spawn(func() { reg.awaitTurn(s, t, call) }) {
+	if !reg.spawn(func() { reg.awaitTurn(t, call) }) {
 		reg.mu.Unlock()
-		reg.endTurn(s, t)
+		reg.endTurn(t)
 		return nil, fault.New(fault.Precondition, "the supervisor is about to end")
 	}
 	reg.mu.Unlock()
 	if cancelled {
-		reg.sendCancel(s, t)
+		reg.sendCancel(t)
 	}
 	return t, nil
 }
 
 // awaitTurn waits for the answer to a prompt. The process's end ends it, and so does the session's.
-func (reg *Registry) awaitTurn(s *session, t *turn, call *acpclient.Pending) {
+func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
 	t.result, t.err = call.Wait(t.ctx)
 	if t.ctx.Err() != nil && errors.Is(t.err, t.ctx.Err()) {
 		call.Leave()
 		t.err = errClosedUnder
 	}
-	reg.endTurn(s, t)
+	reg.endTurn(t)
 }
 
-func (reg *Registry) endTurn(s *session, t *turn) {
+func (reg *Registry) endTurn(t *turn) {
 	reg.mu.Lock()
-	if s.turn == t {
-		s.turn = nil
+	if t.session.turn == t {
+		t.session.turn = nil
 	}
-	if reg.turns--; reg.turns == 0 && reg.idle != nil {
-		close(reg.idle)
-		reg.idle = nil
-	}
+	delete(reg.turns, t)
 	reg.mu.Unlock()
 	t.leave()
 	close(t.over)
 }
 
-// prompting tells the events of a turn.
-type prompting struct {
-	reg     *Registry
-	session *session
-	turn    *turn
-	sub     Subscription
-	send    func(*supervisorv1.Event) error
-}
-
-// tell tells the events of the turn up to its end.
-func (p *prompting) tell(ctx context.Context, first []*supervisorv1.Event) error {
+// tell tells the events of the turn, which first comes before, up to its end. They come from sub, which is closed then.
+func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*supervisorv1.Event, send func(*supervisorv1.Event) error) error {
 	for _, e := range first {
-		p.own(e)
-		if err := p.send(e); err != nil {
+		if err := send(t.own(e)); err != nil {
 			return err
 		}
 	}
-	closed := make(chan struct{})
-	defer func() { <-closed }()
+	var closing sync.WaitGroup
+	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // once the answer is there, nothing more is waited for than what passed before it
-		defer close(closed)
+	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it
 		select {
-		case <-p.turn.over:
-			p.reg.syncHub(ctx)
-			p.sub.Close()
+		case <-t.over:
+			t.run.agent.reg.syncHub(ctx)
+			sub.Close()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	for begun := false; ; {
-		e, err := p.sub.Next(ctx)
+		e, err := sub.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return p.end()
+			select {
+			case <-t.over:
+				return send(t.untold())
+			default: // the Hub has ended
+				return fault.New(fault.Precondition, "the supervisor is about to end")
+			}
 		case err != nil:
 			return err
 		}
@@ -195,63 +188,55 @@ func (p *prompting) tell(ctx context.Context, first []*supervisorv1.Event) error
 			continue
 		}
 		if e.GetTurnEnded() != nil {
-			p.awaitAnswer(ctx)
-			return p.send(p.hinted(e))
+			t.awaitAnswer(ctx)
+			return send(t.run.hinted(e))
 		}
-		if err := p.send(e); err != nil {
+		if err := send(e); err != nil {
 			return err
 		}
 	}
 }
 
 // awaitAnswer waits until the session can take another prompt: an answer is seen a moment before it arrives.
-func (p *prompting) awaitAnswer(ctx context.Context) {
-	timer := time.NewTimer(syncTimeout)
-	defer timer.Stop()
+func (t *turn) awaitAnswer(ctx context.Context) {
 	select {
-	case <-p.turn.over:
-	case <-timer.C:
+	case <-t.over:
+	case <-time.After(syncTimeout):
 	case <-ctx.Done():
 	}
 }
 
 // own says whom an event of ours is about.
-func (p *prompting) own(e *supervisorv1.Event) {
-	e.AgentId, e.SessionId = p.session.agent.identity.ID, p.session.id
+func (t *turn) own(e *supervisorv1.Event) *supervisorv1.Event {
+	e.AgentId, e.SessionId = t.session.agent.identity.ID, t.session.id
 	if e.GetTime() == nil {
 		e.Time = timestamppb.Now()
 	}
+	return e
 }
 
-// end tells the end of a turn that no event told.
-func (p *prompting) end() error {
-	select {
-	case <-p.turn.over:
-	default: // the Hub has ended
-		return fault.New(fault.Precondition, "the supervisor is about to end")
-	}
+// untold is the end of a turn that no event told.
+func (t *turn) untold() *supervisorv1.Event {
 	ended := &supervisorv1.TurnEnded{}
 	var f *fault.Error
-	switch err := p.turn.run.explain(context.Background(), acp.MethodSessionPrompt, 0, p.turn.err); {
+	switch err := t.run.explain(context.Background(), acp.MethodSessionPrompt, 0, t.err); {
 	case err == nil:
-		ended.StopReason, _ = acp.String(acp.Get(p.turn.result, "stopReason"))
+		ended.StopReason, _ = acp.String(acp.Get(t.result, "stopReason"))
 	case errors.As(err, &f) && f.Agent != nil:
 		ended.Error = f.Agent
 	default:
 		ended.Error = &supervisorv1.AgentError{Message: err.Error()}
 	}
-	e := &supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}}
-	p.own(e)
-	return p.send(e)
+	return t.own(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}})
 }
 
-// CancelPrompt has the agent end a session's turn; active: there is one.
-func (reg *Registry) CancelPrompt(_ context.Context, r *supervisorv1.CancelPromptRequest) (active bool, err error) {
+// CancelPrompt has the agent end a session's turn.
+func (reg *Registry) CancelPrompt(_ context.Context, r *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
 	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return reg.cancelTurn(s), nil
+	return &supervisorv1.CancelPromptResponse{TurnActive: reg.cancelTurn(s)}, nil
 }
 
 // cancelTurn cancels the turn that is under way; false: there is none.
@@ -259,45 +244,43 @@ func (reg *Registry) cancelTurn(s *session) bool {
 	reg.mu.Lock()
 	t := s.turn
 	reg.mu.Unlock()
-	return t != nil && reg.cancelTurnOf(s, t)
+	return t != nil && reg.cancelTurnOf(t)
 }
 
 // cancelTurnOf cancels a turn; false: it is over.
-func (reg *Registry) cancelTurnOf(s *session, t *turn) bool {
+func (reg *Registry) cancelTurnOf(t *turn) bool {
 	reg.mu.Lock()
-	if s.turn != t {
+	if t.session.turn != t {
 		reg.mu.Unlock()
 		return false
 	}
 	first, sent := !t.cancelled, t.sent
 	t.cancelled = true
 	if first {
-		reg.spawn(func() { reg.watchCancelled(s, t) })
+		reg.spawn(func() { reg.watchCancelled(t) })
 	}
 	reg.mu.Unlock()
 	if sent { // else whoever sends the prompt sends this after it
-		reg.sendCancel(s, t)
+		reg.sendCancel(t)
 	}
 	return true
 }
 
-func (reg *Registry) sendCancel(s *session, t *turn) {
-	if err := t.run.prog.Notify(acp.MethodSessionCancel, sessionParams(s.id)); err != nil {
-		reg.log.Warn("a turn could not be cancelled", "agent", s.agent.identity.ID, "session", s.id, "error", err)
+func (reg *Registry) sendCancel(t *turn) {
+	if err := t.run.prog.Notify(acp.MethodSessionCancel, sessionParams(t.session.id)); err != nil {
+		reg.log.Warn("a turn could not be cancelled", "agent", t.session.agent.identity.ID, "session", t.session.id, "error", err)
 	}
 }
 
 // watchCancelled tells of a turn that does not end though it was cancelled.
-func (reg *Registry) watchCancelled(s *session, t *turn) {
-	timer := time.NewTimer(cancelPatience)
-	defer timer.Stop()
+func (reg *Registry) watchCancelled(t *turn) {
 	select {
 	case <-t.over:
 	case <-reg.ctx.Done():
-	case <-timer.C:
-		reg.log.Warn("an agent does not end a turn that was cancelled", "agent", s.agent.identity.ID, "session", s.id)
-		reg.notice(s, "warning", "The agent goes on though its turn was cancelled",
+	case <-time.After(cancelPatience):
+		reg.log.Warn("an agent does not end a turn that was cancelled", "agent", t.session.agent.identity.ID, "session", t.session.id)
+		reg.notice(t.session, "warning", "The agent goes on though its turn was cancelled",
 			fmt.Sprintf("The turn has not ended within %s of that. Wait for it, or restart the agent %q, which ends the turns of all its sessions.",
-				cancelPatience, s.agent.identity.ID))
+				cancelPatience, t.session.agent.identity.ID))
 	}
 }

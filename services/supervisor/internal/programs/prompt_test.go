@@ -177,13 +177,11 @@ func TestStoppingAnAgentEndsItsTurns(t *testing.T) {
 }
 
 func TestATurnEndsEvenIfNoEventSaysSo(t *testing.T) {
-	r := newRig(t, nil, func(o *Options) { o.Hub = deaf{o.Hub} })
+	r := newRig(t, nil)
 	r.start()
 	r.open("bot")
-	told, err := r.prompt("s1", "hi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var told []string
+	deafPrompt(r, promptOf("s1", "hi"), func(e *supervisorv1.Event) { told = append(told, words(e)) })
 	wantWords(t, told, "ended end_turn")
 	r.cast = func(int, Spec) (map[string]part, error) {
 		return map[string]part{"session/prompt": func(a *scripted, _ message) { a.crash() }}, nil
@@ -193,29 +191,35 @@ func TestATurnEndsEvenIfNoEventSaysSo(t *testing.T) {
 	req := promptOf(s.GetSessionId(), "hi")
 	req.AgentId = "other"
 	var last *supervisorv1.AgentError
-	if err := r.Prompt(t.Context(), req, func(e *supervisorv1.Event) error { last = e.GetTurnEnded().GetError(); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	deafPrompt(r, req, func(e *supervisorv1.Event) { last = e.GetTurnEnded().GetError() })
 	if last.GetKind() != crashedKind || last.GetExitCode() != 3 || !strings.Contains(last.GetMessage(), "exited with status 3") {
 		t.Errorf("got %v", last)
 	}
 }
 
-// deaf is a Hub whose subscriptions never hear of turns.
-type deaf struct{ Hub }
-
-func (d deaf) Subscribe(agentID, sessionID string) Subscription {
-	return deafSubscription{d.Hub.Subscribe(agentID, sessionID)}
-}
-
-type deafSubscription struct{ Subscription }
-
-func (s deafSubscription) Next(ctx context.Context) (*supervisorv1.Event, error) {
-	for {
-		e, err := s.Subscription.Next(ctx)
-		if err != nil || e.GetTurnStarted() == nil && e.GetTurnEnded() == nil {
-			return e, err
-		}
+// deafPrompt is Prompt with a subscription that never hears of the turn: it is one to another session.
+func deafPrompt(r *rig, req *supervisorv1.PromptRequest, send func(*supervisorv1.Event)) {
+	r.t.Helper()
+	s, err := r.session(req.GetAgentId(), req.GetSessionId())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	run, err := s.agent.runs()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	params, err := run.prompt(s.id, req.GetPrompt(), "")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sub := r.hub.Subscribe(s.agent.identity.ID, "another")
+	defer sub.Close()
+	turn, err := r.beginTurn(r.t.Context(), s, run, params)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := turn.tell(r.t.Context(), sub, nil, func(e *supervisorv1.Event) error { send(e); return nil }); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +29,7 @@ var errReset = errors.New("the agent took it, and then said otherwise")
 // since a process ended meanwhile, stays.
 func (a *instance) remember() {
 	reg := a.reg
-	reg.mu.Lock()
 	all := a.openSessions()
-	reg.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
@@ -77,17 +76,17 @@ func (r *run) restore(s *session, answer []byte) {
 	if !p.apply() {
 		return
 	}
-	missing := p.missing()
+	mode, others := p.missing()
 	reg.mu.Lock()
 	if r.agent.sessions[s.id] != s {
 		reg.mu.Unlock()
 		return
 	}
-	if s.held = missing[categoryMode]; s.held == "" {
+	if s.held = mode; mode == "" {
 		s.before = nil
 	}
 	reg.mu.Unlock()
-	p.tell(missing)
+	p.tell(mode, others)
 }
 
 // chosen says that somebody has set a session's mode, whatever it was before.
@@ -249,9 +248,8 @@ func (p *restoring) set(t *setting, now *supervisorv1.Session) error {
 	return nil
 }
 
-// missing says, by their keys, what the settings were and are that could not be restored.
-func (p *restoring) missing() map[string]string {
-	out := map[string]string{}
+// missing says what the settings were and are that could not be restored.
+func (p *restoring) missing() (mode string, others []string) {
 	now := p.now()
 	for _, t := range p.all {
 		value, has := t.in(now)
@@ -266,27 +264,26 @@ func (p *restoring) missing() map[string]string {
 			is = "is not there any more"
 		}
 		t.err = cmp.Or(t.err, errReset)
-		out[t.key] = fmt.Sprintf("its %s was %q and %s (%v)", t.name, excerpt(t.value), is, t.err)
+		why := fmt.Sprintf("its %s was %q and %s (%v)", t.name, excerpt(t.value), is, t.err)
+		if t.key == categoryMode {
+			mode = why
+		} else {
+			others = append(others, why)
+		}
 	}
-	return out
+	return mode, others
 }
 
 // tell says what could not be restored.
-func (p *restoring) tell(missing map[string]string) {
-	if len(missing) == 0 {
-		return
-	}
+func (p *restoring) tell(mode string, parts []string) {
 	s := p.session
 	severity, title := "warning", "The session is not as it was"
-	var parts []string
-	if mode := missing[categoryMode]; mode != "" {
+	switch {
+	case mode != "":
 		severity, title = "error", "The session's mode could not be restored"
-		parts = append(parts, mode+"; it takes no prompt until its mode is set")
-	}
-	for _, t := range p.all { // in their order
-		if why := missing[t.key]; why != "" && t.key != categoryMode {
-			parts = append(parts, why)
-		}
+		parts = slices.Insert(parts, 0, mode+"; it takes no prompt until its mode is set")
+	case len(parts) == 0:
+		return
 	}
 	p.run.agent.reg.log.Warn("a session could not be put back into its settings", "agent", s.agent.identity.ID, "session", s.id, "missing", parts)
 	why := fmt.Sprintf("Agent %q was started again, and session %q is not as it was: %s.", s.agent.identity.ID, s.id, strings.Join(parts, "; "))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
@@ -184,7 +185,7 @@ func await(t *testing.T, c <-chan struct{}) {
 }
 
 // notices are those of a session so far.
-func notices(t *testing.T, r *rig, sub Subscription) []*supervisorv1.Notice {
+func notices(t *testing.T, r *rig, sub *activity.Subscription) []*supervisorv1.Notice {
 	t.Helper()
 	r.syncHub(t.Context())
 	sub.Close()

@@ -333,7 +333,7 @@ func (r *rig) link(s Spec, a link.Agent, sessions *folded.Table) *link.Link {
 		Sessions:  sessions,
 		Gate:      gate.New(gate.Options{Logger: log}),
 		AgentName: s.Identity.Name,
-		Attended:  s.Attended,
+		Attended:  func() bool { return false },
 		Observer:  r.hub.Observer(s.Identity),
 		Logger:    log,
 
@@ -346,7 +346,10 @@ func newRig(t *testing.T, parts map[string]part, change ...func(*Options)) *rig 
 	t.Helper()
 	r := &rig{t: t, started: make(chan *scripted, 1000), cast: func(int, Spec) (map[string]part, error) { return parts, nil }}
 	r.hub = activity.New(activity.Options{Instance: "test"})
-	o := Options{Start: r.Start, Hub: HubOf(r.hub), Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1"}
+	o := Options{
+		Start: r.Start, Hub: r.hub, Env: []string{"PATH=/bin", "HOME=/home/u"}, MaxRestarts: 5, Version: "0.0.1",
+		InitializeTimeout: time.Minute, MaxAgents: 32, MaxSessions: 1000,
+	}
 	for _, f := range change {
 		f(&o)
 	}
@@ -497,3 +500,81 @@ const (
 	spawnKind    = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
 	authKind     = supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED
 )
+
+// The calls of a Registry, with what tests want of the answers.
+
+func (r *rig) NewSession(ctx context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.NewSession(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) LoadSession(ctx context.Context, req *supervisorv1.LoadSessionRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.LoadSession(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) ResumeSession(ctx context.Context, req *supervisorv1.ResumeSessionRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.ResumeSession(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) ForkSession(ctx context.Context, req *supervisorv1.ForkSessionRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.ForkSession(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) SetMode(ctx context.Context, req *supervisorv1.SetModeRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.SetMode(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) SetModel(ctx context.Context, req *supervisorv1.SetModelRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.SetModel(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) SetConfigOption(ctx context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.Session, error) {
+	got, err := r.Registry.SetConfigOption(ctx, req)
+	return got.GetSession(), err
+}
+
+func (r *rig) StopAgent(ctx context.Context, id string) (*supervisorv1.Agent, error) {
+	got, err := r.Registry.StopAgent(ctx, &supervisorv1.StopAgentRequest{AgentId: id})
+	return got.GetAgent(), err
+}
+
+func (r *rig) RestartAgent(ctx context.Context, id string) (*supervisorv1.Agent, error) {
+	got, err := r.Registry.RestartAgent(ctx, &supervisorv1.RestartAgentRequest{AgentId: id})
+	return got.GetAgent(), err
+}
+
+func (r *rig) GetAgent(id string) (*supervisorv1.Agent, error) {
+	got, err := r.Registry.GetAgent(r.t.Context(), &supervisorv1.GetAgentRequest{AgentId: id})
+	return got.GetAgent(), err
+}
+
+func (r *rig) ListAgents() []*supervisorv1.Agent {
+	got, err := r.Registry.ListAgents(r.t.Context(), &supervisorv1.ListAgentsRequest{})
+	if err != nil {
+		r.t.Error(err)
+	}
+	return got.GetAgents()
+}
+
+func (r *rig) Logout(ctx context.Context, id string) error {
+	return second(r.Registry.Logout(ctx, &supervisorv1.LogoutRequest{AgentId: id}))
+}
+
+func (r *rig) CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (told bool, err error) {
+	got, err := r.Registry.CloseSession(ctx, req)
+	return got.GetTold(), err
+}
+
+func (r *rig) DeleteSession(ctx context.Context, req *supervisorv1.DeleteSessionRequest) error {
+	return second(r.Registry.DeleteSession(ctx, req))
+}
+
+func (r *rig) CancelPrompt(ctx context.Context, req *supervisorv1.CancelPromptRequest) (active bool, err error) {
+	got, err := r.Registry.CancelPrompt(ctx, req)
+	return got.GetTurnActive(), err
+}

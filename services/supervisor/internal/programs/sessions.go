@@ -3,6 +3,7 @@ package programs
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,34 +35,38 @@ type session struct {
 }
 
 // NewSession opens a session.
-func (reg *Registry) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.Session, error) {
-	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionNew, "", r.GetCwd(), r)
+func (reg *Registry) NewSession(ctx context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
+	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionNew, "", r.GetCwd(), r)
+	return &supervisorv1.NewSessionResponse{Session: s}, err
 }
 
 // LoadSession opens a session that the agent has stored, with its history.
-func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.Session, error) {
-	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionLoad, r.GetSessionId(), r.GetCwd(), r)
+func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessionRequest) (*supervisorv1.LoadSessionResponse, error) {
+	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionLoad, r.GetSessionId(), r.GetCwd(), r)
+	return &supervisorv1.LoadSessionResponse{Session: s}, err
 }
 
 // ResumeSession opens a session that the agent has stored, without its history. A session that is open, and was opened
 // alike, is returned as it is.
-func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.Session, error) {
-	return reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
+func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error) {
+	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
+	return &supervisorv1.ResumeSessionResponse{Session: s}, err
 }
 
 // ForkSession opens a session that begins where another one is.
-func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.Session, error) {
+func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.ForkSessionResponse, error) {
 	cwd, agentID := r.GetCwd(), r.GetAgentId()
-	s, err := reg.session(agentID, r.GetSessionId())
+	from, err := reg.session(agentID, r.GetSessionId())
 	switch {
 	case err == nil:
 		reg.mu.Lock()
-		agentID, cwd = s.agent.identity.ID, cmp.Or(cwd, s.opening.cwd)
+		agentID, cwd = from.agent.identity.ID, cmp.Or(cwd, from.opening.cwd)
 		reg.mu.Unlock()
 	case agentID == "" || cwd == "": // one that is stored can be forked too, if it is known where
 		return nil, err
 	}
-	return reg.openSession(ctx, agentID, acp.MethodSessionFork, r.GetSessionId(), cwd, r)
+	s, err := reg.openSession(ctx, agentID, acp.MethodSessionFork, r.GetSessionId(), cwd, r)
+	return &supervisorv1.ForkSessionResponse{Session: s}, err
 }
 
 // openSession sends a request that opens a session, and holds the session from its answer on. The id is that of the session
@@ -71,13 +76,14 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if err != nil {
 		return nil, err
 	}
-	a, r, err := reg.running(agentID)
+	r, err := reg.running(agentID)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.accepts(method, o); err != nil {
 		return nil, err
 	}
+	a := r.agent
 	if method == acp.MethodSessionResume {
 		reg.mu.Lock()
 		s := a.sessions[id]
@@ -96,7 +102,7 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if err := reg.reserve(a, known); err != nil {
 		return nil, err
 	}
-	opened := &opened{agent: a, run: r, method: method, known: known, opening: o}
+	opened := &opened{run: r, method: method, known: known, opening: o}
 	limit := callTimeout
 	if method == acp.MethodSessionLoad {
 		limit = 0
@@ -106,12 +112,8 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 		reg.release(a, known)
 		return nil, r.explain(ctx, method, limit, err)
 	}
-	limited := ctx
-	if limit > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	limited, cancel := within(ctx, limit)
+	defer cancel()
 	result, err := call.Wait(limited)
 	if err != nil && limited.Err() != nil {
 		reg.abandon(opened, call)
@@ -132,7 +134,6 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 
 // opened is what is known of a session that is being opened.
 type opened struct {
-	agent   *instance
 	run     *run
 	method  string
 	known   string // its id; empty: the agent will say it
@@ -178,7 +179,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 			return nil, o.run.misbehaved("%s: it answered without a session id that can be used", o.method)
 		}
 	}
-	a := o.agent
+	a := o.run.agent
 	reg.mu.Lock()
 	if a.run != o.run {
 		reg.mu.Unlock()
@@ -204,7 +205,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 // clash reports whether an id belongs to another session too: the twin, which is open, or one that is being loaded, which is
 // told when it is. The Registry's mu is held.
 func (o *opened) clash(id string) (twin *session, clash bool) {
-	a := o.agent
+	a := o.run.agent
 	given, loading := a.opening[id]
 	if o.known != "" {
 		return nil, given
@@ -224,7 +225,7 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	late := func() {
-		defer reg.release(o.agent, o.known)
+		defer reg.release(o.run.agent, o.known)
 		ctx, cancel := context.WithTimeout(o.run.ctx, callTimeout)
 		defer cancel()
 		result, err := call.Wait(ctx)
@@ -237,23 +238,22 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 			_, err = reg.closeSession(ctx, s)
 		}
 		if err != nil {
-			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.agent.identity.ID, "error", err)
+			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.run.agent.identity.ID, "error", err)
 		}
 	}
 	if !reg.spawn(late) {
 		reg.sessions--
-		delete(o.agent.opening, o.known)
+		delete(o.run.agent.opening, o.known)
 	}
 }
 
-// running finds an agent that answers.
-func (reg *Registry) running(agentID string) (*instance, *run, error) {
+// running finds an agent that answers, and returns its process.
+func (reg *Registry) running(agentID string) (*run, error) {
 	a, err := reg.agent(agentID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	r, err := a.runs()
-	return a, r, err
+	return a.runs()
 }
 
 // runs returns the process that answers.
@@ -296,14 +296,11 @@ func (reg *Registry) session(agentID, id string) (*session, error) {
 	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
 }
 
-// openSessions are an agent's sessions, oldest first; the Registry's mu is held.
+// openSessions are an agent's sessions, oldest first.
 func (a *instance) openSessions() []*session {
-	all := make([]*session, 0, len(a.sessions))
-	for _, s := range a.sessions {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(s, t *session) int { return cmp.Compare(s.number, t.number) })
-	return all
+	a.reg.mu.Lock()
+	defer a.reg.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.sessions), func(s, t *session) int { return cmp.Compare(s.number, t.number) })
 }
 
 // show says what is known of a session, once all that passed before is known.

@@ -31,24 +31,27 @@ type change struct {
 }
 
 // SetMode puts a session in a mode.
-func (reg *Registry) SetMode(ctx context.Context, r *supervisorv1.SetModeRequest) (*supervisorv1.Session, error) {
-	return reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
+func (reg *Registry) SetMode(ctx context.Context, r *supervisorv1.SetModeRequest) (*supervisorv1.SetModeResponse, error) {
+	s, err := reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
 		return run.mode(s, r.GetModeId())
 	})
+	return &supervisorv1.SetModeResponse{Session: s}, err
 }
 
 // SetModel chooses a session's model.
-func (reg *Registry) SetModel(ctx context.Context, r *supervisorv1.SetModelRequest) (*supervisorv1.Session, error) {
-	return reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
+func (reg *Registry) SetModel(ctx context.Context, r *supervisorv1.SetModelRequest) (*supervisorv1.SetModelResponse, error) {
+	s, err := reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
 		return run.model(s, r.GetModelId())
 	})
+	return &supervisorv1.SetModelResponse{Session: s}, err
 }
 
 // SetConfigOption sets an option.
-func (reg *Registry) SetConfigOption(ctx context.Context, r *supervisorv1.SetConfigOptionRequest) (*supervisorv1.Session, error) {
-	return reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
+func (reg *Registry) SetConfigOption(ctx context.Context, r *supervisorv1.SetConfigOptionRequest) (*supervisorv1.SetConfigOptionResponse, error) {
+	s, err := reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
 		return run.option(s, r)
 	})
+	return &supervisorv1.SetConfigOptionResponse{Session: s}, err
 }
 
 // set asks how something of a session is set, has the agent set it, and shows the session.

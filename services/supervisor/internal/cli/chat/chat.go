@@ -95,7 +95,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 }
 
 // hold runs a chat with an agent in a supervisor of its own.
-func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *hosting.SessionFlags, argv []string) (err error) {
+func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *hosting.SessionFlags, argv []string) error {
 	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
 		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
 	}
@@ -118,14 +118,7 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 	if err != nil {
 		return err
 	}
-	// What an agent writes to standard error would be written across the screen. Its end is shown where it matters.
-	quiet, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		return fmt.Errorf("open the null device for the agent's standard error: %w", err)
-	}
-	defer func() { err = errors.Join(err, quiet.Close()) }()
-
-	o.Mode, o.Stderr = host.ModeChat, quiet
+	o.Mode = host.ModeChat // without Stderr: what is written there would be written across the screen
 	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
 		logs.tell(line)
 	}
@@ -157,6 +150,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosti
 		Conn: sup.Conn(), Agent: r, Session: f.Session, Cwd: r.GetCwd(), Mode: f.Mode, Model: f.Model, Meta: meta,
 		StateDir: ownfile.StateDir(call.Env),
 		Input:    call.Stdin, Output: call.Stdout, Env: os.Environ(), Color: call.Env("NO_COLOR") == "",
+		Stop: jobcontrol.Stop, Suspend: jobcontrol.Suspend, Quit: jobcontrol.Quit,
 		Notes: logs.lines,
 		Export: func(_ context.Context, session, file string) error {
 			return export(call, f.Config, session, file)
@@ -188,14 +182,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosti
 // chatStatus is the exit status of a chat that never was one.
 func chatStatus(err error) int {
 	if e, ok := errors.AsType[*chat.AgentError](err); ok {
-		switch e.Kind {
-		case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
-			return command.StatusLogin
-		case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
-			return 127
-		case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
-			return 126
-		}
+		return hosting.Status(e.Kind)
 	}
 	return command.StatusFailed
 }

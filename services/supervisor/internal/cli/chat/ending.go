@@ -18,13 +18,13 @@ type ending struct {
 	cancel context.CancelFunc
 	first  chan os.Signal // 1 once a signal came
 	dump   []byte         // to be printed once the terminal is restored; set before first
-	second chan struct{}  // closed
+	second chan os.Signal // closed
 	stop   chan struct{}
 	done   chan struct{}
 }
 
 func newEnding(ctx context.Context) *ending {
-	e := &ending{first: make(chan os.Signal, 1), second: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+	e := &ending{first: make(chan os.Signal, 1), second: make(chan os.Signal), stop: make(chan struct{}), done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, hosting.EndSignals()...)
@@ -63,22 +63,10 @@ func (e *ending) signal() os.Signal {
 	}
 }
 
-// await ends a supervisor, unless somebody is in a hurry: its processes end by themselves when this one is gone.
+// await ends a supervisor, unless somebody is in a hurry.
 func (e *ending) await(sup hosting.Supervisor) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		sup.Close()
-	}()
-	timer := time.NewTimer(hosting.CloseGrace)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return
-	case <-e.second:
-	case <-timer.C:
-	}
-	hosting.RemoveSockets(sup)
+	started := func() hosting.Supervisor { return sup }
+	hosting.End(started, func() {}, hosting.CloseGrace, e.second, func(os.Signal) bool { return true })
 }
 
 func (e *ending) close() {

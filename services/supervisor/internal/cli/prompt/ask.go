@@ -31,8 +31,7 @@ type asker struct {
 	waiting []*supervisorv1.Approval
 	current *supervisorv1.Approval // nil: nothing is asked
 	dialog  dialog
-	sending bool // its answer is on its way
-	board   keyboard
+	sending bool             // its answer is on its way
 	keys    <-chan key       // nil: nothing is asked
 	seen    map[string]bool  // questions that were asked here, or ended before
 	away    <-chan time.Time // not nil: the terminal is another job's, and is looked for now and then
@@ -100,10 +99,8 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 		return
 	}
 	p.goes(func() {
-		late := time.NewTimer(lateGrace)
-		defer late.Stop()
 		select {
-		case <-late.C:
+		case <-time.After(lateGrace):
 			p.post(ctx, func() { p.asked(a) })
 		case <-ctx.Done():
 		}
@@ -113,17 +110,10 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 // asked puts a question in line, once, and asks the next one.
 func (p *promptRun) asked(a *supervisorv1.Approval) {
 	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] { // when the turn is being cancelled, so is the question
-		p.asker.see(a.GetId())
+		p.asker.seen[a.GetId()] = true
 		p.asker.waiting = append(p.asker.waiting, a)
 	}
 	p.next()
-}
-
-func (k *asker) see(id string) {
-	if k.seen == nil {
-		k.seen = map[string]bool{}
-	}
-	k.seen[id] = true
 }
 
 // answered takes a question back and asks the next one.
@@ -140,7 +130,7 @@ func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Appro
 		return nil
 	}
 	k := &p.asker
-	k.see(a.GetId())
+	k.seen[a.GetId()] = true
 	k.waiting = slices.DeleteFunc(k.waiting, func(w *supervisorv1.Approval) bool { return w.GetId() == a.GetId() })
 	asked := k.current
 	if asked == nil || asked.GetId() != a.GetId() {
@@ -304,26 +294,19 @@ func newPermissionDialog(q *supervisorv1.PermissionQuestion, codes *confirm.Code
 func (d *permissionDialog) intro() string {
 	text := ""
 	for _, c := range d.choices {
-		text += fmt.Sprintf("    [%c] %s%s\n", c.key, safetext.Line(c.option.GetName()), meaning(c.option))
+		text += fmt.Sprintf("    [%c] %s%s\n", c.key, safetext.Line(c.option.GetName()), meanings[c.option.GetKind()])
 	}
 	return text
 }
 
 func (d *permissionDialog) typing() bool { return d.code != nil }
 
-// meaning says what an option does where its name may not: the name is the agent's.
-func meaning(op *supervisorv1.PermissionOption) string {
-	switch op.GetKind() {
-	case "allow_once":
-		return " (allow once)"
-	case "allow_always":
-		return " (allow from now on)"
-	case "reject_once":
-		return " (reject once)"
-	case "reject_always":
-		return " (reject from now on)"
-	}
-	return ""
+// meanings say what an option of a kind does where its name may not: the name is the agent's.
+var meanings = map[string]string{
+	"allow_once":    " (allow once)",
+	"allow_always":  " (allow from now on)",
+	"reject_once":   " (reject once)",
+	"reject_always": " (reject from now on)",
 }
 
 func (d *permissionDialog) line() string {
@@ -341,9 +324,6 @@ func (d *permissionDialog) line() string {
 }
 
 func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
-	if k.together && d.code == nil {
-		return "", nil
-	}
 	if d.code != nil {
 		text := ""
 		if k.name == keyRune {
@@ -360,7 +340,7 @@ func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalReque
 	}
 	for _, c := range d.choices {
 		switch {
-		case k.name != keyRune || k.r != c.key:
+		case k.together || k.name != keyRune || k.r != c.key:
 		case strings.HasPrefix(c.option.GetKind(), "reject_"):
 			return "", client.Choose(c.option.GetOptionId())
 		default:

@@ -7,6 +7,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -30,17 +31,8 @@ func (p *promptRun) finished() int {
 		}
 		p.sayWhichSession()
 	}
-	switch end.GetStopReason() {
-	case "end_turn":
-		return 0
-	case "refusal":
-		return statusRefusal
-	case "max_tokens":
-		return statusMaxTokens
-	case "max_turn_requests":
-		return statusMaxRequests
-	case "cancelled":
-		return statusCancelled
+	if status, known := turnStatus[end.GetStopReason()]; known {
+		return status
 	}
 	return command.StatusFailed
 }
@@ -78,20 +70,15 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
 		switch {
 		case strings.Contains(message, "(log in "):
-		case p.login == "":
+		case p.agent.GetPreset() == "":
 			p.say("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
 		case !strings.Contains(message, "agents login"):
-			p.say("run \"acphost agents login %s\" and try again", p.login)
+			p.say("run \"acphost agents login %s\" and try again", p.agent.GetPreset())
 		}
-		return command.StatusLogin
 	case supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
 		if p.session != "" {
 			p.say("see \"acphost sessions list\" for its id, or leave --session out to begin a new one")
 		}
-	case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
-		return command.StatusNotFound
-	case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
-		return command.StatusNotExecutable
 	}
-	return command.StatusFailed
+	return hosting.Status(e.GetKind())
 }

@@ -84,11 +84,11 @@ func newRun(t *testing.T, attended bool) *aRun {
 		out: &safeBuffer{}, errs: &safeBuffer{}, status: make(chan int, 1),
 	}
 	r.promptRun = &promptRun{
-		text: "Hello.", cwd: "/work", attended: attended, agent: &supervisorv1.StartAgentRequest{Command: []string{"demo"}},
+		text: "Hello.", attended: attended, agent: &supervisorv1.StartAgentRequest{Cwd: "/work", Command: []string{"demo"}},
 		start:   func(context.Context) (hosting.Supervisor, error) { return f, nil },
 		signals: r.signal, stderr: r.errs, patience: time.Minute, stuck: time.Minute,
 		stop: func() bool { return false }, foreground: func() bool { return true },
-		screen: newScreen(r.out, screenOptions{}),
+		screen: &screen{out: r.out},
 		look:   render.Options{Asking: attended, NoUsage: !attended},
 	}
 	r.asker.codes.Draw = func(n int) string { return strings.Repeat("k", n) }

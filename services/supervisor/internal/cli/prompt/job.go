@@ -20,8 +20,10 @@ func (p *promptRun) openBoard() {
 		p.say("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
 		return
 	}
-	k.board, k.keys, k.away = board, board.Keys(), nil
-	p.held.hold(board)
+	p.mu.Lock()
+	p.board = board
+	p.mu.Unlock()
+	k.keys, k.away = board.Keys(), nil
 	p.screen.ask(k.line())
 }
 
@@ -29,8 +31,8 @@ func (p *promptRun) openBoard() {
 func (p *promptRun) closeBoard() {
 	k := &p.asker
 	p.screen.ask("")
-	p.held.close()
-	k.board, k.keys, k.away = nil, nil, nil
+	p.giveBack()
+	k.keys, k.away = nil, nil
 }
 
 // lookForTerminal asks again what waits if the terminal is this job's by now.
@@ -72,7 +74,7 @@ func (p *promptRun) continued() {
 		p.expected = false
 		return
 	}
-	if p.asker.board != nil || p.asker.away != nil {
+	if p.asker.keys != nil || p.asker.away != nil {
 		p.closeBoard()
 		p.resumed()
 	}

@@ -92,7 +92,7 @@ func TestAPromptInTheBackgroundTakesNoKeys(t *testing.T) {
 	r.signal <- syscall.SIGTSTP
 	r.await(t, r.errs.String, "runs in the background", 2)
 	r.signal <- syscall.SIGINT
-	if s := r.wait(t); s != statusCancelled {
+	if s := r.wait(t); s != turnStatus["cancelled"] {
 		t.Errorf("status %d", s)
 	}
 }
@@ -146,7 +146,7 @@ func TestASignalEndsAPromptWhoseOutputNobodyReads(t *testing.T) {
 		return ctx.Err()
 	}
 	out := &stuckWriter{full: make(chan struct{}), release: make(chan struct{})}
-	r.screen, r.promptRun.stuck = newScreen(out, screenOptions{}), time.Millisecond
+	r.screen, r.promptRun.stuck = &screen{out: out}, time.Millisecond
 	r.begin(t)
 	<-out.full
 	r.signal <- syscall.SIGTERM
@@ -197,7 +197,7 @@ func TestAPromptInAHurryLeavesNoSocket(t *testing.T) {
 func TestAPanicGivesTheTerminalBackFirst(t *testing.T) {
 	r := newRun(t, true)
 	k := &fakeKeyboard{closed: make(chan struct{})}
-	r.held.hold(k)
+	r.promptRun.board = k
 	func() {
 		defer func() {
 			if recover() == nil {

@@ -77,13 +77,14 @@ Environment:
   COLUMNS          the width, where the terminal does not say it
 `
 
-// Exit codes of a turn.
-const (
-	statusRefusal     = 3
-	statusMaxTokens   = 4
-	statusMaxRequests = 5
-	statusCancelled   = 6
-)
+// turnStatus is the exit status of a turn, by why it ended.
+var turnStatus = map[string]int{
+	"end_turn":          0,
+	"refusal":           3,
+	"max_tokens":        4,
+	"max_turn_requests": 5,
+	"cancelled":         6,
+}
 
 // maxPromptText bounds a prompt's text, in bytes.
 const maxPromptText = 4 << 20
@@ -180,26 +181,22 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
 		fmt.Fprintln(call.Stderr, "acphost: "+line)
 	}
-	o.Mode, o.Stderr = host.ModePrompt, call.Stderr
-	if !f.verbose {
-		if o.Stderr, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
-			return fmt.Errorf("open the null device for the agent's standard error: %w", err)
-		}
-		defer func() { _ = o.Stderr.Close() }()
+	o.Mode = host.ModePrompt
+	if f.verbose {
+		o.Stderr = call.Stderr
 	}
 	if !attended {
 		o.Unattended, o.UnattendedFor = true, time.Millisecond // nobody is there, and nobody comes
 	}
 	agent.Attended = attended
 	p := &promptRun{
-		text: text, attachments: attachments, cwd: agent.GetCwd(),
+		text: text, attachments: attachments,
 		session: f.Session, mode: f.Mode, model: f.Model, meta: meta, json: f.json, attended: attended,
-		login:   f.Agent,
 		agent:   agent,
 		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
 		stderr: call.Stderr,
-		screen: newScreen(call.Stdout, screenOn(call, attended)),
+		screen: screenOn(call, attended),
 		look:   output.Look(call, agent.GetCwd(), f.verbose, attended),
 	}
 	p.look.Brief = !f.verbose
@@ -218,12 +215,12 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 }
 
 // screenOn is how standard output is written to.
-func screenOn(call *command.Call, attended bool) screenOptions {
-	o := screenOptions{dumb: call.Env("TERM") == "dumb" || call.Env("TERM") == ""}
+func screenOn(call *command.Call, attended bool) *screen {
+	s := &screen{out: call.Stdout, dumb: call.Env("TERM") == "dumb" || call.Env("TERM") == ""}
 	if attended {
-		o.width = func() int { return output.Width(call) }
+		s.width = func() int { return output.Width(call) }
 	}
-	return o
+	return s
 }
 
 // promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the

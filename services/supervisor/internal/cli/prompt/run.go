@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,31 +40,30 @@ const (
 // promptRun is one prompt from the start of the agent to its end. One goroutine, run's, owns what is shown and asked; all
 // others hand it functions to call.
 type promptRun struct {
-	text                      string
-	attachments               []*attachment
-	cwd, session, mode, model string
-	meta                      string // the session is opened with it
-	json, attended            bool
-	login                     string // what "agents login" takes
-	agent                     *supervisorv1.StartAgentRequest
-	start                     func(context.Context) (hosting.Supervisor, error)
-	unsaid                    <-chan string            // lines that a person should see
-	keyboard                  func() (keyboard, error) // nil: nobody is asked
-	signals                   <-chan os.Signal
-	stderr                    io.Writer
-	screen                    *screen
-	look                      render.Options
-	patience                  time.Duration // how long the turn's end is waited for after SIGTERM
-	settle                    time.Duration // see answerPause
-	stuck                     time.Duration // see stuckTime
-	stop                      func() bool   // stops the process until it goes on; false: it cannot be stopped
-	foreground                func() bool   // the terminal is this job's
+	text                 string
+	attachments          []*attachment
+	session, mode, model string
+	meta                 string // the session is opened with it
+	json, attended       bool
+	agent                *supervisorv1.StartAgentRequest
+	start                func(context.Context) (hosting.Supervisor, error)
+	unsaid               <-chan string            // lines that a person should see
+	keyboard             func() (keyboard, error) // nil: nobody is asked
+	signals              <-chan os.Signal
+	stderr               io.Writer
+	screen               *screen
+	look                 render.Options
+	patience             time.Duration // how long the turn's end is waited for after SIGTERM
+	settle               time.Duration // see answerPause
+	stuck                time.Duration // see stuckTime
+	stop                 func() bool   // stops the process until it goes on; false: it cannot be stopped
+	foreground           func() bool   // the terminal is this job's
 
 	inbox chan func()
 	heard chan os.Signal // those of signals that run's goroutine sees
 	wg    sync.WaitGroup
-	held  heldKeyboard
 	mu    sync.Mutex
+	board keyboard           // that is open, under mu; nil: none is
 	sup   hosting.Supervisor // set under mu, with client, before anything is called on it, by the goroutine that drives
 
 	client *client.Client // of sup
@@ -72,9 +72,8 @@ type promptRun struct {
 	r        *render.Renderer
 	turn     *client.Turn // under way
 	ended    *supervisorv1.Event
-	outputs  map[string]bool          // terminals that are watched; true: until their end
 	open     int                      // terminals that are watched still
-	ends     map[string]chan struct{} // by terminal: closed when all that it wrote was shown
+	ends     map[string]chan struct{} // of those that are, or were: closed when all that a terminal wrote was shown
 	caught   os.Signal                // the first signal
 	expected bool                     // it went on after it stopped by itself, and that signal is still to come
 	info     *supervisorv1.AgentInfo
@@ -90,7 +89,7 @@ func (p *promptRun) hold(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
-	p.outputs, p.ends = map[string]bool{}, map[string]chan struct{}{}
+	p.ends, p.asker.seen = map[string]chan struct{}{}, map[string]bool{}
 	over := make(chan error, 1)
 	p.goes(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)
@@ -173,7 +172,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	session, how, err := p.client.OpenSession(ctx, agent, p.session, p.cwd, p.meta, false)
+	session, how, err := p.client.OpenSession(ctx, agent, p.session, p.agent.GetCwd(), p.meta, false)
 	switch {
 	case err != nil && how == "":
 		return fmt.Errorf("%w: leave --session out", err)
@@ -246,11 +245,9 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	p.screen.print(p.r.Event(ev))
 	p.pause, p.overdue = time.After(pauseTime), nil
 	p.asked(ev.GetQuestionAsked())
-	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
-		for _, item := range report.GetContent() {
-			if id := item.GetTerminalId(); id != "" && !ev.GetHistory() {
-				p.watchOutput(ctx, id)
-			}
+	for _, item := range reportIn(ev).GetContent() {
+		if id := item.GetTerminalId(); id != "" {
+			p.watchOutput(ctx, id)
 		}
 	}
 }
@@ -280,12 +277,11 @@ func (p *promptRun) await(ctx context.Context, terminals []string) {
 	}) {
 		return
 	}
-	timer := time.NewTimer(outputGrace)
-	defer timer.Stop()
+	late := time.After(outputGrace)
 	for _, end := range <-ends {
 		select {
 		case <-end:
-		case <-timer.C:
+		case <-late:
 			return
 		case <-ctx.Done():
 			return
@@ -298,26 +294,30 @@ type shownIn struct{ terminals map[string][]string }
 
 // over takes an event and returns the terminals of the tool call that it ends.
 func (s *shownIn) over(ev *supervisorv1.Event) []string {
+	report := reportIn(ev)
+	id := report.GetToolCallId()
+	for _, item := range report.GetContent() {
+		if t := item.GetTerminalId(); t != "" && !slices.Contains(s.terminals[id], t) && len(s.terminals) < maxWatched && len(s.terminals[id]) < maxWatched {
+			if s.terminals == nil {
+				s.terminals = map[string][]string{}
+			}
+			s.terminals[id] = append(s.terminals[id], t)
+		}
+	}
+	if !client.ToolCallEnded(report.GetStatus()) {
+		return nil
+	}
+	done := s.terminals[id]
+	delete(s.terminals, id)
+	return done
+}
+
+// reportIn is the report on a tool call in an event that is no history; nil: there is none.
+func reportIn(ev *supervisorv1.Event) *supervisorv1.ToolCallReport {
 	if ev.GetHistory() {
 		return nil
 	}
-	for _, report := range []*supervisorv1.ToolCallReport{ev.GetToolCall(), ev.GetToolCallUpdate()} {
-		id := report.GetToolCallId()
-		for _, item := range report.GetContent() {
-			if t := item.GetTerminalId(); t != "" && !slices.Contains(s.terminals[id], t) && len(s.terminals) < maxWatched && len(s.terminals[id]) < maxWatched {
-				if s.terminals == nil {
-					s.terminals = map[string][]string{}
-				}
-				s.terminals[id] = append(s.terminals[id], t)
-			}
-		}
-		if client.ToolCallEnded(report.GetStatus()) {
-			done := s.terminals[id]
-			delete(s.terminals, id)
-			return done
-		}
-	}
-	return nil
+	return cmp.Or(ev.GetToolCall(), ev.GetToolCallUpdate())
 }
 
 // maxWatched bounds the terminals of a turn that are shown.
@@ -325,10 +325,9 @@ const maxWatched = 256
 
 // watchOutput shows what a terminal writes, from its beginning.
 func (p *promptRun) watchOutput(ctx context.Context, id string) {
-	if p.outputs[id] || len(p.outputs) >= maxWatched {
+	if p.ends[id] != nil || len(p.ends) >= maxWatched {
 		return
 	}
-	p.outputs[id] = true
 	p.open++
 	end := make(chan struct{})
 	p.ends[id] = end
@@ -431,35 +430,14 @@ func (p *promptRun) say(format string, args ...any) {
 
 // shutDown stops the supervisor and waits for all goroutines; a signal cuts that short.
 func (p *promptRun) shutDown() {
-	grace := time.NewTimer(hosting.CloseGrace)
-	defer grace.Stop()
+	grace := hosting.CloseGrace
 	if p.caught != nil && p.ended == nil {
-		grace.Reset(hosting.QuitGrace)
+		grace = hosting.QuitGrace
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.wg.Wait() // its calls have ended with their context
-		if p.sup != nil {
-			p.sup.Close()
+	hosting.End(p.supervisor, p.wg.Wait, grace, p.heard, func(s os.Signal) bool { // its calls have ended with their context
+		if jobcontrol.Asks(s) {
+			p.expected = p.stop()
 		}
-	}()
-	for {
-		select {
-		case <-done:
-			return
-		case s := <-p.heard:
-			if jobcontrol.Asks(s) {
-				p.expected = p.stop()
-			}
-			if !hurries(s) {
-				continue
-			}
-		case <-grace.C:
-		}
-		if p.sup != nil {
-			hosting.RemoveSockets(p.sup)
-		}
-		return
-	}
+		return hurries(s)
+	})
 }

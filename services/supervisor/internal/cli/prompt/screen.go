@@ -7,24 +7,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// screenOptions say what a screen is.
-type screenOptions struct {
-	width func() int // columns; nil: not known
-	dumb  bool       // it cannot erase
-}
-
 // screen is standard output: text that scrolls by and, while something is asked, one line below it that stays. It is for
 // one goroutine. The first error of a write is kept, and nothing is written after it.
 type screen struct {
 	out   io.Writer
-	o     screenOptions
+	width func() int // columns; nil: not known
+	dumb  bool       // it cannot erase
+
 	err   error
 	line  string // the line below, as it is asked for
 	drawn bool
 	held  string // text whose last line is not whole, while there is a line below
 }
-
-func newScreen(out io.Writer, o screenOptions) *screen { return &screen{out: out, o: o} }
 
 // print adds text.
 func (s *screen) print(text string) {
@@ -64,8 +58,8 @@ func (s *screen) ask(line string) {
 
 func (s *screen) draw() {
 	line := s.line
-	if s.o.width != nil {
-		if w := s.o.width(); w > 1 {
+	if s.width != nil {
+		if w := s.width(); w > 1 {
 			line = safetext.Fit(line, w-1) // a full line would make the terminal go on to the next
 		}
 	}
@@ -76,7 +70,7 @@ func (s *screen) draw() {
 func (s *screen) erase() {
 	switch {
 	case !s.drawn:
-	case s.o.dumb:
+	case s.dumb:
 		s.write("\n")
 	default:
 		s.write("\r\x1b[K")

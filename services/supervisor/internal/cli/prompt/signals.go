@@ -3,7 +3,6 @@ package prompt
 import (
 	"context"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -37,13 +36,12 @@ func (p *promptRun) run(ctx context.Context) int {
 			if s == syscall.SIGQUIT {
 				dump = hosting.Goroutines(os.Getenv)
 			}
-			patience := time.NewTimer(p.stuck)
 			select {
 			case p.heard <- s:
 			case code := <-status:
 				p.print(dump)
 				return code
-			case <-patience.C:
+			case <-time.After(p.stuck):
 				switch {
 				case jobcontrol.Asks(s):
 					_ = p.stop()
@@ -55,39 +53,14 @@ func (p *promptRun) run(ctx context.Context) int {
 					return 128 + int(signalNumber(s))
 				}
 			}
-			patience.Stop()
 		}
 	}
 }
 
 // abandon ends all but the goroutine that writes to standard output, which takes nothing.
 func (p *promptRun) abandon() {
-	p.held.close()
-	sup := p.supervisor()
-	if sup == nil {
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		sup.Close()
-	}()
-	timer := time.NewTimer(hosting.QuitGrace)
-	defer timer.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case s := <-p.signals:
-			if hurries(s) {
-				hosting.RemoveSockets(sup)
-				return
-			}
-		case <-timer.C:
-			hosting.RemoveSockets(sup)
-			return
-		}
-	}
+	p.giveBack()
+	hosting.End(p.supervisor, func() {}, hosting.QuitGrace, p.signals, hurries)
 }
 
 // supervisor is the one that was started; nil: none.
@@ -95,6 +68,16 @@ func (p *promptRun) supervisor() hosting.Supervisor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sup
+}
+
+// giveBack closes the keyboard that is open, if one is: also where run's goroutine cannot.
+func (p *promptRun) giveBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.board != nil {
+		p.board.Close()
+	}
+	p.board = nil
 }
 
 // goes runs a goroutine of the prompt's.
@@ -108,7 +91,7 @@ func (p *promptRun) goes(f func()) {
 // terminalFirst gives the terminal back before a panic ends the process.
 func (p *promptRun) terminalFirst() {
 	if r := recover(); r != nil {
-		p.held.close()
+		p.giveBack()
 		panic(r)
 	}
 }
@@ -122,26 +105,3 @@ func (p *promptRun) print(dump []byte) {
 
 // hurries reports whether a signal that comes while all is being ended cuts that short.
 func hurries(s os.Signal) bool { return !jobcontrol.Asks(s) && !jobcontrol.Continues(s) }
-
-// heldKeyboard is the keyboard that is open, for whoever gives the terminal back where run's goroutine cannot. The zero
-// value holds none.
-type heldKeyboard struct {
-	mu    sync.Mutex
-	board keyboard
-}
-
-func (h *heldKeyboard) hold(board keyboard) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.board = board
-}
-
-// close closes the keyboard that is held, and holds none.
-func (h *heldKeyboard) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.board != nil {
-		h.board.Close()
-	}
-	h.board = nil
-}

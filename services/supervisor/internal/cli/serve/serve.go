@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -201,19 +199,9 @@ func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervisorv1.StartAgentRequest {
 	var all []*supervisorv1.StartAgentRequest
 	for _, c := range configured {
-		req := &supervisorv1.StartAgentRequest{Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd()}
-		for _, k := range slices.Sorted(maps.Keys(c.GetEnv())) {
-			if req.Env == nil {
-				req.Env = map[string]*supervisorv1.EnvValue{}
-			}
-			v := c.GetEnv()[k]
-			if v.GetFile() != "" {
-				req.Env[k] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: v.GetFile()}}
-			} else {
-				req.Env[k] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}
-			}
-		}
-		all = append(all, req)
+		all = append(all, &supervisorv1.StartAgentRequest{
+			Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd(), Env: host.EnvValues(c.GetEnv()),
+		})
 	}
 	for _, name := range names {
 		all = append(all, &supervisorv1.StartAgentRequest{Preset: name})

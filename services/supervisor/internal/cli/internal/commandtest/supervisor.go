@@ -85,28 +85,34 @@ func (p *Supervisor) StartAgent(_ context.Context, req *supervisorv1.StartAgentR
 	return &supervisorv1.StartAgentResponse{Agent: p.agent(), Reused: req.GetName() == "again"}, nil
 }
 
-func (p *Supervisor) StopAgent(_ context.Context, id string) (*supervisorv1.Agent, error) {
+func (p *Supervisor) StopAgent(_ context.Context, req *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Stopped = append(p.Stopped, id)
+	p.Stopped = append(p.Stopped, req.GetAgentId())
 	agent := p.agent()
 	agent.Pid = 0
-	return agent, nil
+	return &supervisorv1.StopAgentResponse{Agent: agent}, nil
 }
 
-func (p *Supervisor) RestartAgent(ctx context.Context, id string) (*supervisorv1.Agent, error) {
-	return p.agent(), nil
+func (p *Supervisor) RestartAgent(context.Context, *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error) {
+	return &supervisorv1.RestartAgentResponse{Agent: p.agent()}, nil
 }
 
-func (p *Supervisor) ListAgents() []*supervisorv1.Agent { return []*supervisorv1.Agent{p.agent()} }
+func (p *Supervisor) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
+	return &supervisorv1.ListAgentsResponse{Agents: []*supervisorv1.Agent{p.agent()}}, nil
+}
 
-func (p *Supervisor) GetAgent(string) (*supervisorv1.Agent, error) { return p.agent(), nil }
+func (p *Supervisor) GetAgent(context.Context, *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
+	return &supervisorv1.GetAgentResponse{Agent: p.agent()}, nil
+}
 
 func (p *Supervisor) Authenticate(context.Context, *supervisorv1.AuthenticateRequest, func(*supervisorv1.AuthenticateResponse) error) error {
 	return nil
 }
 
-func (p *Supervisor) Logout(context.Context, string) error { return nil }
+func (p *Supervisor) Logout(context.Context, *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error) {
+	return &supervisorv1.LogoutResponse{}, nil
+}
 
 func (p *Supervisor) ListApprovals(session string) []*supervisorv1.Approval {
 	if p.Questions != nil {

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
@@ -40,8 +41,35 @@ const maxDump = 16 << 20
 // EndSignals are what ends a command that has a terminal to give back.
 func EndSignals() []os.Signal { return append(command.StopSignals(), syscall.SIGQUIT) }
 
-// RemoveSockets removes the sockets of a supervisor that is left before it has ended: nobody answers at them any more.
-func RemoveSockets(sup Supervisor) {
+// End calls before and then closes a supervisor, which may be nil by then, and waits for both: until a signal that hurries,
+// or for the time at most. A supervisor that is left before it has ended has its sockets removed, since nobody answers at
+// them any more; its processes end by themselves when this one is gone.
+func End(sup func() Supervisor, before func(), within time.Duration, signals <-chan os.Signal, hurries func(os.Signal) bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		before()
+		if s := sup(); s != nil {
+			s.Close()
+		}
+	}()
+	late := time.After(within)
+	for {
+		select {
+		case <-done:
+			return
+		case s := <-signals:
+			if !hurries(s) {
+				continue
+			}
+		case <-late:
+		}
+		removeSockets(sup())
+		return
+	}
+}
+
+func removeSockets(sup Supervisor) {
 	at, ok := sup.(interface{ Addresses() []string })
 	if !ok {
 		return
@@ -52,6 +80,19 @@ func RemoveSockets(sup Supervisor) {
 			_ = os.Remove(path)
 		}
 	}
+}
+
+// Status is the exit status of a command whose agent failed in a way.
+func Status(kind supervisorv1.ErrorKind) int {
+	switch kind {
+	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
+		return command.StatusLogin
+	case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND:
+		return command.StatusNotFound
+	case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
+		return command.StatusNotExecutable
+	}
+	return command.StatusFailed
 }
 
 // Goroutines is what a Go program prints for SIGQUIT: where each goroutine is. Most who press Ctrl-\ want it to end and
@@ -70,8 +111,8 @@ func Goroutines(env func(string) string) []byte {
 	}
 }
 
-// Folder is the absolute path of a folder that is there; "": the current one.
-func Folder(name string) (string, error) {
+// folder is the absolute path of a folder that is there; "": the current one.
+func folder(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return "", err

@@ -11,22 +11,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
 // maxMetaFile bounds a file that --meta names, in bytes: more is not taken anyway.
 const maxMetaFile = 256 << 10
 
-// RegisterMeta gives a command that opens a session the flag --meta.
-func RegisterMeta(cmd *cobra.Command, meta *string) {
-	cmd.Flags().StringVar(meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta; \"@FILE\" reads it from a file")
-	cliflag.Complete(cmd, "meta", completeAtFile)
-}
-
-// ReadMeta is the _meta that --meta asks for; "": none. What it must not have, and how large it may be, the supervisor
+// readMeta is the _meta that --meta asks for; "": none. What it must not have, and how large it may be, the supervisor
 // knows.
-func ReadMeta(cmd *cobra.Command, flag string) (string, error) {
+func readMeta(cmd *cobra.Command, flag string) (string, error) {
 	if flag == "" {
 		return "", nil
 	}

@@ -38,7 +38,7 @@ func TestAMetaComesFromTheCommandLineOrAFile(t *testing.T) {
 		"@none.json":        {"", "none.json"},
 		"@":                 {"", "is no file"},
 	} {
-		got, err := ReadMeta(&cobra.Command{Use: "prompt"}, flag)
+		got, err := readMeta(&cobra.Command{Use: "prompt"}, flag)
 		if got != c.want || (err == nil) != (c.says == "") || err != nil && !(strings.HasPrefix(err.Error(), "--meta: ") && strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%q: got %q and %v, want %q and %q", flag, got, err, c.want, c.says)
 		}

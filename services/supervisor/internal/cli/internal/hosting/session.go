@@ -27,7 +27,8 @@ func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 	flags.StringVar(&f.Cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
 	flags.StringVar(&f.Mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&f.Model, "model", "", "the `MODEL` that the agent uses")
-	RegisterMeta(cmd, &f.Meta)
+	flags.StringVar(&f.Meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta; \"@FILE\" reads it from a file")
+	cliflag.Complete(cmd, "meta", completeAtFile)
 	f.Flags.Register(cmd)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(env))
 }
@@ -35,11 +36,11 @@ func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 // Read returns the agent that is meant, of which argv is the command, or the further arguments where it has a name; and the
 // _meta that its session is opened with.
 func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.StartAgentRequest, string, error) {
-	cwd, err := Folder(f.Cwd)
+	cwd, err := folder(f.Cwd)
 	if err != nil {
 		return nil, "", command.WrongUse(cmd, "--cwd: %v", err)
 	}
-	meta, err := ReadMeta(cmd, f.Meta)
+	meta, err := readMeta(cmd, f.Meta)
 	if err != nil {
 		return nil, "", err
 	}
