@@ -157,7 +157,7 @@ var terminalWatchCases = []Case{
 			}
 			data, err := os.ReadFile(e.at("pid"))
 			if err != nil {
-				return 0, false, nil //nolint:nilerr // it is not there yet
+				return 0, false, nil // it is not there yet
 			}
 			pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
 			return pid, true, err
