@@ -68,7 +68,8 @@ var gitHarmless = wordset.Of(`
 // gitShortened are those of gitHarmless that stand for more with a command: git takes the beginning of an option for
 // it, so that "cat-file --text" is --textconv.
 var gitShortened = map[string]map[string]bool{
-	"cat-file": wordset.Of("text filter"), "clone": wordset.Of("recursive"), "hash-object": wordset.Of("filter"), "read-tree": wordset.Of("index"), "repack": wordset.Of("expire"),
+	"cat-file": wordset.Of("text filter"), "clone": wordset.Of("recursive"), "hash-object": wordset.Of("filter"),
+	"read-tree": wordset.Of("index"), "repack": wordset.Of("expire"),
 }
 
 // gitLetters are the short options of commands that do more than read, as gitHarmless are the long ones: flags, and

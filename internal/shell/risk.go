@@ -225,7 +225,8 @@ var checks = map[string]func(args []string) string{
 		return strings.Contains(operand, "=")
 	}),
 	"ip": someOperand("ip changes the network, or runs a program in another", func(operand string) bool {
-		verbs := []string{"add", "append", "change", "replace", "delete", "set", "flush", "exec", "save", "restore", "attach", "detach"}
+		verbs := []string{"add", "append", "change", "replace", "delete", "set", "flush", "exec", "save", "restore", "attach",
+			"detach"}
 		return slices.ContainsFunc(verbs, func(verb string) bool { return strings.HasPrefix(verb, operand) })
 	}),
 	"env": func(args []string) string {
@@ -235,7 +236,8 @@ var checks = map[string]func(args []string) string{
 		return ""
 	},
 	"yq": func(args []string) string {
-		if all := strings.Join(args, " "); strings.Contains(all, "load") || strings.Contains(all, "env") || strings.Contains(all, "system") {
+		all := strings.Join(args, " ")
+		if strings.Contains(all, "load") || strings.Contains(all, "env") || strings.Contains(all, "system") {
 			return "yq reads files, variables or programs that its expression names"
 		}
 		return ""

@@ -180,8 +180,8 @@ func (p *action) harmlessSurroundings() bool {
 	if slices.ContainsFunc(command.GetEnv(), func(entry string) bool { return !shell.HarmlessVariable(entry) }) {
 		return false
 	}
-	return command.GetCwd() == "" || isPath(command.GetCwd()) && path.Clean(command.GetCwd()) == strings.TrimSuffix(command.GetCwd(), "/") &&
-		inRoots(p.roots, path.Clean(command.GetCwd()))
+	cwd := command.GetCwd()
+	return cwd == "" || isPath(cwd) && path.Clean(cwd) == strings.TrimSuffix(cwd, "/") && inRoots(p.roots, path.Clean(cwd))
 }
 
 func inRoots(roots []string, name string) bool {

@@ -88,7 +88,8 @@ func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	if git.Own(p.directory(sub)) || slices.ContainsFunc(p.roots, git.Own) {
 		return true
 	}
-	if slices.ContainsFunc(sub.GetResolvedWords(), func(w *permissionv1.ResolvedWord) bool { return git.Own(w.GetResolvedPath()) }) {
+	leads := func(w *permissionv1.ResolvedWord) bool { return git.Own(w.GetResolvedPath()) }
+	if slices.ContainsFunc(sub.GetResolvedWords(), leads) {
 		return true
 	}
 	for _, word := range sub.GetArgv() {

@@ -19,9 +19,9 @@ var (
 	given = wordset.Of(`tar gtar bsdtar star pax zip 7z 7za 7zz 7zr rar jar rsync borg restic rclone scp sftp cpio dar duplicity
 		mksquashfs genisoimage mkisofs xorriso diff bindfs meld aws gsutil gcloud az oxipng tree`)
 	// told do so with one of these options.
-	told = map[string]map[string]bool{
-		"grep": wordset.Of("r R"), "egrep": wordset.Of("r R"), "fgrep": wordset.Of("r R"), "zgrep": wordset.Of("r R"), "ggrep": wordset.Of("r R"), "cp": wordset.Of("r R a"), "gcp": wordset.Of("r R a"),
-		"gzip": wordset.Of("r"), "install": wordset.Of("r"), "chcon": wordset.Of("R"), "setfacl": wordset.Of("R"), "chmod": wordset.Of("R"), "chown": wordset.Of("R"), "sed": wordset.Of("r"),
+	told = map[string]string{
+		"grep": "rR", "egrep": "rR", "fgrep": "rR", "zgrep": "rR", "ggrep": "rR", "cp": "rRa", "gcp": "rRa", "gzip": "r",
+		"install": "r", "sed": "r", "chcon": "R", "setfacl": "R", "chmod": "R", "chown": "R",
 	}
 	// renames give what they are given another name, by which it is reached then: a file, or a folder with all that is in it.
 	renames = wordset.Of("mv gmv ln gln")
@@ -31,9 +31,9 @@ var (
 	// lists only tell names, unless something is done with each.
 	acts = wordset.Of("-exec -execdir -ok -okdir -x -X --exec --exec-batch -fprint -fprintf -delete")
 	// opensNothing are programs that open none of the files that their words may name.
-	opensNothing = wordset.Of(`echo printf print export kill sleep exit return date seq expr test [ [[ ]] set unset read let wait jobs true
-		false : cd pushd popd dirname basename hostname whoami declare local typeset readonly shift break continue trap type which
-		command pwd id`)
+	opensNothing = wordset.Of(`echo printf print export kill sleep exit return date seq expr test [ [[ ]] set unset read let wait
+		jobs true false : cd pushd popd dirname basename hostname whoami declare local typeset readonly shift break continue trap
+		type which command pwd id`)
 )
 
 // throughFolder returns what is kept from agents below a folder that a command goes through, reading what is in it.
@@ -225,7 +225,8 @@ func (k *keyReading) renamed(args []string, dirs []place) string {
 const maxIndex = 64 << 20
 
 // shows are commands of git's that print, or hand out, files that it keeps.
-var shows = wordset.Of("grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout restore worktree")
+var shows = wordset.Of(`grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout
+	restore worktree`)
 
 // tracked reports whether a key file is, or may be, one of the files of the repository that git finds in one of some
 // directories. Others git neither searches nor shows.
@@ -272,7 +273,7 @@ func readIndex(file string) ([]byte, error) {
 	return os.ReadFile(file) // it is searched for names
 }
 
-func goesDeep(args []string, letters map[string]bool) bool {
+func goesDeep(args []string, letters string) bool {
 	for i, a := range args {
 		if toldLong[a] || isRecursive(a, letters) || a == "recurse" && i > 0 && (args[i-1] == "-d" || args[i-1] == "--directories") {
 			return true
@@ -281,15 +282,15 @@ func goesDeep(args []string, letters map[string]bool) bool {
 	return false
 }
 
-func isRecursive(option string, letters map[string]bool) bool {
+func isRecursive(option, letters string) bool {
 	if len(option) < 2 || option[0] != '-' || option[1] == '-' {
 		return false
 	}
 	for _, c := range option[1:] {
-		if letters[string(c)] {
+		if strings.ContainsRune(letters, c) {
 			return true
 		}
-		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) && !letters[string(c)] { // what is behind is a value
+		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) && !strings.ContainsRune(letters, c) { // what is behind is a value
 			return false
 		}
 	}
