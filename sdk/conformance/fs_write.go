@@ -88,7 +88,7 @@ var fsWriteCases = []Case{
 			}
 			return err
 		})
-		e.after(func() { _ = <-writer })
+		e.after(func() { <-writer })
 		for open := true; open; {
 			select {
 			case err := <-writer:
