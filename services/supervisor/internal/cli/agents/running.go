@@ -232,7 +232,7 @@ func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervi
 func completeRunning(call *command.Call) reach.Completer {
 	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
 		for _, r := range runningAgents(ctx, call, all) {
-			list = append(list, output.Completion(r.Of.GetId(), strings.Join(r.Of.GetCommand(), " ")))
+			list = output.Completions(list, r.Of.GetId(), strings.Join(r.Of.GetCommand(), " "))
 		}
 		return list
 	}

@@ -363,10 +363,10 @@ func completeAnswer(call *command.Call) reach.Completer {
 		for _, w := range questions(ctx, call, all, "") {
 			switch {
 			case len(args) == 0:
-				list = append(list, output.Completion(called(w.Of), asks(w.Of)))
+				list = output.Completions(list, called(w.Of), asks(w.Of))
 			case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
 				for _, o := range w.Of.GetPermission().GetOptions() {
-					list = append(list, output.Completion(o.GetOptionId(), o.GetName()))
+					list = output.Completions(list, o.GetOptionId(), o.GetName())
 				}
 			}
 		}

@@ -82,7 +82,7 @@ func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor)
 func completeTerminals(call *command.Call) reach.Completer {
 	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
 		for _, t := range terminals(ctx, call, all) {
-			list = append(list, output.Completion(t.Of.GetTerminalId(), strings.Join(t.Of.GetArgv(), " ")))
+			list = output.Completions(list, t.Of.GetTerminalId(), strings.Join(t.Of.GetArgv(), " "))
 		}
 		return list
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -105,9 +106,25 @@ func Cell(s string) string { return cmp.Or(safetext.Line(s), "-") }
 // OneLine is Cell for at most so many characters.
 func OneLine(text string, most int) string { return cmp.Or(safetext.LineOf(text, most), "-") }
 
-// Completion is a completion with what it is, for people.
-func Completion(word, about string) cobra.Completion {
-	return cobra.CompletionWithDesc(Cell(word), OneLine(about, 60))
+// Completions adds a completion with what it is, for people, to others. A word that means something to a shell is left out,
+// and of what it is such characters are not shown: agents choose both, and a shell may put them on the line as they are or
+// expand them.
+func Completions(list []cobra.Completion, word, about string) []cobra.Completion {
+	if word == "" || strings.ContainsFunc(word, actsInShell) {
+		return list
+	}
+	shown := strings.Map(func(r rune) rune {
+		if r != ' ' && r != '?' && actsInShell(r) {
+			return '_'
+		}
+		return r
+	}, OneLine(about, 60))
+	return append(list, cobra.CompletionWithDesc(word, shown))
+}
+
+// actsInShell reports whether a character may mean something to some shell: every one but those that are known to mean nothing.
+func actsInShell(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=,+@%", r)
 }
 
 // Size formats a number of bytes for people.

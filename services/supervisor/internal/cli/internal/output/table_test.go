@@ -3,7 +3,10 @@ package output
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
@@ -24,5 +27,16 @@ func TestNothingInJSONActsOnATerminal(t *testing.T) {
 	want := "{\n  \"text\": \"a && b > c \\u009b2J\\u202e\"\n}\n"
 	if string(got) != want {
 		t.Errorf("it is printed as %q, want %q", got, want)
+	}
+}
+
+func TestNoCompletionActsInAShell(t *testing.T) {
+	var list []cobra.Completion
+	for _, word := range []string{"claude-1/7", `"7"`, "`touch${IFS}x`", "$(id)", "a b", "a;b", "a\nb", "~root", "a*", "a\u202eb", "", "ünïcode", "a#1", "!!"} {
+		list = Completions(list, word, "git push\n`id` $(id) \x1b[31m")
+	}
+	if len(list) != 2 || !strings.HasPrefix(list[0], "claude-1/7\tgit push") || !strings.HasPrefix(list[1], "ünïcode\t") ||
+		strings.ContainsAny(strings.Join(list, ""), "`$()\x1b\n") {
+		t.Errorf("the completions are %q", list)
 	}
 }
