@@ -88,7 +88,7 @@ var fsWriteCases = []Case{
 			}
 			return err
 		})
-		e.after(func() { <-writer })
+		e.after(func() { <-writer }) //nolint:errcheck // only that it ends counts
 		for open := true; open; {
 			select {
 			case err := <-writer:

@@ -218,7 +218,7 @@ var permissionCases = []Case{
 			if i%2 == 0 {
 				cancel()
 			}
-			<-done // only the call after it counts
+			<-done //nolint:errcheck // only the call after it counts
 			cancel()
 		}
 		must(e.decide(ctx, "after cancelled calls", e.action("terminal.create")))
