@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
@@ -119,9 +120,15 @@ func (e *encoder) knownValue(i int) (int, *fault) {
 	return next, nil
 }
 
-// textType returns a message of a type whose JSON form is a string with rules of its own.
-func textType(name protoreflect.FullName) proto.Message {
+// emptyOf returns an empty message of one of protobuf's own types, but for the wrappers.
+func emptyOf(name protoreflect.FullName) proto.Message {
 	switch name {
+	case "google.protobuf.Struct":
+		return &structpb.Struct{}
+	case "google.protobuf.Value":
+		return &structpb.Value{}
+	case "google.protobuf.ListValue":
+		return &structpb.ListValue{}
 	case "google.protobuf.Timestamp":
 		return &timestamppb.Timestamp{}
 	case "google.protobuf.Duration":
@@ -136,7 +143,7 @@ func (e *encoder) knownText(p *plan, i int) (int, *fault) {
 	if next < 0 {
 		return 0, syntax(next)
 	}
-	m := textType(p.name)
+	m := emptyOf(p.name)
 	err := errors.New("not a string")
 	if e.b[i] == '"' {
 		err = protojson.Unmarshal(e.b[i:next], m)
