@@ -58,10 +58,9 @@ type Bounds struct {
 // Disk answers calls. The zero value is not usable: see New. It is safe for concurrent use; writes to one file happen
 // one after another.
 type Disk struct {
-	state  atomic.Pointer[state]
-	locks  keyedLocks
-	swept  sweeper
-	chunks chunkPool
+	state atomic.Pointer[state]
+	locks keyedLocks
+	swept sweeper
 	// repositories is held by writes that may have a part in making a folder a repository of git's.
 	repositories sync.Mutex
 }
