@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -104,7 +105,7 @@ func (s *sink) close() {
 type plainSink struct{ w io.Writer }
 
 func (p plainSink) Write(line []byte) (int, error) {
-	return p.w.Write(append(line[:len(line):len(line)], '\n'))
+	return p.w.Write(append(slices.Clip(line), '\n'))
 }
 
 func (p plainSink) Close() error { return nil }
