@@ -12,6 +12,12 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
+// suspectsOf tells the suspects alone.
+func suspectsOf(found git.Found, use git.Use) []string {
+	suspects, _ := git.Inspect(found, use)
+	return suspects
+}
+
 const partial = "partial clone: git may fetch what is missing"
 
 func TestPartialClonesAreSuspected(t *testing.T) {
@@ -28,7 +34,7 @@ func TestPartialClonesAreSuspected(t *testing.T) {
 		}
 		write(t, r.dir+"/.git/config", read(t, r.dir+"/.git/config")+c.config+"\n", 0o600)
 		for _, quiet := range []bool{true, false} {
-			got, quieted := git.InspectAll(git.Find(r.dir), git.Use{Command: "diff", Looks: true, Quiet: quiet})
+			got, quieted := git.Inspect(git.Find(r.dir), git.Use{Command: "diff", Looks: true, Quiet: quiet})
 			if !slices.Equal(got, []string{partial}) || len(quieted) > 0 {
 				t.Errorf("%s, quiet %t: %q and %q", c.name, quiet, got, quieted)
 			}
@@ -119,7 +125,7 @@ func TestWhatLiesElsewhereIsSuspected(t *testing.T) {
 			t.Fatal(err)
 		}
 		symlink(t, r.home+"/.profile", own)
-		if got := git.Inspect(git.Find(r.dir), git.Use{Command: "status", Quiet: true}); len(got) != 1 || !strings.Contains(got[0], "symbolic link") {
+		if got := suspectsOf(git.Find(r.dir), git.Use{Command: "status", Quiet: true}); len(got) != 1 || !strings.Contains(got[0], "symbolic link") {
 			t.Errorf("%s leads elsewhere: %q", name, got)
 		}
 	}
@@ -135,7 +141,7 @@ func TestLinksAsPeopleMakeThemAreNotSuspected(t *testing.T) {
 	symlink(t, "../githooks", r.dir+"/.git/hooks")
 	write(t, r.dir+"/.git/objects/info/alternates", "# none\n\n", 0o600)
 	found := git.Find(r.dir)
-	if got := git.Inspect(found, git.Use{Command: "status", Looks: true, Quiet: true}); !found.Plain || len(got) > 0 {
+	if got := suspectsOf(found, git.Use{Command: "status", Looks: true, Quiet: true}); !found.Plain || len(got) > 0 {
 		t.Errorf("plain %t, suspects %q", found.Plain, got)
 	}
 }
@@ -144,13 +150,13 @@ func TestObjectsOfOtherRepositoriesAreSuspected(t *testing.T) {
 	r := newRepository(t)
 	base := filepath.Dir(r.dir)
 	r.git(t, base, "clone", "--quiet", "--shared", r.dir, "shared")
-	if got := git.Inspect(git.Find(base+"/shared"), git.Use{Command: "log"}); !slices.Equal(got, []string{"objects/info/alternates"}) {
+	if got := suspectsOf(git.Find(base+"/shared"), git.Use{Command: "log"}); !slices.Equal(got, []string{"objects/info/alternates"}) {
 		t.Errorf("a shared clone: %q", got)
 	}
 	write(t, r.dir+"/.git/objects/info/http-alternates", "https://example.com/x\n", 0o600)
 	write(t, r.dir+"/.git/modules/sub/objects/info/alternates", "/elsewhere\n", 0o600)
 	want := []string{"objects/info/http-alternates", "sub: objects/info/alternates"}
-	if got := git.Inspect(git.Find(r.dir), git.Use{Command: "log", Quiet: true}); !slices.Equal(got, want) {
+	if got := suspectsOf(git.Find(r.dir), git.Use{Command: "log", Quiet: true}); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -48,7 +48,7 @@ func TestRepositoriesAsTheyAreMadeAreNotSuspected(t *testing.T) {
 				r.git(t, dir, "config", "--local", key, strings.ReplaceAll(value, "LFS-", "git-lfs "))
 			}
 			for _, quiet := range []bool{true, false} {
-				if got := git.Inspect(git.Find(dir), git.Use{Command: "status", Looks: true, Quiet: quiet, SystemPath: true}); len(got) > 0 {
+				if got := suspectsOf(git.Find(dir), git.Use{Command: "status", Looks: true, Quiet: quiet, SystemPath: true}); len(got) > 0 {
 					t.Errorf("quiet %t: suspected: %q", quiet, got)
 				}
 			}
@@ -117,7 +117,7 @@ func TestSettingsThatNameProgramsStaySuspected(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", c.setting, err, out)
 		}
-		if got := git.Inspect(git.Find(r.dir), c.use); !slices.ContainsFunc(got, func(s string) bool { return strings.EqualFold(s, c.setting) }) {
+		if got := suspectsOf(git.Find(r.dir), c.use); !slices.ContainsFunc(got, func(s string) bool { return strings.EqualFold(s, c.setting) }) {
 			t.Errorf("%s=%s for %+v: suspected: %q", c.setting, c.value, c.use, got)
 		}
 	}

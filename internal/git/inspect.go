@@ -37,15 +37,9 @@ type Use struct {
 
 // Inspect tells what of a repository may make git run a program, or look elsewhere: names of settings ("filter.x.clean"),
 // of hooks ("hooks/pre-commit"), the same of what it holds as submodules ("sub: core.fsmonitor"), and what could not be
-// read. Empty: nothing does. top and dir are as Find has them, of a Plain one.
-func Inspect(found Found, use Use) []string {
-	suspects, _ := InspectAll(found, use)
-	return suspects
-}
-
-// InspectAll is Inspect, and tells apart what the environment of Quiet turns off, with the values of settings:
-// "core.fsmonitor=x". That is empty where use is not quiet: all are suspects then.
-func InspectAll(found Found, use Use) (suspects, quieted []string) {
+// read. Empty: nothing does. It tells apart what the environment of Quiet turns off, with the values of settings:
+// "core.fsmonitor=x". That is empty where use is not quiet: all are suspects then. found is as Find has it, and Plain.
+func Inspect(found Found, use Use) (suspects, quieted []string) {
 	i := inspection{use: use}
 	for _, file := range use.Config {
 		i.config(file, file+": ", func(setting) bool { return false })

@@ -157,14 +157,14 @@ func TestWhatGitWouldRunIsTurnedOffOrSuspected(t *testing.T) {
 				t.Errorf("without a quiet environment git ran %q: the case shows nothing", loud)
 			}
 			found := git.Find(r.dir)
-			suspects := git.Inspect(found, git.Use{Command: "status", Looks: true, Quiet: true})
+			suspects := suspectsOf(found, git.Use{Command: "status", Looks: true, Quiet: true})
 			if (len(suspects) > 0) != c.suspect {
 				t.Errorf("suspects with a quiet environment: %q, want some: %t", suspects, c.suspect)
 			}
 			if quiet != "" && len(suspects) == 0 {
 				t.Errorf("git ran %q in a quiet environment, and nothing is suspected", quiet)
 			}
-			if all := git.Inspect(found, git.Use{Command: "status", Looks: true}); len(all) == 0 {
+			if all := suspectsOf(found, git.Use{Command: "status", Looks: true}); len(all) == 0 {
 				t.Error("nothing is suspected where the environment is not quiet")
 			}
 		})
@@ -194,18 +194,18 @@ func TestAnOrdinaryRepositoryIsNotSuspected(t *testing.T) {
 		r.git(t, r.dir, "config", key, value)
 	}
 	for _, quiet := range []bool{true, false} {
-		if got := git.Inspect(git.Find(r.dir), git.Use{Command: "status", Looks: true, Quiet: quiet}); len(got) > 0 {
+		if got := suspectsOf(git.Find(r.dir), git.Use{Command: "status", Looks: true, Quiet: quiet}); len(got) > 0 {
 			t.Errorf("quiet %t: suspected: %q", quiet, got)
 		}
 	}
-	if got := git.Inspect(git.Find(r.dir), git.Use{Command: "lg", Quiet: true}); !slices.Contains(got, "alias.lg") {
+	if got := suspectsOf(git.Find(r.dir), git.Use{Command: "lg", Quiet: true}); !slices.Contains(got, "alias.lg") {
 		t.Errorf("an alias that is called is not suspected: %q", got)
 	}
 	write(t, r.dir+"/.git/hooks/pre-commit", "#!/bin/sh\n", 0o700)
-	if got := git.Inspect(git.Find(r.dir), git.Use{Command: "commit"}); !slices.Contains(got, "hooks/pre-commit") {
+	if got := suspectsOf(git.Find(r.dir), git.Use{Command: "commit"}); !slices.Contains(got, "hooks/pre-commit") {
 		t.Errorf("a hook is not suspected: %q", got)
 	}
-	if got := git.Inspect(git.Find(r.dir), git.Use{Command: "commit", Quiet: true}); len(got) > 0 {
+	if got := suspectsOf(git.Find(r.dir), git.Use{Command: "commit", Quiet: true}); len(got) > 0 {
 		t.Errorf("a hook that does not run is suspected: %q", got)
 	}
 }
@@ -215,7 +215,7 @@ func TestSettingsWithAnotherNameAreSuspected(t *testing.T) {
 	if err := os.Link(r.dir+"/.git/config", r.dir+"/plain"); err != nil {
 		t.Fatal(err)
 	}
-	if got := git.Inspect(git.Find(r.dir), git.Use{Command: "status", Quiet: true}); len(got) != 1 {
+	if got := suspectsOf(git.Find(r.dir), git.Use{Command: "status", Quiet: true}); len(got) != 1 {
 		t.Errorf("what can be written under another name: %q", got)
 	}
 }
@@ -227,11 +227,11 @@ func TestIndexesOfEveryVersionAreRead(t *testing.T) {
 		r.git(t, r.dir, "add", "--intent-to-add", "new")
 		r.git(t, r.dir, "update-index", "--index-version", version)
 		r.git(t, r.dir+"/sub", "config", "core.sshCommand", r.mark)
-		if got := git.Inspect(git.Find(r.dir), git.Use{Quiet: true}); !slices.Equal(got, []string{"sub: core.sshcommand"}) {
+		if got := suspectsOf(git.Find(r.dir), git.Use{Quiet: true}); !slices.Equal(got, []string{"sub: core.sshcommand"}) {
 			t.Errorf("version %s: %q", version, got)
 		}
 		write(t, r.dir+"/.git/index", "DIRC garbage of twelve bytes", 0o600)
-		if got := git.Inspect(git.Find(r.dir), git.Use{Quiet: true}); len(got) != 1 {
+		if got := suspectsOf(git.Find(r.dir), git.Use{Quiet: true}); len(got) != 1 {
 			t.Errorf("an index that cannot be read: %q", got)
 		}
 	}
@@ -240,7 +240,7 @@ func TestIndexesOfEveryVersionAreRead(t *testing.T) {
 func TestASplitIndexIsSuspected(t *testing.T) {
 	r := newRepository(t)
 	r.git(t, r.dir, "update-index", "--split-index")
-	if got := git.Inspect(git.Find(r.dir), git.Use{Quiet: true}); len(got) == 0 {
+	if got := suspectsOf(git.Find(r.dir), git.Use{Quiet: true}); len(got) == 0 {
 		t.Error("what a shared index holds is not known, and nothing is suspected")
 	}
 }

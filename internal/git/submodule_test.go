@@ -71,7 +71,7 @@ func TestRepositoriesThatGitEntersAreInspected(t *testing.T) {
 			for _, args := range looking {
 				ran += r.ran(t, git.Quiet(r.environ()), args...)
 			}
-			suspects := git.Inspect(git.Find(r.dir), git.Use{Command: "status", Looks: true, Quiet: true})
+			suspects := suspectsOf(git.Find(r.dir), git.Use{Command: "status", Looks: true, Quiet: true})
 			if ran != "" && len(suspects) == 0 {
 				t.Error("git ran what a repository names that it entered, and nothing is suspected")
 			}
@@ -100,7 +100,7 @@ func TestWhatHistoryHoldsIsNotEntered(t *testing.T) {
 		return ran
 	}
 	inspect := func() []string {
-		return git.Inspect(git.Find(r.dir), git.Use{Command: "show", Looks: true, Quiet: true})
+		return suspectsOf(git.Find(r.dir), git.Use{Command: "show", Looks: true, Quiet: true})
 	}
 	if ran, suspects := all(), inspect(); ran != "" || len(suspects) > 0 {
 		t.Errorf("ran %q, suspects %q", ran, suspects)
@@ -114,7 +114,7 @@ func TestWhatHistoryHoldsIsNotEntered(t *testing.T) {
 		t.Errorf("with a diff of submodules: ran %q, suspects %q", ran, suspects)
 	}
 	loud := r.ran(t, r.environ(), "log", "-p", "-3")
-	if suspects := git.Inspect(git.Find(r.dir), git.Use{Command: "show", Looks: true}); loud == "" || len(suspects) == 0 {
+	if suspects := suspectsOf(git.Find(r.dir), git.Use{Command: "show", Looks: true}); loud == "" || len(suspects) == 0 {
 		t.Errorf("where it is not quiet: ran %q, suspects %q, want both", loud, suspects)
 	}
 }

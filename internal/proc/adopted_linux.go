@@ -18,7 +18,7 @@ func TakeBystanders() (Bystanders, error) {
 	}
 	found := Bystanders{}
 	for _, pid := range descendants(procs, os.Getpid()) {
-		found[process{pid: pid, start: procs[pid].start}] = true
+		found[process{pid: pid, start: procs[pid].Start}] = true
 	}
 	return found, nil
 }
@@ -39,7 +39,7 @@ func Orphans(spare Bystanders) ([]int, error) {
 	}
 	var found []int
 	for pid, s := range procs {
-		if s.ppid != self || !s.live() || spare[process{pid: pid, start: s.start}] || Started(pid) {
+		if s.Parent != self || !s.Live() || spare[process{pid: pid, start: s.Start}] || Started(pid) {
 			continue
 		}
 		has, err := Filters(pid)

@@ -36,32 +36,32 @@ func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
 var errMoved = errors.New("a process ended on the way")
 
 func walkUp(pid int, visit func(pid int) (bool, error)) error {
-	at, err := readStat(pid)
+	at, err := Look(pid)
 	if err != nil {
 		return fmt.Errorf("ancestors of process %d: %w", pid, err)
 	}
-	if !at.live() {
+	if !at.Live() {
 		return fmt.Errorf("ancestors of process %d: it has ended", pid)
 	}
-	if enough, err := visit(at.pid); enough || err != nil {
+	if enough, err := visit(at.PID); enough || err != nil {
 		return err
 	}
 	for range maxAncestors {
-		if at.ppid <= 0 {
+		if at.Parent <= 0 {
 			// It is the first process that can be seen from here, if it still is what it was.
 			return still(at)
 		}
-		above, err := readStat(at.ppid)
+		above, err := Look(at.Parent)
 		if errors.Is(err, errGone) {
 			if moved := still(at); moved != nil {
 				return moved
 			}
-			return fmt.Errorf("ancestors of process %d: process %d is there, but not visible", pid, at.ppid)
+			return fmt.Errorf("ancestors of process %d: process %d is there, but not visible", pid, at.Parent)
 		}
 		if err != nil {
 			return fmt.Errorf("ancestors of process %d: %w", pid, err)
 		}
-		enough, err := visit(above.pid)
+		enough, err := visit(above.PID)
 		// As long as a process has its parent, nobody else has the parent's pid: what was read in between is the parent's.
 		if moved := still(at); moved != nil {
 			return moved
@@ -75,9 +75,9 @@ func walkUp(pid int, visit func(pid int) (bool, error)) error {
 }
 
 // still is errMoved unless a process is there and has the parent that it had.
-func still(was stat) error {
-	now, err := readStat(was.pid)
-	if err != nil || now.start != was.start || now.ppid != was.ppid {
+func still(was Process) error {
+	now, err := Look(was.PID)
+	if err != nil || now.Start != was.Start || now.Parent != was.Parent {
 		return errMoved
 	}
 	return nil

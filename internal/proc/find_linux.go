@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Descendants lists all live descendants of a process, parents before their children. The process itself is not among
@@ -34,7 +35,7 @@ func InSession(session int) ([]int, error) {
 	}
 	var found []int
 	for pid, s := range procs {
-		if s.session == session && s.live() {
+		if s.Session == session && s.Live() {
 			found = append(found, pid)
 		}
 	}
@@ -52,17 +53,17 @@ func WithEnviron(mark string) ([]int, error) {
 	if mark == "" {
 		return nil, errors.New("find processes by environment: empty mark")
 	}
-	pids, err := pids()
+	pids, err := Processes()
 	if err != nil {
 		return nil, err
 	}
 	var found []int
 	self := os.Getpid()
 	for _, pid := range pids {
-		if pid == self || !marked(pid, mark) {
+		if pid == self || !slices.Contains(strings.Split(string(Environ(pid)), "\x00"), mark) {
 			continue
 		}
-		if s, err := readStat(pid); err == nil && s.live() {
+		if s, err := Look(pid); err == nil && s.Live() {
 			found = append(found, pid)
 		}
 	}
@@ -82,8 +83,8 @@ func ReapAdopted(known func(pid int) bool) (int, error) {
 	}
 	reaped := 0
 	for _, pid := range pids {
-		s, err := readStat(pid)
-		if err != nil || s.live() || known(pid) {
+		s, err := Look(pid)
+		if err != nil || s.Live() || known(pid) {
 			continue
 		}
 		if _, ok, err := Reap(pid); err == nil && ok {
@@ -120,19 +121,19 @@ func listChildren() ([]int, error) {
 	var found []int
 	self := os.Getpid()
 	for pid, s := range procs {
-		if s.ppid == self {
+		if s.Parent == self {
 			found = append(found, pid)
 		}
 	}
 	return found, nil
 }
 
-func descendants(procs map[int]stat, root int) []int {
+func descendants(procs map[int]Process, root int) []int {
 	kids := make(map[int][]int, len(procs))
 	for pid, s := range procs {
 		// A parent is never younger than its child. Where it seems so, the parent's pid was used again while we read.
-		if parent, ok := procs[s.ppid]; ok && parent.start <= s.start {
-			kids[s.ppid] = append(kids[s.ppid], pid)
+		if parent, ok := procs[s.Parent]; ok && parent.Start <= s.Start {
+			kids[s.Parent] = append(kids[s.Parent], pid)
 		}
 	}
 	var found []int
@@ -146,7 +147,7 @@ func descendants(procs map[int]stat, root int) []int {
 			}
 			seen[pid] = true
 			queue = append(queue, pid)
-			if procs[pid].live() {
+			if procs[pid].Live() {
 				found = append(found, pid)
 			}
 		}
@@ -154,27 +155,22 @@ func descendants(procs map[int]stat, root int) []int {
 	return found
 }
 
-func marked(pid int, mark string) bool {
-	if environHas("/proc/"+strconv.Itoa(pid)+"/environ", mark) {
-		return true
+// Environ is the environment that a process was started with, each entry with a NUL behind it; nil: it may not be read, or
+// the process is gone.
+func Environ(pid int) []byte {
+	data, err := readProc(pid, "environ")
+	if err == nil && len(data) > 0 {
+		return data
 	}
 	// A process whose first thread has ended shows its environment in the others only.
-	if s, err := readStat(pid); err != nil || s.threads < 2 || (s.state != 'Z' && s.state != 'X') {
-		return false
+	if now, err := Look(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
+		return nil
 	}
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/environ")
-	return slices.ContainsFunc(tasks, func(task string) bool { return environHas(task, mark) })
-}
-
-func environHas(file, mark string) bool {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	for entry := range bytes.SplitSeq(data, []byte{0}) {
-		if string(entry) == mark {
-			return true
+	for _, task := range tasks {
+		if data, err = os.ReadFile(task); err == nil && len(data) > 0 {
+			return data
 		}
 	}
-	return false
+	return nil
 }

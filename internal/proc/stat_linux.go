@@ -11,27 +11,26 @@ import (
 	"syscall"
 )
 
-// stat is what /proc/PID/stat says that matters here; proc_pid_stat(5).
-type stat struct {
-	pid     int
-	ppid    int
-	session int
-	state   byte
-	threads int
-	start   uint64 // clock ticks since boot; with the pid it names a process for ever
+// Process is what /proc/PID/stat says of a process that matters here; proc_pid_stat(5).
+type Process struct {
+	PID, Parent, Session, Threads int
+	// Start is when it started, in clock ticks since boot; with the pid it names a process for ever.
+	Start uint64
+
+	state byte
 }
 
-// live tells a process from its remains. A process whose first thread has ended while others run looks like a zombie
+// Live tells a process from its remains. A process whose first thread has ended while others run looks like a zombie
 // but for the number of its threads.
-func (s stat) live() bool {
+func (s Process) Live() bool {
 	switch s.state {
 	case 'Z', 'X', 'x':
-		return s.threads > 1
+		return s.Threads > 1
 	}
 	return true
 }
 
-func (s stat) stopped() bool { return s.state == 'T' || s.state == 't' }
+func (s Process) stopped() bool { return s.state == 'T' || s.state == 't' }
 
 // ProcSupported says why /proc cannot tell of processes here; nil: it can. One that was mounted for another pid
 // namespace tells of all processes by other numbers than those that this process knows them by: what was read there
@@ -67,17 +66,18 @@ func readProc(pid int, name string) ([]byte, error) {
 // errGone says that a process ended between being listed and being read.
 var errGone = errors.New("no such process")
 
-func readStat(pid int) (stat, error) {
+// Look says what a process is now.
+func Look(pid int) (Process, error) {
 	data, err := readProc(pid, "stat")
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			return stat{}, fmt.Errorf("process %d: %w", pid, errGone)
+			return Process{}, fmt.Errorf("process %d: %w", pid, errGone)
 		}
-		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+		return Process{}, fmt.Errorf("process %d: %w", pid, err)
 	}
 	s, err := parseStat(data)
 	if err != nil {
-		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+		return Process{}, fmt.Errorf("process %d: %w", pid, err)
 	}
 	return s, nil
 }
@@ -85,44 +85,44 @@ func readStat(pid int) (stat, error) {
 // parseStat reads a line of /proc/PID/stat. The command's name is the process's own choice and stands between the first
 // opening and the last closing parenthesis: it may hold spaces, parentheses, newlines, and what looks like the rest of
 // the line.
-func parseStat(line []byte) (stat, error) {
+func parseStat(line []byte) (Process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
-		return stat{}, fmt.Errorf("stat line %.80q has no command name", line)
+		return Process{}, fmt.Errorf("stat line %.80q has no command name", line)
 	}
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(line[:open])))
 	if err != nil {
-		return stat{}, fmt.Errorf("stat line %.80q: pid: %w", line, err)
+		return Process{}, fmt.Errorf("stat line %.80q: pid: %w", line, err)
 	}
 	fields := bytes.Fields(line[end+1:]) // fields[0] is field 3 of the manual
 	const state, ppid, session, threads, start = 0, 1, 3, 17, 19
 	if len(fields) <= start || len(fields[state]) != 1 {
-		return stat{}, fmt.Errorf("stat line %.80q has %d fields after the name, at least %d are needed", line, len(fields), start+1)
+		return Process{}, fmt.Errorf("stat line %.80q has %d fields after the name, at least %d are needed", line, len(fields), start+1)
 	}
-	s := stat{pid: pid, state: fields[state][0]}
+	s := Process{PID: pid, state: fields[state][0]}
 	for _, f := range []struct {
 		at int
 		to *int
-	}{{ppid, &s.ppid}, {session, &s.session}, {threads, &s.threads}} {
+	}{{ppid, &s.Parent}, {session, &s.Session}, {threads, &s.Threads}} {
 		if *f.to, err = strconv.Atoi(string(fields[f.at])); err != nil {
-			return stat{}, fmt.Errorf("stat line %.80q: field %d: %w", line, f.at+3, err)
+			return Process{}, fmt.Errorf("stat line %.80q: field %d: %w", line, f.at+3, err)
 		}
 	}
-	if s.start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
-		return stat{}, fmt.Errorf("stat line %.80q: start time: %w", line, err)
+	if s.Start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
+		return Process{}, fmt.Errorf("stat line %.80q: start time: %w", line, err)
 	}
 	return s, nil
 }
 
 // all reads the stat of every process there is. It is no snapshot: processes come and go meanwhile.
-func all() (map[int]stat, error) {
-	pids, err := pids()
+func all() (map[int]Process, error) {
+	pids, err := Processes()
 	if err != nil {
 		return nil, err
 	}
-	procs := make(map[int]stat, len(pids))
+	procs := make(map[int]Process, len(pids))
 	for _, pid := range pids {
-		s, err := readStat(pid)
+		s, err := Look(pid)
 		if err != nil {
 			continue // gone, or hidden from us (hidepid): not ours to judge either way
 		}
@@ -131,7 +131,8 @@ func all() (map[int]stat, error) {
 	return procs, nil
 }
 
-func pids() ([]int, error) {
+// Processes lists all processes that can be seen. It is no snapshot: processes come and go meanwhile.
+func Processes() ([]int, error) {
 	if err := ProcSupported(); err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}

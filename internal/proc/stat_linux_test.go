@@ -20,7 +20,7 @@ func TestParseStatReadsNamesThatTryToMislead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseStat([]byte("42 (" + comm + ") S" + rest + "\n"))
-			want := stat{pid: 42, ppid: 77, session: 60, state: 'S', threads: 3, start: 176859}
+			want := Process{PID: 42, Parent: 77, Session: 60, state: 'S', Threads: 3, Start: 176859}
 			if err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
@@ -46,20 +46,20 @@ func TestParseStatRefusesWhatIsNotAStatLine(t *testing.T) {
 }
 
 func TestParseStatReadsThisProcess(t *testing.T) {
-	got, err := readStat(os.Getpid())
-	if err != nil || got.pid != os.Getpid() || got.ppid != os.Getppid() || !got.live() || got.start == 0 {
+	got, err := Look(os.Getpid())
+	if err != nil || got.PID != os.Getpid() || got.Parent != os.Getppid() || !got.Live() || got.Start == 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
 func TestAParentYoungerThanItsChildIsAnotherProcess(t *testing.T) {
-	procs := map[int]stat{
-		10: {pid: 10, ppid: 1, state: 'S', start: 5},
-		11: {pid: 11, ppid: 10, state: 'S', start: 6},
-		12: {pid: 12, ppid: 11, state: 'S', start: 6},
-		13: {pid: 13, ppid: 11, state: 'S', start: 2}, // listed under 11 before that pid was used again
-		14: {pid: 14, ppid: 10, state: 'Z', threads: 1, start: 7},
-		15: {pid: 15, ppid: 15, state: 'S', start: 7},
+	procs := map[int]Process{
+		10: {PID: 10, Parent: 1, state: 'S', Start: 5},
+		11: {PID: 11, Parent: 10, state: 'S', Start: 6},
+		12: {PID: 12, Parent: 11, state: 'S', Start: 6},
+		13: {PID: 13, Parent: 11, state: 'S', Start: 2}, // listed under 11 before that pid was used again
+		14: {PID: 14, Parent: 10, state: 'Z', Threads: 1, Start: 7},
+		15: {PID: 15, Parent: 15, state: 'S', Start: 7},
 	}
 	got := descendants(procs, 10)
 	if len(got) != 2 || got[0] != 11 || got[1] != 12 {
@@ -75,7 +75,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("42 (a) b (c) S" + rest))
 	f.Add([]byte(")("))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		if s, err := parseStat(line); err != nil && s != (stat{}) {
+		if s, err := parseStat(line); err != nil && s != (Process{}) {
 			t.Errorf("an error with a result: %+v, %v", s, err)
 		}
 	})

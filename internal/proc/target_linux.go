@@ -30,7 +30,7 @@ func take(pid int) (t target, ok bool, err error) {
 	case err != nil:
 		fd = -1 // an old kernel, a seccomp filter, or a fork bomb that has more processes than we may have files
 	}
-	s, err := readStat(pid)
+	s, err := Look(pid)
 	if err != nil {
 		closeHandle(fd)
 		if errors.Is(err, errGone) {
@@ -38,7 +38,7 @@ func take(pid int) (t target, ok bool, err error) {
 		}
 		return target{}, false, err
 	}
-	return target{process: process{pid: pid, start: s.start}, fd: fd, stopped: s.stopped()}, true, nil
+	return target{process: process{pid: pid, start: s.Start}, fd: fd, stopped: s.stopped()}, true, nil
 }
 
 func (t target) signal(sig syscall.Signal) error {
@@ -56,7 +56,7 @@ func (t target) send(sig syscall.Signal) error {
 	if t.fd >= 0 {
 		return unix.PidfdSendSignal(t.fd, sig, nil, 0)
 	}
-	if s, err := readStat(t.pid); err == nil && s.start == t.start {
+	if s, err := Look(t.pid); err == nil && s.Start == t.start {
 		return unix.Kill(t.pid, sig)
 	}
 	return unix.ESRCH
@@ -87,17 +87,19 @@ func (t targets) awaitOne(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (t Tree) list() ([]int, error) {
+// List lists the live processes of the tree, the root first. It is empty when the root has ended: its descendants, if
+// it left any, are then somebody else's.
+func (t Tree) List() ([]int, error) {
 	procs, err := all()
 	if err != nil {
 		return nil, err
 	}
 	root, ok := procs[t.Root]
-	if !ok || (t.Started != 0 && root.start != t.Started) {
+	if !ok || (t.Started != 0 && root.Start != t.Started) {
 		return nil, nil
 	}
 	found := descendants(procs, t.Root)
-	if root.live() {
+	if root.Live() {
 		found = append([]int{t.Root}, found...)
 	}
 	return found, nil
@@ -105,9 +107,9 @@ func (t Tree) list() ([]int, error) {
 
 // TreeOf is the tree of a process that is there now.
 func TreeOf(pid int) (Tree, error) {
-	s, err := readStat(pid)
+	s, err := Look(pid)
 	if err != nil {
 		return Tree{}, err
 	}
-	return Tree{Root: pid, Started: s.start}, nil
+	return Tree{Root: pid, Started: s.Start}, nil
 }

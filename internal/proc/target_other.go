@@ -39,7 +39,8 @@ func (t targets) awaitOne(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (t Tree) list() ([]int, error) { return Descendants(t.Root) }
+// List needs /proc: here it returns ErrUnsupported.
+func (t Tree) List() ([]int, error) { return Descendants(t.Root) }
 
 // TreeOf needs /proc: here it returns ErrUnsupported.
 func TreeOf(pid int) (Tree, error) {

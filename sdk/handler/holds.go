@@ -28,6 +28,15 @@ type hold struct {
 	gone      bool          // it was released, though held: who still holds it holds nothing
 }
 
+// hold has the timer that runs count for nothing.
+func (s *hold) hold() {
+	s.turn++
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}
+
 func newHolds(release func(string), delay time.Duration, log *slog.Logger) *holds {
 	if release == nil {
 		release = func(string) {}
@@ -46,11 +55,7 @@ func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err err
 		}
 		if s.releasing == nil {
 			s.count++
-			s.turn++
-			if s.timer != nil {
-				s.timer.Stop()
-				s.timer = nil
-			}
+			s.hold()
 			h.mu.Unlock()
 			return sync.OnceFunc(func() { h.drop(scope, s) }), nil
 		}
@@ -83,9 +88,8 @@ func (h *holds) expire(scope string, s *hold, turn int) {
 	}
 	s.timer = nil
 	s.releasing = make(chan struct{})
-	h.work.Add(1)
+	h.work.Go(func() { h.finish(scope, s) })
 	h.mu.Unlock()
-	h.finish(scope, s)
 }
 
 // letGo releases the scope at once, whoever holds it, and returns when that is done, or when ctx ends.
@@ -98,14 +102,9 @@ func (h *holds) letGo(ctx context.Context, scope string) error {
 	}
 	s.gone = true
 	if s.releasing == nil {
-		if s.timer != nil {
-			s.timer.Stop()
-			s.timer = nil
-		}
-		s.turn++
+		s.hold()
 		s.releasing = make(chan struct{})
-		h.work.Add(1)
-		go h.finish(scope, s)
+		h.work.Go(func() { h.finish(scope, s) })
 	}
 	releasing := s.releasing
 	h.mu.Unlock()
@@ -117,9 +116,8 @@ func (h *holds) letGo(ctx context.Context, scope string) error {
 	}
 }
 
-// finish does what a release is; h.work counts it already.
+// finish does what a release is.
 func (h *holds) finish(scope string, s *hold) {
-	defer h.work.Done()
 	defer func() {
 		if p := recover(); p != nil {
 			h.log.Error("panic while a scope was released", "panic", p, "stack", string(debug.Stack()))

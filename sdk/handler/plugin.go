@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -116,14 +117,4 @@ func (p *pluginService) Release(ctx context.Context, req *pluginv1.ReleaseReques
 	return &pluginv1.ReleaseResponse{}, nil
 }
 
-func isScope(s string) bool {
-	if len(s) != 32 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func isScope(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }

@@ -10,6 +10,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,9 +119,7 @@ func Start(ctx context.Context, s Spec) (*Instance, error) {
 
 // complete checks s and fills in the defaults.
 func (s *Spec) complete() error {
-	if s.Name == "" {
-		s.Name = "(unnamed)"
-	}
+	s.Name = cmp.Or(s.Name, "(unnamed)")
 	switch {
 	case len(s.Command) == 0 && s.Address == "":
 		return errors.New("neither a command nor an address is given")
@@ -140,10 +139,7 @@ func (s *Spec) complete() error {
 			return errors.New("an environment entry is not NAME=VALUE")
 		}
 	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
-	s.Logger = s.Logger.With("handler", s.Name)
+	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler)).With("handler", s.Name)
 	if s.HandshakeTimeout <= 0 {
 		s.HandshakeTimeout = childTimeout
 		if s.Address != "" {

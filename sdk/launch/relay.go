@@ -250,14 +250,11 @@ func attr(m member, depth int) slog.Attr {
 			}
 			return slog.Group(m.name, group...)
 		}
-		return slog.String(m.name, string(m.value))
-	case '[':
-		return slog.String(m.name, string(m.value))
-	default: // a number, true, false or null
+	default: // a list, a number, true, false or null
 		var n int64
 		if json.Unmarshal(m.value, &n) == nil && m.value[0] != 'n' {
 			return slog.Int64(m.name, n)
 		}
-		return slog.String(m.name, string(m.value))
 	}
+	return slog.String(m.name, string(m.value))
 }

@@ -193,11 +193,7 @@ func (g *grid) eraseRow(mode int) {
 // eraseCells blanks n columns from byte pos and column col on, as far as the row goes.
 func (g *grid) eraseCells(pos, col, n int) {
 	r := g.cursorRow()
-	end, covered := pos, 0
-	for end < len(r.text) && covered < n {
-		size, w := r.cellAt(end, col+covered)
-		end, covered = end+size, covered+w
-	}
+	end, covered := r.cells(pos, col, n)
 	r.text = slices.Replace(r.text, pos, end, spaces(covered)...)
 }
 

@@ -75,11 +75,7 @@ func (r *row) overwrite(pos, col int, seg []byte, simple bool) int {
 	}
 	r.complex = true
 	width := textWidth(seg)
-	end, covered := pos, 0
-	for end < len(r.text) && covered < width {
-		size, w := r.cellAt(end, col+covered)
-		end, covered = end+size, covered+w
-	}
+	end, covered := r.cells(pos, col, width)
 	r.text = slices.Replace(r.text, pos, end, seg...)
 	if covered > width {
 		r.text = slices.Insert(r.text, pos+len(seg), spaces(covered-width)...)
@@ -89,12 +85,18 @@ func (r *row) overwrite(pos, col int, seg []byte, simple bool) int {
 
 // remove takes n columns out at byte pos and column col.
 func (r *row) remove(pos, col, n int) {
-	end := pos
-	for covered := 0; end < len(r.text) && covered < n; {
+	end, _ := r.cells(pos, col, n)
+	r.text = slices.Delete(r.text, pos, end)
+}
+
+// cells is where the cells end that cover n columns from byte pos and column col on, as far as the row goes, and how many
+// columns they cover: more than n where the last one is wide.
+func (r *row) cells(pos, col, n int) (end, covered int) {
+	for end = pos; end < len(r.text) && covered < n; {
 		size, w := r.cellAt(end, col+covered)
 		end, covered = end+size, covered+w
 	}
-	r.text = slices.Delete(r.text, pos, end)
+	return end, covered
 }
 
 // cell is a place in a row whose column is known.

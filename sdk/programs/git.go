@@ -97,15 +97,7 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 		return &acpv1.Repository{Doubt: "the directory that git runs in cannot be read"}
 	}
 	found := git.Find(dir)
-	r := &acpv1.Repository{GitDir: found.Dir}
-	if found.Dir == "" {
-		return r
-	}
-	for _, root := range s.roots {
-		if found.Plain && root == found.Top {
-			r.AtRoot = true
-		}
-	}
+	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top)}
 	if !r.AtRoot {
 		return r
 	}
@@ -114,7 +106,7 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 	if v, ok := git.VersionOf(program.GetPath()); !ok || !v.TakesSettings() {
 		use.Quiet = false // whether it would heed that is not known
 	}
-	r.Suspects, r.Quieted = git.InspectAll(found, use)
+	r.Suspects, r.Quieted = git.Inspect(found, use)
 	return r
 }
 

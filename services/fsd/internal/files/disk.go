@@ -58,10 +58,9 @@ type Bounds struct {
 // Disk answers calls. The zero value is not usable: see New. It is safe for concurrent use; writes to one file happen
 // one after another.
 type Disk struct {
-	state  atomic.Pointer[state]
-	locks  keyedLocks
-	swept  sweeper
-	chunks chunkPool
+	state atomic.Pointer[state]
+	locks keyedLocks
+	swept sweeper
 	// repositories is held by writes that may have a part in making a folder a repository of git's.
 	repositories sync.Mutex
 }
@@ -79,19 +78,13 @@ func New() *Disk {
 	return d
 }
 
-// Configure replaces the configuration. Protected paths that are not absolute are refused, and nothing changes then.
-func (d *Disk) Configure(c Config) error {
+// Configure replaces the configuration, unless validateOnly: then it only says whether it would. Protected paths that are
+// not absolute are refused, and nothing changes then.
+func (d *Disk) Configure(c Config, validateOnly bool) error {
 	s, err := newState(c)
-	if err != nil {
-		return err
+	if err == nil && !validateOnly {
+		d.state.Store(s)
 	}
-	d.state.Store(s)
-	return nil
-}
-
-// Check says whether Configure would take the configuration. It changes nothing.
-func (d *Disk) Check(c Config) error {
-	_, err := newState(c)
 	return err
 }
 

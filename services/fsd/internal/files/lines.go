@@ -4,10 +4,9 @@ import "bytes"
 
 // slicer cuts a range of lines out of a stream of chunks.
 type slicer struct {
-	skip  uint64 // newlines still to pass before the first line
-	take  uint64 // newlines still to pass before the end, if ends
-	ends  bool
-	ended bool
+	skip uint64 // newlines still to pass before the first line
+	take uint64 // newlines still to pass before the end, if ends
+	ends bool
 }
 
 func newSlicer(lines Range) *slicer {
@@ -17,16 +16,12 @@ func newSlicer(lines Range) *slicer {
 	}
 	if lines.Limit != nil {
 		c.ends, c.take = true, uint64(*lines.Limit)
-		c.ended = c.take == 0
 	}
 	return c
 }
 
-// next returns the part of the chunk that is in the range, and whether no later chunk can have any.
+// next returns the part of the chunk that is in the range, and whether no later chunk can have any. It is not called then.
 func (c *slicer) next(chunk []byte) (part []byte, done bool) {
-	if c.ended {
-		return nil, true
-	}
 	if c.skip > 0 {
 		var passed uint64
 		chunk, passed = afterLines(chunk, c.skip)
@@ -40,8 +35,7 @@ func (c *slicer) next(chunk []byte) (part []byte, done bool) {
 	}
 	rest, passed := afterLines(chunk, c.take)
 	c.take -= passed
-	c.ended = c.take == 0
-	return chunk[:len(chunk)-len(rest)], c.ended
+	return chunk[:len(chunk)-len(rest)], c.take == 0
 }
 
 // afterLines returns what follows the first n newlines, or nothing and how many there are if there are fewer.

@@ -2,7 +2,6 @@ package files
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"io"
@@ -105,33 +104,22 @@ func entryOf(name string, m meta) Entry {
 
 // firstNames returns the limit names that come first, in order.
 func firstNames(ctx context.Context, folder *os.File, path string, limit int) (names []string, truncated bool, err error) {
-	var kept lastFirst
-	for {
+	for over := false; !over; {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
 		chunk, err := folder.Readdirnames(listChunk)
-		for _, name := range chunk {
-			switch {
-			case len(kept) < limit:
-				heap.Push(&kept, name)
-			case name < kept[0]:
-				truncated = true
-				kept[0] = name
-				heap.Fix(&kept, 0)
-			default:
-				truncated = true
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
+		if over = errors.Is(err, io.EOF); err != nil && !over {
 			return nil, false, errSystem("list", path, rootCause(err))
 		}
+		// Sorting only now and then costs little, and keeps what is held below a bound.
+		if names = append(names, chunk...); over || len(names) >= 2*limit+listChunk {
+			slices.Sort(names)
+			truncated = truncated || len(names) > limit
+			names = names[:min(len(names), limit)]
+		}
 	}
-	slices.Sort(kept)
-	return kept, truncated, nil
+	return names, truncated, nil
 }
 
 // rootCause takes the os package's words, which repeat the path, off an error.
@@ -143,19 +131,4 @@ func rootCause(err error) error {
 		return path.Err
 	}
 	return err
-}
-
-// lastFirst is a heap of names with the last one in order on top.
-type lastFirst []string
-
-func (h lastFirst) Len() int           { return len(h) }
-func (h lastFirst) Less(i, j int) bool { return h[i] > h[j] }
-func (h lastFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *lastFirst) Push(name any)     { *h = append(*h, name.(string)) }
-
-func (h *lastFirst) Pop() any {
-	last := len(*h) - 1
-	name := (*h)[last]
-	*h = (*h)[:last]
-	return name
 }

@@ -32,7 +32,7 @@ func TestProtectedPathsAreRefusedUnderEveryName(t *testing.T) {
 	if err := d.Configure(Config{Protected: []string{
 		ws + "/conf/", ws + "/single.yaml", ws + "/config.yaml", ws + "/state-link", ws + "/alias/not-yet",
 		ws + "/link.yaml", ws + "/later/dir",
-	}}); err != nil {
+	}}, false); err != nil {
 		t.Fatal(err)
 	}
 	b := in(ws, outer+"/state")
@@ -89,7 +89,7 @@ func TestAProtectedPathIsFollowedAnewAtEveryCall(t *testing.T) {
 	put(t, ws+"/two/f", "2")
 	link(t, "one", ws+"/conf")
 	d := New()
-	if err := d.Configure(Config{Protected: []string{ws + "/conf"}}); err != nil {
+	if err := d.Configure(Config{Protected: []string{ws + "/conf"}}, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(ws + "/conf"); err != nil {
@@ -107,7 +107,7 @@ func TestAProtectedFileThatTakesAnothersPlaceIsNoticedWhenOpened(t *testing.T) {
 	put(t, ws+"/policy", "rules")
 	path := put(t, ws+"/f", "harmless")
 	d := New()
-	if err := d.Configure(Config{Protected: []string{ws + "/policy"}}); err != nil {
+	if err := d.Configure(Config{Protected: []string{ws + "/policy"}}, false); err != nil {
 		t.Fatal(err)
 	}
 	s := d.state.Load()
@@ -130,15 +130,15 @@ func TestAConfigurationThatCannotHoldChangesNothing(t *testing.T) {
 	put(t, ws+"/f", "x")
 	d := New()
 	good := Config{MaxContent: 4096, Protected: []string{ws + "/f"}}
-	if err := d.Configure(good); err != nil {
+	if err := d.Configure(good, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []Config{{MaxContent: 1023}, {MaxContent: MaxMaxContent + 1}, {MaxContent: -1}, {Protected: []string{"relative"}}} {
-		if d.Configure(c) == nil || d.Check(c) == nil {
+		if d.Configure(c, false) == nil || d.Configure(c, true) == nil {
 			t.Errorf("%+v was taken", c)
 		}
 	}
-	if err := d.Check(Config{}); err != nil {
+	if err := d.Configure(Config{}, true); err != nil {
 		t.Error(err)
 	}
 	_, err := read(d, in(ws), ws+"/f")

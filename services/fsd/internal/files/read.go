@@ -71,7 +71,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	}
 	defer func() { _ = unix.Close(fd) }()
 
-	r := &reader{ctx: ctx, fd: fd, path: path, size: m.size, max: s.maxContent, chunks: &d.chunks}
+	r := &reader{ctx: ctx, fd: fd, path: path, size: m.size, max: s.maxContent}
 	content, whole, err := r.read(lines)
 	if err != nil {
 		return Text{}, err
@@ -100,12 +100,11 @@ func digestText(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) 
 
 // reader reads one open file once, from its beginning.
 type reader struct {
-	ctx    context.Context
-	fd     int
-	path   string
-	size   int64 // when it was opened
-	max    int64
-	chunks *chunkPool
+	ctx  context.Context
+	fd   int
+	path string
+	size int64 // when it was opened
+	max  int64
 }
 
 // read returns the lines asked for, and whether they are all that the file has.
@@ -152,22 +151,13 @@ func (r *reader) whole() ([]byte, error) {
 	}
 }
 
-// chunkPool keeps the buffers of partial reads for the next one. The zero value is ready.
-type chunkPool struct{ pool sync.Pool }
-
-func (c *chunkPool) get() *[readAhead]byte {
-	if chunk, ok := c.pool.Get().(*[readAhead]byte); ok {
-		return chunk
-	}
-	return new([readAhead]byte)
-}
-
-func (c *chunkPool) put(chunk *[readAhead]byte) { c.pool.Put(chunk) }
+// chunks keeps the buffers of partial reads for the next one.
+var chunks = sync.Pool{New: func() any { return new([readAhead]byte) }}
 
 // some streams through the file: memory is one chunk and what is returned.
 func (r *reader) some(lines Range) (content []byte, whole bool, err error) {
-	chunk := r.chunks.get()
-	defer r.chunks.put(chunk)
+	chunk := chunks.Get().(*[readAhead]byte)
+	defer chunks.Put(chunk)
 	cut := newSlicer(lines)
 	for {
 		n, err := r.next(chunk[:])
@@ -210,9 +200,9 @@ func (r *reader) next(buffer []byte) (n int, err error) {
 }
 
 // digestFile is digestOf for an open file, read from its beginning without moving its offset.
-func digestFile(fd int, chunks *chunkPool) (string, error) {
-	chunk := chunks.get()
-	defer chunks.put(chunk)
+func digestFile(fd int) (string, error) {
+	chunk := chunks.Get().(*[readAhead]byte)
+	defer chunks.Put(chunk)
 	hash := sha256.New()
 	for offset := int64(0); ; {
 		n, err := pread(fd, chunk[:], offset)

@@ -119,7 +119,7 @@ func TestFilesThatAreNotTextAreRefused(t *testing.T) {
 func TestWholeReadsHaveACeilingThatTheErrorExplains(t *testing.T) {
 	ws := workspace(t)
 	d := New()
-	if err := d.Configure(Config{MaxContent: 2048}); err != nil {
+	if err := d.Configure(Config{MaxContent: 2048}, false); err != nil {
 		t.Fatal(err)
 	}
 	full := put(t, ws+"/full", strings.Repeat("x", 2048))

@@ -181,7 +181,7 @@ func (w *writer) checkExpected() error {
 	if w.expected == "" {
 		return nil
 	}
-	digest, err := digestFile(w.old, &w.disk.chunks)
+	digest, err := digestFile(w.old)
 	if errors.Is(err, unix.EBADF) {
 		err = unix.EACCES // it could only be opened for writing
 	}

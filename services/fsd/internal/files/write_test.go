@@ -176,7 +176,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	link(t, outer+"/nothing", ws+"/leaves-to-nothing")
 	link(t, outer, ws+"/folder-leaves")
 	d := New()
-	if err := d.Configure(Config{MaxContent: 1024}); err != nil {
+	if err := d.Configure(Config{MaxContent: 1024}, false); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]Kind{

@@ -24,11 +24,8 @@ func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([
 		return nil, status.Errorf(codes.InvalidArgument, "settings: max_content_bytes: %d is not from %d to %d",
 			size, files.MinMaxContent, files.MaxMaxContent)
 	}
-	apply := s.disk.Configure
-	if req.GetValidateOnly() {
-		apply = s.disk.Check
-	}
-	if err := apply(files.Config{MaxContent: int64(size), Protected: req.GetHost().GetProtectedPaths()}); err != nil {
+	c := files.Config{MaxContent: int64(size), Protected: req.GetHost().GetProtectedPaths()}
+	if err := s.disk.Configure(c, req.GetValidateOnly()); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "host: protected_paths: %v", err)
 	}
 	return nil, nil

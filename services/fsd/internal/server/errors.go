@@ -39,7 +39,3 @@ func statusOf(err error) *status.Status {
 	}
 	return status.New(codes.Internal, err.Error())
 }
-
-func isServerFault(st *status.Status) bool {
-	return st.Code() == codes.Internal || st.Code() == codes.ResourceExhausted
-}

@@ -8,6 +8,7 @@ import (
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
 	"github.com/acphost/acphost/services/fsd/internal/files"
 )
@@ -34,7 +35,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 // paths nor contents of ordinary calls are logged.
 func (s *Server) refuse(ctx context.Context, rpc string, err error) error {
 	st := statusOf(err)
-	if isServerFault(st) {
+	if st.Code() == codes.Internal || st.Code() == codes.ResourceExhausted {
 		s.log.WarnContext(ctx, "file system call failed", "rpc", rpc, "code", st.Code().String(), "error", err)
 	}
 	return st.Err()

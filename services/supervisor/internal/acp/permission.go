@@ -1,6 +1,8 @@
 package acp
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -39,15 +41,10 @@ func ParsePermissionRequest(params []byte) (PermissionRequest, error) {
 		}
 		return true
 	})
-	switch {
-	case err != nil:
-		return req, err
-	case optErr != nil:
-		return req, optErr
-	case len(req.ToolCall) == 0 || req.ToolCall[0] != '{':
-		return req, fmt.Errorf("toolCall: expected an object")
+	if err = cmp.Or(err, optErr); err == nil && (len(req.ToolCall) == 0 || req.ToolCall[0] != '{') {
+		err = errors.New("toolCall: expected an object")
 	}
-	return req, nil
+	return req, err
 }
 
 func parseOptions(raw []byte) ([]PermissionOption, error) {

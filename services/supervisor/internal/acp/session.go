@@ -72,19 +72,12 @@ func OptionMode(obj []byte) (mode string) {
 
 // ParseCancelRequest returns the raw id that a $/cancel_request names, nil if it names none.
 func ParseCancelRequest(params []byte) []byte {
-	id := Get(params, "requestId")
-	if len(id) == 0 {
-		return nil
-	}
-	return id
+	return Get(params, "requestId")
 }
 
 // TraceContext returns the W3C trace context in params._meta, empty strings where there is none.
 func TraceContext(params []byte) (traceparent, tracestate string) {
 	meta := Get(params, "_meta")
-	if meta == nil {
-		return "", ""
-	}
 	traceparent, _ = Exact(Get(meta, "traceparent"))
 	tracestate, _ = Exact(Get(meta, "tracestate"))
 	return traceparent, tracestate

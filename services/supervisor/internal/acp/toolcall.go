@@ -195,9 +195,6 @@ type ContentItem struct {
 
 // ContentItems returns the items of a tool call's content. What cannot be read is left out.
 func ContentItems(content []byte) []ContentItem {
-	if len(content) < 2 {
-		return nil
-	}
 	var items []ContentItem
 	_ = Elements(content, func(v []byte) bool {
 		it := ContentItem{Raw: v}
@@ -222,9 +219,6 @@ func ContentItems(content []byte) []ContentItem {
 // LocationPaths returns the paths of a tool call's locations.
 func LocationPaths(locations []byte) []string {
 	var paths []string
-	if len(locations) < 2 {
-		return nil
-	}
 	_ = Elements(locations, func(v []byte) bool {
 		if p, ok := Exact(Get(v, "path")); ok {
 			paths = append(paths, p)

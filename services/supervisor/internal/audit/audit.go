@@ -86,10 +86,10 @@ func Open(o Options) (*Log, error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	if o.Stderr != nil {
-		l.sinks = append(l.sinks, newSink("standard error", o.Logger, &plainSink{w: o.Stderr}))
+		l.sinks = append(l.sinks, newSink("standard error", o.Logger, plainSink{w: o.Stderr}, MaxLine))
 	}
 	if o.Syslog {
-		l.sinks = append(l.sinks, newSink("the system's log", o.Logger, &syslogSink{addresses: syslogAddresses}))
+		l.sinks = append(l.sinks, newSink("the system's log", o.Logger, &syslogSink{addresses: syslogAddresses}, syslogLimit))
 	}
 	return l, nil
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,20 +27,16 @@ const (
 type sink struct {
 	name    string
 	logger  *slog.Logger
+	limit   int // a record that is longer is shortened
 	lines   chan []byte
 	done    chan struct{}
 	dropped atomic.Uint64
 }
 
-// taker takes one line, or what is to be said in place of those that were dropped.
-type taker interface {
-	take(line []byte) error
-	say(text string) error
-	io.Closer
-}
-
-func newSink(name string, logger *slog.Logger, to taker) *sink {
-	s := &sink{name: name, logger: logger, lines: make(chan []byte, sinkQueue), done: make(chan struct{})}
+// newSink begins to hand lines to a writer, one in each call of Write, without its end: a record, or what is to be said in
+// place of those that were dropped.
+func newSink(name string, logger *slog.Logger, to io.WriteCloser, limit int) *sink {
+	s := &sink{name: name, logger: logger, limit: limit, lines: make(chan []byte, sinkQueue), done: make(chan struct{})}
 	go s.run(to)
 	return s
 }
@@ -53,11 +50,14 @@ func (s *sink) offer(line []byte) {
 	}
 }
 
-func (s *sink) run(to taker) {
+func (s *sink) run(to io.WriteCloser) {
 	defer close(s.done)
 	defer to.Close()
 	failing := false
-	note := func(err error) {
+	write := func(line []byte, err error) {
+		if err == nil {
+			_, err = to.Write(line)
+		}
 		switch {
 		case err != nil && !failing: // once, not for every record
 			s.logger.Warn("records do not reach one of their places; the audit's file has them", "place", s.name, "error", err)
@@ -69,10 +69,23 @@ func (s *sink) run(to taker) {
 	for line := range s.lines {
 		if n := s.dropped.Swap(0); n > 0 {
 			s.logger.Warn("records were dropped, since their place was too slow; the audit's file has them", "place", s.name, "dropped", n)
-			note(to.say(fmt.Sprintf("acphost: %d audit records were dropped here; the audit's file has them", n)))
+			write(fmt.Appendf(nil, "acphost: %d audit records were dropped here; the audit's file has them", n), nil)
 		}
-		note(to.take(line))
+		write(s.short(line))
 	}
+}
+
+// short returns a line without its end, shortened to the limit.
+func (s *sink) short(line []byte) ([]byte, error) {
+	var err error
+	if len(line) > s.limit {
+		r, wrong := parse(line)
+		if wrong != nil {
+			r = &supervisorv1.AuditRecord{}
+		}
+		line, err = fit(r, s.limit)
+	}
+	return bytes.TrimSpace(line), err
 }
 
 // close waits for what is queued, up to sinkGrace. What cannot be ended then, a write to a pipe that nobody reads, ends
@@ -88,20 +101,14 @@ func (s *sink) close() {
 	}
 }
 
-// plainSink writes lines as they are.
+// plainSink ends the lines that it writes.
 type plainSink struct{ w io.Writer }
 
-func (p *plainSink) take(line []byte) error {
-	_, err := p.w.Write(line)
-	return err
+func (p plainSink) Write(line []byte) (int, error) {
+	return p.w.Write(append(slices.Clip(line), '\n'))
 }
 
-func (p *plainSink) say(text string) error {
-	_, err := io.WriteString(p.w, text+"\n")
-	return err
-}
-
-func (p *plainSink) Close() error { return nil }
+func (p plainSink) Close() error { return nil }
 
 const (
 	// syslogTimeout is how long the system's log may take for one message.
@@ -122,40 +129,25 @@ type syslogSink struct {
 	conn      net.Conn
 }
 
-func (s *syslogSink) take(line []byte) error {
-	if len(line) > syslogLimit {
-		r := &supervisorv1.AuditRecord{}
-		if parsed, err := parse(line); err == nil {
-			r = parsed
-		}
-		short, err := fit(r, syslogLimit)
-		if err != nil {
-			return err
-		}
-		line = short
-	}
-	return s.say(string(bytes.TrimSpace(line)))
-}
-
-func (s *syslogSink) say(text string) error {
-	message := fmt.Sprintf("<%d>%s acphost[%d]: %s", syslogNotice, time.Now().Format(time.Stamp), os.Getpid(), text)
+func (s *syslogSink) Write(line []byte) (int, error) {
+	message := fmt.Appendf(nil, "<%d>%s acphost[%d]: %s", syslogNotice, time.Now().Format(time.Stamp), os.Getpid(), line)
 	if s.conn != nil { // the daemon may have been started anew since
 		if s.send(message) == nil {
-			return nil
+			return len(line), nil
 		}
 		_ = s.Close()
 	}
 	if err := s.dial(); err != nil {
-		return err
+		return 0, err
 	}
-	return s.send(message)
+	return len(line), s.send(message)
 }
 
-func (s *syslogSink) send(message string) error {
+func (s *syslogSink) send(message []byte) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(syslogTimeout)); err != nil {
 		return err
 	}
-	_, err := s.conn.Write([]byte(message))
+	_, err := s.conn.Write(message)
 	return err
 }
 

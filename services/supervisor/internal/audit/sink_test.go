@@ -102,7 +102,7 @@ func TestASystemsLogGetsRecords(t *testing.T) {
 		return string(buf[:n])
 	}
 	daemon := listen()
-	s := newSink("the system's log", slog.New(slog.DiscardHandler), &syslogSink{addresses: []string{filepath.Join(dir, "none"), socket}})
+	s := newSink("the system's log", slog.New(slog.DiscardHandler), &syslogSink{addresses: []string{filepath.Join(dir, "none"), socket}}, syslogLimit)
 	line := func(id, text string) []byte {
 		r := record(id)
 		r.Action.Command.Text = text
@@ -135,7 +135,7 @@ func TestASystemsLogGetsRecords(t *testing.T) {
 
 func TestWithoutASystemsLogThatIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
-	s := newSink("the system's log", slog.New(slog.NewTextHandler(&log, nil)), &syslogSink{addresses: []string{"/nonexistent/log"}})
+	s := newSink("the system's log", slog.New(slog.NewTextHandler(&log, nil)), &syslogSink{addresses: []string{"/nonexistent/log"}}, syslogLimit)
 	for range 5 {
 		s.offer([]byte("{}\n"))
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -39,7 +38,7 @@ type checker struct {
 }
 
 func (v *checker) problem(p path, format string, args ...any) {
-	v.problems = append(v.problems, v.doc.Errorf(p.String(), format, args...))
+	v.problems = append(v.problems, v.doc.Errorf(string(p), format, args...))
 }
 
 // err joins the problems in the order in which they stand in the file.
@@ -62,8 +61,8 @@ func (v *checker) config(c *configv1.Config) {
 	v.permission(c)
 	v.limits(c.GetLimits())
 	v.journal(c.GetJournal())
-	v.oneOf(path{"log", "level"}, c.GetLog().GetLevel(), "debug", "info", "warn", "error")
-	v.oneOf(path{"log", "format"}, c.GetLog().GetFormat(), "text", "json")
+	v.oneOf(path("log.level"), c.GetLog().GetLevel(), "debug", "info", "warn", "error")
+	v.oneOf(path("log.format"), c.GetLog().GetFormat(), "text", "json")
 	v.admin(c.GetAdmin())
 	v.serve(c.GetServe())
 }
@@ -72,7 +71,7 @@ func (v *checker) config(c *configv1.Config) {
 func (v *checker) routes(c *configv1.Config) {
 	good := true
 	for _, name := range slices.Sorted(maps.Keys(c.GetRoutes())) {
-		p, target := path{"routes", name}, c.GetRoutes()[name]
+		p, target := path("routes").to(name), c.GetRoutes()[name]
 		_, configured := c.GetHandlers()[target]
 		_, own := ownHandlers()[target]
 		switch err := route.CheckName(name); {
@@ -88,12 +87,12 @@ func (v *checker) routes(c *configv1.Config) {
 		good = false
 	}
 	if err := route.CheckAgreement(c.GetRoutes()); good && err != nil {
-		v.problem(path{"routes"}, "%s", strings.TrimPrefix(err.Error(), "routes: "))
+		v.problem(path("routes"), "%s", strings.TrimPrefix(err.Error(), "routes: "))
 	}
 }
 
 func (v *checker) agent(a *configv1.Agent) {
-	at := path{"agent"}
+	at := path("agent")
 	v.agentName(at.to("name"), a.GetName())
 	v.env(at.to("env"), a.GetEnv())
 	if a.GetMaxRestarts() > 100 {
@@ -111,7 +110,7 @@ func (v *checker) agent(a *configv1.Agent) {
 	v.bound(at.to("initialize_timeout_seconds"), uint64(a.GetInitializeTimeoutSeconds()), 1, 3600)
 	v.bound(at.to("stop_grace_ms"), uint64(a.GetStopGraceMs()), 1, 600000)
 	for i, quirk := range a.GetQuirks() {
-		p := at.to("quirks", strconv.Itoa(i))
+		p := at.to("quirks", i)
 		switch {
 		case quirk == QuirkNone && len(a.GetQuirks()) > 1:
 			v.problem(p, `"none" stands alone or not at all`)
@@ -126,7 +125,7 @@ func (v *checker) agent(a *configv1.Agent) {
 func (v *checker) workspace(w *configv1.Workspace) {
 	seen := map[string]bool{}
 	for i, root := range w.GetExtraRoots() {
-		p := path{"workspace", "extra_roots", strconv.Itoa(i), "path"}
+		p := path("workspace.extra_roots").to(i, "path")
 		dir, err := v.expand(root.GetPath())
 		switch {
 		case err != nil:
@@ -136,11 +135,11 @@ func (v *checker) workspace(w *configv1.Workspace) {
 		}
 		seen[dir] = true
 	}
-	v.oneOf(path{"workspace", "stale_writes"}, w.GetStaleWrites(), "allow", "refuse")
+	v.oneOf(path("workspace.stale_writes"), w.GetStaleWrites(), "allow", "refuse")
 }
 
 func (v *checker) limits(l *configv1.Limits) {
-	at := path{"limits"}
+	at := path("limits")
 	v.bound(at.to("max_message_bytes"), l.GetMaxMessageBytes(), 65536, 1<<30)
 	v.bound(at.to("max_queued_requests"), uint64(l.GetMaxQueuedRequests()), 1, 65536)
 	v.bound(at.to("max_queued_bytes"), l.GetMaxQueuedBytes(), 1<<20, 1<<62)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"syscall"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -24,14 +23,14 @@ func (c *Config) CheckExposed() error {
 	v := checker{doc: c.doc}
 	look := func(at path, name string, h *configv1.Handler) {
 		if field, err := exposed(name, h, c.Proto.GetAgent().GetUser()); err != nil {
-			v.problem(at.to(field...), "%v", err)
+			v.problem(at+path("."+field), "%v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
-		look(path{"handlers", name}, name, c.Proto.GetHandlers()[name])
+		look(path("handlers").to(name), name, c.Proto.GetHandlers()[name])
 	}
 	for i, h := range c.Proto.GetPermission().GetChain() {
-		look(path{"permission", "chain", strconv.Itoa(i)}, route.KindPermission, h)
+		look(path("permission.chain").to(i), route.KindPermission, h)
 	}
 	return v.err()
 }
@@ -43,24 +42,24 @@ func Exposed(name string, h *configv1.Handler, agentUser string) error {
 	return err
 }
 
-func exposed(name string, h *configv1.Handler, agentUser string) (field []string, err error) {
+func exposed(name string, h *configv1.Handler, agentUser string) (field string, err error) {
 	if h.GetAgentMayCall() || h.GetAddress() == "" && !h.GetNoTls() {
-		return nil, nil
+		return "", nil
 	}
 	const meant = "say agent_may_call: true if an agent may call this handler by itself, past the policy"
 	if h.GetNoTls() {
-		return []string{"no_tls"}, fmt.Errorf("without TLS, agents of the user that the handler runs as can call it; let it do TLS, or %s", meant)
+		return "no_tls", fmt.Errorf("without TLS, agents of the user that the handler runs as can call it; let it do TLS, or %s", meant)
 	}
 	who, err := readerOf(agentUser)
 	if err != nil {
-		return []string{"address"}, fmt.Errorf("whether the agent could call the sidecar by itself cannot be told: agent.user: %w", err)
+		return "address", fmt.Errorf("whether the agent could call the sidecar by itself cannot be told: agent.user: %w", err)
 	}
-	file, field, theirs := h.GetTls().GetKey(), []string{"tls", "key"}, "key"
+	file, field, theirs := h.GetTls().GetKey(), "tls.key", "key"
 	if h.GetSecretFile() != "" {
-		file, field, theirs = h.GetSecretFile(), []string{"secret_file"}, "secret"
+		file, field, theirs = h.GetSecretFile(), "secret_file", "secret"
 	}
 	if file == "" {
-		return []string{"address"}, fmt.Errorf("the sidecar demands neither a certificate nor a secret, so that an agent could call it by itself: "+
+		return "address", fmt.Errorf("the sidecar demands neither a certificate nor a secret, so that an agent could call it by itself: "+
 			"give it mutual TLS (tls) or a secret (secret_file), or %s", meant)
 	}
 	if why := who.reads(file); why != "" {
@@ -69,7 +68,7 @@ func exposed(name string, h *configv1.Handler, agentUser string) (field []string
 	if h.GetSecretFile() != "" && sidecarUID(name, h, agentUser != "", who) == who.uid {
 		return field, fmt.Errorf("agents run as user %d, and so does the sidecar, so that an agent could read the sidecar's copy of this secret and call it by itself: use mutual TLS, where the sidecar has no key to call with, or %s", who.uid, meant)
 	}
-	return nil, nil
+	return "", nil
 }
 
 // CheckListen returns an error if agents could call over TCP with keys that lie about the server's own, unless that is said

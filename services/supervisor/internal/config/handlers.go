@@ -64,7 +64,7 @@ func Program(name, dir string) string {
 }
 
 func (v *checker) handler(name string, h *configv1.Handler) {
-	at := path{"handlers", name}
+	at := path("handlers").to(name)
 	switch {
 	case !handlerName.MatchString(name):
 		v.problem(at, `expected a name of 1 to 64 of a-z, 0-9, "-" and "_", got %q`, name)
@@ -107,7 +107,7 @@ func (v *checker) command(at path, h *configv1.Handler) {
 	v.arguments(at, h.GetCommand())
 	program := h.GetCommand()[0]
 	if slices.Contains([]string{"", ".", ".."}, program) || strings.HasSuffix(program, "/") {
-		v.problem(at.to("command", "0"), "expected a program, got %q", program)
+		v.problem(at.to("command", 0), "expected a program, got %q", program)
 	}
 }
 
@@ -115,7 +115,7 @@ func (v *checker) command(at path, h *configv1.Handler) {
 func (v *checker) arguments(at path, command []string) {
 	for i, arg := range command {
 		if strings.ContainsRune(arg, 0) {
-			v.problem(at.to("command", strconv.Itoa(i)), "expected text without a NUL character, got %q", arg)
+			v.problem(at.to("command", i), "expected text without a NUL character, got %q", arg)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (v *checker) settings(at path, own ownHandler, settings *structpb.Struct) {
 	}
 	if err := yamlproto.Unmarshal("settings", text, own.settings); err != nil {
 		for _, mistake := range mistakes(err) {
-			v.problems = append(v.problems, v.doc.Errorf(at.String()+"."+mistake.Field, "%s", mistake.Message))
+			v.problems = append(v.problems, v.doc.Errorf(string(at)+"."+mistake.Field, "%s", mistake.Message))
 		}
 		return
 	}

@@ -10,7 +10,7 @@ import (
 const journalName = "journal" // in the state folder
 
 func (v *checker) journal(j *configv1.Journal) {
-	at := path{"journal"}
+	at := path("journal")
 	v.absoluteFile(at.to("dir"), j.GetDir())
 	v.bound(at.to("max_age_days"), uint64(j.GetMaxAgeDays()), 1, 3650)
 	v.bound(at.to("max_total_bytes"), j.GetMaxTotalBytes(), 1<<20, 1<<62)

@@ -35,8 +35,8 @@ func (c *Config) SetPolicy(policy string) error {
 	p.Policy = v.rules(policy)
 	v.policy(c.Proto)
 	if !IsReadyPolicy(p.GetPolicy()) && len(v.problems) == 0 {
-		if v.regular(path{"permission", "policy"}, p.GetPolicy(), 0); len(v.problems) > 0 && !strings.ContainsRune(policy, filepath.Separator) {
-			v.problem(path{"permission", "policy"}, "nor is that the name of a ready policy: these are %s", strings.Join(readyPolicies, ", "))
+		if v.regular(path("permission.policy"), p.GetPolicy(), 0); len(v.problems) > 0 && !strings.ContainsRune(policy, filepath.Separator) {
+			v.problem(path("permission.policy"), "nor is that the name of a ready policy: these are %s", strings.Join(readyPolicies, ", "))
 		}
 	}
 	if len(v.problems) > 0 {

@@ -224,13 +224,13 @@ func expandPermission(doc *yamlproto.Document) {
 }
 
 func (v *checker) permission(c *configv1.Config) {
-	p, at := c.GetPermission(), path{"permission"}
+	p, at := c.GetPermission(), path("permission")
 	v.deciders(c)
 	v.policy(c)
 	v.absoluteFile(at.to("admin_policy"), p.GetAdminPolicy())
 	v.oneOf(at.to("workspace_policy"), p.GetWorkspacePolicy(), "tighten", "ignore")
 	for i, name := range p.GetGate() {
-		place := at.to("gate", strconv.Itoa(i))
+		place := at.to("gate", i)
 		if err := route.CheckName(name); err != nil {
 			v.problem(place, "%s", strings.Replace(err.Error(), "cannot be routed", "cannot be decided here", 1))
 		} else if slices.Index(p.GetGate(), name) < i {
@@ -253,7 +253,7 @@ func (v *checker) permission(c *configv1.Config) {
 
 // deciders checks who decides: one of four ways to say it, or none.
 func (v *checker) deciders(c *configv1.Config) {
-	p, at := c.GetPermission(), path{"permission"}
+	p, at := c.GetPermission(), path("permission")
 	ways := []struct {
 		name  string
 		at    path
@@ -262,7 +262,7 @@ func (v *checker) deciders(c *configv1.Config) {
 		{"permission.command", at.to("command"), len(p.GetCommand()) > 0},
 		{"permission.address", at.to("address"), p.GetAddress() != ""},
 		{"permission.chain", at.to("chain"), len(p.GetChain()) > 0},
-		{"handlers.permission", path{"handlers", route.KindPermission}, c.GetHandlers()[route.KindPermission] != nil},
+		{"handlers.permission", path("handlers").to(route.KindPermission), c.GetHandlers()[route.KindPermission] != nil},
 	}
 	first := ""
 	for _, way := range ways {
@@ -282,11 +282,11 @@ func (v *checker) deciders(c *configv1.Config) {
 		v.problem(at.to("address"), "a sidecar must know acphost from whoever else can connect: write {address: %s, secret_file: FILE} as the one element of a list in permission", address)
 	}
 	if n := len(p.GetChain()); n > maxChain {
-		v.problem(at.to("chain", strconv.Itoa(maxChain)), "expected at most %d policies, got %d", maxChain, n)
+		v.problem(at.to("chain", maxChain), "expected at most %d policies, got %d", maxChain, n)
 	}
 	own := 0
 	for i, h := range p.GetChain() {
-		place := at.to("chain", strconv.Itoa(i))
+		place := at.to("chain", i)
 		if len(h.GetCommand()) == 0 && h.GetAddress() == "" {
 			v.problem(place, "expected command or address, got neither")
 			continue
@@ -302,7 +302,7 @@ func (v *checker) deciders(c *configv1.Config) {
 
 // policy checks that the rule file has a permd that reads it, and that nothing says otherwise.
 func (v *checker) policy(c *configv1.Config) {
-	p, at := c.GetPermission(), path{"permission", "policy"}
+	p, at := c.GetPermission(), path("permission.policy")
 	if strings.ContainsRune(p.GetPolicy(), 0) {
 		v.problem(at, "expected a file or the name of a ready policy, got %q", p.GetPolicy())
 		return
@@ -328,9 +328,9 @@ func (v *checker) policy(c *configv1.Config) {
 		switch name := settingName(name); {
 		case name == "policy" && p.GetPolicy() != "" && got != v.rules(p.GetPolicy()),
 			name == "admin_policy" && p.GetAdminPolicy() != "" && got != filepath.Clean(p.GetAdminPolicy()):
-			v.problem(path{"permission", name}, "permd's settings name another one; one of them is enough")
+			v.problem(path("permission").to(name), "permd's settings name another one; one of them is enough")
 		case name == "workspace_policy" && p.GetWorkspacePolicy() == "ignore" && got != "":
-			v.problem(path{"permission", name}, "permd's settings name a file; one of them is meant")
+			v.problem(path("permission").to(name), "permd's settings name a file; one of them is meant")
 		}
 	}
 }

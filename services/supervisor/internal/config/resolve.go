@@ -82,13 +82,13 @@ func (v *checker) absolute(name string) string {
 func (c *Config) CheckFiles(dir string) error {
 	v := checker{doc: c.doc}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
-		v.handlerFiles(path{"handlers", name}, c.Proto.GetHandlers()[name], dir)
+		v.handlerFiles(path("handlers").to(name), c.Proto.GetHandlers()[name], dir)
 	}
 	v.checkServeFiles(c.Proto)
-	p, at := c.Proto.GetPermission(), path{"permission"}
+	p, at := c.Proto.GetPermission(), path("permission")
 	v.handlerFiles(at, &configv1.Handler{Command: p.GetCommand()}, dir)
 	for i, h := range p.GetChain() {
-		v.handlerFiles(at.to("chain", strconv.Itoa(i)), h, dir)
+		v.handlerFiles(at.to("chain", i), h, dir)
 	}
 	if policy := p.GetPolicy(); policy != "" && !IsReadyPolicy(policy) {
 		v.regular(at.to("policy"), policy, 0)
@@ -97,14 +97,14 @@ func (c *Config) CheckFiles(dir string) error {
 		v.regular(at.to("admin_policy"), c.Permd().GetAdminPolicy(), 0)
 	}
 	if _, err := c.AgentUser(); err != nil && !errors.Is(err, proc.ErrNotRoot) { // whoever checks need not be who runs it
-		v.problem(path{"agent", "user"}, "%v", errors.Unwrap(err))
+		v.problem(path("agent.user"), "%v", errors.Unwrap(err))
 	}
 	return v.err()
 }
 
 func (v *checker) handlerFiles(at path, h *configv1.Handler, dir string) {
 	if len(h.GetCommand()) > 0 {
-		v.regular(at.to("command", "0"), Program(h.GetCommand()[0], dir), 0o111)
+		v.regular(at.to("command", 0), Program(h.GetCommand()[0], dir), 0o111)
 	}
 	v.regularTLS(at.to("tls"), h.GetTls())
 	if file := h.GetSecretFile(); file != "" {
@@ -143,7 +143,7 @@ func (c *Config) ProtectedPaths(more ...string) []string {
 	p := e.GetPermission()
 	own := append([]string{c.folder, c.state, c.File, filepath.Dir(DefaultAdminPolicy), p.GetAdminPolicy(), p.GetGrants().GetFile(), e.GetJournal().GetDir(), e.GetAdmin().GetSocket()}, more...)
 	own = append(own, auditFiles(p.GetAudit())...)
-	own = append(own, serveFiles(e, isThere)...)
+	own = append(own, serveFiles(e)...)
 	if policy := p.GetPolicy(); !IsReadyPolicy(policy) {
 		own = append(own, policy)
 	}

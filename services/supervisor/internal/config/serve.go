@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -34,13 +33,13 @@ const (
 func expandEnv(doc *yamlproto.Document) {
 	doc.ExpandMap("agent.env", "value")
 	for i := range doc.Len("serve.agents") {
-		doc.ExpandMap(path{"serve", "agents", strconv.Itoa(i), "env"}.String(), "value")
+		doc.ExpandMap(string(path("serve.agents").to(i, "env")), "value")
 	}
 }
 
 // admin checks who may look into a supervisor, and from where.
 func (v *checker) admin(a *configv1.Admin) {
-	at := path{"admin"}
+	at := path("admin")
 	if a.GetSocket() != "" {
 		v.socket(at.to("socket"), a.GetSocket())
 	}
@@ -64,7 +63,7 @@ func (v *checker) admin(a *configv1.Admin) {
 }
 
 func (v *checker) serve(s *configv1.Serve) {
-	at := path{"serve"}
+	at := path("serve")
 	if s.GetDrainMs() > maxDrainMS {
 		v.problem(at.to("drain_ms"), "expected 0 to %d, got %d", maxDrainMS, s.GetDrainMs())
 	}
@@ -76,7 +75,7 @@ func (v *checker) serve(s *configv1.Serve) {
 		v.problem(at.to("agents"), "these are %d agents, and max_agents is %d", n, most)
 	}
 	for i, a := range s.GetAgents() {
-		v.serveAgent(at.to("agents", strconv.Itoa(i)), a)
+		v.serveAgent(at.to("agents", i), a)
 	}
 }
 
@@ -86,7 +85,7 @@ func (v *checker) serveAgent(at path, a *configv1.ServeAgent) {
 	case (a.GetPreset() == "") == (len(command) == 0):
 		v.problem(at, "expected either preset or command")
 	case len(command) > 0 && command[0] == "":
-		v.problem(at.to("command", "0"), "expected a program, got %q", "")
+		v.problem(at.to("command", 0), "expected a program, got %q", "")
 	}
 	v.arguments(at, command)
 	v.agentName(at.to("name"), a.GetName())
@@ -118,7 +117,7 @@ func (v *checker) env(at path, env map[string]*configv1.EnvValue) {
 // resolveServe makes the paths of files absolute that admin, agent and serve name.
 func (v *checker) resolveServe(c *configv1.Config) {
 	v.resolveTLS(c.GetAdmin().GetTls())
-	for value := range envValues(c) {
+	for _, value := range envValues(c) {
 		if value.GetFile() != "" {
 			value.File = v.absolute(value.GetFile())
 		}
@@ -129,21 +128,13 @@ func (v *checker) resolveServe(c *configv1.Config) {
 	}
 }
 
-// envValues are the values of all environment variables of agents.
-func envValues(c *configv1.Config) func(yield func(*configv1.EnvValue) bool) {
-	return func(yield func(*configv1.EnvValue) bool) {
-		envs := []map[string]*configv1.EnvValue{c.GetAgent().GetEnv()}
-		for _, a := range c.GetServe().GetAgents() {
-			envs = append(envs, a.GetEnv())
-		}
-		for _, env := range envs {
-			for _, value := range env {
-				if value != nil && !yield(value) {
-					return
-				}
-			}
-		}
+// envValues are the values of all environment variables of agents. Some may be nil.
+func envValues(c *configv1.Config) []*configv1.EnvValue {
+	all := slices.Collect(maps.Values(c.GetAgent().GetEnv()))
+	for _, a := range c.GetServe().GetAgents() {
+		all = slices.AppendSeq(all, maps.Values(a.GetEnv()))
 	}
+	return all
 }
 
 // KeyFiles are the files that hold nothing but a key: those of agents' variables, and the keys of TLS. Paths are absolute and
@@ -151,7 +142,7 @@ func envValues(c *configv1.Config) func(yield func(*configv1.EnvValue) bool) {
 func (c *Config) KeyFiles() []string {
 	e := c.Effective()
 	files := []string{e.GetAdmin().GetTls().GetKey()}
-	for value := range envValues(e) {
+	for _, value := range envValues(e) {
 		files = append(files, value.GetFile())
 	}
 	for _, h := range e.GetHandlers() {
@@ -166,34 +157,34 @@ func (c *Config) KeyFiles() []string {
 
 // serveFiles are the files with secrets that admin, agent and serve name, and the folder of "acphost certs init" if the
 // server's keys are in one: its clients' keys lie beside the server's folder, and the authority's too.
-func serveFiles(c *configv1.Config, exists func(string) bool) []string {
+func serveFiles(c *configv1.Config) []string {
 	t := c.GetAdmin().GetTls()
 	files := []string{t.GetCa(), t.GetCert(), t.GetKey()}
 	for dir, n := t.GetKey(), 0; t.GetKey() != "" && n < 2; n++ { // of the server, and above it
-		if dir = filepath.Dir(dir); exists(filepath.Join(dir, certs.CAKeyFile)) || holdsClients(dir, exists) {
+		if dir = filepath.Dir(dir); isThere(filepath.Join(dir, certs.CAKeyFile)) || holdsClients(dir) {
 			files = append(files, dir)
 		}
 	}
-	for value := range envValues(c) {
+	for _, value := range envValues(c) {
 		files = append(files, value.GetFile())
 	}
 	return files
 }
 
 // holdsClients reports whether a folder has folders of clients' keys.
-func holdsClients(dir string, exists func(string) bool) bool {
+func holdsClients(dir string) bool {
 	entries, _ := os.ReadDir(dir)
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return exists(certs.ClientFiles(filepath.Join(dir, e.Name())).Key)
+		return isThere(certs.ClientFiles(filepath.Join(dir, e.Name())).Key)
 	})
 }
 
 // checkServeFiles looks whether the files that admin, agent and serve name are there.
 func (v *checker) checkServeFiles(c *configv1.Config) {
-	v.regularTLS(path{"admin", "tls"}, c.GetAdmin().GetTls())
-	v.envFiles(path{"agent", "env"}, c.GetAgent().GetEnv())
+	v.regularTLS(path("admin.tls"), c.GetAdmin().GetTls())
+	v.envFiles(path("agent.env"), c.GetAgent().GetEnv())
 	for i, a := range c.GetServe().GetAgents() {
-		v.envFiles(path{"serve", "agents", fmt.Sprint(i), "env"}, a.GetEnv())
+		v.envFiles(path("serve.agents").to(i, "env"), a.GetEnv())
 	}
 }
 

@@ -102,43 +102,57 @@ func nameOf(o Options, agent *frame.Agent) string {
 
 // open opens a file, mends its end, and writes its header if it has none: from is the time of its first frame.
 func (w *writer) open(f *file, from int64) error {
-	if f.f != nil {
-		if ownfile.Current(f.f) {
-			return nil
-		}
-		_ = f.f.Close() // somebody removed it
-		f.f = nil
+	if f.f != nil && ownfile.Current(f.f) {
+		return nil
 	}
+	f.close() // somebody removed it
 	w.closeOldest()
 	opened, err := ownfile.Append(f.path)
 	if err != nil {
 		return err
 	}
-	// The lock is kept as long as the file is open, and tells others that its end is still being written.
-	if err := ownfile.Lock(opened, time.Now().Add(ownfile.LockTimeout)); err != nil {
-		_ = opened.Close()
+	f.f = opened
+	if err := w.begin(f, from); err != nil {
+		f.close()
 		return err
-	}
-	if _, err := mend(opened, w.opts.Now()); err != nil {
-		_ = opened.Close()
-		return err
-	}
-	info, err := opened.Stat()
-	if err != nil {
-		_ = opened.Close()
-		return err
-	}
-	f.f, f.size = opened, info.Size()
-	if f.size == 0 {
-		header := w.header(f, from)
-		if err := ownfile.AppendAll(f.f, header); err != nil {
-			_ = f.f.Close()
-			f.f = nil
-			return err
-		}
-		f.size = int64(len(header))
 	}
 	return nil
+}
+
+// begin is open for a file that is not locked yet.
+func (w *writer) begin(f *file, from int64) error {
+	// The lock is kept as long as the file is open, and tells others that its end is still being written.
+	if err := ownfile.Lock(f.f, time.Now().Add(ownfile.LockTimeout)); err != nil {
+		return err
+	}
+	if _, err := mend(f.f, w.opts.Now()); err != nil {
+		return err
+	}
+	info, err := f.f.Stat()
+	if err != nil {
+		return err
+	}
+	if f.size = info.Size(); f.size > 0 {
+		return nil
+	}
+	return f.append(w.header(f, from))
+}
+
+// append writes lines to a file that is open.
+func (f *file) append(lines []byte) error {
+	if err := ownfile.AppendAll(f.f, lines); err != nil {
+		return err
+	}
+	f.size += int64(len(lines))
+	return nil
+}
+
+// close closes a file if it is open.
+func (f *file) close() {
+	if f.f != nil {
+		_ = f.f.Close()
+		f.f = nil
+	}
 }
 
 func (w *writer) closeOldest() {
@@ -154,8 +168,7 @@ func (w *writer) closeOldest() {
 		}
 	}
 	if n >= maxOpenFiles {
-		_ = oldest.f.Close()
-		oldest.f = nil
+		oldest.close()
 	}
 }
 
@@ -229,19 +242,13 @@ func (w *writer) writeOpen(f *file, lines []byte, holds gap) error {
 		w.opts.Logger.Warn("a session's journal is as large as it may be; what follows is counted only", "file", f.path, "limit", w.opts.MaxSessionBytes)
 		return nil
 	}
-	if err := ownfile.AppendAll(f.f, lines); err != nil {
-		return err
-	}
-	f.size += int64(len(lines))
-	return nil
+	return f.append(lines)
 }
 
 func (w *writer) writeLost(f *file) error {
-	line := w.lines.lost(nil, &f.lost, w.opts.Now().UnixNano())
-	if err := ownfile.AppendAll(f.f, line); err != nil {
+	if err := f.append(w.lines.lost(nil, &f.lost, w.opts.Now().UnixNano())); err != nil {
 		return err
 	}
-	f.size += int64(len(line))
 	f.lost = gap{}
 	w.lacks(f)
 	return nil
@@ -259,10 +266,7 @@ func (w *writer) finish(f *file) {
 			w.opts.Logger.Warn("a journal lacks what could not be written", "file", f.path, "frames", f.lost.frames, "bytes", f.lost.bytes, "error", err)
 		}
 	}
-	if f.f != nil {
-		_ = f.f.Close()
-		f.f = nil
-	}
+	f.close()
 }
 
 // plainError is an error's text without the file's name, which stands in the file.

@@ -100,18 +100,10 @@ func Open(o Options) (*Journal, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("journal: the folder %q is not an absolute path", o.Dir)
 	}
-	if o.MaxSessionBytes <= 0 {
-		o.MaxSessionBytes = DefaultMaxSessionBytes
-	}
-	if o.MaxAge <= 0 {
-		o.MaxAge = DefaultMaxAge
-	}
-	if o.MaxTotal <= 0 {
-		o.MaxTotal = DefaultMaxTotal
-	}
-	if o.MaxQueued <= 0 {
-		o.MaxQueued = DefaultMaxQueued
-	}
+	o.MaxSessionBytes = cmp.Or(o.MaxSessionBytes, DefaultMaxSessionBytes)
+	o.MaxAge = cmp.Or(o.MaxAge, DefaultMaxAge)
+	o.MaxTotal = cmp.Or(o.MaxTotal, DefaultMaxTotal)
+	o.MaxQueued = cmp.Or(o.MaxQueued, DefaultMaxQueued)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now

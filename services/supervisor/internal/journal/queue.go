@@ -77,12 +77,6 @@ type gap struct {
 	why           string
 }
 
-func (g *gap) add(f *frame.Frame, at int64, size int) {
-	one := oneLost(f.Seq, at, size)
-	one.why = g.why
-	g.merge(one)
-}
-
 // merge adds what was lost after.
 func (g *gap) merge(o gap) {
 	if o.frames == 0 {
@@ -269,8 +263,10 @@ func (q *queue) push(r record, cost int) *record {
 // lose counts a frame that does not fit.
 func (q *queue) lose(f *frame.Frame, at int64, size int) {
 	q.dropped++
+	one := oneLost(f.Seq, at, size)
+	one.why = "too much was waiting to be written"
 	if q.lastGap != nil && f.Agent == q.lastLost.agent && string(f.SessionID) == q.lastLost.session {
-		q.lastGap.add(f, at, size)
+		q.lastGap.merge(one)
 		return
 	}
 	key := lossKey{f.Agent, string(f.SessionID)}
@@ -279,10 +275,10 @@ func (q *queue) lose(f *frame.Frame, at int64, size int) {
 	}
 	g := q.gaps[key]
 	if g == nil {
-		g = &gap{why: "too much was waiting to be written"}
+		g = &gap{}
 		q.gaps[key] = g
 	}
-	g.add(f, at, size)
+	g.merge(one)
 	q.lastLost, q.lastGap = key, g
 }
 
@@ -366,14 +362,8 @@ func (q *queue) give(b batch) batch {
 func (q *queue) rest() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.spare) > fewSpare {
-		clear(q.spare[fewSpare:])
-		q.spare = q.spare[:fewSpare]
-	}
-	if len(q.empty) > fewSpare {
-		clear(q.empty[fewSpare:])
-		q.empty = q.empty[:fewSpare]
-	}
+	q.spare = slices.Delete(q.spare, min(fewSpare, len(q.spare)), len(q.spare))
+	q.empty = slices.Delete(q.empty, min(fewSpare, len(q.empty)), len(q.empty))
 }
 
 func (q *queue) close() {

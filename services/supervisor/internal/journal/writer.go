@@ -184,8 +184,13 @@ func (w *writer) beginAnew(r *record) {
 			w.put(q.session, r, "")
 		}
 	}
+	w.giveUp(func(o *opening) bool { return idOf(o.rec.agent) == agent })
+}
+
+// giveUp forgets openings whose answer will not come. Their lines belong to no session, unless they are written.
+func (w *writer) giveUp(which func(o *opening) bool) {
 	w.openings = slices.DeleteFunc(w.openings, func(o *opening) bool {
-		if idOf(o.rec.agent) != agent {
+		if !which(o) {
 			return false
 		}
 		if o.session == "" {
@@ -215,39 +220,34 @@ func (w *writer) request(r *record) (session string, waits bool) {
 	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
 	if before := w.requests[key].opening; before != nil { // its id is used again: its answer cannot be told any more
 		delete(w.requests, key)
-		w.openings = slices.DeleteFunc(w.openings, func(o *opening) bool { return o == before })
-		if before.session == "" {
-			w.put("", &before.rec, "")
-		}
+		w.giveUp(func(o *opening) bool { return o == before })
 	}
+	room := len(w.requests) < maxOpenRequests
 	if r.dir == frame.ClientToAgent {
 		switch q.method {
 		case acp.MethodSessionNew, acp.MethodSessionFork:
-			if len(w.requests) >= maxOpenRequests {
-				break
+			if room {
+				cwd, _ := acp.String(acp.Get(r.line, "params", "cwd"))
+				q.opening = &opening{cwd: cwd}
 			}
-			params := acp.Get(r.line, "params")
-			cwd, _ := acp.String(acp.Get(params, "cwd"))
-			q.opening = &opening{rec: r.clone(), cwd: cwd}
-			w.openings = append(w.openings, q.opening)
-			w.requests[key] = q
-			return "", true
 		case acp.MethodSessionLoad, acp.MethodSessionResume:
 			cwd, _ := acp.String(acp.Get(r.line, "params", "cwd"))
-			if q.session == "" || w.files[fileKey{idOf(r.agent), q.session}] != nil || len(w.requests) >= maxOpenRequests {
+			if q.session == "" || w.files[fileKey{idOf(r.agent), q.session}] != nil || !room {
 				w.file(r.agent, q.session, cwd)
-				break
+			} else {
+				q.opening = &opening{cwd: cwd, asked: q.session}
 			}
-			q.opening = &opening{rec: r.clone(), cwd: cwd, asked: q.session}
-			w.openings = append(w.openings, q.opening)
-			w.requests[key] = q
-			return "", true
 		}
 	}
-	if len(w.requests) < maxOpenRequests {
+	if room {
 		w.requests[key] = q
 	}
-	return q.session, false
+	if q.opening == nil {
+		return q.session, false
+	}
+	q.opening.rec = r.clone()
+	w.openings = append(w.openings, q.opening)
+	return "", true
 }
 
 // response returns the session that an answer belongs to, and the method that it answers.
@@ -393,13 +393,11 @@ func idOf(agent *frame.Agent) string {
 
 // append adds a line to what is to be written to a file.
 func (w *writer) append(f *file, line func([]byte) []byte, holds gap) {
-	holds.why = ""
 	if f.over {
-		holds.why = whyOver
-		f.lost.merge(holds)
-		w.lacks(f)
+		w.lose(f, holds, whyOver)
 		return
 	}
+	holds.why = ""
 	if len(f.buf) == 0 {
 		w.dirty = append(w.dirty, f)
 	}
@@ -430,12 +428,7 @@ func (w *writer) rest() {
 
 // close writes the last and closes the files. What openings wait for will not come.
 func (w *writer) close() {
-	for _, o := range w.openings {
-		if o.session == "" {
-			w.put("", &o.rec, "")
-		}
-	}
-	w.openings = nil
+	w.giveUp(func(*opening) bool { return true })
 	w.flush()
 	for _, f := range w.files {
 		w.finish(f)

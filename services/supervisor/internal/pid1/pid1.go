@@ -7,8 +7,6 @@
 package pid1
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,8 +42,11 @@ func Run(command []string, stdin, stdout, stderr *os.File) (int, error) {
 	}
 	var child atomic.Int64
 	child.Store(int64(cmd.Process.Pid))
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the state says more
+	}()
 
 	tick := time.NewTicker(reapEvery)
 	defer tick.Stop()
@@ -60,9 +61,9 @@ func Run(command []string, stdin, stdout, stderr *os.File) (int, error) {
 			}
 		case <-tick.C:
 			reap()
-		case err := <-ended:
+		case <-ended:
 			reap()
-			return statusOf(err), nil
+			return statusOf(cmd.ProcessState), nil
 		}
 	}
 }
@@ -72,16 +73,13 @@ func ours(s os.Signal) bool {
 	return s == syscall.SIGURG || s == syscall.SIGPIPE
 }
 
-func statusOf(err error) int {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return 1
-		}
-		return 0
+func statusOf(state *os.ProcessState) int {
+	switch s := proc.StatusOf(state); {
+	case state == nil: // it could not be waited for
+		return 1
+	case s.Number != 0:
+		return 128 + s.Number
+	default:
+		return s.Code
 	}
-	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return exit.ExitCode()
 }

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	if script := os.Getenv("PID1_TEST"); script != "" {
 		cmd := exec.Command("sh", "-c", script)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		err := cmd.Run()
-		os.Exit(statusOf(err))
+		_ = cmd.Run() // the state says more
+		os.Exit(statusOf(cmd.ProcessState))
 	}
 	os.Exit(m.Run())
 }
@@ -48,7 +48,7 @@ func inNamespace(t *testing.T, script string) (string, int) {
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("namespaces of processes cannot be made here: ", err)
 	}
-	return out.String(), statusOf(err)
+	return out.String(), statusOf(cmd.ProcessState)
 }
 
 func TestTheStatusOfTheCommandIsTheFirstProcesss(t *testing.T) {
@@ -101,7 +101,8 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got := statusOf(cmd.Wait()); got != 42 {
+	_ = cmd.Wait() // the state says more
+	if got := statusOf(cmd.ProcessState); got != 42 {
 		t.Errorf("status %d, want 42: the command's own on TERM", got)
 	}
 }

@@ -28,7 +28,7 @@ type decoder struct {
 	heads   []span  // of each field of those: where its values are in found
 	depth   int
 	nesting lex.Nesting
-	result  []byte
+	result  []byte // the bytes of the CallResult; nil: there is none
 }
 
 // found is one value of a field.
@@ -83,11 +83,6 @@ func (d *decoder) release() {
 	if cap(d.out) <= keptOut && cap(d.found) <= 1<<12 {
 		decoders.Put(d)
 	}
-}
-
-// finish returns the JSON and the bytes of the CallResult, nil if there is none.
-func (d *decoder) finish() (pieces [][]byte, result []byte) {
-	return cut(make([][]byte, 0, 2*len(d.refs)+1), d.out, d.refs), d.result
 }
 
 // message writes a message as an object.

@@ -33,6 +33,13 @@ func received(raw []byte, sizes ...int) *Frame {
 	return &Frame{received: bufs}
 }
 
+// decodeResponse is what DecodeReply makes of a response, without what stands around it in the line.
+func decodeResponse(m *Method, f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
+	pieces, result, err = m.DecodeReply([]byte("1"), f)
+	body := bytes.TrimSuffix(bytes.Join(pieces, nil), []byte("}\n"))
+	return [][]byte{bytes.TrimPrefix(body, []byte(`{"jsonrpc":"2.0","id":1,"result":`))}, result, err
+}
+
 func marshal(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	raw, err := proto.Marshal(m)
@@ -69,7 +76,7 @@ func TestResponsesOfOurHandlers(t *testing.T) {
 			raw := marshal(t, tt.in)
 			for _, sizes := range [][]int{nil, {1}, {3, 1, 7}, {4096}} {
 				f := received(raw, sizes...)
-				pieces, result, err := tt.m.DecodeResponse(f)
+				pieces, result, err := decodeResponse(tt.m, f)
 				if err != nil || result != nil {
 					t.Fatal(result, err)
 				}
@@ -92,7 +99,7 @@ func TestCallResultIsForTheCaller(t *testing.T) {
 	want := &acpv1.CallResult{Digest: "sha256:00", Notes: []string{"a"}}
 	raw := marshal(t, &fsv1.ReadTextFileResponse{Content: "c", Result: want})
 	for _, size := range []int{1, 1000} {
-		pieces, got, err := m.DecodeResponse(received(raw, size))
+		pieces, got, err := decodeResponse(m, received(raw, size))
 		if err != nil || !proto.Equal(got, want) {
 			t.Errorf("got %v, %v", got, err)
 		}
@@ -100,7 +107,7 @@ func TestCallResultIsForTheCaller(t *testing.T) {
 			t.Errorf("the agent gets %s", s)
 		}
 	}
-	if _, got, err := m.DecodeResponse(received(protowire.AppendBytes(protowire.AppendTag(nil, 16, protowire.BytesType), nil))); got == nil || err != nil {
+	if _, got, err := decodeResponse(m, received(protowire.AppendBytes(protowire.AppendTag(nil, 16, protowire.BytesType), nil))); got == nil || err != nil {
 		t.Errorf("an empty result: got %v, %v", got, err)
 	}
 }
@@ -140,7 +147,7 @@ func TestWireFormIsReadAsProtobufReadsIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 1000} {
-				pieces, _, err := m.DecodeResponse(received(tt.raw, size))
+				pieces, _, err := decodeResponse(m, received(tt.raw, size))
 				got := string(bytes.Join(pieces, nil))
 				if err != nil || !strings.Contains(got, tt.want) || !json.Valid([]byte(got)) {
 					t.Errorf("got %s (%v), want %s in it", got, err, tt.want)
@@ -188,7 +195,7 @@ func TestBrokenResponsesAreErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 5, 1 << 20} {
-				if pieces, _, err := tt.m.DecodeResponse(received(tt.raw, size)); err == nil {
+				if pieces, _, err := decodeResponse(tt.m, received(tt.raw, size)); err == nil {
 					t.Errorf("pieces of %d: it became %.200s", size, bytes.Join(pieces, nil))
 				}
 			}
@@ -225,7 +232,7 @@ func TestQuotingAtEveryOffset(t *testing.T) {
 			text.WriteString(parts[rnd.IntN(len(parts))])
 		}
 		raw := marshal(t, &fsv1.ReadTextFileResponse{Content: text.String()})
-		pieces, _, err := m.DecodeResponse(received(raw, 1+rnd.IntN(5), 1+rnd.IntN(200), 1+rnd.IntN(9000)))
+		pieces, _, err := decodeResponse(m, received(raw, 1+rnd.IntN(5), 1+rnd.IntN(200), 1+rnd.IntN(9000)))
 		if err != nil {
 			t.Fatalf("%q: %v", text.String(), err)
 		}
@@ -263,7 +270,7 @@ func FuzzResponse(f *testing.F) {
 		if broken {
 			return
 		}
-		pieces, _, err := m.DecodeResponse(received(raw, size))
+		pieces, _, err := decodeResponse(m, received(raw, size))
 		got := bytes.Join(pieces, nil)
 		if wantErr != nil {
 			if err == nil && !json.Valid(got) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
@@ -42,7 +43,7 @@ func (e *encoder) known(p *plan, i int) (int, *fault) {
 	case shapeStruct:
 		return e.knownStruct(i)
 	case shapeList:
-		return e.array(i, func(at int) (int, *fault) { return e.nestedValue(listValues, at) })
+		return e.array(i, func(at int) (int, *fault) { return e.nested(listValues, valuePlan, at) })
 	case shapeValue:
 		return e.knownValue(i)
 	default:
@@ -65,7 +66,7 @@ func (e *encoder) knownStruct(i int) (int, *fault) {
 		entry := e.begin()
 		e.out = protowire.AppendTag(e.out, entryKey, protowire.BytesType)
 		e.bytes(name)
-		next, fault := e.nestedValue(entryValue, at)
+		next, fault := e.nested(entryValue, valuePlan, at)
 		if fault != nil {
 			return 0, fault.in(string(name))
 		}
@@ -74,10 +75,8 @@ func (e *encoder) knownStruct(i int) (int, *fault) {
 	})
 }
 
-// nestedValue encodes the value at i as a google.protobuf.Value in the field.
-func (e *encoder) nestedValue(number protowire.Number, i int) (int, *fault) {
-	return e.nested(number, &plan{shape: shapeValue}, i)
-}
+// What google.protobuf.Value and its like have in their fields.
+var structPlan, valuePlan, listPlan = &plan{shape: shapeStruct}, &plan{shape: shapeValue}, &plan{shape: shapeList}
 
 // nested encodes the value at i as one of protobuf's own types in the field.
 func (e *encoder) nested(number protowire.Number, p *plan, i int) (int, *fault) {
@@ -87,12 +86,10 @@ func (e *encoder) nested(number protowire.Number, p *plan, i int) (int, *fault) 
 
 func (e *encoder) knownValue(i int) (int, *fault) {
 	switch lex.At(e.b, i) {
-	case '{', '[':
-		number, inner := valueStruct, plan{shape: shapeStruct}
-		if e.b[i] == '[' {
-			number, inner = valueList, plan{shape: shapeList}
-		}
-		return e.nested(number, &inner, i)
+	case '{':
+		return e.nested(valueStruct, structPlan, i)
+	case '[':
+		return e.nested(valueList, listPlan, i)
 	case '"':
 		e.out = protowire.AppendTag(e.out, valueText, protowire.BytesType)
 		return e.text(i)
@@ -119,9 +116,15 @@ func (e *encoder) knownValue(i int) (int, *fault) {
 	return next, nil
 }
 
-// textType returns a message of a type whose JSON form is a string with rules of its own.
-func textType(name protoreflect.FullName) proto.Message {
+// emptyOf returns an empty message of one of protobuf's own types, but for the wrappers.
+func emptyOf(name protoreflect.FullName) proto.Message {
 	switch name {
+	case "google.protobuf.Struct":
+		return &structpb.Struct{}
+	case "google.protobuf.Value":
+		return &structpb.Value{}
+	case "google.protobuf.ListValue":
+		return &structpb.ListValue{}
 	case "google.protobuf.Timestamp":
 		return &timestamppb.Timestamp{}
 	case "google.protobuf.Duration":
@@ -136,7 +139,7 @@ func (e *encoder) knownText(p *plan, i int) (int, *fault) {
 	if next < 0 {
 		return 0, syntax(next)
 	}
-	m := textType(p.name)
+	m := emptyOf(p.name)
 	err := errors.New("not a string")
 	if e.b[i] == '"' {
 		err = protojson.Unmarshal(e.b[i:next], m)

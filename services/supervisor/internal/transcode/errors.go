@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // codeAuthenticate tells a client to authenticate with its agent: never true of what a handler did.
@@ -105,19 +105,9 @@ func oneLine(data string) ([]byte, bool) {
 	if data == "" || len(data) > maxData {
 		return nil, false
 	}
-	b := []byte(data)
-	var n lex.Nesting
-	i := lex.SkipSpace(b, 0)
-	next := n.ValueEnd(b, i, 0)
-	if next < 0 || lex.TextEnd(b, next) < 0 {
-		return nil, false
-	}
-	for j, c := range b {
-		if c == '\n' || c == '\r' {
-			b[j] = ' '
-		}
-	}
-	return b[i:next], true
+	var d decoder
+	err := d.raw([]byte(data))
+	return bytes.Join(cut(nil, d.out, d.refs), nil), err == nil
 }
 
 // codeName spells a status code as the gRPC specification does.

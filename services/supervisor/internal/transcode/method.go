@@ -143,37 +143,23 @@ func (f *Frame) AddContext(c *acpv1.CallContext) *jsonrpc.Error {
 	return nil
 }
 
-// DecodeResponse turns a received response into JSON, in pieces to be written one behind the other, and takes its
-// CallResult out of it (nil: none). The pieces refer to the frame: they live until it is freed. The error says what is
-// wrong with the handler's response.
-func (m *Method) DecodeResponse(f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
-	return m.decode(f, nil, nil)
-}
-
-// DecodeReply is DecodeResponse for a whole line: the response that answers the JSON-RPC request id, with its line feed.
+// DecodeReply turns a received response into the line that answers the JSON-RPC request id, in pieces to be written one
+// behind the other, and takes its CallResult out of it (nil: none). The pieces refer to the frame: they live until it is
+// freed. The error says what is wrong with the handler's response.
 func (m *Method) DecodeReply(id []byte, f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
-	return m.decode(f, id, []byte("}\n"))
-}
-
-func (m *Method) decode(f *Frame, id, end []byte) ([][]byte, *acpv1.CallResult, error) {
 	d := newDecoder(f)
-	if end != nil {
-		d.out = jsonrpc.AppendResultPrefix(d.out, id)
-	}
-	err := d.message(m.response, f.cursor())
-	d.out = append(d.out, end...)
-	pieces, raw := d.finish()
-	if err != nil {
+	d.out = jsonrpc.AppendResultPrefix(d.out, id)
+	if err := d.message(m.response, f.cursor()); err != nil {
 		return nil, nil, fmt.Errorf("response of %s: %w", m.RPC, err)
 	}
-	if raw == nil {
-		return pieces, nil, nil
+	d.out = append(d.out, '}', '\n')
+	if d.result != nil {
+		result = &acpv1.CallResult{}
+		if err := proto.Unmarshal(d.result, result); err != nil {
+			return nil, nil, fmt.Errorf("response of %s: its CallResult: %w", m.RPC, err)
+		}
 	}
-	var result acpv1.CallResult
-	if err := proto.Unmarshal(raw, &result); err != nil {
-		return nil, nil, fmt.Errorf("response of %s: its CallResult: %w", m.RPC, err)
-	}
-	return pieces, &result, nil
+	return cut(make([][]byte, 0, 2*len(d.refs)+1), d.out, d.refs), result, nil
 }
 
 var errDeep = errors.New("nested too deep")

@@ -34,6 +34,15 @@ const (
 	shapeWrapper       // google.protobuf.StringValue and its like: the value alone
 )
 
+// shapes are those of protobuf's own types.
+var shapes = map[protoreflect.Name]shape{
+	"Struct": shapeStruct, "Value": shapeValue, "ListValue": shapeList,
+	"Timestamp": shapeText, "Duration": shapeText, "FieldMask": shapeText,
+	"DoubleValue": shapeWrapper, "FloatValue": shapeWrapper, "Int64Value": shapeWrapper, "UInt64Value": shapeWrapper,
+	"Int32Value": shapeWrapper, "UInt32Value": shapeWrapper, "BoolValue": shapeWrapper, "StringValue": shapeWrapper,
+	"BytesValue": shapeWrapper,
+}
+
 // plan is what is needed to turn one message type from JSON to wire bytes and back. It is not changed once it is built.
 type plan struct {
 	name     protoreflect.FullName
@@ -90,25 +99,14 @@ func (c *compiler) message(md protoreflect.MessageDescriptor) (*plan, error) {
 		byNumber: map[protowire.Number]*field{},
 	}
 	c.plans[md.FullName()] = p
-	switch md.FullName() {
-	case "google.protobuf.Struct":
-		p.shape = shapeStruct
-		return p, nil
-	case "google.protobuf.Value":
-		p.shape = shapeValue
-		return p, nil
-	case "google.protobuf.ListValue":
-		p.shape = shapeList
-		return p, nil
-	case "google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.FieldMask":
-		p.shape = shapeText
-		return p, nil
-	case "google.protobuf.DoubleValue", "google.protobuf.FloatValue", "google.protobuf.Int64Value",
-		"google.protobuf.UInt64Value", "google.protobuf.Int32Value", "google.protobuf.UInt32Value",
-		"google.protobuf.BoolValue", "google.protobuf.StringValue", "google.protobuf.BytesValue":
-		p.shape = shapeWrapper
-	case "google.protobuf.Any":
+	if p.name.Parent() == "google.protobuf" {
+		p.shape = shapes[p.name.Name()]
+	}
+	switch {
+	case p.name == "google.protobuf.Any":
 		return nil, fmt.Errorf("%s has no JSON form that can be told from a descriptor; use google.protobuf.Struct", md.FullName())
+	case p.shape != shapeObject && p.shape != shapeWrapper:
+		return p, nil
 	}
 	for i := range md.Fields().Len() {
 		if err := c.field(p, md.Fields().Get(i)); err != nil {

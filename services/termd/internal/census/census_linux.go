@@ -5,17 +5,14 @@
 // wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes
 // are left.
 //
-// The package knows the environments in /proc; the rest is package proc's. It sends no signals and does not know
-// terminals.
+// What it knows of processes it has from package proc. It sends no signals and does not know terminals.
 package census
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -68,7 +65,7 @@ func (c *Census) Trees(roots ...int) []int {
 		if !ok {
 			continue
 		}
-		if p.Live {
+		if p.Live() {
 			found = append(found, pid)
 		}
 		for _, child := range c.children[pid] {
@@ -89,21 +86,10 @@ func (c *Census) enter(pid int, prefix string) {
 	c.Processes[pid] = p
 	c.children[p.Parent] = append(c.children[p.Parent], pid)
 	c.sessions[p.Session] = append(c.sessions[p.Session], pid)
-	if !p.Live || pid == os.Getpid() {
+	if !p.Live() || pid == os.Getpid() {
 		return
 	}
-	dir := "/proc/" + strconv.Itoa(pid)
-	environ, err := os.ReadFile(dir + "/environ")
-	if err == nil && len(environ) == 0 && p.Threads > 1 {
-		// A process whose first thread has ended shows its environment in the others only.
-		tasks, _ := filepath.Glob(dir + "/task/*/environ")
-		for _, task := range tasks {
-			if environ, err = os.ReadFile(task); err == nil && len(environ) > 0 {
-				break
-			}
-		}
-	}
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+	for entry := range bytes.SplitSeq(proc.Environ(pid), []byte{0}) {
 		if strings.HasPrefix(string(entry), prefix) {
 			c.marked[string(entry)] = append(c.marked[string(entry)], pid)
 		}

@@ -79,17 +79,17 @@ type Surroundings struct {
 // for sh -c.
 func Resolve(s Surroundings, r Request) (Plan, error) {
 	if r.Decided == nil && strings.TrimSpace(r.Command) == "" {
-		return Plan{}, invalid("command: it is empty")
+		return Plan{}, Invalid("command: it is empty")
 	}
 	args := append([]string{r.Command}, r.Args...)
 	if r.Decided != nil {
 		args = r.Decided.Args
 		if len(args) == 0 || args[0] == "" {
-			return Plan{}, invalid("context: resolved_command has no program")
+			return Plan{}, Invalid("context: resolved_command has no program")
 		}
 	}
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "\x00") }) {
-		return Plan{}, invalid("command: it has a NUL character in it")
+		return Plan{}, Invalid("command: it has a NUL character in it")
 	}
 	spelled, folder, err := workingDirectory(r.Cwd, r.Roots, s.Protected)
 	if err != nil {
@@ -114,7 +114,7 @@ func Resolve(s Surroundings, r Request) (Plan, error) {
 		switch p.Program = r.Decided.Program; {
 		case p.Program != "": // it, or nothing: a file that was put in its way since is not looked for
 			if !filepath.IsAbs(p.Program) {
-				return Plan{}, invalid("context: resolved_command: program: %q is not an absolute path", p.Program)
+				return Plan{}, Invalid("context: resolved_command: program: %q is not an absolute path", p.Program)
 			}
 			if !programs.Executable(p.Program) {
 				p.Program = ""

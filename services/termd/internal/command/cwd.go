@@ -15,16 +15,16 @@ import (
 // lie inside of the roots either way.
 func workingDirectory(asked string, roots, protected []string) (spelled string, folder Folder, err error) {
 	if len(roots) == 0 {
-		return "", Folder{}, invalid("context: there are no roots")
+		return "", Folder{}, Invalid("context: there are no roots")
 	}
 	if asked == "" {
 		asked = roots[0]
 	}
 	if !filepath.IsAbs(asked) {
-		return "", Folder{}, invalid("cwd: %q is not an absolute path", asked)
+		return "", Folder{}, Invalid("cwd: %q is not an absolute path", asked)
 	}
 	if strings.Contains(asked, "\x00") {
-		return "", Folder{}, invalid("cwd: %q has a NUL character in it", asked)
+		return "", Folder{}, Invalid("cwd: %q has a NUL character in it", asked)
 	}
 	spelled = filepath.Clean(asked)
 	bounds := make([]string, 0, 2*len(roots))
@@ -36,28 +36,28 @@ func workingDirectory(asked string, roots, protected []string) (spelled string, 
 	}
 	// What lies outside is refused before it is looked at: whether it is there is nobody's business.
 	if !slices.ContainsFunc(bounds, func(b string) bool { return paths.Below(b, spelled) }) {
-		return "", Folder{}, invalid("Path escapes workspace: %s", asked)
+		return "", Folder{}, Invalid("Path escapes workspace: %s", asked)
 	}
 	real, err := filepath.EvalSymlinks(spelled)
 	if err != nil {
-		return "", Folder{}, invalid("cwd: %s cannot be used: %s", asked, unusable(err))
+		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", asked, unusable(err))
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return "", Folder{}, invalid("cwd: %s cannot be used: %s", asked, unusable(err))
+		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", asked, unusable(err))
 	}
 	if !contains(roots, real) {
-		return "", Folder{}, invalid("Path escapes workspace: %s", asked)
+		return "", Folder{}, Invalid("Path escapes workspace: %s", asked)
 	}
 	if !info.IsDir() {
-		return "", Folder{}, invalid("cwd: %s is not a directory", asked)
+		return "", Folder{}, Invalid("cwd: %s is not a directory", asked)
 	}
 	if contains(protected, real) || slices.ContainsFunc(protected, func(p string) bool { return paths.Below(filepath.Clean(p), spelled) }) {
 		return "", Folder{}, &failure{ErrProtected, "cwd: " + asked + " belongs to acphost itself"}
 	}
 	folder, ok := folderOf(real, info)
 	if !ok {
-		return "", Folder{}, invalid("cwd: %s cannot be told from others here", asked)
+		return "", Folder{}, Invalid("cwd: %s cannot be told from others here", asked)
 	}
 	return spelled, folder, nil
 }

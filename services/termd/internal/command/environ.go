@@ -1,6 +1,8 @@
 package command
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -10,6 +12,14 @@ import (
 // Mark is how the variables begin that say to which terminal, and to which termd, a process belongs. They are passed on
 // also by a termd that itself runs in a terminal of another one: a process may belong to both.
 const Mark = "ACPHOST_TERM_"
+
+// NewMark is such a variable that nothing else carries, "NAME=1". To name, which begins with Mark, random characters are
+// added.
+func NewMark(name string) string {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	return name + hex.EncodeToString(raw[:]) + "=1"
+}
 
 // Filter says which variables terminals do not inherit. Its zero value leaves out what looks like a secret, by its name or by
 // its value.
@@ -82,13 +92,13 @@ func environ(inherited []string, request []Variable, cwd string) (environment, e
 func (v Variable) check() error {
 	switch {
 	case v.Name == "":
-		return invalid("env: a variable has an empty name")
+		return Invalid("env: a variable has an empty name")
 	case strings.ContainsAny(v.Name, "=\x00"):
-		return invalid("env: the name %q has a character in it that names cannot have", v.Name)
+		return Invalid("env: the name %q has a character in it that names cannot have", v.Name)
 	case strings.Contains(v.Value, "\x00"):
-		return invalid("env: the value of %s has a NUL character in it", v.Name)
+		return Invalid("env: the value of %s has a NUL character in it", v.Name)
 	case strings.HasPrefix(v.Name, Mark):
-		return invalid("env: %s is reserved: names that begin with %s say which terminal a process belongs to", v.Name, Mark)
+		return Invalid("env: %s is reserved: names that begin with %s say which terminal a process belongs to", v.Name, Mark)
 	}
 	return nil
 }

@@ -28,9 +28,7 @@ func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.kind }
 
 // Invalid is an ErrInvalid with this text.
-func Invalid(format string, args ...any) error { return invalid(format, args...) }
-
-func invalid(format string, args ...any) error {
+func Invalid(format string, args ...any) error {
 	return &failure{ErrInvalid, fmt.Sprintf(format, args...)}
 }
 

@@ -11,8 +11,6 @@ package guard
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,14 +32,6 @@ const (
 	grace    = 2 * time.Second
 	patience = 60 * time.Second
 )
-
-// NewMark is an environment entry that only the processes of this one process carry. name is the variable's name, to
-// which random characters are added.
-func NewMark(name string) string {
-	var raw [8]byte
-	_, _ = rand.Read(raw[:])
-	return name + hex.EncodeToString(raw[:]) + "=1"
-}
 
 // Main is what main calls first: in a guard it does a guard's work and returns true.
 func Main(args []string) bool {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
+
+	marks "github.com/acphost/acphost/services/termd/internal/command"
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +48,7 @@ func TestAGuardKnowsAllSessionsBeforeItIsStarted(t *testing.T) {
 }
 
 func TestAGuardThatTakesNothingInIsReplaced(t *testing.T) {
-	g, err := Start(NewMark("ACPHOST_TEST_GUARD_"), slog.New(slog.DiscardHandler))
+	g, err := Start(marks.NewMark("ACPHOST_TEST_GUARD_"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (s *Server) Close() {
 
 // start starts what the terminals need.
 func (s *Server) start() {
-	mark := guard.NewMark(command.Mark)
+	mark := command.NewMark(command.Mark)
 	o := terminal.Options{Log: s.log, Mark: mark, Adopt: s.alone}
 	if s.alone {
 		keepFiles()

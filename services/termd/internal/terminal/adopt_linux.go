@@ -5,30 +5,26 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// reaper reaps the processes that lost their parents and became our children.
-type reaper struct {
-	signals chan os.Signal
-	stop    chan struct{}
-}
-
-func (s *Terminals) startReaper() {
+// startReaper has the processes reaped that lost their parents and became our children, until stop is called.
+func (s *Terminals) startReaper() (stop func()) {
 	if err := proc.Subreaper(); err != nil {
 		s.log.Warn("processes that leave their terminal may outlive it", "error", err)
-		return
+		return func() {}
 	}
-	r := &reaper{signals: make(chan os.Signal, 1), stop: make(chan struct{})}
-	signal.Notify(r.signals, syscall.SIGCHLD)
-	s.reaper = r
-	s.reapers.Go(func() {
+	signals, over := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGCHLD)
+	var reaper sync.WaitGroup
+	reaper.Go(func() {
 		for {
 			select {
-			case <-r.signals:
-			case <-r.stop:
+			case <-signals:
+			case <-over:
 				return
 			}
 			if _, err := proc.ReapAdopted(s.ours); err != nil {
@@ -36,15 +32,11 @@ func (s *Terminals) startReaper() {
 			}
 		}
 	})
-}
-
-func (s *Terminals) stopReaper() {
-	if s.reaper == nil {
-		return
+	return func() {
+		signal.Stop(signals)
+		close(over)
+		reaper.Wait()
 	}
-	signal.Stop(s.reaper.signals)
-	close(s.reaper.stop)
-	s.reapers.Wait()
 }
 
 // ours reports whether somebody waits for the process.
@@ -74,12 +66,7 @@ func (s *Terminals) sweep() {
 		return
 	}
 	s.log.Info("processes that left their terminals are ended", "count", len(strays))
-	s.mu.Lock()
-	grace := s.limits.Grace
-	if s.closed {
-		grace = min(grace, closeGrace/2)
-	}
-	s.mu.Unlock()
+	grace := s.grace(closeGrace / 2)
 	ctx, cancel := context.WithTimeout(context.Background(), grace+endTime)
 	defer cancel()
 	err := proc.End(ctx, func() ([]int, error) {

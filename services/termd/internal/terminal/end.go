@@ -57,14 +57,19 @@ func (s *Terminals) close() {
 	s.stopReaper()
 }
 
+// grace is how long processes have between SIGTERM and SIGKILL; no longer than most once everything is ending.
+func (s *Terminals) grace(most time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return min(s.limits.Grace, most)
+	}
+	return s.limits.Grace
+}
+
 // endTree ends everything that a terminal's command started.
 func (s *Terminals) endTree(t *Terminal) error {
-	s.mu.Lock()
-	grace := s.limits.Grace
-	if s.closed {
-		grace = min(grace, closeGrace)
-	}
-	s.mu.Unlock()
+	grace := s.grace(closeGrace)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), grace+endTime, fmt.Errorf("not dead %s after SIGKILL", endTime))
 	defer cancel()
 	if err := t.tree.end(ctx, grace); err != nil {

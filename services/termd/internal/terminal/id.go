@@ -43,9 +43,3 @@ func (m *mint) seal(scope string, nonce []byte) []byte {
 	h.Write([]byte(scope))
 	return h.Sum(nil)[:8]
 }
-
-func randomHex(n int) string {
-	raw := make([]byte, n)
-	_, _ = rand.Read(raw)
-	return hex.EncodeToString(raw)
-}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func bench(tb testing.TB, o Options) *Terminals {
 	tb.Helper()
 	o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	o.Mark = command.Mark + "TEST_" + randomHex(8) + "=1"
+	o.Mark = command.NewMark(command.Mark + "TEST_")
 	s := New(o)
 	tb.Cleanup(func() {
 		s.Close()

@@ -94,8 +94,7 @@ type Terminals struct {
 	unconfined sync.Once
 	closing    sync.Once
 	busy       sync.WaitGroup // what runs in the background and ends by itself
-	reaper     *reaper        // nil: not a subreaper
-	reapers    sync.WaitGroup
+	stopReaper func()
 	trees      trees
 
 	// fork is held for reading from before a command is started until it is entered in leaders, and for writing where
@@ -129,11 +128,11 @@ func New(o Options) *Terminals {
 	}
 	s := &Terminals{
 		log: o.Log, retention: cmp.Or(o.Retention, Retention), mark: o.Mark, guard: o.Guard, adopt: o.Adopt, spare: o.Spare,
-		mint: newMint(), trees: newTrees(), budget: ring.NewBudget(limits.Total), limits: limits,
+		mint: newMint(), stopReaper: func() {}, trees: newTrees(), budget: ring.NewBudget(limits.Total), limits: limits,
 		scopes: map[string]*scope{}, byID: map[string]*Terminal{}, leaders: map[int]*Terminal{}, forget: map[*Terminal]*time.Timer{},
 	}
 	if s.adopt {
-		s.startReaper()
+		s.stopReaper = s.startReaper()
 	}
 	return s
 }
@@ -310,7 +309,7 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 
 func newTerminal(s *Terminals, group *scope, plan command.Plan, limit int, limits Limits) *Terminal {
 	t := &Terminal{
-		mark: command.Mark + randomHex(8) + "=1", plan: plan, limit: limit, started: time.Now(), owner: s, group: group,
+		mark: command.NewMark(command.Mark), plan: plan, limit: limit, started: time.Now(), owner: s, group: group,
 		dead: make(chan struct{}), drained: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
 		raw: ring.New(min(max(limit, rawMin), max(limits.Output, rawMin)), s.budget), back: ring.New(limit, s.budget),
 	}
