@@ -94,14 +94,11 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 	for _, p := range parts {
 		for _, r := range p.Policy.deny {
-			switch r.matches(a) {
-			case yes:
+			switch sure := r.matches(a); {
+			case sure == yes:
 				denied = append(denied, r.finding(a, yes))
-			case maybe:
-				if suspected == nil {
-					f := r.finding(a, maybe)
-					suspected = &f
-				}
+			case sure == maybe && suspected == nil:
+				suspected = new(r.finding(a, maybe))
 			}
 		}
 	}
