@@ -73,44 +73,41 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 
 // diffs adds the files of the diffs in a tool call's content, and reports whether there are any.
 func (p *paths) diffs(content []byte) bool {
-	if len(content) == 0 {
-		return false
+	isDiff := func(v []byte) bool {
+		kind, _ := acp.Exact(acp.Get(v, "type"))
+		return kind == "diff"
 	}
-	found := false
-	err := acp.Elements(content, func(v []byte) bool {
-		if kind, _ := acp.Exact(acp.Get(v, "type")); kind != "diff" {
-			return true
-		}
-		found = true
-		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
-			p.add(file, permissionv1.Access_ACCESS_WRITE)
-		} else {
-			unparsed(p.action, "a diff does not say of which file it is")
-		}
-		return true
-	})
-	if err != nil {
-		unparsed(p.action, "the content cannot be read in one way only")
-	}
-	return found
+	return p.listed("the content", content, isDiff, permissionv1.Access_ACCESS_WRITE, "a diff does not say of which file it is")
 }
 
 // locations adds the files that a tool call says it is about.
 func (p *paths) locations(raw []byte, access permissionv1.Access) {
-	if len(raw) == 0 {
-		return
+	all := func([]byte) bool { return true }
+	p.listed("the locations", raw, all, access, "a location does not say which file it is")
+}
+
+// listed adds the paths of those elements of a list that are wanted, and reports whether there are any. nameless is said of
+// one without a path.
+func (p *paths) listed(what string, list []byte, wanted func(v []byte) bool, access permissionv1.Access, nameless string) (found bool) {
+	if len(list) == 0 {
+		return false
 	}
-	err := acp.Elements(raw, func(v []byte) bool {
+	err := acp.Elements(list, func(v []byte) bool {
+		if !wanted(v) {
+			return true
+		}
+		found = true
 		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
 			p.add(file, access)
 		} else {
-			unparsed(p.action, "a location does not say which file it is")
+			unparsed(p.action, nameless)
 		}
 		return true
 	})
 	if err != nil {
-		unparsed(p.action, "the locations cannot be read in one way only")
+		unparsed(p.action, what+" cannot be read in one way only")
 	}
+	return found
 }
 
 // redirections adds the files that a command line reads and writes through its shell, each from where its part of the
