@@ -73,27 +73,23 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 
 // diffs adds the files of the diffs in a tool call's content, and reports whether there are any.
 func (p *paths) diffs(content []byte) bool {
-	isDiff := func(v []byte) bool {
-		kind, _ := acp.Exact(acp.Get(v, "type"))
-		return kind == "diff"
-	}
-	return p.listed("the content", content, isDiff, permissionv1.Access_ACCESS_WRITE, "a diff does not say of which file it is")
+	return p.listed(content, "diff", permissionv1.Access_ACCESS_WRITE,
+		"a diff does not say of which file it is", "the content cannot be read in one way only")
 }
 
 // locations adds the files that a tool call says it is about.
 func (p *paths) locations(raw []byte, access permissionv1.Access) {
-	all := func([]byte) bool { return true }
-	p.listed("the locations", raw, all, access, "a location does not say which file it is")
+	p.listed(raw, "", access, "a location does not say which file it is", "the locations cannot be read in one way only")
 }
 
-// listed adds the paths of those elements of a list that are wanted, and reports whether there are any. nameless is said of
-// one without a path.
-func (p *paths) listed(what string, list []byte, wanted func(v []byte) bool, access permissionv1.Access, nameless string) (found bool) {
+// listed adds the paths of those elements of a list that are of a type, "" for any, and reports whether there are some.
+// nameless is said of one without a path, and unreadable of the list.
+func (p *paths) listed(list []byte, of string, access permissionv1.Access, nameless, unreadable string) (found bool) {
 	if len(list) == 0 {
 		return false
 	}
 	err := acp.Elements(list, func(v []byte) bool {
-		if !wanted(v) {
+		if kind, _ := acp.Exact(acp.Get(v, "type")); of != "" && kind != of {
 			return true
 		}
 		found = true
@@ -105,7 +101,7 @@ func (p *paths) listed(what string, list []byte, wanted func(v []byte) bool, acc
 		return true
 	})
 	if err != nil {
-		unparsed(p.action, what+" cannot be read in one way only")
+		unparsed(p.action, unreadable)
 	}
 	return found
 }

@@ -3,6 +3,7 @@ package secret
 import (
 	"strings"
 
+	"github.com/acphost/acphost/internal/wordset"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
@@ -121,9 +122,7 @@ func plainField(schema []byte, depth int) bool {
 
 // hides reports whether a mark of that name says that something is a secret.
 func hides(name string) bool {
-	switch lower := strings.ToLower(strings.TrimPrefix(name, "x-")); lower {
-	case "writeonly", "sensitive", "masked", "mask", "hidden", "obscured", "private":
-		return true
-	}
-	return Name(name)
+	return hiding[strings.ToLower(strings.TrimPrefix(name, "x-"))] || Name(name)
 }
+
+var hiding = wordset.Of("writeonly sensitive masked mask hidden obscured private")
