@@ -293,9 +293,9 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Verdict, d.Reason = Deny, fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
 	default:
 		d.By = ByPolicy
-		d.Verdict, d.Rule, d.Reason = said.verdict, said.rule, said.reason
-		d.Grantable, d.Unattended = said.grantable, said.unattended
-		d.digest, d.plugin = said.digest, said.plugin
+		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
+		d.Grantable, d.Unattended = said.Grantable, said.Unattended
+		d.digest, d.plugin = said.PolicyDigest, said.plugin
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func (g *Gate) needsName(ctx context.Context, a *permissionv1.Action, within tim
 	nameless := proto.CloneOf(a)
 	nameless.Tool = ""
 	said, err := g.ask(ctx, nameless)
-	return err != nil || said.verdict != Allow
+	return err != nil || said.Verdict != Allow
 }
 
 // remembered lets a remembered answer stand for a person's, where the policy lets it.

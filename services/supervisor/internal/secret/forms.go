@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/acphost/acphost/internal/wordset"
@@ -33,11 +34,7 @@ func (f *forms) ask(id string, params []byte) {
 	before, open := f.plain[id]
 	switch {
 	case open:
-		for name := range fields {
-			if !before[name] {
-				delete(fields, name)
-			}
-		}
+		maps.DeleteFunc(fields, func(name string, _ bool) bool { return !before[name] })
 	case len(f.plain) >= maxForms || len(id) > maxName:
 		f.over = true
 		return
