@@ -91,7 +91,7 @@ func riskyGitOptions(command string, args []string) string {
 	if git.KindOf(command) == git.Foreign {
 		return ""
 	}
-	writes := !gitReads[command]
+	writes, all := !gitReads[command], args
 	for i, arg := range args {
 		if arg == "--" {
 			args = args[:i]
@@ -120,7 +120,7 @@ func riskyGitOptions(command string, args []string) string {
 		}
 	}
 	if gitRemotes[command] {
-		for _, arg := range args {
+		for _, arg := range all { // behind a "--" too
 			if helper, _, ok := strings.Cut(arg, "::"); ok {
 				return fmt.Sprintf("git %s %s:: runs a program", command, helper)
 			}
