@@ -19,6 +19,7 @@ type word struct {
 	dynamic bool
 }
 
+// someDynamic reports whether one of some words is only known when the line runs.
 func someDynamic(words []word) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.dynamic })
 }
