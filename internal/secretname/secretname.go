@@ -65,29 +65,26 @@ func identifies(ws []string) bool {
 		return false
 	}
 	switch ws[len(ws)-2] + " " + ws[len(ws)-1] {
-	case "secret id", "key id":
-		return ws[len(ws)-1] == "id" && (ws[len(ws)-2] == "secret" || slices.Contains(ws, "access"))
-	case "webhook url", "webhook uri", "hook url":
+	case "secret id", "webhook url", "webhook uri", "hook url":
 		return true
+	case "key id":
+		return slices.Contains(ws, "access")
 	}
 	return false
 }
 
 // anywhere reports whether a word of a name makes it that of a secret wherever it stands.
 func anywhere(w string) bool {
-	switch w {
-	case "secret", "secrets", "token", "tokens", "password", "passwords", "passwd", "passphrase", "passcode", "credential",
-		"credentials", "creds", "authorization", "bearer", "jwt", "webhook", "connectionstring", "connstr":
-		return true
-	}
-	for _, end := range [...]string{"secret", "token", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey",
-		"privatekey", "authkey", "signingkey", "masterkey", "accountkey", "encryptionkey"} {
-		if strings.HasSuffix(w, end) {
-			return true
-		}
-	}
-	return false
+	return certain[w] || slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(w, end) })
 }
+
+// certain are words that make a name that of a secret, and endings what such words end in.
+var (
+	certain = wordset.Of(`
+		secrets tokens passwords passcode credential credentials creds authorization bearer jwt webhook connectionstring connstr`)
+	endings = []string{"secret", "token", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey",
+		"authkey", "signingkey", "masterkey", "accountkey", "encryptionkey"}
+)
 
 // plainAt reports whether the word at i, which makes most names secret, does not do so here: tokens that are counted,
 // or that say where to go on.

@@ -52,22 +52,14 @@ func (r *reading) assign(c call) call {
 		c = declared(c)
 		suspects = c.args[1:]
 	case "test", "[", "[[":
-		for _, arg := range suspects {
-			if arg.text == "-v" || arg.text == "-R" {
-				for _, other := range suspects {
-					if other.dynamic {
-						r.giveUp("%s may evaluate %q", name, other.text)
-					}
-				}
-			}
+		asks := func(arg word) bool { return arg.text == "-v" || arg.text == "-R" }
+		known := func(arg word) bool { return !arg.dynamic }
+		if some := slices.DeleteFunc(slices.Clone(suspects), known); len(some) > 0 && slices.ContainsFunc(suspects, asks) {
+			r.giveUp("%s may evaluate %q", name, some[0].text)
 		}
 	}
-	switch name {
-	case "test", "[", "[[", "wait":
-	default: // by a name that is not known it may set where cd looks
-		for _, arg := range suspects {
-			r.adrift = r.adrift || arg.dynamic
-		}
+	if !slices.Contains([]string{"test", "[", "[[", "wait"}, name) {
+		r.adrift = r.adrift || someDynamic(suspects) // by a name that is not known it may set where cd looks
 	}
 	for _, arg := range suspects {
 		if arg.text != "]" && arg.text != "]]" && !arg.dynamic && evaluated.MatchString(arg.text) {

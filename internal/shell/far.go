@@ -103,20 +103,13 @@ func (r *reading) guessFar(f far, c call, args []word) {
 		r.guessOption(f, c, opt)
 	}
 	if f.dashes {
-		for i, arg := range args {
-			if arg.text == "--" && !arg.dynamic {
-				rest = args[i+1:]
-				break
-			}
+		if i := slices.Index(args, word{text: "--"}); i >= 0 {
+			rest = args[i+1:]
 		}
 	}
 	switch {
 	case len(rest) > 0 && f.joined:
-		texts := make([]string, len(rest))
-		for i, arg := range rest {
-			texts[i] = arg.text
-		}
-		r.guessLine(c, strings.Join(texts, " "))
+		r.guessLine(c, joined(rest))
 	case len(rest) > 0:
 		r.guessCall(c, rest) // with what it reads
 		return

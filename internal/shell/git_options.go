@@ -92,9 +92,8 @@ func riskyGitOptions(command string, args []string) string {
 		return ""
 	}
 	writes := !gitReads[command]
-	for i, arg := range args {
+	for _, arg := range args {
 		if arg == "--" {
-			args = args[:i]
 			break
 		}
 		long, isLong := strings.CutPrefix(arg, "--")
@@ -120,7 +119,7 @@ func riskyGitOptions(command string, args []string) string {
 		}
 	}
 	if gitRemotes[command] {
-		for _, arg := range args {
+		for _, arg := range args { // behind a "--" too
 			if helper, _, ok := strings.Cut(arg, "::"); ok {
 				return fmt.Sprintf("git %s %s:: runs a program", command, helper)
 			}

@@ -57,6 +57,7 @@ func TestOptionsByWhichGitRunsMoreAreNotCovered(t *testing.T) {
 		"git clone -c core.fsmonitor=x y": "git clone", "git clone --config core.fsmonitor=x y": "git clone", "git clone -u x y": "git clone",
 		"git clone -qcx=y z": "git clone", "git clone ext::sh%20-c%20x y": "git clone", "git remote add x ext::sh": "git remote add",
 		"git remote set-url x foo::y": "git remote", "git fetch --upload-pack=x": "git fetch", "git fetch --upload-pac x y": "git fetch",
+		"git fetch -- ext::sh": "git fetch", "git clone -q -- foo::x y": "git clone", "git ls-remote -- foo::x": "git ls-remote",
 		"git fetch ext::sh": "git fetch", "git pull -s x": "git pull", "git push --receive-pack=x": "git push", "git push --exec x": "git push",
 		"git push --signed": "git push", "git archive --remote=x --exec=y": "git archive", "git archive --remote=ext::x HEAD": "git archive",
 		"git archive -o x HEAD": "git archive", "git ls-remote --exec=x y": "git ls-remote", "git rebase -x make": "git rebase",

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -64,15 +65,11 @@ func either(a, b place) place {
 
 // inShell reports whether c is run by the shell that reads the line, so that it can change the shell itself.
 func (r *reading) inShell(c call) bool {
-	for _, by := range c.wrappers[min(r.base, len(c.wrappers)):] {
-		switch by {
-		case "eval", "command", "builtin", "time", "noglob", "nocorrect", "trap":
-		default:
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.wrappers[min(r.base, len(c.wrappers)):], func(by string) bool { return !ownShell[by] })
 }
+
+// ownShell are wrappers with which the shell itself runs what they wrap.
+var ownShell = wordset.Of("eval command builtin time noglob nocorrect trap")
 
 // at is where c runs.
 func (r *reading) at(c call) place {
@@ -176,21 +173,16 @@ var guides = []string{"cd", "chdir", "pushd", "popd", "exit", "command", "builti
 
 // settle takes back what is said of directories if something in the line changes what cd and its like do.
 func (r *reading) settle() {
-	lost := r.adrift
-	for _, name := range guides {
-		lost = lost || r.declared[name]
-	}
-	for _, sub := range r.subs {
-		for _, entry := range sub.GetAssignments() {
-			lost = lost || (r.moved && strings.HasPrefix(entry, "PWD="))
-		}
-		for _, text := range slices.Concat(sub.GetAssignments(), sub.GetArgv()) {
-			lost = lost || (r.moved && strings.Contains(text, "CDPATH"))
-		}
-	}
-	if lost {
+	redefined := func(name string) bool { return r.declared[name] }
+	if r.adrift || slices.ContainsFunc(guides, redefined) || r.moved && slices.ContainsFunc(r.subs, misleads) {
 		lose(r.subs)
 	}
+}
+
+// misleads reports whether a simple command may set what cd goes by.
+func misleads(sub *permissionv1.SubCommand) bool {
+	return slices.ContainsFunc(sub.GetAssignments(), func(entry string) bool { return strings.HasPrefix(entry, "PWD=") }) ||
+		strings.Contains(strings.Join(slices.Concat(sub.GetAssignments(), sub.GetArgv()), " "), "CDPATH")
 }
 
 // movesTo is where a program runs that takes "-C DIR" as make does: any number of times, each from the one before.

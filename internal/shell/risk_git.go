@@ -61,6 +61,9 @@ func GitCommand(argv []string) string {
 // gitTakesNext are the options before git's command whose value may be the next word.
 var gitTakesNext = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source"}
 
+// gitQuiet are those that change nothing of what git reads or runs.
+var gitQuiet = wordset.Of("--no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --version -v")
+
 // riskyGit looks at the options before git's command, at the command, and at the options after it.
 func riskyGit(args []string) string {
 	i := 0
@@ -69,8 +72,7 @@ func riskyGit(args []string) string {
 		switch {
 		case name == "-C":
 			i++
-		case name == "--no-pager" || name == "-P" || name == "--no-optional-locks" || name == "--no-replace-objects" ||
-			name == "--literal-pathspecs" || name == "--version" || name == "-v":
+		case gitQuiet[name]:
 		case name == "--exec-path" && !attached:
 		case strings.HasPrefix(args[i], "-c"):
 			return "git -c sets what may run a program"

@@ -32,13 +32,8 @@ func Spellings(word string, operand bool) (paths []string, all bool) {
 			}
 		}
 	}
-	for rest := word; ; {
-		_, value, ok := strings.Cut(rest, "=")
-		if !ok {
-			break
-		}
+	for _, value, ok := strings.Cut(word, "="); ok; _, value, ok = strings.Cut(value, "=") {
 		s.list(value)
-		rest = value
 	}
 	if _, value, ok := strings.Cut(word, "@"); ok {
 		s.list(value)

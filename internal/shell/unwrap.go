@@ -175,18 +175,14 @@ func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
 	}
-	texts := make([]string, len(args))
-	for i, arg := range args {
-		if arg.dynamic {
-			return r.opaque(c, "%s runs a line that is only known when it runs", c.args[0].text)
-		}
-		texts[i] = arg.text
-	}
-	if len(texts) == 0 {
+	switch {
+	case someDynamic(args):
+		return r.opaque(c, "%s runs a line that is only known when it runs", c.args[0].text)
+	case len(args) == 0:
 		return c, itself
 	}
 	r.within(c)
-	read := func() { r.line(strings.Join(texts, " "), c.grammar, c.wrapped(c.args[0].text, nil).wrappers) }
+	read := func() { r.line(joined(args), c.grammar, c.wrapped(c.args[0].text, nil).wrappers) }
 	switch moves := r.moves; {
 	case baseName(c.args[0].text) == "trap":
 		// It runs wherever the line is by then, and before anything that follows.
@@ -267,10 +263,8 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 
 // unwrapAmong adds what find runs, after find itself.
 func (r *reading) unwrapAmong(c call) (call, outcome) {
-	for _, arg := range c.args[1:] {
-		if arg.dynamic {
-			return r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
-		}
+	if someDynamic(c.args[1:]) {
+		return r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
 	}
 	r.plain(c)
 	for i := 1; i < len(c.args); i++ {

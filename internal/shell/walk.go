@@ -190,13 +190,12 @@ func (w *walker) ifs(clause *syntax.IfClause) {
 func (w *walker) loopVariable(loop syntax.Loop) {
 	switch loop := loop.(type) {
 	case *syntax.WordIter:
-		values := make([]string, len(loop.Items))
+		values := make([]word, len(loop.Items))
 		for i, item := range loop.Items {
-			value := w.word(item)
-			w.remembered(loop.Name.Value, value)
-			values[i] = value.text
+			values[i] = w.word(item)
+			w.remembered(loop.Name.Value, values[i])
 		}
-		w.plain(call{assignments: []string{loop.Name.Value + "=" + strings.Join(values, " ")}, wrappers: w.wrappers})
+		w.plain(call{assignments: []string{loop.Name.Value + "=" + joined(values)}, wrappers: w.wrappers})
 	case *syntax.CStyleLoop:
 		w.giveUp("arithmetic that may evaluate: %s", w.text(loop))
 		w.plain(call{args: []word{{text: w.text(loop), dynamic: true}}, wrappers: w.wrappers})

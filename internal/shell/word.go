@@ -2,6 +2,7 @@ package shell
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,6 +17,20 @@ type word struct {
 	// word always holds one of the characters that make it so.
 	text    string
 	dynamic bool
+}
+
+// someDynamic reports whether one of some words is only known when the line runs.
+func someDynamic(words []word) bool {
+	return slices.ContainsFunc(words, func(w word) bool { return w.dynamic })
+}
+
+// joined is the line of some words.
+func joined(words []word) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = w.text
+	}
+	return strings.Join(texts, " ")
 }
 
 // word reads a word as the shell would, without expanding anything.

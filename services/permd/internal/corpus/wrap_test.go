@@ -196,7 +196,7 @@ func FuzzNoWrapperAllowsWhatIsDenied(f *testing.F) {
 			depth++
 		}
 		for name, p := range map[string]*policy.Policy{"commands": closed, "open": open} {
-			if d := p.Decide(s.run(line, nil, nil, "")); d.GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW {
+			if d := policy.Decide([]policy.Part{{Policy: p}}, s.run(line, nil, nil, "")); d.GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW {
 				t.Fatalf("%s allows it by rule %q:\n%s\n%q", name, d.GetRule(), line, line)
 			}
 		}

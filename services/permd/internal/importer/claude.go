@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -178,20 +179,16 @@ func (d *draft) claudePath(effect, said, tool, specifier string, scoped bool) {
 		d.add(said, rule)
 		return
 	}
-	// What must not be read must not be written either, nor be touched by a command.
 	if tool == "Edit" {
-		kinds = append(writeKinds(), runs()...)
-	} else if kinds = append(readKinds(), runs()...); effect == deny {
-		kinds = nil
+		kinds = writeKinds()
 	}
 	if !scoped {
-		if tool == "Edit" {
-			kinds = writeKinds()
-		} else {
-			kinds = readKinds()
-		}
 		d.add(said, &permissionv1.Rule{Effect: effect, On: kinds})
 		return
+	}
+	// What must not be read must not be written either, nor be touched by a command.
+	if kinds = append(kinds, runs()...); tool == "Read" && effect == deny {
+		kinds = nil
 	}
 	globs, _, ok := claudeGlobs(specifier, true)
 	if !ok {
@@ -297,12 +294,9 @@ func (d *draft) claudeMode(permissions object) {
 }
 
 func (d *draft) allowsEdits() bool {
-	for _, rule := range d.rules {
-		if rule.GetEffect() == allow && len(rule.GetOn()) > 0 && rule.GetOn()[0] == "fs.write" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.rules, func(rule *permissionv1.Rule) bool {
+		return rule.GetEffect() == allow && len(rule.GetOn()) > 0 && rule.GetOn()[0] == "fs.write"
+	})
 }
 
 // claudeProtected is for the directories that Claude Code asks about whatever is allowed (its permission modes page,

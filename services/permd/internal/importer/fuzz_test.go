@@ -123,7 +123,7 @@ func neverLooser(t *testing.T, p imported, lines [][]string, rules []rule, one f
 	t.Helper()
 	for _, line := range lines {
 		text := strings.Join(line, " && ")
-		got, want := verdict(p.Decide(act(text))), theirs(line, one)
+		got, want := verdict(policy.Decide([]policy.Part{{Policy: p.Policy}}, act(text))), theirs(line, one)
 		if got == "allow" && want != "allow" || want == "deny" && got != "deny" {
 			t.Fatalf("%s: got %s, where the other program says %s of it\n%q\n%s", text, got, want, rules, p.text)
 		}

@@ -184,13 +184,10 @@ func (d *draft) finish(name string) ([]byte, error) {
 	}
 	for i, rule := range d.rules {
 		one, err := yamlproto.Marshal(&permissionv1.Policy{Version: 1, Rules: []*permissionv1.Rule{rule}})
-		if err != nil {
-			return nil, err
-		}
-		if err := loads(one); err == nil {
-			continue
-		}
 		switch {
+		case err != nil:
+			return nil, err
+		case loads(one) == nil:
 		case rule.GetEffect() == allow:
 			d.drop(rule.GetReason(), "it makes a rule that does not load; write it by hand")
 			d.rules[i] = nil
@@ -251,14 +248,10 @@ func (d *draft) id(effect, entry string) string {
 		gap = true
 	}
 	id := b.String()
-	for {
-		d.ids[id]++
-		if n := d.ids[id]; n > 1 {
-			id = fmt.Sprintf("%s-%d", id, n)
-			continue
-		}
-		return id
+	for d.ids[id]++; d.ids[id] > 1; d.ids[id]++ {
+		id = fmt.Sprintf("%s-%d", id, d.ids[id])
 	}
+	return id
 }
 
 // text makes s fit for one line of a file.

@@ -56,7 +56,7 @@ func (p imported) check(t *testing.T, lines string) {
 		what, mode, _ := strings.Cut(strings.TrimSpace(what), "  @")
 		a := act(what)
 		a.Mode = mode
-		d := p.Decide(a)
+		d := policy.Decide([]policy.Part{{Policy: p.Policy}}, a)
 		if got := verdict(d); got != want {
 			t.Errorf("%s: got %s by rule %q (%s), want %s", what, got, d.GetRule(), d.GetReason(), want)
 		}

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -53,15 +53,8 @@ func (f *Files) believe() {
 	f.belief, f.digest = append([]byte{}, data...), sum[:]
 }
 
-// earlier is what was believed before permd ended. Nil: nothing is known of that.
-type earlier struct {
-	files   map[string]*permissionv1.BelievedFile
-	order   []string
-	trusted map[string]string
-}
-
-// recall reads a Belief.
-func recall(belief []byte) (*earlier, error) {
+// recall reads what was believed before permd ended. Nil: nothing is known of that.
+func recall(belief []byte) (*permissionv1.Belief, error) {
 	if len(belief) == 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -69,38 +62,30 @@ func recall(belief []byte) (*earlier, error) {
 	if err := proto.Unmarshal(belief, b); err != nil {
 		return nil, fmt.Errorf("what was believed before permd was started again: %w", err)
 	}
-	e := &earlier{files: map[string]*permissionv1.BelievedFile{}, trusted: maps.Clone(b.GetTrusted())}
-	for _, file := range b.GetFiles() {
-		e.files[file.GetPath()] = file
-		e.order = append(e.order, file.GetPath())
-	}
-	return e, nil
+	return b, nil
 }
 
-// take returns what was believed of a source; nil: nothing. Nobody else gets it.
-func (e *earlier) take(s *source) *permissionv1.BelievedFile {
-	if e == nil {
+// take takes what was believed of a source out of a belief, in which the fixed files come first; nil: nothing was.
+func take(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
+	i := slices.IndexFunc(b.GetFiles(), func(file *permissionv1.BelievedFile) bool { return file.GetPath() == s.path })
+	if i < 0 {
 		return nil
 	}
-	file := e.files[s.path]
-	delete(e.files, s.path)
+	file := b.Files[i]
+	b.Files = slices.Delete(b.Files, i, i+1)
 	return file
 }
 
-// resume has the workspaces' files say what they said.
-func (f *Files) resume(e *earlier) error {
+// resume has the workspaces' files, which are left of a belief, say what they said.
+func (f *Files) resume(b *permissionv1.Belief) error {
 	var errs []error
-	for _, path := range e.order {
-		s := f.guest(path)
-		file := e.take(s)
-		if file == nil {
-			continue // one of the fixed
-		}
+	for _, file := range b.GetFiles() {
+		s := f.guest(file.GetPath())
 		if err := s.restore(file, f.around); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		f.remember(path, s)
+		f.remember(s.path, s)
 		f.size += s.size()
 	}
 	return errors.Join(errs...)

@@ -80,7 +80,7 @@ func Load(settings *permissionv1.Settings, believed []byte, around policy.Surrou
 		}
 	}
 	if earlier != nil {
-		f.trusted = earlier.trusted
+		f.trusted = earlier.GetTrusted()
 		errs = append(errs, f.resume(earlier))
 	} else if f.trusted, err = readTrust(settings.GetTrust()); err != nil {
 		errs = append(errs, fmt.Errorf("trust: %w", err))
@@ -92,12 +92,12 @@ func Load(settings *permissionv1.Settings, believed []byte, around policy.Surrou
 }
 
 // first reads a file for the first time, or has it say what it said before.
-func (f *Files) first(field string, s *source, earlier *earlier) error {
+func (f *Files) first(field string, s *source, earlier *permissionv1.Belief) error {
 	if !filepath.IsAbs(s.path) {
 		return fmt.Errorf("%s: %q is neither an absolute path nor the name of a ready policy", field, s.path)
 	}
 	load := s.load
-	if file := earlier.take(s); file != nil {
+	if file := take(earlier, s); file != nil {
 		load = func(around policy.Surroundings) error { return s.restore(file, around) }
 	}
 	if err := load(f.around); err != nil {

@@ -376,3 +376,19 @@ func TestWhatWasBelievedCountsAfterAnEndThatNobodyAskedFor(t *testing.T) {
 		}
 	})
 }
+
+func TestAFileThatIsTheUsersAndAWorkspacesIsBelievedAsBoth(t *testing.T) {
+	b := newBench(t)
+	b.write(b.workspace(), "  - {id: loose, effect: allow, path: [\"/**\"]}\n")
+	settings := &permissionv1.Settings{Policy: b.workspace(), WorkspacePolicy: ".acphost/policy.yaml"}
+	f, err := Load(settings, nil, policy.Surroundings{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if got := f.Decide(b.access(permissionv1.Door_DOOR_REQUEST, "a")); got.GetVerdict() != allow {
+			t.Errorf("after %d ends: got %v", i, got)
+		}
+		f = b.again(f, settings)
+	}
+}

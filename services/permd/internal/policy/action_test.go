@@ -16,6 +16,11 @@ const (
 	ask   = permissionv1.Verdict_VERDICT_ASK
 )
 
+// decide judges an action by one file alone.
+func decide(p *policy.Policy, a *permissionv1.Action) *permissionv1.DecideResponse {
+	return policy.Decide([]policy.Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, a)
+}
+
 // parse compiles rules for a person whose home is /home/u, a symbolic link to /data/u.
 func parse(tb testing.TB, rules string) *policy.Policy {
 	tb.Helper()

@@ -17,13 +17,13 @@ func BenchmarkDecide50Rules(b *testing.B) {
 		"read":    about("fs.read", path("/ws/src/internal/server/main.go"), mode("code")),
 		"command": about("terminal.create", line("git status && ls -la | head -5"), cwd("/ws"), mode("code")),
 	} {
-		if got := p.Decide(action); got.GetVerdict() != allow {
+		if got := decide(p, action); got.GetVerdict() != allow {
 			b.Fatalf("%s: got %v", name, got)
 		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				p.Decide(action)
+				decide(p, action)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
@@ -120,22 +121,9 @@ func visibleBefore(text string, line, column int) int {
 	if line < 1 || line > len(lines) {
 		return -1
 	}
-	n := 0
-	for _, before := range lines[:line-1] {
-		n += visible(before)
-	}
 	last := []rune(lines[line-1])
-	return n + visible(string(last[:min(max(column, 0), len(last))]))
-}
-
-func visible(s string) int {
-	n := 0
-	for _, r := range s {
-		if !unicode.IsSpace(r) {
-			n++
-		}
-	}
-	return n
+	before := append(lines[:line-1], string(last[:min(max(column, 0), len(last))]))
+	return utf8.RuneCountInString(strings.Join(strings.Fields(strings.Join(before, " ")), ""))
 }
 
 // placeIn finds a place inside a scalar of a YAML file that begins at line and column, both from 1. YAML changes only

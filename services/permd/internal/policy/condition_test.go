@@ -32,7 +32,7 @@ func TestAConditionThatFailsNeverLoosens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Decide(about("fs.read", path("/ws/a"))); got.GetVerdict() != want {
+		if got := decide(p, about("fs.read", path("/ws/a"))); got.GetVerdict() != want {
 			t.Errorf("%s: got %v", effect, got)
 		}
 	}

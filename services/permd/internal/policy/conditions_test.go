@@ -94,7 +94,7 @@ func TestDecideByAgentModeRedirectAndWhen(t *testing.T) {
 	p := parse(t, conditionRules)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := p.Decide(tt.action); got.GetVerdict() != tt.verdict || got.GetRule() != tt.rule {
+			if got := decide(p, tt.action); got.GetVerdict() != tt.verdict || got.GetRule() != tt.rule {
 				t.Errorf("got %v by %q (%s), want %v by %q", got.GetVerdict(), got.GetRule(), got.GetReason(), tt.verdict, tt.rule)
 			}
 		})
@@ -123,20 +123,20 @@ func TestWordsThatAreOnlyKnownWhenTheyRun(t *testing.T) {
 		"nobody says which":                            {run(nil, "ls", "x"), ask},
 		"nobody says which, of what is denied":         {run(nil, "rm", "-rf", "x"), deny},
 	} {
-		if got := p.Decide(tt.action); got.GetVerdict() != tt.want {
+		if got := decide(p, tt.action); got.GetVerdict() != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}
 	wrapped := run([]uint32{1}, "git", "x")
 	wrapped.GetCommand().GetSubCommands()[0].Wrappers = []string{"sudo", "sh -c"}
-	if got := parse(t, "version: 1\nrules: [{id: d, effect: deny, command: [sudo sh -c git push]}, {id: a, effect: allow, on: [terminal.create]}]").Decide(wrapped); got.GetVerdict() != ask {
+	if got := decide(parse(t, "version: 1\nrules: [{id: d, effect: deny, command: [sudo sh -c git push]}, {id: a, effect: allow, on: [terminal.create]}]"), wrapped); got.GetVerdict() != ask {
 		t.Errorf("behind wrappers: got %v", got)
 	}
 }
 
 func TestADenyRuleOnAPathSeesWhereWordsLead(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: d, effect: deny, path: ['**/.env']}\n- {id: a, effect: allow, command: [cat, cd]}\n")
-	if got := p.Decide(about("terminal.create", line("cat innocent"))); got.GetVerdict() != allow {
+	if got := decide(p, about("terminal.create", line("cat innocent"))); got.GetVerdict() != allow {
 		t.Errorf("a word that leads nowhere else: got %v", got)
 	}
 	for name, action := range map[string]*permissionv1.Action{
@@ -146,7 +146,7 @@ func TestADenyRuleOnAPathSeesWhereWordsLead(t *testing.T) {
 		"a zero-width space":     about("terminal.create", line("cat .e\u200bnv")),
 		"a word in a sub-folder": about("terminal.create", line("cd sub && cat .env")),
 	} {
-		if got := p.Decide(action); got.GetVerdict() != ask || got.GetRule() != "d" {
+		if got := decide(p, action); got.GetVerdict() != ask || got.GetRule() != "d" {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
@@ -177,7 +177,7 @@ rules:
 		{"a call", about("fs.read", path("/ws/a")), ask, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if d := p.Decide(tt.action); d.GetVerdict() != tt.want || d.GetRule() != tt.rule {
+			if d := decide(p, tt.action); d.GetVerdict() != tt.want || d.GetRule() != tt.rule {
 				t.Errorf("got %v by %q, want %v by %q", d.GetVerdict(), d.GetRule(), tt.want, tt.rule)
 			}
 		})

@@ -15,12 +15,6 @@ const (
 	ask   = permissionv1.Verdict_VERDICT_ASK
 )
 
-// Decide judges an action by this file alone. The same action gets the same answer from the same policy, always. A nil
-// action is one of which nothing is known.
-func (p *Policy) Decide(of *permissionv1.Action) *permissionv1.DecideResponse {
-	return Decide([]Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, of)
-}
-
 // guard keeps acphost's own files from agents, whatever the rules.
 func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 	denied := func(file string) *permissionv1.DecideResponse {

@@ -209,7 +209,7 @@ func TestDecide(t *testing.T) {
 		seen[tt.name] = true
 		t.Run(tt.name, func(t *testing.T) {
 			before := proto.Clone(tt.action)
-			got := p.Decide(tt.action)
+			got := decide(p, tt.action)
 			if got.GetVerdict() != tt.verdict || got.GetRule() != tt.rule {
 				t.Errorf("got %v by %q (%s), want %v by %q", got.GetVerdict(), got.GetRule(), got.GetReason(), tt.verdict, tt.rule)
 			}
@@ -219,7 +219,7 @@ func TestDecide(t *testing.T) {
 			if !proto.Equal(before, tt.action) {
 				t.Errorf("the action was changed to %v", tt.action)
 			}
-			if again := p.Decide(tt.action); !proto.Equal(got, again) {
+			if again := decide(p, tt.action); !proto.Equal(got, again) {
 				t.Errorf("got %v, and then %v", got, again)
 			}
 		})
@@ -241,7 +241,7 @@ func TestDecideSaysWhetherAnAnswerMayBeRemembered(t *testing.T) {
 		"an allowed action":                  {about("tool.think"), false},
 	}
 	for name, tt := range tests {
-		if got := p.Decide(tt.action).GetGrantable(); got != tt.want {
+		if got := decide(p, tt.action).GetGrantable(); got != tt.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
@@ -263,7 +263,7 @@ func TestDecideGivesTheRulesReason(t *testing.T) {
 		if strings.HasPrefix(want, "rule rm") {
 			p = parse(t, "version: 1\nrules: [{id: rm, command: [rm -rf], effect: deny}]")
 		}
-		if got := p.Decide(action).GetReason(); got != want {
+		if got := decide(p, action).GetReason(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -279,7 +279,7 @@ func TestDecideSaysWhatCannotBeTold(t *testing.T) {
 		"make":                 "no rule matches",
 		"ls && frobnicate 'a'": "`frobnicate a` (command 2 of 2): no rule matches",
 	} {
-		if got := p.Decide(about("terminal.create", line(text))).GetReason(); got != want {
+		if got := decide(p, about("terminal.create", line(text))).GetReason(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
@@ -289,7 +289,7 @@ func TestDecideSaysWhatCannotBeTold(t *testing.T) {
 		"make && ls":    "`make` (command 1 of 2): no rule matches",
 		"eval \"$(x)\"": "no rule can allow this: the line cannot be read in full: eval runs a line that is only known when it runs",
 	} {
-		if got := alone.Decide(about("terminal.create", line(text))).GetReason(); got != want {
+		if got := decide(alone, about("terminal.create", line(text))).GetReason(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
@@ -332,7 +332,7 @@ rules:
 		"all that is not known": {exec("ls $x; echo $y"), "it may be what this rule denies: what `ls` is given by `$x` is only known when it runs; " +
 			"what `echo` is given by `$y` is only known when it runs"},
 	} {
-		if got := p.Decide(tt.action).GetReason(); got != tt.want {
+		if got := decide(p, tt.action).GetReason(); got != tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, tt.want)
 		}
 	}
@@ -395,7 +395,7 @@ rules:
 		"escapes hide no other rule": {exec("rm -rf '" + strings.Repeat("\u2028", 200) + "'; curl a"), ask, "trees",
 			"`rm -rf '" + strings.Repeat("\\u2028", 18) + "\\u20…` (command 1 of 2): " + trees + "; `curl a` (command 2 of 2): " + network},
 	} {
-		got := p.Decide(tt.action)
+		got := decide(p, tt.action)
 		if got.GetVerdict() != tt.verdict || got.GetRule() != tt.rule || got.GetReason() != tt.want {
 			t.Errorf("%s:\ngot  %v by %q: %q\nwant %v by %q: %q", name, got.GetVerdict(), got.GetRule(), got.GetReason(), tt.verdict, tt.rule, tt.want)
 		}
@@ -418,17 +418,17 @@ func TestWithoutARuleFileEveryQuestionIsAskedAndCallsPass(t *testing.T) {
 	}
 	question := about("tool.read", path("/ws/a"))
 	question.Door = permissionv1.Door_DOOR_REQUEST
-	got := p.Decide(question)
+	got := decide(p, question)
 	want := &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
 	if !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	call := about("fs.read", path("/ws/a"))
 	call.Door = permissionv1.Door_DOOR_CALL
-	if got := p.Decide(call); got.GetVerdict() != allow || got.GetRule() != policy.NoPolicy {
+	if got := decide(p, call); got.GetVerdict() != allow || got.GetRule() != policy.NoPolicy {
 		t.Errorf("a call: got %v", got)
 	}
-	if got := p.Decide(about("fs.read", path("/run/acphost/x.sock"))); got.GetVerdict() != deny {
+	if got := decide(p, about("fs.read", path("/run/acphost/x.sock"))); got.GetVerdict() != deny {
 		t.Errorf("a protected path: got %v", got)
 	}
 }
@@ -437,7 +437,7 @@ func TestTheOrderOfRulesDoesNotMatter(t *testing.T) {
 	sections := []string{"- {id: d, effect: deny, command: [rm]}\n", "- {id: a, effect: ask, command: [rm]}\n", "- {id: l, effect: allow, command: [rm]}\n"}
 	for i := range sections {
 		text := "version: 1\nrules:\n" + sections[i] + sections[(i+1)%3] + sections[(i+2)%3]
-		if got := parse(t, text).Decide(about("terminal.create", line("rm x"))); got.GetRule() != "d" {
+		if got := decide(parse(t, text), about("terminal.create", line("rm x"))); got.GetRule() != "d" {
 			t.Errorf("got %v from\n%s", got, text)
 		}
 	}
@@ -469,7 +469,7 @@ func TestTheExampleDoesWhatItSays(t *testing.T) {
 		{about("fs.read", path("/etc/passwd")), ask},
 		{about("terminal.create", line("go test ./...")), ask},
 	} {
-		if got := p.Decide(tt.action); got.GetVerdict() != tt.verdict {
+		if got := decide(p, tt.action); got.GetVerdict() != tt.verdict {
 			t.Errorf("%v: got %v, want %v", tt.action, got, tt.verdict)
 		}
 	}
@@ -479,7 +479,7 @@ func TestTheExampleDoesWhatItSays(t *testing.T) {
 // allows all else by its kind.
 func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
 	p := parse(f, "version: 1\nrules: [{id: d, command: [rm -rf], effect: deny},\n{id: kind, on: [terminal.create], effect: allow}, {id: words, command: ['*'], effect: allow}]")
-	if got := p.Decide(about("terminal.create", line("ls"))); got.GetVerdict() != allow {
+	if got := decide(p, about("terminal.create", line("ls"))); got.GetVerdict() != allow {
 		f.Fatalf("what is not denied: got %v", got)
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
@@ -526,7 +526,7 @@ func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
 		for _, b := range how[:min(len(how), 6)] {
 			text = wraps[int(b)%len(wraps)](text)
 		}
-		if got := p.Decide(about("terminal.create", line(text))); got.GetVerdict() == allow {
+		if got := decide(p, about("terminal.create", line(text))); got.GetVerdict() == allow {
 			t.Fatalf("%q is allowed by %s", text, got.GetRule())
 		}
 	})
@@ -536,7 +536,7 @@ func BenchmarkDecideOneCommandByFiftyRules(b *testing.B) {
 	p := parse(b, manyRules(50))
 	action := about("terminal.create", line("git status && ls -la | head -5"), cwd("/ws"))
 	for b.Loop() {
-		p.Decide(action)
+		decide(p, action)
 	}
 }
 
@@ -547,7 +547,7 @@ func BenchmarkDecideAThousandPathsByAHundredRules(b *testing.B) {
 		link(fmt.Sprintf("/ws/src/package%d/internal/file%d.go", i%50, i), fmt.Sprintf("/ws/real/package%d/file%d.go", i%50, i))(action)
 	}
 	for b.Loop() {
-		p.Decide(action)
+		decide(p, action)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestARuleGoesByWhatNamesComeTo(t *testing.T) {
 		{"a deny rule", about("terminal.create", line("rm x"), workspace), deny, ""},
 		{"an ask rule", about("terminal.create", line("git push"), workspace), ask, "rule asked asks"},
 	} {
-		d := p.Decide(c.a)
+		d := decide(p, c.a)
 		if d.GetVerdict() != c.want || !strings.Contains(d.GetReason(), c.why) {
 			t.Errorf("%s: %s by %q (%s), want %s (%s)", c.name, d.GetVerdict(), d.GetRule(), d.GetReason(), c.want, c.why)
 		}
@@ -133,7 +133,7 @@ rules:
 		{"one that can be put there", about("terminal.create", line("ls"),
 			program(&acpv1.Program{Missing: true, Doubt: "it can be put there", DoubtInsideRoots: true})), ask, "it can be put there"},
 	} {
-		d := p.Decide(c.a)
+		d := decide(p, c.a)
 		if d.GetVerdict() != c.want || !strings.Contains(d.GetReason(), c.why) {
 			t.Errorf("%s: %s by %q (%s), want %s (%s)", c.name, d.GetVerdict(), d.GetRule(), d.GetReason(), c.want, c.why)
 		}

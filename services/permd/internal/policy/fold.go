@@ -12,19 +12,7 @@ import (
 // composes characters, and its older file system drops characters that cannot be seen. Deny and ask rules match folded
 // on every system, so that a rule file means the same everywhere, and errs where it errs to the strict side.
 func fold(s string) string {
-	ascii, lower := true, true
-	for i := range len(s) {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			ascii = false
-			break
-		}
-		lower = lower && (c < 'A' || c > 'Z')
-	}
-	switch {
-	case ascii && lower:
-		return s
-	case ascii:
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(s)
 	}
 	s = strings.Map(func(r rune) rune {

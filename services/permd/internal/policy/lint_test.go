@@ -55,7 +55,7 @@ func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
 			pointless++
 			with, without := parse(t, file(-1)), parse(t, file(int(found.GetRule()[1]-'0')))
 			for name, action := range actions {
-				a, b := with.Decide(action), without.Decide(action)
+				a, b := decide(with, action), decide(without, action)
 				if a.GetVerdict() != b.GetVerdict() || a.GetGrantable() != b.GetGrantable() {
 					t.Fatalf("%s%s\n%s: got %v with the rule, %v without", file(-1), found.GetMessage(), name, a, b)
 				}

@@ -75,7 +75,7 @@ func TestParseReadsAFile(t *testing.T) {
 	if err != nil || p.Rules() != 1 {
 		t.Fatalf("got %v, %v", p, err)
 	}
-	got := p.Decide(about("fs.read", path("/x")))
+	got := decide(p, about("fs.read", path("/x")))
 	if got.GetVerdict() != allow || len(got.GetPolicyDigest()) != len("sha256:")+64 {
 		t.Errorf("got %v", got)
 	}

@@ -172,15 +172,8 @@ func (r *rule) matchesKind(kind string) bool {
 }
 
 func (r *rule) allowsPaths(a *action) bool {
-	if a.vague || len(a.paths) == 0 {
-		return false
-	}
-	for i := range a.paths {
-		if !r.allowsPath(a, &a.paths[i]) {
-			return false
-		}
-	}
-	return true
+	return !a.vague && len(a.paths) > 0 &&
+		!slices.ContainsFunc(a.paths, func(p pathAccess) bool { return !r.allowsPath(a, &p) })
 }
 
 func (r *rule) allowsPath(a *action, p *pathAccess) bool {
@@ -213,13 +206,10 @@ func forbidsPaths(globs []glob, a *action) match {
 	if a.vague || a.opaque || a.adrift {
 		return maybe
 	}
-	for i := range a.paths {
-		p := &a.paths[i]
-		if slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, p) }) {
-			return maybe
-		}
+	mayForbid := func(p pathAccess) bool {
+		return slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, &p) })
 	}
-	if word, _ := spelled(globs, a); word != "" {
+	if word, _ := spelled(globs, a); word != "" || slices.ContainsFunc(a.paths, mayForbid) {
 		return maybe
 	}
 	return no
@@ -305,27 +295,14 @@ var harmlessWrappers = []string{
 
 // plain reports whether a simple command is what its argv says and nothing more.
 func plain(sub *permissionv1.SubCommand) bool {
-	if sub.GetDynamic() || len(sub.GetAssignments()) > 0 {
-		return false
-	}
-	for _, wrapper := range sub.GetWrappers() {
-		if !slices.Contains(harmlessWrappers, wrapper) {
-			return false
-		}
-	}
-	return true
+	return !sub.GetDynamic() && len(sub.GetAssignments()) == 0 &&
+		!slices.ContainsFunc(sub.GetWrappers(), func(w string) bool { return !slices.Contains(harmlessWrappers, w) })
 }
 
 // inPlace reports whether a simple command is known to run inside the roots.
 func (p *action) inPlace(sub *permissionv1.SubCommand) bool {
-	switch dir := sub.GetCwd(); {
-	case sub.GetCwdUnknown():
-		return false
-	case dir == "":
-		return true
-	default:
-		return isPath(dir) && inRoots(p.roots, path.Clean(dir))
-	}
+	dir := sub.GetCwd()
+	return !sub.GetCwdUnknown() && (dir == "" || isPath(dir) && inRoots(p.roots, path.Clean(dir)))
 }
 
 // allowsRedirections reports whether the rule takes the files that a simple command redirects to: none, or those that
@@ -345,15 +322,8 @@ func (r *rule) allowsRedirections(a *action, sub *permissionv1.SubCommand) bool 
 }
 
 func (p prefix) begins(argv []string) bool {
-	if len(argv) < len(p) {
-		return false
-	}
-	for i, token := range p {
-		if token != "*" && token != argv[i] {
-			return false
-		}
-	}
-	return true
+	is := func(token, word string) bool { return token == "*" || token == word }
+	return len(argv) >= len(p) && slices.EqualFunc(p, argv[:len(p)], is)
 }
 
 func (r *rule) forbidsCommand(a *action) match {

@@ -26,6 +26,7 @@ const NoPolicy = "acphost/no-policy"
 
 // Decide judges an action by the rules of all parts: of those that match, the strictest counts. Where none does, a person
 // is asked; but where there is no part that may loosen, nobody has chosen a policy, and a call that an agent makes passes.
+// The same action gets the same answer from the same parts, always. A nil action is one of which nothing is known.
 func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse {
 	a := newAction(of)
 	d := decideTogether(parts, a)
@@ -94,14 +95,11 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 	for _, p := range parts {
 		for _, r := range p.Policy.deny {
-			switch r.matches(a) {
-			case yes:
+			switch sure := r.matches(a); {
+			case sure == yes:
 				denied = append(denied, r.finding(a, yes))
-			case maybe:
-				if suspected == nil {
-					f := r.finding(a, maybe)
-					suspected = &f
-				}
+			case sure == maybe && suspected == nil:
+				suspected = new(r.finding(a, maybe))
 			}
 		}
 	}

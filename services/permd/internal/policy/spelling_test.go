@@ -8,7 +8,7 @@ func TestADenyRuleSeesThroughTheSpellingOfOptions(t *testing.T) {
 		"rm -rf x": "d", "rm -fr x": "d", "rm -r -f x": "d", "rm x --recursive --force": "d", "rm -vRf x": "d",
 		"git push origin --force": "d", "git push -f": "d", "rm -r x": "a", "rm -f x": "a", "rm -- -rf": "a", "git status": "a",
 	} {
-		if got := p.Decide(about("terminal.create", line(text))); got.GetRule() != want {
+		if got := decide(p, about("terminal.create", line(text))); got.GetRule() != want {
 			t.Errorf("%s: got %v, want rule %s", text, got, want)
 		}
 	}

@@ -68,7 +68,7 @@ func TestThePoliciesDecideAsTheySay(t *testing.T) {
 			continue
 		}
 		for _, d := range table {
-			got := p.Decide(act(d.what))
+			got := policy.Decide([]policy.Part{{Policy: p}}, act(d.what))
 			if verdict := strings.ToLower(strings.TrimPrefix(got.GetVerdict().String(), "VERDICT_")); verdict != d.want {
 				t.Errorf("%s: %s: got %s by rule %q (%s), want %s", name, d.what, verdict, got.GetRule(), got.GetReason(), d.want)
 			}

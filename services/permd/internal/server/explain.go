@@ -21,7 +21,7 @@ const maxParsed = 64
 // does not load is INVALID_ARGUMENT, with every mistake in it.
 func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
 	if len(req.GetFiles()) == 0 {
-		return t.inEffect(req.GetAction()), nil
+		return t.server.files.Load().Explain(req.GetAction()), nil
 	}
 	parts := make([]policy.Part, len(req.GetFiles()))
 	for i, file := range req.GetFiles() {

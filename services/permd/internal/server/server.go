@@ -37,16 +37,11 @@ func New(log *slog.Logger) *Server {
 // Register adds the service, and that for people who write rules, to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	permissionv1.RegisterPermissionServiceServer(r, s)
-	permissionv1.RegisterPolicyServiceServer(r, newTools(s.explain))
+	permissionv1.RegisterPolicyServiceServer(r, tools{server: s, parsed: newParsed()})
 }
 
 // Keep is what the supervisor is to give back where it has to start permd again. It is what handler.Handler.Keep asks for.
 func (s *Server) Keep() []byte {
 	belief, _ := s.files.Load().Belief()
 	return belief
-}
-
-// explain explains what Decide would say of an action.
-func (s *Server) explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
-	return s.files.Load().Explain(a)
 }

@@ -16,13 +16,8 @@ import (
 type tools struct {
 	permissionv1.UnimplementedPolicyServiceServer
 
-	// inEffect explains what a Decide would say.
-	inEffect func(*permissionv1.Action) *permissionv1.ExplainResponse
-	parsed   *parsed
-}
-
-func newTools(inEffect func(*permissionv1.Action) *permissionv1.ExplainResponse) tools {
-	return tools{inEffect: inEffect, parsed: newParsed()}
+	server *Server // whose files are in effect
+	parsed *parsed
 }
 
 // Import turns another program's permissions into a rule file.

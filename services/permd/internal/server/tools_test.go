@@ -29,10 +29,7 @@ func serveTools(t *testing.T) *grpc.ClientConn {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := New(log)
 	return handlertest.Serve(t, handler.Handler{Name: "permd", Version: "test", Logger: log,
-		Configure: s.Configure, Register: func(r grpc.ServiceRegistrar) {
-			permissionv1.RegisterPermissionServiceServer(r, s)
-			permissionv1.RegisterPolicyServiceServer(r, newTools(s.explain))
-		}})
+		Configure: s.Configure, Register: s.Register})
 }
 
 func readOf(name string) *permissionv1.Action {

@@ -96,11 +96,11 @@ type Gate struct {
 	keys      atomic.Pointer[[]keyFile] // changed under mu; nil: none
 
 	enforced atomic.Bool
+	ruled    sync.Map // roots that have had a rule file of their own
 
 	mu       sync.Mutex // guards what follows; not held while anybody is asked or written to
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
-	ruled    map[string]bool    // roots that have had a rule file of their own
 }
 
 // New returns a Gate.
@@ -113,7 +113,6 @@ func New(o Options) *Gate {
 		protected: newProtected(o.Protected),
 		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}, Unasked: map[string]uint64{}},
 		ledgers:   map[string]*ledger{},
-		ruled:     map[string]bool{},
 	}
 	g.enforced.Store(o.Enforced)
 	return g
@@ -223,14 +222,10 @@ func (g *Gate) isRuled(roots []string) bool {
 	}
 	ruled := false
 	for _, root := range roots {
-		g.mu.Lock()
-		known := g.ruled[root]
-		g.mu.Unlock()
+		_, known := g.ruled.Load(root)
 		if !known && workspaceHas(root, g.opts.WorkspacePolicy) {
 			known = true
-			g.mu.Lock()
-			g.ruled[root] = true
-			g.mu.Unlock()
+			g.ruled.Store(root, true)
 		}
 		ruled = ruled || known
 	}
@@ -298,9 +293,9 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Verdict, d.Reason = Deny, fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
 	default:
 		d.By = ByPolicy
-		d.Verdict, d.Rule, d.Reason = said.verdict, said.rule, said.reason
-		d.Grantable, d.Unattended = said.grantable, said.unattended
-		d.digest, d.plugin = said.digest, said.plugin
+		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
+		d.Grantable, d.Unattended = said.Grantable, said.Unattended
+		d.digest, d.plugin = said.PolicyDigest, said.plugin
 	}
 	return nil
 }
@@ -316,7 +311,7 @@ func (g *Gate) needsName(ctx context.Context, a *permissionv1.Action, within tim
 	nameless := proto.CloneOf(a)
 	nameless.Tool = ""
 	said, err := g.ask(ctx, nameless)
-	return err != nil || said.verdict != Allow
+	return err != nil || said.Verdict != Allow
 }
 
 // remembered lets a remembered answer stand for a person's, where the policy lets it.

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
@@ -26,12 +27,7 @@ func GitInternal(path, resolved string) bool {
 // gitIn returns the first path of git's own that an action writes to; "" if it writes to none. A command is not an action
 // that is known to write: what it may do is for policies and people.
 func gitIn(a *permissionv1.Action) string {
-	switch a.GetKind() {
-	case "fs.write", "tool.edit", "tool.delete", "tool.move":
-	default:
-		return ""
-	}
-	if a.GetCommand() != nil {
+	if !slices.Contains([]string{"fs.write", "tool.edit", "tool.delete", "tool.move"}, a.GetKind()) || a.GetCommand() != nil {
 		return ""
 	}
 	for _, p := range a.GetPaths() {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -149,7 +150,7 @@ func (g *Gate) enter(d *Decision, allowed, person bool) {
 
 func appendBounded(list []*answer, e *answer) []*answer {
 	if len(list) >= maxAnswers {
-		list = append(list[:0], list[1:]...)
+		list = slices.Delete(list, 0, 1)
 	}
 	return append(list, e)
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -133,10 +134,8 @@ func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error 
 	if d.By == ByGrant {
 		rec.Verdict = "ask" // what the policy said; a grant answered
 	}
-	for _, list := range [][]*supervisorv1.Grant{d.grants, made} {
-		for _, gr := range list {
-			rec.Grants = append(rec.Grants, gr.GetId())
-		}
+	for _, of := range slices.Concat(d.grants, made) {
+		rec.Grants = append(rec.Grants, of.GetId())
 	}
 	return g.opts.Audit.Write(rec)
 }

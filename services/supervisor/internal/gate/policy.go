@@ -45,11 +45,8 @@ type Keeper interface {
 
 // policyAnswer is what the policies say together.
 type policyAnswer struct {
-	verdict        permissionv1.Verdict
-	rule, reason   string
-	grantable      bool
-	unattended     permissionv1.Verdict
-	digest, plugin string
+	*permissionv1.DecideResponse
+	plugin string
 }
 
 // ask asks every policy at once. The strictest counts; one that cannot answer fails all.
@@ -71,7 +68,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			answers[i] <- answer{s, err}
 		}()
 	}
-	out := policyAnswer{verdict: Allow, grantable: true, unattended: Allow}
+	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow}}
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -83,26 +80,26 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			}
 			continue
 		}
-		digests, plugins = append(digests, got.digest), append(plugins, got.plugin)
-		if strictness(got.verdict) > strictness(out.verdict) || out.rule == "" && got.verdict == out.verdict {
-			out.verdict, out.rule, out.reason = got.verdict, got.rule, got.reason
-		} else if got.verdict == Ask && out.verdict == Ask && !strings.Contains(out.reason, got.reason) { // each may be about another part
-			out.reason = bounded(bounded(withRule(got.reason, got.rule), maxReason/2)+"; "+out.reason, maxReason)
+		digests, plugins = append(digests, got.PolicyDigest), append(plugins, got.plugin)
+		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
+			out.Verdict, out.Rule, out.Reason = got.Verdict, got.Rule, got.Reason
+		} else if got.Verdict == Ask && out.Verdict == Ask && !strings.Contains(out.Reason, got.Reason) { // each may be about another part
+			out.Reason = bounded(bounded(withRule(got.Reason, got.Rule), maxReason/2)+"; "+out.Reason, maxReason)
 		}
-		if got.verdict == Ask {
-			out.grantable = out.grantable && got.grantable
-			if got.unattended != Allow {
-				out.unattended = Deny
+		if got.Verdict == Ask {
+			out.Grantable = out.Grantable && got.Grantable
+			if got.Unattended != Allow {
+				out.Unattended = Deny
 			}
 		}
 	}
 	if failed != nil {
 		return policyAnswer{}, failed
 	}
-	if out.verdict != Ask {
-		out.grantable, out.unattended = false, permissionv1.Verdict_VERDICT_UNSPECIFIED
+	if out.Verdict != Ask {
+		out.Grantable, out.Unattended = false, permissionv1.Verdict_VERDICT_UNSPECIFIED
 	}
-	out.digest, out.plugin = strings.Join(digests, ","), strings.Join(plugins, ", ")
+	out.PolicyDigest, out.plugin = strings.Join(digests, ","), strings.Join(plugins, ", ")
 	return out, nil
 }
 
@@ -143,28 +140,22 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (polic
 	if keep := res.GetKeep(); keeper != nil && len(keep) > 0 {
 		keeper.Keep(keep) // before anything is done by what it says
 	}
-	out := policyAnswer{
-		verdict:    res.GetVerdict(),
-		rule:       bounded(res.GetRule(), 256),
-		reason:     bounded(res.GetReason(), maxReason),
-		grantable:  res.GetGrantable(),
-		unattended: res.GetUnattended(),
-		digest:     bounded(res.GetPolicyDigest(), 256),
-	}
+	out := policyAnswer{DecideResponse: res}
+	out.Rule, out.Reason, out.PolicyDigest = bounded(out.Rule, 256), bounded(out.Reason, maxReason), bounded(out.PolicyDigest, 256)
 	if p.Plugin != nil {
 		out.plugin = p.Plugin()
 	}
-	switch out.verdict {
+	switch out.Verdict {
 	case Allow, Deny, Ask:
 	default:
-		out.verdict = Deny
-		out.reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", res.GetVerdict())
+		out.Reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", out.Verdict)
+		out.Verdict = Deny
 	}
-	if p.Doubt != nil && out.verdict != Deny {
+	if p.Doubt != nil && out.Verdict != Deny {
 		if why := p.Doubt(); why != "" {
-			out.grantable, out.unattended = false, Deny
-			if out.verdict == Allow {
-				out.verdict, out.rule, out.reason = Ask, RuleReload, why
+			out.Grantable, out.Unattended = false, Deny
+			if out.Verdict == Allow {
+				out.Verdict, out.Rule, out.Reason = Ask, RuleReload, why
 			}
 		}
 	}

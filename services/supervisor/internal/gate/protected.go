@@ -159,11 +159,7 @@ func moved(dirs []place, to string) []place {
 }
 
 func changesDirectory(program string) bool {
-	switch program {
-	case "cd", "chdir", "pushd":
-		return true
-	}
-	return false
+	return program == "cd" || program == "chdir" || program == "pushd"
 }
 
 // protectedWord looks at every path that a word of a command line may spell.

@@ -290,7 +290,7 @@ func isRecursive(option, letters string) bool {
 		if strings.ContainsRune(letters, c) {
 			return true
 		}
-		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) && !strings.ContainsRune(letters, c) { // what is behind is a value
+		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) { // what is behind is a value
 			return false
 		}
 	}

@@ -277,23 +277,14 @@ func (s *Store) refresh() {
 func (s *Store) inForce(w Where) []*supervisorv1.Grant {
 	s.refresh()
 	now := s.opts.Now()
-	var grants []*supervisorv1.Grant
-	for _, g := range s.kept.counting {
-		if reaches(g, w) && !expired(g, now) {
-			grants = append(grants, g)
-		}
-	}
+	grants := slices.Clone(s.kept.counting)
 	for _, e := range s.memory {
-		g := e.grant
-		if ofSession(g.GetScope()) && (w.Scope == "" || e.scope != w.Scope) ||
-			g.GetScope() == supervisorv1.GrantScope_GRANT_SCOPE_TURN && e.turn != w.Turn {
-			continue
-		}
-		if reaches(g, w) && !expired(g, now) {
-			grants = append(grants, g)
+		if !(ofSession(e.grant.GetScope()) && (w.Scope == "" || e.scope != w.Scope)) &&
+			!(e.grant.GetScope() == supervisorv1.GrantScope_GRANT_SCOPE_TURN && e.turn != w.Turn) {
+			grants = append(grants, e.grant)
 		}
 	}
-	return grants
+	return slices.DeleteFunc(grants, func(g *supervisorv1.Grant) bool { return !reaches(g, w) || expired(g, now) })
 }
 
 // reaches reports whether a grant's scope holds at w; that of a session is told by its entry.

@@ -69,11 +69,7 @@ func targetOf(a *permissionv1.Action, w Where) *target {
 // aboutPaths reports whether an action of a kind does to its paths what their access says, and nothing else. What removes
 // or moves a file is not covered by leave to write it, nor a search of a folder by leave to list it.
 func aboutPaths(kind string) bool {
-	switch kind {
-	case "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"fs.read", "fs.write", "fs.list", "tool.read", "tool.edit"}, kind)
 }
 
 func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Where) {
@@ -123,12 +119,8 @@ func harmful(variable string) bool { return !shell.HarmlessVariable(variable) }
 // transparent reports whether a command does the same within a wrapper as without. The wrapper is as it was written, so
 // that "./sh -c" is not taken for the system's.
 func transparent(wrapper string) bool {
-	switch wrapper {
-	case "sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/bash -c", "eval", "command", "env",
-		"/usr/bin/env", "timeout", "nice", "time", "stdbuf":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/bash -c", "eval",
+		"command", "env", "/usr/bin/env", "timeout", "nice", "time", "stdbuf"}, wrapper)
 }
 
 // feeds reports whether a line gives a command an input that is not among its arguments: a here-document, or a pipe into
@@ -141,12 +133,10 @@ func feeds(c *permissionv1.Command) bool {
 	if !strings.Contains(strings.ReplaceAll(text, "||", ""), "|") {
 		return false
 	}
-	for _, sub := range c.GetSubCommands() {
-		if _, ok := shell.Generalisable(sub.GetArgv()); !ok && !changesDirectory(sub) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
+		_, reads := shell.Generalisable(sub.GetArgv())
+		return !reads && !changesDirectory(sub)
+	})
 }
 
 // redirects reports whether every file that a command redirects is among the action's paths, under the same access.
@@ -175,14 +165,8 @@ func redirects(a *permissionv1.Action, sub *permissionv1.SubCommand) bool {
 }
 
 func changesDirectory(sub *permissionv1.SubCommand) bool {
-	if len(sub.GetArgv()) == 0 {
-		return false
-	}
-	switch sub.GetArgv()[0] {
-	case "cd", "chdir", "pushd", "popd":
-		return true
-	}
-	return false
+	argv := sub.GetArgv()
+	return len(argv) > 0 && slices.Contains([]string{"cd", "chdir", "pushd", "popd"}, argv[0])
 }
 
 // directory returns where a simple command runs: empty for the workspace, else absolute. It reports false where that is
@@ -244,13 +228,9 @@ func (t *target) paths(a *permissionv1.Action) {
 
 // refusedBy returns the grants that refuse the action or a part of it.
 func (t *target) refusedBy(grants []*supervisorv1.Grant, w Where) []*supervisorv1.Grant {
-	var refusing []*supervisorv1.Grant
-	for _, g := range grants {
-		if g.GetRefuse() && (t.is(g) || slices.ContainsFunc(t.parts, func(p part) bool { return p.refusedBy(g, w) })) {
-			refusing = append(refusing, g)
-		}
-	}
-	return refusing
+	return slices.DeleteFunc(slices.Clone(grants), func(g *supervisorv1.Grant) bool {
+		return !g.GetRefuse() || !t.is(g) && !slices.ContainsFunc(t.parts, func(p part) bool { return p.refusedBy(g, w) })
+	})
 }
 
 // allowedBy returns the grants that together allow the action.
@@ -258,10 +238,8 @@ func (t *target) allowedBy(grants []*supervisorv1.Grant, w Where) ([]*supervisor
 	if t.never {
 		return nil, false
 	}
-	for _, g := range grants {
-		if !g.GetRefuse() && t.is(g) {
-			return []*supervisorv1.Grant{g}, true
-		}
+	if i := slices.IndexFunc(grants, func(g *supervisorv1.Grant) bool { return !g.GetRefuse() && t.is(g) }); i >= 0 {
+		return grants[i : i+1], true
 	}
 	if !t.partly || len(t.parts) == 0 {
 		return nil, false
@@ -431,26 +409,20 @@ func identifiedByPaths(kind string) bool {
 
 // isSet reports whether a raw JSON value says anything.
 func isSet(raw string) bool {
-	switch strings.TrimSpace(raw) {
-	case "", "null", "{}", "[]", `""`:
-		return false
-	}
-	return true
+	return !slices.Contains([]string{"", "null", "{}", "[]", `""`}, strings.TrimSpace(raw))
 }
 
 // put adds strings to a hash so that where one ends and the next begins counts.
 func put(h hash.Hash, parts ...string) {
-	var size [8]byte
 	for _, p := range parts {
-		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
-		h.Write(size[:])
+		putSize(h, len(p))
 		h.Write([]byte(p))
 	}
 }
 
 func putList(h hash.Hash, list []string) {
-	var size [8]byte
-	binary.BigEndian.PutUint64(size[:], uint64(len(list)))
-	h.Write(size[:])
+	putSize(h, len(list))
 	put(h, list...)
 }
+
+func putSize(h hash.Hash, size int) { h.Write(binary.BigEndian.AppendUint64(nil, uint64(size))) }

@@ -52,29 +52,24 @@ func (p *paths) param(params []byte, access permissionv1.Access) {
 
 // create reads what a terminal is to run. Arguments mean that the command is executed as it is, without a shell.
 func (s Session) create(a *permissionv1.Action, params []byte, p *paths) {
-	var w claim
-	doubt := func(ok bool, what string) {
-		if !ok {
-			w.doubt("what the call holds as " + what + " cannot be read")
-		}
-	}
+	w := claim{source: "the call"}
 	var ok bool
 	w.line, ok = acp.Exact(acp.Get(params, "command"))
-	doubt(ok && w.line != "", "command")
+	w.expect(ok && w.line != "", "command")
 	if raw := optional(params, "args"); raw != nil {
 		args, ok := acp.Strings(raw)
-		doubt(ok, "args")
+		w.expect(ok, "args")
 		if ok && len(args) > 0 {
 			w.argv, w.line = append([]string{w.line}, args...), ""
 		}
 	}
 	if raw := optional(params, "env"); raw != nil {
 		w.env, ok = variables(raw)
-		doubt(ok, "env")
+		w.expect(ok, "env")
 	}
 	if raw := optional(params, "cwd"); raw != nil {
 		dir, ok := acp.Exact(raw)
-		doubt(ok, "cwd")
+		w.expect(ok, "cwd")
 		if ok && dir != "" {
 			w.cwd = []string{dir}
 		}

@@ -22,24 +22,22 @@ const (
 )
 
 // members are the names that agents use, in lower case: filePath is filepath is file_path.
-func members() map[string]member {
-	return map[string]member{
-		"command": aCommand, "cmd": aCommand,
-		"commands": aCommandList,
-		"args":     arguments, "arguments": arguments,
-		"cwd": directory, "workdir": directory, "directory": directory, "dir_path": directory,
-		"working_directory": directory, "workingdirectory": directory, "working_dir": directory,
-		"env": environmentOf, "environment": environmentOf,
-		"path": aPath, "file_path": aPath, "filepath": aPath, "abs_path": aPath, "absolute_path": aPath,
-		"notebook_path": aPath, "file": aPath, "source": aPath, "destination": aPath,
-		"paths": pathList, "files": pathList,
-	}
+var members = map[string]member{
+	"command": aCommand, "cmd": aCommand,
+	"commands": aCommandList,
+	"args":     arguments, "arguments": arguments,
+	"cwd": directory, "workdir": directory, "directory": directory, "dir_path": directory,
+	"working_directory": directory, "workingdirectory": directory, "working_dir": directory,
+	"env": environmentOf, "environment": environmentOf,
+	"path": aPath, "file_path": aPath, "filepath": aPath, "abs_path": aPath, "absolute_path": aPath,
+	"notebook_path": aPath, "file": aPath, "source": aPath, "destination": aPath,
+	"paths": pathList, "files": pathList,
 }
 
 // read reads rawInput by the names that agents have in common, after a dialect has read its own. If a member with a known
 // name has an unexpected value, the whole input is unclear: the agent may read a value that this function does not.
 func read(raw []byte, first func(w *claim, raw []byte, name string, value []byte) bool) claim {
-	var w claim
+	w := claim{source: "the raw input"}
 	switch {
 	case empty(raw):
 		return w
@@ -47,7 +45,6 @@ func read(raw []byte, first func(w *claim, raw []byte, name string, value []byte
 		w.doubt("the raw input is no object")
 		return w
 	}
-	known := members()
 	spelled := map[string]string{}
 	var commands [][]string // a line alone, or an argv that begins with ""
 	var args []string
@@ -56,7 +53,7 @@ func read(raw []byte, first func(w *claim, raw []byte, name string, value []byte
 			return true
 		}
 		folded := strings.ToLower(name)
-		m := known[folded]
+		m := members[folded]
 		before, twice := spelled[folded]
 		spelled[folded] = name
 		special := first != nil && first(&w, raw, folded, v)

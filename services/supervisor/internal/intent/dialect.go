@@ -9,12 +9,13 @@ import (
 
 // claim is what an agent said of an action, in its own words.
 type claim struct {
-	kind  string   // ACP's, where the agent calls the tool something else than what it does
-	line  string   // a command line, for a shell
-	argv  []string // or a program and its arguments
-	cwd   []string // where it runs; more than one is unclear
-	env   []string // each NAME=VALUE
-	paths []string
+	source string   // what says so, for people
+	kind   string   // ACP's, where the agent calls the tool something else than what it does
+	line   string   // a command line, for a shell
+	argv   []string // or a program and its arguments
+	cwd    []string // where it runs; more than one is unclear
+	env    []string // each NAME=VALUE
+	paths  []string
 	// elsewhere: it may run in another directory than the session's.
 	elsewhere bool
 	unclear   []string // why what it said cannot be taken for certain
@@ -25,10 +26,10 @@ func (w *claim) named() bool { return w.line != "" || len(w.argv) > 0 }
 
 func (w *claim) doubt(why string) { w.unclear = append(w.unclear, why) }
 
-// expect doubts what the raw input holds under a name, unless it could be read.
+// expect doubts what the source holds under a name, unless it could be read.
 func (w *claim) expect(read bool, name string) {
 	if !read {
-		w.doubt("what the raw input holds as " + name + " cannot be read")
+		w.doubt("what " + w.source + " holds as " + name + " cannot be read")
 	}
 }
 

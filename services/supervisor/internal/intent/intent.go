@@ -10,8 +10,10 @@ package intent
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
@@ -112,12 +114,14 @@ func kindOf(kind string, command, diff bool) string {
 	case diff:
 		return "tool.edit"
 	}
-	switch kind {
-	case "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other":
+	if kinds[kind] {
 		return "tool." + kind
 	}
 	return "unknown"
 }
+
+// kinds are ACP's kinds of tools.
+var kinds = wordset.Of("read edit delete move search execute think fetch switch_mode other")
 
 // missing notes what an action of its kind should name and does not, and what contradicts itself.
 func missing(a *permissionv1.Action, tc acp.ToolCall, diffs bool) {
@@ -162,11 +166,7 @@ func rawInput(a *permissionv1.Action, raw []byte) {
 
 // empty reports whether a raw JSON value says nothing.
 func empty(raw []byte) bool {
-	switch string(raw) {
-	case "", "null", "{}", "[]", `""`:
-		return true
-	}
-	return false
+	return slices.Contains([]string{"", "null", "{}", "[]", `""`}, string(raw))
 }
 
 // unparsed adds a reason why the action is not understood in full, each once.

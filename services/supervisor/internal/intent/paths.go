@@ -73,44 +73,37 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 
 // diffs adds the files of the diffs in a tool call's content, and reports whether there are any.
 func (p *paths) diffs(content []byte) bool {
-	if len(content) == 0 {
-		return false
-	}
-	found := false
-	err := acp.Elements(content, func(v []byte) bool {
-		if kind, _ := acp.Exact(acp.Get(v, "type")); kind != "diff" {
-			return true
-		}
-		found = true
-		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
-			p.add(file, permissionv1.Access_ACCESS_WRITE)
-		} else {
-			unparsed(p.action, "a diff does not say of which file it is")
-		}
-		return true
-	})
-	if err != nil {
-		unparsed(p.action, "the content cannot be read in one way only")
-	}
-	return found
+	return p.listed(content, "diff", permissionv1.Access_ACCESS_WRITE,
+		"a diff does not say of which file it is", "the content cannot be read in one way only")
 }
 
 // locations adds the files that a tool call says it is about.
 func (p *paths) locations(raw []byte, access permissionv1.Access) {
-	if len(raw) == 0 {
-		return
+	p.listed(raw, "", access, "a location does not say which file it is", "the locations cannot be read in one way only")
+}
+
+// listed adds the paths of those elements of a list that are of a type, "" for any, and reports whether there are some.
+// nameless is said of one without a path, and unreadable of the list.
+func (p *paths) listed(list []byte, of string, access permissionv1.Access, nameless, unreadable string) (found bool) {
+	if len(list) == 0 {
+		return false
 	}
-	err := acp.Elements(raw, func(v []byte) bool {
+	err := acp.Elements(list, func(v []byte) bool {
+		if kind, _ := acp.Exact(acp.Get(v, "type")); of != "" && kind != of {
+			return true
+		}
+		found = true
 		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
 			p.add(file, access)
 		} else {
-			unparsed(p.action, "a location does not say which file it is")
+			unparsed(p.action, nameless)
 		}
 		return true
 	})
 	if err != nil {
-		unparsed(p.action, "the locations cannot be read in one way only")
+		unparsed(p.action, unreadable)
 	}
+	return found
 }
 
 // redirections adds the files that a command line reads and writes through its shell, each from where its part of the

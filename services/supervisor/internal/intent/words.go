@@ -133,12 +133,8 @@ func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, oper
 
 // inRoots reports whether a path, as written, lies in the roots and could exist.
 func (w *words) inRoots(file string) bool {
-	for name := range strings.SplitSeq(file, "/") {
-		if len(name) > maxName {
-			return false
-		}
-	}
-	return insideAny(slices.Concat(w.session.Roots, w.session.ResolvedRoots), file)
+	tooLong := func(name string) bool { return len(name) > maxName }
+	return !slices.ContainsFunc(strings.Split(file, "/"), tooLong) && insideAny(slices.Concat(w.session.Roots, w.session.ResolvedRoots), file)
 }
 
 // record notes where a word's path leads, unless it leads where it reads.
@@ -153,12 +149,11 @@ func (w *words) record(sub *permissionv1.SubCommand, i int, file string, at Plac
 		return
 	}
 	led := &permissionv1.ResolvedWord{Word: uint32(i), ResolvedPath: at.Resolved, InsideRoots: at.Inside}
-	for _, have := range sub.GetResolvedWords() {
-		if have.GetWord() == led.GetWord() && have.GetResolvedPath() == led.GetResolvedPath() {
-			return
-		}
+	if !slices.ContainsFunc(sub.GetResolvedWords(), func(have *permissionv1.ResolvedWord) bool {
+		return have.GetWord() == led.GetWord() && have.GetResolvedPath() == led.GetResolvedPath()
+	}) {
+		sub.ResolvedWords = append(sub.ResolvedWords, led)
 	}
-	sub.ResolvedWords = append(sub.ResolvedWords, led)
 }
 
 // SameBelow reports whether real is where dir leads by nothing but the links of the action's own roots. dir is absolute, or

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,13 +26,13 @@ func line(s string, depth int, found map[string]bool) string {
 	if !ok {
 		commands = roughly(s)
 	}
-	var edits []edit
+	var cuts []cut
 	change := func(w shell.Placed, now string) {
 		if now == Redacted && found != nil {
 			found[w.Text] = true
 		}
 		if now != w.Text {
-			edits = append(edits, edit{w.Start, w.End, respelled(s[w.Start:w.End], w.Text, now)})
+			cuts = append(cuts, cut{w.Start, w.End, respelled(s[w.Start:w.End], w.Text, now)})
 		}
 	}
 	reading := map[int]bool{} // pipelines, of which a command reads a secret
@@ -86,7 +87,7 @@ func line(s string, depth int, found map[string]bool) string {
 			}
 		}
 	}
-	return apply(s, edits)
+	return replaced(s, cuts)
 }
 
 // printsSecret reports whether an option's value is a line that prints a secret: --password-command 'echo x'.
@@ -112,18 +113,16 @@ func hideable(word string) bool {
 func keptInSecret(c shell.Simple) bool {
 	return slices.ContainsFunc(c.Files, func(f shell.Placed) bool {
 		name := base(f.Text)
-		switch name {
-		case ".pgpass", ".netrc", "_netrc", ".git-credentials", ".my.cnf", ".vault-token":
-			return true
-		}
 		stem, ext, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
-		switch ext {
-		case "", "txt", "key", "pass", "pw", "token", "secret":
-			return secretname.Is(stem)
-		}
-		return false
+		return secretFiles[name] || (ext == "" || secretExtensions[ext]) && secretname.Is(stem)
 	})
 }
+
+// secretFiles are there to hold a secret; so are those with one of secretExtensions, or none, whose name is that of one.
+var (
+	secretFiles      = wordset.Of(".pgpass .netrc _netrc .git-credentials .my.cnf .vault-token")
+	secretExtensions = wordset.Of("txt key pass pw token secret")
+)
 
 // behindName is what stands before a substitution that is the value of what has a name.
 var behindName = regexp.MustCompile("(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)(?:=|\\s+)[\"']?(?:\\$\\(|<\\(|`)\\s*$")
@@ -188,14 +187,10 @@ func roughly(s string) []shell.Simple {
 	start := -1
 	end := func(i int) {
 		if start >= 0 {
-			from, to := start, i
-			for from < to && strings.IndexByte("'\"`", s[from]) >= 0 {
-				from++
-			}
-			for to > from && strings.IndexByte("'\"`", s[to-1]) >= 0 {
-				to--
-			}
-			c.Words = append(c.Words, shell.Placed{Text: s[from:to], Start: from, End: to})
+			text := strings.TrimLeft(s[start:i], "'\"`")
+			from := i - len(text)
+			text = strings.TrimRight(text, "'\"`")
+			c.Words = append(c.Words, shell.Placed{Text: text, Start: from, End: from + len(text)})
 			start = -1
 		}
 	}
@@ -216,33 +211,26 @@ func roughly(s string) []shell.Simple {
 	return append(all, c)
 }
 
-// edit is a change of a line.
-type edit struct {
-	start, end int
-	with       string
+// cut is a part of a line that is replaced.
+type cut struct {
+	from, to int
+	with     string
 }
 
-func apply(s string, edits []edit) string {
-	if len(edits) == 0 {
-		return s
-	}
-	slices.SortStableFunc(edits, func(a, b edit) int {
-		if a.start != b.start {
-			return a.start - b.start
-		}
-		return b.end - a.end // a word before what stands in it
+// replaced is a line with what is cut replaced; the line itself is left alone.
+func replaced[T string | []byte](line T, cuts []cut) T {
+	slices.SortStableFunc(cuts, func(a, b cut) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) // a word before what stands in it
 	})
-	var b strings.Builder
-	last := 0
-	for _, e := range edits {
-		if e.start < last {
-			continue
+	out := make([]byte, 0, len(line)+len(marker))
+	at := 0
+	for _, c := range cuts {
+		if c.from >= at {
+			out = append(append(out, line[at:c.from]...), c.with...)
+			at = c.to
 		}
-		b.WriteString(s[last:e.start] + e.with)
-		last = e.end
 	}
-	b.WriteString(s[last:])
-	return b.String()
+	return T(append(out, line[at:]...))
 }
 
 // respelled is how a word is written that meant was, and now means now: with its quotes, where what is taken out of it

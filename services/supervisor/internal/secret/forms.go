@@ -1,8 +1,10 @@
 package secret
 
 import (
+	"maps"
 	"strings"
 
+	"github.com/acphost/acphost/internal/wordset"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
@@ -32,11 +34,7 @@ func (f *forms) ask(id string, params []byte) {
 	before, open := f.plain[id]
 	switch {
 	case open:
-		for name := range fields {
-			if !before[name] {
-				delete(fields, name)
-			}
-		}
+		maps.DeleteFunc(fields, func(name string, _ bool) bool { return !before[name] })
 	case len(f.plain) >= maxForms || len(id) > maxName:
 		f.over = true
 		return
@@ -121,9 +119,7 @@ func plainField(schema []byte, depth int) bool {
 
 // hides reports whether a mark of that name says that something is a secret.
 func hides(name string) bool {
-	switch lower := strings.ToLower(strings.TrimPrefix(name, "x-")); lower {
-	case "writeonly", "sensitive", "masked", "mask", "hidden", "obscured", "private":
-		return true
-	}
-	return Name(name)
+	return hiding[strings.ToLower(strings.TrimPrefix(name, "x-"))] || Name(name)
 }
+
+var hiding = wordset.Of("writeonly sensitive masked mask hidden obscured private")

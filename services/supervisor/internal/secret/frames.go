@@ -163,7 +163,7 @@ func (s *Frames) Redact(f frame.Frame) frame.Frame {
 		}
 	}
 	if len(w.cuts) > 0 {
-		f.Line, f.Rest = w.replaced(), nil
+		f.Line, f.Rest = replaced(w.line, w.cuts), nil
 	}
 	return f
 }

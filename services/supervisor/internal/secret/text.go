@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/secretname"
+	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -141,12 +142,10 @@ func secretOption(word string) bool {
 
 // weak reports whether a name says that its value is a secret in a command or a message, and not in free text.
 func weak(name string) bool {
-	switch strings.ToLower(strings.TrimLeft(name, "-")) {
-	case "auth", "pat", "pin", "sig", "signature", "otp", "pass", "pw", "key", "keys":
-		return true
-	}
-	return false
+	return weakNames[strings.ToLower(strings.TrimLeft(name, "-"))]
 }
+
+var weakNames = wordset.Of("auth pat pin sig signature otp pass pw key keys")
 
 // Text redacts what stands in free text, such as a command line.
 func Text(s string) string { return redactText(s, nil) }

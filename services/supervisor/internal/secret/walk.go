@@ -1,9 +1,6 @@
 package secret
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
@@ -20,12 +17,6 @@ const maxSteps = 1 << 16
 
 // stepBytes is how much text, searched for what looks like a secret, takes as long as a step.
 const stepBytes = 4
-
-// cut is a part of a line that is replaced.
-type cut struct {
-	from, to int
-	with     string
-}
 
 // walker walks over a line that is JSON, and notes what is to be cut out. Each value is walked over once, however deep it
 // stands. Its methods take the index of a value and return the one behind it, or a negative one if the line is no JSON.
@@ -277,16 +268,4 @@ func (w *walker) valueAt(i, end int) string {
 func text(literal []byte) string {
 	s, _ := lex.Text(literal)
 	return s
-}
-
-// replaced is the line with what is cut replaced; the line itself is left alone.
-func (w *walker) replaced() []byte {
-	slices.SortFunc(w.cuts, func(a, b cut) int { return cmp.Compare(a.from, b.from) })
-	out := make([]byte, 0, len(w.line)+len(marker))
-	at := 0
-	for _, c := range w.cuts {
-		out = append(append(out, w.line[at:c.from]...), c.with...)
-		at = c.to
-	}
-	return append(out, w.line[at:]...)
 }
