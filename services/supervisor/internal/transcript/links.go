@@ -16,9 +16,10 @@ func unlinked(line string) string {
 		return line
 	}
 	var b strings.Builder
+	budget := 64<<10 + 8*len(line)
 	for ; at >= 0; at = strings.Index(line, "](") {
 		b.WriteString(line[:at+1])
-		if line = line[at+1:]; !leadsToAPage(line[1:]) {
+		if line = line[at+1:]; !leadsToAPage(line[1:], &budget) {
 			b.WriteByte('\\')
 		}
 	}
@@ -29,10 +30,25 @@ func unlinked(line string) string {
 // chats are addresses that some viewers make links of where they stand alone.
 var chats = regexp.MustCompile(`(?i)\b(xmpp):`)
 
+// maxAddress is the longest address that may stay a link, in bytes.
+const maxAddress = 1 << 10
+
 // leadsToAPage reports whether the address that a text begins with, behind "(", is one that may stay a link, whatever
-// a viewer makes of it. One that does not end on its line is none.
-func leadsToAPage(rest string) bool {
+// a viewer makes of it. One that does not end on its line is none, nor one for which the budget of bytes to look at is
+// spent: a text of nothing but beginnings of links takes time in proportion to its length.
+func leadsToAPage(rest string, budget *int) bool {
+	if len(rest) > maxAddress {
+		if rest = rest[:maxAddress]; !strings.Contains(rest, ")") {
+			return false
+		}
+	}
 	if strings.TrimSpace(rest) == "" {
+		return false
+	}
+	if !strings.ContainsAny(rest, ":&") { // no scheme, however it is spelled
+		return true
+	}
+	if *budget -= len(rest); *budget < 0 {
 		return false
 	}
 	rest = strings.TrimLeft(rest, " \t")
