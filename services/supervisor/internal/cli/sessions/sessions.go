@@ -22,6 +22,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"github.com/acphost/acphost/services/supervisor/internal/transcript"
 )
@@ -332,21 +333,9 @@ func writePage(call *command.Call, w io.Writer, parts []journal.Session, o trans
 }
 
 // exported calls write with a file that is there whole or not at all, or with standard output.
-func exported(call *command.Call, name string, write func(io.Writer) error) (err error) {
+func exported(call *command.Call, name string, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
 		return write(call.Stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return os.Rename(f.Name(), name)
+	return ownfile.Write(name, true, write)
 }
