@@ -54,6 +54,20 @@ func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
 	}
 }
 
+func TestAPromptShowsTheAgentsStandardErrorIfItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "notes.md", misspelt)
+	script := `printf 'ready \033[6n\n' >&2; exec "$0"`
+	for _, verbose := range []bool{true, false} {
+		args := append([]string{"prompt", fmt.Sprintf("--verbose=%t", verbose)}, p.policy(t, allowing, "")...)
+		status, _, errs := p.cli(t, append(args, "tour", "--", "/bin/sh", "-c", script, program("demoagent"))...)
+		if said := strings.Contains(errs, "agent: ready \\u{1b}[6n\n"); status != 0 || said != verbose || strings.Contains(errs, "\x1b") {
+			t.Errorf("--verbose=%t: exit status %d, standard error %q", verbose, status, errs)
+		}
+	}
+}
+
 // terminalsLast puts what terminals wrote behind all else: it comes when it comes. Blank lines are made one.
 func terminalsLast(out string) string {
 	var lines, written []string

@@ -9,9 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/acphost/acphost/internal/regular"
 )
 
 // The names of the files in a client's folder, as "acphost certs init" makes it.
@@ -99,47 +100,31 @@ func (f Files) read(readKey func(name string) ([]byte, error)) (*x509.CertPool, 
 
 // Read returns the content of a regular file of at most 1 MiB. A file that is missing is fs.ErrNotExist.
 func Read(name string) ([]byte, error) {
-	if name == "" {
-		return nil, errors.New("ca, cert and key: all three files are needed")
-	}
-	data, _, err := readFile(name)
-	return data, err
+	return readIf(name, func(fs.FileInfo) error { return nil })
 }
 
 // ReadPrivate is Read for a file that only its owner can read; others are refused.
 func ReadPrivate(name string) ([]byte, error) {
-	if name == "" {
-		return Read(name)
-	}
-	data, info, err := readFile(name)
-	if err != nil {
-		return nil, err
-	}
-	if forOthers(info) {
-		return nil, fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
-	}
-	return data, nil
+	return readIf(name, func(info fs.FileInfo) error {
+		if forOthers(info) {
+			return fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
+		}
+		return nil
+	})
 }
 
 // maxFileBytes bounds a file of keys.
 const maxFileBytes = 1 << 20
 
-func readFile(name string) ([]byte, fs.FileInfo, error) {
-	info, err := os.Stat(name) // before it is opened: opening a named pipe would wait
+func readIf(name string, accept func(fs.FileInfo) error) ([]byte, error) {
+	if name == "" {
+		return nil, errors.New("ca, cert and key: all three files are needed")
+	}
+	data, err := regular.ReadIf(name, maxFileBytes, accept)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, missingError(name)
+		return nil, missingError(name)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	if info.Size() > maxFileBytes {
-		return nil, nil, fmt.Errorf("%s is longer than %d bytes", name, maxFileBytes)
-	}
-	data, err := os.ReadFile(name)
-	return data, info, err
+	return data, err
 }
 
 // missingError is the name of a file that is not there.

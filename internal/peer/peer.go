@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+
+	"github.com/acphost/acphost/internal/fd"
 )
 
 // Peer is the process at the other end of a connection, as the kernel knows it. It cannot be forged.
@@ -65,13 +67,5 @@ func onSocket(conn net.Conn, f func(fd int) error) error {
 	if !ok {
 		return fmt.Errorf("%T is not a socket", conn)
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
+	return fd.On(socket, f)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/fd"
 	"github.com/acphost/acphost/internal/peer"
 )
 
@@ -29,15 +30,7 @@ func (s *sender) Alive() error {
 
 // tellSenders has the kernel say with what comes on a listener's connections who has sent it.
 func tellSenders(l *net.UnixListener) error {
-	raw, err := l.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }); err != nil {
-		return err
-	}
-	return inner
+	return fd.On(l, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
 }
 
 // bySender is a connection of a listener that tells senders, and the process at its other end.

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -10,8 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 
+	"github.com/acphost/acphost/internal/regular"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 )
@@ -78,7 +77,7 @@ func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabiliti
 	if size > maxImage || !can.GetPromptEmbeddedContext() && !can.GetPromptImage() {
 		return linked, nil
 	}
-	data, err := readFile(path)
+	data, err := regular.Read(path, maxImage)
 	if err != nil {
 		return nil, fmt.Errorf("attach %s: %w", path, err)
 	}
@@ -101,19 +100,6 @@ func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabiliti
 		return linked, nil // no text, and so of no use in a message
 	}
 	return embedded, nil
-}
-
-// readFile reads a file, and does not wait for a pipe that has come to stand in its place.
-func readFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("it is no longer a regular file")
-	}
-	return io.ReadAll(io.LimitReader(f, maxImage+1))
 }
 
 func mediaType(path string) string {

@@ -8,12 +8,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
@@ -116,30 +115,11 @@ func ReadOwn(path string) ([]byte, error) {
 
 // read returns the content of a regular file that nobody else may write.
 func read(path string) (data []byte, warnings []string, err error) {
-	// Without O_NONBLOCK, opening a named pipe would wait for its writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	if warnings, err = trusted(path, info); err != nil {
-		return nil, nil, err
-	}
-	data, err = io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if len(data) > maxFileSize {
-		return nil, nil, fmt.Errorf("%s is longer than %d bytes", path, maxFileSize)
-	}
-	return data, warnings, nil
+	data, err = regular.ReadIf(path, maxFileSize, func(info fs.FileInfo) (err error) {
+		warnings, err = trusted(path, info)
+		return err
+	})
+	return data, warnings, err
 }
 
 // trusted refuses a file that another user could have written, and warns where one may be able to.

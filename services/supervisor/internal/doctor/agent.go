@@ -24,27 +24,26 @@ const todoUser = "correct agent.user in the configuration, or run acphost as roo
 // protocol is the version of ACP that is spoken here.
 const protocol = 1
 
-// agent starts the agent as run would, asks it who it is, and ends it. c may be nil: then the defaults count.
+// agent starts the agent as run would, asks it who it is, and ends it.
 func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	in := d.in(Agent)
 	in.ok("command", strings.Join(secret.Shown(d.Agent.Command), " "))
-	spec := agent.Spec{Name: d.Agent.Name, Command: d.Agent.Command, Env: d.Agent.Env, Guard: d.Guard, Logger: d.Logger}
-	if c != nil {
-		cfg := c.Effective().GetAgent()
-		walls, err := c.AgentConfinement()
-		if err != nil {
-			in.problem("walls", err.Error(), "correct agent.capabilities in the configuration")
-			return
-		}
-		spec.Confinement = walls
-		if spec.User, err = c.AgentUser(); err != nil {
-			in.problem("user", err.Error(), todoUser)
-			return
-		}
-		spec.Env = spec.User.Environ(spec.Env)
-		spec.StopGrace = time.Duration(cfg.GetStopGraceMs()) * time.Millisecond
+	cfg := c.Effective().GetAgent()
+	walls, err := c.AgentConfinement()
+	if err != nil {
+		in.problem("walls", err.Error(), "correct agent.capabilities in the configuration")
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, agentTimeout(c))
+	user, err := c.AgentUser()
+	if err != nil {
+		in.problem("user", err.Error(), todoUser)
+		return
+	}
+	spec := agent.Spec{
+		Name: d.Agent.Name, Command: d.Agent.Command, Env: user.Environ(d.Agent.Env), User: user, Guard: d.Guard, Logger: d.Logger,
+		Confinement: walls, StopGrace: time.Duration(cfg.GetStopGraceMs()) * time.Millisecond,
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(cfg.GetInitializeTimeoutSeconds())*time.Second)
 	defer cancel()
 	answer, err := d.Ask(ctx, spec, handshake.Client{Version: d.Version, TerminalAuth: true})
 	if err != nil {

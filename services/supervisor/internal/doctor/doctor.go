@@ -12,7 +12,6 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 )
 
@@ -134,12 +133,4 @@ func (a area) warn(check, detail, todo string) {
 
 func (a area) problem(check, detail, todo string) {
 	a.tell(Finding{Area: a.name, Check: check, Level: Problem, Detail: detail, Todo: todo})
-}
-
-// agentTimeout is how long an agent may take to answer; c may be nil.
-func agentTimeout(c *config.Config) time.Duration {
-	if c == nil {
-		return time.Minute
-	}
-	return time.Duration(c.Effective().GetAgent().GetInitializeTimeoutSeconds()) * time.Second
 }

@@ -291,33 +291,22 @@ func (f *file) compact(now time.Time) error {
 	if f.seen == nil || f.seen.Size() < compactAt || 2*len(live) > f.lines {
 		return nil
 	}
-	var data bytes.Buffer
+	var data []byte
 	for _, g := range live {
 		line, err := Line(g)
 		if err != nil {
 			return err
 		}
-		data.Write(line)
-		data.WriteByte('\n')
+		data = append(append(data, line...), '\n')
 	}
-	dir := filepath.Dir(f.path)
-	w, err := os.CreateTemp(dir, ".grants-*") // with mode 0600
+	err := ownfile.Write(f.path, true, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(data.Bytes())
-	if err == nil {
-		err = w.Sync()
-	}
-	err = errors.Join(err, w.Close())
-	if err == nil {
-		err = os.Rename(w.Name(), f.path)
-	}
-	if err != nil {
-		_ = os.Remove(w.Name())
-		return err
-	}
-	return errors.Join(ownfile.SyncDir(dir), f.reload())
+	return errors.Join(ownfile.SyncDir(filepath.Dir(f.path)), f.reload())
 }
 
 // Line returns a grant as it stands in the file: one line of JSON, without its end.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -67,7 +68,9 @@ type Options struct {
 	// Stdin and Stdout are the client's; Stderr gets the standard error of an editor's agent, and the record of decisions
 	// if that is to be told there. Nil: nobody does; an editor's supervisor has all three.
 	Stdin, Stdout, Stderr *os.File
-	Version               string
+	// AgentStderr, for Start, gets what agents write to their standard error, as they write it; it may wait. Nil: nobody does.
+	AgentStderr io.Writer
+	Version     string
 	// HandlerDir is the folder where acphost's own handlers stand.
 	HandlerDir string
 	// Admin: serve the admin socket.

@@ -16,7 +16,7 @@ func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (prog
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	la, err := h.linkAgent(agentSpec{Spec: spec, program: true})
+	la, err := h.linkAgent(agentSpec{Spec: spec, stderr: h.opts.AgentStderr, program: true})
 	if err != nil {
 		return nil, err
 	}

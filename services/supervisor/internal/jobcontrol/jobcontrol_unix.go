@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/fd"
 )
 
 // stopTime is how long a signal that stops the process may take to do so.
@@ -51,15 +53,12 @@ func Stop() bool {
 // Foreground reports whether a terminal is this job's to read keys from and to set. One that is not the process's own
 // terminal has no jobs, and is.
 func Foreground(terminal *os.File) bool {
-	raw, err := terminal.SyscallConn()
-	if err != nil {
-		return true
-	}
 	foreground := true
-	_ = raw.Control(func(fd uintptr) {
-		if job, err := unix.IoctlGetInt(int(fd), unix.TIOCGPGRP); err == nil {
+	_ = fd.On(terminal, func(fd int) error {
+		if job, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil {
 			foreground = job == unix.Getpgrp()
 		}
+		return nil
 	})
 	return foreground
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/acphost/acphost/internal/fd"
 )
 
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
@@ -22,7 +24,7 @@ func Owner(info fs.FileInfo) (uid, gid int, known bool) {
 
 func tryLock(f *os.File) (held bool, err error) {
 	for {
-		err = control(f, func(fd uintptr) error { return syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) })
+		err = fd.On(f, func(fd int) error { return syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) })
 		switch {
 		case err == nil:
 			return true, nil
@@ -37,17 +39,5 @@ func tryLock(f *os.File) (held bool, err error) {
 
 func unlock(f *os.File) {
 	// It fails for a closed file only, which has no lock.
-	_ = control(f, func(fd uintptr) error { return syscall.Flock(int(fd), syscall.LOCK_UN) })
-}
-
-func control(f *os.File, do func(fd uintptr) error) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = do(fd) }); err != nil {
-		return err
-	}
-	return inner
+	_ = fd.On(f, func(fd int) error { return syscall.Flock(fd, syscall.LOCK_UN) })
 }

@@ -187,6 +187,28 @@ func AppendAll(f *os.File, data []byte) error {
 	return nil
 }
 
+// Write makes a private file (0600) of what write writes, whole or not at all, and the content durable. A file that is there
+// is replaced only if replace is set; else the error wraps fs.ErrExist.
+func Write(name string, replace bool, write func(io.Writer) error) error {
+	temp, err := os.CreateTemp(filepath.Dir(name), ".acphost-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	if err := errors.Join(write(temp), temp.Sync(), temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if replace {
+		return os.Rename(temp.Name(), name)
+	}
+	// A link, unlike a rename, does not replace what somebody made meanwhile.
+	err = os.Link(temp.Name(), name)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: %w", name, fs.ErrExist)
+	}
+	return err
+}
+
 // SyncDir makes the names in a folder durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -5,6 +5,7 @@ package ownfile
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,5 +126,43 @@ func TestTheStateFolderIsTheUsers(t *testing.T) {
 		if got := StateDir(func(name string) string { return env[name] }); got != tt.want {
 			t.Errorf("%v: got %q", tt, got)
 		}
+	}
+}
+
+func TestAFileThatIsThereIsReplacedOnlyOnDemand(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "policy.yaml")
+	text := func(content string) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := io.WriteString(w, content)
+			return err
+		}
+	}
+	if err := Write(name, false, text("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(name, false, text("two")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error is %v, want that it is there", err)
+	}
+	if got, _ := os.ReadFile(name); string(got) != "one" {
+		t.Errorf("the file holds %q", got)
+	}
+	if err := Write(name, true, text("three")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(name, true, func(io.Writer) error { return io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error is %v, want why it was not written", err)
+	}
+	if got, _ := os.ReadFile(name); string(got) != "three" {
+		t.Errorf("the file holds %q", got)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
+		t.Errorf("there are %v, want the one file", left)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".acphost-*")); len(left) != 0 {
+		t.Errorf("there are leftovers: %v", left)
 	}
 }

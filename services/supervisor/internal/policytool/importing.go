@@ -2,12 +2,8 @@ package policytool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
@@ -42,29 +38,4 @@ func PrintDropped(w io.Writer, s Style, name string, answer *permissionv1.Import
 		s.table(w, "\n  ", [][]cell{{{safetext.Fit(safetext.Exact(d.GetEntry()), 200), yellow}}})
 		s.table(w, "    ", [][]cell{{{text: d.GetWhy()}}})
 	}
-}
-
-// WriteNew writes a file that only its owner may read or write, whole or not at all. One that is there is replaced only
-// if replace is set. The error wraps fs.ErrExist if one stands in the way.
-func WriteNew(name string, content []byte, replace bool) error {
-	temp, err := os.CreateTemp(filepath.Dir(name), ".acphost-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(content)
-	err = errors.Join(err, temp.Sync(), temp.Close())
-	switch {
-	case err != nil:
-		return fmt.Errorf("write %s: %w", name, err)
-	case replace:
-		return os.Rename(temp.Name(), name)
-	}
-	// A link, unlike a rename, does not replace what somebody made meanwhile.
-	if err := os.Link(temp.Name(), name); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: %w", name, fs.ErrExist)
-	} else if err != nil {
-		return err
-	}
-	return nil
 }

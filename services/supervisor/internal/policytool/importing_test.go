@@ -2,10 +2,6 @@ package policytool_test
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -33,34 +29,5 @@ func TestWhatIsImportedComesWithWhatWasDropped(t *testing.T) {
 	golden(t, "dropped", out.String())
 	if _, err := policytool.Import(t.Context(), serve(t, &fake{}), "", "x", nil); err == nil || err.Error() != "import x: no format that is known" {
 		t.Errorf("error is %v", err)
-	}
-}
-
-func TestAFileThatIsThereIsReplacedOnlyOnDemand(t *testing.T) {
-	dir := t.TempDir()
-	name := filepath.Join(dir, "policy.yaml")
-	if err := policytool.WriteNew(name, []byte("one"), false); err != nil {
-		t.Fatal(err)
-	}
-	if err := policytool.WriteNew(name, []byte("two"), false); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("error is %v, want that it is there", err)
-	}
-	if got, _ := os.ReadFile(name); string(got) != "one" {
-		t.Errorf("the file holds %q", got)
-	}
-	if err := policytool.WriteNew(name, []byte("three"), true); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := os.ReadFile(name); string(got) != "three" {
-		t.Errorf("the file holds %q", got)
-	}
-	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("its mode is %v, %v", info.Mode(), err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
-		t.Errorf("there are %v, want the one file", left)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".acphost-*")); len(left) != 0 {
-		t.Errorf("there are leftovers: %v", left)
 	}
 }

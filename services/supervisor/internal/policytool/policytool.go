@@ -12,12 +12,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/regular"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
@@ -48,29 +47,10 @@ func ReadPolicy(
 
 // ReadFile returns the content of a regular file of at most 16 MiB. "-" stands for stdin.
 func ReadFile(name string, stdin io.Reader) ([]byte, error) {
-	in := stdin
-	if name != "-" {
-		// Without O_NONBLOCK, opening a named pipe would wait for its writer.
-		f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err != nil {
-			return nil, err
-		} else if !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is not a regular file", name)
-		}
-		in = f
+	if name == "-" {
+		return regular.ReadAll(stdin, name, maxFile)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxFile)
-	}
-	return data, nil
+	return regular.Read(name, maxFile)
 }
 
 // serverError returns what permd answered instead of an answer, without the words that gRPC puts around it.

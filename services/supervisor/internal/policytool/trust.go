@@ -108,7 +108,10 @@ func (t *Trust) change(edit func([]*permissionv1.TrustedFile) []*permissionv1.Tr
 	if err != nil {
 		return fmt.Errorf("trust store: %w", err)
 	}
-	if err := WriteNew(t.file, text, true); err != nil {
+	if err := ownfile.Write(t.file, true, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}); err != nil {
 		return fmt.Errorf("trust store: %w", err)
 	}
 	return ownfile.SyncDir(filepath.Dir(t.file))

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acphost/acphost/internal/regular"
 )
 
 // npx looks for a package of npm: installed with its command on PATH, else in npx's cache. npx itself is only used to
@@ -42,9 +44,12 @@ type manifest struct {
 	Bin     any    `json:"bin"`
 }
 
+// maxManifest bounds a package.json, in bytes.
+const maxManifest = 1 << 20
+
 func readManifest(folder string) (m manifest, ok bool) {
-	data := readFile(filepath.Join(folder, "package.json"))
-	return m, data != nil && json.Unmarshal(data, &m) == nil
+	data, err := regular.Read(filepath.Join(folder, "package.json"), maxManifest)
+	return m, err == nil && json.Unmarshal(data, &m) == nil
 }
 
 // command returns the name of a package's command: cmd if it has it; without a cmd its only one, or the one that is

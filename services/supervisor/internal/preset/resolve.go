@@ -2,9 +2,7 @@ package preset
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -197,19 +195,6 @@ func (c *Catalog) lookPath(program string) string {
 func executable(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
-// readFile returns a small file, nil if it cannot be had.
-func readFile(file string) []byte {
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return data
 }
 
 // nameOf returns a package's name without its version.

@@ -172,7 +172,7 @@ func TestKeysAreReadFromFilesAtEachStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, contains := range map[string]string{
-		filepath.Join(dir, "missing"): "no such file", dir: "not a regular file", fifo: "not a regular file", large: "more than", zero: "zero byte",
+		filepath.Join(dir, "missing"): "no such file", dir: "not a regular file", fifo: "not a regular file", large: "is longer than", zero: "zero byte",
 	} {
 		req := &supervisorv1.StartAgentRequest{Command: []string{"bot"}}
 		withKey(path)(req)

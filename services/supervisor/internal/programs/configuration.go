@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/regular"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
@@ -138,24 +136,11 @@ func environ(base []string, with map[string]*supervisorv1.EnvValue) ([]string, e
 
 // readValue reads a small file without being held up by what only looks like one.
 func readValue(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	b, err := regular.Read(path, maxEnvFile)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	switch info, err := f.Stat(); {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a regular file", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
-	switch {
-	case err != nil:
-		return "", err
-	case len(b) > maxEnvFile:
-		return "", fmt.Errorf("%s has more than the %d bytes that are taken", path, maxEnvFile)
-	case bytes.IndexByte(b, 0) >= 0:
+	if bytes.IndexByte(b, 0) >= 0 {
 		return "", fmt.Errorf("%s has a zero byte in it", path)
 	}
 	return strings.TrimRightFunc(string(b), unicode.IsSpace), nil

@@ -170,7 +170,7 @@ func (s *story) event(t Entry) {
 		}
 	case *supervisorv1.Event_AvailableCommands:
 	default:
-		s.note(t)
+		s.noted(t, s.notes.Event(t.Event))
 	}
 }
 
@@ -318,11 +318,7 @@ func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
 	s.flush(0)
 }
 
-// note takes an event that takes a line or two.
-func (s *story) note(t Entry) {
-	s.noted(t, s.notes.Event(t.Event))
-}
-
+// noted takes an event that takes a line or two, which are text.
 func (s *story) noted(t Entry, text string) {
 	if text = strings.TrimSpace(text); text == "" {
 		return

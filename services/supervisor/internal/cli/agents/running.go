@@ -44,22 +44,18 @@ be seen by other processes.`,
 		},
 		ValidArgsFunction: cliflag.Agents(call.Env),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, closeAll, err := reach.One(cmd, call, &which, `supervisor that takes agents ("acphost serve")`, func(r *reach.Supervisor) bool { return r.Mode == modeServe })
-			if err != nil {
-				return err
-			}
-			defer closeAll()
-			ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
-			defer cancel()
-			res, err := at.Agents.StartAgent(ctx, req)
-			if err != nil {
-				return reach.Explained(err)
-			}
-			word := "started"
-			if res.GetReused() {
-				word = "runs already"
-			}
-			return printAgentLine(call, word, res.GetAgent())
+			takesAgents := func(r *reach.Supervisor) bool { return r.Mode == modeServe }
+			return reach.Order(cmd, call, &which, `supervisor that takes agents ("acphost serve")`, takesAgents, func(ctx context.Context, at *reach.Supervisor) error {
+				res, err := at.Agents.StartAgent(ctx, req)
+				if err != nil {
+					return reach.Explained(err)
+				}
+				word := "started"
+				if res.GetReused() {
+					word = "runs already"
+				}
+				return printAgentLine(call, word, res.GetAgent())
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -166,7 +162,7 @@ func agentVerb(call *command.Call, verb, done, short string, do func(context.Con
 		Short:             short,
 		Long:              short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
 		Args:              command.OneArgument("an agent's id"),
-		ValidArgsFunction: reach.Complete(call, &which, 1, completeRunning(call)),
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeRunning),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
 				at, err := runningAt(cmd.Context(), call, all, args[0])
@@ -216,9 +212,7 @@ func newRunning(call *command.Call) *cobra.Command {
 		Short: "List the agents of running supervisors",
 		Example: `  acphost agents running
   acphost agents running --json | jq -r '.[].id'`,
-	}, call, func(ctx context.Context, all []*reach.Supervisor) []runningAgent {
-		return runningAgents(ctx, call, all)
-	}, func(list []runningAgent) error { return output.PrintTable(call, runningTable(list)) })
+	}, call, runningAgents, func(list []runningAgent) error { return output.PrintTable(call, runningTable(list)) })
 }
 
 func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervisor) []runningAgent {
@@ -229,13 +223,11 @@ func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervi
 	return reach.List(ctx, call, all, "agents", ask)
 }
 
-func completeRunning(call *command.Call) reach.Completer {
-	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
-		for _, r := range runningAgents(ctx, call, all) {
-			list = output.Completions(list, r.Of.GetId(), strings.Join(r.Of.GetCommand(), " "))
-		}
-		return list
+func completeRunning(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+	for _, r := range runningAgents(ctx, call, all) {
+		list = output.Completions(list, r.Of.GetId(), strings.Join(r.Of.GetCommand(), " "))
 	}
+	return list
 }
 
 func runningTable(list []runningAgent) *output.Table {

@@ -51,7 +51,7 @@ it is about and the answers that there are. A long one is cut, and says so; --fu
 shows all of it, with all of the input that the agent gives the tool.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r '.[].id'`,
-	}, call, func(ctx context.Context, all []*reach.Supervisor) []waiting {
+	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []waiting {
 		return questions(ctx, call, all, session)
 	}, func(list []waiting) error { return printQuestions(call, list, full) })
 	cmd.Flags().BoolVar(&full, "full", false, "show all of long commands, changes and messages")
@@ -93,7 +93,7 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 			}
 			return nil
 		},
-		ValidArgsFunction: reach.Complete(call, &which, 2, completeAnswer(call)),
+		ValidArgsFunction: reach.Complete(call, &which, 2, completeAnswer),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var with *supervisorv1.AnswerApprovalRequest
 			switch {
@@ -358,18 +358,16 @@ func clock(t time.Time) string {
 }
 
 // completeAnswer completes the ids of questions, then the options of one.
-func completeAnswer(call *command.Call) reach.Completer {
-	return func(ctx context.Context, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
-		for _, w := range questions(ctx, call, all, "") {
-			switch {
-			case len(args) == 0:
-				list = output.Completions(list, called(w.Of), asks(w.Of))
-			case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
-				for _, o := range w.Of.GetPermission().GetOptions() {
-					list = output.Completions(list, o.GetOptionId(), o.GetName())
-				}
+func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
+	for _, w := range questions(ctx, call, all, "") {
+		switch {
+		case len(args) == 0:
+			list = output.Completions(list, called(w.Of), asks(w.Of))
+		case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
+			for _, o := range w.Of.GetPermission().GetOptions() {
+				list = output.Completions(list, o.GetOptionId(), o.GetName())
 			}
 		}
-		return list
 	}
+	return list
 }

@@ -76,8 +76,8 @@ meanwhile is not started: that is a swap.`,
   acphost handler restart terminal --force    its terminals end with it`,
 		Args: command.OneArgument("one handler's name", `"acphost handler list" shows the names`),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return order(cmd, call, &which, func(ctx context.Context, c supervisorv1.SupervisorControlServiceClient) error {
-				res, err := c.RestartHandler(ctx, &supervisorv1.RestartHandlerRequest{Name: args[0], Force: force})
+			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+				res, err := at.Control.RestartHandler(ctx, &supervisorv1.RestartHandlerRequest{Name: args[0], Force: force})
 				if err != nil {
 					return err
 				}
@@ -115,8 +115,8 @@ func newSwap(call *command.Call) *cobra.Command {
   acphost handler swap permission -- permd       back to acphost's own`,
 		Args: func(cmd *cobra.Command, args []string) error { return swapArguments(cmd, args, req) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return order(cmd, call, &which, func(ctx context.Context, c supervisorv1.SupervisorControlServiceClient) error {
-				res, err := c.SwapHandler(ctx, req)
+			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+				res, err := at.Control.SwapHandler(ctx, req)
 				if status.Code(err) == codes.FailedPrecondition {
 					return notSwapped(err, req.GetCommand())
 				}
@@ -191,16 +191,4 @@ func notSwapped(err error, argv []string) error {
 		return fmt.Errorf("%s cannot be executed; the handler stays as it is (chmod +x %s, if it is a program)", argv[0], argv[0])
 	}
 	return err
-}
-
-// order connects to the one supervisor that is meant and has it do something.
-func order(cmd *cobra.Command, call *command.Call, f *reach.Flags, do func(context.Context, supervisorv1.SupervisorControlServiceClient) error) error {
-	at, done, err := reach.One(cmd, call, f, "supervisor", nil)
-	if err != nil {
-		return err
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
-	defer cancel()
-	return reach.Plainly(do(ctx, at.Control))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
@@ -171,10 +172,14 @@ func importPolicy(call *command.Call, cmd *cobra.Command, service permissionv1.P
 	if err != nil {
 		return err
 	}
+	write := func(w io.Writer) error {
+		_, err := w.Write(answer.GetPolicy())
+		return err
+	}
 	if out == "" {
-		_, err = call.Stdout.Write(answer.GetPolicy())
+		err = write(call.Stdout)
 	} else {
-		err = policytool.WriteNew(out, answer.GetPolicy(), force)
+		err = ownfile.Write(out, force, write)
 	}
 	if err == nil {
 		policytool.PrintDropped(call.Stderr, output.Style(call, call.Stderr), name, answer)

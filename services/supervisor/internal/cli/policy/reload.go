@@ -30,30 +30,25 @@ file that cannot be loaded changes nothing; the error says what is wrong.`,
   acphost policy reload --address build.example.org:7443 --tls-dir operator`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			one, done, err := reach.One(cmd, call, &which, "supervisor", nil)
-			if err != nil {
-				return err
-			}
-			defer done()
-			ctx, cancel := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
-			defer cancel()
-			res, err := one.Control.ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{})
-			if err != nil {
-				return reach.Plainly(err)
-			}
-			if asJSON {
-				list := []handlers.Listed{}
-				for _, h := range res.GetHandlers() {
-					list = append(list, handlers.New(one.PID, h))
-				}
-				return output.PrintJSON(call, list)
-			}
-			for _, h := range res.GetHandlers() {
-				if err := handlers.Print(call, h, 0); err != nil {
+			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+				res, err := at.Control.ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{})
+				if err != nil {
 					return err
 				}
-			}
-			return nil
+				if asJSON {
+					list := []handlers.Listed{}
+					for _, h := range res.GetHandlers() {
+						list = append(list, handlers.New(at.PID, h))
+					}
+					return output.PrintJSON(call, list)
+				}
+				for _, h := range res.GetHandlers() {
+					if err := handlers.Print(call, h, 0); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	}
 	which.Register(cmd)

@@ -12,6 +12,7 @@ import (
 	"github.com/muesli/cancelreader"
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/fd"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
@@ -33,7 +34,7 @@ func openKeyboard(file *os.File) (keyboard, error) {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	t := &terminalKeys{file: file, reader: reader, keys: make(chan key), closed: make(chan struct{})}
-	if err := t.control(func(fd int) error {
+	if err := fd.On(file, func(fd int) error {
 		before, err := unix.IoctlGetTermios(fd, getAttributes)
 		if err != nil {
 			return err
@@ -91,22 +92,10 @@ func (t *terminalKeys) Close() {
 		if !jobcontrol.Foreground(t.file) {
 			return // another job has set it as it wants it
 		}
-		_ = t.control(func(fd int) error {
+		_ = fd.On(t.file, func(fd int) error {
 			// At once: a terminal that takes no output would never have written it.
 			err := unix.IoctlSetTermios(fd, setAttributes, &t.before)
 			return errors.Join(err, flushInput(fd))
 		})
 	})
-}
-
-func (t *terminalKeys) control(f func(fd int) error) error {
-	raw, err := t.file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
 }

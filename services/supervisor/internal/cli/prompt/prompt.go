@@ -208,6 +208,9 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	p.unsaid = unsaid
 	records := &hosting.Unrecorded{Tell: func(line string) { unsaid <- line }}
 	p.start = func(ctx context.Context) (hosting.Supervisor, error) {
+		if f.verbose {
+			o.AgentStderr = &agentWords{p: p, ctx: ctx}
+		}
 		return hosting.Begin(ctx, call, start, o, records)
 	}
 	call.Status = p.run(context.WithoutCancel(cmd.Context()))

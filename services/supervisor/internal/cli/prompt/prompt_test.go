@@ -3,6 +3,7 @@ package prompt
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -525,4 +526,45 @@ type lateNews struct {
 func (l *lateNews) Close() {
 	l.Hosted.Close()
 	l.unsaid <- "not recorded: b"
+}
+
+func TestWhatTheAgentWritesToItsStandardErrorIsPrintedLineByLine(t *testing.T) {
+	r := newRun(t, true)
+	var words io.Writer
+	r.start = func(ctx context.Context) (hosting.Supervisor, error) {
+		words = &agentWords{p: r.promptRun, ctx: ctx}
+		return r.fake, nil
+	}
+	long := strings.Repeat("x", 3*maxRest)
+	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
+		for _, piece := range []string{"rea", "dy\n\nacphost: \x1b[6n\u202egone\nlong ", long, long + "\n", "not ended"} {
+			if n, err := io.WriteString(words, piece); n != len(piece) || err != nil {
+				t.Errorf("took %d of %d bytes: %v", n, len(piece), err)
+			}
+		}
+		r.ask(send, mayI("demo-1/7"))
+		<-r.fake.Answered
+		send(turnEnded("end_turn"))
+		return nil
+	}
+	r.begin(t)
+	k := r.board(t)
+	if _, err := io.WriteString(words, " yet\n"); err != nil {
+		t.Error(err)
+	}
+	k.press("akk")
+	if s := r.wait(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+	lines := strings.Split(r.errs.String(), "\n")
+	if len(lines) != 5 || lines[0] != "agent: ready" || lines[1] != `agent: acphost: \u{1b}[6n\u{202e}gone` ||
+		!strings.HasPrefix(lines[2], "agent: long xxx") || !strings.HasSuffix(lines[2], "x…") || lines[3] != "agent: not ended yet" {
+		t.Errorf("standard error is %q", lines)
+	}
+	if out := r.out.String(); strings.Count(out, "\r\x1b[K") < 2 {
+		t.Errorf("the question stands where the line is printed: %q", out)
+	}
+	if _, err := io.WriteString(words, "too late\n"); err == nil {
+		t.Error("words are taken when the prompt is over")
+	}
 }

@@ -419,12 +419,17 @@ func signalNumber(s os.Signal) syscall.Signal {
 
 // say prints a line of acphost's own on standard error.
 func (p *promptRun) say(format string, args ...any) {
+	p.tell("acphost: " + safetext.Text(fmt.Sprintf(format, args...)))
+}
+
+// tell prints a line on standard error, which must be safe to show, above what is asked.
+func (p *promptRun) tell(told string) {
 	line := p.screen.line
 	p.screen.ask("")
 	if !p.json {
 		p.screen.print(p.r.Flush())
 	}
-	fmt.Fprintf(p.stderr, "acphost: %s\n", safetext.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.stderr, told)
 	p.screen.ask(line)
 }
 

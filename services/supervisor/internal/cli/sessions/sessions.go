@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"github.com/acphost/acphost/services/supervisor/internal/transcript"
 )
@@ -221,10 +221,13 @@ func printSessions(call *command.Call, all []journal.Session, asJSON, everything
 	return output.PrintTable(call, t)
 }
 
-// showSession prints a session from the journal.
+// showSession prints a session from the journal; its lines with nothing in them that a terminal would obey.
 func showSession(ctx context.Context, call *command.Call, parts []journal.Session, f *showFlags) error {
 	if f.asJSON {
-		return rawSession(ctx, call, parts, f.follow)
+		return eachLine(ctx, parts, f.follow, call.Complain, func(line []byte) error {
+			_, err := fmt.Fprintln(call.Stdout, safetext.JSON(line))
+			return err
+		})
 	}
 	look := output.Look(call, parts[0].Cwd, f.verbose, false)
 	look.History = f.history
@@ -235,64 +238,46 @@ func showSession(ctx context.Context, call *command.Call, parts []journal.Sessio
 	return errors.Join(transcript.Read(parts, call.Complain, text.Tell), text.Close())
 }
 
-// rawSession prints the lines of the journal, with nothing in them that a terminal would obey.
-func rawSession(ctx context.Context, call *command.Call, parts []journal.Session, follow bool) error {
+// eachLine hands over the lines of the journal, and complains of those that cannot be read. follow: it goes on behind the last
+// one, until ctx ends.
+func eachLine(ctx context.Context, parts []journal.Session, follow bool, complain func(error), do func(line []byte) error) error {
 	for i, part := range parts {
 		entries := journal.Read(part.File)
 		if follow && i == len(parts)-1 {
 			entries = journal.Follow(ctx, part.File)
 		}
-		if err := eachLine(entries, call.Complain, func(line []byte) error {
-			_, err := fmt.Fprintln(call.Stdout, safetext.JSON(line))
-			return err
-		}); err != nil {
-			return err
+		for e, err := range entries {
+			if _, ok := errors.AsType[*journal.LineError](err); ok {
+				complain(err)
+				continue
+			}
+			if err == nil {
+				err = do(e.Raw)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// copyFiles writes the lines of the journal as they are.
-func copyFiles(w io.Writer, parts []journal.Session) error {
-	for _, part := range parts {
-		if err := eachLine(journal.Read(part.File), func(error) {}, func(line []byte) error {
-			_, err := w.Write(append(line, '\n'))
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachLine hands over the lines of a file, and complains of those that cannot be read.
-func eachLine(entries iter.Seq2[*journal.Entry, error], complain func(error), do func(line []byte) error) error {
-	for e, err := range entries {
-		if _, ok := errors.AsType[*journal.LineError](err); ok {
-			complain(err)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := do(e.Raw); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// exporter writes a session in a format.
+type exporter func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error
 
 // exports are the formats that a session is exported in.
-var exports = map[string]func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error{
-	"ndjson": func(_ *command.Call, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
-		return copyFiles(w, parts)
-	},
-	"markdown": func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
-		return writePage(call, w, parts, o, transcript.NewMarkdown)
-	},
-	"html": func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
-		return writePage(call, w, parts, o, transcript.NewHTML)
-	},
+var exports = map[string]exporter{
+	"ndjson":   copyLines,
+	"markdown": page(transcript.NewMarkdown),
+	"html":     page(transcript.NewHTML),
+}
+
+// copyLines writes the lines of the journal as they are.
+func copyLines(_ *command.Call, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
+	return eachLine(context.Background(), parts, false, func(error) {}, func(line []byte) error {
+		_, err := w.Write(append(line, '\n'))
+		return err
+	})
 }
 
 // Export writes a session from the journal, in the format that the file's name ends with.
@@ -315,38 +300,28 @@ func Export(call *command.Call, configFile, id, file string) error {
 	})
 }
 
-// writePage reads a session twice: for what stands at the top of its page, then for the page.
-func writePage(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions, begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) error {
-	var sum transcript.Summary
-	if err := transcript.Read(parts, call.Complain, sum.Add); err != nil {
-		return err
+// page reads a session twice: for what stands at the top of its page, then for the page.
+func page(begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) exporter {
+	return func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
+		var sum transcript.Summary
+		if err := transcript.Read(parts, call.Complain, sum.Add); err != nil {
+			return err
+		}
+		page, err := begin(w, &sum, o)
+		if err != nil {
+			return err
+		}
+		if err := transcript.Read(parts, nil, page.Tell); err != nil {
+			return err
+		}
+		return page.Close()
 	}
-	page, err := begin(w, &sum, o)
-	if err != nil {
-		return err
-	}
-	if err := transcript.Read(parts, nil, page.Tell); err != nil {
-		return err
-	}
-	return page.Close()
 }
 
 // exported calls write with a file that is there whole or not at all, or with standard output.
-func exported(call *command.Call, name string, write func(io.Writer) error) (err error) {
+func exported(call *command.Call, name string, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
 		return write(call.Stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return os.Rename(f.Name(), name)
+	return ownfile.Write(name, true, write)
 }

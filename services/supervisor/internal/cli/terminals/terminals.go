@@ -33,9 +33,7 @@ func newList(call *command.Call) *cobra.Command {
 		Short: "List the terminals that there are, oldest first",
 		Example: `  acphost terminals list
   acphost terminals list --json | jq -r '.[] | select(.running) | .terminal_id'`,
-	}, call, func(ctx context.Context, all []*reach.Supervisor) []openTerminal {
-		return terminals(ctx, call, all)
-	}, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) })
+	}, call, terminals, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) })
 }
 
 func newTail(call *command.Call) *cobra.Command {
@@ -51,7 +49,7 @@ On a terminal, colours and movements of the cursor are kept, and nothing else th
 terminal obeys; elsewhere there is plain text.`,
 		Example:           `  acphost terminals tail acphost-3f`,
 		Args:              command.OneArgument("a terminal's id"),
-		ValidArgsFunction: reach.Complete(call, &which, 1, completeTerminals(call)),
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeTerminals),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
 				at, id, err := terminalAt(cmd.Context(), call, all, args[0])
@@ -79,13 +77,11 @@ func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor)
 	return list
 }
 
-func completeTerminals(call *command.Call) reach.Completer {
-	return func(ctx context.Context, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
-		for _, t := range terminals(ctx, call, all) {
-			list = output.Completions(list, t.Of.GetTerminalId(), strings.Join(t.Of.GetArgv(), " "))
-		}
-		return list
+func completeTerminals(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+	for _, t := range terminals(ctx, call, all) {
+		list = output.Completions(list, t.Of.GetTerminalId(), strings.Join(t.Of.GetArgv(), " "))
 	}
+	return list
 }
 
 func terminalTable(list []openTerminal) *output.Table {

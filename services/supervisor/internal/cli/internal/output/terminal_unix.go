@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/fd"
 )
 
 // IsTerminal reports whether a file is a terminal.
@@ -22,14 +24,12 @@ func terminalWidth(f *os.File) int {
 // windowSize asks for the size of a terminal, which is zero where nobody has set it; nil: the file is no terminal. The file's
 // mode stays as it is: Fd would make it blocking.
 func windowSize(f *os.File) (size *unix.Winsize) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if s, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+	_ = fd.On(f, func(fd int) error {
+		s, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil {
 			size = s
 		}
+		return err
 	})
 	return size
 }

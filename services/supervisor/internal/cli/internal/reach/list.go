@@ -49,14 +49,14 @@ func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, wha
 // prints it for people. With --json it is printed as JSON.
 func Lister[T proto.Message](
 	cmd *cobra.Command, call *command.Call,
-	list func(ctx context.Context, all []*Supervisor) []Item[T], show func([]Item[T]) error,
+	list func(ctx context.Context, call *command.Call, all []*Supervisor) []Item[T], show func([]Item[T]) error,
 ) *cobra.Command {
 	var which Flags
 	var asJSON bool
 	cmd.Args = command.NoArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return With(cmd, call, &which, func(all []*Supervisor) error {
-			found := list(cmd.Context(), all)
+			found := list(cmd.Context(), call, all)
 			if asJSON {
 				return printMessages(call, found)
 			}

@@ -173,7 +173,7 @@ func With(cmd *cobra.Command, call *command.Call, f *Flags, do func(all []*Super
 }
 
 // Completer completes the argument behind args by what supervisors have.
-type Completer func(ctx context.Context, all []*Supervisor, args []string) []cobra.Completion
+type Completer func(ctx context.Context, call *command.Call, all []*Supervisor, args []string) []cobra.Completion
 
 // Complete is With for completions of the last of at most so many arguments. Where supervisors cannot be asked, there
 // are none.
@@ -181,7 +181,7 @@ func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.Comp
 	return func(cmd *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) < most {
 			_ = With(cmd, call, f, func(all []*Supervisor) error {
-				found = list(cmd.Context(), all, args)
+				found = list(cmd.Context(), call, all, args)
 				return nil
 			})
 		}
@@ -189,27 +189,25 @@ func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.Comp
 	}
 }
 
-// One connects to the one supervisor that is meant: of those that fits picks, where there are several and fits is not
-// nil. what says what it is to be, for people. The caller calls the function.
-func One(cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool) (*Supervisor, func(), error) {
-	all, closeAll, err := All(cmd, call, f)
-	if err != nil {
-		closeAll()
-		return nil, nil, err
-	}
-	fitting := all
-	if fits != nil && !f.Named() {
-		fitting = slices.DeleteFunc(slices.Clone(all), func(s *Supervisor) bool { return !fits(s) })
-	}
-	switch len(fitting) {
-	case 1:
-		return fitting[0], closeAll, nil
-	case 0:
-		closeAll()
-		return nil, nil, fmt.Errorf("no %s is running", what)
-	}
-	closeAll()
-	return nil, nil, fmt.Errorf("%d supervisors are running: say which one is meant%s", len(fitting), Choices(fitting))
+// Order connects to the one supervisor that is meant, of those that fits picks where there are several and fits is not nil,
+// and has it do something, for VerbTimeout at most. what says what it is to be, for people.
+func Order(
+	cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool, do func(context.Context, *Supervisor) error,
+) error {
+	return With(cmd, call, f, func(all []*Supervisor) error {
+		if fits != nil && !f.Named() {
+			all = slices.DeleteFunc(slices.Clone(all), func(s *Supervisor) bool { return !fits(s) })
+		}
+		switch len(all) {
+		case 0:
+			return fmt.Errorf("no %s is running", what)
+		case 1:
+			ctx, cancel := context.WithTimeout(cmd.Context(), VerbTimeout)
+			defer cancel()
+			return Plainly(do(ctx, all[0]))
+		}
+		return fmt.Errorf("%d supervisors are running: say which one is meant%s", len(all), Choices(all))
+	})
 }
 
 // Running returns the running supervisors of this user, also those that do not answer, and one whose socket the
