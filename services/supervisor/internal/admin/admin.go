@@ -217,7 +217,7 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
 	o := s.opts
-	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{state: o.State, events: o.Events, approvals: o.Approvals, server: s})
+	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{State: o.State, events: o.Events, approvals: o.Approvals, server: s})
 	if o.Control != nil {
 		supervisorv1.RegisterSupervisorControlServiceServer(server, controlService{Control: o.Control})
 	}

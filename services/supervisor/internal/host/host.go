@@ -232,7 +232,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		}
 	}
 	reason, cause := la.run(ctx)
-	return outcome(la.process.Exit(), reason, cause)
+	return outcome(la.Exit(), reason, cause)
 }
 
 // outcome says how it all ended.
