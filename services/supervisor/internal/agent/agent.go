@@ -285,11 +285,11 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 			p.tree, p.walls = tree, r.Started.Walls
 			settle(nil)
 		case r.Failed != nil:
-			detail := r.Failed.Detail
-			if p.user != nil && strings.HasSuffix(detail, syscall.EACCES.Error()) {
-				detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
+			r.Failed.Name = p.name
+			if p.user != nil && strings.HasSuffix(r.Failed.Detail, syscall.EACCES.Error()) {
+				r.Failed.Detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
 			}
-			settle(&Exit{Name: p.name, Reason: r.Failed.Reason, Code: r.Failed.Code, Detail: detail})
+			settle(r.Failed)
 		case r.Ended != nil:
 			end = r.Ended
 		case r.Clean:

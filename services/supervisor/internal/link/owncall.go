@@ -23,8 +23,8 @@ import (
 // offered are the options of a question of ours. Their kinds are their own ids.
 func offered(d *gate.Decision) []acp.PermissionOption {
 	var options []acp.PermissionOption
-	for _, kind := range []string{gate.AllowOnce, gate.AllowAlways, gate.RejectOnce, gate.RejectAlways} {
-		if kind == gate.AllowAlways && d.Always.Text == "" || kind == gate.RejectAlways && d.Never.Text == "" {
+	for _, kind := range []string{acp.AllowOnce, acp.AllowAlways, acp.RejectOnce, acp.RejectAlways} {
+		if kind == acp.AllowAlways && d.Always.Text == "" || kind == acp.RejectAlways && d.Never.Text == "" {
 			continue
 		}
 		options = append(options, acp.PermissionOption{ID: kind, Kind: kind})
@@ -105,10 +105,10 @@ func (o *ownCall) question(d *gate.Decision) []byte {
 		b = append(append(append(b, `{"optionId":"`...), option.ID...), `","kind":"`...)
 		b = append(append(b, option.Kind...), `","name":`...)
 		b = append(jsonrpc.AppendString(b, map[string]string{
-			gate.AllowOnce:    "Allow once: " + o.title,
-			gate.AllowAlways:  "Always allow: " + d.Always.Text,
-			gate.RejectOnce:   "Reject",
-			gate.RejectAlways: "Always reject: " + d.Never.Text,
+			acp.AllowOnce:    "Allow once: " + o.title,
+			acp.AllowAlways:  "Always allow: " + d.Always.Text,
+			acp.RejectOnce:   "Reject",
+			acp.RejectAlways: "Always reject: " + d.Never.Text,
 		}[option.Kind]), '}')
 	}
 	return append(b, "]}"...)

@@ -243,7 +243,7 @@ func (a *instance) show() *supervisorv1.Agent {
 		out.Cwd, _ = os.Getwd()
 	}
 	if r != nil {
-		out.StderrTail = tail(r.process.StderrTail())
+		out.StderrTail = secret.Lines(r.process.StderrTail())
 		select {
 		case <-r.process.Ended():
 		default:

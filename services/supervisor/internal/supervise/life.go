@@ -67,7 +67,7 @@ func (h *Handler) replaced(l *life) bool {
 
 // run is a life.
 func (h *Handler) run(l *life) {
-	var exits exits
+	var ends Ends
 	failures := 0 // in a row, without a run of some length between them
 	for first := true; ; first = false {
 		ready, ended, err := h.next(l, first)
@@ -80,11 +80,11 @@ func (h *Handler) run(l *life) {
 		case errors.As(err, &giveUp), first && !ready:
 			h.fail(l, err)
 			return
-		case ended && exits.add(time.Now()):
+		case ended && ends.Add(time.Now(), exitWindow) >= exitLimit:
 			h.fail(l, fmt.Errorf("it ended %d times within %s, the last time: %w", exitLimit, exitWindow, err))
 			return
 		}
-		if ready && exits.steady() {
+		if ready && len(ends) <= 1 { // the latest was the only one for a while
 			failures = 0
 		}
 		delay := Delay(failures)
@@ -308,20 +308,17 @@ func (h *Handler) over(l *life, state supervisorv1.HandlerState, cause error) bo
 	})
 }
 
-// exits are the times of the latest ends, the oldest first.
-type exits []time.Time
+// Ends are the times of a process's latest ends, the oldest first.
+type Ends []time.Time
 
-// add enters an end and reports whether there were too many.
-func (e *exits) add(now time.Time) bool {
+// Add enters an end and returns how many there were within the time before it, itself included. Those before are forgotten.
+func (e *Ends) Add(now time.Time, within time.Duration) int {
 	*e = append(*e, now)
-	for len(*e) > 0 && now.Sub((*e)[0]) > exitWindow {
+	for now.Sub((*e)[0]) > within {
 		*e = (*e)[1:]
 	}
-	return len(*e) >= exitLimit
+	return len(*e)
 }
-
-// steady: the latest end was the only one for a while.
-func (e *exits) steady() bool { return len(*e) <= 1 }
 
 // Delay returns how long to wait after so many failures in a row before a process is started again: 200 ms, doubled each
 // time, and up to half as much again at random, so that what ended together does not start together; 30 s at most.
