@@ -90,8 +90,9 @@ func (r *Registry) Close() {
 	defer r.mu.Unlock()
 	r.closed = true
 	for w := range r.watchers {
-		w.end(nil)
+		close(w.changes)
 	}
+	clear(r.watchers)
 }
 
 // ListApprovals are the questions that wait, oldest first: of one session, or of all if it is empty. They are not to be
@@ -355,7 +356,7 @@ func (r *Registry) end(e *entry, end question.End) {
 func (r *Registry) tell(e *entry, change *supervisorv1.WatchApprovalsResponse) {
 	for w := range r.watchers {
 		if e.isOf(w.sessionID) {
-			w.add(change)
+			r.add(w, change)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	if err := leave(ctx); err != nil {
 		return nil, fmt.Errorf("restart handler %s: %w", req.GetName(), err)
 	}
-	if _, err := handler.Restart(ctx, leave); err != nil {
+	if err := handler.Restart(ctx, leave); err != nil {
 		return nil, err
 	}
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
@@ -127,7 +127,7 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 			continue
 		}
 		believe := h.believing(name, handler.Status().GetCommand())
-		if _, err := handler.Configure(ctx); err != nil {
+		if err := handler.Configure(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
 		}

@@ -45,11 +45,6 @@ func (h *Handler) beginLocked(begun *attached) (before *life) {
 	l := &life{begun: begun, done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(h.ctx)
 	before, h.life = h.life, l
-	select {
-	case <-h.done: // it had failed
-		h.done = make(chan struct{})
-	default:
-	}
 	go func() {
 		defer close(l.done)
 		defer l.cancel()
@@ -286,7 +281,7 @@ func (h *Handler) endNow(inst Instance) error {
 }
 
 func (h *Handler) fail(l *life, cause error) {
-	if h.over(l, Failed, cause) {
+	if h.set(l, Failed, cause) {
 		h.log.Error("handler has failed and is not started again", "error", cause)
 	}
 }
@@ -297,15 +292,7 @@ func (h *Handler) stopped(l *life, err error) {
 	if !errors.As(err, &left) {
 		err = nil
 	}
-	h.over(l, Stopped, err)
-}
-
-// over is the last change of a life; false: another one has taken its place.
-func (h *Handler) over(l *life, state supervisorv1.HandlerState, cause error) bool {
-	return h.changeOf(l, func() {
-		h.setLocked(state, cause)
-		close(h.done)
-	})
+	h.set(l, Stopped, err)
 }
 
 // Ends are the times of a process's latest ends, the oldest first.
