@@ -221,7 +221,8 @@ func (p *Process) startGuard(s Spec, job job) (err error) {
 		return err
 	}
 	p.guard = exec.Command(s.Guard[0], s.Guard[1:]...)
-	if own, err := os.Executable(); err == nil && s.Guard[0] == selfProgram() {
+	self, _ := proc.OwnProgram() // empty: there is none
+	if own, err := os.Executable(); err == nil && s.Guard[0] == self {
 		p.guard.Args[0] = own // for people who look at processes
 	}
 	p.guard.Env = runtimeEnv(os.Environ())
@@ -308,12 +309,6 @@ func OwnGuard() ([]string, error) {
 		return nil, err
 	}
 	return []string{self, "guard"}, nil
-}
-
-// selfProgram is the program of OwnGuard; empty: there is none.
-func selfProgram() string {
-	self, _ := proc.OwnProgram()
-	return self
 }
 
 // newJob is what the guard is asked to do.

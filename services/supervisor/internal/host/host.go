@@ -209,7 +209,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	defer h.close()
 	client := acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout)
 	if err := h.open(ctx); err != nil {
-		link.Refuse(client, link.Limits{}, err.Error())
+		link.Refuse(client, err.Error())
 		return 1, err
 	}
 	la, err := h.linkAgent(agentSpec{stderr: h.opts.Stderr, Spec: programs.Spec{
@@ -220,11 +220,13 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	}})
 	if err != nil {
 		h.log.Error("start the agent: " + err.Error())
-		link.Refuse(client, link.Limits{}, err.Error())
+		link.Refuse(client, err.Error())
 		return exitOf(err), nil
 	}
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
-		if server, err := h.serveAdmin(); err != nil {
+		o := h.adminOptions()
+		o.Agents, o.ReadOnly = editorsAgent{host: h}, editorsOwn
+		if server, err := admin.Start(o); err != nil {
 			h.log.Warn("this supervisor cannot be looked into", "error", err)
 		} else {
 			h.admin.Store(server)
@@ -257,10 +259,6 @@ func (h *host) unattended() time.Duration {
 		return h.opts.UnattendedFor
 	}
 	return time.Duration(h.config.GetPermission().GetTimeoutSeconds()) * time.Second
-}
-
-func (h *host) agentStopTimeout() time.Duration {
-	return 3*h.stopGrace() + stopTimeout
 }
 
 func (h *host) protect() {

@@ -125,7 +125,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
 			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
 		},
-		Observer: h.observer(la.identity),
+		Observer: h.hub.Observer(la.identity),
 		Pace:     h.pace,
 		Logger:   h.log,
 	}
@@ -150,7 +150,7 @@ func (la *linkedAgent) run(ctx context.Context) (link.Reason, error) {
 
 // end ends the agent with all that it started, gently until ctx ends, if it is there.
 func (la *linkedAgent) end(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, la.host.agentStopTimeout())
+	ctx, cancel := context.WithTimeout(ctx, 3*la.host.stopGrace()+stopTimeout)
 	defer cancel()
 	if err := la.Process.Stop(ctx); err != nil {
 		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)

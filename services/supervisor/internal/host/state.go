@@ -17,13 +17,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// serveAdmin opens the admin socket. It comes last, since it shows the rest.
-func (h *host) serveAdmin() (*admin.Server, error) {
-	o := h.adminOptions()
-	o.Agents, o.ReadOnly = editorsAgent{host: h}, editorsOwn
-	return admin.Start(o)
-}
-
 // adminOptions are those of the services that do not depend on who starts the agents.
 func (h *host) adminOptions() admin.Options {
 	return admin.Options{

@@ -39,8 +39,6 @@ type agentCall struct {
 	withdrawal []byte // the agent's cancellation of it, which must not overtake it
 }
 
-func (c *agentCall) current() int32 { return c.state.Load() }
-
 // begin returns the context that the work on the call is done under, and false if it was given up already.
 func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc, bool) {
 	var cancel context.CancelFunc
@@ -64,7 +62,7 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 func (c *agentCall) giveUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current() == atClient {
+	if c.state.Load() == atClient {
 		return false
 	}
 	c.given = true

@@ -318,7 +318,7 @@ func (l *Link) abandon() {
 		if q := c.asked(); q != nil && (q.Finish(question.Ending{Cause: question.LinkOver}) || !q.Own) {
 			continue
 		}
-		if c.current() == atClient && l.claim(c) {
+		if c.state.Load() == atClient && l.claim(c) {
 			l.shownEnds(c, true)
 		}
 	}

@@ -149,7 +149,10 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	text, _ := acp.String(acp.Get(h.params, "content"))
 	b := jsonrpc.AppendString([]byte(`[{"type":"diff","path":`), path)
 	b = append(b, `,"oldText":`...)
-	old, err := l.present(ctx, h, path)
+	old, err := "", errors.ErrUnsupported
+	if h.atHandler() {
+		old, _, err = l.readText(ctx, h.route.Handler, h.cc, path)
+	}
 	missing := status.Code(err) == codes.NotFound
 	unread := err != nil && !missing && h.atHandler()
 	if err == nil || missing {
@@ -167,15 +170,6 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 		b = appendItem(b, "The present content of the file is not shown, and would be replaced: "+safetext.Cut(safetext.Line(status.Convert(err).Message()), 200))
 	}
 	return b
-}
-
-// present reads the file that a write would replace.
-func (l *Link) present(ctx context.Context, h *heldCall, path string) (string, error) {
-	if !h.atHandler() {
-		return "", errors.ErrUnsupported
-	}
-	text, _, err := l.readText(ctx, h.route.Handler, h.cc, path)
-	return text, err
 }
 
 // stillAs reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If it

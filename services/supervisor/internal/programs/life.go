@@ -222,9 +222,7 @@ func (a *instance) set(state supervisorv1.AgentState, also func()) {
 // awaitStart waits until it is known how a start ended.
 func (a *instance) awaitStart(ctx context.Context) error {
 	for {
-		a.reg.mu.Lock()
-		state, failure, changed := a.state, a.failure, a.changed
-		a.reg.mu.Unlock()
+		state, failure, changed := a.look()
 		switch {
 		case state == running:
 			return nil

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -63,9 +62,6 @@ func (t *Table) CapabilityMeta() map[string]json.RawMessage { return maps.Clone(
 
 // finish derives from the routes what is asked of the table often.
 func (t *Table) finish() {
-	slices.SortFunc(t.namespaces, func(a, b namespace) int {
-		return cmp.Or(len(b.prefix)-len(a.prefix), strings.Compare(a.prefix, b.prefix))
-	})
 	t.capabilities = map[string]bool{}
 	for _, r := range t.methods {
 		t.sorted = append(t.sorted, r)

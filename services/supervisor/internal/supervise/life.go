@@ -70,9 +70,9 @@ func (h *Handler) run(l *life) {
 			h.stopped(l, err)
 			return
 		}
-		var giveUp final
+		_, giveUp := errors.AsType[final](err)
 		switch {
-		case errors.As(err, &giveUp), first && !ready:
+		case giveUp, first && !ready:
 			h.fail(l, err)
 			return
 		case ended && ends.Add(time.Now(), exitWindow) >= exitLimit:
@@ -106,8 +106,7 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	kept := h.kept()
 	inst, err := target.start(l.ctx, pin)
 	if err != nil {
-		var swapped *SwappedError
-		if errors.As(err, &swapped) {
+		if _, swapped := errors.AsType[*SwappedError](err); swapped {
 			err = final{err}
 		}
 		return false, !target.sidecar() && !noRoom(err), err
@@ -288,8 +287,7 @@ func (h *Handler) fail(l *life, cause error) {
 
 // stopped is the end that Stop asked for. What a start that was cut short says of that is of no use.
 func (h *Handler) stopped(l *life, err error) {
-	var left *notStopped
-	if !errors.As(err, &left) {
+	if _, left := errors.AsType[*notStopped](err); !left {
 		err = nil
 	}
 	h.set(l, Stopped, err)
