@@ -133,7 +133,7 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames()}
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(), approvals: approval.New()}
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
@@ -148,7 +148,6 @@ func (h *host) open(ctx context.Context) error {
 		h.orphanage = openOrphanage(h.stopGrace(), h.log)
 	}
 	h.pace = proc.NewPace()
-	h.approvals = approval.New()
 	protected := h.opts.Config.ProtectedPaths(rundir.Dir(os.Getenv))
 	if err := h.findUser(); err != nil {
 		return err
@@ -177,9 +176,7 @@ func (h *host) close() {
 	if h.handlers != nil && h.opts.Mode != ModeObserve {
 		h.stopHandlers()
 	}
-	if h.approvals != nil {
-		h.approvals.Close()
-	}
+	h.approvals.Close()
 	if h.hub != nil {
 		h.hub.Close()
 	}
