@@ -27,7 +27,7 @@ func (la *linkedAgent) runProgram(ctx context.Context) {
 	defer close(la.ended)
 	defer la.cancel()
 	la.reason, la.cause = la.Link.Run(ctx)
-	stop := context.Background()
+	stop := context.WithoutCancel(ctx)
 	if first := la.stopped.Load(); first != nil {
 		stop = *first
 	}

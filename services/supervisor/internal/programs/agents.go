@@ -243,9 +243,7 @@ func (a *instance) show() *supervisorv1.Agent {
 	}
 	if r != nil {
 		out.StderrTail = secret.Lines(r.process.StderrTail())
-		select {
-		case <-r.process.Ended():
-		default:
+		if !r.ended() {
 			out.Pid = int64(r.process.PID())
 		}
 	}

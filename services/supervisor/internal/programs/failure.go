@@ -101,9 +101,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 
 // ending is why a process ended. Its link is over: the process is made to end if it has not.
 func (r *run) ending() *supervisorv1.AgentError {
-	select {
-	case <-r.process.Ended():
-	default:
+	if !r.ended() {
 		r.stop()
 	}
 	a := r.agent

@@ -188,10 +188,8 @@ func watch(ctx context.Context, inst Instance) error {
 		case ctx.Err() != nil:
 			return nil
 		}
-		select {
-		case <-inst.Done():
+		if isOver(inst) {
 			return ending(inst)
-		default:
 		}
 		if misses++; misses == healthMisses {
 			return fmt.Errorf("it was ended, since it missed %d health checks: %w", misses, err)

@@ -310,12 +310,8 @@ func (n *notStopped) Unwrap() error { return n.error }
 
 // stateLocked is the state, and Backoff for an instance whose end was not worked on yet.
 func (h *Handler) stateLocked() supervisorv1.HandlerState {
-	if h.current != nil {
-		select {
-		case <-h.current.Done():
-			return Backoff
-		default:
-		}
+	if h.current != nil && isOver(h.current) {
+		return Backoff
 	}
 	return h.state
 }

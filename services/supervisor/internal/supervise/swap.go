@@ -164,10 +164,8 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 		}
 	}
 	digest := inst.Digest()
-	select {
-	case <-inst.Done():
+	if isOver(inst) {
 		return nil, ending(inst)
-	default:
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
