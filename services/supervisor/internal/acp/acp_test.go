@@ -69,7 +69,7 @@ func FuzzSetKeepsEverythingElse(f *testing.F) {
 
 func TestRewriteInitializeAdvertisesWhatIsServedAndKeepsTheRest(t *testing.T) {
 	line := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"x":7},"_meta":{"terminal_output":true}},"clientInfo":{"name":"e"}}}` + "\n"
-	flags := []Capability{{Path: "fs.readTextFile", Served: true}, {Path: "fs.writeTextFile", Served: false}, {Path: "terminal", Served: true}}
+	flags := map[string]bool{"fs.readTextFile": true, "fs.writeTextFile": false, "terminal": true}
 	got, err := RewriteInitialize([]byte(line), flags, map[string]json.RawMessage{"acme.com/x": []byte(`{"v":1}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestRewriteInitializeAdvertisesWhatIsServedAndKeepsTheRest(t *testing.T) {
 
 func TestRewriteInitializePutsVersion1CapabilitiesBesideThoseOfALaterVersion(t *testing.T) {
 	line := `{"id":1,"method":"initialize","params":{"protocolVersion":2,"capabilities":{"a":{}}}}`
-	got, err := RewriteInitialize([]byte(line), []Capability{{Path: "terminal", Served: true}}, nil)
+	got, err := RewriteInitialize([]byte(line), map[string]bool{"terminal": true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,23 +33,16 @@ func ParseInitialize(params []byte) Initialize {
 	return init
 }
 
-// Capability is one flag of clientCapabilities, and what it is set to.
-type Capability struct {
-	// Path leads to the flag: "fs.readTextFile".
-	Path string
-	// Served: the method is answered here, or by nobody.
-	Served bool
-}
-
-// RewriteInitialize returns the line of an initialize request with the flags set, and with what handlers add to
-// clientCapabilities._meta (names to raw JSON values). Members that it does not set keep their bytes.
-func RewriteInitialize(line []byte, flags []Capability, meta map[string]json.RawMessage) ([]byte, error) {
+// RewriteInitialize returns the line of an initialize request with flags of clientCapabilities set, by the path to each
+// ("fs.readTextFile"), and with what handlers add to clientCapabilities._meta (names to raw JSON values). Members that it does
+// not set keep their bytes.
+func RewriteInitialize(line []byte, flags map[string]bool, meta map[string]json.RawMessage) ([]byte, error) {
 	var err error
-	for _, f := range flags {
-		path := append([]string{"params", "clientCapabilities"}, strings.Split(f.Path, ".")...)
-		line, err = Set(line, strconv.AppendBool(nil, f.Served), path...)
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		path := append([]string{"params", "clientCapabilities"}, strings.Split(flag, ".")...)
+		line, err = Set(line, strconv.AppendBool(nil, flags[flag]), path...)
 		if err != nil {
-			return nil, fmt.Errorf("advertise capability %q: %w", f.Path, err)
+			return nil, fmt.Errorf("advertise capability %q: %w", flag, err)
 		}
 	}
 	for name, value := range meta {

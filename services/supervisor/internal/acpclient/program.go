@@ -181,19 +181,15 @@ func (p *Program) Close() {
 func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-c.done:
-		return c.result, c.err
-	default:
-	}
-	select {
-	case <-c.done:
-		return c.result, c.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		select {
+		case <-c.done: // all the same
+		default:
+			return nil, ctx.Err()
+		}
 	}
+	return c.result, c.err
 }
-
-// Done is closed when the call has its result or its error.
-func (c *Pending) Done() <-chan struct{} { return c.done }
 
 // Leave says that nobody waits for the call any more; its late answer is dropped. The agent is asked to give it up, unless
 // it is a prompt: a turn ends by session/cancel.

@@ -319,7 +319,7 @@ func FuzzWhateverTheLinkWritesACallIsAnsweredByItsOwnAnswer(f *testing.F) {
 			t.Fatal(err)
 		}
 		select {
-		case <-last.Done(): // by this answer, or by one that the fuzzer found
+		case <-last.done: // by this answer, or by one that the fuzzer found
 		default:
 			t.Error("the call was not answered")
 		}

@@ -113,8 +113,7 @@ type Server struct {
 	control  string // "@" and the name; empty: there is none
 	opts     Options
 	doors    []*door
-	trusted  *grpc.Server
-	guests   *grpc.Server
+	servers  []*grpc.Server // of trusted callers, and of guests
 	health   *health.Server
 	end      context.CancelFunc // of streams
 	served   sync.WaitGroup
@@ -173,10 +172,8 @@ func Start(o Options) (*Server, error) {
 		})
 		add(way{listener: socket, introduce: byKernel(false, verbs, o.Logger), origin: processOf})
 	}
-	s.trusted = s.server(ending, maxRequestBytes, maxStreams)
-	s.guests = s.server(ending, maxGuestRequestBytes, maxGuestStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGuestIdle}))
-	s.serve(s.trusted, trusted)
-	s.serve(s.guests, guests)
+	s.serve(trusted, s.server(ending, maxRequestBytes, maxStreams))
+	s.serve(guests, s.server(ending, maxGuestRequestBytes, maxGuestStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGuestIdle})))
 	for _, d := range s.doors {
 		d.open()
 	}
@@ -217,7 +214,7 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
 	o := s.opts
-	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{state: o.State, events: o.Events, approvals: o.Approvals, server: s})
+	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{State: o.State, events: o.Events, approvals: o.Approvals, server: s})
 	if o.Control != nil {
 		supervisorv1.RegisterSupervisorControlServiceServer(server, controlService{Control: o.Control})
 	}
@@ -255,7 +252,8 @@ func (o *Options) refused(method string) error {
 	return nil
 }
 
-func (s *Server) serve(server *grpc.Server, h *hall) {
+func (s *Server) serve(h *hall, server *grpc.Server) {
+	s.servers = append(s.servers, server)
 	s.served.Go(func() {
 		if err := server.Serve(h); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.opts.Logger.Error("admin calls are not served any more", "path", s.path, "error", err)
@@ -303,7 +301,7 @@ func (s *Server) Stop() {
 			d.close()
 		}
 		var stopping sync.WaitGroup
-		for _, server := range []*grpc.Server{s.trusted, s.guests} {
+		for _, server := range s.servers {
 			stopping.Go(func() {
 				cut := time.AfterFunc(stopGrace, server.Stop)
 				defer cut.Stop()

@@ -45,31 +45,31 @@ type fake struct {
 	terminalsErr error
 }
 
-func (f fake) Status() *supervisorv1.GetStatusResponse {
-	return &supervisorv1.GetStatusResponse{Version: "1.2.3", Pid: f.pid, StartTime: timestamppb.New(f.started)}
+func (f fake) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
+	return &supervisorv1.GetStatusResponse{Version: "1.2.3", Pid: f.pid, StartTime: timestamppb.New(f.started)}, nil
 }
 
-func (fake) Handlers() []*supervisorv1.HandlerStatus {
-	return []*supervisorv1.HandlerStatus{{Name: "fs"}}
+func (fake) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) (*supervisorv1.ListHandlersResponse, error) {
+	return &supervisorv1.ListHandlersResponse{Handlers: []*supervisorv1.HandlerStatus{{Name: "fs"}}}, nil
 }
 
-func (fake) Routes() []*supervisorv1.Route {
-	return []*supervisorv1.Route{{Method: "fs/read_text_file"}}
+func (fake) ListRoutes(context.Context, *supervisorv1.ListRoutesRequest) (*supervisorv1.ListRoutesResponse, error) {
+	return &supervisorv1.ListRoutesResponse{Routes: []*supervisorv1.Route{{Method: "fs/read_text_file"}}}, nil
 }
 
-func (fake) Sessions() []*supervisorv1.Session {
-	return []*supervisorv1.Session{{SessionId: "s1"}}
+func (fake) ListSessions(context.Context, *supervisorv1.ListSessionsRequest) (*supervisorv1.ListSessionsResponse, error) {
+	return &supervisorv1.ListSessionsResponse{Sessions: []*supervisorv1.Session{{SessionId: "s1"}}}, nil
 }
 
-func (f fake) Terminals(context.Context) ([]*supervisorv1.Terminal, error) {
-	return []*supervisorv1.Terminal{{TerminalId: "t1"}}, f.terminalsErr
+func (f fake) ListTerminals(context.Context, *supervisorv1.ListTerminalsRequest) (*supervisorv1.ListTerminalsResponse, error) {
+	return &supervisorv1.ListTerminalsResponse{Terminals: []*supervisorv1.Terminal{{TerminalId: "t1"}}}, f.terminalsErr
 }
 
-func (fake) GetSession(agentID, sessionID string) (*supervisorv1.Session, error) {
-	if sessionID != "s1" {
-		return nil, fault.New(fault.NotFound, "no session %q is open here", sessionID)
+func (fake) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error) {
+	if req.GetSessionId() != "s1" {
+		return nil, fault.New(fault.NotFound, "no session %q is open here", req.GetSessionId())
 	}
-	return &supervisorv1.Session{SessionId: sessionID, AgentId: agentID}, nil
+	return &supervisorv1.GetSessionResponse{Session: &supervisorv1.Session{SessionId: req.GetSessionId(), AgentId: req.GetAgentId()}}, nil
 }
 
 func (fake) WatchOutput(_ context.Context, id string, send func(*supervisorv1.WatchOutputResponse) error) error {
@@ -79,8 +79,8 @@ func (fake) WatchOutput(_ context.Context, id string, send func(*supervisorv1.Wa
 	return send(&supervisorv1.WatchOutputResponse{Ended: true, Signal: "SIGKILL"})
 }
 
-func (fake) Grants() []*supervisorv1.Grant {
-	return []*supervisorv1.Grant{{Id: "abcdefgh"}}
+func (fake) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error) {
+	return &supervisorv1.ListGrantsResponse{Grants: []*supervisorv1.Grant{{Id: "abcdefgh"}}}, nil
 }
 
 func runtimeDir(dir string) func(string) string {

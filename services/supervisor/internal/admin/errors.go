@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -48,55 +50,39 @@ func asStatus(err error) error {
 	return status.Error(code, cut(message, maxPlainMessage))
 }
 
-func codeOf(f *fault.Error) codes.Code {
-	switch f.Class {
-	case fault.Precondition:
-		return codes.FailedPrecondition
-	case fault.NotFound:
-		return codes.NotFound
-	case fault.Invalid:
-		return codes.InvalidArgument
-	case fault.TooOld:
-		return codes.OutOfRange
-	case fault.Exhausted:
-		return codes.ResourceExhausted
-	case fault.Unsupported:
-		return codes.Unimplemented
-	case fault.OfAgent:
-		return codeOfAgent(f.Agent)
+// classCodes and kindCodes are the codes of errors that are not UNKNOWN.
+var (
+	classCodes = map[fault.Class]codes.Code{
+		fault.Precondition: codes.FailedPrecondition,
+		fault.NotFound:     codes.NotFound,
+		fault.Invalid:      codes.InvalidArgument,
+		fault.TooOld:       codes.OutOfRange,
+		fault.Exhausted:    codes.ResourceExhausted,
+		fault.Unsupported:  codes.Unimplemented,
 	}
-	return codes.Unknown
-}
-
-// JSON-RPC error codes that have a meaning of their own.
-const (
-	invalidParams    = -32602
-	requestCancelled = -32800
+	kindCodes = map[supervisorv1.ErrorKind]codes.Code{
+		supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:      codes.FailedPrecondition,
+		supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND: codes.NotFound,
+		supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND: codes.NotFound,
+		supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT: codes.DeadlineExceeded,
+		supervisorv1.ErrorKind_ERROR_KIND_CRASHED:           codes.Aborted,
+		supervisorv1.ErrorKind_ERROR_KIND_STOPPED:           codes.Aborted,
+		supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:     codes.Unauthenticated,
+		supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED:     codes.Unimplemented,
+	}
 )
 
-func codeOfAgent(e *supervisorv1.AgentError) codes.Code {
-	switch e.GetKind() {
-	case supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:
-		return codes.FailedPrecondition
-	case supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND, supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
-		return codes.NotFound
-	case supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT:
-		return codes.DeadlineExceeded
-	case supervisorv1.ErrorKind_ERROR_KIND_CRASHED, supervisorv1.ErrorKind_ERROR_KIND_STOPPED:
-		return codes.Aborted
-	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:
-		return codes.Unauthenticated
-	case supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED:
-		return codes.Unimplemented
-	case supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR:
-		switch e.GetCode() {
-		case invalidParams:
-			return codes.InvalidArgument
-		case requestCancelled:
-			return codes.Canceled
-		}
+func codeOf(f *fault.Error) codes.Code {
+	kind := f.Agent.GetKind()
+	switch {
+	case f.Class != fault.OfAgent:
+		return cmp.Or(classCodes[f.Class], codes.Unknown)
+	case kind == supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR && f.Agent.GetCode() == jsonrpc.CodeInvalidParams:
+		return codes.InvalidArgument
+	case kind == supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR && f.Agent.GetCode() == jsonrpc.CodeCancelled:
+		return codes.Canceled
 	}
-	return codes.Unknown
+	return cmp.Or(kindCodes[kind], codes.Unknown)
 }
 
 // detailed is a status with what a fault knows beside its words.

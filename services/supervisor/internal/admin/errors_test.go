@@ -60,7 +60,7 @@ func TestEveryKindOfAgentErrorHasACodeOfItsOwnWords(t *testing.T) {
 	// A kind that is new and has no code yet is UNKNOWN, which the contract gives to no new one.
 	for number, name := range supervisorv1.ErrorKind_name {
 		kind := supervisorv1.ErrorKind(number)
-		code := codeOfAgent(&supervisorv1.AgentError{Kind: kind})
+		code := codeOf(&fault.Error{Class: fault.OfAgent, Agent: &supervisorv1.AgentError{Kind: kind}})
 		if unknown := code == codes.Unknown; unknown != (kind == supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED || kind == supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR) {
 			t.Errorf("%s is %v", name, code)
 		}

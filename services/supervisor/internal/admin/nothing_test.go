@@ -65,8 +65,10 @@ func (n nothing) AnswerApproval(_ context.Context, req *supervisorv1.AnswerAppro
 // noState is a State that is empty.
 type noState struct{ State }
 
-func (noState) GetSession(string, string) (*supervisorv1.Session, error) {
-	return &supervisorv1.Session{}, nil
+func (noState) GetSession(context.Context, *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error) {
+	return &supervisorv1.GetSessionResponse{}, nil
 }
 
-func (noState) Status() *supervisorv1.GetStatusResponse { return &supervisorv1.GetStatusResponse{} }
+func (noState) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
+	return &supervisorv1.GetStatusResponse{}, nil
+}

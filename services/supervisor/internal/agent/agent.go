@@ -221,7 +221,8 @@ func (p *Process) startGuard(s Spec, job job) (err error) {
 		return err
 	}
 	p.guard = exec.Command(s.Guard[0], s.Guard[1:]...)
-	if own, err := os.Executable(); err == nil && s.Guard[0] == selfProgram() {
+	self, _ := proc.OwnProgram() // empty: there is none
+	if own, err := os.Executable(); err == nil && s.Guard[0] == self {
 		p.guard.Args[0] = own // for people who look at processes
 	}
 	p.guard.Env = runtimeEnv(os.Environ())
@@ -285,11 +286,11 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 			p.tree, p.walls = tree, r.Started.Walls
 			settle(nil)
 		case r.Failed != nil:
-			detail := r.Failed.Detail
-			if p.user != nil && strings.HasSuffix(detail, syscall.EACCES.Error()) {
-				detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
+			r.Failed.Name = p.name
+			if p.user != nil && strings.HasSuffix(r.Failed.Detail, syscall.EACCES.Error()) {
+				r.Failed.Detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
 			}
-			settle(&Exit{Name: p.name, Reason: r.Failed.Reason, Code: r.Failed.Code, Detail: detail})
+			settle(r.Failed)
 		case r.Ended != nil:
 			end = r.Ended
 		case r.Clean:
@@ -308,12 +309,6 @@ func OwnGuard() ([]string, error) {
 		return nil, err
 	}
 	return []string{self, "guard"}, nil
-}
-
-// selfProgram is the program of OwnGuard; empty: there is none.
-func selfProgram() string {
-	self, _ := proc.OwnProgram()
-	return self
 }
 
 // newJob is what the guard is asked to do.

@@ -242,8 +242,8 @@ func (g *guard) report(r report) {
 }
 
 // failureOf says why a program could not be started, and how a shell would number that.
-func failureOf(program string, err error) *failed {
-	f := &failed{Reason: StartFailed, Code: 126, Detail: fmt.Sprintf("%s: %v", program, err)}
+func failureOf(program string, err error) *Exit {
+	f := &Exit{Reason: StartFailed, Code: 126, Detail: fmt.Sprintf("%s: %v", program, err)}
 	if errors.Is(err, fs.ErrNotExist) {
 		f.Reason, f.Code = NotFound, 127
 	}

@@ -41,7 +41,7 @@ type job struct {
 // report is one line from the guard. One of its fields is set.
 type report struct {
 	Started *started         `json:",omitempty"`
-	Failed  *failed          `json:",omitempty"`
+	Failed  *Exit            `json:",omitempty"` // without what the guard does not know
 	Ended   *proc.ExitStatus `json:",omitempty"`
 	Clean   bool             `json:",omitempty"`
 }
@@ -49,12 +49,6 @@ type report struct {
 type started struct {
 	PID   int
 	Walls proc.Walls
-}
-
-type failed struct {
-	Reason Reason
-	Code   int
-	Detail string
 }
 
 // send hands the job to a guard, which may be stuck: it does not wait for ever.

@@ -10,8 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/form"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -48,13 +47,11 @@ type Answerer interface {
 type Registry struct {
 	attending atomic.Int64 // watchers that will answer
 
-	mu       sync.Mutex // guards what follows; not held while anybody else is called
-	asked    uint64
+	mu       sync.Mutex                    // guards what follows; not held while anybody else is called
 	ids      map[string]*event.ApprovalIDs // by agent, whose runs are many
-	open     map[string]*entry
+	open     ordered.Map[string, *entry]
 	handles  map[string]string // of open and recent questions, to their ids
-	recent   map[string]*supervisorv1.ApprovalAnswer
-	order    []string // of recent, oldest first
+	recent   ordered.Map[string, *supervisorv1.ApprovalAnswer]
 	watchers map[*watcher]struct{}
 	closed   bool
 }
@@ -63,7 +60,6 @@ type Registry struct {
 type entry struct {
 	owner    *Questions
 	question *question.Question
-	nth      uint64
 	approval *supervisorv1.Approval // without its end; not changed
 	expires  time.Time              // guarded by the Registry's mu
 	done     chan struct{}          // closed once answer is set
@@ -74,9 +70,7 @@ type entry struct {
 func New() *Registry {
 	return &Registry{
 		ids:      map[string]*event.ApprovalIDs{},
-		open:     map[string]*entry{},
 		handles:  map[string]string{},
-		recent:   map[string]*supervisorv1.ApprovalAnswer{},
 		watchers: map[*watcher]struct{}{},
 	}
 }
@@ -90,8 +84,9 @@ func (r *Registry) Close() {
 	defer r.mu.Unlock()
 	r.closed = true
 	for w := range r.watchers {
-		w.end(nil)
+		close(w.changes)
 	}
+	clear(r.watchers)
 }
 
 // ListApprovals are the questions that wait, oldest first: of one session, or of all if it is empty. They are not to be
@@ -106,7 +101,7 @@ func (r *Registry) ListApprovals(sessionID string) []*supervisorv1.Approval {
 // list is ListApprovals; mu is held.
 func (r *Registry) list(sessionID string, attended bool) []*supervisorv1.Approval {
 	var approvals []*supervisorv1.Approval
-	for _, e := range slices.SortedFunc(maps.Values(r.open), func(a, b *entry) int { return cmp.Compare(a.nth, b.nth) }) {
+	for _, e := range r.open.All() {
 		if e.isOf(sessionID) {
 			approvals = append(approvals, e.shown(attended))
 		}
@@ -180,10 +175,10 @@ func (r *Registry) ID(handle string) string {
 func (r *Registry) find(id string) (*entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.open[id]; e != nil {
+	if e := r.open.At(id); e != nil {
 		return e, nil
 	}
-	if first := r.recent[cmp.Or(r.handles[id], id)]; first != nil {
+	if first := r.recent.At(cmp.Or(r.handles[id], id)); first != nil {
 		return nil, answered(first)
 	}
 	if r.handles[id] != "" {
@@ -236,15 +231,14 @@ func (e *entry) await(ctx context.Context) *supervisorv1.ApprovalAnswer {
 	defer cancel()
 	select {
 	case <-e.done:
-		return e.answer
-	default:
-	}
-	select {
-	case <-e.done:
-		return e.answer
 	case <-ctx.Done():
-		return nil
+		select {
+		case <-e.done: // all the same
+		default:
+			return nil
+		}
 	}
+	return e.answer
 }
 
 // Questions are the open questions of one run of an agent. It implements question.Observer.
@@ -301,14 +295,12 @@ func (qs *Questions) Asked(q *question.Question) {
 	r := qs.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, before := range r.open {
+	for _, before := range r.open.All() {
 		if before.owner != qs && before.owner.agent.ID == qs.agent.ID { // of a link that is over and has not said so
 			r.end(before, question.End{Outcome: question.Withdrawn, By: nobody})
 		}
 	}
-	r.asked++
-	e.nth = r.asked
-	r.open[id] = e
+	r.open.Set(id, e)
 	r.handles[event.Handle(id)] = id
 	qs.entries[q] = e
 	r.tell(e, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: e.shown(attended)}})
@@ -335,17 +327,16 @@ func (qs *Questions) Ended(q *question.Question, end question.End) {
 // end ends a question; mu is held.
 func (r *Registry) end(e *entry, end question.End) {
 	id := e.approval.GetId()
-	delete(r.open, id)
+	r.open.Delete(id)
 	delete(e.owner.entries, e.question)
 	e.answer = e.ended(end)
-	r.recent[id] = e.answer
-	r.order = append(r.order, id)
-	if len(r.order) > maxRecent {
-		delete(r.recent, r.order[0])
-		if handle := event.Handle(r.order[0]); r.handles[handle] == r.order[0] {
+	r.recent.Set(id, e.answer)
+	if r.recent.Len() > maxRecent {
+		oldest := r.recent.Oldest()
+		r.recent.Delete(oldest)
+		if handle := event.Handle(oldest); r.handles[handle] == oldest {
 			delete(r.handles, handle)
 		}
-		r.order = append(r.order[:0], r.order[1:]...)
 	}
 	close(e.done)
 	r.tell(e, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Answered{Answered: e.answer}})
@@ -355,7 +346,7 @@ func (r *Registry) end(e *entry, end question.End) {
 func (r *Registry) tell(e *entry, change *supervisorv1.WatchApprovalsResponse) {
 	for w := range r.watchers {
 		if e.isOf(w.sessionID) {
-			w.add(change)
+			r.add(w, change)
 		}
 	}
 }

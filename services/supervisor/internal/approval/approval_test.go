@@ -354,8 +354,8 @@ func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
 		a.ask(fmt.Sprint(i), "s")
 		a.end(fmt.Sprint(i), question.End{Outcome: question.Denied, By: "front"})
 	}
-	if len(r.recent) != maxRecent || len(r.order) != maxRecent || len(a.questions.entries) != 0 {
-		t.Errorf("%d, %d, %d are kept", len(r.recent), len(r.order), len(a.questions.entries))
+	if r.recent.Len() != maxRecent || len(a.questions.entries) != 0 {
+		t.Errorf("%d, %d are kept", r.recent.Len(), len(a.questions.entries))
 	}
 	if _, err := r.find("a/9"); classOf(t, err).Class != fault.NotFound {
 		t.Errorf("an old one: %v", err)
@@ -401,7 +401,7 @@ func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
 	a.questions.Ended(q, question.End{Outcome: question.Denied, By: "y"})
 	a.questions.Ended(&question.Question{ID: []byte("1")}, question.End{Outcome: question.Denied, By: "z"})
 	a.questions.Expires(q, time.Now())
-	if got := r.recent[r.ID("a/1")]; got.GetAnsweredBy() != "x" {
+	if got := r.recent.At(r.ID("a/1")); got.GetAnsweredBy() != "x" {
 		t.Errorf("got %v", got)
 	}
 	again := a.ask("1", "s")
@@ -409,7 +409,7 @@ func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
 		t.Fatal("the same question")
 	}
 	a.questions.Ended(again, question.End{Outcome: question.Allowed, By: "late"})
-	if got := r.recent[r.ID("a/1~2")]; got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
+	if got := r.recent.At(r.ID("a/1~2")); got.GetOutcome() != "withdrawn" || len(r.ListApprovals("")) != 1 {
 		t.Errorf("got %v", got)
 	}
 }

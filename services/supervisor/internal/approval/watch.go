@@ -2,7 +2,7 @@ package approval
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -21,7 +21,9 @@ var errSlow = fault.New(fault.Exhausted, "this watcher did not keep up with the 
 // ctx ends, send fails, or the Registry is closed: the first two are returned as they are, the last as nil. A watcher
 // whose send does not keep up gets a *fault.Error of class Exhausted. What is sent must not be changed.
 func (r *Registry) WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error {
-	w := &watcher{sessionID: req.GetSessionId(), wake: make(chan struct{}, 1)}
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	w := &watcher{sessionID: req.GetSessionId(), changes: make(chan *supervisorv1.WatchApprovalsResponse, maxWaiting), cut: cut}
 	if !req.GetOnlyLook() {
 		r.attending.Add(1)
 		defer r.attending.Add(-1)
@@ -50,17 +52,17 @@ func (r *Registry) WatchApprovals(ctx context.Context, req *supervisorv1.WatchAp
 		return err
 	}
 	for {
-		changes, over, err := w.next(ctx)
-		if err != nil {
-			return err
-		}
-		for _, change := range changes {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case change, more := <-w.changes:
+			if !more {
+				return nil
+			}
+			w.bytes.Add(-sizeOf(change))
 			if err := send(change); err != nil {
 				return err
 			}
-		}
-		if over {
-			return nil
 		}
 	}
 }
@@ -68,62 +70,23 @@ func (r *Registry) WatchApprovals(ctx context.Context, req *supervisorv1.WatchAp
 // watcher is one call of WatchApprovals.
 type watcher struct {
 	sessionID string
-	wake      chan struct{} // has something when the rest changed
-
-	mu    sync.Mutex
-	queue []*supervisorv1.WatchApprovalsResponse
-	bytes int
-	over  bool
-	err   error
+	changes   chan *supervisorv1.WatchApprovalsResponse // closed with the Registry
+	bytes     atomic.Int64                              // of changes
+	cut       context.CancelCauseFunc
 }
 
-// add queues a change, or cuts the watcher off. It never waits.
-func (w *watcher) add(change *supervisorv1.WatchApprovalsResponse) {
-	size := len(change.GetAsked().GetRaw())
-	w.mu.Lock()
-	switch {
-	case w.over:
-	case len(w.queue) >= maxWaiting || len(w.queue) > 0 && w.bytes+size > maxWaitingBytes:
-		w.over, w.err, w.queue = true, errSlow, nil
-	default:
-		w.queue = append(w.queue, change)
-		w.bytes += size
+// add queues a change, or cuts the watcher off. It never waits: the Registry's mu is held, so that nobody else adds.
+func (r *Registry) add(w *watcher, change *supervisorv1.WatchApprovalsResponse) {
+	size := sizeOf(change)
+	if n := len(w.changes); n == maxWaiting || n > 0 && w.bytes.Load()+size > maxWaitingBytes {
+		delete(r.watchers, w)
+		w.cut(errSlow)
+		return
 	}
-	w.mu.Unlock()
-	w.knock()
+	w.bytes.Add(size)
+	w.changes <- change
 }
 
-// end ends the watcher after what is queued for it.
-func (w *watcher) end(err error) {
-	w.mu.Lock()
-	if !w.over {
-		w.over, w.err = true, err
-	}
-	w.mu.Unlock()
-	w.knock()
-}
-
-func (w *watcher) knock() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// next waits for changes and takes them all; over: there will be no more.
-func (w *watcher) next(ctx context.Context) (changes []*supervisorv1.WatchApprovalsResponse, over bool, err error) {
-	for {
-		w.mu.Lock()
-		changes, over, err = w.queue, w.over, w.err
-		w.queue, w.bytes = nil, 0
-		w.mu.Unlock()
-		if len(changes) > 0 || over {
-			return changes, over, err
-		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return nil, true, ctx.Err()
-		}
-	}
+func sizeOf(change *supervisorv1.WatchApprovalsResponse) int64 {
+	return int64(len(change.GetAsked().GetRaw()))
 }

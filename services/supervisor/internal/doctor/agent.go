@@ -45,7 +45,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(cfg.GetInitializeTimeoutSeconds())*time.Second)
 	defer cancel()
-	answer, err := d.Ask(ctx, spec, handshake.Client{Version: d.Version, TerminalAuth: true})
+	answer, err := d.Ask(ctx, spec, d.Version)
 	if err != nil {
 		in.problem("handshake", err.Error(), todoFor(err))
 		return

@@ -64,7 +64,7 @@ type Options struct {
 	// Agent is the agent to start and ask; nil: none is.
 	Agent *AgentCommand
 	// Ask starts an agent and asks it, as handshake.Ask does. Required with Agent.
-	Ask func(context.Context, agent.Spec, handshake.Client) (*handshake.Answer, error)
+	Ask func(context.Context, agent.Spec, string) (*handshake.Answer, error)
 	// Guard is the command that guards the agent, as agent.Spec has it.
 	Guard []string
 	// Logger gets what the parts log. Required.

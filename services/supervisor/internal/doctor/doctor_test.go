@@ -136,7 +136,7 @@ func TestAnAgentIsNotStartedAsWhomItMayNotRun(t *testing.T) {
 			p := newPatient(t)
 			p.write(".config/acphost/config.yaml", c.file, 0o600)
 			p.withAgent(nil, nil)
-			p.opts.Ask = func(context.Context, agent.Spec, handshake.Client) (*handshake.Answer, error) {
+			p.opts.Ask = func(context.Context, agent.Spec, string) (*handshake.Answer, error) {
 				t.Error("the agent was started")
 				return nil, errors.New("no")
 			}
@@ -203,8 +203,8 @@ func TestAFolderOfItsOwnForTheRecordIsLookedAt(t *testing.T) {
 // withAgent has an agent answer as it is told to.
 func (p *patient) withAgent(a *handshake.Answer, err error) {
 	p.opts.Agent = &AgentCommand{Name: "mine", Command: []string{"/bin/mine", "--acp"}, Preset: true}
-	p.opts.Ask = func(_ context.Context, spec agent.Spec, c handshake.Client) (*handshake.Answer, error) {
-		if spec.Command[0] != "/bin/mine" || !c.TerminalAuth {
+	p.opts.Ask = func(_ context.Context, spec agent.Spec, _ string) (*handshake.Answer, error) {
+		if spec.Command[0] != "/bin/mine" {
 			p.t.Errorf("asked %+v", spec)
 		}
 		return a, err

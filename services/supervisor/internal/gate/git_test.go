@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 func TestWritesToGitsOwnAreDeniedAndCommandsLeftToPolicies(t *testing.T) {
@@ -38,7 +39,7 @@ func TestNobodyWasAskedWhereARuleAllowed(t *testing.T) {
 		{"a rule", Decision{By: ByPolicy, Verdict: Allow, Rule: "r"}, Outcome{Allowed: true}, true},
 		{"a rule, when the agent asked", Decision{By: ByEarlier}, Outcome{Allowed: true}, true},
 		{"a timeout that allows", Decision{By: ByPolicy, Verdict: Ask}, Outcome{Allowed: true, By: ByTimeout}, true},
-		{"a person", Decision{By: ByPolicy, Verdict: Ask}, Outcome{Allowed: true, Option: AllowOnce}, false},
+		{"a person", Decision{By: ByPolicy, Verdict: Ask}, Outcome{Allowed: true, Option: acp.AllowOnce}, false},
 		{"a person, when the agent asked", Decision{By: ByEarlier, person: true}, Outcome{Allowed: true}, false},
 		{"a grant", Decision{By: ByGrant}, Outcome{Allowed: true}, false},
 		{"no policy", Decision{By: ByPolicy, Verdict: Allow, Rule: RuleNoPolicy}, Outcome{Allowed: true}, false},

@@ -10,6 +10,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -61,8 +62,8 @@ func TestARootThatHadARuleFileStaysRuled(t *testing.T) {
 }
 
 func TestAToolCallThatDoesSomethingElseThanItAskedForIsReported(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
-	no := Outcome{By: ByClient, Option: RejectOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
+	no := Outcome{By: ByClient, Option: acp.RejectOnce}
 	run := func(line string) *permissionv1.Action {
 		return commandOf("tool.execute", "t", line, permissionv1.Door_DOOR_REQUEST)
 	}
@@ -101,7 +102,7 @@ func TestAToolCallThatDoesSomethingElseThanItAskedForIsReported(t *testing.T) {
 func TestADoubtfulYesOpensNoSecondDoor(t *testing.T) {
 	for _, doubtful := range []bool{false, true} {
 		g := gateWith(true, answers(Ask))
-		settle(t, g, request(editOf("t", "/w/a")), Outcome{Allowed: true, By: ByClient, Option: AllowOnce, Doubtful: doubtful})
+		settle(t, g, request(editOf("t", "/w/a")), Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce, Doubtful: doubtful})
 		d, err := g.Decide(t.Context(), request(fileCall("fs.write", "/w/a", write)))
 		want := Allow
 		if doubtful {
@@ -112,7 +113,7 @@ func TestADoubtfulYesOpensNoSecondDoor(t *testing.T) {
 		}
 	}
 	g := gateWith(true, answers(Ask))
-	settle(t, g, request(editOf("t", "/w/a")), Outcome{By: ByClient, Option: RejectOnce, Doubtful: true})
+	settle(t, g, request(editOf("t", "/w/a")), Outcome{By: ByClient, Option: acp.RejectOnce, Doubtful: true})
 	if d, _ := g.Decide(t.Context(), request(fileCall("fs.write", "/w/a", write))); d.Verdict != Deny {
 		t.Errorf("what a person refused is decided %v", d.Verdict)
 	}

@@ -8,17 +8,10 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
-)
-
-// The kinds of option that a person may choose.
-const (
-	AllowOnce    = "allow_once"
-	AllowAlways  = "allow_always"
-	RejectOnce   = "reject_once"
-	RejectAlways = "reject_always"
 )
 
 // Outcome is what came of a decision.
@@ -78,11 +71,11 @@ func (d *Decision) Unasked(o Outcome) bool {
 
 // remember makes grants of a person's answer, if the answer is for all times.
 func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
-	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || o.Cancelled || d.Verdict != Ask || (o.Option != AllowAlways && o.Option != RejectAlways) {
+	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || o.Cancelled || d.Verdict != Ask || (o.Option != acp.AllowAlways && o.Option != acp.RejectAlways) {
 		return nil
 	}
 	grants := d.Always.Grants
-	if o.Option == RejectAlways {
+	if o.Option == acp.RejectAlways {
 		grants = d.Never.Grants
 	}
 	if d.request.Action.GetDoor() != permissionv1.Door_DOOR_CALL {
@@ -94,7 +87,7 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 			return nil
 		}
 		for _, made := range grants {
-			made.Refuse = o.Option == RejectAlways
+			made.Refuse = o.Option == acp.RejectAlways
 		}
 	}
 	for _, made := range grants {

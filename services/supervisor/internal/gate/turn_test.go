@@ -11,6 +11,7 @@ import (
 
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"google.golang.org/grpc"
 )
@@ -74,8 +75,8 @@ func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
 }
 
 func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
-	no := Outcome{By: ByClient, Option: RejectOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
+	no := Outcome{By: ByClient, Option: acp.RejectOnce}
 	run := func(line string) *permissionv1.Action {
 		return commandOf("tool.execute", "t", line, permissionv1.Door_DOOR_REQUEST)
 	}
@@ -118,7 +119,7 @@ func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
 }
 
 func TestAWriteOfSomethingElseThanWasShownIsAsked(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	writes := func(path, text string) Request {
 		r := request(fileCall("fs.write", path, write))
 		r.Written = holds(r.Action, text)
@@ -151,9 +152,9 @@ func TestAWriteOfSomethingElseThanWasShownIsAsked(t *testing.T) {
 			[]Request{request(fileCall("fs.read", "/w/b", read))}, []permissionv1.Verdict{Allow}},
 		{"two edits of one file, in any order", []Request{shows("A", "/w/a"), shows("B", "/w/a")}, nil,
 			[]Request{writes("/w/a", "A"), writes("/w/a", "B"), writes("/w/a", "A")}, []permissionv1.Verdict{Allow, Allow, Ask}},
-		{"a read of a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: RejectOnce}},
+		{"a read of a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: acp.RejectOnce}},
 			[]Request{request(fileCall("fs.read", "/w/a", read))}, []permissionv1.Verdict{Ask}},
-		{"anything into a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: RejectOnce}},
+		{"anything into a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: acp.RejectOnce}},
 			[]Request{writes("/w/a", "B")}, []permissionv1.Verdict{Deny}},
 	}
 	for _, tt := range tests {
@@ -191,7 +192,7 @@ func (byName) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallO
 }
 
 func TestWhatWasAllowedForTheNameOfItsToolDoesNotPassDoorTwo(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	for name, tt := range map[string]struct {
 		asked, call *permissionv1.Action
 	}{
@@ -229,7 +230,7 @@ func TestANameThatNoRuleNeedsIsNoHindrance(t *testing.T) {
 }
 
 func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	for name, change := range map[string]func(t *testing.T, g *Gate, r *Request){
 		"the next turn":     func(_ *testing.T, _ *Gate, r *Request) { r.Turn = 2 },
 		"another session":   func(_ *testing.T, _ *Gate, r *Request) { r.Scope = "other" },
@@ -261,8 +262,8 @@ func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.
 }
 
 func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
-	yes := Outcome{Allowed: true, By: ByClient, Option: AllowOnce}
-	no := Outcome{By: ByClient, Option: RejectOnce}
+	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
+	no := Outcome{By: ByClient, Option: acp.RejectOnce}
 	type step struct {
 		action *permissionv1.Action
 		said   Outcome

@@ -31,14 +31,6 @@ const (
 	maxSkipped = 1000
 )
 
-// Client is what the agent is told of its client.
-type Client struct {
-	// Version is acphost's.
-	Version string
-	// TerminalAuth: the client can run the agent on a terminal for a person to log in.
-	TerminalAuth bool
-}
-
 // Answer is what an agent says of itself.
 type Answer struct {
 	// Name and Version are empty where it does not say.
@@ -65,9 +57,10 @@ type AuthMethod struct {
 	Args, Env []string
 }
 
-// Ask starts an agent, asks it, and ends it. ctx bounds the wait for the answer. When Ask returns, nothing of the agent is
+// Ask starts an agent, asks it, and ends it. The agent is told that its client is acphost of a version, which can run it on a
+// terminal for a person to log in. ctx bounds the wait for the answer. When Ask returns, nothing of the agent is
 // left, or the error says so. If the agent ended without an answer, errors.As finds its agent.Exit.
-func Ask(ctx context.Context, spec agent.Spec, client Client) (answer *Answer, err error) {
+func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, err error) {
 	began := time.Now()
 	p, err := agent.Start(spec)
 	if err != nil {
@@ -76,7 +69,7 @@ func Ask(ctx context.Context, spec agent.Spec, client Client) (answer *Answer, e
 	replies := make(chan reply, 1)
 	go func() {
 		defer close(replies)
-		replies <- exchange(p, client)
+		replies <- exchange(p, version)
 		_, _ = io.Copy(io.Discard, p.Stdout()) // what is not read would keep an agent from ending
 		_ = p.Stdout().Close()
 	}()
@@ -131,8 +124,8 @@ func tail(lines []string) string {
 }
 
 // exchange sends initialize and reads up to its answer.
-func exchange(p *agent.Process, client Client) reply {
-	request := jsonrpc.AppendRequest(nil, []byte("0"), acp.MethodInitialize, params(client))
+func exchange(p *agent.Process, version string) reply {
+	request := jsonrpc.AppendRequest(nil, []byte("0"), acp.MethodInitialize, params(version))
 	if _, err := p.Stdin().Write(request); err != nil {
 		return reply{closed: true, err: fmt.Errorf("write initialize: %w", err)}
 	}
@@ -141,8 +134,8 @@ func exchange(p *agent.Process, client Client) reply {
 	for range maxSkipped {
 		line, err := lines.Next()
 		if err != nil {
-			var tooLong *jsonrpc.TooLong
-			return reply{closed: !errors.As(err, &tooLong), err: fmt.Errorf("read the answer to initialize: %w", err)}
+			_, tooLong := errors.AsType[*jsonrpc.TooLong](err)
+			return reply{closed: !tooLong, err: fmt.Errorf("read the answer to initialize: %w", err)}
 		}
 		var m jsonrpc.Message
 		if wrong := scanner.Scan(line, &m); wrong != nil {
@@ -162,14 +155,10 @@ func exchange(p *agent.Process, client Client) reply {
 	return reply{err: fmt.Errorf("it wrote %d lines and no answer to initialize among them", maxSkipped)}
 }
 
-func params(client Client) []byte {
-	auth := "{}"
-	if client.TerminalAuth {
-		auth = `{"terminal":true}`
-	}
-	p := []byte(`{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":` + auth +
-		`},"clientInfo":{"name":"acphost","title":"acphost","version":`)
-	return append(jsonrpc.AppendString(p, client.Version), "}}"...)
+func params(version string) []byte {
+	p := []byte(`{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,` +
+		`"auth":{"terminal":true}},"clientInfo":{"name":"acphost","title":"acphost","version":`)
+	return append(jsonrpc.AppendString(p, version), "}}"...)
 }
 
 // parse reads the result of initialize. What cannot be read counts as not said.

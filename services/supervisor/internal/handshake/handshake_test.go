@@ -38,7 +38,7 @@ func ask(t *testing.T, ctx context.Context, script string) (*handshake.Answer, e
 	return handshake.Ask(ctx, agent.Spec{
 		Name: "script", Command: []string{"sh", "-c", script}, Guard: []string{testkit.Self(t), "guard"}, StopGrace: 200 * time.Millisecond,
 		Stderr: io.Discard,
-	}, handshake.Client{Version: "1.2.3", TerminalAuth: true})
+	}, "1.2.3")
 }
 
 const answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentInfo":{"name":"x","version":"7"},` +

@@ -30,7 +30,7 @@ func (as *linkedAgents) remove(la *linkedAgent) {
 	defer as.mu.Unlock()
 	if i := slices.Index(as.all, la); i >= 0 {
 		as.all = slices.Delete(as.all, i, i+1)
-		add(&as.gone, la.link.Counters())
+		add(&as.gone, la.Counters())
 	}
 }
 
@@ -58,7 +58,7 @@ func (as *linkedAgents) counters() *supervisorv1.LinkCounters {
 	sum := &supervisorv1.LinkCounters{}
 	add(sum, &as.gone)
 	for _, la := range as.all {
-		add(sum, la.link.Counters())
+		add(sum, la.Counters())
 	}
 	return sum
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,9 +61,7 @@ func (b *believed) look(command []string) map[string]string {
 func (b *believed) believe(marks map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for path, m := range marks {
-		b.files[path] = m
-	}
+	maps.Copy(b.files, marks)
 	b.known = false
 }
 

@@ -44,7 +44,7 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	if err := leave(ctx); err != nil {
 		return nil, fmt.Errorf("restart handler %s: %w", req.GetName(), err)
 	}
-	if _, err := handler.Restart(ctx, leave); err != nil {
+	if err := handler.Restart(ctx, leave); err != nil {
 		return nil, err
 	}
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
@@ -127,7 +127,7 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 			continue
 		}
 		believe := h.believing(name, handler.Status().GetCommand())
-		if _, err := handler.Configure(ctx); err != nil {
+		if err := handler.Configure(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -169,12 +169,13 @@ func (h *host) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsReq
 	return &supervisorv1.RevokeGrantsResponse{Grants: shownGrants(revoked)}, nil
 }
 
-// Grants implements admin.State.
-func (h *host) Grants() []*supervisorv1.Grant {
-	if h.grants == nil {
-		return nil
+// ListGrants implements admin.State.
+func (h *host) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error) {
+	out := &supervisorv1.ListGrantsResponse{}
+	if h.grants != nil {
+		out.Grants = shownGrants(h.grants.List())
 	}
-	return shownGrants(h.grants.List())
+	return out, nil
 }
 
 // shownGrants are grants as they may be told, as copies: what is granted word for word may have a secret in it.
@@ -310,14 +311,14 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 		if force || config.Kind(name) != route.KindTerminal {
 			return nil
 		}
-		terminals, err := h.Terminals(ctx)
+		held, err := h.ListTerminals(ctx, nil)
 		switch {
 		case status.Code(err) == codes.Unavailable || errors.As(err, new(*supervise.Unavailable)):
 			return nil // it does not run, and neither do its terminals
 		case err != nil:
 			return fmt.Errorf("whether it holds terminals is not known (%w): use force to end them with it", err)
-		case len(terminals) > 0:
-			return fmt.Errorf("it holds terminals (%d), which would end with it: wait for them, or use force", len(terminals))
+		case len(held.GetTerminals()) > 0:
+			return fmt.Errorf("it holds terminals (%d), which would end with it: wait for them, or use force", len(held.GetTerminals()))
 		}
 		return nil
 	}

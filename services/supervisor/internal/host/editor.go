@@ -57,7 +57,7 @@ func (e editorsAgent) show(la *linkedAgent) *supervisorv1.Agent {
 	case "exited":
 		a.State = supervisorv1.AgentState_AGENT_STATE_STOPPED
 	}
-	if raw := la.link.Reported().Raw; raw != nil {
+	if raw := la.Reported().Raw; raw != nil {
 		a.Info = event.ParseInfo(raw)
 	}
 	for _, s := range la.table.Snapshot() {

@@ -136,7 +136,7 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames()}
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(), approvals: approval.New()}
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
@@ -151,7 +151,6 @@ func (h *host) open(ctx context.Context) error {
 		h.orphanage = openOrphanage(h.stopGrace(), h.log)
 	}
 	h.pace = proc.NewPace()
-	h.approvals = approval.New()
 	protected := h.opts.Config.ProtectedPaths(rundir.Dir(os.Getenv))
 	if err := h.findUser(); err != nil {
 		return err
@@ -180,9 +179,7 @@ func (h *host) close() {
 	if h.handlers != nil && h.opts.Mode != ModeObserve {
 		h.stopHandlers()
 	}
-	if h.approvals != nil {
-		h.approvals.Close()
-	}
+	h.approvals.Close()
 	if h.hub != nil {
 		h.hub.Close()
 	}
@@ -212,7 +209,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	defer h.close()
 	client := acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout)
 	if err := h.open(ctx); err != nil {
-		link.Refuse(client, link.Limits{}, err.Error())
+		link.Refuse(client, err.Error())
 		return 1, err
 	}
 	la, err := h.linkAgent(agentSpec{stderr: h.opts.Stderr, Spec: programs.Spec{
@@ -223,11 +220,13 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	}})
 	if err != nil {
 		h.log.Error("start the agent: " + err.Error())
-		link.Refuse(client, link.Limits{}, err.Error())
+		link.Refuse(client, err.Error())
 		return exitOf(err), nil
 	}
 	if h.opts.Admin && !h.config.GetAdmin().GetDisabled() {
-		if server, err := h.serveAdmin(); err != nil {
+		o := h.adminOptions()
+		o.Agents, o.ReadOnly = editorsAgent{host: h}, editorsOwn
+		if server, err := admin.Start(o); err != nil {
 			h.log.Warn("this supervisor cannot be looked into", "error", err)
 		} else {
 			h.admin.Store(server)
@@ -235,7 +234,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		}
 	}
 	reason, cause := la.run(ctx)
-	return outcome(la.process.Exit(), reason, cause)
+	return outcome(la.Exit(), reason, cause)
 }
 
 // outcome says how it all ended.
@@ -260,10 +259,6 @@ func (h *host) unattended() time.Duration {
 		return h.opts.UnattendedFor
 	}
 	return time.Duration(h.config.GetPermission().GetTimeoutSeconds()) * time.Second
-}
-
-func (h *host) agentStopTimeout() time.Duration {
-	return 3*h.stopGrace() + stopTimeout
 }
 
 func (h *host) protect() {

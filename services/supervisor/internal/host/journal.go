@@ -4,7 +4,6 @@ import (
 	"time"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -65,9 +64,6 @@ func (h *host) closeJournal() {
 		h.log.Warn("close the journal", "error", err)
 	}
 }
-
-// observer is who sees what passes an agent's link.
-func (h *host) observer(a *frame.Agent) frame.Observer { return h.hub.Observer(a) }
 
 // deniedVariables are the patterns for variables that terminals do not inherit, where the configuration has some: what is
 // not for commands of the agent is not for the record either.

@@ -1,12 +1,12 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -20,15 +20,22 @@ import (
 	"google.golang.org/grpc"
 )
 
-// linkedAgent is an agent's process, linked with its client.
+// linkedAgent is an agent's process, linked with its client. It is a programs.Process.
 type linkedAgent struct {
+	*agent.Process
+	*link.Link
 	host     *host
 	identity *frame.Agent
 	command  []string
 	dir      string // of the process
 	table    *session.Table
-	process  *agent.Process
-	link     *link.Link
+
+	// Of an agent whose client is a program.
+	cancel  context.CancelFunc              // ends the link
+	stopped atomic.Pointer[context.Context] // of the first Stop; nil: it was not called
+	ended   chan struct{}
+	reason  link.Reason // set before ended is closed, as is cause
+	cause   error
 }
 
 // agentSpec says which agent is started, and whom it is linked with.
@@ -67,7 +74,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	la.process, err = agent.Start(agent.Spec{
+	la.Process, err = agent.Start(agent.Spec{
 		Name:        spec.Identity.Name,
 		Command:     spec.Command,
 		Dir:         spec.Dir,
@@ -83,8 +90,8 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 		return nil, err
 	}
 	questions := h.approvals.Questions(spec.Identity)
-	la.link = link.New(la.linkOptions(spec, questions))
-	questions.Bind(la.link)
+	la.Link = link.New(la.linkOptions(spec, questions))
+	questions.Bind(la.Link)
 	h.agents.add(la)
 	return la, nil
 }
@@ -93,7 +100,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	h, cfg := la.host, la.host.config
 	o := link.Options{
 		Client:            spec.Client,
-		Agent:             agentEnd{la.process},
+		Agent:             agentEnd{la.Process},
 		Ready:             h.handlers.ready,
 		Conn:              h.handlers.conn,
 		Sessions:          la.table,
@@ -118,7 +125,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 			MaxQueuedMem: int64(cfg.GetLimits().GetMaxQueuedBytes()),
 			MaxWorkers:   int(cfg.GetLimits().GetMaxConcurrentRequests()),
 		},
-		Observer: h.observer(la.identity),
+		Observer: h.hub.Observer(la.identity),
 		Pace:     h.pace,
 		Logger:   h.log,
 	}
@@ -136,20 +143,19 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 
 // run joins the two until one is gone or ctx ends, and ends the agent with all that it started.
 func (la *linkedAgent) run(ctx context.Context) (link.Reason, error) {
-	reason, cause := la.link.Run(ctx)
+	reason, cause := la.Link.Run(ctx)
 	la.end(context.Background())
 	return reason, cause
 }
 
 // end ends the agent with all that it started, gently until ctx ends, if it is there.
 func (la *linkedAgent) end(ctx context.Context) {
-	ctx = cmp.Or(ctx, context.Background())
-	ctx, cancel := context.WithTimeout(ctx, la.host.agentStopTimeout())
+	ctx, cancel := context.WithTimeout(ctx, 3*la.host.stopGrace()+stopTimeout)
 	defer cancel()
-	if err := la.process.Stop(ctx); err != nil {
+	if err := la.Process.Stop(ctx); err != nil {
 		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)
 	}
-	_ = la.process.Stdout().Close()
+	_ = la.Stdout().Close()
 }
 
 // knownQuirks are the workarounds that agents are known to need, by what the agent, or its program, calls itself.

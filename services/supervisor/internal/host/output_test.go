@@ -83,19 +83,18 @@ func TestAWatcherThatIsGoneEndsTheWatch(t *testing.T) {
 	}
 }
 
-func TestASessionIsNamedByItsIDAndIfNeedBeItsAgents(t *testing.T) {
+func TestASessionIsNamedByAnIDThatOnlyOneAgentHas(t *testing.T) {
 	all := []*supervisorv1.Session{{AgentId: "a", SessionId: "1"}, {AgentId: "a", SessionId: "2"}, {AgentId: "b", SessionId: "2"}}
 	for _, c := range []struct {
-		agent, session string
-		want           *supervisorv1.Session
-		class          fault.Class
+		session string
+		want    *supervisorv1.Session
+		class   fault.Class
 	}{
-		{"", "1", all[0], 0}, {"a", "1", all[0], 0}, {"b", "2", all[2], 0},
-		{"", "2", nil, fault.Precondition}, {"b", "1", nil, fault.NotFound}, {"", "3", nil, fault.NotFound},
+		{"1", all[0], 0}, {"2", nil, fault.Precondition}, {"3", nil, fault.NotFound},
 	} {
-		got, err := oneSession(all, c.agent, c.session)
+		got, err := oneSession(all, c.session)
 		if f, ok := errors.AsType[*fault.Error](err); got != c.want || ok != (c.want == nil) || ok && f.Class != c.class {
-			t.Errorf("%q of %q is %v, %v", c.session, c.agent, got, err)
+			t.Errorf("%q is %v, %v", c.session, got, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (h *host) tellOfKeys(ctx context.Context, files []string) {
 		if err := handler.Ready(ctx); err != nil {
 			continue // it will be told when it starts again
 		}
-		if _, err := handler.Configure(ctx); err != nil {
+		if err := handler.Configure(ctx); err != nil {
 			h.log.Warn("a handler was not told of files with keys: the gate alone keeps agents from them", "handler", name, "error", err)
 		}
 	}

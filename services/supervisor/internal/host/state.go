@@ -17,13 +17,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// serveAdmin opens the admin socket. It comes last, since it shows the rest.
-func (h *host) serveAdmin() (*admin.Server, error) {
-	o := h.adminOptions()
-	o.Agents, o.ReadOnly = editorsAgent{host: h}, editorsOwn
-	return admin.Start(o)
-}
-
 // adminOptions are those of the services that do not depend on who starts the agents.
 func (h *host) adminOptions() admin.Options {
 	return admin.Options{
@@ -37,8 +30,10 @@ func (h *host) adminOptions() admin.Options {
 	}
 }
 
-// Status implements admin.State.
-func (h *host) Status() *supervisorv1.GetStatusResponse {
+var _ admin.State = (*host)(nil)
+
+// GetStatus implements admin.State.
+func (h *host) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
 	out := &supervisorv1.GetStatusResponse{
 		Version:    h.opts.Version,
 		Pid:        int64(os.Getpid()),
@@ -56,7 +51,7 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 	agents := h.agents.list()
 	out.Agents = uint32(len(agents))
 	for i, la := range agents {
-		walls := la.process.Walls()
+		walls := la.Walls()
 		out.Protection.AgentLandlock = walls.Landlock && (i == 0 || out.Protection.AgentLandlock)
 		out.Protection.AgentSeccomp = walls.Seccomp && (i == 0 || out.Protection.AgentSeccomp)
 		for _, note := range walls.Notes {
@@ -68,43 +63,42 @@ func (h *host) Status() *supervisorv1.GetStatusResponse {
 			out.Agent = la.status()
 		}
 	}
-	return out
+	return out, nil
 }
 
 // status is what is known of the agent.
 func (la *linkedAgent) status() *supervisorv1.AgentStatus {
-	reported := la.link.Reported()
+	reported := la.Reported()
 	st := &supervisorv1.AgentStatus{
 		Name:            la.identity.Name,
 		Command:         secret.Shown(la.command),
 		State:           "starting",
-		Pid:             int64(la.process.PID()),
+		Pid:             int64(la.PID()),
 		ReportedName:    reported.Name,
 		ReportedVersion: reported.Version,
 		ProtocolVersion: uint32(max(0, reported.ProtocolVersion)),
-		StderrTail:      secret.Lines(la.process.StderrTail()),
+		StderrTail:      secret.Lines(la.StderrTail()),
 	}
 	if reported.ProtocolVersion > 0 {
 		st.State = "running"
 	}
 	select {
-	case <-la.process.Done():
-		st.State, st.Exit, st.Pid = "exited", secret.Text(la.process.Exit().String()), 0
+	case <-la.Done():
+		st.State, st.Exit, st.Pid = "exited", secret.Text(la.Exit().String()), 0
 	default:
 	}
 	return st
 }
 
-// Handlers implements admin.State.
-func (h *host) Handlers() []*supervisorv1.HandlerStatus {
-	var out []*supervisorv1.HandlerStatus
-	if h.opts.Mode == ModeObserve {
-		return nil
+// ListHandlers implements admin.State.
+func (h *host) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) (*supervisorv1.ListHandlersResponse, error) {
+	out := &supervisorv1.ListHandlersResponse{}
+	if h.opts.Mode != ModeObserve {
+		for _, name := range h.handlers.names() {
+			out.Handlers = append(out.Handlers, h.statusOf(name))
+		}
 	}
-	for _, name := range h.handlers.names() {
-		out = append(out, h.statusOf(name))
-	}
-	return out
+	return out, nil
 }
 
 // shown is a handler's status as it may be told; the status is a copy.
@@ -113,48 +107,48 @@ func shown(st *supervisorv1.HandlerStatus) *supervisorv1.HandlerStatus {
 	return st
 }
 
-// Routes implements admin.State.
-func (h *host) Routes() []*supervisorv1.Route {
-	table := h.handlers.routesNow()
-	if table == nil {
-		return nil
+// ListRoutes implements admin.State.
+func (h *host) ListRoutes(context.Context, *supervisorv1.ListRoutesRequest) (*supervisorv1.ListRoutesResponse, error) {
+	out := &supervisorv1.ListRoutesResponse{}
+	if table := h.handlers.routesNow(); table != nil {
+		for _, r := range table.Routes() {
+			out.Routes = append(out.Routes, r.State())
+		}
 	}
-	var out []*supervisorv1.Route
-	for _, r := range table.Routes() {
-		out = append(out, r.State())
-	}
-	return out
+	return out, nil
 }
 
-// Sessions implements admin.State.
-func (h *host) Sessions() []*supervisorv1.Session {
+// ListSessions implements admin.State.
+func (h *host) ListSessions(context.Context, *supervisorv1.ListSessionsRequest) (*supervisorv1.ListSessionsResponse, error) {
 	var all []*supervisorv1.Session
 	for _, la := range h.agents.list() {
-		all = append(all, la.sessions()...)
+		all = append(all, la.Sessions()...)
 	}
 	slices.SortStableFunc(all, func(a, b *supervisorv1.Session) int {
 		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
 	})
-	return all
+	return &supervisorv1.ListSessionsResponse{Sessions: all}, nil
 }
 
 // GetSession implements admin.State.
-func (h *host) GetSession(agentID, sessionID string) (*supervisorv1.Session, error) {
+func (h *host) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error) {
+	agentID := req.GetAgentId()
 	var all []*supervisorv1.Session
 	for _, la := range h.agents.list() {
 		if agentID == "" || agentID == la.identity.ID || agentID == la.identity.Name {
-			all = append(all, la.sessions()...)
+			all = append(all, la.Sessions()...)
 		}
 	}
-	return oneSession(all, "", sessionID)
+	s, err := oneSession(all, req.GetSessionId())
+	return &supervisorv1.GetSessionResponse{Session: s}, err
 }
 
 // oneSession picks the session that is meant.
-func oneSession(all []*supervisorv1.Session, agentID, sessionID string) (*supervisorv1.Session, error) {
+func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Session, error) {
 	var found *supervisorv1.Session
 	for _, s := range all {
 		switch {
-		case s.GetSessionId() != sessionID || agentID != "" && s.GetAgentId() != agentID:
+		case s.GetSessionId() != sessionID:
 		case found != nil:
 			return nil, fault.New(fault.Precondition, "the agents %s and %s both have a session %q: say whose is meant", found.GetAgentId(), s.GetAgentId(), sessionID)
 		default:
@@ -170,8 +164,8 @@ func oneSession(all []*supervisorv1.Session, agentID, sessionID string) (*superv
 // showTimeout bounds the wait for what passed just now.
 const showTimeout = 200 * time.Millisecond
 
-// sessions are those of one agent, oldest first.
-func (la *linkedAgent) sessions() []*supervisorv1.Session {
+// Sessions implements programs.Process.
+func (la *linkedAgent) Sessions() []*supervisorv1.Session {
 	ctx, cancel := context.WithTimeout(context.Background(), showTimeout)
 	defer cancel()
 	_ = la.host.hub.Sync(ctx)  // what passed a moment ago is shown too, unless very much passes
@@ -183,10 +177,11 @@ func (la *linkedAgent) sessions() []*supervisorv1.Session {
 	return all
 }
 
-// Terminals implements admin.State.
-func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) {
+// ListTerminals implements admin.State.
+func (h *host) ListTerminals(ctx context.Context, _ *supervisorv1.ListTerminalsRequest) (*supervisorv1.ListTerminalsResponse, error) {
+	out := &supervisorv1.ListTerminalsResponse{}
 	if h.opts.Mode == ModeObserve {
-		return nil, nil
+		return out, nil
 	}
 	conn, err := h.handlers.conn(route.KindTerminal)
 	if err != nil {
@@ -196,7 +191,6 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list terminals: %w", err)
 	}
-	var out []*supervisorv1.Terminal
 	for t, session := range terminals {
 		if t.GetReleased() {
 			continue
@@ -214,7 +208,7 @@ func (h *host) Terminals(ctx context.Context) ([]*supervisorv1.Terminal, error) 
 			st.ExitCode = e.ExitCode
 			st.Signal = e.GetSignal()
 		}
-		out = append(out, st)
+		out.Terminals = append(out.Terminals, st)
 	}
 	return out, nil
 }

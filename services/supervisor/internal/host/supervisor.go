@@ -151,7 +151,7 @@ func (s *Supervisor) Close() {
 var (
 	_ admin.Agents     = (*programs.Registry)(nil)
 	_ admin.Sessions   = (*programs.Registry)(nil)
-	_ programs.Process = (*running)(nil)
+	_ programs.Process = (*linkedAgent)(nil)
 )
 
 // environ is env, or where that is nil the supervisor's.

@@ -266,21 +266,21 @@ func TestAQuestionOfOursIsAnsweredByWhoeverComesFirst(t *testing.T) {
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	asked, q := r.asked(), d.question()
-	if string(q.ID) != string(asked.ID) || !q.Own || q.SessionID != "s" || len(q.Options) != 2 || q.Options[0].ID != gate.AllowOnce || acp.Get(q.Params, "toolCall") == nil {
+	if string(q.ID) != string(asked.ID) || !q.Own || q.SessionID != "s" || len(q.Options) != 2 || q.Options[0].ID != acp.AllowOnce || acp.Get(q.Params, "toolCall") == nil {
 		t.Errorf("it was told as %+v", q)
 	}
 	if _, err := r.Answer(q.ID, question.Answer{Accept: []byte(`{}`)}, "grpc"); !errors.Is(err, question.ErrNotOffered) {
 		t.Errorf("a form: %v", err)
 	}
-	want := question.End{Outcome: question.Allowed, Option: gate.AllowOnce, By: "cli"}
-	if end, err := r.Answer(q.ID, question.Answer{Option: gate.AllowOnce}, "cli"); err != nil || end != want {
+	want := question.End{Outcome: question.Allowed, Option: acp.AllowOnce, By: "cli"}
+	if end, err := r.Answer(q.ID, question.Answer{Option: acp.AllowOnce}, "cli"); err != nil || end != want {
 		t.Fatalf("got %+v, %v", end, err)
 	}
 	d.want(want)
 	if m := parse(t, r.agent.next()); string(m.ID) != "1" || m.Error != nil {
 		t.Errorf("the agent was answered %+v", m)
 	}
-	if got := w.by(frame.ClientToOurs, "cli"); len(got) != 1 || got[0] != choose(asked.ID, gate.AllowOnce) {
+	if got := w.by(frame.ClientToOurs, "cli"); len(got) != 1 || got[0] != choose(asked.ID, acp.AllowOnce) {
 		t.Errorf("frames: %q", got)
 	}
 	r.agent.send(fmt.Sprintf(writeCall, 2, 2))
@@ -542,9 +542,9 @@ func TestNobodyAnswersInTime(t *testing.T) {
 		if q.Expires.Sub(q.Asked) != 20*time.Millisecond {
 			t.Errorf("it ends after %v", q.Expires.Sub(q.Asked))
 		}
-		d.want(question.End{Outcome: question.Expired, Option: gate.RejectOnce, By: "nobody"})
+		d.want(question.End{Outcome: question.Expired, Option: acp.RejectOnce, By: "nobody"})
 		r.agent.wantError("7", -32603, "nobody answered within 20ms")
-		if got := w.by(frame.ClientToOurs, "nobody"); len(got) != 1 || got[0] != choose(q.ID, gate.RejectOnce) {
+		if got := w.by(frame.ClientToOurs, "nobody"); len(got) != 1 || got[0] != choose(q.ID, acp.RejectOnce) {
 			t.Errorf("frames: %q", got)
 		}
 	})
@@ -691,10 +691,10 @@ func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
 	if !own.Own {
 		t.Fatalf("got %+v", own)
 	}
-	if _, err := r.Answer(own.ID, question.Answer{Option: gate.AllowOnce}, "cli"); err != nil {
+	if _, err := r.Answer(own.ID, question.Answer{Option: acp.AllowOnce}, "cli"); err != nil {
 		t.Fatal(err)
 	}
-	d.want(question.End{Outcome: question.Allowed, Option: gate.AllowOnce, By: "cli"})
+	d.want(question.End{Outcome: question.Allowed, Option: acp.AllowOnce, By: "cli"})
 	q := d.question()
 	for r.client.next() != askedForm {
 	}
@@ -826,7 +826,7 @@ func TestTheRecordSaysWhoAnswered(t *testing.T) {
 	}
 	r.agent.want(answerYes)
 	r.agent.send(fmt.Sprintf(writeCall, 8, 8))
-	if _, err := r.Answer(d.question().ID, question.Answer{Option: gate.RejectOnce}, "bob"); err != nil {
+	if _, err := r.Answer(d.question().ID, question.Answer{Option: acp.RejectOnce}, "bob"); err != nil {
 		t.Fatal(err)
 	}
 	r.agent.wantError("8", -32603, "a person refused it")
@@ -846,8 +846,8 @@ func TestTheRecordSaysWhoAnswered(t *testing.T) {
 	}
 	r.agent.want(`{"jsonrpc":"2.0","id":9,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
 	r.agent.send(fmt.Sprintf(writeCall, 10, 10))
-	end, err = r.Answer(d.question().ID, question.Answer{Option: gate.AllowOnce}, "ann")
-	if want := (question.End{Outcome: question.Denied, Option: gate.RejectOnce, By: gate.ByPolicy}); err != nil || end != want {
+	end, err = r.Answer(d.question().ID, question.Answer{Option: acp.AllowOnce}, "ann")
+	if want := (question.End{Outcome: question.Denied, Option: acp.RejectOnce, By: gate.ByPolicy}); err != nil || end != want {
 		t.Errorf("a call: got %+v, %v, want %+v", end, err, want)
 	}
 	r.agent.wantError("10", -32603, "could not be recorded")
@@ -874,7 +874,7 @@ func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
 		case 1:
 			fromClient, answer = `{"id":`+string(q.ID)+`,"result":{"action":"accept"}}`, question.Answer{Decline: true}
 		case 2:
-			fromClient = choose(q.ID, gate.AllowOnce)
+			fromClient = choose(q.ID, acp.AllowOnce)
 		}
 		var wins atomic.Int32
 		var race sync.WaitGroup

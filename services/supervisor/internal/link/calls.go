@@ -39,8 +39,6 @@ type agentCall struct {
 	withdrawal []byte // the agent's cancellation of it, which must not overtake it
 }
 
-func (c *agentCall) current() int32 { return c.state.Load() }
-
 // begin returns the context that the work on the call is done under, and false if it was given up already.
 func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc, bool) {
 	var cancel context.CancelFunc
@@ -49,14 +47,21 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
 	}
+	ok := c.unlessGiven(func() { c.cancel = cancel })
+	if !ok {
+		cancel()
+	}
+	return ctx, cancel, ok
+}
+
+// unlessGiven does something with the call under its lock; false, and nothing was done: it was given up.
+func (c *agentCall) unlessGiven(do func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.given {
-		cancel()
-		return ctx, cancel, false
+	if !c.given {
+		do()
 	}
-	c.cancel = cancel
-	return ctx, cancel, true
+	return !c.given
 }
 
 // giveUp ends the work on the call, or keeps it from beginning. It reports false, and does nothing, if the call is at
@@ -64,7 +69,7 @@ func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.C
 func (c *agentCall) giveUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current() == atClient {
+	if c.state.Load() == atClient {
 		return false
 	}
 	c.given = true
@@ -75,26 +80,10 @@ func (c *agentCall) giveUp() bool {
 }
 
 // proceed makes a call that the gate let pass the handler's; false: it was given up before.
-func (c *agentCall) proceed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.given {
-		return false
-	}
-	c.state.Store(atHandler)
-	return true
-}
+func (c *agentCall) proceed() bool { return c.unlessGiven(func() { c.state.Store(atHandler) }) }
 
 // ask makes q the question that the call is, or is asked about; false: it was given up.
-func (c *agentCall) ask(q *question.Question) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.given {
-		return false
-	}
-	c.question = q
-	return true
-}
+func (c *agentCall) ask(q *question.Question) bool { return c.unlessGiven(func() { c.question = q }) }
 
 // asked returns the question that the call is, or was last asked about; nil: none.
 func (c *agentCall) asked() *question.Question {
@@ -106,15 +95,13 @@ func (c *agentCall) asked() *question.Question {
 // send makes the call the client's and sends it there by f, then the cancellation that came meanwhile by after. It
 // reports false, and sends nothing, if the call was given up.
 func (c *agentCall) send(f func() error, after func(...[]byte) error) (bool, error) {
-	c.mu.Lock()
-	if c.given {
-		c.mu.Unlock()
+	if !c.unlessGiven(func() {
+		c.cancel = nil
+		c.forwarding = true
+		c.state.Store(atClient)
+	}) {
 		return false, nil
 	}
-	c.cancel = nil
-	c.forwarding = true
-	c.state.Store(atClient)
-	c.mu.Unlock()
 	err := f()
 	c.mu.Lock()
 	c.forwarding = false

@@ -24,7 +24,7 @@ func (p *agentPump) cancelRequest(m *jsonrpc.Message) error {
 	if q := c.asked(); q != nil && (q.Finish(question.Ending{Cause: question.AgentCancels, Line: slices.Clone(m.Raw)}) || !q.Own) {
 		return nil
 	}
-	if c.current() == atHandler && !c.safe {
+	if c.state.Load() == atHandler && !c.safe {
 		return nil // it runs on and answers what happened
 	}
 	if c.giveUp() {
@@ -52,7 +52,7 @@ func (l *Link) sessionCancelled(sessionID string) {
 		if q := c.asked(); q != nil && (q.CancelTurn() || !q.Own) {
 			continue
 		}
-		if c.current() != atHandler && c.giveUp() {
+		if c.state.Load() != atHandler && c.giveUp() {
 			l.answerError(c, cancelled(c))
 		}
 	}

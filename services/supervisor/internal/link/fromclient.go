@@ -202,7 +202,7 @@ func (p *clientPump) response(m *jsonrpc.Message) error {
 // claimForwarded claims a request of the agent's that is open at the client and is no question.
 func (l *Link) claimForwarded(id []byte) (*agentCall, bool) {
 	c, ok := l.agentCalls.Get(id)
-	if !ok || c.current() != atClient {
+	if !ok || c.state.Load() != atClient {
 		return nil, false
 	}
 	return c, l.claim(c)

@@ -12,6 +12,7 @@ import (
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
@@ -136,7 +137,7 @@ func TestEveryDenialNamesTheFileAndTheRule(t *testing.T) {
 		told    string // "": the person knows
 	}{
 		"a rule denies it":     {permissionv1.Verdict_VERDICT_DENY, "", subject + deny, subject + deny},
-		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, gate.RejectOnce, subject + "a person refused it", ""},
+		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, acp.RejectOnce, subject + "a person refused it", ""},
 		"nobody could be told": {permissionv1.Verdict_VERDICT_ASK, "nonsense", subject + "a person was to be asked, and the client could not: ", subject + "a person was to be asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,16 +217,16 @@ func TestAQuestionOfOursHasOneAnswerWhoeverGivesIt(t *testing.T) {
 	if created.Params.Update.SessionUpdate != "tool_call" || created.Params.Update.ToolCallID != asked.Params.ToolCall.ToolCallID {
 		t.Fatalf("got %+v, then %+v", created, asked)
 	}
-	if _, err := r.Answer(asked.ID, question.Answer{Option: gate.AllowOnce}, "somebody else"); err != nil {
+	if _, err := r.Answer(asked.ID, question.Answer{Option: acp.AllowOnce}, "somebody else"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Answer(asked.ID, question.Answer{Option: gate.RejectOnce}, "a third"); !errors.Is(err, question.ErrNotOpen) {
+	if _, err := r.Answer(asked.ID, question.Answer{Option: acp.RejectOnce}, "a third"); !errors.Is(err, question.ErrNotOpen) {
 		t.Errorf("a second answer: %v, want question.ErrNotOpen", err)
 	}
 	if m := parse(t, r.client.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(asked.ID) {
 		t.Errorf("the client was told %+v", m)
 	}
-	r.client.send(choose(asked.ID, gate.RejectOnce)) // too late
+	r.client.send(choose(asked.ID, acp.RejectOnce)) // too late
 	if m := parse(t, r.agent.next()); m.Error != nil || string(m.ID) != "1" {
 		t.Errorf("the agent was answered %+v", m)
 	}
@@ -295,9 +296,9 @@ func TestEveryCallIsAnsweredOnceWhateverRaces(t *testing.T) {
 			}
 			switch asked % 4 {
 			case 0, 2:
-				r.client.send(choose(m.ID, gate.AllowOnce))
+				r.client.send(choose(m.ID, acp.AllowOnce))
 			case 1:
-				r.client.send(choose(m.ID, gate.RejectOnce), choose(m.ID, gate.AllowOnce))
+				r.client.send(choose(m.ID, acp.RejectOnce), choose(m.ID, acp.AllowOnce))
 			}
 		}
 	})

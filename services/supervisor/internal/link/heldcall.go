@@ -31,8 +31,6 @@ type heldCall struct {
 	params []byte
 	// pass makes the call, once it is allowed.
 	pass func(ctx context.Context)
-	// waits: pass waits for something outside.
-	waits bool
 
 	// frame is the call as it was encoded to be checked, without its context.
 	frame *transcode.Frame
@@ -97,7 +95,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	case gate.Allow:
 		l.actOn(ctx, h, d, gate.Outcome{Allowed: true})
 	case gate.Ask:
-		l.queue.again(job{call: h.call, weight: int64(len(h.params)), waits: true, run: func(ctx context.Context) {
+		l.queue.again(job{weight: int64(len(h.params)), waits: true, run: func(ctx context.Context) {
 			l.askAbout(ctx, h, d, action)
 		}})
 	default:
@@ -368,12 +366,12 @@ func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallConte
 	}
 	if h.pass = pass; before != nil {
 		h.pass = func(context.Context) { // not in a worker, which others need
-			p.queue.again(job{call: c, weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.follows(ctx); pass(ctx) }})
+			p.queue.again(job{weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.follows(ctx); pass(ctx) }})
 		}
 	}
 	p.seeMessage(frame.AgentToHandler, GateName, m)
 	c.state.Store(atGate)
-	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
+	ok := p.queue.add(job{weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
 	if !ok {
 		p.answerError(c, overloaded(c))
 	}
@@ -382,7 +380,7 @@ func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallConte
 
 // gateRouted is the gate before a handler.
 func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, before <-chan struct{}) bool {
-	h := &heldCall{call: c, route: r, cc: cc, params: params, waits: r.Method.Waits, before: before}
+	h := &heldCall{call: c, route: r, cc: cc, params: params, before: before}
 	h.pass = func(ctx context.Context) {
 		if !c.proceed() {
 			p.shownEnds(c, true)
@@ -393,10 +391,10 @@ func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallConte
 			return
 		}
 		// It waited for a person, outside of the workers.
-		p.queue.again(job{call: c, weight: int64(len(params)), waits: h.waits, run: func(ctx context.Context) {
+		p.queue.again(job{weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
 			p.call(ctx, r, c, cc, params, h)
 		}})
 	}
 	c.state.Store(atGate)
-	return p.queue.add(job{call: c, weight: int64(len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
+	return p.queue.add(job{weight: int64(len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
 }

@@ -10,6 +10,7 @@ import (
 
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
@@ -68,7 +69,7 @@ func TestOurToolCallOfACallThatTheClientAnswersEndsWithIt(t *testing.T) {
 			r.open(`{}`)
 			call := `{"id":1,"method":"_x/y","params":{"sessionId":"s"}}`
 			r.agent.send(call)
-			r.client.send(choose(r.asked().ID, gate.AllowOnce))
+			r.client.send(choose(r.asked().ID, acp.AllowOnce))
 			r.shows("in_progress")
 			r.client.want(call)
 			r.client.send(answer)
@@ -92,7 +93,7 @@ func TestOurToolCallEndsThoughTheCallIsGivenUpAsItIsAllowed(t *testing.T) {
 	c.mu.Lock()
 	c.given = true // it is given up in the moment in which the answer is taken
 	c.mu.Unlock()
-	r.client.send(choose(asked.ID, gate.AllowOnce))
+	r.client.send(choose(asked.ID, acp.AllowOnce))
 	r.shows("in_progress", "failed")
 }
 
@@ -217,7 +218,7 @@ func TestAYesToAToolCallThatChangedMeanwhileIsNoYesToTheCall(t *testing.T) {
 			r.agent.next()
 			r.agent.send(write)
 			if tt.asked {
-				r.client.send(choose(r.asked().ID, gate.RejectOnce))
+				r.client.send(choose(r.asked().ID, acp.RejectOnce))
 				r.agent.wantError("8", -32603, "a person refused it")
 				return
 			}
@@ -267,7 +268,7 @@ func TestAYesForASessionThatIsAnotherByNowIsNone(t *testing.T) {
 			r.agent.next()
 			r.agent.send(`{"id":"n2","result":{"sessionId":"s"}}`)
 			r.client.next()
-			r.client.send(choose(asked.ID, gate.AllowOnce))
+			r.client.send(choose(asked.ID, acp.AllowOnce))
 			r.agent.wantError("1", -32603, "ask again")
 			r.shows("in_progress", "failed")
 		})
@@ -284,7 +285,7 @@ func TestWhatTheClientAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 			r.open(`{}`)
 			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 			asked := r.asked()
-			if _, err := r.Answer(asked.ID, question.Answer{Option: gate.AllowAlways}, "somebody"); err == nil || errors.Is(err, question.ErrNotOpen) {
+			if _, err := r.Answer(asked.ID, question.Answer{Option: acp.AllowAlways}, "somebody"); err == nil || errors.Is(err, question.ErrNotOpen) {
 				t.Errorf("an answer that is not offered: %v", err)
 			}
 			r.client.send(`{"id":` + string(asked.ID) + `,` + tt.answer + `}`)

@@ -8,7 +8,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 // initialize holds the request until the handlers answer, writes what they serve into it and sends it on.
@@ -37,7 +36,7 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 		if p.display != nil {
 			p.display.Client(init.TerminalOutput)
 		}
-		rewritten, err := acp.RewriteInitialize(line, flags(table), table.CapabilityMeta())
+		rewritten, err := acp.RewriteInitialize(line, table.Capabilities(), table.CapabilityMeta())
 		if err != nil {
 			if c, ok := p.removeClientCall(c.id); ok {
 				p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: %v", err))
@@ -63,17 +62,4 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	}
 	p.see(frame.ClientToAgent, "", line)
 	return p.toAgent.Forward(line)
-}
-
-// flags turns routes into what is advertised: what a handler answers is served, what is denied is not, and what goes to
-// the client is as the client said.
-func flags(t *route.Table) []acp.Capability {
-	var out []acp.Capability
-	for _, c := range t.Capabilities() {
-		if c.Target == route.Client {
-			continue
-		}
-		out = append(out, acp.Capability{Path: c.Path, Served: c.Target == route.Handler})
-	}
-	return out
 }

@@ -268,17 +268,21 @@ func (l *Link) end(r Reason, err error) {
 
 // shutdown answers what the agent left unanswered, ends what is under way and flushes what the client still takes.
 func (l *Link) shutdown() {
+	var why string
+	var data []byte
 	switch l.reason {
 	case AgentGone:
 		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-		how, data := l.opts.Agent.Ended(ctx)
+		why, data = l.opts.Agent.Ended(ctx)
 		cancel()
-		l.leaveClient("the agent cannot answer any more: "+how, data)
+		why = "the agent cannot answer any more: " + why
 	case Stopped:
-		l.leaveClient("the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`))
+		why, data = "the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`)
 	}
 	for _, c := range l.clientCalls.Drain() {
-		c.stopTimer()
+		if c.stopTimer(); why != "" {
+			l.failClient(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why, Data: data})
+		}
 	}
 	l.abandon()
 	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take
@@ -304,21 +308,13 @@ func (l *Link) shutdown() {
 	l.opts.Sessions.CloseAll()
 }
 
-// leaveClient answers the client's open requests with an error.
-func (l *Link) leaveClient(why string, data []byte) {
-	for _, c := range l.clientCalls.Drain() {
-		c.stopTimer()
-		l.failClient(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why, Data: data})
-	}
-}
-
 // abandon ends what is open at the client: nobody waits for it any more.
 func (l *Link) abandon() {
 	for _, c := range l.agentCalls.All() {
 		if q := c.asked(); q != nil && (q.Finish(question.Ending{Cause: question.LinkOver}) || !q.Own) {
 			continue
 		}
-		if c.current() == atClient && l.claim(c) {
+		if c.state.Load() == atClient && l.claim(c) {
 			l.shownEnds(c, true)
 		}
 	}

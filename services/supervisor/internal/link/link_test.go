@@ -639,8 +639,8 @@ func TestAClientWithoutAnAgentIsToldWhy(t *testing.T) {
 	fromClient, out := pipe(t)
 	f := &peer{t: t, in: toClient, out: bufio.NewReader(fromClient), raw: fromClient}
 	f.send(`{"method":"_notification"}`, `garbage`, `{"id":"i","method":"initialize"}`)
-	Refuse(pipes{in, out}, Limits{}, "agent \"x\" was not started")
+	Refuse(pipes{in, out}, "agent \"x\" was not started")
 	f.wantError(`"i"`, -32603, "was not started")
 	_ = toClient.Close()
-	Refuse(pipes{in, out}, Limits{}, "nobody reads this")
+	Refuse(pipes{in, out}, "nobody reads this")
 }

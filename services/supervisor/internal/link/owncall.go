@@ -23,8 +23,8 @@ import (
 // offered are the options of a question of ours. Their kinds are their own ids.
 func offered(d *gate.Decision) []acp.PermissionOption {
 	var options []acp.PermissionOption
-	for _, kind := range []string{gate.AllowOnce, gate.AllowAlways, gate.RejectOnce, gate.RejectAlways} {
-		if kind == gate.AllowAlways && d.Always.Text == "" || kind == gate.RejectAlways && d.Never.Text == "" {
+	for _, kind := range []string{acp.AllowOnce, acp.AllowAlways, acp.RejectOnce, acp.RejectAlways} {
+		if kind == acp.AllowAlways && d.Always.Text == "" || kind == acp.RejectAlways && d.Never.Text == "" {
 			continue
 		}
 		options = append(options, acp.PermissionOption{ID: kind, Kind: kind})
@@ -105,10 +105,10 @@ func (o *ownCall) question(d *gate.Decision) []byte {
 		b = append(append(append(b, `{"optionId":"`...), option.ID...), `","kind":"`...)
 		b = append(append(b, option.Kind...), `","name":`...)
 		b = append(jsonrpc.AppendString(b, map[string]string{
-			gate.AllowOnce:    "Allow once: " + o.title,
-			gate.AllowAlways:  "Always allow: " + d.Always.Text,
-			gate.RejectOnce:   "Reject",
-			gate.RejectAlways: "Always reject: " + d.Never.Text,
+			acp.AllowOnce:    "Allow once: " + o.title,
+			acp.AllowAlways:  "Always allow: " + d.Always.Text,
+			acp.RejectOnce:   "Reject",
+			acp.RejectAlways: "Always reject: " + d.Never.Text,
 		}[option.Kind]), '}')
 	}
 	return append(b, "]}"...)
@@ -149,7 +149,10 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	text, _ := acp.String(acp.Get(h.params, "content"))
 	b := jsonrpc.AppendString([]byte(`[{"type":"diff","path":`), path)
 	b = append(b, `,"oldText":`...)
-	old, err := l.present(ctx, h, path)
+	old, err := "", errors.ErrUnsupported
+	if h.atHandler() {
+		old, _, err = l.readText(ctx, h.route.Handler, h.cc, path)
+	}
 	missing := status.Code(err) == codes.NotFound
 	unread := err != nil && !missing && h.atHandler()
 	if err == nil || missing {
@@ -167,15 +170,6 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 		b = appendItem(b, "The present content of the file is not shown, and would be replaced: "+safetext.Cut(safetext.Line(status.Convert(err).Message()), 200))
 	}
 	return b
-}
-
-// present reads the file that a write would replace.
-func (l *Link) present(ctx context.Context, h *heldCall, path string) (string, error) {
-	if !h.atHandler() {
-		return "", errors.ErrUnsupported
-	}
-	text, _, err := l.readText(ctx, h.route.Handler, h.cc, path)
-	return text, err
 }
 
 // stillAs reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If it

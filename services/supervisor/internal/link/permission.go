@@ -46,7 +46,7 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 	p.asking = append(p.notEnded(), a)
 	c.state.Store(atGate)
 	at := p.order.enter(c.sessionID)
-	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
+	ok := p.queue.add(job{weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
 		p.decide(ctx, a, req, line, at)
 		if err := p.order.leave(c.sessionID, at); err != nil {
 			p.end(ClientGone, err)

@@ -19,7 +19,6 @@ const (
 
 // A job is work on a request of the agent's, on its way to a handler as a rule.
 type job struct {
-	call   *agentCall
 	run    func(ctx context.Context)
 	weight int64 // bytes that it keeps while it waits
 	waits  bool  // it waits for something outside: it takes no worker

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -14,11 +13,11 @@ const refuseTimeout = 2 * time.Second
 // Refuse answers the first request of a client that has no agent with an error, so that it is told and need not guess
 // from an exit status. It returns when that is done, when the client is gone, or after two seconds; a read that is under
 // way then stays behind.
-func Refuse(f Client, limits Limits, message string) {
+func Refuse(f Client, message string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r := jsonrpc.NewReader(f.In(), cmp.Or(limits.MaxMessage, defaultMaxMessage))
+		r := jsonrpc.NewReader(f.In(), defaultMaxMessage)
 		w := jsonrpc.NewWriter(f.Out(), maxRefusals)
 		defer func() { _ = w.Close() }()
 		var scan jsonrpc.Scanner

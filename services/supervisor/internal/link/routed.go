@@ -48,7 +48,7 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 		}
 		return nil
 	}
-	ok := p.queue.add(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
+	ok := p.queue.add(job{weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
 		p.call(ctx, r, c, cc, params, nil)
 	}})
 	if !ok {

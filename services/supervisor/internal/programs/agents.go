@@ -33,7 +33,7 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 	if err != nil {
 		return nil, err
 	}
-	if reused && a.inState(failed) {
+	if state, _, _ := a.look(); reused && state == failed {
 		reused = false
 		if err := a.again(ctx, true); err != nil {
 			return nil, err
@@ -189,19 +189,18 @@ func listed(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-func (a *instance) inState(s supervisorv1.AgentState) bool {
+// look returns an agent's state, why it does not run, and what is closed when the state changes.
+func (a *instance) look() (state supervisorv1.AgentState, failure *supervisorv1.AgentError, changed <-chan struct{}) {
 	a.reg.mu.Lock()
 	defer a.reg.mu.Unlock()
-	return a.state == s
+	return a.state, a.failure, a.changed
 }
 
 // again has the agent started again, and returns when its state says so. One that is being started is left alone; idle: one
 // that runs, too.
 func (a *instance) again(ctx context.Context, idle bool) error {
 	for {
-		a.reg.mu.Lock()
-		state, changed := a.state, a.changed
-		a.reg.mu.Unlock()
+		state, _, changed := a.look()
 		if state == starting {
 			return nil
 		}
@@ -243,10 +242,8 @@ func (a *instance) show() *supervisorv1.Agent {
 		out.Cwd, _ = os.Getwd()
 	}
 	if r != nil {
-		out.StderrTail = tail(r.process.StderrTail())
-		select {
-		case <-r.process.Ended():
-		default:
+		out.StderrTail = secret.Lines(r.process.StderrTail())
+		if !r.ended() {
 			out.Pid = int64(r.process.PID())
 		}
 	}

@@ -66,12 +66,10 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	failure := r.initialize()
 	if failure == nil {
 		r.resumeAll()
-		select {
-		case <-r.process.Ended():
-			failure = r.ending()
-		default:
+		if !r.ended() {
 			return r, nil
 		}
+		failure = r.ending()
 	}
 	r.onPurpose.Store(true)
 	r.stop()
@@ -168,12 +166,15 @@ func (r *run) unlessHeld(s *session) {
 }
 
 // over reports whether the process has ended, or is to.
-func (r *run) over() bool {
+func (r *run) over() bool { return r.ended() || r.agent.ctx.Err() != nil }
+
+// ended reports whether the process has ended.
+func (r *run) ended() bool {
 	select {
 	case <-r.process.Ended():
 		return true
 	default:
-		return r.agent.ctx.Err() != nil
+		return false
 	}
 }
 

@@ -20,12 +20,6 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of what is shown of an agent's standard error.
-const (
-	maxTail     = 20
-	maxTailLine = 500
-)
-
 // started says of what kind of attempt an error is.
 func (a *instance) started(format string, args ...any) string {
 	return fmt.Sprintf("start agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
@@ -46,7 +40,7 @@ func (a *instance) spawnError(err error) *supervisorv1.AgentError {
 
 // exitError is an end of a process in words, which come behind what it was about.
 func (a *instance) exitError(exit agent.Exit, about string) *supervisorv1.AgentError {
-	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: tail(exit.Tail)}
+	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: secret.Lines(exit.Tail)}
 	if exit.Reason == agent.Exited || exit.Reason == agent.NotFound {
 		code := int32(exit.Code)
 		e.ExitCode = &code
@@ -75,7 +69,7 @@ func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{
 		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
 		Message:    a.started("it did not answer initialize within %s: %s", a.reg.opts.InitializeTimeout, a.isItOne()),
-		StderrTail: tail(r.process.StderrTail()),
+		StderrTail: secret.Lines(r.process.StderrTail()),
 	}
 }
 
@@ -99,7 +93,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input says this too
 			e.Message = a.started("it does not know initialize: %s", a.isItOne())
 		}
-		e.StderrTail = tail(r.process.StderrTail())
+		e.StderrTail = secret.Lines(r.process.StderrTail())
 		return e
 	}
 	return a.exitError(r.process.Exit(), a.started("before it answered initialize, "))
@@ -107,9 +101,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 
 // ending is why a process ended. Its link is over: the process is made to end if it has not.
 func (r *run) ending() *supervisorv1.AgentError {
-	select {
-	case <-r.process.Ended():
-	default:
+	if !r.ended() {
 		r.stop()
 	}
 	a := r.agent
@@ -274,14 +266,3 @@ func (r *run) loginBy(id string) string {
 
 // errorObject is an error as JSON-RPC has it.
 func errorObject(e *jsonrpc.Error) []byte { return acp.Get(jsonrpc.AppendError(nil, nil, e), "error") }
-
-// tail bounds the last lines of an agent's standard error.
-func tail(lines []string) []string {
-	lines = lines[max(0, len(lines)-maxTail):]
-	out := make([]string, len(lines))
-	for i, l := range lines {
-		r := []rune(strings.ToValidUTF8(l, "\uFFFD"))
-		out[i] = secret.Text(string(r[:min(len(r), maxTailLine)]))
-	}
-	return out
-}

@@ -88,7 +88,7 @@ func (a *instance) live() {
 type life struct {
 	*instance
 	asked    bool // somebody asked for the next start, and is told if it fails
-	ends     ends
+	ends     supervise.Ends
 	failures int // in a row, without a run of some length between them
 }
 
@@ -112,7 +112,7 @@ func (l *life) once() bool {
 	if failure == nil {
 		failure = r.ending()
 	}
-	n := l.ends.add(time.Now())
+	n := l.ends.Add(time.Now(), endWindow)
 	if n > l.reg.opts.MaxRestarts {
 		return l.giveUp(tooOften(failure, n))
 	}
@@ -222,9 +222,7 @@ func (a *instance) set(state supervisorv1.AgentState, also func()) {
 // awaitStart waits until it is known how a start ended.
 func (a *instance) awaitStart(ctx context.Context) error {
 	for {
-		a.reg.mu.Lock()
-		state, failure, changed := a.state, a.failure, a.changed
-		a.reg.mu.Unlock()
+		state, failure, changed := a.look()
 		switch {
 		case state == running:
 			return nil
@@ -251,16 +249,4 @@ func (r *run) stop() {
 	case <-r.process.Ended():
 	case <-ctx.Done():
 	}
-}
-
-// ends are the times of the latest unasked ends, the oldest first.
-type ends []time.Time
-
-// add enters an end and returns how many count.
-func (e *ends) add(now time.Time) int {
-	*e = append(*e, now)
-	for now.Sub((*e)[0]) > endWindow {
-		*e = (*e)[1:]
-	}
-	return len(*e)
 }

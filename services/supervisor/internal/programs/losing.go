@@ -22,30 +22,24 @@ func (reg *Registry) notice(s *session, severity, title, description string) {
 }
 
 // lose ends a session that nobody closed, and tells of it.
-func (reg *Registry) lose(s *session, reason string) {
-	if reg.drop(s) {
-		reg.tellClosed(s, reason)
-	}
-}
-
-func (reg *Registry) tellClosed(s *session, reason string) {
-	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
-}
+func (reg *Registry) lose(s *session, reason string) { reg.loseFor(s, reason, "", "") }
 
 // loseFor ends a session for a reason that a person should know, and tells why: those who watch, whoever reads its record,
-// and whoever asks for it later.
+// and whoever asks for it later. An empty title: nobody needs to know.
 func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	if !reg.drop(s) {
 		return
 	}
-	why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
-	reg.mu.Lock()
-	if a := s.agent; len(a.lost) < maxLost {
-		a.lost[s.id] = why
+	if title != "" {
+		why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
+		reg.mu.Lock()
+		if a := s.agent; len(a.lost) < maxLost {
+			a.lost[s.id] = why
+		}
+		reg.mu.Unlock()
+		reg.notice(s, "error", title, why)
 	}
-	reg.mu.Unlock()
-	reg.notice(s, "error", title, why)
-	reg.tellClosed(s, reason)
+	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
 }
 
 // whyLost says why a session that was open is not any more, as a part of a sentence; empty: it is not known. Nil: of any

@@ -176,7 +176,7 @@ func (q *Question) conclude(told bool) {
 		q.set.leave(q)
 	}
 	if told {
-		q.set.ended(q, r.End)
+		q.set.tell(q, -1, func(o Observer) { o.Ended(q, r.End) })
 		if (rule.withdraw || q.Own) && !q.ending.byClient() {
 			q.asker.Withdraw(r, q.writeWithdrawal)
 		}

@@ -188,7 +188,7 @@ func (q *Question) show(see func()) bool {
 	}
 	q.state = Showing
 	q.mu.Unlock()
-	q.set.asked(q)
+	q.set.tell(q, 1, func(o Observer) { o.Asked(q) })
 	see()
 	q.mu.Lock()
 	ended := q.state == Ended

@@ -130,27 +130,15 @@ func (s *Set) leave(q *Question) {
 	s.mu.Unlock()
 }
 
-// asked tells observers that a question waits.
-func (s *Set) asked(q *Question) {
+// tell tells observers that a question waits (1), or how it ended (-1).
+func (s *Set) tell(q *Question, waits int, tell func(Observer)) {
 	if s.opts.Waiting != nil {
-		s.opts.Waiting(1)
+		s.opts.Waiting(waits)
 	}
 	if s.opts.Observer != nil {
 		q.telling.Lock()
 		defer q.telling.Unlock()
-		s.opts.Observer.Asked(q)
-	}
-}
-
-// ended tells observers how it ended.
-func (s *Set) ended(q *Question, e End) {
-	if s.opts.Waiting != nil {
-		s.opts.Waiting(-1)
-	}
-	if s.opts.Observer != nil {
-		q.telling.Lock()
-		defer q.telling.Unlock()
-		s.opts.Observer.Ended(q, e)
+		tell(s.opts.Observer)
 	}
 }
 

@@ -336,7 +336,7 @@ func (b *builder) capabilityMeta(t *Table) map[string]json.RawMessage {
 			if !strings.ContainsAny(name, "./") {
 				continue
 			}
-			value, err := compactJSON(fields[name])
+			value, err := json.Marshal(fields[name].AsInterface()) // protojson's spacing is random on purpose
 			switch other, taken := from[name]; {
 			case err != nil:
 				b.problem("handler %q: capability_meta %q: %w", handler, name, err)
@@ -348,11 +348,6 @@ func (b *builder) capabilityMeta(t *Table) map[string]json.RawMessage {
 		}
 	}
 	return merged
-}
-
-// compactJSON writes a value the same way each time; protojson's spacing is random on purpose.
-func compactJSON(v *structpb.Value) (json.RawMessage, error) {
-	return json.Marshal(v.AsInterface())
 }
 
 // handlerNames lists the handlers of claims for a person: "a", "b" and "c".

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -13,7 +12,7 @@ type Table struct {
 	methods      map[string]*Route
 	namespaces   []namespace // the longest prefix first
 	sorted       []*Route
-	capabilities []Capability
+	capabilities map[string]bool
 	meta         map[string]json.RawMessage
 }
 
@@ -21,15 +20,6 @@ type Table struct {
 type namespace struct {
 	prefix string
 	route  *Route
-}
-
-// Capability is one flag of ACP v1's clientCapabilities, and who answers the methods that it stands for: it is true for
-// Handler, what the client sent for Client, and false for Deny.
-type Capability struct {
-	// Path leads to the flag from clientCapabilities, dots between the names: "fs.readTextFile".
-	Path string
-	// Target is where all the methods of the flag go.
-	Target Target
 }
 
 // Lookup returns the route of a method, or nil if no handler declares it and no configuration names it; such a method
@@ -61,8 +51,10 @@ func (t *Table) Methods(handler string) []string {
 	return names
 }
 
-// Capabilities returns every capability flag that a route has, sorted by path.
-func (t *Table) Capabilities() []Capability { return slices.Clone(t.capabilities) }
+// Capabilities returns the flags of ACP v1's clientCapabilities that routes set, by the path to each, dots between the names
+// ("fs.readTextFile"): true if a handler answers the methods that the flag stands for, false if nobody does. Flags whose
+// methods go to the client are left out: they are as the client says.
+func (t *Table) Capabilities() map[string]bool { return maps.Clone(t.capabilities) }
 
 // CapabilityMeta returns what clientCapabilities._meta gets from the handlers that answer a method, by name; each value
 // is one compact JSON value. Empty: nothing.
@@ -70,21 +62,15 @@ func (t *Table) CapabilityMeta() map[string]json.RawMessage { return maps.Clone(
 
 // finish derives from the routes what is asked of the table often.
 func (t *Table) finish() {
-	slices.SortFunc(t.namespaces, func(a, b namespace) int {
-		return cmp.Or(len(b.prefix)-len(a.prefix), strings.Compare(a.prefix, b.prefix))
-	})
-	flags := map[string]Target{}
+	t.capabilities = map[string]bool{}
 	for _, r := range t.methods {
 		t.sorted = append(t.sorted, r)
-		if r.Capability != "" {
-			flags[r.Capability] = r.Target
+		if r.Capability != "" && r.Target != Client {
+			t.capabilities[r.Capability] = r.Target == Handler
 		}
 	}
 	for _, n := range t.namespaces {
 		t.sorted = append(t.sorted, n.route)
 	}
 	slices.SortFunc(t.sorted, func(a, b *Route) int { return strings.Compare(a.Name, b.Name) })
-	for _, path := range slices.Sorted(maps.Keys(flags)) {
-		t.capabilities = append(t.capabilities, Capability{Path: path, Target: flags[path]})
-	}
 }

@@ -155,11 +155,14 @@ func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
 }
 
 // Closed folds the end of a session (session/close, session/delete).
-func (t *Table) Closed(sessionID string) {
+func (t *Table) Closed(sessionID string) { t.with(sessionID, t.close) }
+
+// with does something with a session, if it is known.
+func (t *Table) with(sessionID string, do func(*state)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if st := t.sessions.At(sessionID); st != nil {
-		t.close(st)
+		do(st)
 	}
 }
 
@@ -180,36 +183,26 @@ func (t *Table) CloseAll() {
 
 // Prompted folds a client's session/prompt: a turn begins.
 func (t *Table) Prompted(reqID, sessionID string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	st := t.sessions.At(sessionID)
-	if st == nil {
-		return
-	}
-	if st.prompting == 0 {
-		t.dropTools(st)
-	}
-	st.prompting++
-	st.turns++
-	st.givenUp = false
-	t.prompts[reqID] = st
+	t.with(sessionID, func(st *state) {
+		if st.prompting == 0 {
+			t.dropTools(st)
+		}
+		st.prompting++
+		st.turns++
+		st.givenUp = false
+		t.prompts[reqID] = st
+	})
 }
 
 // Cancelled notes that the client has cancelled the turn that is under way.
 func (t *Table) Cancelled(sessionID string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if st := t.sessions.At(sessionID); st != nil && st.prompting > 0 {
-		st.givenUp = true
-	}
+	t.with(sessionID, func(st *state) { st.givenUp = st.givenUp || st.prompting > 0 })
 }
 
 // GivenUp reports whether the client has cancelled the turn that is under way, and the agent has not ended it yet.
-func (t *Table) GivenUp(sessionID string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	st := t.sessions.At(sessionID)
-	return st != nil && st.givenUp && st.prompting > 0
+func (t *Table) GivenUp(sessionID string) (is bool) {
+	t.with(sessionID, func(st *state) { is = st.givenUp && st.prompting > 0 })
+	return is
 }
 
 // PromptEnded folds the answer to a session/prompt. stopReason is empty for an error.
@@ -239,32 +232,25 @@ func (t *Table) Updated(sessionID []byte, n uint64) {
 }
 
 // Current reports whether a CallContext still says who its session is and where its roots are.
-func (t *Table) Current(cc *acpv1.CallContext) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	st := t.sessions.At(cc.GetSessionId())
-	return st != nil && st.scope == cc.GetScope() && slices.EqualFunc(st.roots, cc.GetRoots(), func(a, b *acpv1.Root) bool {
-		return a == b || a.GetPath() == b.GetPath() && a.GetReadOnly() == b.GetReadOnly()
+func (t *Table) Current(cc *acpv1.CallContext) (is bool) {
+	t.with(cc.GetSessionId(), func(st *state) {
+		is = st.scope == cc.GetScope() && slices.EqualFunc(st.roots, cc.GetRoots(), func(a, b *acpv1.Root) bool {
+			return a == b || a.GetPath() == b.GetPath() && a.GetReadOnly() == b.GetReadOnly()
+		})
 	})
+	return is
 }
 
 // Replaying reports whether what passes of a session is history.
-func (t *Table) Replaying(sessionID string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	st := t.sessions.At(sessionID)
-	return st != nil && st.replaying > 0
+func (t *Table) Replaying(sessionID string) (is bool) {
+	t.with(sessionID, func(st *state) { is = st.replaying > 0 })
+	return is
 }
 
 // Turn returns the scope and the number of the latest turn of a session; an empty scope for one that is not known.
 func (t *Table) Turn(sessionID string) (scope string, turn uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	st := t.sessions.At(sessionID)
-	if st == nil {
-		return "", 0
-	}
-	return st.scope, st.turns
+	t.with(sessionID, func(st *state) { scope, turn = st.scope, st.turns })
+	return scope, turn
 }
 
 // Prompting returns the ids of the sessions that a turn is under way in, oldest first.

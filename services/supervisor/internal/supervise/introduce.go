@@ -136,12 +136,18 @@ func ended(inst Instance, err error) error {
 		case <-time.After(endingTime):
 		}
 	}
-	select {
-	case <-inst.Done():
-		if inst.Err() != nil {
-			return inst.Err()
-		}
-	default:
+	if isOver(inst) && inst.Err() != nil {
+		return inst.Err()
 	}
 	return err
+}
+
+// isOver reports whether an instance has ended.
+func isOver(inst Instance) bool {
+	select {
+	case <-inst.Done():
+		return true
+	default:
+		return false
+	}
 }

@@ -57,7 +57,7 @@ func TestWhatAHandlerBelievedIsGivenBackAfterAnEndThatNobodyAskedFor(t *testing.
 		fakes[1].end(errCrash)
 		third := ready()
 		given(fakes[2], "what it said later")
-		if _, err := h.Configure(t.Context()); err != nil { // a person has it believe its files
+		if err := h.Configure(t.Context()); err != nil { // a person has it believe its files
 			t.Fatal(err)
 		}
 		given(fakes[2], "")
@@ -65,7 +65,7 @@ func TestWhatAHandlerBelievedIsGivenBackAfterAnEndThatNobodyAskedFor(t *testing.
 			t.Errorf("kept is %q", got)
 		}
 		third.Keep([]byte("what it said later"))
-		if _, err := h.Restart(t.Context(), nil); err != nil { // which is no order to believe anything
+		if err := h.Restart(t.Context(), nil); err != nil { // which is no order to believe anything
 			t.Fatal(err)
 		}
 		given(fakes[3], "what it said later")

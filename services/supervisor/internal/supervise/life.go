@@ -45,11 +45,6 @@ func (h *Handler) beginLocked(begun *attached) (before *life) {
 	l := &life{begun: begun, done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(h.ctx)
 	before, h.life = h.life, l
-	select {
-	case <-h.done: // it had failed
-		h.done = make(chan struct{})
-	default:
-	}
 	go func() {
 		defer close(l.done)
 		defer l.cancel()
@@ -67,7 +62,7 @@ func (h *Handler) replaced(l *life) bool {
 
 // run is a life.
 func (h *Handler) run(l *life) {
-	var exits exits
+	var ends Ends
 	failures := 0 // in a row, without a run of some length between them
 	for first := true; ; first = false {
 		ready, ended, err := h.next(l, first)
@@ -75,16 +70,16 @@ func (h *Handler) run(l *life) {
 			h.stopped(l, err)
 			return
 		}
-		var giveUp final
+		_, giveUp := errors.AsType[final](err)
 		switch {
-		case errors.As(err, &giveUp), first && !ready:
+		case giveUp, first && !ready:
 			h.fail(l, err)
 			return
-		case ended && exits.add(time.Now()):
+		case ended && ends.Add(time.Now(), exitWindow) >= exitLimit:
 			h.fail(l, fmt.Errorf("it ended %d times within %s, the last time: %w", exitLimit, exitWindow, err))
 			return
 		}
-		if ready && exits.steady() {
+		if ready && len(ends) <= 1 { // the latest was the only one for a while
 			failures = 0
 		}
 		delay := Delay(failures)
@@ -111,8 +106,7 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	kept := h.kept()
 	inst, err := target.start(l.ctx, pin)
 	if err != nil {
-		var swapped *SwappedError
-		if errors.As(err, &swapped) {
+		if _, swapped := errors.AsType[*SwappedError](err); swapped {
 			err = final{err}
 		}
 		return false, !target.sidecar() && !noRoom(err), err
@@ -194,10 +188,8 @@ func watch(ctx context.Context, inst Instance) error {
 		case ctx.Err() != nil:
 			return nil
 		}
-		select {
-		case <-inst.Done():
+		if isOver(inst) {
 			return ending(inst)
-		default:
 		}
 		if misses++; misses == healthMisses {
 			return fmt.Errorf("it was ended, since it missed %d health checks: %w", misses, err)
@@ -286,42 +278,30 @@ func (h *Handler) endNow(inst Instance) error {
 }
 
 func (h *Handler) fail(l *life, cause error) {
-	if h.over(l, Failed, cause) {
+	if h.set(l, Failed, cause) {
 		h.log.Error("handler has failed and is not started again", "error", cause)
 	}
 }
 
 // stopped is the end that Stop asked for. What a start that was cut short says of that is of no use.
 func (h *Handler) stopped(l *life, err error) {
-	var left *notStopped
-	if !errors.As(err, &left) {
+	if _, left := errors.AsType[*notStopped](err); !left {
 		err = nil
 	}
-	h.over(l, Stopped, err)
+	h.set(l, Stopped, err)
 }
 
-// over is the last change of a life; false: another one has taken its place.
-func (h *Handler) over(l *life, state supervisorv1.HandlerState, cause error) bool {
-	return h.changeOf(l, func() {
-		h.setLocked(state, cause)
-		close(h.done)
-	})
-}
+// Ends are the times of a process's latest ends, the oldest first.
+type Ends []time.Time
 
-// exits are the times of the latest ends, the oldest first.
-type exits []time.Time
-
-// add enters an end and reports whether there were too many.
-func (e *exits) add(now time.Time) bool {
+// Add enters an end and returns how many there were within the time before it, itself included. Those before are forgotten.
+func (e *Ends) Add(now time.Time, within time.Duration) int {
 	*e = append(*e, now)
-	for len(*e) > 0 && now.Sub((*e)[0]) > exitWindow {
+	for now.Sub((*e)[0]) > within {
 		*e = (*e)[1:]
 	}
-	return len(*e) >= exitLimit
+	return len(*e)
 }
-
-// steady: the latest end was the only one for a while.
-func (e *exits) steady() bool { return len(*e) <= 1 }
 
 // Delay returns how long to wait after so many failures in a row before a process is started again: 200 ms, doubled each
 // time, and up to half as much again at random, so that what ended together does not start together; 30 s at most.

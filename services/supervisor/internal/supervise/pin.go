@@ -33,8 +33,7 @@ func starter(spec launch.Spec) func(ctx context.Context, pin string) (Instance, 
 		if err == nil {
 			return inst, nil
 		}
-		var mismatch *launch.DigestError
-		if pin != "" && errors.As(err, &mismatch) {
+		if mismatch, ok := errors.AsType[*launch.DigestError](err); ok && pin != "" {
 			return nil, &SwappedError{Program: mismatch.Program, Want: mismatch.Want, Got: mismatch.Got}
 		}
 		if inner := errors.Unwrap(err); inner != nil { // without the handler's name: it stands in ours

@@ -24,7 +24,7 @@ func TestPathsThatAreProtectedLaterAreToldFromThenOn(t *testing.T) {
 		}
 		h.Protect([]string{"/key"})
 		h.Protect([]string{"/key"})
-		if _, err := h.Configure(t.Context()); err != nil {
+		if err := h.Configure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		first.end(errCrash)

@@ -104,7 +104,6 @@ type Handler struct {
 	keep     []byte // what the latest instance gave to be kept; nil: nothing
 	scopes   map[string]bool
 	guarded  []string           // paths that were protected since New, beside those of target
-	done     chan struct{}      // closed when life has ended; replaced when a swap begins another after that
 	ctx      context.Context    // of every life
 	cancel   context.CancelFunc // ends ctx; nil: not started
 	stopCtx  context.Context    // of the first Stop; nil: none
@@ -154,7 +153,7 @@ type last struct {
 func New(o Options) *Handler {
 	h := &Handler{
 		name: o.Name, opts: o, log: o.Logger, target: newTarget(o.Spec, o.Configure, o.Start),
-		verbs: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}),
+		verbs: make(chan struct{}, 1), changed: make(chan struct{}),
 		since: time.Now(), scopes: map[string]bool{},
 		state: Starting, // what it will do as soon as it may
 	}
@@ -255,14 +254,6 @@ func (h *Handler) Status() *supervisorv1.HandlerStatus {
 	return h.statusLocked()
 }
 
-// Done is closed when the handler was started and is kept running no longer: it has failed, or was stopped. A swap that
-// revives it comes with another channel.
-func (h *Handler) Done() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.done
-}
-
 // Stop ends the handler as Instance.Stop does, and waits. It returns soon after ctx is over in every case; an error says
 // that a process may be left. A swap or restart that is under way is given up. It may be called again, by several at
 // once, and before Start.
@@ -319,12 +310,8 @@ func (n *notStopped) Unwrap() error { return n.error }
 
 // stateLocked is the state, and Backoff for an instance whose end was not worked on yet.
 func (h *Handler) stateLocked() supervisorv1.HandlerState {
-	if h.current != nil {
-		select {
-		case <-h.current.Done():
-			return Backoff
-		default:
-		}
+	if h.current != nil && isOver(h.current) {
+		return Backoff
 	}
 	return h.state
 }
@@ -344,10 +331,10 @@ func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	return s
 }
 
-// set changes the state, tells who waits, and then who wants to know. A life that another one has taken the place of
-// changes nothing any more.
-func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) {
-	h.changeOf(l, func() { h.setLocked(state, cause) })
+// set changes the state, tells who waits, and then who wants to know. False: another life has taken the place of this one,
+// which changes nothing any more.
+func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) bool {
+	return h.changeOf(l, func() { h.setLocked(state, cause) })
 }
 
 // changeOf is change for a life, if that still counts.

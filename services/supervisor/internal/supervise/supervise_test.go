@@ -41,7 +41,6 @@ func supervised(t *testing.T, fakes []*fake, test func(t *testing.T, h *Handler,
 		if err := h.Stop(context.Background()); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		<-h.Done()
 	})
 }
 

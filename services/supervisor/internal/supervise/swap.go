@@ -51,8 +51,8 @@ func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 // Restart is Swap with the program or sidecar that the handler has: a new process of the same file, or a new connection
 // to the same address, which must serve what the old one did and believes what that believed. check may refuse it as in Swap; nil: nobody does. A
 // program that was replaced on disk is a *SwappedError.
-func (h *Handler) Restart(ctx context.Context, check func(context.Context) error) (forced int, err error) {
-	forced, err = h.replace(ctx, func(now target, pin string, before *pluginv1.DescribeResponse) successor {
+func (h *Handler) Restart(ctx context.Context, check func(context.Context) error) error {
+	_, err := h.replace(ctx, func(now target, pin string, before *pluginv1.DescribeResponse) successor {
 		return successor{target: now, pin: pin, kept: h.keep, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
 			if before != nil {
 				if err := same(before, d); err != nil {
@@ -66,32 +66,32 @@ func (h *Handler) Restart(ctx context.Context, check func(context.Context) error
 		}}
 	})
 	if err != nil {
-		return 0, fmt.Errorf("restart handler %s: %w", h.name, err)
+		return fmt.Errorf("restart handler %s: %w", h.name, err)
 	}
-	return forced, nil
+	return nil
 }
 
 // Configure sends the settings again, so that the handler reads the files that they name again and believes them; to a
 // sidecar with validate_only. What it says of them is in Status from then on. An error is the handler's own, in its words, or an
 // *Unavailable.
-func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
+func (h *Handler) Configure(ctx context.Context) error {
 	ctx, release, err := h.acquire(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer release()
 	if _, err := h.Conn(); err != nil {
-		return nil, err
+		return err
 	}
 	h.mu.Lock()
 	a, t := h.current, h.target
 	h.mu.Unlock()
 	if a == nil {
-		return nil, &Unavailable{Name: h.name, State: Backoff}
+		return &Unavailable{Name: h.name, State: Backoff}
 	}
 	answer, err := h.configure(ctx, a.Instance, &t, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h.change(func() bool {
 		if h.current != a {
@@ -101,7 +101,7 @@ func (h *Handler) Configure(ctx context.Context) (*pluginv1.ConfigureResponse, e
 		h.keep = keepable(&t, answer.GetKeep())
 		return true
 	})
-	return answer, nil
+	return nil
 }
 
 // Protect has the handler be told of further absolute paths that no agent may touch, whenever it is configured from now on:
@@ -164,10 +164,8 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 		}
 	}
 	digest := inst.Digest()
-	select {
-	case <-inst.Done():
+	if isOver(inst) {
 		return nil, ending(inst)
-	default:
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func TestARealHandlerIsSwapped(t *testing.T) {
 		t.Errorf("read %q, %v", got, err)
 	}
 	before := h.Status()
-	if _, err := h.Restart(t.Context(), nil); err != nil {
+	if err := h.Restart(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, int(before.GetPid()))
@@ -164,7 +164,7 @@ func TestARealSwapThatFailsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var swapped *SwappedError
-	if _, err := h.Restart(t.Context(), nil); !errors.As(err, &swapped) || len(swapped.Got) != 64 {
+	if err := h.Restart(t.Context(), nil); !errors.As(err, &swapped) || len(swapped.Got) != 64 {
 		t.Errorf("restart of a replaced program: %v, want a SwappedError", err)
 	}
 }

@@ -114,5 +114,5 @@ func ask(ctx context.Context, call *command.Call, r *preset.Resolved) (*handshak
 	return handshake.Ask(ctx, agent.Spec{
 		Name: r.Agent.ID, Command: r.Command, Env: user.Environ(agentcmd.Overlaid(os.Environ(), r.Env)), User: user, Guard: guard,
 		Confinement: walls, Logger: slog.New(slog.DiscardHandler),
-	}, handshake.Client{Version: call.Version, TerminalAuth: true})
+	}, call.Version)
 }

@@ -26,7 +26,9 @@ type rememberer struct {
 	store *grant.Store
 }
 
-func (r *rememberer) Grants() []*supervisorv1.Grant { return r.store.List() }
+func (r *rememberer) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error) {
+	return &supervisorv1.ListGrantsResponse{Grants: r.store.List()}, nil
+}
 
 func (r *rememberer) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error) {
 	revoked, err := r.store.Revoke(req.GetIds()...)

@@ -29,8 +29,8 @@ type watchable struct {
 	session  string
 }
 
-func (w *watchable) Sessions() []*supervisorv1.Session {
-	return []*supervisorv1.Session{{SessionId: w.session, AgentId: "gemini-1"}}
+func (w *watchable) ListSessions(context.Context, *supervisorv1.ListSessionsRequest) (*supervisorv1.ListSessionsResponse, error) {
+	return &supervisorv1.ListSessionsResponse{Sessions: []*supervisorv1.Session{{SessionId: w.session, AgentId: "gemini-1"}}}, nil
 }
 
 func (w *watchable) say(d frame.Direction, line string) {

@@ -46,14 +46,14 @@ type running struct {
 	pid int64
 }
 
-func (r running) Status() *supervisorv1.GetStatusResponse {
-	s := r.State.Status()
+func (r running) GetStatus(ctx context.Context, req *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
+	s, err := r.State.GetStatus(ctx, req)
 	s.Pid = r.pid
-	return s
+	return s, err
 }
 
-func (running) Handlers() []*supervisorv1.HandlerStatus {
-	return []*supervisorv1.HandlerStatus{handlerNow}
+func (running) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) (*supervisorv1.ListHandlersResponse, error) {
+	return &supervisorv1.ListHandlersResponse{Handlers: []*supervisorv1.HandlerStatus{handlerNow}}, nil
 }
 
 // ServeHandlers serves the admin sockets of supervisors with these process ids, in a folder of their own, and returns the

@@ -7,30 +7,24 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// State is the state of a supervisor, with an agent whose name would shift the columns of a table.
-type State struct{}
+// State is the state of a supervisor, with an agent whose name would shift the columns of a table. Of all else there is none.
+type State struct{ admin.State }
 
-func (State) Status() *supervisorv1.GetStatusResponse {
+// GetStatus implements admin.State.
+func (State) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
 	return &supervisorv1.GetStatusResponse{
 		Pid: 4711, Mode: "observe", StartTime: timestamppb.New(time.Unix(1000, 0)),
 		Agent: &supervisorv1.AgentStatus{Name: "gem\tini", State: "running"},
-	}
+	}, nil
 }
 
-func (State) Handlers() []*supervisorv1.HandlerStatus                     { return nil }
-func (State) Routes() []*supervisorv1.Route                               { return nil }
-func (State) Sessions() []*supervisorv1.Session                           { return nil }
-func (State) Terminals(context.Context) ([]*supervisorv1.Terminal, error) { return nil, nil }
-
-// Grants implements admin.State.
-func (State) Grants() []*supervisorv1.Grant { return nil }
-
 // GetSession implements admin.State.
-func (State) GetSession(_, sessionID string) (*supervisorv1.Session, error) {
-	return nil, fault.New(fault.NotFound, "no session %q is open here", sessionID)
+func (State) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error) {
+	return nil, fault.New(fault.NotFound, "no session %q is open here", req.GetSessionId())
 }
 
 // WatchOutput implements admin.State.

@@ -34,17 +34,17 @@ type Supervisor struct {
 	Answered *supervisorv1.AnswerApprovalRequest // guarded by mu
 }
 
-func (p *Supervisor) Status() *supervisorv1.GetStatusResponse {
-	s := p.State.Status()
+func (p *Supervisor) GetStatus(ctx context.Context, req *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {
+	s, err := p.State.GetStatus(ctx, req)
 	s.Pid, s.Mode = p.PID, p.Mode
-	return s
+	return s, err
 }
 
-func (p *Supervisor) Terminals(context.Context) ([]*supervisorv1.Terminal, error) {
-	return []*supervisorv1.Terminal{
+func (p *Supervisor) ListTerminals(context.Context, *supervisorv1.ListTerminalsRequest) (*supervisorv1.ListTerminalsResponse, error) {
+	return &supervisorv1.ListTerminalsResponse{Terminals: []*supervisorv1.Terminal{
 		{TerminalId: "acphost-1f", SessionId: "s1", Argv: []string{"go", "test", "./...\x1b[2J"}, Running: true, OutputBytes: 2048, StartTime: timestamppb.New(LongAgo)},
 		{TerminalId: "acphost-2e", Argv: []string{"false"}, ExitCode: proto.Uint32(1), StartTime: timestamppb.New(LongAgo.Add(time.Second))},
-	}, nil
+	}}, nil
 }
 
 func (p *Supervisor) WatchOutput(_ context.Context, id string, send func(*supervisorv1.WatchOutputResponse) error) error {
