@@ -137,6 +137,17 @@ func TestAPermissionRequestEndsWhenTheAgentChangesItsCall(t *testing.T) {
 			}
 		}
 	})
+	t.Run("by another request", func(t *testing.T) {
+		r, d := watchedRig(t)
+		r.handler.decide = answer(permissionv1.Verdict_VERDICT_ASK)
+		r.open(`{}`)
+		r.agent.send(asked)
+		d.question()
+		r.client.want(asked)
+		second := strings.NewReplacer(`"id":7`, `"id":8`, "git status", "git push").Replace(asked)
+		r.agent.send(second)
+		r.agent.want(rejected)
+	})
 	t.Run("while it is decided", func(t *testing.T) {
 		r, _ := watchedRig(t)
 		r.handler.decide = func(ctx context.Context, _ *permissionv1.Action) (*permissionv1.DecideResponse, error) {

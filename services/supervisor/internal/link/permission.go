@@ -40,6 +40,7 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 	if err := p.out.flush(); err != nil { // the request must not overtake what came before
 		return err
 	}
+	p.callChanged(c.sessionID, tc) // another request may be open for the same call
 	p.seeMessage(frame.AgentToHandler, GateName, m)
 	a.Params, a.ToolCall, a.Options = params, &tc, req.Options
 	a.subject = p.opts.Sessions.Subject(c.sessionID, tc)
