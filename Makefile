@@ -117,10 +117,6 @@ check-tidy: ## go.mod and go.sum of every module are tidy
 lines: ## count lines of code; with BASE=REV, what has changed since REV
 	@go run ./internal/tools/lines $(if $(BASE),-base $(BASE))
 
-.PHONY: names
-names: ## count the exported names of the SDK
-	@go run ./internal/tools/names
-
 .PHONY: map
 map: ## draw docs/map.md from the code
 	go run ./internal/tools/rooms

@@ -1,3 +1,8 @@
+// Package acpclient has the client of an agent that code of this process drives: Program makes requests and waits for the
+// results.
+//
+// A link reads a client's messages from In and writes the agent's to Out. The package knows JSON-RPC, and which requests of an
+// agent a Program leaves to others. It must not know handlers, policies, or who calls a Program.
 package acpclient
 
 import (

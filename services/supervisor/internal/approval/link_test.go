@@ -70,8 +70,6 @@ type pipes struct {
 	w io.WriteCloser
 }
 
-func (p pipes) In() io.Reader                          { return p.r }
-func (p pipes) Out() io.Writer                         { return p.w }
 func (p pipes) Stdin() io.WriteCloser                  { return p.w }
 func (p pipes) Stdout() io.Reader                      { return p.r }
 func (p pipes) Ended(context.Context) (string, []byte) { return "gone", nil }
@@ -133,7 +131,7 @@ func join(t *testing.T, r *Registry, change ...func(*link.Options)) *joined {
 	questions := r.Questions(who)
 	log := slog.New(slog.DiscardHandler)
 	o := link.Options{
-		Client:    pipes{clientIn, clientOut},
+		Client:    link.Client{In: clientIn, Out: clientOut},
 		Agent:     pipes{agentIn, agentOut},
 		Ready:     func(context.Context) (*route.Table, error) { return route.Build(nil, nil) },
 		Conn:      func(string) (grpc.ClientConnInterface, error) { return nil, io.EOF },

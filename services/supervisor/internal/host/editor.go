@@ -3,11 +3,12 @@ package host
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // editorsOwn says why programs cannot start agents and open sessions at a supervisor that an editor started.

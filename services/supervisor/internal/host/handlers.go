@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
@@ -19,7 +21,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
-	"google.golang.org/grpc"
 )
 
 // methodPermission is what configuration and flags route questions by.

@@ -21,7 +21,6 @@ import (
 	"github.com/acphost/acphost/internal/rundir"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -207,7 +206,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer h.close()
-	client := acpclient.NewStdio(h.opts.Stdin, h.opts.Stdout)
+	client := link.Client{In: h.opts.Stdin, Out: h.opts.Stdout}
 	if err := h.open(ctx); err != nil {
 		link.Refuse(client, err.Error())
 		return 1, err

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -17,7 +19,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
-	"google.golang.org/grpc"
 )
 
 // linkedAgent is an agent's process, linked with its client. It is a programs.Process.

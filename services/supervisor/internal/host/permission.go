@@ -6,12 +6,13 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"google.golang.org/grpc"
 )
 
 // openGate opens what is remembered and recorded of permissions, and the gate over it. A policy without a record is not

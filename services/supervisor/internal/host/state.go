@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // adminOptions are those of the services that do not depend on who starts the agents.

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"google.golang.org/grpc"
+
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
 // terminal is the one that the rig's handler makes: it writes and ends as a test says.

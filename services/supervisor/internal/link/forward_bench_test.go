@@ -22,7 +22,7 @@ func BenchmarkForwarding(b *testing.B) {
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	agent := pipes{&repeat{chunk: chunk, left: b.N}, w}
-	client := pipes{r, discard{}}
+	client := Client{r, discard{}}
 	log := slog.New(slog.DiscardHandler)
 	l := New(Options{
 		Client: client, Agent: agent,

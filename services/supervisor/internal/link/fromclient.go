@@ -21,7 +21,7 @@ var errHandled = errors.New("the link has ended")
 func (l *Link) pumpClient(ctx context.Context) error {
 	p := &clientPump{Link: l, ctx: ctx, out: run{to: l.toAgent}}
 	p.out.seen = l.seen(frame.ClientToAgent, &p.msg)
-	failed, err := pump(jsonrpc.NewReader(l.opts.Client.In(), l.opts.Limits.MaxMessage), p)
+	failed, err := pump(jsonrpc.NewReader(l.opts.Client.In, l.opts.Limits.MaxMessage), p)
 	if failed {
 		l.agentFailed(err)
 	}

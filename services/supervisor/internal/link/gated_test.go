@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
-	"google.golang.org/grpc"
 )
 
 // gatedRig is a rig whose second door decides about files.

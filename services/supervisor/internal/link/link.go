@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/acphost/acphost/internal/proc"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -32,7 +34,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
-	"google.golang.org/grpc"
 )
 
 // Times that the path keeps.
@@ -56,11 +57,11 @@ const (
 const maxRefusals = 64 << 20
 
 // Client is the agent's client: an editor on standard input and output, or a program.
-type Client interface {
+type Client struct {
 	// In gives the client's messages, a line each. Its end means that the client is gone.
-	In() io.Reader
+	In io.Reader
 	// Out takes messages for the client, a line each. An error means that the client is gone.
-	Out() io.Writer
+	Out io.Writer
 }
 
 // Agent is the other end.
@@ -213,7 +214,7 @@ func New(o Options) *Link {
 	l := &Link{
 		opts:     o,
 		log:      o.Logger,
-		toClient: jsonrpc.NewWriter(o.Client.Out(), maxRefusals),
+		toClient: jsonrpc.NewWriter(o.Client.Out, maxRefusals),
 		toAgent:  jsonrpc.NewWriter(o.Agent.Stdin(), maxRefusals),
 		ended:    make(chan struct{}),
 	}

@@ -15,6 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -23,11 +29,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
-	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -152,8 +153,6 @@ type pipes struct {
 	w io.WriteCloser
 }
 
-func (p pipes) In() io.Reader         { return p.r }
-func (p pipes) Out() io.Writer        { return p.w }
 func (p pipes) Stdin() io.WriteCloser { return p.w }
 func (p pipes) Stdout() io.Reader     { return p.r }
 func (p pipes) Ended(context.Context) (string, []byte) {
@@ -199,7 +198,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		return conn, nil
 	}
 	o := Options{
-		Client: pipes{clientIn, clientOut},
+		Client: Client{clientIn, clientOut},
 		Agent:  pipes{agentIn, agentOut},
 		Ready: func(context.Context) (*route.Table, error) {
 			return route.Build([]route.Claim{
@@ -639,8 +638,8 @@ func TestAClientWithoutAnAgentIsToldWhy(t *testing.T) {
 	fromClient, out := pipe(t)
 	f := &peer{t: t, in: toClient, out: bufio.NewReader(fromClient), raw: fromClient}
 	f.send(`{"method":"_notification"}`, `garbage`, `{"id":"i","method":"initialize"}`)
-	Refuse(pipes{in, out}, "agent \"x\" was not started")
+	Refuse(Client{in, out}, "agent \"x\" was not started")
 	f.wantError(`"i"`, -32603, "was not started")
 	_ = toClient.Close()
-	Refuse(pipes{in, out}, "nobody reads this")
+	Refuse(Client{in, out}, "nobody reads this")
 }

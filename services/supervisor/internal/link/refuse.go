@@ -17,8 +17,8 @@ func Refuse(f Client, message string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r := jsonrpc.NewReader(f.In(), defaultMaxMessage)
-		w := jsonrpc.NewWriter(f.Out(), maxRefusals)
+		r := jsonrpc.NewReader(f.In, defaultMaxMessage)
+		w := jsonrpc.NewWriter(f.Out, maxRefusals)
 		defer func() { _ = w.Close() }()
 		var scan jsonrpc.Scanner
 		var m jsonrpc.Message

@@ -14,6 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
 const (
@@ -47,7 +48,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
 	r.process, err = reg.opts.Start(a.ctx, Spec{
-		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: r.prog,
+		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: link.Client{In: r.prog.In(), Out: r.prog.Out()},
 	})
 	if err != nil {
 		r.prog.Close()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
@@ -17,7 +19,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
-	"google.golang.org/protobuf/proto"
 )
 
 // started says of what kind of attempt an error is.

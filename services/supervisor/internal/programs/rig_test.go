@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -24,8 +27,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	folded "github.com/acphost/acphost/services/supervisor/internal/session"
-	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 )
 
 // This test binary is the guard and an agent as well, by its first argument.
