@@ -19,7 +19,6 @@ type story struct {
 
 // The colours, by what they stand for.
 const (
-	plain  = ""
 	bold   = "1"
 	dim    = "2"
 	green  = "32"

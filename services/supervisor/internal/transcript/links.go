@@ -52,18 +52,14 @@ func leadsToAPage(rest string, budget *int) bool {
 		return false
 	}
 	rest = strings.TrimLeft(rest, " \t")
-	address := rest
-	if end := strings.IndexAny(rest, ")"); end >= 0 {
-		address = rest[:end]
-	}
+	address, _, _ := strings.Cut(rest, ")")
 	whole := address
 	if end := strings.IndexAny(address, " \t"); end >= 0 {
 		address = address[:end]
 	}
-	for _, a := range [...]string{address, rest, whole} {
-		for _, unescaped := range [...]func(string) string{same, unslashed} {
-			// Some viewers undo entities more than once.
-			for a, i := unescaped(a), 0; i < 4; i++ {
+	for _, spelled := range [...]string{address, rest, whole} {
+		for _, a := range [...]string{spelled, unslashed(spelled)} {
+			for range 4 { // some viewers undo entities more than once
 				if !mayLink(a) || !mayLink(unslashed(a)) {
 					return false
 				}
@@ -73,8 +69,6 @@ func leadsToAPage(rest string, budget *int) bool {
 	}
 	return true
 }
-
-func same(s string) string { return s }
 
 // unslashed undoes the backslashes of Markdown.
 func unslashed(s string) string { return strings.ReplaceAll(s, `\`, "") }
