@@ -14,6 +14,8 @@ GRPCURL            := github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
 TOOLS   := $(CURDIR)/.tools/bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# How all but the tests with the race detector is compiled, tools and linters too: one cache of compiled packages serves it all.
+PLAIN   := CGO_ENABLED=0 GOFLAGS=-trimpath
 
 # The modules of the workspace.
 MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
@@ -29,7 +31,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build every binary into bin/
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ \
+	$(PLAIN) go build -ldflags '$(LDFLAGS)' -o bin/ \
 		./services/supervisor/cmd/acphost ./services/fsd ./services/termd ./services/permd \
 		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo ./examples/businesshours ./examples/plainfs ./examples/plainterm ./examples/policy-opa
 
@@ -39,21 +41,25 @@ demo: build ## build, and play one turn of a scripted agent
 
 .PHONY: cross
 cross: ## build and vet for the other system
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
+	$(PLAIN) GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
+	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
 
 # --- test
 
 .PHONY: test
-test: test-deps build ## install what the tests need and run them all, race detector on
-	go test -race -timeout 10m $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
+test: test-deps build ## install what the tests need and run them all, race detector on (lint vets)
+	go test -race -vet=off -timeout 10m $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
-	ACPHOST_BIN=$(CURDIR)/bin go test -race -count=1 -timeout 10m $$(go list ./test/... | grep -v /test/adversary) # -count: the cache knows nothing of bin/
+	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 10m $$(go list ./test/... | grep -vE '/test/(adversary|commands)') # -count: the cache knows nothing of bin/
 	@$(MAKE) adversary
 
 .PHONY: adversary
-adversary: build ## attack acphost with hostile agents, as who runs this and, where that is root, as nobody else besides
-	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 10m -parallel 4 ./test/adversary/...; echo "adversary: $$((SECONDS - begun)) s"
+adversary: build ## attack acphost with hostile agents and command lines, as who runs this and, where that is root, the agents as nobody else besides
+	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 10m -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
+
+.PHONY: commands
+commands: build ## hold the ready policies to the corpora of command lines, and print what became of them
+	@ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -run TestReadyPolicies ./test/commands | grep -vE '^(=== |ok|PASS|    --- PASS|        --- PASS)'
 
 .PHONY: test-deps
 test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-node/node_modules/.installed ## install what the tests need
@@ -70,14 +76,26 @@ fuzz: ## run each fuzz target for FUZZTIME, two packages at a time
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
 	test/conformance.sh
 
-# The agents that are known by name, as they come: hundreds of MB, so that the gate does not fetch them.
-AGENTS     ?= .tools/agents
-AGENTS_NPM := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientprotocol/codex-acp@2.6.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4
+# The agents that are known by name, and others that users have, as they come: hundreds of MB, so that the gate does not fetch them.
+# The former adapter of Codex has the new one's name, and pi needs a newer Node than the rest.
+AGENTS        ?= .tools/agents
+AGENTS_NPM    := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientprotocol/codex-acp@2.6.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4 \
+	@google/gemini-cli@0.61.0 cline@3.0.65 pi-acp@0.0.34 @zed-industries/claude-code-acp@0.16.2
+AGENTS_FORMER := @zed-industries/codex-acp@0.16.0
+AGENTS_PI     := @earendil-works/pi-coding-agent@0.87.1 node@22.23.3
+NPM_INSTALL   := npm install --no-audit --no-fund --loglevel=error --prefix
+
+.PHONY: fetch-agents
+fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
+	$(NPM_INSTALL) $(AGENTS) $(AGENTS_NPM)
+	$(NPM_INSTALL) $(AGENTS)/former $(AGENTS_FORMER)
+	$(NPM_INSTALL) $(AGENTS)/pi $(AGENTS_PI)
 
 .PHONY: agents
-agents: build ## run Claude, Codex, OpenCode and Qwen Code themselves, before a model of a script; needs about 1.5 GB
-	npm install --prefix $(AGENTS) --no-audit --no-fund --loglevel=error $(AGENTS_NPM)
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m ./test/agents/
+agents: build fetch-agents ## run agents themselves, before a model of a script, under each policy; writes docs/agents.md
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip UnderEachPolicy ./test/agents/
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 60m -run UnderEachPolicy ./test/agents/ -update
+	go test -count=1 -run ThePage ./test/agents/ -update
 
 .PHONY: bench
 bench: build ## measure what acphost costs (docs/performance.md)
@@ -105,7 +123,7 @@ breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
 lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## lint Go and protobuf
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
-	$(TOOLS)/golangci-lint run $(MODULES:%=./%/...)
+	$(PLAIN) $(TOOLS)/golangci-lint run $(MODULES:%=./%/...)
 
 .PHONY: check-tidy
 check-tidy: ## go.mod and go.sum of every module are tidy
@@ -119,11 +137,11 @@ lines: ## count lines of code; with BASE=REV, what has changed since REV
 
 .PHONY: map
 map: ## draw docs/map.md from the code
-	go run ./internal/tools/rooms
+	$(PLAIN) go run ./internal/tools/rooms
 
 .PHONY: check-map
 check-map: ## docs/map.md is current
-	@go run ./internal/tools/rooms -check
+	@$(PLAIN) go run ./internal/tools/rooms -check
 
 # --- tools
 
@@ -135,7 +153,7 @@ define tool
 $(TOOLS)/$(1): $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2)))
 $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
 	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) GOWORK=off GOFLAGS= go install $(2)
+	GOBIN=$(TOOLS) GOWORK=off $(PLAIN) go install $(2)
 	@rm -f $(TOOLS)/.$(1)@* && touch $$@
 endef
 $(eval $(call tool,buf,$(BUF)))

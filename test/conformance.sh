@@ -74,7 +74,7 @@ for _ in $(seq 200); do
 done
 suite "policy-opa as a child" --kind permission --settings "$dir/policy-opa.yaml" -- bin/policy-opa
 
-CGO_ENABLED=0 go build -o "$dir/broken" ./test/broken
+CGO_ENABLED=0 go build -trimpath -o "$dir/broken" ./test/broken
 for kind in fs permission; do
   printf '%-24s ' "a broken $kind handler"
   if bin/acphost-conformance --kind "$kind" -- "$dir/broken" >"$dir/out" 2>&1; then

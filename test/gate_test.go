@@ -23,12 +23,12 @@ rules:
 
 // decision is a line of the audit, as far as tests look at it.
 type decision struct {
-	Door, Verdict, Rule, Outcome, Option, Reason, Plugin, Agent string
-	AnsweredBy                                                  string `json:"answered_by"`
-	PolicyDigest                                                string `json:"policy_digest"`
-	SessionID                                                   string `json:"session_id"`
-	Grants                                                      []string
-	Action                                                      struct {
+	ID, Door, Verdict, Rule, Outcome, Option, Reason, Plugin, Agent string
+	AnsweredBy                                                      string `json:"answered_by"`
+	PolicyDigest                                                    string `json:"policy_digest"`
+	SessionID                                                       string `json:"session_id"`
+	Grants                                                          []string
+	Action                                                          struct {
 		Kind  string
 		Paths []struct{ Path string }
 	}

@@ -264,7 +264,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 			}
 			send(t, p, syscall.SIGINT)
 		}, 130},
-		"by SIGTERM":                   {"sleep", "waiting", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGTERM) }, 6},
+		"by SIGTERM":                   {"sleep", "waiting", func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGTERM) }, 143},
 		"with a command in a terminal": {"/run echo begun; sleep 600", `"terminalId"`, func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGINT) }, 6},
 		"by SIGKILL":                   {"/run echo begun; sleep 600", `"terminalId"`, func(t *testing.T, p *wire.Process) { send(t, p, syscall.SIGKILL) }, 128 + 9},
 	} {

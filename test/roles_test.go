@@ -33,6 +33,8 @@ func playRole(args []string) int {
 	case "silent":
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
+	case "older":
+		return playOlder()
 	case "mute":
 		return mute()
 	case "idles":

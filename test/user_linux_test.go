@@ -385,3 +385,35 @@ func TestOnATerminalTheAgentIsItsUserToo(t *testing.T) {
 	}
 	expectContains(t, "the terminal", x.all(), fmt.Sprintf("I am %d, at home in %s", h.guest.UID, h.guest.Home), "ermission denied")
 }
+
+func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	open, private := filepath.Join(filepath.Dir(h.work), "open"), filepath.Join(filepath.Dir(h.work), "private")
+	for dir, mode := range map[string]os.FileMode{open: 0o777, private: 0o700} {
+		if err := os.Mkdir(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := h.scene(t, h.policy(t, "version: 1\nrules:\n  - {id: all, effect: ask, on: [\"fs.*\"]}\n", "agent: {user: nobody}\n"))
+	read := s.agent.Send("fs/read_text_file", params("path", filepath.Join(open, "f")))
+	q := s.asked()
+	s.choose(q, "allow_once")
+	if got := content(read); got != "old" {
+		t.Errorf("the read says %q", got)
+	}
+	s.status(q, "in_progress")
+	s.status(q, "completed")
+	read = s.agent.Send("fs/read_text_file", params("path", filepath.Join(private, "f")))
+	q = s.asked()
+	s.choose(q, "allow_once")
+	if got := read.Answer(); got.Error == nil {
+		t.Errorf("what only root may read was read: %s", got.Raw)
+	}
+}

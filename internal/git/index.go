@@ -20,11 +20,37 @@ var errIndex = errors.New("cannot be read")
 
 // submodules are the folders of which an index says that each is a repository of its own. No index: none.
 func submodules(file string) ([]string, error) {
-	info, err := os.Stat(file)
+	links, err := namesIn(file, func(mode uint32) bool { return mode == 0o160000 })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case err != nil || !info.Mode().IsRegular() || info.Size() > maxIndex:
+	case err != nil || len(links) > maxLinks:
+		return links, errIndex
+	}
+	return links, nil
+}
+
+// Tracked returns the names of the files that an index has, relative to the top of the repository; none without one. It is an error if there are
+// more than most, or if the index cannot be read in full.
+func Tracked(file string, most int) ([]string, error) {
+	folders := false
+	names, err := namesIn(file, func(mode uint32) bool {
+		folders = folders || mode == 0o040000 // a sparse index has folders in place of the files in them
+		return true
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || folders || len(names) > most {
+		return nil, errIndex
+	}
+	return names, nil
+}
+
+// namesIn are the names in an index of those entries whose type is wanted.
+func namesIn(file string, wanted func(mode uint32) bool) ([]string, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > maxIndex:
 		return nil, errIndex
 	}
 	f, err := os.Open(file)
@@ -32,16 +58,12 @@ func submodules(file string) ([]string, error) {
 		return nil, errIndex
 	}
 	defer f.Close()
-	links, err := readIndex(bufio.NewReaderSize(f, 1<<16), info.Size())
-	if err != nil {
-		return links, errIndex
-	}
-	return links, nil
+	return readIndex(bufio.NewReaderSize(f, 1<<16), info.Size(), wanted)
 }
 
 // readIndex reads the format that gitformat-index(5) describes, versions 2 to 4. Object ids of 20 bytes and of 32 are told
 // apart by trying both.
-func readIndex(r *bufio.Reader, size int64) ([]string, error) {
+func readIndex(r *bufio.Reader, size int64, wanted func(mode uint32) bool) ([]string, error) {
 	head := make([]byte, 12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:4]) != "DIRC" {
 		return nil, errIndex
@@ -55,18 +77,18 @@ func readIndex(r *bufio.Reader, size int64) ([]string, error) {
 		return nil, errIndex
 	}
 	for _, id := range []int{20, 32} {
-		if links, end, ok := entries(rest, version, count, id); ok {
-			if len(links) > maxLinks || shared(rest[end:], id) {
-				return links, errIndex
+		if names, end, ok := entries(rest, version, count, id, wanted); ok {
+			if shared(rest[end:], id) {
+				return names, errIndex
 			}
-			return links, nil
+			return names, nil
 		}
 	}
 	return nil, errIndex
 }
 
 // entries reads the entries of an index whose object ids have id bytes; not ok if they cannot be such.
-func entries(data []byte, version, count uint32, id int) (links []string, end int, ok bool) {
+func entries(data []byte, version, count uint32, id int, wanted func(mode uint32) bool) (names []string, end int, ok bool) {
 	fixed := 40 + id + 2
 	name, at := "", 0
 	for range count {
@@ -102,11 +124,11 @@ func entries(data []byte, version, count uint32, id int) (links []string, end in
 		} else {
 			at += (start + length - at + 8) &^ 7
 		}
-		if mode&0o170000 == 0o160000 {
-			links = append(links, name)
+		if wanted(mode & 0o170000) {
+			names = append(names, name)
 		}
 	}
-	return links, at, at <= len(data)
+	return names, at, at <= len(data)
 }
 
 // plausible reports whether an index entry may have that mode.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,61 @@ func Real(path string) string {
 	}
 }
 
+// Kernel reports whether a path lies where the kernel shows processes and devices as if they were files, by its name alone.
+// What is opened there may be another thing for every process that opens it.
+func Kernel(path string) bool {
+	return Below("/proc", path) || Below("/sys", path) || Below("/dev", path)
+}
+
 // Below reports whether a path is a folder or lies in it, by their names alone. Both must be clean.
 func Below(folder, path string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == filepath.Separator
+}
+
+// Under joins a folder and a path in it. A path that goes up ("..") stays as it is written: behind a symbolic link, only the
+// file system knows where it leads.
+func Under(folder, path string) string {
+	if slices.Contains(strings.Split(path, "/"), "..") {
+		return strings.TrimSuffix(folder, "/") + "/" + path
+	}
+	return filepath.Join(folder, path)
+}
+
+// NoFolder reports whether it is certain that no folder is behind a path.
+func NoFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist)
+}
+
+// OfProcess reports whether a path leads through /proc, by its name or by a link. There, it may lead elsewhere for another
+// process: /proc/self/cwd is the folder of the process that looks.
+func OfProcess(path string) bool {
+	at, links := "/", 0
+	for rest := path; rest != ""; {
+		name, behind, _ := strings.Cut(rest, "/")
+		rest = behind
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		at = filepath.Join(at, name)
+		if Below("/proc", at) {
+			return true
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			continue // no link
+		}
+		if links++; links > maxLinks {
+			return false // it leads nowhere
+		}
+		rest = to + "/" + rest
+		if at = filepath.Dir(at); filepath.IsAbs(to) {
+			at = "/"
+		}
+	}
+	return false
 }

@@ -47,3 +47,23 @@ func TestBelow(t *testing.T) {
 		}
 	}
 }
+
+func TestPathsThroughProcesses(t *testing.T) {
+	dir := t.TempDir()
+	for link, to := range map[string]string{"here": "/proc/self/cwd", "up": "here/..", "in": "/dev/stdin", "sub": ".", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]bool{
+		"/proc/self/cwd": true, "/tmp/../proc/1/root": true, dir + "/here/x": true, dir + "/sub/up": true, dir + "/sub/x/../here/../y": true,
+		dir: false, dir + "/x/y": false, dir + "/loop/x": false, dir + "/sub/sub": false, "/process": false,
+	} {
+		if got := OfProcess(path); got != want {
+			t.Errorf("%s: got %t", path, got)
+		}
+	}
+	if _, err := os.Readlink("/dev/stdin"); err == nil && !OfProcess(dir+"/in") {
+		t.Error("standard input is of the process")
+	}
+}

@@ -92,3 +92,10 @@ func TestProgramsThatRunNothingElsewhereThisTimeAreThemselves(t *testing.T) {
 		}
 	}
 }
+
+func TestXargsMaySetTheVariableByWhichItFindsItsProgram(t *testing.T) {
+	subs, _ := shell.Parse("xargs --process-slot-var=PATH -I% ls x")
+	if len(subs) != 1 || len(subs[0].GetAssignments()) != 1 || subs[0].GetAssignments()[0] != "PATH=0" {
+		t.Errorf("got %v", subs)
+	}
+}

@@ -26,7 +26,7 @@ var readers = wordset.Of(`
 // A prefix alone is no permission: it covers a command only if that command is Generalisable too, with the same prefix.
 // So "find ." covers no "find . -delete".
 func Generalisable(argv []string) (prefix []string, ok bool) {
-	if len(argv) == 0 || !inSystem(argv[0]) || Risky(argv) != "" {
+	if len(argv) == 0 || !InSystem(argv[0]) || Risky(argv) != "" {
 		return nil, false
 	}
 	name := baseName(argv[0])
@@ -42,8 +42,8 @@ func Generalisable(argv []string) (prefix []string, ok bool) {
 	return []string{argv[0]}, true
 }
 
-// inSystem reports whether a program is named without a folder, or in one where only the system's own programs are.
-func inSystem(program string) bool {
+// InSystem reports whether a program is named without a folder, or in one where only the system's own programs are.
+func InSystem(program string) bool {
 	switch program[:len(program)-len(baseName(program))] {
 	case "", "/bin/", "/usr/bin/":
 		return true

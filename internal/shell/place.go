@@ -153,16 +153,19 @@ func (r *reading) apart(at place, read func()) {
 // again reads what may run more than once, or in parts. If it goes anywhere it is not certain where any of it runs.
 func (r *reading) again(read func()) {
 	in, moves, start := r.dir, r.moves, len(r.subs)
+	expanded, stirred := r.expanded, r.stirred
 	read()
+	r.lost = r.lost || r.expanded != expanded && r.stirred != stirred
 	r.dir, r.ok, r.fail = in, in, in
 	if r.moves == moves {
 		return
 	}
 	r.ok, r.fail = elsewhere, elsewhere
-	lose(r.subs[start:])
+	r.lose(r.subs[start:])
 }
 
-func lose(subs []*permissionv1.SubCommand) {
+func (r *reading) lose(subs []*permissionv1.SubCommand) {
+	r.lost = true
 	for _, sub := range subs {
 		sub.Cwd, sub.CwdUnknown = "", true
 	}
@@ -175,7 +178,7 @@ var guides = []string{"cd", "chdir", "pushd", "popd", "exit", "command", "builti
 func (r *reading) settle() {
 	redefined := func(name string) bool { return r.declared[name] }
 	if r.adrift || slices.ContainsFunc(guides, redefined) || r.moved && slices.ContainsFunc(r.subs, misleads) {
-		lose(r.subs)
+		r.lose(r.subs)
 	}
 }
 

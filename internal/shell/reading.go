@@ -25,6 +25,15 @@ type reading struct {
 	moves    int   // how often the shell may have changed its directory
 	moved    bool  // it may have done so at all
 	adrift   bool  // no directory is certain
+
+	disk     *disk // nil: nothing is expanded
+	stirred  int   // commands so far that may have changed a file
+	expanded int   // patterns so far that stand for what is on the disk
+	turns    int   // turns of loops
+	filled   int   // bytes of values in words
+	words    int   // words of commands
+	forks    int   // cd that may have failed
+	lost     bool  // what was expanded may be something else when the line runs
 }
 
 func newReading(unknown syntax.LangVariant) *reading {
@@ -96,7 +105,12 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 	}
 	w := &walker{reading: r, source: text, grammar: grammar, wrappers: wrappers}
 	if file != nil {
-		w.stmts(file.Stmts)
+		if r.disk != nil && !w.follow(file) {
+			r.lost = true
+		}
+		if w.lines(file.Stmts); w.variables != nil {
+			w.forget()
+		}
 	}
 	if err != nil {
 		r.giveUp("not a well-formed line: %v", err)
@@ -177,6 +191,8 @@ type call struct {
 	input       *word  // the here-document or here-string on its standard input
 	dynamic     bool   // any of the words may be
 	at          *place // where it runs; nil: where the line is
+	feed        *feed  // what it is fed by a pipe; nil: that is not known
+	written     string // the command as the line has it, if some words of it were expanded
 }
 
 // command adds the simple command c, or what is found in it if it is a wrapper.
@@ -211,6 +227,7 @@ func (r *reading) plain(c call) {
 	}
 	sub := &permissionv1.SubCommand{
 		Redirections: c.redirects, Dynamic: c.dynamic, Assignments: c.assignments, Wrappers: c.wrappers,
+		Written: c.written,
 	}
 	for i, arg := range c.args {
 		sub.Argv = append(sub.Argv, arg.text)
@@ -225,6 +242,10 @@ func (r *reading) plain(c call) {
 	at := r.at(c)
 	sub.Cwd, sub.CwdUnknown = at.path, at.unknown || at.gone
 	r.add(sub)
+	r.words += len(c.args)
+	if r.disk != nil && !still(sub) {
+		r.stirred++
+	}
 	r.ran(c)
 	r.moved = r.moved || r.moves > 0
 }

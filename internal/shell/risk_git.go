@@ -35,7 +35,7 @@ var gitVerbs = map[string]struct {
 		--no-merged --points-at -a --all -r --remotes`, operands: true},
 	"tag": {options: "-d --delete -f --force -a --annotate -s --sign -u --local-user -m --message -F --file -e --edit -v --verify",
 		lists: "-l --list --contains --no-contains --merged --no-merged --points-at -n", operands: true},
-	"remote":   {lists: "get-url -v --verbose", operands: true},
+	"remote":   {lists: "get-url", operands: true},
 	"stash":    {lists: "list show", operands: true},
 	"worktree": {lists: "list", operands: true},
 	"notes":    {lists: "list show", operands: true},
@@ -115,15 +115,18 @@ func riskyVerb(command string, rest []string) string {
 			return fmt.Sprintf("git reflog %s changes the repository", of[0])
 		}
 	}
-	if command == "stash" && len(rest) == 0 {
-		return "git stash changes the repository"
+	if command == "stash" && (len(rest) == 0 || !slices.Contains(lists, rest[0])) { // "git stash -q" stashes
+		return "git stash changes the repository, unless it only lists"
 	}
 	if !verbs.operands || len(operands(rest)) == 0 {
 		return ""
 	}
+	if command == "config" && len(rest) == 1 && strings.Contains(rest[0], ".") { // the name of a setting, without a value
+		return ""
+	}
 	first := rest[0]
-	if command == "remote" && strings.HasPrefix(first, "-") && len(rest) > 1 {
-		first = rest[1]
+	if command == "remote" { // its options come before what it does
+		first = operands(rest)[0]
 	}
 	name, _, _ := strings.Cut(first, "=")
 	if slices.Contains(lists, name) {

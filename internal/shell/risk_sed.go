@@ -7,12 +7,6 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// sedPrints are scripts of nothing but printing and deleting by line number or by a plain expression.
-var sedPrints = regexp.MustCompile(`^(([0-9]+|\$|/[A-Za-z0-9_ .*^$-]*/)(,([0-9]+|\$|/[A-Za-z0-9_ .*^$-]*/))?)?!?[pdq=]$`)
-
-// sedFlags are the flags of a substitution that only print.
-var sedFlags = regexp.MustCompile(`^[gpiIm0-9]*$`)
-
 // sedHarmless are the options that change nothing but how a script is read and what is printed.
 var sedHarmless = wordset.Of(`-n -E -r -s -z -u -nE -En -nr --quiet --silent --regexp-extended --posix --sandbox --debug --help
 	--version`)
@@ -47,28 +41,121 @@ func riskySed(args []string) string {
 	return ""
 }
 
-// printsOnly reports whether a script certainly does nothing but print. Where it begins a substitution it has exactly
-// three unescaped delimiters, so that every reading of it ends at the same place.
+// sedScript is a script of sed while it is read.
+type sedScript struct {
+	rest   string
+	blocks int
+}
+
+var (
+	// sedAddress is an address, but for one between slashes; the second of two may count from the first.
+	sedAddress = regexp.MustCompile(`^([0-9]+(~[0-9]+)?|\$)`)
+	sedSecond  = regexp.MustCompile(`^([0-9]+|\$|[+~][0-9]+)`)
+	// sedCommand is a command that only works on lines and prints them, with a number or a label. Versions differ in where a
+	// label ends; what one takes for a label, no other runs as anything but such commands.
+	sedCommand = regexp.MustCompile(`^([pdPDnNhHgGxz=]|[lqQ] *[0-9]*|[:bt] *[A-Za-z0-9_]*)`)
+	// sedFlags are the flags of a substitution that only print.
+	sedFlags = regexp.MustCompile(`^[gpiIm0-9]*`)
+	// sedBrackets is a bracket expression that holds nothing of which versions of sed could think that it ends the expression.
+	sedBrackets = regexp.MustCompile(`^\[\^?(\[:[a-z]+:\]|[^][\\\n\r])+\]`)
+)
+
+// printsOnly reports whether a script certainly does nothing but print, in every version of sed.
 func printsOnly(script string) bool {
-	if strings.ContainsAny(script, "\n\r") {
-		return false
-	}
-	if len(script) > 3 && script[0] == 's' && strings.IndexByte("/|#,:@!%+~", script[1]) >= 0 {
-		count, last := 0, 0
-		for i := 1; i < len(script); i++ {
-			switch script[i] {
-			case '\\':
-				i++
-			case script[1]:
-				count, last = count+1, i
-			}
+	s := &sedScript{rest: script}
+	for {
+		s.rest = strings.TrimLeft(s.rest, " \t\n;")
+		if s.rest == "" {
+			return s.blocks == 0
 		}
-		return count == 3 && sedFlags.MatchString(script[last+1:])
+		if !s.addresses() || !s.command() {
+			return false
+		}
+		if s.rest = strings.TrimLeft(s.rest, " \t"); s.rest != "" && !strings.ContainsRune(";\n}", rune(s.rest[0])) {
+			return false
+		}
+		for strings.HasPrefix(s.rest, "}") {
+			if s.blocks--; s.blocks < 0 {
+				return false
+			}
+			s.rest = strings.TrimLeft(s.rest[1:], " \t;\n")
+		}
 	}
-	for part := range strings.SplitSeq(script, ";") {
-		if !sedPrints.MatchString(strings.TrimSpace(part)) {
+}
+
+// addresses takes those of a command off, and the "!" behind them.
+func (s *sedScript) addresses() bool {
+	if s.address(sedAddress) && strings.HasPrefix(s.rest, ",") {
+		s.rest = strings.TrimLeft(s.rest[1:], " ")
+		if !s.address(sedSecond) {
 			return false
 		}
 	}
+	s.rest = strings.TrimLeft(s.rest, " ")
+	if strings.HasPrefix(s.rest, "!") {
+		s.rest = strings.TrimLeft(s.rest[1:], " ")
+	}
 	return true
+}
+
+func (s *sedScript) address(kind *regexp.Regexp) bool {
+	if strings.HasPrefix(s.rest, "/") {
+		s.rest = s.rest[1:]
+		if !s.until('/', true) {
+			s.rest = "e" // it does not end
+			return false
+		}
+		s.rest = strings.TrimPrefix(s.rest, "I")
+		return true
+	}
+	n := len(kind.FindString(s.rest))
+	s.rest = s.rest[n:]
+	return n > 0
+}
+
+func (s *sedScript) command() bool {
+	switch {
+	case strings.HasPrefix(s.rest, "{"):
+		s.blocks++
+		s.rest = ";" + s.rest[1:]
+		return true
+	case len(s.rest) > 3 && (s.rest[0] == 's' || s.rest[0] == 'y') && strings.IndexByte("/|#,:@!%+~", s.rest[1]) >= 0:
+		letter, delimiter := s.rest[0], s.rest[1]
+		s.rest = s.rest[2:]
+		if !s.until(delimiter, letter == 's') || !s.until(delimiter, false) {
+			return false
+		}
+		if letter == 's' {
+			s.rest = s.rest[len(sedFlags.FindString(s.rest)):]
+		}
+		return true
+	}
+	n := len(sedCommand.FindString(s.rest))
+	s.rest = s.rest[n:]
+	return n > 0
+}
+
+// until takes the text up to a delimiter off, and the delimiter. In a pattern, versions of sed differ about a delimiter in
+// brackets.
+func (s *sedScript) until(delimiter byte, pattern bool) bool {
+	for i := 0; i < len(s.rest); i++ {
+		switch c := s.rest[i]; {
+		case c == '\n' || c == '\r':
+			return false
+		case c == '\\':
+			if i++; i < len(s.rest) && s.rest[i] == '\n' {
+				return false
+			}
+		case c == delimiter:
+			s.rest = s.rest[i+1:]
+			return true
+		case pattern && c == '[':
+			n := len(sedBrackets.FindString(s.rest[i:]))
+			if n == 0 || strings.IndexByte(s.rest[i:i+n], delimiter) >= 0 {
+				return false
+			}
+			i += n - 1
+		}
+	}
+	return false
 }

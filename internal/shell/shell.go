@@ -10,9 +10,16 @@
 // reads a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After
 // an explicit "bash -c" there is only one grammar.
 //
+// For a line that runs in a folder of this machine (Here), words are expanded: patterns, the values of variables that the line
+// sets to known words, loops over them, and the names that xargs and "find -exec" add. argv then holds what the program gets.
+// That is certain only if nothing in the line changes how words are read, and no command of it may change files before they are
+// expanded. If there is any doubt of that kind, the whole line is read as if the folder were not known. What is on the disk is
+// looked at once, before the line runs: a file that something else creates or removes meanwhile is not seen, as with symbolic
+// links. The order of names depends on the locale, so a pattern is expanded only for programs that do the same with all of them.
+//
 // If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the
-// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown. The package ignores a
-// CDPATH that the user's own environment exports.
+// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown; with Here, what follows is
+// reported for both folders. The package ignores a CDPATH that the user's own environment exports.
 //
 // The package removes git's options before its command: "git -C DIR push" is a push, wrapped in "git -C". For options
 // that do more than change the folder ("-c", "--git-dir"), it also keeps the command as given.
@@ -24,8 +31,8 @@
 // The package also knows facts about programs, for callers that judge or remember commands: Risky, Interpreter,
 // Generalisable, HarmlessVariable. These are lists; the absence of a program means nothing.
 //
-// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing, expands nothing, reads
-// no file, and knows no rules. All functions are safe for concurrent use.
+// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing and knows no rules. Only Here
+// reads anything: names in folders, and the index of a repository. All functions are safe for concurrent use.
 package shell
 
 import (
@@ -56,14 +63,22 @@ const (
 // Parse takes a line apart that some POSIX shell will read. subs are its simple commands in the order in which they
 // stand, a command before those of the substitutions in its words. unparsed is empty, or says why subs may not be all.
 // The line is unparsed if it is over MaxLine, not UTF-8, or not well-formed.
-func Parse(line string) (subs []*permissionv1.SubCommand, unparsed string) {
-	return bothReadings(func(r *reading) { r.line(line, r.unknown, nil) })
+func Parse(line string) (subs []*permissionv1.SubCommand, unparsed string) { return Here{}.Parse(line) }
+
+// Parse is Parse for a line that runs here. Its words are expanded where it is certain what they stand for.
+func (h Here) Parse(line string) (subs []*permissionv1.SubCommand, unparsed string) {
+	return h.readings(func(r *reading) { r.line(line, r.unknown, nil) })
 }
 
 // FromArgv takes apart a command that is executed without a shell in between. For anything but a wrapper that is the
 // command itself.
 func FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
-	return bothReadings(func(r *reading) {
+	return Here{}.FromArgv(argv)
+}
+
+// FromArgv is FromArgv for a command that is executed here: a line in it is taken apart as Here.Parse does.
+func (h Here) FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
+	return h.readings(func(r *reading) {
 		args := make([]word, len(argv))
 		size := 0
 		for i, arg := range argv {
@@ -101,20 +116,33 @@ func needsNoQuotes(s string) bool {
 	})
 }
 
+// readings reads something with what is known here. If that leaves a doubt, it is read as if nothing were known.
+func (h Here) readings(read func(*reading)) ([]*permissionv1.SubCommand, string) {
+	if d := h.disk(); d != nil {
+		if subs, unparsed, lost := bothReadings(d, read); unparsed == "" && !lost {
+			return subs, ""
+		}
+	}
+	subs, unparsed, _ := bothReadings(nil, read)
+	return subs, unparsed
+}
+
 // bothReadings reads the same thing once as bash would and once as a plain POSIX shell would.
-func bothReadings(read func(*reading)) ([]*permissionv1.SubCommand, string) {
+func bothReadings(d *disk, read func(*reading)) (subs []*permissionv1.SubCommand, unparsed string, lost bool) {
 	bash, posix := newReading(syntax.LangBash), newReading(syntax.LangPOSIX)
+	bash.disk, posix.disk = d, d
 	read(bash)
 	read(posix)
 	bash.finish()
 	posix.finish()
+	lost = bash.lost || posix.lost
 	if slices.EqualFunc(bash.subs, posix.subs, equal) {
 		if bash.unparsed == "" && posix.unparsed != "" {
-			return bash.subs, posix.unparsed
+			return bash.subs, posix.unparsed, lost
 		}
-		return bash.subs, bash.unparsed
+		return bash.subs, bash.unparsed, lost
 	}
-	subs := bash.subs
+	subs = bash.subs
 	for _, sub := range posix.subs {
 		if !slices.ContainsFunc(bash.subs, func(have *permissionv1.SubCommand) bool { return equal(have, sub) }) {
 			subs = append(subs, sub)
@@ -122,11 +150,11 @@ func bothReadings(read func(*reading)) ([]*permissionv1.SubCommand, string) {
 	}
 	switch {
 	case bash.unparsed != "":
-		return subs, bash.unparsed
+		return subs, bash.unparsed, lost
 	case posix.unparsed != "":
-		return subs, "not every shell reads this: " + posix.unparsed
+		return subs, "not every shell reads this: " + posix.unparsed, lost
 	}
-	return subs, "bash and other shells read this differently"
+	return subs, "bash and other shells read this differently", lost
 }
 
 func equal(a, b *permissionv1.SubCommand) bool { return proto.Equal(a, b) }

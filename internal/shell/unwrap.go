@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // outcome is what came of looking into a wrapper.
@@ -147,13 +150,20 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 	if len(rest) == 0 {
 		return c, itself
 	}
-	replace := ""
+	replace, also := "", false // also: some xargs appends what it is fed though it replaces something
 	for _, opt := range given {
 		switch opt.name {
-		case "I", "J", "R":
+		case "I":
 			replace = opt.value
 		case "i", "replace":
 			replace = cmp.Or(opt.value, "{}")
+		case "J":
+			replace, also = opt.value, true
+		case "R", "n", "L", "l", "max-args", "max-lines": // the last of these counts
+			also = true
+		case "process-slot-var":
+			r.giveUp("%s sets a variable for what it runs", c.args[0].text)
+			c.assignments = append(slices.Clone(c.assignments), opt.value+"=0") // xargs looks programs up by its own PATH
 		}
 	}
 	args := make([]word, 0, len(rest)+1)
@@ -163,12 +173,79 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 		}
 		args = append(args, arg)
 	}
-	if replace == "" {
+	if replace == "" || also {
 		args = append(args, word{text: appended, dynamic: true})
 	}
+	f := c.feed
 	c = c.wrapped(c.args[0].text, args)
-	c.input = nil
+	c.input, c.feed = nil, nil
+	if f != nil && (replace == "" || !also) && r.appends(c, rest, given, replace, f) {
+		return c, done
+	}
 	return c, inner
+}
+
+// appends adds what xargs runs for what it is fed, if that is certain: with all names, of which some may be missing, and with
+// none.
+func (r *reading) appends(c call, rest []word, given []option, replace string, f *feed) bool {
+	zero, none := false, true
+	for _, opt := range given {
+		switch opt.name {
+		case "0", "null":
+			zero = true
+		case "r", "no-run-if-empty":
+			none = false
+		case "n", "P", "L", "I", "t", "x", "max-args", "max-procs", "max-lines", "verbose", "exit":
+		default:
+			return false
+		}
+	}
+	if zero != f.zero || someDynamic(rest) {
+		return false
+	}
+	c.written = f.written
+	if replace != "" {
+		return !strings.Contains(rest[0].text, replace) && r.each(c, rest, replace, f.names)
+	}
+	if len(f.names) > 0 && !inAnyOrder(rest, f.names) {
+		return false
+	}
+	if none || len(f.names) == 0 {
+		c.args = rest
+		r.command(c)
+	}
+	if len(f.names) > 0 {
+		c.args = named(rest, f.names)
+		r.command(c)
+	}
+	return true
+}
+
+// named are words with names behind them.
+func named(words []word, names []string) []word {
+	words = slices.Clone(words)
+	for _, name := range names {
+		words = append(words, word{text: name})
+	}
+	return words
+}
+
+// each adds a command once for each name that stands in it in place of a text.
+func (r *reading) each(c call, words []word, replace string, names []string) bool {
+	if len(names) == 0 || len(names) > maxUnrolled {
+		return false
+	}
+	for _, name := range names {
+		if r.tooMuch() {
+			break
+		}
+		c.args = make([]word, len(words))
+		for i, w := range words {
+			c.args[i] = word{text: strings.ReplaceAll(w.text, replace, name)}
+		}
+		r.command(c)
+	}
+	return true
 }
 
 func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
@@ -226,6 +303,7 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 	if len(rest) > 0 && rest[0].text == "-" && !rest[0].dynamic {
 		rest = rest[1:]
 	}
+	r.lost = r.lost || r.disk != nil && !r.undisturbed(given, c)
 	var line word
 	as := name
 	switch {
@@ -261,12 +339,29 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 	return c, done
 }
 
+// undisturbed reports whether a shell expands the words of its line as they are expanded here: once, and under no option or
+// variable that changes it.
+func (r *reading) undisturbed(given []option, c call) bool {
+	return !slices.ContainsFunc(given, func(opt option) bool {
+		return !slices.Contains([]string{"c", "e", "u", "x", "l"}, opt.name) &&
+			(opt.name != "o" || !slices.Contains([]string{"errexit", "nounset", "pipefail", "xtrace"}, opt.value))
+	}) && !slices.ContainsFunc(c.assignments, harmful) &&
+		!slices.ContainsFunc(c.wrappers, func(by string) bool { return strings.HasPrefix(by, "xargs") || strings.HasPrefix(by, "find") })
+}
+
 // unwrapAmong adds what find runs, after find itself.
 func (r *reading) unwrapAmong(c call) (call, outcome) {
 	if someDynamic(c.args[1:]) {
 		return r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
 	}
+	stirred := r.stirred
 	r.plain(c)
+	alone := &permissionv1.SubCommand{
+		Argv: withoutRuns(c.args), Wrappers: c.wrappers, Redirections: c.redirects, Assignments: c.assignments,
+	}
+	if r.disk != nil && still(alone) {
+		r.stirred = stirred // what it runs is seen to by itself
+	}
 	for i := 1; i < len(c.args); i++ {
 		action := c.args[i].text
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, action) {
@@ -285,7 +380,10 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 		}
 		if len(args) > 0 {
 			ran := c.wrapped(c.args[0].text+" "+action, args)
-			ran.input = nil
+			ran.input, ran.feed = nil, nil
+			if action == "-exec" && i < len(c.args) && r.finds(ran, c, c.args[start:i], c.args[i].text == "+") {
+				continue
+			}
 			if strings.HasSuffix(action, "dir") {
 				ran.at = &place{unknown: true}
 			}
@@ -293,6 +391,53 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 		}
 	}
 	return c, done
+}
+
+// withoutRuns is the argv of find without what it runs.
+func withoutRuns(args []word) []string {
+	var argv []string
+	for i := 0; i < len(args); i++ {
+		if args[i].text == "-exec" {
+			for i < len(args) && args[i].text != ";" && (args[i].text != "+" || args[i-1].text != "{}") {
+				i++
+			}
+			continue
+		}
+		argv = append(argv, args[i].text)
+	}
+	return argv
+}
+
+// finds adds what find runs for the files that it finds, if they are certain.
+func (r *reading) finds(ran, find call, args []word, together bool) bool {
+	texts := make([]string, len(find.args)-1)
+	for i, arg := range find.args[1:] {
+		texts[i] = arg.text
+	}
+	part := func(arg word) bool { return strings.Contains(arg.text, "{}") && arg.text != "{}" }
+	if r.disk == nil || r.stirred > 0 || slices.Contains(texts, "-follow") || slices.ContainsFunc(args, part) ||
+		slices.ContainsFunc(find.wrappers, func(by string) bool { return !calm[by] }) {
+		return false
+	}
+	names, ok := r.disk.find(texts, r.at(find))
+	unsendable := func(name string) bool { return !utf8.ValidString(name) }
+	if !ok || len(names) == 0 || len(names) > maxAppended || slices.ContainsFunc(names, unsendable) {
+		return false
+	}
+	r.expanded++
+	stirred := r.stirred
+	ran.written = Quote(append([]string{find.args[0].text}, texts...))
+	if before := args[:len(args)-1]; together {
+		if len(before) == 0 || slices.Contains(before, word{text: "{}"}) || !inAnyOrder(before, names) {
+			return false
+		}
+		ran.args = named(before, names)
+		r.command(ran)
+	} else if args[0].text == "{}" || !r.each(ran, args, "{}", names) {
+		return false
+	}
+	r.lost = r.lost || r.stirred != stirred // find goes on while it runs
+	return true
 }
 
 // fed gives up on programs that take their code from a here-document, or from whatever their input is.

@@ -1,22 +1,61 @@
 package shell
 
 import (
+	"maps"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // walker goes through the syntax tree of one line.
 type walker struct {
 	*reading
-	source   string
-	grammar  syntax.LangVariant
-	wrappers []string
+	source    string
+	grammar   syntax.LangVariant
+	wrappers  []string
+	variables *variables // nil: nothing of them is known
+	feed      *feed      // what the next statement is fed by a pipe
+	sure      bool       // what is read certainly runs, once, in the shell that reads the line
+}
+
+// lines reads the statements of a line, which run one after the other.
+func (w *walker) lines(stmts []*syntax.Stmt) {
+	w.ok, w.fail = w.dir, w.dir
+	for i, s := range stmts {
+		w.sure = true
+		w.stmt(s)
+		w.sure = false
+		if w.fork(stmts[i+1:]) {
+			return
+		}
+		w.dir = either(w.ok, w.fail)
+	}
+}
+
+// fork reads the rest of a line twice, behind a cd that may have failed: from where it led, and from where it did not.
+func (w *walker) fork(rest []*syntax.Stmt) bool {
+	ok, fail := w.ok, w.fail
+	known := func(p place) bool { return !p.unknown && !p.gone }
+	if w.variables == nil || len(rest) == 0 || ok == fail || !known(ok) || !known(fail) || w.forks == maxForks {
+		return false
+	}
+	w.forks++
+	stirred, values := w.stirred, w.variables.values
+	w.dir, w.variables.values = ok, maps.Clone(values)
+	w.lines(rest)
+	w.stirred, stirred = stirred, w.stirred
+	w.dir, w.variables.values = fail, values
+	w.lines(rest)
+	w.stirred = max(w.stirred, stirred)
+	w.ok, w.fail = elsewhere, elsewhere
+	return true
 }
 
 func (w *walker) stmts(stmts []*syntax.Stmt) {
+	w.sure = false
 	w.ok, w.fail = w.dir, w.dir
 	for _, s := range stmts {
 		w.stmt(s)
@@ -28,8 +67,12 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	if s == nil {
 		return
 	}
-	in := w.dir
-	c := call{wrappers: w.wrappers, grammar: w.grammar}
+	in, sure, expanded := w.dir, w.sure, w.expanded
+	c := call{wrappers: w.wrappers, grammar: w.grammar, feed: w.feed}
+	w.sure, w.feed = false, nil
+	if w.redirected(s) {
+		c.feed = nil
+	}
 	for _, redirect := range s.Redirs {
 		w.redirect(&c, redirect)
 	}
@@ -38,10 +81,12 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		for _, assign := range cmd.Assigns {
 			c.assignments = append(c.assignments, w.assignment(assign))
 		}
-		for _, arg := range cmd.Args {
-			c.args = append(c.args, w.word(arg))
-		}
+		w.arguments(&c, cmd)
+		at := len(w.subs)
 		w.command(c)
+		if sure && len(cmd.Args) == 0 && len(s.Redirs) == 0 && !s.Negated {
+			w.assigns(cmd.Assigns, w.subs[at:])
+		}
 	case *syntax.DeclClause:
 		c.args = []word{{text: cmd.Variant.Value}}
 		for _, assign := range cmd.Args {
@@ -73,7 +118,10 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	default:
 		// A compound command: its redirections hold for all that is in it.
 		w.within(c)
+		_, chain := cmd.(*syntax.BinaryCmd)
+		w.sure = sure && chain && len(s.Redirs) == 0 && !s.Negated
 		w.compound(cmd)
+		w.sure = false
 	}
 	switch {
 	case s.Background || s.Coprocess || s.Disown:
@@ -82,9 +130,68 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.ok, w.fail = w.fail, w.ok
 	}
 	// The commands of substitutions come after the one that they stand in.
-	ok, fail := w.ok, w.fail
+	ok, fail, stirred := w.ok, w.fail, w.stirred
 	w.apart(in, func() { w.substitutions(s) })
 	w.ok, w.fail = ok, fail
+	w.lost = w.lost || w.expanded != expanded && w.stirred != stirred // they run before patterns are expanded
+}
+
+// arguments reads the words of a simple command, with what patterns stand for.
+func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
+	changed := false
+	for i, arg := range cmd.Args {
+		if w.disk == nil || i == 0 {
+			c.args = append(c.args, w.word(arg))
+			continue
+		}
+		name := c.args[0].text
+		b := w.build(arg, digitsSuit[name])
+		words, ok := w.fields(b)
+		if ok && name != "[[" && inAnyOrder(c.args, words) {
+			changed = true
+			for _, text := range words {
+				c.args = append(c.args, word{text: text})
+			}
+			continue
+		}
+		read := b.word()
+		changed = changed || len(b.uses) > 0 && !read.dynamic
+		c.args = append(c.args, read)
+	}
+	if changed && c.args[0].text != "[[" {
+		c.written = w.text(cmd)
+	}
+}
+
+// digitsSuit are builtins that do nothing with a number but print it, compare it, or end with it.
+var digitsSuit = wordset.Of("echo printf test [ [[ exit return")
+
+// fields returns the words that a pattern stands for; false if they are not known, or it is no pattern.
+func (w *walker) fields(b *wordBuilder) ([]string, bool) {
+	if w.disk == nil || !b.glob || b.dynamic || w.stirred > 0 {
+		return nil, false
+	}
+	words, ok := w.disk.expand(b.pattern(), w.dir)
+	if ok {
+		w.expanded++
+	}
+	return words, ok
+}
+
+// assigns has variables stand for what they were assigned.
+func (w *walker) assigns(assigns []*syntax.Assign, subs []*permissionv1.SubCommand) {
+	if w.disk == nil {
+		return
+	}
+	values := make([]word, len(assigns))
+	for i, a := range assigns {
+		values[i] = w.word(a.Value)
+	}
+	for i, a := range assigns {
+		if w.bind(a.Name.Value, values[i]) && len(assigns) == 1 {
+			w.variables.bound[a.Name.Value] = append(w.variables.bound[a.Name.Value], subs...)
+		}
+	}
 }
 
 func (w *walker) compound(cmd syntax.Command) {
@@ -105,11 +212,17 @@ func (w *walker) compound(cmd syntax.Command) {
 			w.stmts(cmd.Do)
 		})
 	case *syntax.ForClause:
+		if w.unrolled(cmd) {
+			return
+		}
 		w.again(func() {
 			w.loopVariable(cmd.Loop)
 			w.stmts(cmd.Do)
 		})
 	case *syntax.CaseClause:
+		if w.disk != nil { // the variables in it are known, or not
+			w.word(cmd.Word)
+		}
 		in := w.dir
 		w.again(func() {
 			for _, item := range cmd.Items {
@@ -145,10 +258,11 @@ func (w *walker) compound(cmd syntax.Command) {
 
 // binary reads two commands of which the second runs where the first has left the line.
 func (w *walker) binary(cmd *syntax.BinaryCmd) {
-	in := w.dir
+	in, sure := w.dir, w.sure
 	switch cmd.Op {
 	case syntax.AndStmt, syntax.OrStmt:
 		w.stmt(cmd.X)
+		w.sure = sure && cmd.Op == syntax.AndStmt && onlyAssigns(cmd.X)
 		ok, fail := w.ok, w.fail
 		if cmd.Op == syntax.AndStmt {
 			w.dir = ok
@@ -161,9 +275,79 @@ func (w *walker) binary(cmd *syntax.BinaryCmd) {
 		}
 		w.dir = in
 	default: // pipes: some shells run the last part themselves
+		w.sure = false
+		expanded := w.expanded
 		w.apart(in, func() { w.stmt(cmd.X) })
-		w.again(func() { w.stmt(cmd.Y) })
+		var f *feed
+		if cmd.Op == syntax.Pipe {
+			if f = w.lists(cmd.X); f != nil {
+				f.written = w.text(cmd.Y)
+			}
+		}
+		expanded, stirred := w.expanded-expanded, w.stirred
+		w.again(func() {
+			w.feed = f
+			w.stmt(cmd.Y)
+		})
+		w.lost = w.lost || expanded > 0 && w.stirred != stirred // both run at once
 	}
+}
+
+// onlyAssigns reports whether a statement assigns variables and does nothing else, so that it succeeds.
+func onlyAssigns(s *syntax.Stmt) bool {
+	if len(s.Redirs) > 0 || s.Negated {
+		return false
+	}
+	switch cmd := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(cmd.Args) == 0
+	case *syntax.BinaryCmd:
+		return cmd.Op == syntax.AndStmt && onlyAssigns(cmd.X) && onlyAssigns(cmd.Y)
+	}
+	return false
+}
+
+// unrolled reads the body of a loop once for each value that its variable has, if these are known.
+func (w *walker) unrolled(cmd *syntax.ForClause) bool {
+	loop, ok := cmd.Loop.(*syntax.WordIter)
+	if !ok || w.disk == nil || w.lost || !loop.InPos.IsValid() || len(loop.Items) == 0 || w.variables == nil ||
+		!own[loop.Name.Value] || w.variables.assigned[loop.Name.Value] != 1 {
+		return false
+	}
+	in, moves, at := w.dir, w.moves, len(w.subs)
+	var values []word
+	for _, item := range loop.Items {
+		b := w.build(item, false)
+		words, ok := w.fields(b)
+		if !ok {
+			words = []string{b.text.String()}
+		}
+		for _, text := range words {
+			values = append(values, word{text: text, dynamic: !ok && (b.dynamic || b.glob)})
+		}
+	}
+	w.turns += len(values)
+	if someDynamic(values) || len(values) > maxUnrolled || w.turns > maxTurns {
+		w.lost = true
+		return false
+	}
+	name := loop.Name.Value
+	for _, value := range values {
+		w.remembered(name, value)
+	}
+	w.plain(call{assignments: []string{name + "=" + joined(values)}, wrappers: w.wrappers})
+	w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
+	for _, value := range values {
+		if w.bind(name, value); w.tooMuch() {
+			break
+		}
+		w.dir = in
+		w.stmts(cmd.Do)
+	}
+	delete(w.variables.values, name)
+	w.lost = w.lost || w.moves != moves
+	w.dir, w.ok, w.fail = in, in, in
+	return true
 }
 
 // ifs reads the branches of an if, each from where its condition leaves the line.

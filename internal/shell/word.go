@@ -33,26 +33,58 @@ func joined(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// word reads a word as the shell would, without expanding anything.
+// word reads a word as the shell would, with the values of variables that are known. Patterns are not expanded.
 func (w *walker) word(n *syntax.Word) word {
 	if n == nil {
 		return word{}
 	}
-	b := wordBuilder{walker: w}
+	return w.build(n, false).word()
+}
+
+// word is what was read, without what patterns stand for. A word that is only known when it runs stands as it was written.
+func (b *wordBuilder) word() word {
+	if (b.dynamic || b.glob) && len(b.uses) > 0 {
+		for _, use := range b.uses {
+			b.noted(use, false)
+		}
+		unaware := *b.walker
+		unaware.variables = nil
+		b = unaware.build(b.node, false)
+	}
+	return word{text: b.text.String(), dynamic: b.dynamic || b.glob}
+}
+
+// build reads a word. digits: "$?" and its like may stand in it as they are written.
+func (w *walker) build(n *syntax.Word, digits bool) *wordBuilder {
+	b := &wordBuilder{walker: w, node: n, digits: digits}
 	for i, part := range n.Parts {
 		b.part(part, i == 0)
 	}
 	if b.brace == braceClosed {
 		b.dynamic = true
 	}
-	return word{text: b.text.String(), dynamic: b.dynamic}
+	return b
 }
 
 type wordBuilder struct {
 	*walker
-	text    strings.Builder
-	dynamic bool
-	brace   braceState
+	node     *syntax.Word
+	text     strings.Builder
+	unquoted []int // where unquoted characters stand in text
+	dynamic  bool
+	glob     bool // unquoted characters make it a pattern
+	digits   bool
+	uses     []*syntax.ParamExp // variables whose values are in it
+	brace    braceState
+}
+
+// pattern is the word as a pattern.
+func (b *wordBuilder) pattern() pattern {
+	p := pattern{text: b.text.String(), bare: make([]bool, b.text.Len())}
+	for _, i := range b.unquoted {
+		p.bare[i] = true
+	}
+	return p
 }
 
 // braceState follows the unquoted characters of a word to see if they may be a brace expansion: "{a,b}" or "{1..9}". It
@@ -89,11 +121,32 @@ func (b *wordBuilder) part(part syntax.WordPart, first bool) {
 			if lit, ok := inner.(*syntax.Lit); ok {
 				b.text.WriteString(unescapeQuoted(lit.Value))
 			} else {
-				b.expansion(inner)
+				b.variable(inner, true)
 			}
 		}
 	default:
+		b.variable(part, false)
+	}
+}
+
+// variable adds the value of a variable if it is known.
+func (b *wordBuilder) variable(part syntax.Node, quoted bool) {
+	use, ok := part.(*syntax.ParamExp)
+	if !ok {
 		b.expansion(part)
+		return
+	}
+	value, known := b.value(use, quoted, b.digits)
+	b.filled += len(value)
+	known = known && !b.tooMuch()
+	b.noted(use, known)
+	if !known {
+		b.expansion(part)
+		return
+	}
+	b.text.WriteString(value)
+	if !number(use.Param.Value) {
+		b.uses = append(b.uses, use)
 	}
 }
 
@@ -117,7 +170,7 @@ func (b *wordBuilder) bare(value string, first bool) {
 			continue
 		case '*', '?', '[':
 			// A lone "[" is the command.
-			b.dynamic = b.dynamic || c != '[' || !first || value != "["
+			b.glob = b.glob || c != '[' || !first || value != "["
 		case '~':
 			// A home directory, at the start of a word and, in what looks like an assignment or a list of paths, inside it.
 			if (first && i == 0) || (i > 0 && (value[i-1] == '=' || value[i-1] == ':')) {
@@ -138,6 +191,7 @@ func (b *wordBuilder) bare(value string, first bool) {
 				b.brace = braceClosed
 			}
 		}
+		b.unquoted = append(b.unquoted, b.text.Len())
 		b.text.WriteByte(c)
 	}
 }

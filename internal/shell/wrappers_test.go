@@ -2,6 +2,20 @@ package shell
 
 import "testing"
 
+func TestXargsMayAppendThoughItReplaces(t *testing.T) {
+	for line, want := range map[string]bool{
+		"xargs -I% cat x": false, "xargs -I% -n1 cat x": true, "xargs -J % cat x": true, "xargs -R 5 cat x": true, "xargs cat x": true,
+	} {
+		subs, unparsed := Parse(line)
+		if unparsed != "" || len(subs) != 1 || subs[0].GetDynamic() != want {
+			t.Errorf("%q: %q, %v; want dynamic: %v", line, unparsed, subs, want)
+		}
+	}
+	if _, unparsed := Parse("xargs --process-slot-var=BASH_ENV bash -c ls"); unparsed == "" {
+		t.Error("xargs that sets a variable is taken for fully seen")
+	}
+}
+
 func TestATableHasARowForEachName(t *testing.T) {
 	table := byName(map[string]int{"a b": 1, "c\n\td": 2})
 	for name, want := range map[string]int{"a": 1, "b": 1, "c": 2, "d": 2} {

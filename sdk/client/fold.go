@@ -40,6 +40,7 @@ func FoldToolCall(c *supervisorv1.ToolCall, r *supervisorv1.ToolCallReport) {
 	if out := r.GetRawOutput(); out != "" {
 		c.RawOutput = out
 	}
+	foldOutput(c, r)
 }
 
 // emptyObject reports whether JSON text is an object without members.

@@ -98,6 +98,48 @@ var fsPathCases = []Case{
 		e.wantUntouchable(ctx, in, "another file than was seen", e.at("g"), codes.FailedPrecondition)
 		wantContent(e.at("g"), "two")
 	}},
+	{"a file that a context allows outside the roots is opened exactly, or refused", func(ctx context.Context, e *env) {
+		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "out/g": "another"})
+		e.link("../out/g", "ws/elsewhere")
+		e.link("g", "out/swapped")
+		e.link("out", "parent")
+		allowing := func(name string) *acpv1.CallContext {
+			in := e.below("ws")
+			in.AllowedPath, in.ResolvedPath = e.at(name), &acpv1.ResolvedPath{Path: e.at(name)}
+			return in
+		}
+		if got, err := e.read(ctx, allowing("out/f"), e.at("out/f")); err == nil {
+			same("the file that was allowed", got.GetContent(), "outside")
+			must(e.write(ctx, allowing("out/f"), e.at("out/f"), "written"))
+			wantContent(e.at("out/f"), "written")
+		} else {
+			wantEscapes(err, e.at("out/f"))
+			_, err = e.write(ctx, allowing("out/f"), e.at("out/f"), "written")
+			wantEscapes(err, e.at("out/f"))
+			wantContent(e.at("out/f"), "outside")
+		}
+		held := string(must(os.ReadFile(e.at("out/f"))))
+		for _, c := range []struct{ what, path, allowed string }{
+			{"another file than was allowed", "out/g", "out/f"},
+			{"a link that leads elsewhere than was allowed", "ws/elsewhere", "out/f"},
+			{"a link in place of the file that was allowed", "out/swapped", "out/swapped"},
+			{"a file behind a link in place of a folder", "parent/f", "parent/f"},
+			{"a folder that was allowed", "out", "out"},
+			{"a file in a folder that was allowed", "out/f", "out"},
+		} {
+			for _, path := range []string{e.at(c.path), e.dir + "/ws/../" + c.path} {
+				_, err := e.read(ctx, allowing(c.allowed), path)
+				wantRefused("a read of "+c.what, err, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied)
+				_, err = e.write(ctx, allowing(c.allowed), path, "written, and must not be")
+				wantRefused("a write to "+c.what, err, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied)
+			}
+		}
+		wantContent(e.at("out/g"), "another")
+		wantContent(e.at("out/f"), held)
+		got, err := e.read(ctx, e.below("ws"), e.at("out/f"))
+		demand(err != nil, "a call that allows nothing read %s after one that did", shown(got.GetContent()))
+		wantEscapes(err, e.at("out/f"))
+	}},
 	{"protected paths are refused", func(ctx context.Context, e *env) {
 		skipIf(e.Sidecar, "a sidecar takes no protected paths from a supervisor")
 		e.putAll(map[string]string{"ours/policy": "rules", "f": "free"})
@@ -108,6 +150,10 @@ var fsPathCases = []Case{
 		defer func() { must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{})) }()
 		for _, name := range []string{"ours/policy", "alias/policy", "hard", "later", "ours/new"} {
 			e.wantUntouchable(ctx, e.context(), name, e.at(name), codes.PermissionDenied)
+			allowed := e.below("elsewhere")
+			allowed.AllowedPath = e.at(name)
+			_, err := e.write(ctx, allowed, e.at(name), "written")
+			wantRefused("a write to "+name+", which the context allows", err, codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition)
 			at := must(e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: e.context(), Path: e.at(name)}))
 			expect(at.GetProtected(), "Resolve of "+name, at, "protected")
 		}

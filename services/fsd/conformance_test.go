@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/testkit"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	"github.com/acphost/acphost/sdk/conformance"
 	"github.com/acphost/acphost/sdk/handler"
@@ -211,6 +212,16 @@ func TestTheSuiteCatchesFlaws(t *testing.T) {
 				return false, nil
 			}},
 			"fs/WriteTextFile refuses a read-only root",
+		},
+		"an allowed file opens its folder": {
+			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {
+				if allowed := req.GetContext().GetAllowedPath(); allowed != "" {
+					req.Context.Roots = append(req.Context.Roots, &acpv1.Root{Path: filepath.Dir(allowed)})
+					req.Context.ResolvedPath = nil
+				}
+				return false, nil
+			}},
+			"fs/a file that a context allows outside the roots is opened exactly, or refused",
 		},
 		"the gate's path is ignored": {
 			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {

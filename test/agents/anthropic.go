@@ -29,7 +29,7 @@ func messages(m *Model, w http.ResponseWriter, r *http.Request) {
 		message(m, w, r, body)
 	case r.Method == http.MethodHead: // whether there is a server at all
 	default:
-		m.strangely(w, r)
+		m.Strangely(w, r)
 	}
 }
 

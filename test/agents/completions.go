@@ -24,7 +24,7 @@ func completions(m *Model, w http.ResponseWriter, r *http.Request) {
 		return // the agent has gone
 	}
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" {
-		m.strangely(w, r)
+		m.Strangely(w, r)
 		return
 	}
 	var asked struct {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Step is what the model says next.
@@ -52,12 +53,13 @@ type Model struct {
 	mu      sync.Mutex
 	steps   []Step
 	asked   []json.RawMessage
+	at      []time.Time // when each was asked
 	strange []string
 	calls   int
 	hanging chan struct{}
 }
 
-// serve starts a model. api answers requests; what it does not know it reports by strangely. It stops when the test ends.
+// serve starts a model. api answers requests; what it does not know it reports by Strangely. It stops when the test ends.
 func serve(t testing.TB, steps []Step, api func(*Model, http.ResponseWriter, *http.Request)) *Model {
 	t.Helper()
 	m := &Model{steps: steps, hanging: make(chan struct{}, 16)}
@@ -98,6 +100,13 @@ func (m *Model) Requests() []json.RawMessage {
 	return slices.Clone(m.asked)
 }
 
+// Times are when the requests of Requests came.
+func (m *Model) Times() []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.at)
+}
+
 // Heard reports whether the newest request of the conversation holds words, spelled as JSON spells them.
 func (m *Model) Heard(words string) bool {
 	m.mu.Lock()
@@ -119,7 +128,7 @@ func (m *Model) Hanging() <-chan struct{} { return m.hanging }
 func (m *Model) next(body []byte) Step {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asked = append(m.asked, json.RawMessage(body))
+	m.asked, m.at = append(m.asked, json.RawMessage(body)), append(m.at, time.Now())
 	if len(m.steps) == 0 {
 		return Step{Text: "Done."}
 	}
@@ -136,8 +145,8 @@ func (m *Model) number() int {
 	return m.calls
 }
 
-// strangely answers what is not known.
-func (m *Model) strangely(w http.ResponseWriter, r *http.Request) {
+// Strangely answers what is not known.
+func (m *Model) Strangely(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	m.strange = append(m.strange, r.Method+" "+r.URL.Path)
 	m.mu.Unlock()

@@ -12,21 +12,28 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// qwen starts Qwen Code before a model and before nobody else, and opens a session in the mode that asks.
-func (r *rig) qwen(m *Model, flags ...string) *supervisorv1.Session {
-	r.t.Helper()
-	// What it does after a turn, of its own accord and with tools, would be asked of the script.
-	r.file("../.qwen/settings.json", `{
+// qwenSettings are the text of ~/.qwen/settings.json: what Qwen Code does after a turn, of its own accord and with tools,
+// would be asked of the script.
+const qwenSettings = `{
   "memory": {"enableManagedAutoMemory": false, "enableManagedAutoDream": false},
   "ui": {"enableFollowupSuggestions": false},
   "privacy": {"usageStatisticsEnabled": false},
   "general": {"enableAutoUpdate": false}
-}`)
+}`
+
+// qwenEnv has Qwen Code talk to a model and to nobody else.
+func qwenEnv(m *Model) []string {
+	return []string{"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=x", "OPENAI_MODEL=small", "QWEN_CODE_DISABLE_CRON=1"}
+}
+
+// qwen starts Qwen Code and opens a session in the mode that asks.
+func (r *rig) qwen(m *Model, flags ...string) *supervisorv1.Session {
+	r.t.Helper()
+	r.file("../.qwen/settings.json", qwenSettings)
 	if len(flags) == 0 {
 		flags = []string{"--approval-mode", "default"}
 	}
-	return r.open(r.start(append([]string{executable(r.t, "qwen"), "--acp"}, flags...),
-		"OPENAI_BASE_URL="+m.URL+"/v1", "OPENAI_API_KEY=x", "OPENAI_MODEL=small", "QWEN_CODE_DISABLE_CRON=1"))
+	return r.open(r.start(append([]string{executable(r.t, "qwen"), "--acp"}, flags...), qwenEnv(m)...))
 }
 
 func TestQwenCodeSpeaks(t *testing.T) {

@@ -24,7 +24,7 @@ func responses(m *Model, w http.ResponseWriter, r *http.Request) {
 		return // the agent has gone
 	}
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/responses") {
-		m.strangely(w, r)
+		m.Strangely(w, r)
 		return
 	}
 	var asked struct {

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for all that it does: the agents are large programs that start slowly.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // executable is the path of an agent's command below the folder that ACPHOST_AGENTS names. The test is skipped where there
 // is none.
@@ -57,8 +57,8 @@ type rig struct {
 	ctx context.Context
 }
 
-// newRig starts a supervisor whose policy is rules, a rule file; empty: there is no policy, and every question waits for a
-// person.
+// newRig starts a supervisor whose policy is rules: a rule file, or the name of a ready-made policy. Empty: there is no
+// policy, and every question waits for a person.
 func newRig(t testing.TB, rules string) *rig {
 	t.Helper()
 	home := testkit.ShortDir(t)
@@ -70,9 +70,12 @@ func newRig(t testing.TB, rules string) *rig {
 	}
 	t.Cleanup(r.expectNobody)
 	config := ""
-	if rules != "" {
+	if strings.Contains(rules, "\n") {
 		r.file("../config/policy.yaml", rules)
-		config = "permission: {policy: policy.yaml}\n"
+		rules = "policy.yaml"
+	}
+	if rules != "" {
+		config = "permission: {policy: " + rules + "}\n"
 	}
 	path := r.file("../config/config.yaml", config)
 	r.Process = wire.Start(t, wire.Options{Name: "supervisor", Command: []string{program("acphost"), "serve", "--config", path}, Dir: r.work, Env: r.env()})
@@ -110,6 +113,7 @@ func (r *rig) env(more ...string) []string {
 	return append([]string{
 		"PATH=" + path, "HOME=" + r.home, "TMPDIR=" + filepath.Join(r.home, "tmp"),
 		"XDG_RUNTIME_DIR=" + filepath.Join(r.home, "run"), "LANG=C.UTF-8",
+		"npm_config_update_notifier=false", // npm, when it runs tests, would ask the registry
 	}, more...)
 }
 
@@ -263,11 +267,24 @@ func (r *rig) asked(kind string) *supervisorv1.AuditRecord {
 
 // frame is a line of the journal.
 type frame struct {
+	Time    time.Time       `json:"t"`
 	Dir     string          `json:"dir"`
 	Handler string          `json:"handler"`
 	Method  string          `json:"method"`
 	Answers string          `json:"answers"`
 	Frame   json.RawMessage `json:"frame"`
+}
+
+// calls are the ids of the tool calls that a frame tells of.
+func (f frame) calls() []string {
+	var m struct {
+		Params struct {
+			Update   struct{ ToolCallID string }
+			ToolCall struct{ ToolCallID string }
+		}
+	}
+	_ = json.Unmarshal(f.Frame, &m) // another frame
+	return slices.DeleteFunc([]string{m.Params.Update.ToolCallID, m.Params.ToolCall.ToolCallID}, func(id string) bool { return id == "" })
 }
 
 // frames are the lines that a session's journal has for a method, requests and answers; all of them for "".

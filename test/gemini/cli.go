@@ -21,8 +21,15 @@ func Command(t testing.TB) []string {
 	return []string{"node", cli, "--acp"}
 }
 
-// Env is an environment in which the CLI asks nobody anything and talks to nobody but the server: a home of its own, a key
-// that means nothing, and no relaunch.
+// Settings are the text of ~/.gemini/settings.json with which the CLI asks nobody who pays, and reports to nobody.
+const Settings = `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false}}`
+
+// Variables have the CLI talk to a server at url and to nobody else: a key that means nothing, and no relaunch.
+func Variables(url string) []string {
+	return []string{"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_CLI_NO_RELAUNCH=1", "GEMINI_CLI_TRUST_WORKSPACE=true"}
+}
+
+// Env is an environment in which the CLI asks nobody anything and talks to nobody but the server, with a home of its own.
 func (s *Server) Env(t testing.TB) []string {
 	t.Helper()
 	home := t.TempDir()
@@ -30,12 +37,8 @@ func (s *Server) Env(t testing.TB) []string {
 	if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	text := `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false}}`
-	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte(Settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + t.TempDir(), "LANG=C.UTF-8",
-		"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=" + s.URL, "GEMINI_CLI_NO_RELAUNCH=1", "GEMINI_CLI_TRUST_WORKSPACE=true",
-	}
+	return append(Variables(s.URL), "PATH="+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+t.TempDir(), "LANG=C.UTF-8")
 }

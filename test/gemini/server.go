@@ -74,7 +74,18 @@ func (s *Server) Strange() []string {
 }
 
 // ServeHTTP implements http.Handler: POST /v1beta/models/MODEL:METHOD.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Answer(s, w, r) }
+
+// Script is who answers the CLI's requests.
+type Script interface {
+	// Next is the step for a request of the conversation, whose body is given.
+	Next(model string, body []byte) Step
+	// Strangely is told of a request that Answer does not know.
+	Strangely(w http.ResponseWriter, r *http.Request)
+}
+
+// Answer serves POST /v1beta/models/MODEL:METHOD.
+func Answer(s Script, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the caller has gone
@@ -84,34 +95,37 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch method {
 	case "streamGenerateContent":
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = fmt.Fprintf(w, "data: %s\n\n", s.answer(model, body))
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", answer(s, model, body))
 	case "generateContent":
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(s.answer(model, body))
+		_, _ = w.Write(answer(s, model, body))
 	case "countTokens":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"totalTokens":10}`)
 	default:
-		s.mu.Lock()
-		s.strange = append(s.strange, r.Method+" "+r.URL.Path)
-		s.mu.Unlock()
-		http.Error(w, `{"error":{"code":404,"message":"the script does not know this","status":"NOT_FOUND"}}`, http.StatusNotFound)
+		s.Strangely(w, r)
 	}
 }
 
-func (s *Server) answer(model string, body []byte) []byte {
+// answer is what the model says to a request. A request without tools is a question of the CLI's own, such as which model
+// to use or whether the conversation goes in circles.
+func answer(s Script, model string, body []byte) []byte {
 	var asked struct {
-		Contents json.RawMessage   `json:"contents"`
-		Tools    []json.RawMessage `json:"tools"`
-		Config   struct {
-			Schema json.RawMessage `json:"responseJsonSchema"`
-		} `json:"generationConfig"`
+		Tools []json.RawMessage `json:"tools"`
 	}
 	_ = json.Unmarshal(body, &asked) // what is not understood is answered with words
 	if len(asked.Tools) == 0 {
-		// A question of the CLI's own, such as which model to use or whether the conversation goes in circles.
 		return response(Step{Text: "{}"})
 	}
+	return response(s.Next(model, body))
+}
+
+// Next implements Script.
+func (s *Server) Next(model string, body []byte) Step {
+	var asked struct {
+		Contents json.RawMessage `json:"contents"`
+	}
+	_ = json.Unmarshal(body, &asked) // it has been read once
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, Request{Model: model, Contents: asked.Contents})
@@ -119,7 +133,15 @@ func (s *Server) answer(model string, body []byte) []byte {
 	if len(s.steps) > 0 {
 		step, s.steps = s.steps[0], s.steps[1:]
 	}
-	return response(step)
+	return step
+}
+
+// Strangely implements Script.
+func (s *Server) Strangely(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.strange = append(s.strange, r.Method+" "+r.URL.Path)
+	s.mu.Unlock()
+	http.Error(w, `{"error":{"code":404,"message":"the script does not know this","status":"NOT_FOUND"}}`, http.StatusNotFound)
 }
 
 // response is a GenerateContentResponse on one line. json.Marshal escapes U+2028 and U+2029, which the CLI's parser of

@@ -62,7 +62,13 @@ type CallContext struct {
 	// Optional. A rule allowed this call, and no user was asked. A handler that runs a command then gives it an
 	// environment in which git runs no program that a repository names. Never set for a command whose purpose is to run
 	// the project's own code and that does not also run git. Default: false.
-	Unasked       bool `protobuf:"varint,13,opt,name=unasked,proto3" json:"unasked,omitempty"`
+	Unasked bool `protobuf:"varint,13,opt,name=unasked,proto3" json:"unasked,omitempty"`
+	// Optional. One file outside of the roots that this call may read or write, because the user, or a rule that names the
+	// file, allowed exactly that: an absolute path without symbolic links, equal to resolved_path. A handler that honours
+	// it opens this file only if the requested path still leads to it, follows no link on the way, opens no folder and
+	// nothing but a regular file, and still refuses protected paths and git's own files. A handler may ignore the field; it
+	// then refuses the path as one outside of the roots. Empty: the call is held to its roots.
+	AllowedPath   string `protobuf:"bytes,14,opt,name=allowed_path,json=allowedPath,proto3" json:"allowed_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,6 +192,13 @@ func (x *CallContext) GetUnasked() bool {
 		return x.Unasked
 	}
 	return false
+}
+
+func (x *CallContext) GetAllowedPath() string {
+	if x != nil {
+		return x.AllowedPath
+	}
+	return ""
 }
 
 // Root is a directory that a session may touch, with everything below it.
@@ -507,7 +520,7 @@ var File_acphost_acp_v1_context_proto protoreflect.FileDescriptor
 
 const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\n" +
-	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\"\xf9\x03\n" +
+	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\"\x9c\x04\n" +
 	"\vCallContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -526,7 +539,8 @@ const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\x0fexpected_digest\x18\v \x01(\tR\x0eexpectedDigest\x12 \n" +
 	"\ftool_call_id\x18\f \x01(\tR\n" +
 	"toolCallId\x12\x18\n" +
-	"\aunasked\x18\r \x01(\bR\aunasked\"7\n" +
+	"\aunasked\x18\r \x01(\bR\aunasked\x12!\n" +
+	"\fallowed_path\x18\x0e \x01(\tR\vallowedPath\"7\n" +
 	"\x04Root\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\"\"\n" +

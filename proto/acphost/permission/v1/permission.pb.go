@@ -249,7 +249,8 @@ type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The verdict.
 	Verdict Verdict `protobuf:"varint,1,opt,name=verdict,proto3,enum=acphost.permission.v1.Verdict" json:"verdict,omitempty"`
-	// Optional. The id of the rule that decided. Empty: no rule matched.
+	// Optional. The id of the rule that decided. If several allow rules took a command each, their ids with ", " between
+	// them, cut to 128 characters. Empty: no rule matched.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// Optional. The reason, for the user and the agent; one or two sentences. Default: a text with the rule's name.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -262,7 +263,17 @@ type DecideResponse struct {
 	Unattended Verdict `protobuf:"varint,6,opt,name=unattended,proto3,enum=acphost.permission.v1.Verdict" json:"unattended,omitempty"`
 	// Optional. The handler's new "keep", if kept_digest is not empty and differs from its digest. Empty: nothing has
 	// changed.
-	Keep          []byte `protobuf:"bytes,7,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep []byte `protobuf:"bytes,7,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Optional. For "allow": globs of files that the command must not read below the folders that it walks through
+	// (FileUse.recursive), at most 200. They have the form of path in Rule, without ${root} and "~", and match without
+	// regard to case. They do not hold for folders of which the command reads only names. The supervisor runs the command
+	// only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user. Empty:
+	// the command may read everything that its facts name.
+	LeaveOut []string `protobuf:"bytes,8,rep,name=leave_out,json=leaveOut,proto3" json:"leave_out,omitempty"`
+	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
+	// "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep
+	// to the roots, whatever the rule allows.
+	NamesPaths    bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +355,20 @@ func (x *DecideResponse) GetKeep() []byte {
 		return x.Keep
 	}
 	return nil
+}
+
+func (x *DecideResponse) GetLeaveOut() []string {
+	if x != nil {
+		return x.LeaveOut
+	}
+	return nil
+}
+
+func (x *DecideResponse) GetNamesPaths() bool {
+	if x != nil {
+		return x.NamesPaths
+	}
+	return false
 }
 
 // Action is what an agent is about to do, in one normalised form for every agent and both doors.
@@ -664,7 +689,12 @@ type SubCommand struct {
 	// Optional. The programs that the first words of wrappers mean, in their order. Absent: unknown.
 	WrapperPrograms []*v1.Program `protobuf:"bytes,11,rep,name=wrapper_programs,json=wrapperPrograms,proto3" json:"wrapper_programs,omitempty"`
 	// Optional. The repository that git finds where the command runs. Absent: unknown, or the program is not git.
-	Repository    *v1.Repository `protobuf:"bytes,12,opt,name=repository,proto3" json:"repository,omitempty"`
+	Repository *v1.Repository `protobuf:"bytes,12,opt,name=repository,proto3" json:"repository,omitempty"`
+	// Optional. What the command does, by acphost's table of programs. Absent: nothing is known.
+	Facts *Facts `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Optional. The command as the line has it, if words of argv stand for a pattern or a variable in it: "wc *.go". argv
+	// then holds the words that the program gets as long as the files stay as they are. Empty: no word does.
+	Written       string `protobuf:"bytes,14,opt,name=written,proto3" json:"written,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -783,6 +813,217 @@ func (x *SubCommand) GetRepository() *v1.Repository {
 	return nil
 }
 
+func (x *SubCommand) GetFacts() *Facts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *SubCommand) GetWritten() string {
+	if x != nil {
+		return x.Written
+	}
+	return ""
+}
+
+// Facts are what a simple command does by its program, options and operands. They come from a table of programs. They
+// say nothing about which file the program's name means (SubCommand.program), and nothing about redirections.
+type Facts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The table has the program and every option and operand of this command, so the command does nothing
+	// except what this message says. If it is false, the other fields may be incomplete, and the command may do anything.
+	Known bool `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`
+	// Optional. The reason why known is false, in a few words.
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// Optional. The files and folders that the command reads or writes, at most 1000. Standard input and output are not
+	// in this list.
+	Files []*FileUse `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// Optional. The command runs code that is not in the command line: a program's or project's own code, a script, a
+	// hook. Default: false.
+	RunsCode bool `protobuf:"varint,4,opt,name=runs_code,json=runsCode,proto3" json:"runs_code,omitempty"`
+	// Optional. The command talks to other machines. Default: false.
+	Network bool `protobuf:"varint,5,opt,name=network,proto3" json:"network,omitempty"`
+	// Optional. The command changes something other than the files in this message: processes, settings of the system,
+	// a repository. Default: false.
+	Changes       bool `protobuf:"varint,6,opt,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Facts) Reset() {
+	*x = Facts{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Facts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Facts) ProtoMessage() {}
+
+func (x *Facts) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Facts.ProtoReflect.Descriptor instead.
+func (*Facts) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Facts) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *Facts) GetUnknown() string {
+	if x != nil {
+		return x.Unknown
+	}
+	return ""
+}
+
+func (x *Facts) GetFiles() []*FileUse {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Facts) GetRunsCode() bool {
+	if x != nil {
+		return x.RunsCode
+	}
+	return false
+}
+
+func (x *Facts) GetNetwork() bool {
+	if x != nil {
+		return x.Network
+	}
+	return false
+}
+
+func (x *Facts) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
+// FileUse is a file or folder that a command uses.
+type FileUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The path as the command names it, made absolute with the directory in which the command runs. Empty: a
+	// path that is not known (then Facts.known is false).
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Optional. The resolved path: absolute, without symbolic links. Empty: not resolved.
+	ResolvedPath string `protobuf:"bytes,2,opt,name=resolved_path,json=resolvedPath,proto3" json:"resolved_path,omitempty"`
+	// Required. The kind of access.
+	Access Access `protobuf:"varint,3,opt,name=access,proto3,enum=acphost.permission.v1.Access" json:"access,omitempty"`
+	// Required. Both spellings lie inside the session's roots. False if the path could not be resolved.
+	InsideRoots bool `protobuf:"varint,4,opt,name=inside_roots,json=insideRoots,proto3" json:"inside_roots,omitempty"`
+	// Optional. Everything below the folder is used, too. Links found on the way are not followed. Default: false.
+	Recursive bool `protobuf:"varint,5,opt,name=recursive,proto3" json:"recursive,omitempty"`
+	// Optional. Only names, sizes and other metadata are read, not contents (ls, find, stat). Default: false.
+	MetadataOnly bool `protobuf:"varint,6,opt,name=metadata_only,json=metadataOnly,proto3" json:"metadata_only,omitempty"`
+	// Optional. For recursive: the program can be told to leave files out by their names. Default: false.
+	CanLeaveOut   bool `protobuf:"varint,7,opt,name=can_leave_out,json=canLeaveOut,proto3" json:"can_leave_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileUse) Reset() {
+	*x = FileUse{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileUse) ProtoMessage() {}
+
+func (x *FileUse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileUse.ProtoReflect.Descriptor instead.
+func (*FileUse) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FileUse) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FileUse) GetResolvedPath() string {
+	if x != nil {
+		return x.ResolvedPath
+	}
+	return ""
+}
+
+func (x *FileUse) GetAccess() Access {
+	if x != nil {
+		return x.Access
+	}
+	return Access_ACCESS_UNSPECIFIED
+}
+
+func (x *FileUse) GetInsideRoots() bool {
+	if x != nil {
+		return x.InsideRoots
+	}
+	return false
+}
+
+func (x *FileUse) GetRecursive() bool {
+	if x != nil {
+		return x.Recursive
+	}
+	return false
+}
+
+func (x *FileUse) GetMetadataOnly() bool {
+	if x != nil {
+		return x.MetadataOnly
+	}
+	return false
+}
+
+func (x *FileUse) GetCanLeaveOut() bool {
+	if x != nil {
+		return x.CanLeaveOut
+	}
+	return false
+}
+
 // ResolvedWord is a word of a command that names a symbolic link, or a file reached by one.
 type ResolvedWord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -798,7 +1039,7 @@ type ResolvedWord struct {
 
 func (x *ResolvedWord) Reset() {
 	*x = ResolvedWord{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +1051,7 @@ func (x *ResolvedWord) String() string {
 func (*ResolvedWord) ProtoMessage() {}
 
 func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +1064,7 @@ func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedWord.ProtoReflect.Descriptor instead.
 func (*ResolvedWord) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResolvedWord) GetWord() uint32 {
@@ -864,7 +1105,7 @@ type Redirection struct {
 
 func (x *Redirection) Reset() {
 	*x = Redirection{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1117,7 @@ func (x *Redirection) String() string {
 func (*Redirection) ProtoMessage() {}
 
 func (x *Redirection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1130,7 @@ func (x *Redirection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirection.ProtoReflect.Descriptor instead.
 func (*Redirection) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Redirection) GetOperator() string {
@@ -942,7 +1183,7 @@ type PathAccess struct {
 
 func (x *PathAccess) Reset() {
 	*x = PathAccess{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1195,7 @@ func (x *PathAccess) String() string {
 func (*PathAccess) ProtoMessage() {}
 
 func (x *PathAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1208,7 @@ func (x *PathAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAccess.ProtoReflect.Descriptor instead.
 func (*PathAccess) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PathAccess) GetPath() string {
@@ -1030,7 +1271,7 @@ type AnsweredRequest struct {
 
 func (x *AnsweredRequest) Reset() {
 	*x = AnsweredRequest{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1283,7 @@ func (x *AnsweredRequest) String() string {
 func (*AnsweredRequest) ProtoMessage() {}
 
 func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1296,7 @@ func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredRequest.ProtoReflect.Descriptor instead.
 func (*AnsweredRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AnsweredRequest) GetAction() *Action {
@@ -1095,7 +1336,7 @@ type AnsweredResponse struct {
 
 func (x *AnsweredResponse) Reset() {
 	*x = AnsweredResponse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1348,7 @@ func (x *AnsweredResponse) String() string {
 func (*AnsweredResponse) ProtoMessage() {}
 
 func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1361,7 @@ func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredResponse.ProtoReflect.Descriptor instead.
 func (*AnsweredResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
 }
 
 var File_acphost_permission_v1_permission_proto protoreflect.FileDescriptor
@@ -1131,7 +1372,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\rDecideRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
-	"keptDigest\"\x8d\x02\n" +
+	"keptDigest\"\xcb\x02\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1141,7 +1382,10 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\n" +
 	"unattended\x12\x12\n" +
-	"\x04keep\x18\a \x01(\fR\x04keep\"\xf7\x03\n" +
+	"\x04keep\x18\a \x01(\fR\x04keep\x12\x1b\n" +
+	"\tleave_out\x18\b \x03(\tR\bleaveOut\x12\x1f\n" +
+	"\vnames_paths\x18\t \x01(\bR\n" +
+	"namesPaths\"\xf7\x03\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1169,7 +1413,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x12\x10\n" +
 	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
 	"\bunparsed\x18\x06 \x01(\tR\bunparsed\x12!\n" +
-	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\x97\x04\n" +
+	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xe5\x04\n" +
 	"\n" +
 	"SubCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12F\n" +
@@ -1187,7 +1431,24 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x10wrapper_programs\x18\v \x03(\v2\x17.acphost.acp.v1.ProgramR\x0fwrapperPrograms\x12:\n" +
 	"\n" +
 	"repository\x18\f \x01(\v2\x1a.acphost.acp.v1.RepositoryR\n" +
-	"repository\"j\n" +
+	"repository\x122\n" +
+	"\x05facts\x18\r \x01(\v2\x1c.acphost.permission.v1.FactsR\x05facts\x12\x18\n" +
+	"\awritten\x18\x0e \x01(\tR\awritten\"\xbe\x01\n" +
+	"\x05Facts\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
+	"\aunknown\x18\x02 \x01(\tR\aunknown\x124\n" +
+	"\x05files\x18\x03 \x03(\v2\x1e.acphost.permission.v1.FileUseR\x05files\x12\x1b\n" +
+	"\truns_code\x18\x04 \x01(\bR\brunsCode\x12\x18\n" +
+	"\anetwork\x18\x05 \x01(\bR\anetwork\x12\x18\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\x83\x02\n" +
+	"\aFileUse\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
+	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x125\n" +
+	"\x06access\x18\x03 \x01(\x0e2\x1d.acphost.permission.v1.AccessR\x06access\x12!\n" +
+	"\finside_roots\x18\x04 \x01(\bR\vinsideRoots\x12\x1c\n" +
+	"\trecursive\x18\x05 \x01(\bR\trecursive\x12#\n" +
+	"\rmetadata_only\x18\x06 \x01(\bR\fmetadataOnly\x12\"\n" +
+	"\rcan_leave_out\x18\a \x01(\bR\vcanLeaveOut\"j\n" +
 	"\fResolvedWord\x12\x12\n" +
 	"\x04word\x18\x01 \x01(\rR\x04word\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12!\n" +
@@ -1242,7 +1503,7 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
@@ -1252,13 +1513,15 @@ var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(*Action)(nil),           // 5: acphost.permission.v1.Action
 	(*Command)(nil),          // 6: acphost.permission.v1.Command
 	(*SubCommand)(nil),       // 7: acphost.permission.v1.SubCommand
-	(*ResolvedWord)(nil),     // 8: acphost.permission.v1.ResolvedWord
-	(*Redirection)(nil),      // 9: acphost.permission.v1.Redirection
-	(*PathAccess)(nil),       // 10: acphost.permission.v1.PathAccess
-	(*AnsweredRequest)(nil),  // 11: acphost.permission.v1.AnsweredRequest
-	(*AnsweredResponse)(nil), // 12: acphost.permission.v1.AnsweredResponse
-	(*v1.Program)(nil),       // 13: acphost.acp.v1.Program
-	(*v1.Repository)(nil),    // 14: acphost.acp.v1.Repository
+	(*Facts)(nil),            // 8: acphost.permission.v1.Facts
+	(*FileUse)(nil),          // 9: acphost.permission.v1.FileUse
+	(*ResolvedWord)(nil),     // 10: acphost.permission.v1.ResolvedWord
+	(*Redirection)(nil),      // 11: acphost.permission.v1.Redirection
+	(*PathAccess)(nil),       // 12: acphost.permission.v1.PathAccess
+	(*AnsweredRequest)(nil),  // 13: acphost.permission.v1.AnsweredRequest
+	(*AnsweredResponse)(nil), // 14: acphost.permission.v1.AnsweredResponse
+	(*v1.Program)(nil),       // 15: acphost.acp.v1.Program
+	(*v1.Repository)(nil),    // 16: acphost.acp.v1.Repository
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	5,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
@@ -1266,25 +1529,28 @@ var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	0,  // 2: acphost.permission.v1.DecideResponse.unattended:type_name -> acphost.permission.v1.Verdict
 	1,  // 3: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
 	6,  // 4: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	10, // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	12, // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
 	7,  // 6: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	9,  // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	8,  // 8: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
-	13, // 9: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
-	13, // 10: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
-	14, // 11: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
-	2,  // 12: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	5,  // 13: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 14: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	3,  // 15: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	11, // 16: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 17: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	12, // 18: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	11, // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	10, // 8: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
+	15, // 9: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
+	15, // 10: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
+	16, // 11: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
+	8,  // 12: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
+	9,  // 13: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
+	2,  // 14: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
+	2,  // 15: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	5,  // 16: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	4,  // 17: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	3,  // 18: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	13, // 19: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	4,  // 20: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	14, // 21: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	20, // [20:22] is the sub-list for method output_type
+	18, // [18:20] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1298,7 +1564,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

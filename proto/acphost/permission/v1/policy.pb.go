@@ -26,6 +26,10 @@ const (
 
 // Policy is a rule file: YAML in the shape of this message. If several rules match an action, the strictest one
 // applies: deny before ask before allow, in any order. If no rule matches, the verdict is ask.
+//
+// Each simple command of a line may be allowed by another rule. A rule takes a command if its conditions on simple commands
+// (command, reads, writes, runs_code, network, redirect) hold for it, and all its other conditions hold for the action. So
+// a line is allowed only if each of its commands could be allowed by itself.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The version of the format: 1.
@@ -113,21 +117,25 @@ type Rule struct {
 	// allow rule with only path never matches an action that runs a command. Deny and ask rules ignore case, differences
 	// between Unicode's composed forms, and invisible characters. An allow rule matches if every path of the action, both
 	// as requested and as resolved, matches one of the globs. A deny or ask rule matches if one path, in one of the two
-	// spellings, matches one of the globs. The files in a command's redirections are paths of the action. Empty: any
-	// path, or none.
+	// spellings, matches one of the globs. The files in a command's redirections are paths of the action. A deny or ask
+	// rule judges the files that a command is known to use (Facts), too; what the command would read below a folder is left
+	// out if an allow rule allows the rest (DecideResponse.leave_out). If it is not known what a command does, such a rule
+	// asks if one of its words may name such a file. Empty: any path, or none.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// Optional. Prefixes of argv, each a list of tokens separated by spaces; "*" stands for any one token. An allow rule
-	// matches if every sub-command matches one of them; nothing is dynamic, redirected to a file or assigned; and no
-	// option makes a known program run or write something else. A deny or ask rule matches if one sub-command matches one
-	// of them. Empty: any command, or none.
+	// takes a sub-command that matches one of them, if nothing is dynamic or redirected to a file, no variable is assigned
+	// except harmless ones (CI=1), and no option makes a known program run or write something else. A deny or ask rule
+	// matches if one sub-command matches one of them. Empty: any command, or none.
 	Command []string `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
 	// Optional. The reason, for the user and the agent; at most 1000 characters.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Optional, for ask rules. A remembered answer must not replace the user's answer. Default: false.
 	NotGrantable bool `protobuf:"varint,6,opt,name=not_grantable,json=notGrantable,proto3" json:"not_grantable,omitempty"`
-	// Optional. How the rule treats redirections to files. "none": the rule matches only commands without redirections.
-	// "any": an allow rule also matches commands with redirections, if its path matches the files. Default (empty):
-	// "none" for an allow rule; a deny or ask rule ignores redirections.
+	// Optional. How the rule treats redirections to files. "none": the rule matches only commands without redirections; an
+	// allow rule with command, reads, writes, runs_code or network looks at the one command that it takes. "any": an allow
+	// rule also matches commands with redirections, if its path matches the files. Default (empty): "none" for an allow
+	// rule; a deny or ask rule ignores redirections. With each of them an allow rule with reads takes a command whose input
+	// comes from a file that reads matches.
 	Redirect string `protobuf:"bytes,8,opt,name=redirect,proto3" json:"redirect,omitempty"`
 	// Optional. Configured names of agents, of which one must match. "*" stands for any characters. Empty: any agent.
 	Agent []string `protobuf:"bytes,9,rep,name=agent,proto3" json:"agent,omitempty"`
@@ -135,7 +143,9 @@ type Rule struct {
 	Mode []string `protobuf:"bytes,10,rep,name=mode,proto3" json:"mode,omitempty"`
 	// Optional. A condition in CEL over the variable "action" (the message Action): action.paths.exists(p,
 	// !p.inside_roots). If its evaluation fails or costs too much, the result is never looser: an allow rule does not
-	// match, a deny or ask rule asks.
+	// match, a deny or ask rule asks. In an allow rule that takes commands of a line of several, a condition that looks at
+	// action.command must be true of the action, and also with each command that the rule takes as the only one in
+	// sub_commands.
 	When string `protobuf:"bytes,11,opt,name=when,proto3" json:"when,omitempty"`
 	// Optional. Examples that the rule must match or must not match. They run when the file is loaded; a file whose tests
 	// fail is not loaded.
@@ -144,12 +154,29 @@ type Rule struct {
 	// characters. Only permission requests state a tool. Without a name, an allow rule does not match, and a deny or ask
 	// rule asks. Empty: any tool, or none.
 	Tool []string `protobuf:"bytes,13,rep,name=tool,proto3" json:"tool,omitempty"`
-	// Optional, for allow rules with command. The rule also applies if the programs that its words name lie inside the
+	// Optional, for allow rules with command and without reads, writes, runs_code and network. The rule also applies if the programs that its words name lie inside the
 	// session's roots (".venv/bin/pytest" for "pytest"), or run programs there. It changes nothing about the repositories
 	// on which git works. Default: false: the user is asked about such a command.
 	WorkspacePrograms bool `protobuf:"varint,14,opt,name=workspace_programs,json=workspacePrograms,proto3" json:"workspace_programs,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Optional. Globs as in path. An allow rule with reads or writes takes a simple command only if its facts are known
+	// (Facts), every file that it reads matches one of reads, every file that it writes matches one of writes, both as
+	// named and as resolved, and it changes nothing else. If the command walks through a folder, the glob must match all
+	// that may lie below: it ends in "**". A deny or ask rule matches if one file that a command reads matches one of reads;
+	// if the facts of a command are not known, or its program may be another one than its name says, the rule asks. For an
+	// action without a command the rule does not match. Empty: an allow rule with writes allows no reads; any other rule
+	// ignores what is read.
+	Reads []string `protobuf:"bytes,15,rep,name=reads,proto3" json:"reads,omitempty"`
+	// Optional. The same for files that the command writes. Empty: an allow rule with reads allows no writes; any other
+	// rule ignores what is written.
+	Writes []string `protobuf:"bytes,16,rep,name=writes,proto3" json:"writes,omitempty"`
+	// Optional. Whether the command runs code that is not in the command line (Facts.runs_code). An allow rule matches only
+	// commands of which it is known that they do (true), or that they do not (false). A deny or ask rule also asks about
+	// commands whose facts are not known. Absent: an allow rule with reads or writes has false; any other rule ignores it.
+	RunsCode *bool `protobuf:"varint,17,opt,name=runs_code,json=runsCode,proto3,oneof" json:"runs_code,omitempty"`
+	// Optional. The same for talking to other machines (Facts.network).
+	Network       *bool `protobuf:"varint,18,opt,name=network,proto3,oneof" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rule) Reset() {
@@ -280,6 +307,34 @@ func (x *Rule) GetWorkspacePrograms() bool {
 	return false
 }
 
+func (x *Rule) GetReads() []string {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+func (x *Rule) GetWrites() []string {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+func (x *Rule) GetRunsCode() bool {
+	if x != nil && x.RunsCode != nil {
+		return *x.RunsCode
+	}
+	return false
+}
+
+func (x *Rule) GetNetwork() bool {
+	if x != nil && x.Network != nil {
+		return *x.Network
+	}
+	return false
+}
+
 // RuleTests are examples that test a rule.
 type RuleTests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -336,7 +391,7 @@ func (x *RuleTests) GetNotMatch() []*RuleTest {
 }
 
 // RuleTest is an action in short or complete form. The session's root is /workspace, and "~" in paths is the home
-// directory.
+// directory. The facts of a command are those of a machine on which no path is a symbolic link and no operand a folder.
 type RuleTest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. A command line. The kind is then "terminal.create", unless on sets another kind.
@@ -656,7 +711,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xfe\x02\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x87\x04\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -672,7 +727,15 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x04when\x18\v \x01(\tR\x04when\x126\n" +
 	"\x05tests\x18\f \x01(\v2 .acphost.permission.v1.RuleTestsR\x05tests\x12\x12\n" +
 	"\x04tool\x18\r \x03(\tR\x04tool\x12-\n" +
-	"\x12workspace_programs\x18\x0e \x01(\bR\x11workspacePrograms\"\x80\x01\n" +
+	"\x12workspace_programs\x18\x0e \x01(\bR\x11workspacePrograms\x12\x14\n" +
+	"\x05reads\x18\x0f \x03(\tR\x05reads\x12\x16\n" +
+	"\x06writes\x18\x10 \x03(\tR\x06writes\x12 \n" +
+	"\truns_code\x18\x11 \x01(\bH\x00R\brunsCode\x88\x01\x01\x12\x1d\n" +
+	"\anetwork\x18\x12 \x01(\bH\x01R\anetwork\x88\x01\x01B\f\n" +
+	"\n" +
+	"_runs_codeB\n" +
+	"\n" +
+	"\b_network\"\x80\x01\n" +
 	"\tRuleTests\x125\n" +
 	"\x05match\x18\x01 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\x05match\x12<\n" +
 	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\x91\x02\n" +
@@ -744,6 +807,7 @@ func file_acphost_permission_v1_policy_proto_init() {
 		return
 	}
 	file_acphost_permission_v1_permission_proto_init()
+	file_acphost_permission_v1_policy_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -523,7 +523,8 @@ type Considered struct {
 	File string `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`
 	// Required. The line at which it begins, from 1.
 	Line uint32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	// Required. "yes", "no", or "maybe": a match cannot be ruled out, so a deny rule asks.
+	// Required. "yes", "no", or "maybe": a match cannot be ruled out, so a deny rule asks. "part": an allow rule takes some
+	// commands of the line, and others may take the rest.
 	Matched string `protobuf:"bytes,5,opt,name=matched,proto3" json:"matched,omitempty"`
 	// Required. The reason: "command[1] matches git status", "on is fs.write".
 	Why           string `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`

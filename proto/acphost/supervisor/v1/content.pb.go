@@ -1422,6 +1422,107 @@ func (x *TokenUsage) GetCachedWrite() uint64 {
 	return 0
 }
 
+// ToolOutput is what a command printed that an agent runs itself: as a stream (_meta.terminal_output), or in the raw
+// output of a tool of kind "execute".
+type ToolOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The agent's id of the terminal that it streams. Empty: the output is from a raw output.
+	TerminalId string `protobuf:"bytes,1,opt,name=terminal_id,json=terminalId,proto3" json:"terminal_id,omitempty"`
+	// Optional. The output as the agent sent it, escape sequences included. In a tool call, its beginning, at most 64 KiB.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Optional. The number of bytes that are left out between text and tail. Default: 0.
+	Omitted uint64 `protobuf:"varint,3,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	// Optional. The end of the output, at most 64 KiB, if it is too long for text.
+	Tail string `protobuf:"bytes,4,opt,name=tail,proto3" json:"tail,omitempty"`
+	// Optional. The command has ended. Default: false.
+	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Optional. Its exit code, if the agent reports it.
+	ExitCode *uint32 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// Optional. The signal that ended it, if the agent reports one.
+	Signal        string `protobuf:"bytes,7,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolOutput) Reset() {
+	*x = ToolOutput{}
+	mi := &file_acphost_supervisor_v1_content_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolOutput) ProtoMessage() {}
+
+func (x *ToolOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_content_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolOutput.ProtoReflect.Descriptor instead.
+func (*ToolOutput) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_content_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ToolOutput) GetTerminalId() string {
+	if x != nil {
+		return x.TerminalId
+	}
+	return ""
+}
+
+func (x *ToolOutput) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ToolOutput) GetOmitted() uint64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+func (x *ToolOutput) GetTail() string {
+	if x != nil {
+		return x.Tail
+	}
+	return ""
+}
+
+func (x *ToolOutput) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *ToolOutput) GetExitCode() uint32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *ToolOutput) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
 var File_acphost_supervisor_v1_content_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_content_proto_rawDesc = "" +
@@ -1524,7 +1625,19 @@ const file_acphost_supervisor_v1_content_proto_rawDesc = "" +
 	"\athought\x18\x04 \x01(\x04R\athought\x12\x1f\n" +
 	"\vcached_read\x18\x05 \x01(\x04R\n" +
 	"cachedRead\x12!\n" +
-	"\fcached_write\x18\x06 \x01(\x04R\vcachedWriteBEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
+	"\fcached_write\x18\x06 \x01(\x04R\vcachedWrite\"\xcd\x01\n" +
+	"\n" +
+	"ToolOutput\x12\x1f\n" +
+	"\vterminal_id\x18\x01 \x01(\tR\n" +
+	"terminalId\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x18\n" +
+	"\aomitted\x18\x03 \x01(\x04R\aomitted\x12\x12\n" +
+	"\x04tail\x18\x04 \x01(\tR\x04tail\x12\x14\n" +
+	"\x05ended\x18\x05 \x01(\bR\x05ended\x12 \n" +
+	"\texit_code\x18\x06 \x01(\rH\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
+	"\x06signal\x18\a \x01(\tR\x06signalB\f\n" +
+	"\n" +
+	"_exit_codeBEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 
 var (
 	file_acphost_supervisor_v1_content_proto_rawDescOnce sync.Once
@@ -1538,7 +1651,7 @@ func file_acphost_supervisor_v1_content_proto_rawDescGZIP() []byte {
 	return file_acphost_supervisor_v1_content_proto_rawDescData
 }
 
-var file_acphost_supervisor_v1_content_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_acphost_supervisor_v1_content_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_acphost_supervisor_v1_content_proto_goTypes = []any{
 	(*ContentBlock)(nil),     // 0: acphost.supervisor.v1.ContentBlock
 	(*TextContent)(nil),      // 1: acphost.supervisor.v1.TextContent
@@ -1557,6 +1670,7 @@ var file_acphost_supervisor_v1_content_proto_goTypes = []any{
 	(*ConfigChoice)(nil),     // 14: acphost.supervisor.v1.ConfigChoice
 	(*ContextUsage)(nil),     // 15: acphost.supervisor.v1.ContextUsage
 	(*TokenUsage)(nil),       // 16: acphost.supervisor.v1.TokenUsage
+	(*ToolOutput)(nil),       // 17: acphost.supervisor.v1.ToolOutput
 }
 var file_acphost_supervisor_v1_content_proto_depIdxs = []int32{
 	1,  // 0: acphost.supervisor.v1.ContentBlock.text:type_name -> acphost.supervisor.v1.TextContent
@@ -1608,13 +1722,14 @@ func file_acphost_supervisor_v1_content_proto_init() {
 		(*ConfigOption_Enabled)(nil),
 	}
 	file_acphost_supervisor_v1_content_proto_msgTypes[15].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_content_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_content_proto_rawDesc), len(file_acphost_supervisor_v1_content_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

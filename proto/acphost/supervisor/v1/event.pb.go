@@ -661,7 +661,10 @@ type ToolCallReport struct {
 	// Optional. The tool's output, raw JSON.
 	RawOutput string `protobuf:"bytes,11,opt,name=raw_output,json=rawOutput,proto3" json:"raw_output,omitempty"`
 	// Optional. ACP's _meta, raw JSON.
-	Meta          string `protobuf:"bytes,12,opt,name=meta,proto3" json:"meta,omitempty"`
+	Meta string `protobuf:"bytes,12,opt,name=meta,proto3" json:"meta,omitempty"`
+	// Optional. More of the output of a command that the agent runs itself (_meta.terminal_output, _meta.terminal_exit): its
+	// text follows the text that was reported before.
+	Output        *ToolOutput `protobuf:"bytes,13,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +781,13 @@ func (x *ToolCallReport) GetMeta() string {
 		return x.Meta
 	}
 	return ""
+}
+
+func (x *ToolCallReport) GetOutput() *ToolOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
 }
 
 // Plan is the agent's plan.
@@ -1220,10 +1230,11 @@ func (x *CompactionSummaryChunk) GetContent() *ContentBlock {
 	return nil
 }
 
-// OtherUpdate is an unknown update; the event's raw contains it.
+// OtherUpdate is an unknown update, or a notification of the agent that ACP does not define; the event's raw contains it.
 type OtherUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Its sessionUpdate, unchanged.
+	// Required. Its sessionUpdate, unchanged, or the notification's method: "auth_complete", or "session/end_turn" if no turn
+	// is active.
 	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1863,7 +1874,7 @@ const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	"\fMessageChunk\x12=\n" +
 	"\acontent\x18\x01 \x01(\v2#.acphost.supervisor.v1.ContentBlockR\acontent\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x02 \x01(\tR\tmessageId\"\xda\x03\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\"\x95\x04\n" +
 	"\x0eToolCallReport\x12 \n" +
 	"\ftool_call_id\x18\x01 \x01(\tR\n" +
 	"toolCallId\x12\x19\n" +
@@ -1880,7 +1891,8 @@ const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	" \x01(\tR\brawInput\x12\x1d\n" +
 	"\n" +
 	"raw_output\x18\v \x01(\tR\trawOutput\x12\x12\n" +
-	"\x04meta\x18\f \x01(\tR\x04metaB\b\n" +
+	"\x04meta\x18\f \x01(\tR\x04meta\x129\n" +
+	"\x06output\x18\r \x01(\v2!.acphost.supervisor.v1.ToolOutputR\x06outputB\b\n" +
 	"\x06_titleB\a\n" +
 	"\x05_nameB\a\n" +
 	"\x05_kindB\t\n" +
@@ -1998,13 +2010,14 @@ var file_acphost_supervisor_v1_event_proto_goTypes = []any{
 	(*ContentBlock)(nil),           // 25: acphost.supervisor.v1.ContentBlock
 	(*ToolCallContent)(nil),        // 26: acphost.supervisor.v1.ToolCallContent
 	(*Location)(nil),               // 27: acphost.supervisor.v1.Location
-	(*PlanEntry)(nil),              // 28: acphost.supervisor.v1.PlanEntry
-	(*AvailableCommand)(nil),       // 29: acphost.supervisor.v1.AvailableCommand
-	(*ConfigOption)(nil),           // 30: acphost.supervisor.v1.ConfigOption
-	(*TokenUsage)(nil),             // 31: acphost.supervisor.v1.TokenUsage
-	(*AgentError)(nil),             // 32: acphost.supervisor.v1.AgentError
-	(*SessionMode)(nil),            // 33: acphost.supervisor.v1.SessionMode
-	(*ConfigChoice)(nil),           // 34: acphost.supervisor.v1.ConfigChoice
+	(*ToolOutput)(nil),             // 28: acphost.supervisor.v1.ToolOutput
+	(*PlanEntry)(nil),              // 29: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),       // 30: acphost.supervisor.v1.AvailableCommand
+	(*ConfigOption)(nil),           // 31: acphost.supervisor.v1.ConfigOption
+	(*TokenUsage)(nil),             // 32: acphost.supervisor.v1.TokenUsage
+	(*AgentError)(nil),             // 33: acphost.supervisor.v1.AgentError
+	(*SessionMode)(nil),            // 34: acphost.supervisor.v1.SessionMode
+	(*ConfigChoice)(nil),           // 35: acphost.supervisor.v1.ConfigChoice
 }
 var file_acphost_supervisor_v1_event_proto_depIdxs = []int32{
 	20, // 0: acphost.supervisor.v1.Event.time:type_name -> google.protobuf.Timestamp
@@ -2037,22 +2050,23 @@ var file_acphost_supervisor_v1_event_proto_depIdxs = []int32{
 	25, // 27: acphost.supervisor.v1.MessageChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
 	26, // 28: acphost.supervisor.v1.ToolCallReport.content:type_name -> acphost.supervisor.v1.ToolCallContent
 	27, // 29: acphost.supervisor.v1.ToolCallReport.locations:type_name -> acphost.supervisor.v1.Location
-	28, // 30: acphost.supervisor.v1.Plan.entries:type_name -> acphost.supervisor.v1.PlanEntry
-	29, // 31: acphost.supervisor.v1.AvailableCommands.commands:type_name -> acphost.supervisor.v1.AvailableCommand
-	30, // 32: acphost.supervisor.v1.ConfigOptions.options:type_name -> acphost.supervisor.v1.ConfigOption
-	25, // 33: acphost.supervisor.v1.Compaction.summary:type_name -> acphost.supervisor.v1.ContentBlock
-	25, // 34: acphost.supervisor.v1.CompactionSummaryChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
-	25, // 35: acphost.supervisor.v1.TurnStarted.prompt:type_name -> acphost.supervisor.v1.ContentBlock
-	31, // 36: acphost.supervisor.v1.TurnEnded.usage:type_name -> acphost.supervisor.v1.TokenUsage
-	32, // 37: acphost.supervisor.v1.TurnEnded.error:type_name -> acphost.supervisor.v1.AgentError
-	33, // 38: acphost.supervisor.v1.SessionOpened.modes:type_name -> acphost.supervisor.v1.SessionMode
-	30, // 39: acphost.supervisor.v1.SessionOpened.options:type_name -> acphost.supervisor.v1.ConfigOption
-	34, // 40: acphost.supervisor.v1.SessionOpened.models:type_name -> acphost.supervisor.v1.ConfigChoice
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	28, // 30: acphost.supervisor.v1.ToolCallReport.output:type_name -> acphost.supervisor.v1.ToolOutput
+	29, // 31: acphost.supervisor.v1.Plan.entries:type_name -> acphost.supervisor.v1.PlanEntry
+	30, // 32: acphost.supervisor.v1.AvailableCommands.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	31, // 33: acphost.supervisor.v1.ConfigOptions.options:type_name -> acphost.supervisor.v1.ConfigOption
+	25, // 34: acphost.supervisor.v1.Compaction.summary:type_name -> acphost.supervisor.v1.ContentBlock
+	25, // 35: acphost.supervisor.v1.CompactionSummaryChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
+	25, // 36: acphost.supervisor.v1.TurnStarted.prompt:type_name -> acphost.supervisor.v1.ContentBlock
+	32, // 37: acphost.supervisor.v1.TurnEnded.usage:type_name -> acphost.supervisor.v1.TokenUsage
+	33, // 38: acphost.supervisor.v1.TurnEnded.error:type_name -> acphost.supervisor.v1.AgentError
+	34, // 39: acphost.supervisor.v1.SessionOpened.modes:type_name -> acphost.supervisor.v1.SessionMode
+	31, // 40: acphost.supervisor.v1.SessionOpened.options:type_name -> acphost.supervisor.v1.ConfigOption
+	35, // 41: acphost.supervisor.v1.SessionOpened.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_event_proto_init() }

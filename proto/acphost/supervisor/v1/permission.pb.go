@@ -133,7 +133,10 @@ type Grant struct {
 	QuestionId string `protobuf:"bytes,16,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
 	// Optional, for "run" of git. The settings and hooks of the repository that git ran when the grant was given. A
 	// command for which git would run more is not covered.
-	GitRuns       []string `protobuf:"bytes,17,rep,name=git_runs,json=gitRuns,proto3" json:"git_runs,omitempty"`
+	GitRuns []string `protobuf:"bytes,17,rep,name=git_runs,json=gitRuns,proto3" json:"git_runs,omitempty"`
+	// Optional. The user gave the answer to a request of the agent's own, which need not show the paths that it is about.
+	// The grant then counts for no call on a file outside of the session's roots. Default: false.
+	ByRequest     bool `protobuf:"varint,18,opt,name=by_request,json=byRequest,proto3" json:"by_request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -285,6 +288,13 @@ func (x *Grant) GetGitRuns() []string {
 		return x.GitRuns
 	}
 	return nil
+}
+
+func (x *Grant) GetByRequest() bool {
+	if x != nil {
+		return x.ByRequest
+	}
+	return false
 }
 
 // AuditRecord is one decision: one line of JSON in the audit log, with the field names of this file.
@@ -501,7 +511,7 @@ var File_acphost_supervisor_v1_permission_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\n" +
-	"&acphost/supervisor/v1/permission.proto\x12\x15acphost.supervisor.v1\x1a&acphost/permission/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x04\n" +
+	"&acphost/supervisor/v1/permission.proto\x12\x15acphost.supervisor.v1\x1a&acphost/permission/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
 	"\x05Grant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x127\n" +
 	"\x05scope\x18\x02 \x01(\x0e2!.acphost.supervisor.v1.GrantScopeR\x05scope\x12\x1d\n" +
@@ -525,7 +535,9 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"granted_by\x18\x0f \x01(\tR\tgrantedBy\x12\x1f\n" +
 	"\vquestion_id\x18\x10 \x01(\tR\n" +
 	"questionId\x12\x19\n" +
-	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\"\xb9\x04\n" +
+	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\x12\x1d\n" +
+	"\n" +
+	"by_request\x18\x12 \x01(\bR\tbyRequest\"\xb9\x04\n" +
 	"\vAuditRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +

@@ -1724,7 +1724,9 @@ type ToolCall struct {
 	// Optional. The tool's input, raw JSON; empty if it has over 64 KiB.
 	RawInput string `protobuf:"bytes,10,opt,name=raw_input,json=rawInput,proto3" json:"raw_input,omitempty"`
 	// Optional. The tool's output, raw JSON; empty if it has over 64 KiB.
-	RawOutput     string `protobuf:"bytes,11,opt,name=raw_output,json=rawOutput,proto3" json:"raw_output,omitempty"`
+	RawOutput string `protobuf:"bytes,11,opt,name=raw_output,json=rawOutput,proto3" json:"raw_output,omitempty"`
+	// Optional. What the tool's command printed, if the agent runs it itself and reports its output.
+	Output        *ToolOutput `protobuf:"bytes,12,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1834,6 +1836,13 @@ func (x *ToolCall) GetRawOutput() string {
 		return x.RawOutput
 	}
 	return ""
+}
+
+func (x *ToolCall) GetOutput() *ToolOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
 }
 
 // ListTerminalsRequest is empty.
@@ -2613,7 +2622,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05reads\x18\x02 \x01(\rR\x05reads\x12\x16\n" +
 	"\x06writes\x18\x03 \x01(\rR\x06writes\x12\x1a\n" +
-	"\breported\x18\x04 \x01(\rR\breported\"\xf8\x02\n" +
+	"\breported\x18\x04 \x01(\rR\breported\"\xb3\x03\n" +
 	"\bToolCall\x12 \n" +
 	"\ftool_call_id\x18\x01 \x01(\tR\n" +
 	"toolCallId\x12\x14\n" +
@@ -2628,7 +2637,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\traw_input\x18\n" +
 	" \x01(\tR\brawInput\x12\x1d\n" +
 	"\n" +
-	"raw_output\x18\v \x01(\tR\trawOutput\"\x16\n" +
+	"raw_output\x18\v \x01(\tR\trawOutput\x129\n" +
+	"\x06output\x18\f \x01(\v2!.acphost.supervisor.v1.ToolOutputR\x06output\"\x16\n" +
 	"\x14ListTerminalsRequest\"V\n" +
 	"\x15ListTerminalsResponse\x12=\n" +
 	"\tterminals\x18\x01 \x03(\v2\x1f.acphost.supervisor.v1.TerminalR\tterminals\"\xb0\x02\n" +
@@ -2752,8 +2762,9 @@ var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(*TokenUsage)(nil),            // 41: acphost.supervisor.v1.TokenUsage
 	(*ToolCallContent)(nil),       // 42: acphost.supervisor.v1.ToolCallContent
 	(*Location)(nil),              // 43: acphost.supervisor.v1.Location
-	(*Grant)(nil),                 // 44: acphost.supervisor.v1.Grant
-	(*Event)(nil),                 // 45: acphost.supervisor.v1.Event
+	(*ToolOutput)(nil),            // 44: acphost.supervisor.v1.ToolOutput
+	(*Grant)(nil),                 // 45: acphost.supervisor.v1.Grant
+	(*Event)(nil),                 // 46: acphost.supervisor.v1.Event
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
 	34, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
@@ -2784,34 +2795,35 @@ var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
 	34, // 25: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
 	42, // 26: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
 	43, // 27: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
-	21, // 28: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	34, // 29: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	44, // 30: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
-	15, // 31: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
-	45, // 32: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
-	1,  // 33: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	7,  // 34: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	10, // 35: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	13, // 36: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	19, // 37: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	22, // 38: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	24, // 39: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
-	28, // 40: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
-	26, // 41: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
-	2,  // 42: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	8,  // 43: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	11, // 44: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	14, // 45: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	20, // 46: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	23, // 47: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	25, // 48: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
-	29, // 49: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
-	27, // 50: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
-	42, // [42:51] is the sub-list for method output_type
-	33, // [33:42] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	44, // 28: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
+	21, // 29: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
+	34, // 30: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	45, // 31: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	15, // 32: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
+	46, // 33: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
+	1,  // 34: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	7,  // 35: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	10, // 36: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	13, // 37: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	19, // 38: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	22, // 39: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	24, // 40: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	28, // 41: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	26, // 42: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 43: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	8,  // 44: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	11, // 45: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	14, // 46: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	20, // 47: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	23, // 48: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	25, // 49: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	29, // 50: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	27, // 51: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	43, // [43:52] is the sub-list for method output_type
+	34, // [34:43] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }

@@ -53,6 +53,9 @@ type Bounds struct {
 	// Resolved is where the path was seen to lead when the call was allowed. A call whose path leads elsewhere now is
 	// refused. Empty: not checked.
 	Resolved string
+	// Allowed is the one file outside of the roots that may be read or written, absolute and without symbolic links.
+	// Empty: there is none.
+	Allowed string
 }
 
 // Disk answers calls. The zero value is not usable: see New. It is safe for concurrent use; writes to one file happen

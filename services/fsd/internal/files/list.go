@@ -54,6 +54,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 	if limit > MaxListLimit {
 		return Listing{}, fail(Invalid, "%d entries were asked for, 1 to %d can be", limit, MaxListLimit)
 	}
+	b.Allowed = "" // which is a file's
 	p, err := d.state.Load().locate(b, path, toRead)
 	if err != nil {
 		return Listing{}, err

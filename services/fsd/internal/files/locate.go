@@ -28,22 +28,18 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.walk(path, roots.lane, how != anywhere)
-	if outside := new(Error); how == anywhere && errors.As(err, &outside) && outside.Kind == Escapes {
-		// It cannot be followed to its end, but where it cannot is outside already.
-		p, err = &place{asked: path, path: filepath.Clean(path), missing: []string{path}, strayed: true}, nil
+	p, err := w.enter(roots, path, how)
+	if outside := new(Error); errors.As(err, &outside) && outside.Kind == Escapes {
+		switch {
+		case how == anywhere:
+			// It cannot be followed to its end, but where it cannot is outside already.
+			p, err = &place{asked: path, path: filepath.Clean(path), missing: []string{path}, strayed: true}, nil
+		case b.Allowed != "":
+			p, err = w.exactly(b.Allowed, roots, path)
+		}
 	}
 	if err != nil {
 		return nil, err
-	}
-	if !utf8.ValidString(p.path) {
-		return nil, fail(Invalid, "the path leads to a name that is not UTF-8: %s", path)
-	}
-	if !p.strayed {
-		p.root = roots.innermost(p.path)
-	}
-	if how != anywhere && p.root == nil {
-		return nil, errEscapes(path)
 	}
 	if p.protected, err = s.guards(p); err != nil {
 		return nil, err
@@ -62,6 +58,43 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	}
 	if b.Resolved != "" && b.Resolved != p.path {
 		return nil, fail(Changed, "the path led to %s when the call was allowed and leads to %s now, try again: %s", b.Resolved, p.path, path)
+	}
+	return p, nil
+}
+
+// enter resolves a path that must lie inside the roots, unless anywhere is enough.
+func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
+	p, err := w.walk(path, roots.lane, how != anywhere)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(p.path) {
+		return nil, fail(Invalid, "the path leads to a name that is not UTF-8: %s", path)
+	}
+	if !p.strayed {
+		p.root = roots.innermost(p.path)
+	}
+	if how != anywhere && p.root == nil {
+		return nil, errEscapes(path)
+	}
+	return p, nil
+}
+
+// exactly resolves a path that leaves the roots and was allowed all the same: it must lead to that very file. If it does
+// not, nothing is said of where it leads instead.
+func (w *walker) exactly(allowed string, roots rootSet, path string) (*place, error) {
+	if paths.Kernel(allowed) {
+		return nil, errEscapes(path)
+	}
+	p, err := w.walk(path, everywhere, false)
+	if err != nil {
+		return nil, errEscapes(path)
+	}
+	if p.path != allowed {
+		return nil, fail(Changed, "the path does not lead to the file that was allowed, ask again: %s", path)
+	}
+	if p.root = roots.innermost(p.path); p.root == nil {
+		p.root = &Root{}
 	}
 	return p, nil
 }

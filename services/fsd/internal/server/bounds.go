@@ -14,6 +14,7 @@ func boundsOf(c *acpv1.CallContext) (files.Bounds, error) {
 	b := files.Bounds{
 		Roots:    make([]files.Root, 0, len(c.GetRoots())),
 		Resolved: c.GetResolvedPath().GetPath(),
+		Allowed:  c.GetAllowedPath(),
 	}
 	for _, root := range c.GetRoots() {
 		b.Roots = append(b.Roots, files.Root{Path: root.GetPath(), ReadOnly: root.GetReadOnly()})

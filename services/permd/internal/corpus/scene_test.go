@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/facts"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/permd/internal/policy"
@@ -144,10 +146,26 @@ func (s scene) run(line string, argv, env []string, cwd string) *permissionv1.Ac
 	for _, sub := range c.GetSubCommands() {
 		policy.Ordinary(sub)
 		s.runsIn(c, sub)
+		sub.Facts = facts.Of(sub, s.folder(c, sub), &facts.Disk{Look: s.look})
 		s.redirections(a, sub)
 	}
 	s.words(c)
 	return a
+}
+
+// folder is where a part of a line runs; empty if that is not known.
+func (s scene) folder(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
+	dir := cmp.Or(sub.GetCwd(), c.GetCwd(), s.ws)
+	if sub.GetCwdUnknown() || !path.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
+
+func (s scene) look(file string) facts.Place {
+	resolved, inside := s.place(file)
+	info, err := os.Stat(file)
+	return facts.Place{Resolved: resolved, Inside: inside, NoFolder: err == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist)}
 }
 
 // words notes where the words of a command lead, where that is elsewhere than they read.

@@ -110,6 +110,18 @@ func (r *rule) about(a *action) []string {
 			}
 		}
 	}
+	for i := range a.uses {
+		u := &a.uses[i]
+		globs := r.effects.reads
+		if u.writes {
+			globs = r.effects.writes
+		}
+		if forbidsPath(r.paths, a, u.pathAccess) || forbidsPath(globs, a, u.pathAccess) {
+			if shown := u.shown(); !slices.Contains(parts, shown) {
+				parts = append(parts, shown)
+			}
+		}
+	}
 	return parts
 }
 
@@ -119,7 +131,7 @@ func uncovered(parts []Part, a *action) []string {
 	taken := func(covers func(r *rule) bool) bool {
 		return slices.ContainsFunc(parts, func(p Part) bool {
 			return p.loosens() && slices.ContainsFunc(p.Policy.allow, func(r *rule) bool {
-				return r.matchesKind(a.GetKind()) && r.matchesNames(a) && covers(r)
+				return covers(r)
 			})
 		})
 	}
@@ -132,14 +144,16 @@ func uncovered(parts []Part, a *action) []string {
 				continue
 			}
 			all++
-			if !taken(func(r *rule) bool { return r.covering(a, i) >= 0 }) {
+			if !taken(func(r *rule) bool { return r.holdsAround(a) && r.takes(a, i) }) {
 				shown = append(shown, a.commandShown(i))
 			}
 		}
 	case !a.command && !a.vague:
 		for i := range a.paths {
 			all++
-			if p := &a.paths[i]; !taken(func(r *rule) bool { return r.commands == nil && r.allowsPath(a, p) }) {
+			if p := &a.paths[i]; !taken(func(r *rule) bool {
+				return !r.byCommand() && r.matchesKind(a.GetKind()) && r.matchesNames(a) && r.allowsPath(a, p)
+			}) {
 				shown = append(shown, p.shown())
 			}
 		}
@@ -148,6 +162,32 @@ func uncovered(parts []Part, a *action) []string {
 		return nil
 	}
 	return shown
+}
+
+// notTaken says why no rule on what commands do takes the first command that no allow rule takes; empty: there is no such rule,
+// or it has nothing to say.
+func notTaken(parts []Part, a *action) string {
+	var rules []*rule
+	for _, p := range parts {
+		if p.loosens() {
+			rules = append(rules, slices.DeleteFunc(slices.Clone(p.Policy.allow), func(r *rule) bool { return !r.holdsAround(a) })...)
+		}
+	}
+	if !a.runs() {
+		return ""
+	}
+	for i, sub := range a.GetCommand().GetSubCommands() {
+		if len(sub.GetArgv()) == 0 || slices.ContainsFunc(rules, func(r *rule) bool { return r.takes(a, i) }) {
+			continue
+		}
+		for _, r := range rules {
+			if r.commands == nil && plain(sub) && a.inPlace(sub) {
+				return r.effects.whyNot(a, i)
+			}
+		}
+		return ""
+	}
+	return ""
 }
 
 func (p *action) manyCommands() bool { return len(p.GetCommand().GetSubCommands()) > 1 }

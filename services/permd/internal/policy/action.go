@@ -35,6 +35,12 @@ type action struct {
 	// unclear: the command may be more, or another, than what is given.
 	unclear bool
 	risks   []string // what is known against each simple command; "" for nothing
+	// does is what each simple command does, as far as that is known and it is the program that it is called. uses are the
+	// files of all that are known, whatever their programs are.
+	does []does
+	uses []fileUse
+	// alone are the actions of each simple command by itself, once they are needed.
+	alone []*permissionv1.Action
 	// doubts say of each simple command why it is not what its names say. trusting: they do not count, to find the rule
 	// that would hold but for them.
 	doubts   []doubts
@@ -80,20 +86,25 @@ func (p *action) preparePaths() {
 		to.inside = access.GetInsideRoots()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
-		if isPath(access.GetPath()) {
-			to.asked = path.Clean(access.GetPath())
-			to.foldedAsked = fold(to.asked)
-		}
-		if isPath(access.GetResolvedPath()) {
-			to.resolved = path.Clean(access.GetResolvedPath())
-			to.foldedResolved = to.foldedAsked
-			if to.resolved != to.asked {
-				to.foldedResolved = fold(to.resolved)
-			}
-		}
+		to.spell(access.GetPath(), access.GetResolvedPath())
 		p.vague = p.vague || to.asked == "" || to.resolved == ""
 	}
 	p.vague = p.vague || p.GetUnparsed() != "" || (len(given) == 0 && namesPaths(p.GetKind()))
+}
+
+// spell takes over a path as it was asked for, and where it leads.
+func (p *pathAccess) spell(asked, resolved string) {
+	if isPath(asked) {
+		p.asked = path.Clean(asked)
+		p.foldedAsked = fold(p.asked)
+	}
+	if isPath(resolved) {
+		p.resolved = path.Clean(resolved)
+		p.foldedResolved = p.foldedAsked
+		if p.resolved != p.asked {
+			p.foldedResolved = fold(p.resolved)
+		}
+	}
 }
 
 func (p *action) prepareCommand() {
@@ -105,15 +116,20 @@ func (p *action) prepareCommand() {
 	if !p.command {
 		return
 	}
-	for _, sub := range command.GetSubCommands() {
+	p.does = make([]does, len(command.GetSubCommands()))
+	for i, sub := range command.GetSubCommands() {
 		p.risks = append(p.risks, shell.Risky(sub.GetArgv()))
 		p.doubts = append(p.doubts, p.doubtsOf(sub))
-		p.opaque = p.opaque || sub.GetDynamic()
+		p.prepareFacts(i)
+		p.opaque = p.opaque || sub.GetDynamic() && !p.seen(i)
 		for _, redirection := range sub.GetRedirections() {
 			p.opaque = p.opaque || redirection.GetDynamic()
 			p.vague = p.vague || redirection.GetDynamic()
 			p.addWord(sub, redirection.GetPath())
 			p.addWord(sub, redirection.GetResolvedPath())
+		}
+		if p.seen(i) {
+			continue // its words are not guessed at: what it uses is known
 		}
 		for _, word := range sub.GetResolvedWords() {
 			p.addWord(sub, word.GetResolvedPath())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/services/permd/internal/policy"
+	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
 // findings are what Check finds, a line each: severity, place, rule and message.
@@ -102,6 +103,26 @@ func TestCheckWarnsOfRulesThatDoNotDoWhatWasMeant(t *testing.T) {
 		"a command for an extension":            {"{id: a, effect: deny, on: [_acme.com/run], command: [rm]}", nothing},
 		"redirect: any without a path":          {"{id: a, effect: allow, command: [ls], redirect: any}", "3:51 a: redirect: any changes nothing without path"},
 		"redirect: any of a deny rule":          {"{id: a, effect: deny, command: [ls], redirect: any}", "3:50 a: redirect: any changes nothing here"},
+		"a line as a command":                   {"{id: a, effect: allow, command: [npm run test && npm run lint]}", "3:36 a: `npm run test && npm run lint` never matches: a line is taken apart before rules see it, into one command each; write [\"npm run test\" \"npm run lint\"]"},
+		"an end of a line":                      {"{id: a, effect: allow, command: ['ls;']}", "3:36 a: `ls;` never matches"},
+		"a redirection as a command":            {"{id: a, effect: allow, command: ['ls > x']}", "3:36 a: `ls > x` never matches: redirections are no words of a command; write `ls`, with redirect: any"},
+		"quotes in a command":                   {"{id: a, effect: allow, command: ['git commit -m \"x y\"']}", "3:36 a: `git commit -m \"x y\"` never matches: quotes"},
+		"quotes that do not end":                {"{id: a, effect: allow, command: ['echo \"x']}", "3:36 a: `echo \"x` never matches"},
+		"a variable in a command":               {"{id: a, effect: allow, command: [ls $HOME]}", "3:36 a: `ls $HOME` hardly ever matches"},
+		"a substitution in a command":           {"{id: a, effect: allow, command: ['ls `pwd`']}", "3:36 a: `ls `pwd`` never matches"},
+		"a pattern in a command":                {"{id: a, effect: allow, command: ['rm *.o']}", "3:36 a: `rm *.o` hardly ever matches"},
+		"any one word in a command":             {"{id: a, effect: allow, command: ['npm * x']}", nothing},
+		"a word with a tilde":                   {"{id: a, effect: allow, command: [git show HEAD~1]}", nothing},
+		"a variable in front":                   {"{id: a, effect: allow, command: [FOO=1 make]}", "3:36 a: `FOO=1 make` never matches: variables in front are no words of a command; write `make`"},
+		"a shell in front":                      {"{id: a, effect: allow, command: [sh -c ls]}", "3:36 a: `sh -c ls` never matches: sh -c is taken off"},
+		"a shell in front, denied":              {"{id: a, effect: deny, command: [sh -c ls]}", nothing},
+		"env in front":                          {"{id: a, effect: allow, command: [env X=1 make]}", "3:36 a: `env X=1 make` never matches"},
+		"time in front":                         {"{id: a, effect: allow, command: [time make]}", "3:36 a: `time make` never matches"},
+		"env alone":                             {"{id: a, effect: allow, command: [env]}", nothing},
+		"su":                                    {"{id: a, effect: deny, command: [su, ssh]}", nothing},
+		"reads of files that agents read":       {"{id: a, effect: deny, on: [fs.read], reads: ['**/x']}", "3:29 a: this rule never matches: reads, writes, runs_code and network are about commands"},
+		"reads of commands":                     {"{id: a, effect: allow, on: [tool.execute], reads: ['**/x']}", nothing},
+		"commands that may write":               {"{id: a, effect: allow, runs_code: false}", "3:3 a: this rule allows commands that write any file"},
 		"every command":                         {"{id: a, effect: allow, on: [terminal.create]}", "3:3 a: this rule allows every command, with options that run or write something else included: name commands"},
 		"every command by a pattern":            {"{id: a, effect: allow, on: ['*.*']}", "3:3 a: this rule allows every command"},
 		"every command of an agent":             {"{id: a, effect: allow, agent: [x]}", "3:3 a: this rule allows every command"},
@@ -130,19 +151,30 @@ func TestCheckWarnsOfAllowingWhatNobodySees(t *testing.T) {
 }
 
 func TestTheFilesThatComeWithPermdHaveNoFindings(t *testing.T) {
-	for _, pattern := range []string{"../ready/policies/*.yaml", "../../examples/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: got %v, %v", pattern, files, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := findings(t, string(data)); len(got) != 0 {
-				t.Errorf("%s: got %q", file, got)
-			}
+	for name, text := range shipped(t) {
+		if got := findings(t, text); len(got) != 0 {
+			t.Errorf("%s: got %q", name, got)
 		}
 	}
+}
+
+// shipped are the rule files that come with permd, by their names.
+func shipped(tb testing.TB) map[string]string {
+	tb.Helper()
+	all := map[string]string{}
+	for _, p := range ready.List() {
+		all[p.GetName()] = string(p.GetContent())
+	}
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("the examples: got %v, %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all[file] = string(data)
+	}
+	return all
 }

@@ -28,6 +28,7 @@ type rule struct {
 	modes    []string
 	tools    []string
 	when     *condition
+	effects  effects
 	effect   string
 	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
 	redirectNone, redirectAny bool
@@ -120,20 +121,24 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 
 func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.id(at, r.GetId())
-	c.expect(len(r.GetOn())+len(r.GetPath())+len(r.GetCommand())+len(r.GetAgent())+len(r.GetMode())+len(r.GetTool()) > 0 ||
-		r.GetWhen() != "" || r.GetRedirect() != "", at,
-		"expected at least one condition (on, path, command, redirect, agent, mode, tool, when), got none: the rule would match everything")
+	c.expect(len(r.GetOn())+len(r.GetPath())+len(r.GetCommand())+len(r.GetAgent())+len(r.GetMode())+len(r.GetTool())+
+		len(r.GetReads())+len(r.GetWrites()) > 0 || r.RunsCode != nil || r.Network != nil || r.GetWhen() != "" || r.GetRedirect() != "", at,
+		"expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, agent, mode, tool, when), "+
+			"got none: the rule would match everything")
 	c.expect(!r.GetNotGrantable() || r.GetEffect() == "ask", at+".not_grantable",
 		"expected only in ask rules, got it in one with the effect %q", r.GetEffect())
 	c.expect(!r.GetWorkspacePrograms() || r.GetEffect() == "allow" && len(r.GetCommand()) > 0, at+".workspace_programs",
 		"expected only in allow rules with command: deny and ask rules hold for programs of the workspace anyway")
-	size := utf8.RuneCountInString(r.GetReason())
-	c.expect(size <= maxReason, at+".reason", "expected at most %d characters, got %d", maxReason, size)
 	compiled := rule{
 		id: r.GetId(), effect: r.GetEffect(), reason: r.GetReason(), agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool(),
 		redirectNone: r.GetRedirect() == "none", redirectAny: r.GetRedirect() == "any",
-		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(),
+		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(), paths: c.globs(at+".path", r.GetPath()),
+		effects: effects{reads: c.globs(at+".reads", r.GetReads()), writes: c.globs(at+".writes", r.GetWrites()), runsCode: r.RunsCode, network: r.Network},
 	}
+	c.expect(!r.GetWorkspacePrograms() || !compiled.effects.any(), at+".workspace_programs",
+		"expected without reads, writes, runs_code and network: what a program of the workspace does is not known")
+	size := utf8.RuneCountInString(r.GetReason())
+	c.expect(size <= maxReason, at+".reason", "expected at most %d characters, got %d", maxReason, size)
 	c.expect(oneOf(r.GetRedirect(), "", "none", "any"), at+".redirect", "expected none or any, got %q", r.GetRedirect())
 	c.names(at+".agent", r.GetAgent())
 	c.names(at+".mode", r.GetMode())
@@ -143,11 +148,6 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	}
 	for i, pattern := range r.GetOn() {
 		compiled.on = append(compiled.on, c.kind(fmt.Sprintf("%s.on[%d]", at, i), pattern))
-	}
-	for i, pattern := range r.GetPath() {
-		g, err := newGlob(pattern, c.places)
-		c.expect(err == nil, fmt.Sprintf("%s.path[%d]", at, i), "%v", err)
-		compiled.paths = append(compiled.paths, g)
 	}
 	for i, pattern := range r.GetCommand() {
 		tokens := strings.Fields(pattern)
@@ -164,6 +164,16 @@ func (c *compiler) names(at string, names []string) {
 	for i, name := range names {
 		c.expect(name != "" && utf8.ValidString(name), fmt.Sprintf("%s[%d]", at, i), "expected a name, got none")
 	}
+}
+
+func (c *compiler) globs(at string, patterns []string) []glob {
+	var globs []glob
+	for i, pattern := range patterns {
+		g, err := newGlob(pattern, c.places)
+		c.expect(err == nil, fmt.Sprintf("%s[%d]", at, i), "%v", err)
+		globs = append(globs, g)
+	}
+	return globs
 }
 
 func (c *compiler) when(at, source string) *condition {

@@ -33,10 +33,22 @@ func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 			return denied(access.asked)
 		}
 	}
-	if word, _ := spelled(p.protected, a); word != "" {
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: Protected, Reason: show(word) + ": the command names acphost's own files"}
+	asked := func(file, why string) *permissionv1.DecideResponse {
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: Protected, Reason: show(file) + ": the command " + why + " acphost's own files"}
 	}
-	return nil
+	var suspected *permissionv1.DecideResponse
+	for i := range a.uses {
+		switch u := &a.uses[i]; u.forbidden(a, p.protected) {
+		case yes:
+			return denied(u.asked)
+		case maybe:
+			suspected = asked(u.asked, "may change or reach")
+		}
+	}
+	if word, _ := spelled(p.protected, a); word != "" {
+		return asked(word, "names")
+	}
+	return suspected
 }
 
 // isClear reports whether the action is known well enough for a remembered answer to mean something.

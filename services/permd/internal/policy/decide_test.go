@@ -226,6 +226,46 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestAnAllowanceSaysWhetherARuleNamesThePlace(t *testing.T) {
+	p := parse(t, `
+version: 1
+rules:
+- {id: named, on: [fs.read], path: ["/etc/hosts", "~/notes/**"], effect: allow}
+- {id: by-name, on: [fs.read], path: ["**/*.md", "/**/*.txt", "/*/x"], effect: allow}
+- {id: root, on: [fs.read], path: ["${root}/**"], effect: allow}
+- {id: anywhere, on: [fs.write], effect: allow}
+`)
+	for _, c := range []struct {
+		name   string
+		action *permissionv1.Action
+		want   bool
+	}{
+		{"a file", about("fs.read", path("/etc/hosts")), true},
+		{"a folder of the home", about("fs.read", path("/home/u/notes/a")), true},
+		{"only the end of the name", about("fs.read", path("/etc/a.md")), false},
+		{"only the end of the name, with a slash in front", about("fs.read", path("/etc/a.txt")), false},
+		{"some folder", about("fs.read", path("/etc/x")), false},
+		{"a root", about("fs.read", path("/ws/a")), false},
+		{"no path at all", about("fs.write", path("/etc/hosts")), false},
+		{"another path beside it", about("fs.read", path("/etc/hosts", "/etc/a.md")), false},
+		{"a link that leads elsewhere", about("fs.read", link("/etc/hosts", "/etc/a.md")), false},
+	} {
+		d := decide(p, c.action)
+		if d.GetNamesPaths() != c.want {
+			t.Errorf("%s: %v, want %v", c.name, d, c.want)
+		}
+	}
+}
+
+func TestOfTwoThatAllowBothMustNameThePlace(t *testing.T) {
+	for _, c := range [][3]bool{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
+		a, b := &permissionv1.DecideResponse{Verdict: allow, NamesPaths: c[0]}, &permissionv1.DecideResponse{Verdict: allow, NamesPaths: c[1]}
+		if got := policy.Stricter(a, b).GetNamesPaths(); got != c[2] {
+			t.Errorf("%v and %v: %v", c[0], c[1], got)
+		}
+	}
+}
+
 func TestDecideSaysWhetherAnAnswerMayBeRemembered(t *testing.T) {
 	p := parse(t, rules)
 	tests := map[string]struct {

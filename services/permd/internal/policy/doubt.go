@@ -75,11 +75,16 @@ func (r *rule) doubtful(a *action) bool {
 	switch {
 	case a.trusting || !a.command:
 		return false
-	case a.writesGit || slices.ContainsFunc(a.paths, func(p pathAccess) bool { return p.internal }):
+	case a.changesGit():
 		return true
 	}
-	byWords := r.commands != nil || r.when != nil && r.when.ofCommand
+	byWords := r.byCommand() || r.when != nil && r.when.ofCommand
 	return byWords && slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.of(r) != "" })
+}
+
+// changesGit reports whether git may run something else afterwards, so that no rule allows the action.
+func (p *action) changesGit() bool {
+	return p.writesGit || slices.ContainsFunc(p.paths, func(p pathAccess) bool { return p.internal })
 }
 
 // touchesGit reports whether a simple command runs in a folder of git's own, or names something there. Where a root of the
@@ -102,20 +107,20 @@ func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	return false
 }
 
-// whyDoubtful says why an action is not what its words say, to a rule: of each of several commands. It is empty if there is
-// no reason.
-func (r *rule) whyDoubtful(a *action) string {
+// whyDoubtful says why an action is not what its words say, to the rule that takes each of its commands. It is empty if there
+// is no reason.
+func (p *action) whyDoubtful(of func(i int) *rule) string {
 	var whys []string
-	for i, d := range a.doubts {
-		why := d.of(r)
-		if why != "" && a.manyCommands() {
-			why = a.commandShown(i) + ": " + why
+	for i, d := range p.doubts {
+		why := d.of(of(i))
+		if why != "" && p.manyCommands() {
+			why = p.commandShown(i) + ": " + why
 		}
 		if why != "" {
 			whys = append(whys, why)
 		}
 	}
-	for _, path := range a.paths {
+	for _, path := range p.paths {
 		if path.internal && len(whys) == 0 {
 			whys = append(whys, "git runs what is written there: "+show(path.asked))
 		}
@@ -123,12 +128,6 @@ func (r *rule) whyDoubtful(a *action) string {
 	return listOf(whys, "; ")
 }
 
-// butForDoubts reports whether an allow rule would hold if commands were what their words say.
-func (r *rule) butForDoubts(a *action) bool {
-	if r.whyDoubtful(a) == "" {
-		return false
-	}
-	a.trusting = true
-	defer func() { a.trusting = false }()
-	return r.matches(a) == yes
+func (r *rule) whyDoubtful(a *action) string {
+	return a.whyDoubtful(func(int) *rule { return r })
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/acphost/acphost/internal/facts"
 	"github.com/acphost/acphost/internal/shell"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -109,6 +110,7 @@ func exampleCommand(a *permissionv1.Action, line string) {
 			sub.Cwd = dir
 		}
 		Ordinary(sub)
+		sub.Facts = exampleFacts(sub, dir)
 		for _, r := range sub.GetRedirections() {
 			file := r.GetPath()
 			if r.GetDynamic() || file == "" || file == "/dev/null" {
@@ -125,6 +127,14 @@ func exampleCommand(a *permissionv1.Action, line string) {
 			touch(a, file, r.ResolvedPath)
 		}
 	}
+}
+
+// exampleFacts are what a simple command does in a folder where nothing is a symbolic link, and no operand a folder.
+func exampleFacts(sub *permissionv1.SubCommand, dir string) *permissionv1.Facts {
+	if sub.GetCwdUnknown() {
+		dir = ""
+	}
+	return facts.Of(sub, dir, &facts.Disk{Roots: []string{exampleRoot}})
 }
 
 // Ordinary has a simple command be what its words say: its programs are the system's, and git works on the repository of a

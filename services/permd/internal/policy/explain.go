@@ -28,15 +28,19 @@ func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainRespons
 	for _, p := range parts {
 		for i := range p.Policy.rules {
 			r := &p.Policy.rules[i]
-			matched, why := r.explain(a)
+			held, why := r.explain(a)
+			matched := held.String()
+			if some := r.takesSome(a); held == no && some != "" {
+				matched, why = "part", "it takes "+some+", and not the whole line: "+why
+			}
 			switch {
 			case r.effect == "allow" && !p.loosens():
 				why += "; does not count: the workspace is not trusted"
-			case matched != no && a.GetKind() == "tool.switch_mode":
+			case held != no && a.GetKind() == "tool.switch_mode":
 				why += "; does not count: a change of mode is for a person to decide"
 			}
 			explained.Considered = append(explained.Considered, &permissionv1.Considered{
-				Rule: r.id, Effect: r.effect, File: p.Name, Line: r.line, Matched: matched.String(), Why: why,
+				Rule: r.id, Effect: r.effect, File: p.Name, Line: r.line, Matched: matched, Why: why,
 			})
 		}
 	}

@@ -74,7 +74,7 @@ func TestExplainSaysWhyARuleMatchesOrNot(t *testing.T) {
 
 		{"a command", "effect: allow, command: [ls, git status]", about(exec, line("git status")), "yes", "command[1] `git status` matches"},
 		{"commands with arguments", "effect: allow, command: [ls, git status]", about(exec, line("git status -s && ls")), "yes", "command[1] `git status` matches `git status -s`; command[0] `ls` matches"},
-		{"another command", "effect: allow, command: [ls]", about(exec, line("ls; rm x")), "no", "`rm x` begins with none of its commands"},
+		{"another command", "effect: allow, command: [ls]", about(exec, line("ls; rm x")), "part", "it takes `ls` (command 1 of 2), and not the whole line: `rm x` begins with none of its commands"},
 		{"a command with a danger", "effect: allow, command: [sort]", about(exec, line("sort -o x y")), "no", "sort -o writes a file, which the rule does not name"},
 		{"a command that is not known", "effect: allow, command: [ls]", about(exec, line("ls $x")), "no", "it cannot be told: what `ls` is given by `$x` is only known when it runs"},
 		{"a line that is not parsed", "effect: allow, command: [ls]", about(exec, line("ls"), unparsed), "no", "it cannot be told what runs: it is not clear"},

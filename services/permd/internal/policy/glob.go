@@ -22,6 +22,8 @@ type glob struct {
 	// folded are for deny and ask rules. They hold the directory's real name too, where it is reached by a symbolic link.
 	// That name is not among the exact ones: an agent may have made the link.
 	folded []pattern
+	// texts are the folded ones as they are written.
+	texts []string
 }
 
 // places says where directories are, for globs.
@@ -75,10 +77,13 @@ func newGlob(source string, at places) (glob, error) {
 	}
 	for _, text := range texts {
 		g.exact = append(g.exact, newPattern(text))
-		g.folded = append(g.folded, newPattern(fold(text)))
+		g.texts = append(g.texts, text)
 		if real := realText(text, at); !g.rooted && real != text {
-			g.folded = append(g.folded, newPattern(fold(real)))
+			g.texts = append(g.texts, real)
 		}
+	}
+	for _, text := range g.texts {
+		g.folded = append(g.folded, newPattern(fold(text)))
 	}
 	return g, nil
 }

@@ -62,6 +62,13 @@ func (r *rule) oddities() []oddity {
 	}
 	add(r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand), "command",
 		"this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on")
+	add(r.on != nil && r.effects.any() && !slices.ContainsFunc(r.on, mayRunCommand), "on",
+		"this rule never matches: reads, writes, runs_code and network are about commands, and no action of the kinds in on runs one; "+
+			"for files that agents read and write themselves say path, or add terminal.create and tool.execute to on")
+	for i, c := range r.commands {
+		why := unmatchable(c.prefix, r.effect == "allow")
+		add(why != "", fmt.Sprintf("command[%d]", i), why)
+	}
 	add(r.on != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g != "tool.switch_mode" }), "on",
 		"this rule never counts: a change of mode is always for a person to decide")
 	if r.effect != "allow" {
@@ -74,13 +81,57 @@ func (r *rule) oddities() []oddity {
 			"that is named like the command `%s`, which only looks, run unasked: have commands that look in a rule of their own",
 			strings.Join(r.commands[i].prefix, " ")))
 	}
-	add(r.redirectAny && r.paths == nil && r.commands != nil, "redirect",
+	add(r.redirectAny && r.paths == nil && r.byCommand(), "redirect",
 		"redirect: any changes nothing without path: only files that path covers may be redirected to; add path")
-	add(r.paths != nil && r.commands == nil && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone), "path",
+	add(r.effects.any() && !r.effects.files() && r.commands == nil, "",
+		"this rule allows commands that write any file: name commands, or the files that they may use in reads and writes")
+	add(r.paths != nil && !r.byCommand() && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone), "path",
 		"this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command")
-	add(r.commands == nil && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)), "",
+	add(!r.byCommand() && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)), "",
 		"this rule allows every command, with options that run or write something else included: name commands")
 	return all
+}
+
+// unmatchable says why no simple command begins with what a rule names, and what to write instead; empty: one may. A rule is
+// held against the words of a simple command, without the quotes, variables and wrappers of a shell's line.
+func unmatchable(words prefix, allows bool) string {
+	line := slices.Clone(words)
+	for i, word := range line {
+		if word == "*" {
+			line[i] = "x" // any one word
+		}
+	}
+	text := strings.Join(words, " ")
+	subs, unparsed := shell.Parse(strings.Join(line, " "))
+	if len(subs) > 1 {
+		var each []string
+		for _, sub := range subs {
+			if len(sub.GetArgv()) > 0 {
+				each = append(each, strings.Join(sub.GetArgv(), " "))
+			}
+		}
+		return fmt.Sprintf("`%s` never matches: a line is taken apart before rules see it, into one command each; write %q", text, each)
+	}
+	if len(subs) == 0 || unparsed != "" && strings.ContainsAny(text, "\"'`$\\|&;<>()") {
+		return fmt.Sprintf("`%s` never matches: it is not the beginning of a simple command; write the words that the program is given, without a shell's operators", text)
+	}
+	sub := subs[0]
+	argv := strings.Join(sub.GetArgv(), " ")
+	switch {
+	case len(sub.GetRedirections()) > 0:
+		return fmt.Sprintf("`%s` never matches: redirections are no words of a command; write `%s`, with redirect: any and the files in path", text, argv)
+	case len(sub.GetAssignments()) > 0:
+		return fmt.Sprintf("`%s` never matches: variables in front are no words of a command; write `%s` (harmless ones, like CI=1, may stand in front of it)", text, argv)
+	case len(sub.GetWrappers()) > 0 && allows && len(sub.GetArgv()) > 0:
+		return fmt.Sprintf("`%s` never matches: %s is taken off before an allow rule sees the command; write `%s`", text, strings.Join(sub.GetWrappers(), ", "), argv)
+	case sub.GetDynamic() && slices.ContainsFunc(words, func(w string) bool { return w != "*" && mayExpand(w) }):
+		return fmt.Sprintf("`%s` hardly ever matches: a shell puts something in place of variables and patterns; write * for any one word, or fewer words", text)
+	case strings.ContainsAny(text, "&;|()"):
+		return fmt.Sprintf("`%s` never matches: a shell's operators are no words of a command; write `%s`", text, argv)
+	case !slices.Equal(sub.GetArgv(), line) && len(sub.GetWrappers()) == 0:
+		return fmt.Sprintf("`%s` never matches: quotes and backslashes are no part of a command's words; write the words without them, and * for a word with a blank", text)
+	}
+	return ""
 }
 
 // onlyLooks reports whether a command is one that reads and prints, and nothing else.
@@ -141,7 +192,7 @@ func (r *rule) coversAll(other *rule) bool {
 	}
 	sameWhen := r.when == nil || (other.when != nil && r.when.source == other.when.source)
 	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) &&
-		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.pathsCover(other)
+		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.effects.cover(&other.effects) && r.pathsCover(other)
 }
 
 func namesCover(names, others []string) bool {
@@ -165,12 +216,16 @@ func (r *rule) kindsCover(other *rule) bool {
 
 func (r *rule) redirectionsCover(other *rule) bool {
 	if r.effect == "allow" {
-		return r.redirectAny || !other.redirectAny
+		// A rule about simple commands may take those of a line of which others redirect to files.
+		return r.redirectAny || !other.redirectAny && (r.byCommand() || !other.byCommand())
 	}
 	return !r.redirectNone || other.redirectNone || (other.effect == "allow" && !other.redirectAny)
 }
 
 func (r *rule) commandsCover(other *rule) bool {
+	if r.commands == nil && r.effect == "allow" && r.effects.any() {
+		return true // which commands they are is told by what they do
+	}
 	if r.commands == nil {
 		// An allow rule by path alone does not take commands, nor does one by a condition alone.
 		return r.effect != "allow" || (r.paths == nil && (r.when == nil || r.on != nil)) || (other.commands == nil && other.on == nil)
@@ -182,11 +237,20 @@ func (r *rule) commandsCover(other *rule) bool {
 	})
 }
 
+// cover reports whether the conditions on what commands do certainly hold wherever others do.
+func (e *effects) cover(other *effects) bool {
+	globs := func(a, b []glob) bool {
+		return slices.EqualFunc(a, b, func(a, b glob) bool { return a.source == b.source })
+	}
+	flags := func(a, b *bool) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+	return !e.any() || globs(e.reads, other.reads) && globs(e.writes, other.writes) && flags(e.runsCode, other.runsCode) && flags(e.network, other.network)
+}
+
 func (r *rule) pathsCover(other *rule) bool {
 	if r.paths == nil {
 		return true
 	}
-	if other.paths == nil || (other.redirectAny && other.commands != nil && r.effect != "allow") {
+	if other.paths == nil || (other.redirectAny && other.byCommand() && r.effect != "allow") {
 		return false // it may match without any path
 	}
 	return !slices.ContainsFunc(other.paths, func(theirs glob) bool {

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -35,26 +39,32 @@ type criterion struct {
 }
 
 var (
-	// allowing are the criteria of allow rules. What a rule does not cover anyway needs no doubt, so that comes last.
-	allowing = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections,
-		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand},
-		{(*rule).holdsAllowedPaths, (*rule).whyAllowedPaths},
-		{(*rule).holdsAllowedWhen, (*rule).whyAllowedWhen},
+	// allowingAround are the criteria of allow rules that are not about simple commands, toAllow all of them. What a rule does
+	// not cover anyway needs no doubt, so that comes last.
+	allowingAround = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections, ofAllowedPaths, ofAllowedWhen}
+	toAllow        = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections,
+		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand}, ofAllowedPaths, ofAllowedWhen,
 		{func(r *rule, a *action) match { return sureIf(!r.doubtful(a)) }, (*rule).whyDoubts},
 	}
-	// forbidding are those of deny and ask rules.
-	forbidding = []criterion{ofKind, ofAgent, ofMode, ofTool, ofRedirections,
+	// forbiddingButFiles are those of deny and ask rules that are not about files, forbidding all of them.
+	forbiddingButFiles = []criterion{ofKind, ofAgent, ofMode, ofTool, ofRedirections,
 		{(*rule).forbidsCommand, (*rule).whyForbiddenCommand},
-		{func(r *rule, a *action) match { return forbidsPaths(r.paths, a) }, (*rule).whyForbiddenPaths},
 		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
 	}
+	forbidding = slices.Concat(forbiddingButFiles, []criterion{
+		{func(r *rule, a *action) match { return forbidsPaths(r.paths, a) }, (*rule).whyForbiddenPaths},
+		{func(r *rule, a *action) match { return r.effects.forbids(a) }, (*rule).whyForbiddenEffects},
+	})
 )
+
+// byCommand: the rule's conditions are about simple commands, so that it may allow some of those of a line.
+func (r *rule) byCommand() bool { return r.commands != nil || r.effects.any() }
 
 // criteria are those that count for an action: of one without a kind a deny or ask rule knows nothing else.
 func (r *rule) criteria(a *action) []criterion {
 	switch {
 	case r.effect == "allow":
-		return allowing
+		return toAllow
 	case a.GetKind() == "":
 		return forbidding[:1]
 	}
@@ -84,19 +94,22 @@ func (r *rule) holdsSurroundings(a *action) match {
 	return sureIf(!a.command || a.harmlessSurroundings())
 }
 
-// holdsRedirections leaves redirections to the rule's commands, for an allow rule that has some.
+// holdsRedirections leaves redirections to each simple command, for an allow rule that is about those.
 func (r *rule) holdsRedirections(a *action) match {
-	none := r.redirectNone || r.effect == "allow" && r.commands == nil && !r.redirectAny
+	none := r.redirectNone
+	if r.effect == "allow" {
+		none = !r.byCommand() && !r.redirectAny
+	}
 	return sureIf(!none || !redirects(a))
 }
 
 func (r *rule) holdsAllowedCommand(a *action) match {
-	return sureIf(r.commands == nil || r.allowsCommand(a))
+	return sureIf(!r.byCommand() || r.allowsCommand(a))
 }
 
 // holdsAllowedPaths takes no command for its paths alone: it may touch others than those that are known.
 func (r *rule) holdsAllowedPaths(a *action) match {
-	return sureIf(r.paths == nil || r.paysForNothing(a) || r.allowsPaths(a) && (r.commands != nil || !a.command))
+	return sureIf(r.paths == nil || r.paysForNothing(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
 }
 
 // holdsAllowedWhen has everything known, since a condition may look at anything; and one that does not say that it means
@@ -105,7 +118,7 @@ func (r *rule) holdsAllowedWhen(a *action) match {
 	if r.when == nil {
 		return yes
 	}
-	if a.unclear || a.command && r.commands == nil && r.on == nil {
+	if a.unclear || a.command && !r.byCommand() && r.on == nil {
 		return no
 	}
 	held, err := r.when.holds(a.Action)
@@ -122,7 +135,7 @@ func (r *rule) holdsForbiddenWhen(a *action) match {
 
 // paysForNothing is for a rule whose path is there for redirections, and a command that has none.
 func (r *rule) paysForNothing(a *action) bool {
-	return r.redirectAny && r.commands != nil && len(a.paths) == 0 && !redirects(a)
+	return r.redirectAny && r.byCommand() && len(a.paths) == 0 && !redirects(a)
 }
 
 func (r *rule) matchesNames(a *action) bool {
@@ -183,6 +196,20 @@ func (r *rule) allowsPath(a *action, p *pathAccess) bool {
 	return (!p.internal || a.trusting) && covers(p.asked) && (p.resolved == p.asked || covers(p.resolved))
 }
 
+// namesPaths reports whether globs that begin with a folder cover every path of the action, so that whoever wrote the rule
+// meant that place. "**/x" and a rule without paths mean no place.
+func (r *rule) namesPaths(a *action) bool {
+	meant := *r
+	meant.paths = slices.DeleteFunc(slices.Clone(r.paths), func(g glob) bool { return !g.anchored() })
+	return meant.allowsPaths(a)
+}
+
+// anchored reports whether a glob begins with the name of a folder.
+func (g *glob) anchored() bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(g.source, "/"), "/")
+	return !g.rooted && first != "" && !strings.ContainsAny(first, globMeta)
+}
+
 // allows reports whether the glob covers one spelling of a path.
 func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	if !g.rooted {
@@ -203,13 +230,19 @@ func forbidsPaths(globs []glob, a *action) match {
 	if slices.ContainsFunc(a.paths, func(p pathAccess) bool { return forbidsPath(globs, a, p) }) {
 		return yes
 	}
+	used := no
+	for i := range a.uses {
+		if used = max(used, a.uses[i].forbidden(a, globs)); used == yes {
+			return yes
+		}
+	}
 	if a.vague || a.opaque || a.adrift {
 		return maybe
 	}
 	mayForbid := func(p pathAccess) bool {
 		return slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, &p) })
 	}
-	if word, _ := spelled(globs, a); word != "" || slices.ContainsFunc(a.paths, mayForbid) {
+	if word, _ := spelled(globs, a); used == maybe || word != "" || slices.ContainsFunc(a.paths, mayForbid) {
 		return maybe
 	}
 	return no
@@ -260,24 +293,71 @@ func spelled(globs []glob, a *action) (word, by string) {
 }
 
 func (r *rule) allowsCommand(a *action) bool {
-	if !a.certain {
+	if !a.runs() {
 		return false
 	}
-	runs := false
-	for i, sub := range a.GetCommand().GetSubCommands() {
-		if !plain(sub) || !a.inPlace(sub) || !r.allowsRedirections(a, sub) {
+	for i := range a.GetCommand().GetSubCommands() {
+		if !r.takes(a, i) {
 			return false
 		}
-		argv := sub.GetArgv()
-		if len(argv) == 0 {
-			continue // only redirections, and those to nowhere
-		}
-		if r.covering(a, i) < 0 {
-			return false
-		}
-		runs = true
 	}
-	return runs
+	return true
+}
+
+// runs reports whether all that the action runs is known, and there is something.
+func (p *action) runs() bool {
+	return p.certain && slices.ContainsFunc(p.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
+		return len(sub.GetArgv()) > 0
+	})
+}
+
+// takes reports whether an allow rule that is about simple commands takes number i, doubts about its program aside.
+func (r *rule) takes(a *action, i int) bool {
+	sub := a.GetCommand().GetSubCommands()[i]
+	// Where facts are known, words that are known only at run time are text that is printed or compared.
+	clear := plain(sub) || r.commands == nil && r.effects.any() && a.seen(i)
+	if !clear || !a.inPlace(sub) || !r.allowsRedirections(a, sub) {
+		return false
+	}
+	if len(sub.GetArgv()) == 0 {
+		return true // only redirections and assignments, which change nothing
+	}
+	return (r.commands == nil || r.covering(a, i) >= 0) && r.effects.whyNot(a, i) == "" && r.holdsAlone(a, i)
+}
+
+// holdsAlone reports whether the rule's condition holds for simple command i by itself, as it must for the line. So a
+// condition that another command of the line meets takes nothing that would not go by itself.
+func (r *rule) holdsAlone(a *action, i int) bool {
+	if r.when == nil || !r.when.ofCommand || !a.manyCommands() {
+		return true
+	}
+	held, err := r.when.holds(a.only(i))
+	return held && err == nil
+}
+
+// only is the action with simple command i and no other.
+func (p *action) only(i int) *permissionv1.Action {
+	if p.alone == nil {
+		p.alone = make([]*permissionv1.Action, len(p.GetCommand().GetSubCommands()))
+	}
+	if p.alone[i] == nil {
+		command := shallow(p.GetCommand())
+		command.SubCommands = p.GetCommand().GetSubCommands()[i : i+1]
+		p.alone[i] = shallow(p.Action)
+		p.alone[i].Command = command
+	}
+	return p.alone[i]
+}
+
+// shallow is a copy of a message that shares what it refers to.
+func shallow[M proto.Message](m M) M {
+	from := m.ProtoReflect()
+	to := from.New()
+	from.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	return to.Interface().(M)
 }
 
 // covering is the first of the rule's commands that takes simple command i of the action; -1: none does. What an option makes
@@ -287,15 +367,19 @@ func (r *rule) covering(a *action, i int) int {
 	return slices.IndexFunc(r.commands, func(c command) bool { return c.begins(argv) && (risk == "" || risk == c.risk) })
 }
 
-// harmlessWrappers run the command that they are given under no other rights, environment or directory.
+// harmlessWrappers run the command that they are given under no other rights or environment. "git -C" changes the directory, and
+// the command says to which. What xargs and find add to a command stands in argv, or the command is dynamic.
 var harmlessWrappers = []string{
 	"sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/sh -c", "/usr/bin/bash -c",
-	"time", "timeout", "nice", "command", "eval", "exec", "stdbuf", "env",
+	"time", "timeout", "nice", "command", "eval", "exec", "stdbuf", "env", "git -C", "xargs", "find -exec",
 }
 
 // plain reports whether a simple command is what its argv says and nothing more.
-func plain(sub *permissionv1.SubCommand) bool {
-	return !sub.GetDynamic() && len(sub.GetAssignments()) == 0 &&
+func plain(sub *permissionv1.SubCommand) bool { return !sub.GetDynamic() && undisguised(sub) }
+
+// undisguised reports whether nothing stands around a simple command that changes what it does.
+func undisguised(sub *permissionv1.SubCommand) bool {
+	return !slices.ContainsFunc(sub.GetAssignments(), func(a string) bool { return !shell.HarmlessVariable(a) }) &&
 		!slices.ContainsFunc(sub.GetWrappers(), func(w string) bool { return !slices.Contains(harmlessWrappers, w) })
 }
 
@@ -306,10 +390,10 @@ func (p *action) inPlace(sub *permissionv1.SubCommand) bool {
 }
 
 // allowsRedirections reports whether the rule takes the files that a simple command redirects to: none, or those that
-// its path covers, which must be among the action's.
+// its path covers, which must be among the action's. To read from a file is what the rule's reads may cover, too.
 func (r *rule) allowsRedirections(a *action, sub *permissionv1.SubCommand) bool {
 	for _, redirection := range sub.GetRedirections() {
-		if toNowhere(redirection) {
+		if toNowhere(redirection) || r.readsFrom(a, redirection) {
 			continue
 		}
 		real := redirection.GetResolvedPath()
@@ -319,6 +403,15 @@ func (r *rule) allowsRedirections(a *action, sub *permissionv1.SubCommand) bool 
 		}
 	}
 	return true
+}
+
+func (r *rule) readsFrom(a *action, redirection *permissionv1.Redirection) bool {
+	real := redirection.GetResolvedPath()
+	return redirection.GetOperator() == "<" && !redirection.GetDynamic() && isPath(real) && r.effects.reads != nil && !a.vague &&
+		slices.ContainsFunc(a.paths, func(p pathAccess) bool {
+			use := fileUse{pathAccess: p}
+			return p.resolved == path.Clean(real) && use.allowed(a, r.effects.reads)
+		})
 }
 
 func (p prefix) begins(argv []string) bool {

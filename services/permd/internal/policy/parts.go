@@ -1,11 +1,12 @@
 package policy
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -59,36 +60,44 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 		r := asked[0].rule
 		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a)}
 	}
-	chosen := false
-	var but *rule
-	for _, p := range parts {
-		if !p.loosens() || p.Policy.digest == "" {
-			continue
-		}
-		chosen = true
-		for _, r := range p.Policy.allow {
-			if r.matches(a) == yes {
-				return &permissionv1.DecideResponse{Verdict: allow, Rule: r.id, Reason: cmp.Or(r.reason, "allowed by rule "+r.id)}
-			}
-			if but == nil && r.butForDoubts(a) {
-				but = r
-			}
-		}
+	if by := allowedBy(parts, a); by != nil {
+		d := allowing(parts, a, by.names(), by.reason(a))
+		d.NamesPaths = d.GetVerdict() == allow && len(by.rules) == 1 && by.rules[0].namesPaths(a)
+		return d
 	}
-	switch {
+	chosen := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.digest != "" })
+	switch but := allowedButForDoubts(parts, a); {
 	case but != nil:
 		return &permissionv1.DecideResponse{Verdict: ask, Grantable: isClear(a),
-			Reason: fmt.Sprintf("rule %s would allow this, but %s", but.id, but.whyDoubtful(a))}
+			Reason: fmt.Sprintf("rule %s would allow this, but %s", but.names(), a.whyDoubtful(but.taking))}
 	case chosen:
 		reason := naming(uncovered(parts, a), "no rule matches")
+		if why := notTaken(parts, a); why != "" {
+			reason += "; " + why
+		}
 		if why := unseen(a); why != "" && a.command {
 			reason = "no rule can allow this: " + why
 		}
 		return &permissionv1.DecideResponse{Verdict: ask, Reason: reason, Grantable: isClear(a)}
 	case a.GetDoor() == permissionv1.Door_DOOR_CALL:
-		return &permissionv1.DecideResponse{Verdict: allow, Rule: NoPolicy, Reason: "no policy is set"}
+		return allowing(parts, a, NoPolicy, "no policy is set")
 	}
 	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
+}
+
+// allowing is the verdict allow, with what the command has to leave out for the rules that deny or ask.
+func allowing(parts []Part, a *action, rule, reason string) *permissionv1.DecideResponse {
+	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a))
+}
+
+// leavingOut adds globs to what a decision to allow leaves out. If they are more than a decision holds, the user is asked.
+func leavingOut(d *permissionv1.DecideResponse, globs []string) *permissionv1.DecideResponse {
+	if len(globs) > maxLeftOut {
+		return &permissionv1.DecideResponse{Verdict: ask, PolicyDigest: d.GetPolicyDigest(), Reason: fmt.Sprintf("the command reads whole "+
+			"folders, and the rules keep files by %d globs from it: more than the %d that a command can be told to leave out", len(globs), maxLeftOut)}
+	}
+	d.LeaveOut = globs
+	return d
 }
 
 // denials returns the deny rules that match for certain, and the first that may match.
@@ -154,12 +163,19 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 	return verdict
 }
 
-// Stricter returns the stricter of two decisions, the first of two that are alike.
+// Stricter returns the stricter of two decisions, the first of two that are alike. Of two that allow, it leaves out what
+// either does, and both must name the paths.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
 		return b
-	case b == nil || rank(a) >= rank(b):
+	case b == nil:
+		return a
+	case a.GetVerdict() == allow && b.GetVerdict() == allow:
+		d := leavingOut(proto.CloneOf(a), together(a.GetLeaveOut(), b.GetLeaveOut()))
+		d.NamesPaths = a.GetNamesPaths() && b.GetNamesPaths() && d.GetVerdict() == allow
+		return d
+	case rank(a) >= rank(b):
 		return a
 	}
 	return b

@@ -16,6 +16,8 @@ var (
 	ofKind         = criterion{(*rule).holdsKind, (*rule).whyKind}
 	ofSurroundings = criterion{(*rule).holdsSurroundings, (*rule).whySurroundings}
 	ofRedirections = criterion{(*rule).holdsRedirections, (*rule).whyRedirections}
+	ofAllowedPaths = criterion{(*rule).holdsAllowedPaths, (*rule).whyAllowedPaths}
+	ofAllowedWhen  = criterion{(*rule).holdsAllowedWhen, (*rule).whyAllowedWhen}
 
 	ofAgent = byName("agent", func(r *rule, a *action) ([]string, string, string) { return r.agents, a.GetAgent(), "" })
 	ofMode  = byName("mode", func(r *rule, a *action) ([]string, string, string) {
@@ -101,14 +103,18 @@ func (r *rule) whyRedirections(_ *action, held match) string {
 
 func (r *rule) whyAllowedCommand(a *action, held match) string {
 	switch {
-	case r.commands == nil:
+	case !r.byCommand():
 		return ""
 	case held == no:
 		return r.whyCommandIsNotAllowed(a)
 	}
 	var covered []string
 	for i, sub := range a.GetCommand().GetSubCommands() {
-		if len(sub.GetArgv()) > 0 {
+		switch {
+		case len(sub.GetArgv()) == 0:
+		case r.commands == nil:
+			covered = append(covered, "it is known what "+code(sub.GetArgv())+" does, and the rule takes that")
+		default:
 			covered = append(covered, r.matchesCommand(r.covering(a, i), sub.GetArgv()))
 		}
 	}
@@ -124,11 +130,12 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 	}
 	for i, sub := range a.GetCommand().GetSubCommands() {
 		argv := sub.GetArgv()
+		odd := slices.IndexFunc(sub.GetAssignments(), func(a string) bool { return !shell.HarmlessVariable(a) })
 		switch {
 		case sub.GetDynamic():
 			return "it cannot be told: " + unknown(sub)
-		case len(sub.GetAssignments()) > 0:
-			name, _, _ := strings.Cut(sub.GetAssignments()[0], "=")
+		case odd >= 0:
+			name, _, _ := strings.Cut(sub.GetAssignments()[odd], "=")
 			return fmt.Sprintf("the line sets the variable %s", show(name))
 		case !plain(sub):
 			return fmt.Sprintf("%s runs under %s", code(argv), show(strings.Join(sub.GetWrappers(), ", ")))
@@ -139,8 +146,16 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 		case !r.allowsRedirections(a, sub):
 			return r.whyNotTo(a, sub)
 		}
+		why := r.effects.whyNot(a, i)
 		switch {
-		case len(argv) == 0, r.covering(a, i) >= 0:
+		case len(argv) == 0:
+		case r.commands == nil || r.covering(a, i) >= 0:
+			switch {
+			case why != "":
+				return why
+			case !r.holdsAlone(a, i):
+				return "when is false for " + code(argv) + " alone"
+			}
 		case slices.ContainsFunc(r.commands, func(c command) bool { return c.begins(argv) }):
 			return show(a.risks[i]) + ", which the rule does not name"
 		default:
@@ -154,7 +169,7 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
 	for _, redirection := range sub.GetRedirections() {
 		switch {
-		case toNowhere(redirection):
+		case toNowhere(redirection), r.readsFrom(a, redirection):
 		case redirection.GetDynamic():
 			return "it cannot be told which file the command redirects to: that is only known when it runs"
 		case !r.redirectAny:
@@ -177,7 +192,7 @@ func (r *rule) whyAllowedPaths(a *action, _ match) string {
 		return "it is not known where every path leads" + because(a.GetUnparsed())
 	case len(a.paths) == 0:
 		return "the action names no path"
-	case r.commands == nil && a.command:
+	case !r.byCommand() && a.command:
 		return "the rule names paths alone, and the action runs a command, which may touch others"
 	}
 	var covered []string
@@ -212,7 +227,7 @@ func (r *rule) whyAllowedWhen(a *action, held match) string {
 		return "when is true"
 	case a.unclear:
 		return "it is not known in full what is done, so that when does not count" + because(whyUnclear(a))
-	case a.command && r.commands == nil && r.on == nil:
+	case a.command && !r.byCommand() && r.on == nil:
 		return "the action runs a command, and neither on nor command says that when is about commands"
 	}
 	if _, err := r.when.holds(a.Action); err != nil {
@@ -224,7 +239,7 @@ func (r *rule) whyAllowedWhen(a *action, held match) string {
 func (r *rule) whyDoubts(a *action, held match) string {
 	if held == no {
 		why := show(r.whyDoubtful(a))
-		if r.commands != nil && !r.workspacePrograms && !slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.beside != "" }) {
+		if r.commands != nil && !r.effects.any() && !r.workspacePrograms && !slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.beside != "" }) {
 			why += "; a rule with workspace_programs: true takes it as it is"
 		}
 		return why
@@ -292,12 +307,21 @@ func (r *rule) whyForbiddenPaths(a *action, held match) string {
 			return fmt.Sprintf("path %s leads to %s, which may match %s", show(p.asked), show(p.resolved), r.paths[j].source)
 		}
 	}
+	for i := range a.uses {
+		if u := &a.uses[i]; u.forbidden(a, r.paths) == maybe {
+			return "it cannot be told whether the command uses such a file: " + u.whyMaybe()
+		}
+	}
 	word, by := spelled(r.paths, a)
 	return fmt.Sprintf("a word of the command may name %s, which matches %s", show(word), by)
 }
 
 func (r *rule) whichPathIsForbidden(a *action) string {
-	for _, p := range a.paths {
+	paths := slices.Clone(a.paths)
+	for i := range a.uses {
+		paths = append(paths, a.uses[i].pathAccess)
+	}
+	for _, p := range paths {
 		for _, g := range r.paths {
 			switch {
 			case g.forbids(a, p.foldedAsked):

@@ -1,7 +1,8 @@
 // Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
-// The files are data: the same reader reads them as a user's own files, and runs their inline tests. The package knows
-// their names and purposes, and does not know how rules are matched.
+// The files are data: the same reader reads them as a user's own files, and runs their inline tests. What several of them have
+// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part. The package knows the policies'
+// names and purposes, and does not know how rules are matched.
 package ready
 
 import (
@@ -12,7 +13,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-//go:embed policies/*.yaml
+//go:embed policies/*.yaml parts/*.yaml
 var files embed.FS
 
 // names are the ready policies, in alphabetical order.
@@ -34,7 +35,31 @@ func Get(name string) ([]byte, bool) {
 		return nil, false
 	}
 	content, err := files.ReadFile("policies/" + name + ".yaml")
-	return content, err == nil
+	if err != nil {
+		return nil, false
+	}
+	return compose(string(content)), true
+}
+
+// compose puts the parts in the place of the lines that name them, indented as those are. That every part is there is a test's
+// to see.
+func compose(policy string) []byte {
+	var all []byte
+	for line := range strings.Lines(policy) {
+		indent, name, included := strings.Cut(line, "#include ")
+		if !included {
+			all = append(all, line...)
+			continue
+		}
+		part, _ := files.ReadFile("parts/" + strings.TrimSpace(name) + ".yaml")
+		for line := range strings.Lines(string(part)) {
+			if line != "\n" {
+				line = indent + line
+			}
+			all = append(all, line...)
+		}
+	}
+	return all
 }
 
 // description is what the file says of itself. That every file can be read is a test's to see.

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/acphost/acphost/internal/facts"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/permd/internal/policy"
@@ -92,6 +93,10 @@ func act(what string) *permissionv1.Action {
 		a.Command.SubCommands, a.Command.Unparsed = shell.Parse(rest)
 		for _, sub := range a.Command.SubCommands {
 			policy.Ordinary(sub)
+			if sub.GetCwd() != "" {
+				sub.Cwd = folder(sub)
+			}
+			sub.Facts = facts.Of(sub, folder(sub), &facts.Disk{Look: look})
 			for _, r := range sub.GetRedirections() {
 				if r.GetPath() != "" && r.GetPath() != "/dev/null" {
 					r.ResolvedPath = touch(a, r.GetPath(), "").GetResolvedPath()
@@ -107,6 +112,26 @@ func act(what string) *permissionv1.Action {
 	return a
 }
 
+// folder is where a simple command runs.
+func folder(sub *permissionv1.SubCommand) string {
+	switch dir := sub.GetCwd(); {
+	case sub.GetCwdUnknown():
+		return ""
+	case path.IsAbs(dir):
+		return dir
+	default:
+		return path.Join("/ws", dir)
+	}
+}
+
+// look finds no links, and no folders but the root.
+func look(file string) facts.Place {
+	file = path.Clean(file)
+	return facts.Place{Resolved: file, Inside: inside(file), NoFolder: file != "/ws"}
+}
+
+func inside(p string) bool { return p == "/ws" || strings.HasPrefix(p, "/ws/") }
+
 func touch(a *permissionv1.Action, asked, real string) *permissionv1.PathAccess {
 	if !path.IsAbs(asked) {
 		asked = "/ws/" + asked
@@ -114,8 +139,118 @@ func touch(a *permissionv1.Action, asked, real string) *permissionv1.PathAccess 
 	if real == "" {
 		real = path.Clean(asked)
 	}
-	inside := func(p string) bool { return p == "/ws" || strings.HasPrefix(p, "/ws/") }
 	access := &permissionv1.PathAccess{Path: asked, ResolvedPath: real, InsideRoots: inside(path.Clean(asked)) && inside(real)}
 	a.Paths = append(a.Paths, access)
 	return access
+}
+
+// laterTable are files that something runs by itself: an editor that opens the folder, an agent, a git hook, a package manager,
+// a shell at its start, continuous integration.
+const laterTable = `
+.github/workflows/test.yml .github/actions/a/action.yml .github/copilot-setup.yml .gitea/workflows/a.yml .gitlab/ci/a.yml
+.circleci/config.yml .semaphore/semaphore.yml .buildkite/pipeline.yml .jenkins/x .gitlab-ci.yml .gitlab-ci.yaml .cirrus.yml .build.yml
+azure-pipelines.yml buildspec.yml cloudbuild.yaml .readthedocs.yaml .drone.star .cirrus.star Jenkinsfile ci/Jenkinsfile.release
+netlify.toml vercel.json render.yaml
+.vscode/tasks.json .vscode/settings.json .vscode/mcp.json .VSCode/Tasks.JSON web/.vscode/launch.json my.code-workspace .zed/tasks.json
+.zed/settings.json .zed/debug.json .idea/workspace.xml .fleet/run.json .devcontainer/devcontainer.json .devcontainer.json .gitpod.yml
+.gitpod.Dockerfile .replit .stackblitzrc .nvim.lua .exrc .vimrc .lvimrc .ideavimrc .dir-locals.el .emacs .emacs.d/init.el
+.gdbinit .lldbinit .lldbinit-Xcode .pythonstartup .pdbrc .irbrc .Rprofile sitecustomize.py src/sitecustomize.py
+.venv/lib/python3.13/site-packages/x.pth
+.claude/settings.json .claude/settings.local.json .gemini/settings.json .codex/config.toml .cursor/mcp.json .opencode/plugin/x.ts
+.qwen/settings.json .windsurf/x .continue/config.yaml .kiro/hooks/x .roo/mcp.json .amp/settings.json .factory/mcp.json .goose/config.yaml
+.junie/mcp/mcp.json .clinerules/hooks/x .pi/settings.json .mcp.json mcp.json .opencode.json opencode.json opencode.jsonc crush.json
+.aider.conf.yml .aiderignore
+.husky/pre-commit .githooks/pre-push .git-hooks/x .lefthook/pre-commit/x.sh .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook.yml
+.lefthook.toml lefthook-local.yml .lefthook-local.yaml .overcommit.yml .lintstagedrc .lintstagedrc.json lint-staged.config.mjs .czrc
+.commitlintrc.yml commitlint.config.js .simple-git-hooks.json
+.cargo/config.toml .cargo/config .yarnrc .yarnrc.yml .pnp.cjs .yarn/releases/yarn-4.cjs .yarn/plugins/x.cjs .pnpmfile.cjs bunfig.toml
+.bundle/config pip.conf mise.toml .mise.toml .mise.local.toml .mise/tasks/x .config/mise/config.toml .autoenv devbox.json devenv.nix
+Vagrantfile Tiltfile .curlrc .wgetrc
+/home/u/.bashrc /home/u/.profile /home/u/.zshenv /home/u/.tmux.conf /home/u/.vim/plugin/x.vim /home/u/.config/fish/config.fish
+/home/u/.config/autostart/x.desktop /home/u/.config/systemd/user/x.service /home/u/.config/Code/User/settings.json /home/u/.local/bin/x
+/home/u/bin/x /home/u/.local/share/applications/x.desktop /home/u/Library/LaunchAgents/x.plist /etc/cron.d/x /etc/crontab
+/etc/profile.d/x.sh /var/spool/cron/crontabs/u`
+
+// projectTable are files of a project that run only when somebody builds or tests it, or that are read and not run.
+const projectTable = `
+Makefile package.json conftest.py setup.py build.gradle gradlew CLAUDE.md AGENTS.md .github/CODEOWNERS .github/dependabot.yml renovate.json
+Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js .tool-versions src/vscode/tasks.json docs/mcp.md go.mod
+lefthook.md src/husky/x`
+
+func TestWhatIsRunLaterIsNotWrittenUnasked(t *testing.T) {
+	for name, want := range map[string]permissionv1.Verdict{
+		"workspace": permissionv1.Verdict_VERDICT_ASK, "headless": permissionv1.Verdict_VERDICT_DENY, "readonly": permissionv1.Verdict_VERDICT_DENY,
+	} {
+		content, _ := Get(name)
+		p, err := policy.Parse(name, content, policy.Surroundings{Home: "/home/u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"fs.write", "tool.edit", "tool.delete", "tool.move"} {
+			for file := range strings.FieldsSeq(laterTable) {
+				if got := policy.Decide([]policy.Part{{Policy: p}}, act(kind+" "+file)); got.GetVerdict() != want {
+					t.Errorf("%s: %s %s: got %v by %q, want %v", name, kind, file, got.GetVerdict(), got.GetRule(), want)
+				}
+			}
+		}
+		for file := range strings.FieldsSeq(projectTable) {
+			if got := policy.Decide([]policy.Part{{Policy: p}}, act("fs.write "+file)); name != "readonly" && got.GetRule() != "edit-inside" {
+				t.Errorf("%s: %s: got %v by %q", name, file, got.GetVerdict(), got.GetRule())
+			}
+		}
+	}
+}
+
+func TestEveryPartIsThereAndUsed(t *testing.T) {
+	parts, err := files.ReadDir("parts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, name := range names() {
+		template, err := files.ReadFile("policies/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(template)) {
+			if _, part, included := strings.Cut(line, "#include "); included {
+				used[strings.TrimSpace(part)+".yaml"] = true
+			}
+		}
+		if content, _ := Get(name); strings.Contains(string(content), "#include") {
+			t.Errorf("%s: a part names another one", name)
+		}
+	}
+	for _, part := range parts {
+		if !used[part.Name()] {
+			t.Errorf("%s is used by no policy", part.Name())
+		}
+		delete(used, part.Name())
+	}
+	if len(used) > 0 {
+		t.Errorf("%v: there are no such parts", used)
+	}
+}
+
+// TestEveryGlobIsForSomething finds globs that nothing in the tables matches.
+func TestEveryGlobIsForSomething(t *testing.T) {
+	part, err := files.ReadFile("parts/runs-later.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(part)) {
+		glob, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if !ok {
+			continue
+		}
+		p, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: r, effect: deny, path: ["+glob+"]}]"), policy.Surroundings{Home: "/home/u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(strings.Fields(laterTable), func(file string) bool {
+			return policy.Decide([]policy.Part{{Policy: p}}, act("fs.write "+file)).GetRule() == "r"
+		}) {
+			t.Errorf("%s matches no file of the table", glob)
+		}
+	}
 }

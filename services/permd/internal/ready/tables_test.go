@@ -100,11 +100,31 @@ allow tree -L 2 -f
 allow cd .
 allow cd /ws && ls
 allow cd /ws && git status && cat main.go | head -5
+allow cd
+allow cd src && ls
+allow diff a b
+allow grep -rn TODO src
+allow grep -rn password .
+allow rg --hidden password
+allow grep -n .env README.md
+allow find . -name .env
+allow sed -n 1,20p main.go
+allow sort names | uniq -c
+allow awk '{print $1}' names
+allow jq . package.json
+allow date
+allow go version
+allow node --version
+allow ps aux
+allow git branch
+allow git remote -v
+allow git tag
+allow git -C src status
+allow LC_ALL=C sort names
 `
 
 // lookFurtherTable looks like looking and is not certain to be it.
 const lookFurtherTable = `
-ask diff a b
 ask diff -N empty .
 ask diff --fro=a b
 ask git diff --no-index empty .
@@ -117,7 +137,6 @@ ask grep --inc=x y .
 ask rg --hidd x
 ask find . -files0-from x
 ask find . -follow
-ask cd
 ask cd -
 ask cd -- -
 ask cd /etc && ls
@@ -172,8 +191,6 @@ ask curl https://example.com
 ask ssh host
 ask find . -delete
 ask find . -exec touch {} +
-ask grep -rn password .
-ask rg --hidden password
 ask rg --pre cat x
 ask cat /etc/passwd
 ask cat ../other/file
@@ -195,7 +212,8 @@ ask unknown
 }
 
 func readonlyTable() []decision {
-	return decisions(secretTable + lookTable + lookFurtherTable + `
+	further := strings.NewReplacer("ask cd /etc", "ask cd /etc", "ask ", "deny ").Replace(lookFurtherTable)
+	return decisions(secretTable + lookTable + further + `
 deny fs.write /ws/main.go
 deny tool.edit /ws/main.go
 deny tool.delete /ws/main.go
@@ -222,6 +240,7 @@ deny cd ~ && ls
 deny cd src && rm x
 deny $x
 deny PATH=/tmp ls
+deny A=1
 deny ls; rm x
 deny ls && touch x
 deny ls | tee x
@@ -255,6 +274,19 @@ allow npm run lint
 allow cargo test --all
 allow pytest -q
 allow make test
+allow go test ./... | tail -20
+allow go test ./... 2>&1 | grep -v '^ok' | head
+allow cd sub && go test ./...
+allow CI=1 npm test
+allow NODE_ENV=test npm run build && ls dist
+allow ./node_modules/.bin/jest src
+allow npm test; cat report.txt
+ask npm test; cat /etc/passwd
+ask go test ./... | tee out.txt
+ask FOO=1 npm test
+ask LD_PRELOAD=x npm test
+deny npm test && git push
+ask npm test | frobnicate
 allow git add -A && git commit -m 'fix: it'
 allow mkdir -p src/new
 ask go run .

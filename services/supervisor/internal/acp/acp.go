@@ -18,6 +18,7 @@ import (
 // The methods that the path handles itself.
 const (
 	MethodInitialize        = "initialize"
+	MethodAuthenticate      = "authenticate"
 	MethodSessionNew        = "session/new"
 	MethodSessionLoad       = "session/load"
 	MethodSessionResume     = "session/resume"
@@ -27,11 +28,25 @@ const (
 	MethodSessionPrompt     = "session/prompt"
 	MethodSessionCancel     = "session/cancel"
 	MethodSessionSetMode    = "session/set_mode"
+	MethodSessionSetModel   = "session/set_model"
 	MethodSessionSetOption  = "session/set_config_option"
 	MethodSessionUpdate     = "session/update"
 	MethodRequestPermission = "session/request_permission"
 	MethodElicitationCreate = "elicitation/create"
 	MethodCancelRequest     = "$/cancel_request"
+	MethodReadTextFile      = "fs/read_text_file"
+	MethodWriteTextFile     = "fs/write_text_file"
+	MethodTerminalCreate    = "terminal/create"
+	MethodTerminalOutput    = "terminal/output"
+	MethodTerminalWait      = "terminal/wait_for_exit"
+	MethodTerminalKill      = "terminal/kill"
+	MethodTerminalRelease   = "terminal/release"
+
+	// Not in ACP; some agents and clients have them.
+	MethodListDirectory  = "fs/list_directory"
+	MethodTerminalRun    = "terminal/run"
+	MethodSessionEndTurn = "session/end_turn" // a notification: the turn is over
+	MethodAuthComplete   = "auth_complete"    // a notification: so is the login
 )
 
 // Members calls f with the name and the raw value of each member of a JSON object, in the order they stand, until f

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
@@ -16,58 +17,246 @@ const (
 	RejectAlways = "reject_always"
 )
 
-// PermissionRequest is a session/request_permission.
+// PermissionRequest is a session/request_permission, in the shape of ACP v1 or v2, or in another one that agents use.
 type PermissionRequest struct {
-	// ToolCall is the raw toolCall member.
+	// ToolCall is a report of the tool call that it is about, a JSON object that is never empty: a part of the params, or
+	// made of them.
 	ToolCall []byte
+	// At leads from the params to ToolCall; nil: ToolCall is no part of them.
+	At []string
+	// Title is what the request itself says that it is about; empty: it leaves that to the tool call.
+	Title string
+	// Ambiguous says why what it is about cannot be trusted to mean one thing. Empty: it can.
+	Ambiguous string
 	// Options are what may be answered.
 	Options []PermissionOption
+	// Flat: the agent looks for the id of the chosen option in the result itself.
+	Flat bool
 }
 
 // PermissionOption is one option of a question.
-type PermissionOption struct{ ID, Kind string }
-
-// ParsePermissionRequest reads the params of session/request_permission. It fails if toolCall or options are missing or
-// of a wrong type, and on duplicate names, which would let one peer read another question than the next.
-func ParsePermissionRequest(params []byte) (PermissionRequest, error) {
-	var req PermissionRequest
-	var optErr error
-	err := Members(params, func(name string, v []byte) bool {
-		switch name {
-		case "toolCall":
-			req.ToolCall = v
-		case "options":
-			req.Options, optErr = parseOptions(v)
-		}
-		return true
-	})
-	if err = cmp.Or(err, optErr); err == nil && (len(req.ToolCall) == 0 || req.ToolCall[0] != '{') {
-		err = errors.New("toolCall: expected an object")
-	}
-	return req, err
+type PermissionOption struct {
+	ID string
+	// Kind is one of ACP's if it is certain that it is meant, else what the agent wrote.
+	Kind string
+	// Name is what people are shown.
+	Name string
 }
 
-func parseOptions(raw []byte) ([]PermissionOption, error) {
-	var opts []PermissionOption
-	err := Elements(raw, func(v []byte) bool {
-		var o PermissionOption
-		if Members(v, func(name string, v []byte) bool {
-			switch name {
-			case "optionId":
-				o.ID, _ = Exact(v)
-			case "kind":
-				setString(&o.Kind, v)
-			}
-			return true
-		}) == nil {
-			opts = append(opts, o)
+// ParsePermissionRequest reads the params of session/request_permission. It fails if it is about nothing and offers nothing to choose
+// from, and on duplicate names, which would let one peer read another question than the next; it returns what it has read also then.
+// Everything else may be missing, or be something else than is known: then the report says little.
+func ParsePermissionRequest(params []byte) (PermissionRequest, error) {
+	var req PermissionRequest
+	var options []byte
+	about := map[string][]byte{}
+	err := Members(params, func(name string, v []byte) bool {
+		if name == "options" {
+			options = v
+		} else if string(v) != "null" {
+			about[name] = v
 		}
 		return true
 	})
-	if err != nil {
-		return nil, fmt.Errorf("options: %w", err)
+	req.subject(about)
+	var unread error
+	req.Options, req.Flat, unread = parseOptions(options)
+	if errors.Is(unread, errNothing) && (isObject(about["toolCall"]) || isObject(about["subject"])) {
+		unread = nil // what it is about is to be decided all the same
 	}
-	return opts, nil
+	return req, cmp.Or(err, unread)
+}
+
+// errNothing says that a question cannot be answered.
+var errNothing = errors.New("options: it offers nothing to choose")
+
+// subject finds what the request is about.
+func (r *PermissionRequest) subject(params map[string][]byte) {
+	r.Title, _ = String(params["title"])
+	call, subject := params["toolCall"], params["subject"]
+	if err := jsonrpc.DuplicateNames(subject, "type", "toolCall", "command", "cwd", "toolCallId"); err != nil {
+		r.Ambiguous = fmt.Sprintf("its subject cannot be read in one way only: %v", err)
+	}
+	wrapped := Get(subject, "toolCall")
+	kind, _ := String(Get(subject, "type"))
+	switch {
+	case isObject(call):
+		r.ToolCall, r.At = call, []string{"toolCall"}
+		if subject != nil && string(wrapped) != string(call) {
+			r.Ambiguous = "it is about a toolCall and a subject that differ"
+		}
+		return
+	case isObject(wrapped):
+		r.ToolCall, r.At = wrapped, []string{"subject", "toolCall"}
+		id := Get(subject, "toolCallId")
+		if Get(subject, "command") != nil || id != nil && ToolCallID(wrapped) != ToolCallID(subject) {
+			r.Ambiguous = "its subject is a tool call and something else"
+		}
+		return
+	}
+	report := object{}
+	if isObject(subject) {
+		report.add("title", params["title"])
+		report.add("toolCallId", Get(subject, "toolCallId"))
+		if kind == "command" {
+			input := object{}
+			input.add("command", Get(subject, "command"))
+			input.add("cwd", Get(subject, "cwd"))
+			report.add("kind", []byte(`"execute"`))
+			report.add("rawInput", input.end())
+		}
+	} else { // the members of a tool call, or what they are called elsewhere, in the params
+		for _, name := range [...]string{"toolCallId", "kind", "content", "locations", "_meta"} {
+			report.add(name, params[name])
+		}
+		report.add("title", params["title"], params["description"], params["message"])
+		report.add("name", params["name"], params["tool"], params["toolName"])
+		report.add("rawInput", params["rawInput"], params["input"])
+	}
+	r.ToolCall = report.end()
+	name, _ := String(cmpBytes(params["tool"], params["toolName"]))
+	description, _ := String(params["description"])
+	if r.At == nil && r.Title == "" && name != "" && description != "" {
+		r.Title = name + ": " + description
+	}
+}
+
+// object is a JSON object that is being made.
+type object []byte
+
+// add adds a member with the first of values that is there, if one is.
+func (o *object) add(name string, values ...[]byte) {
+	v := cmpBytes(values...)
+	if v == nil {
+		return
+	}
+	before := byte(',')
+	if len(*o) == 0 {
+		before = '{'
+	}
+	*o = append(append(jsonrpc.AppendString(append(*o, before), name), ':'), v...)
+}
+
+func (o object) end() []byte {
+	if len(o) == 0 {
+		return []byte("{}")
+	}
+	return append(o, '}')
+}
+
+// cmpBytes is the first of values that is not nil.
+func cmpBytes(values ...[]byte) []byte {
+	for _, v := range values {
+		if v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// parseOptions reads the options of a request; flat: some have their id where ACP does not have it.
+func parseOptions(raw []byte) (options []PermissionOption, flat bool, err error) {
+	n := 0
+	if isObject(raw) { // what it offers is not known, but that it does
+		err = Members(raw, func(string, []byte) bool { n++; return true })
+	} else if len(raw) > 0 && raw[0] == '[' {
+		err = Elements(raw, func(v []byte) bool {
+			n++
+			o, own, ok := ParsePermissionOption(v)
+			if ok {
+				options = append(options, o)
+			}
+			flat = flat || !own
+			return true
+		})
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("options: %w", err)
+	case n == 0 && len(raw) > 0 && raw[0] != 'n' && raw[0] != '[':
+		err = fmt.Errorf("options: expected an array, got %.40s", raw)
+	case n == 0:
+		err = errNothing
+	}
+	return options, flat, err
+}
+
+// ParsePermissionOption reads an option of a question; not ok: it has no id that can be read. own: its id is where ACP has
+// it.
+func ParsePermissionOption(raw []byte) (o PermissionOption, own, ok bool) {
+	if o.ID, ok = Exact(raw); ok { // the id alone
+		o.Name = o.ID
+		o.Kind = optionKind("", o.ID, o.Name)
+		return o, false, true
+	}
+	var id, optionID, name, label, kind []byte
+	if Members(raw, func(member string, v []byte) bool {
+		switch member {
+		case "optionId":
+			optionID = v
+		case "id":
+			id = v
+		case "name":
+			name = v
+		case "label":
+			label = v
+		case "kind":
+			kind = v
+		}
+		return true
+	}) != nil {
+		return o, true, false
+	}
+	own = optionID != nil || id == nil
+	o.ID, ok = Exact(cmpBytes(optionID, id))
+	o.Name, _ = String(cmpBytes(name, label))
+	o.Kind, _ = String(kind)
+	if kind == nil || string(kind) == "null" || o.Kind != "" {
+		o.Kind = optionKind(o.Kind, o.ID, o.Name)
+	}
+	return o, own, ok
+}
+
+// choices are words for ACP's kinds of option, as they are written after wordOf.
+var choices = map[string]string{
+	"allowonce": AllowOnce, "allow": AllowOnce, "approve": AllowOnce, "accept": AllowOnce, "yes": AllowOnce,
+	"approveonce": AllowOnce, "acceptonce": AllowOnce, "proceedonce": AllowOnce,
+	"allowalways": AllowAlways, "alwaysallow": AllowAlways, "approvealways": AllowAlways, "alwaysapprove": AllowAlways,
+	"rejectonce": RejectOnce, "reject": RejectOnce, "deny": RejectOnce, "denyonce": RejectOnce, "decline": RejectOnce, "no": RejectOnce,
+	"rejectalways": RejectAlways, "alwaysreject": RejectAlways, "denyalways": RejectAlways, "alwaysdeny": RejectAlways,
+}
+
+// wordOf is a word for a kind without what differs between agents: "Allow once" is "allowonce", as "allow_once" is.
+func wordOf(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == ' ' || r == '_' || r == '-' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(s))
+}
+
+// optionKind is the kind of an option as ACP has it. One without a kind has that of its id or its name if they leave no
+// doubt: an option is taken for one that allows if its name says just that, or its id, where it has no other name; and for
+// one that rejects if either says so and the other does not say the opposite. What is left in doubt stays as the agent wrote
+// it, and is never chosen by itself.
+func optionKind(kind, id, name string) string {
+	if kind != "" {
+		return cmp.Or(choices[wordOf(kind)], kind)
+	}
+	byID, byName := choices[wordOf(id)], choices[wordOf(name)]
+	rejects := func(kind string) bool { return kind == RejectOnce || kind == RejectAlways }
+	switch {
+	case byID == byName:
+		return byName
+	case byID == "" || rejects(byID) && rejects(byName):
+		return byName
+	case byName == "" && (rejects(byID) || name == ""):
+		return byID
+	}
+	return ""
 }
 
 // Option returns the id of the first option of one of the kinds, in the order the kinds are given.
@@ -85,6 +274,27 @@ func (r PermissionRequest) Option(kinds ...string) (id string, ok bool) {
 // Selected returns the result that answers a question with an option.
 func Selected(optionID string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"outcome":{"outcome":"selected","optionId":`), optionID), "}}"...)
+}
+
+// SelectedFlat is Selected for an agent that looks for the option's id in the result itself.
+func SelectedFlat(optionID string) []byte {
+	both := Selected(optionID)
+	return append(jsonrpc.AppendString(append(both[:len(both)-1], `,"optionId":`...), optionID), '}')
+}
+
+// Chosen is the id of the option that the answer to a question chooses; "": it chooses none, or more than one.
+func Chosen(result []byte) string {
+	outcome := Get(result, "outcome")
+	flat, _ := Exact(Get(result, "optionId"))
+	if outcome == nil {
+		return flat
+	}
+	kind, _ := String(Get(outcome, "outcome"))
+	id, _ := Exact(Get(outcome, "optionId"))
+	if kind != "selected" || flat != "" && flat != id {
+		return ""
+	}
+	return id
 }
 
 // Cancelled returns the result that answers a question of a turn that was cancelled.

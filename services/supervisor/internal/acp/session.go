@@ -70,9 +70,36 @@ func OptionMode(obj []byte) (mode string) {
 	return mode
 }
 
-// ParseCancelRequest returns the raw id that a $/cancel_request names, nil if it names none.
+// ModeOf is the mode that an update of the kind current_mode_update tells, and whether it tells one.
+func ModeOf(update []byte) (mode string, ok bool) {
+	if mode, ok = Exact(Get(update, "currentModeId")); !ok {
+		mode, ok = Exact(Get(update, "modeId"))
+	}
+	return mode, ok
+}
+
+// EndTurnReason is the stop reason of a turn whose end the agent tells by session/end_turn; empty: it ended with an error.
+func EndTurnReason(params []byte) string {
+	reason, ok := String(Get(params, "stopReason"))
+	if !ok {
+		reason, _ = String(Get(params, "reason"))
+	}
+	switch reason {
+	case "", "complete", "completed":
+		return "end_turn"
+	case "error":
+		return ""
+	}
+	return reason
+}
+
+// ParseCancelRequest returns the raw id that a $/cancel_request names, nil if it names none. Some peers name it as the
+// Language Server Protocol does.
 func ParseCancelRequest(params []byte) []byte {
-	return Get(params, "requestId")
+	if id := Get(params, "requestId"); id != nil {
+		return id
+	}
+	return Get(params, "id")
 }
 
 // TraceContext returns the W3C trace context in params._meta, empty strings where there is none.

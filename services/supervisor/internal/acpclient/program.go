@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -71,12 +72,14 @@ type Program struct {
 	writing sync.Mutex // guards partial, skipping and scan
 	partial []byte     // the begin of a line that came in pieces
 	skip    bool       // the rest of a line that is too long
-	scan    jsonrpc.Scanner
+	scan    acp.Scanner
 
 	mu     sync.Mutex // guards what follows
 	nextID uint64
 	open   map[string]*Pending // by canonical id
 	closed bool
+	// The agent has opened a session by session/new, or by an older name of it: it is called by such names since.
+	today, older bool
 }
 
 // NewProgram returns a Program. It must be closed.
@@ -97,7 +100,10 @@ func (p *Program) Out() io.Writer { return writer{p} }
 type Pending struct {
 	program *Program
 	id      string // as JSON, which is its canonical form
-	method  string
+	method  string // its name of today
+	params  []byte // until it is known by which names the agent is called
+	older   bool   // it was made again by an older name
+	session string // of a prompt
 	done    chan struct{}
 	result  []byte
 	err     error
@@ -125,6 +131,9 @@ func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pend
 		return nil, err
 	}
 	c := &Pending{program: p, method: method, done: make(chan struct{})}
+	if method == acp.MethodSessionPrompt {
+		c.session, _ = acp.String(acp.Get(params, "sessionId"))
+	}
 	p.mu.Lock()
 	switch {
 	case p.closed:
@@ -134,25 +143,42 @@ func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pend
 		p.mu.Unlock()
 		return nil, ErrUnanswered
 	}
-	c.id = strconv.FormatUint(p.nextID, 10)
-	p.nextID++
-	p.open[c.id] = c
+	if !p.today && !p.older && method == acp.MethodSessionNew { // without which an agent is of no use
+		c.params = slices.Clone(params)
+	}
+	request := p.request(c, p.spelled(method), params)
+	id := c.id
 	p.mu.Unlock()
-	request := jsonrpc.AppendRequest(nil, []byte(c.id), method, params)
 	err := readable(method, request)
 	if err == nil {
 		err = p.out.put(ctx, request)
 	}
 	if err != nil {
-		p.remove(c.id)
+		p.remove(id)
 		return nil, err
 	}
 	return c, nil
 }
 
+// request opens a call, and returns the request that makes it, by a name of its method; mu is held.
+func (p *Program) request(c *Pending, name string, params []byte) []byte {
+	c.id = strconv.FormatUint(p.nextID, 10)
+	p.nextID++
+	p.open[c.id] = c
+	return jsonrpc.AppendRequest(nil, []byte(c.id), name, params)
+}
+
+// spelled is the name by which the agent knows a method; mu is held.
+func (p *Program) spelled(method string) string {
+	if others := acp.OtherNames(method); p.older && strings.HasPrefix(method, "session/") && len(others) > 0 {
+		return others[0]
+	}
+	return method
+}
+
 // readable makes sure that the link can read a request: what it cannot read, it drops, and nobody would ever answer.
 func readable(method string, request []byte) error {
-	var scan jsonrpc.Scanner
+	var scan acp.Scanner
 	var m jsonrpc.Message
 	if jerr := scan.Scan(request, &m); jerr != nil {
 		return fmt.Errorf("%s: the request cannot be sent: %s", method, jerr.Message)
@@ -162,6 +188,9 @@ func readable(method string, request []byte) error {
 
 // Notify hands a notification over. It does not wait.
 func (p *Program) Notify(method string, params []byte) error {
+	p.mu.Lock()
+	method = p.spelled(method)
+	p.mu.Unlock()
 	return p.out.post(jsonrpc.AppendNotification(nil, method, params))
 }
 
@@ -213,7 +242,10 @@ func (c *Pending) Leave() {
 
 // GiveUp asks the agent to give the call up. It is still answered, as a rule with an error.
 func (c *Pending) GiveUp() error {
-	return c.program.Notify(acp.MethodCancelRequest, []byte(`{"requestId":`+c.id+`}`))
+	c.program.mu.Lock()
+	id := c.id
+	c.program.mu.Unlock()
+	return c.program.Notify(acp.MethodCancelRequest, []byte(`{"requestId":`+id+`}`))
 }
 
 // remove removes a call and returns it; nil if there is none. Whoever gets the call ends it.
@@ -297,7 +329,11 @@ func (p *Program) line(line []byte) error {
 	case jsonrpc.KindResponse:
 		p.answered(&m)
 	case jsonrpc.KindRequest:
-		return p.request(&m)
+		return p.asked(&m)
+	case jsonrpc.KindNotification:
+		if string(m.Method) == acp.MethodSessionEndTurn {
+			p.turnEnded(&m)
+		}
 	}
 	return nil
 }
@@ -309,21 +345,81 @@ func (p *Program) answered(m *jsonrpc.Message) {
 		p.log.Debug("the agent answered a call that nobody waits for; the answer was dropped", "id", excerpt(m.ID))
 		return
 	}
+	var fault *jsonrpc.Error
+	if m.Error != nil {
+		fault = parseError(m.Error)
+	}
+	if p.again(c, fault) {
+		return
+	}
 	p.mu.Lock()
 	left := c.left
 	p.mu.Unlock()
 	switch {
 	case left:
-	case m.Error != nil:
-		c.err = parseError(m.Error)
+	case fault != nil:
+		c.err = fault
 	default:
 		c.result = slices.Clone(m.Result)
 	}
 	close(c.done)
 }
 
-// request refuses a request of the agent's that nobody else answers.
-func (p *Program) request(m *jsonrpc.Message) error {
+// again makes a call once more, by an older name of its method, if the agent did not know the one of today; false: it did,
+// or it knows no older name either.
+func (p *Program) again(c *Pending, fault *jsonrpc.Error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	params := c.params
+	c.params = nil
+	switch {
+	case fault == nil && c.older:
+		p.older = true
+		return false
+	case fault == nil:
+		p.today = p.today || params != nil
+		return false
+	case params == nil || fault.Code != jsonrpc.CodeMethodNotFound || p.today || c.left || p.closed:
+		return false
+	}
+	c.older = true
+	before := c.id
+	if err := p.out.post(p.request(c, acp.OtherNames(c.method)[0], params)); err != nil {
+		delete(p.open, c.id)
+		c.id = before
+		return false
+	}
+	return true
+}
+
+// turnEnded takes the agent's word that a turn is over for the answer to its prompt, which may never come. A notification
+// without a session is about the only turn that there is.
+func (p *Program) turnEnded(m *jsonrpc.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var over []*Pending
+	for _, c := range p.open {
+		if c.method == acp.MethodSessionPrompt && (m.SessionID == nil || c.session == string(m.SessionID)) {
+			over = append(over, c)
+		}
+	}
+	if m.SessionID == nil && len(over) != 1 {
+		return
+	}
+	for _, c := range over {
+		delete(p.open, c.id)
+		if reason := acp.EndTurnReason(m.Params); reason != "" {
+			c.result = append(jsonrpc.AppendString([]byte(`{"stopReason":`), reason), '}')
+		} else {
+			words, _ := acp.String(acp.Get(m.Params, "error"))
+			c.err = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: cmp.Or(words, "the agent ended the turn with an error")}
+		}
+		close(c.done)
+	}
+}
+
+// asked refuses a request of the agent's that nobody else answers.
+func (p *Program) asked(m *jsonrpc.Message) error {
 	if method := string(m.Method); method == acp.MethodRequestPermission || method == acp.MethodElicitationCreate {
 		return nil
 	}

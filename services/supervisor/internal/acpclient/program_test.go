@@ -338,3 +338,65 @@ func TestARequestThatTheLinkCannotReadIsNotSent(t *testing.T) {
 	f.write(`{"jsonrpc":"2.0","id":2,"result":{}}` + "\n")
 	f.wantResult(c, `{}`)
 }
+
+func TestAnAgentThatKnowsOlderNamesIsCalledByThem(t *testing.T) {
+	f := newFar(t, ProgramOptions{})
+	hello := f.send("initialize", `{}`)
+	f.want(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`)
+	f.write(`{"jsonrpc":"2.0","id":0,"result":{}}` + "\n")
+	f.wantResult(hello, `{}`)
+	opened := f.send("session/new", `{"cwd":"/w"}`)
+	f.want(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w"}}`)
+	f.write(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}` + "\n")
+	f.want(`{"jsonrpc":"2.0","id":2,"method":"newSession","params":{"cwd":"/w"}}`)
+	f.write(`{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}` + "\n")
+	f.wantResult(opened, `{"sessionId":"s"}`)
+	turn := f.send("session/prompt", `{"sessionId":"s"}`)
+	f.want(`{"jsonrpc":"2.0","id":3,"method":"prompt","params":{"sessionId":"s"}}`)
+	if err := f.Notify("session/cancel", []byte(`{"sessionId":"s"}`)); err != nil {
+		t.Fatal(err)
+	}
+	f.want(`{"jsonrpc":"2.0","method":"cancel","params":{"sessionId":"s"}}`)
+	f.write(`{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}` + "\n")
+	f.wantResult(turn, `{"stopReason":"cancelled"}`)
+}
+
+func TestAnAgentThatKnowsNeitherNameIsAskedOnce(t *testing.T) {
+	f := newFar(t, ProgramOptions{})
+	opened := f.send("session/new", `{}`)
+	f.want(`{"jsonrpc":"2.0","id":0,"method":"session/new","params":{}}`)
+	f.write(`{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"first"}}` + "\n")
+	f.want(`{"jsonrpc":"2.0","id":1,"method":"newSession","params":{}}`)
+	f.write(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"second"}}` + "\n")
+	if _, err := opened.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "second") {
+		t.Errorf("the error is %v", err)
+	}
+	again := f.send("session/new", `{}`) // it may log in meanwhile
+	f.want(`{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}`)
+	f.write(`{"jsonrpc":"2.0","id":2,"result":{}}` + "\n")
+	f.wantResult(again, `{}`)
+	mode := f.send("session/set_mode", `{}`)
+	f.want(`{"jsonrpc":"2.0","id":3,"method":"session/set_mode","params":{}}`)
+	f.write(`{"jsonrpc":"2.0","id":3,"error":{"code":-32601,"message":"no modes"}}` + "\n")
+	if _, err := mode.Wait(t.Context()); err == nil {
+		t.Error("a mode was set")
+	}
+}
+
+func TestATurnThatTheAgentEndsByANotificationIsOver(t *testing.T) {
+	f := newFar(t, ProgramOptions{})
+	for _, session := range []string{`"sessionId":"s",`, ``} {
+		turn, other := f.send("session/prompt", `{"sessionId":"s"}`), f.send("session/set_mode", `{"sessionId":"s"}`)
+		f.write(`{"jsonrpc":"2.0","method":"session/end_turn","params":{"sessionId":"other"}}` + "\n")
+		f.write(`{"jsonrpc":"2.0","method":"session/end_turn","params":{` + session + `"reason":"complete"}}` + "\n")
+		f.wantResult(turn, `{"stopReason":"end_turn"}`)
+		f.write(`{"jsonrpc":"2.0","id":` + turn.id + `,"result":{"stopReason":"late"}}` + "\n")
+		f.write(`{"jsonrpc":"2.0","id":` + other.id + `,"result":{}}` + "\n")
+		f.wantResult(other, `{}`)
+	}
+	turn := f.send("session/prompt", `{"sessionId":"s"}`)
+	f.write(`{"jsonrpc":"2.0","method":"endTurn","params":{"sessionId":"s","reason":"error","error":"full"}}` + "\n")
+	if _, err := turn.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Errorf("the error is %v", err)
+	}
+}

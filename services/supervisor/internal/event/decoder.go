@@ -25,7 +25,7 @@ type Decoder struct {
 	agent  frame.Agent
 	cursor func(seq uint64) string
 
-	scan jsonrpc.Scanner
+	scan acp.Scanner
 	msg  jsonrpc.Message
 
 	client, calls, own table
@@ -69,7 +69,11 @@ func (d *Decoder) message(f *frame.Frame) {
 	if Refused(f) || d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
 		return
 	}
-	session := d.sessionOf(m.SessionID)
+	id := m.SessionID
+	if id == nil && acp.OfSession(m.Method) { // whoever passed it on knows which is meant
+		id = f.SessionID
+	}
+	session := d.sessionOf(id)
 	switch m.Kind {
 	case jsonrpc.KindNotification:
 		d.notification(f, m, session)
@@ -99,8 +103,16 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 			d.ownUpdate(session, updateIn(m.Raw))
 		}
 	case acp.MethodCancelRequest:
-		if id := requestID(m.Params); id != nil {
+		if id := cancelled(m.Params); id != nil {
 			d.withdrawn(f.Direction, jsonrpc.CanonicalID(id))
+		}
+	case acp.MethodSessionEndTurn:
+		if f.Direction == frame.AgentToClient {
+			d.endTurn(session, m.Params)
+		}
+	case acp.MethodAuthComplete:
+		if f.Direction == frame.AgentToClient {
+			d.tellOther(session, acp.MethodAuthComplete, m.Params)
 		}
 	case MethodSessionClosed:
 		if f.Direction == frame.OursToClient && session != "" {
@@ -111,9 +123,21 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 	}
 }
 
-// requestID is the id that a $/cancel_request, or an elicitation, names; nil: it names none.
-func requestID(params []byte) []byte {
-	id := acp.Get(params, "requestId")
+// tellOther tells a notification that ACP does not have, and that is no update.
+func (d *Decoder) tellOther(session, method string, params []byte) {
+	d.tell(&supervisorv1.Event{SessionId: session, Raw: raw(params), Event: &supervisorv1.Event_OtherUpdate{
+		OtherUpdate: &supervisorv1.OtherUpdate{Kind: method},
+	}})
+}
+
+// requestID is the id of the request that an elicitation belongs to; nil: it names none.
+func requestID(params []byte) []byte { return idOf(acp.Get(params, "requestId")) }
+
+// cancelled is the id that a $/cancel_request names; nil: it names none.
+func cancelled(params []byte) []byte { return idOf(acp.ParseCancelRequest(params)) }
+
+// idOf is an id that a request may have; nil: it is none.
+func idOf(id []byte) []byte {
 	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 		return nil
 	}

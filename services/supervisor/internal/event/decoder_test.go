@@ -392,7 +392,8 @@ func TestAPermissionQuestionOfVersion2(t *testing.T) {
 	id, use := "a-1/7", 1
 	for subject, want := range map[string]string{
 		`{"type":"tool_call","toolCall":{"toolCallId":"t","title":"Run"}}`: `"toolCallId":"t","kind":"execute"`,
-		`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`:     `"toolCallId":"t","kind":"execute"`,
+		`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`: `"toolCallId":"t","kind":"execute",` +
+			`"rawInput":"{\"command\":\"ls\",\"cwd\":\"/\"}"`,
 		`null`: `"toolCallId":""`,
 	} {
 		w.expect(frame.AgentToClient, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+subject+`,"options":[]}`),

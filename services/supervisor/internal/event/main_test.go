@@ -5,6 +5,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"go.uber.org/goleak"
@@ -35,7 +36,7 @@ func (w *wire) pass(d frame.Direction, handler, line string) []*supervisorv1.Eve
 	buf := []byte(line + "\n")
 	f := frame.Frame{Seq: w.seq, Time: noon, Direction: d, Handler: handler, Line: buf}
 	if d == frame.AgentToClient || d == frame.ClientToAgent || d == frame.AgentToHandler {
-		var s jsonrpc.Scanner
+		var s acp.Scanner
 		var m jsonrpc.Message
 		if s.Scan(buf, &m) == nil && m.Kind != jsonrpc.KindBatch {
 			f.Scanned, f.Method, f.ID, f.SessionID = true, m.Method, m.ID, m.SessionID

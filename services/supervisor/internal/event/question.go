@@ -101,32 +101,22 @@ func about(q *supervisorv1.PermissionQuestion, title string, c *supervisorv1.Too
 
 // permission reads the params of a session/request_permission.
 func permission(params []byte, ours bool) (q *supervisorv1.PermissionQuestion, title string, report *supervisorv1.ToolCallReport) {
-	q, report = &supervisorv1.PermissionQuestion{FromAcphost: ours}, &supervisorv1.ToolCallReport{}
-	read(params, "title", &title,
-		"toolCall", func(v []byte) { report = questioned(v) },
-		"subject", func(v []byte) { // ACP v2: there may be none
-			report = questioned(acp.Get(v, "toolCall"))
-			report.ToolCallId = cmp.Or(report.GetToolCallId(), textOf(acp.Get(v, "toolCallId")))
-		},
-		"options", func(v []byte) { q.Options = listOf(v, permissionOption) })
-	q.ToolCallId = report.GetToolCallId()
-	return q, title, report
+	req, _ := acp.ParsePermissionRequest(params) // as far as it can be read
+	report = questioned(req.ToolCall)
+	q = &supervisorv1.PermissionQuestion{FromAcphost: ours, ToolCallId: report.GetToolCallId()}
+	for _, o := range req.Options {
+		q.Options = append(q.Options, &supervisorv1.PermissionOption{OptionId: o.ID, Kind: o.Kind, Name: o.Name})
+	}
+	return q, req.Title, report
 }
 
-// permissionOption reads an option of a question; nil: it has no id.
-func permissionOption(v []byte) *supervisorv1.PermissionOption {
-	o := &supervisorv1.PermissionOption{}
-	ok := false
-	read(v, "optionId", func(v []byte) { o.OptionId, ok = acp.String(v) }, "kind", &o.Kind, "name", &o.Name)
-	return where(ok, o)
-}
-
-// questioned reads the report of a question's tool call; if it does not say of which, its title and its kind alone.
+// questioned reads the report of a question's tool call; if it does not say of which, all but the id.
 func questioned(v []byte) *supervisorv1.ToolCallReport {
 	if r := toolCall(v); r != nil {
 		return r
 	}
-	return &supervisorv1.ToolCallReport{Title: optionalText(acp.Get(v, "title")), Kind: optionalText(acp.Get(v, "kind"))}
+	r, _ := reportOf(v)
+	return r
 }
 
 // allowing are the ids of the options that allow. Where one id is given to several, nobody knows which is meant: the one
@@ -157,9 +147,8 @@ func elicitation(params []byte) *supervisorv1.Elicitation {
 // questionAnswered takes the answer to a question.
 func (d *Decoder) questionAnswered(r *request, a *answer) {
 	end := &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: a.handler}
-	outcome := acp.Get(a.result, "outcome")
 	if a.fault == nil && r.method == acp.MethodRequestPermission {
-		if id, ok := acp.String(acp.Get(outcome, "optionId")); ok && textOf(acp.Get(outcome, "outcome")) == "selected" {
+		if id := acp.Chosen(a.result); id != "" {
 			end.OptionId, end.Outcome = id, "denied"
 			if r.allowing[id] {
 				end.Outcome = "allowed"

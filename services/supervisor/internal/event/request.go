@@ -27,6 +27,7 @@ type request struct {
 	roots []string
 	value string // the mode or the model that is to be
 	loads bool   // what comes until the answer is history
+	ended bool   // the agent has said that the turn is over
 
 	// Of the agent's, and acphost's own: a question.
 	question string          // the approval's id; "": it is a call

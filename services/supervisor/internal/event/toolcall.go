@@ -1,8 +1,11 @@
 package event
 
 import (
+	"math"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // copyOf returns a copy of a tool call that shares its lists.
@@ -10,14 +13,21 @@ func copyOf(c *supervisorv1.ToolCall) *supervisorv1.ToolCall {
 	return &supervisorv1.ToolCall{
 		ToolCallId: c.GetToolCallId(), Title: c.GetTitle(), Kind: c.GetKind(), Status: c.GetStatus(), Name: c.GetName(),
 		TerminalIds: c.GetTerminalIds(), Paths: c.GetPaths(), Content: c.GetContent(), Locations: c.GetLocations(),
-		RawInput: c.GetRawInput(), RawOutput: c.GetRawOutput(),
+		RawInput: c.GetRawInput(), RawOutput: c.GetRawOutput(), Output: c.GetOutput(),
 	}
 }
 
 // toolCall reads a report of a tool call; nil: it does not say of which.
 func toolCall(v []byte) *supervisorv1.ToolCallReport {
-	r := &supervisorv1.ToolCallReport{}
-	named := false
+	if r, named := reportOf(v); named {
+		return r
+	}
+	return nil
+}
+
+// reportOf reads a report of a tool call; named: it says of which.
+func reportOf(v []byte) (r *supervisorv1.ToolCallReport, named bool) {
+	r = &supervisorv1.ToolCallReport{}
 	members(v, func(name, v []byte) {
 		if !acp.ReportSays(string(name), v) {
 			return
@@ -45,15 +55,40 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 			r.Meta = rawObject(v)
 		}
 	})
-	if !named {
-		return nil
-	}
+	r.Output = streamed([]byte(r.GetMeta()))
 	if r.GetName() == "" && r.Meta != "" {
 		if name := acp.MetaToolName([]byte(r.GetMeta())); name != "" {
 			r.Name = &name
 		}
 	}
-	return r
+	return r, named
+}
+
+// streamed reads what a _meta tells of a terminal of the agent's own; nil: nothing.
+func streamed(meta []byte) *supervisorv1.ToolOutput {
+	if len(meta) == 0 {
+		return nil
+	}
+	piece, exit := acp.Get(meta, "terminal_output"), acp.Get(meta, "terminal_exit")
+	if !isObject(piece) && !isObject(exit) {
+		return nil
+	}
+	o := &supervisorv1.ToolOutput{Ended: isObject(exit)}
+	for _, of := range [...][]byte{piece, exit} {
+		if id, ok := acp.String(acp.Get(of, "terminal_id")); ok && id != "" {
+			o.TerminalId = safetext.Cut(id, maxTitle)
+		}
+	}
+	if o.GetTerminalId() == "" {
+		return nil
+	}
+	o.Text, _ = acp.String(acp.Get(piece, "data"))
+	o.Signal, _ = acp.String(acp.Get(exit, "signal"))
+	if code, ok := acp.Int(acp.Get(exit, "exit_code"), 64); ok && code >= 0 && code <= math.MaxUint32 {
+		n := uint32(code)
+		o.ExitCode = &n
+	}
+	return o
 }
 
 func contentItem(v []byte) *supervisorv1.ToolCallContent {

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -15,7 +16,7 @@ const maxPromptBlock = 64 << 10
 
 // methodSetModel and methodSetConfigOption are requests of the client's that change what is known of a session.
 const (
-	methodSetModel        = "session/set_model"
+	methodSetModel        = acp.MethodSessionSetModel
 	methodSetConfigOption = acp.MethodSessionSetOption
 )
 
@@ -62,7 +63,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 // clientAnswered takes the answer to such a request.
 func (d *Decoder) clientAnswered(r *request, a *answer) {
 	d.loaded(r)
-	if r.method == acp.MethodSessionPrompt {
+	if r.method == acp.MethodSessionPrompt && !r.ended {
 		d.turnEnded(r, a)
 	}
 	if a.fault != nil {
@@ -143,6 +144,32 @@ func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
 	return t
 }
 
+// endTurn takes the agent's word that a turn is over: its answer to the prompt then ends nothing more. If no turn is under
+// way, it is told as it came.
+func (d *Decoder) endTurn(session string, params []byte) {
+	under := d.accepted[session]
+	for _, r := range d.client.All() {
+		if r.method == acp.MethodSessionPrompt && r.session == session && !r.ended {
+			r.ended, under = true, true
+		}
+	}
+	if !under {
+		d.tellOther(session, acp.MethodSessionEndTurn, params)
+		return
+	}
+	delete(d.accepted, session)
+	t := &supervisorv1.TurnEnded{}
+	t.StopReason = acp.EndTurnReason(params)
+	if t.GetStopReason() == "" {
+		words, _ := acp.String(acp.Get(params, "error"))
+		t.Error = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR,
+			Message: acp.MethodSessionPrompt + ": the agent ended the turn with an error: " + cmp.Or(words, "it gives no reason")}
+	}
+	t.Usage = d.spent[session]
+	delete(d.spent, session)
+	d.tell(&supervisorv1.Event{SessionId: session, Raw: raw(params), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
+}
+
 // loaded ends the history of a session.
 func (d *Decoder) loaded(r *request) {
 	if !r.loads {
@@ -201,7 +228,7 @@ func (d *Decoder) lost(r *request, why string) {
 		d.tell(&supervisorv1.Event{SessionId: r.session, Event: &supervisorv1.Event_CallEnded{
 			CallEnded: &supervisorv1.CallEnded{Id: r.id, Method: r.method, Error: why},
 		}})
-	case r.method == acp.MethodSessionPrompt:
+	case r.method == acp.MethodSessionPrompt && !r.ended:
 		d.turnLost(r.session, why)
 	}
 }

@@ -97,6 +97,11 @@ type textChunk struct {
 
 // fill sets what happened.
 func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
+	if u.kind == nil {
+		if today := acp.Today(u.whole); today != nil {
+			u.read(today)
+		}
+	}
 	kind := updateKind(u.kind)
 	switch kind {
 	case "agent_message_chunk":
@@ -193,11 +198,7 @@ func state(e *supervisorv1.Event, kind string, v []byte) {
 			e.Event = &supervisorv1.Event_AvailableCommands{AvailableCommands: &supervisorv1.AvailableCommands{Commands: commands(all)}}
 		}
 	case "current_mode_update":
-		mode, ok := acp.String(acp.Get(v, "currentModeId"))
-		if !ok {
-			mode, ok = acp.String(acp.Get(v, "modeId"))
-		}
-		if ok {
+		if mode, ok := acp.ModeOf(v); ok {
 			e.Event = &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: mode}}
 		}
 	case "config_option_update", "config_options_update":

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
@@ -37,6 +39,9 @@ const (
 const (
 	// RuleProtected denies acphost's own files.
 	RuleProtected = "acphost/protected"
+	// RuleLeaveOut asks a person about a command that walks through folders with files that the policy keeps from it, if its
+	// programs cannot be told to leave these out.
+	RuleLeaveOut = "acphost/leave-out"
 	// RuleUnclear asks a person about a command that may name a key file, if only running the command would tell.
 	RuleUnclear = "acphost/unclear"
 	// RuleMode has a person asked about changes of mode.
@@ -45,6 +50,8 @@ const (
 	RuleUnrecorded = "acphost/unrecorded"
 	// RuleGit denies writes to what is git's own, from which git runs programs.
 	RuleGit = "acphost/git"
+	// RuleOutside denies what a handler would refuse whatever a person says: a folder outside of the session's roots.
+	RuleOutside = "acphost/outside"
 	// RuleReload asks a person about everything once a policy can no longer be believed: its files have changed.
 	RuleReload = "acphost/reload-needed"
 	// RuleNoPolicy is a rule of permd's: calls pass if nobody has chosen a policy.
@@ -132,6 +139,12 @@ type Request struct {
 	Written *intent.File
 	// GivenUp: the client has cancelled the turn, so that no answer of the user's in it lets a call pass.
 	GivenUp bool
+	// LeaveOut has the programs that walk through folders leave files out, once the call is made; it reports whether they can be
+	// told to. Nil: the command is run as it is.
+	LeaveOut func(walking []string, found leaveout.Found) bool
+	// Outside: the call leaves the session's roots, at a handler that opens the file only if a person, or a rule, meant
+	// that file. An earlier answer counts for it only if a diff showed the file.
+	Outside bool
 	// Terminals are those that a tool call shows; for Reported alone.
 	Terminals []string
 }
@@ -185,6 +198,7 @@ type Decision struct {
 	active  bool // by a policy, so that it is recorded
 	named   bool // it is allowed only as what the agent calls the tool
 	person  bool // for ByEarlier: a person gave that answer
+	names   bool // by a policy whose rule names the paths
 }
 
 // ID names the decision in the audit.
@@ -295,7 +309,8 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.By = ByPolicy
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
 		d.Grantable, d.Unattended = said.Grantable, said.Unattended
-		d.digest, d.plugin = said.PolicyDigest, said.plugin
+		d.digest, d.plugin, d.names = said.PolicyDigest, said.plugin, said.NamesPaths
+		g.leaveOut(r, d, said.GetLeaveOut())
 	}
 	return nil
 }
@@ -319,7 +334,11 @@ func (g *Gate) remembered(r Request, d *Decision) {
 	if g.opts.Grants == nil || !d.Grantable {
 		return
 	}
-	switch m := g.opts.Grants.Match(r.Action, r.where()); m.Verdict {
+	m := g.opts.Grants.Match(r.Action, r.where())
+	if r.Outside && m.Verdict == grant.Allow && slices.ContainsFunc(m.Grants, (*supervisorv1.Grant).GetByRequest) {
+		m.Verdict = grant.None
+	}
+	switch m.Verdict {
 	case grant.Allow:
 		d.Verdict, d.By, d.grants = Allow, ByGrant, m.Grants
 	case grant.Refuse:

@@ -37,6 +37,14 @@ type answer struct {
 	over    bool            // the tool call has ended
 }
 
+// shows reports whether diffs showed every file of an action.
+func (e *answer) shows(a *permissionv1.Action) bool {
+	return !slices.ContainsFunc(a.GetPaths(), func(p *permissionv1.PathAccess) bool {
+		_, shown := e.shown[intent.PlaceOf(p)]
+		return !shown
+	})
+}
+
 func newLedger(turn uint64) *ledger {
 	return &ledger{turn: turn, reported: map[string]bool{}, terminals: map[string]bool{}}
 }
@@ -91,6 +99,9 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			}
 			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
 			return true
+		}
+		if r.Outside && !(e.person && e.shows(r.Action)) {
+			continue // the person may have seen a title alone
 		}
 		if !e.person && intent.Doubtful(r.Action) {
 			continue // a rule went by what the agent would run: what runs here is judged anew

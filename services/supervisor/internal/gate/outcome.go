@@ -69,6 +69,20 @@ func (d *Decision) Unasked(o Outcome) bool {
 	return true
 }
 
+// Outside reports whether the outcome lets a call leave the session's roots for the file that it names: a person allowed that
+// file, now or before, or a rule that names it did.
+func (d *Decision) Outside(o Outcome) bool {
+	switch {
+	case !o.Allowed || o.Doubtful:
+		return false
+	case o.Option != "" || d.By == ByGrant:
+		return true
+	case d.By == ByEarlier:
+		return d.person
+	}
+	return d.Verdict == Allow && d.names
+}
+
 // remember makes grants of a person's answer, if the answer is for all times.
 func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || o.Cancelled || d.Verdict != Ask || (o.Option != acp.AllowAlways && o.Option != acp.RejectAlways) {
@@ -87,7 +101,7 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 			return nil
 		}
 		for _, made := range grants {
-			made.Refuse = o.Option == acp.RejectAlways
+			made.Refuse, made.ByRequest = o.Option == acp.RejectAlways, true
 		}
 	}
 	for _, made := range grants {

@@ -68,7 +68,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			answers[i] <- answer{s, err}
 		}()
 	}
-	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow}}
+	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true}}
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -81,6 +81,8 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			continue
 		}
 		digests, plugins = append(digests, got.PolicyDigest), append(plugins, got.plugin)
+		out.LeaveOut = append(out.LeaveOut, got.LeaveOut...)
+		out.NamesPaths = out.NamesPaths && got.NamesPaths
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
 			out.Verdict, out.Rule, out.Reason = got.Verdict, got.Rule, got.Reason
 		} else if got.Verdict == Ask && out.Verdict == Ask && !strings.Contains(out.Reason, got.Reason) { // each may be about another part

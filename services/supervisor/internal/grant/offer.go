@@ -52,7 +52,7 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 	switch {
 	case t.never:
 		return Offer{}
-	case !t.partly || len(t.parts) == 0:
+	case !t.inParts():
 		if t.digest == "" {
 			return Offer{}
 		}
@@ -92,7 +92,7 @@ func Refusal(a *permissionv1.Action, w Where) Offer {
 	t := targetOf(a, w)
 	var o Offer
 	switch {
-	case t.partly && len(t.parts) == 1:
+	case t.inParts() && len(t.parts) == 1:
 		o.Grants = []*supervisorv1.Grant{t.parts[0].grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
 		o.Text = t.parts[0].words() + " in this session"
 	case t.digest != "": // a no to "a && b" is no no to a
@@ -105,8 +105,11 @@ func Refusal(a *permissionv1.Action, w Where) Offer {
 	return o
 }
 
+// inParts reports whether an answer about the action is remembered as answers about its parts.
+func (t *target) inParts() bool { return t.partly && len(t.parts) > 0 && !t.expanded }
+
 func (t *target) exactly(w Where, scope supervisorv1.GrantScope) []*supervisorv1.Grant {
-	if !t.partly || len(t.parts) == 0 {
+	if !t.inParts() {
 		if t.digest == "" {
 			return nil
 		}

@@ -34,6 +34,9 @@ type target struct {
 	action, digest string
 	// never: no grant may cover it.
 	never bool
+	// expanded: words of its commands stand for what is on the disk now. Grants of its parts cover it, but an answer is about
+	// the line as it is written: that is what the person sees.
+	expanded bool
 }
 
 // part is one simple command or one path.
@@ -79,6 +82,7 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 	}
 	moved := false
 	for _, sub := range subs {
+		t.expanded = t.expanded || sub.GetWritten() != ""
 		p := part{action: actionRun, argv: sub.GetArgv(), gitRuns: sub.GetRepository().GetQuieted()}
 		p.dir, p.placed = directory(a, sub, w)
 		// A line that changes its directory says so of every command behind it.

@@ -27,6 +27,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/approval"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
@@ -83,6 +84,9 @@ type Options struct {
 	// Presets, for Start, says what is to be run for the agent of a name: its command, further environment variables, and
 	// its id. Nil: no names are known.
 	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
+	// Dialects says how the user says that the agent of a name describes its tools; nil for one of whom nothing is said. Nil:
+	// nothing is said of any.
+	Dialects func(name string) *dialect.Dialect
 	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger

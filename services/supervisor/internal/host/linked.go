@@ -107,6 +107,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Sessions:          la.table,
 		Gate:              h.gate,
 		Place:             la.place,
+		Local:             h.local(),
 		RealRoots:         h.realRoots,
 		Attended:          func() bool { return !spec.program && !h.opts.Unattended || h.approvals.Attended() },
 		Unattended:        h.unattended(),
@@ -129,6 +130,9 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Observer: h.hub.Observer(la.identity),
 		Pace:     h.pace,
 		Logger:   h.log,
+	}
+	if h.opts.Dialects != nil {
+		o.Dialect = h.opts.Dialects(spec.Identity.Name)
 	}
 	if !spec.program {
 		o.Display = func(sink display.Sink) *display.Display {

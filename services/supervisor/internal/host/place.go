@@ -32,6 +32,7 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFu
 			at := intent.Place{Resolved: paths.Real(path)}
 			at.Inside = h.insideRoots(path, at.Resolved, cc)
 			at.Protected = h.gate.ProtectedName(path) || h.gate.ProtectedName(at.Resolved)
+			at.NoFolder = paths.NoFolder(at.Resolved)
 			return at
 		}
 		at := intent.Place{Protected: h.gate.Protected(path)}
@@ -54,6 +55,13 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFu
 		at.Protected = at.Protected || res.GetProtected() || h.gate.Protected(res.GetPath())
 		return at
 	}
+}
+
+// local reports whether agents and their commands see the files that we see, with the same rights. Commands of a sidecar run
+// elsewhere, and another user sees other folders.
+func (h *host) local() bool {
+	handlers := h.config.GetHandlers()
+	return handlers[route.KindFS].GetAddress() == "" && handlers[route.KindTerminal].GetAddress() == "" && h.user == nil
 }
 
 // insideRoots reports whether a path lies in one root of the session by both of its spellings.

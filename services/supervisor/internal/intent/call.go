@@ -66,6 +66,7 @@ func (s Session) create(a *permissionv1.Action, params []byte, p *paths) {
 	if raw := optional(params, "env"); raw != nil {
 		w.env, ok = variables(raw)
 		w.expect(ok, "env")
+		w.env = s.told(w.env)
 	}
 	if raw := optional(params, "cwd"); raw != nil {
 		dir, ok := acp.Exact(raw)

@@ -7,32 +7,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestWhatCodexAsksIsNormalised(t *testing.T) {
-	replayed(t, "codex.ndjson", "@agentclientprotocol/codex-acp", []question{
-		{"touch made", seen{kind: "tool.execute", commands: []string{"touch made", "echo hi"}, cwd: "/ws/sub", paths: []string{"w /ws/sub/out.txt"}}},
-		{"Read file '/ws/a.txt'", seen{kind: "tool.execute", commands: []string{"cat a.txt"}, cwd: "/ws", paths: []string{"w /ws/a.txt"}}},
-		{"cat a.txt | tee b.txt", seen{kind: "tool.execute", commands: []string{"cat a.txt", "tee b.txt", "rm -rf sub2"}, cwd: "/ws"}},
-		// A line for which the adapter takes off too few quotes.
-		{"rm -rf 'a'", seen{kind: "tool.execute", commands: []string{"rm -rf a $HOME/it's <dynamic>", `echo x"y`}, cwd: "/ws", unparsed: "quoted once more"}},
-		{"echo 'it is' fine", seen{kind: "tool.execute", commands: []string{"echo it is fine"}, cwd: "/ws"}},
-		{`echo "it's" fine`, seen{kind: "tool.execute", commands: []string{"echo it's fine"}, cwd: "/ws"}},
-		{"touch y", seen{kind: "tool.execute", commands: []string{"touch y"}, cwd: "/ws"}},
-		// The model chose a shell of its own, which Codex did not take.
-		{"git status", seen{kind: "tool.execute", commands: []string{"git status"}, cwd: "/ws"}},
-		{"git log", seen{kind: "tool.execute", commands: []string{"git log"}, cwd: "/ws"}},
-		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/a.txt"}}},
-		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/.env", "w /ws/new.txt", "w /ws/sub/c.txt", "w /ws/sub/b.txt"}, unparsed: "deletes a file; the patch moves a file"}},
-		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /outside.txt outside"}}},
-		// It moves a file of over 1 MiB out of the workspace, and shows nothing of it.
-		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/big.txt"}, unparsed: "not shown in full"}},
-		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/empty.txt"}}},
-		// apply_patch, called from a command.
-		{"Edit files", seen{kind: "tool.edit", paths: []string{"w /ws/viashell.txt"}}},
-		// A tool of an MCP server, whose question says nothing but that it is one.
-		{"mcp.db.sql", seen{kind: "tool.execute", unparsed: "arguments cannot be read"}},
-	})
-}
-
 func TestWhatCodexAsksForBesideAnActionIsForAPerson(t *testing.T) {
 	content := func(text string) string {
 		return fmt.Sprintf(`"content":[{"type":"content","content":{"type":"text","text":%q}}]`, text)
@@ -50,9 +24,9 @@ func TestWhatCodexAsksForBesideAnActionIsForAPerson(t *testing.T) {
 		{"more of the sandbox", `{"name":"request_permissions","kind":"other","title":"Additional sandbox permissions","rawInput":{"permissions":{"network":{"enabled":true}},"cwd":"/ws","environmentId":null},` + content("Enable network access") + `}`,
 			seen{kind: "tool.other", paths: []string{"w /ws"}, unparsed: "more than the action itself: permissions"}},
 		{"a tool of an MCP server", `{"kind":"execute","title":"mcp.s.t","rawInput":{"server":"s","tool":"t","arguments":{"command":"git status"}}}`,
-			seen{kind: "tool.execute", unparsed: "arguments cannot be read"}},
+			seen{kind: "tool.execute", commands: []string{"git status"}, unparsed: "arguments cannot be read"}},
 		{"what an MCP server asks", `{"kind":"other","title":"Question from MCP server","rawInput":{"serverName":"s","description":"d","schema":{}},` + content("d") + `}`,
-			seen{kind: "tool.other", unparsed: "an MCP server asks"}},
+			seen{kind: "tool.other", unparsed: "a question of its own"}},
 		{"a page to open", `{"kind":"fetch","title":"MCP server requests to open a URL","rawInput":{"serverName":"s","description":"d","url":"https://x.org"}}`,
 			seen{kind: "tool.fetch", unparsed: "url"}},
 		{"a plan", `{"kind":"switch_mode","title":"Implement this plan?","rawInput":{"plan":"p"}}`,

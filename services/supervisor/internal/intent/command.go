@@ -1,7 +1,9 @@
 package intent
 
 import (
+	"os"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,12 +18,18 @@ func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 		return
 	}
 	c := &permissionv1.Command{Env: w.env}
+	if len(w.cwd) > 0 {
+		s.directory(a, c, w.cwd[0], p)
+	}
+	if w.elsewhere {
+		c.CwdDoubtful = !s.StaysPut
+	}
 	if len(w.argv) > 0 {
 		c.Argv, c.Text = w.argv, shell.Quote(w.argv)
-		c.SubCommands, c.Unparsed = orNone(shell.FromArgv(w.argv))
+		c.SubCommands, c.Unparsed = orNone(s.here(c).FromArgv(w.argv))
 	} else {
 		c.Text = w.line
-		c.SubCommands, c.Unparsed = orNone(shell.Parse(w.line))
+		c.SubCommands, c.Unparsed = orNone(s.here(c).Parse(w.line))
 	}
 	c.Text = text(c.Text)
 	if len(c.Text) > maxRawInput {
@@ -29,16 +37,32 @@ func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 		unparsed(a, "the command is over 1 MiB")
 	}
 	a.Command = c
-	if len(w.cwd) > 0 {
-		s.directory(a, c, w.cwd[0], p)
-	}
 	if w.elsewhere {
-		c.CwdDoubtful = !s.StaysPut
 		p.unplaced(c)
 	}
 	p.redirections(c)
 	p.words(c)
+	p.facts(c)
 }
+
+// here is the folder in which a command runs, if its files are seen from here and nothing is known that changes how a shell
+// expands words. A variable that only a command's own shell has (in a file that it reads first) is the user's affair.
+func (s Session) here(c *permissionv1.Command) shell.Here {
+	dir := c.GetCwd()
+	if dir == "" && len(s.Roots) > 0 {
+		dir = s.Roots[0]
+	}
+	harmful := func(entry string) bool { return !shell.HarmlessVariable(entry) }
+	expands := func(name string) bool { return os.Getenv(name) != "" }
+	if !s.Local || c.GetCwdDoubtful() || slices.ContainsFunc(c.GetEnv(), harmful) || slices.ContainsFunc(expansion, expands) ||
+		!utf8.ValidString(dir) || strings.ContainsRune(dir, 0) {
+		return shell.Here{}
+	}
+	return shell.Here{Dir: path.Clean(dir)}
+}
+
+// expansion are variables by which shells expand words in other ways, or read a file that may say so.
+var expansion = []string{"BASHOPTS", "SHELLOPTS", "GLOBIGNORE", "BASH_ENV", "BASH_COMPAT", "ZDOTDIR"}
 
 // orNone says of a command that was taken apart if there is none in it.
 func orNone(subs []*permissionv1.SubCommand, unparsed string) ([]*permissionv1.SubCommand, string) {
@@ -56,13 +80,14 @@ func (s Session) Executed(a *permissionv1.Action, argv []string) {
 		return
 	}
 	c.Argv = argv
-	c.SubCommands, c.Unparsed = orNone(shell.FromArgv(argv))
+	c.SubCommands, c.Unparsed = orNone(s.here(c).FromArgv(argv))
 	p := newPaths(s, a)
 	for _, pa := range a.GetPaths() {
 		p.seen[pa.GetPath()] = pa
 	}
 	p.redirections(c)
 	p.words(c)
+	p.facts(c)
 }
 
 // directory sets where a command runs: the directory as the agent spells it, or where it really leads if a link leads

@@ -27,15 +27,14 @@ func (s Session) otherCommand(shown, now acp.ToolCall) bool {
 	if len(shown.RawInput) > maxRawInput { // then no command is known of it
 		return false
 	}
-	d := dialectOf(s.Dialect)
-	was := d.read(shown)
+	was := s.claim(shown)
 	switch {
 	case !was.named():
 		return false
 	case len(now.RawInput) > maxRawInput:
 		return true
 	}
-	is := d.read(now)
+	is := s.claim(now)
 	sameFolder := func(a, b string) bool { return s.spelled(a) == s.spelled(b) }
 	if len(is.cwd) > 0 && len(was.cwd) > 0 && !slices.EqualFunc(is.cwd, was.cwd, sameFolder) {
 		return true
@@ -46,8 +45,8 @@ func (s Session) otherCommand(shown, now acp.ToolCall) bool {
 	if !is.named() {
 		return false
 	}
-	doubts := read(shown.RawInput, d.first).unclear
-	return !is.begins(was) || slices.ContainsFunc(read(now.RawInput, d.first).unclear, func(why string) bool {
+	doubts := s.read(shown).unclear
+	return !is.begins(was) || slices.ContainsFunc(s.read(now).unclear, func(why string) bool {
 		return !slices.Contains(doubts, why)
 	})
 }

@@ -3,7 +3,7 @@
 //
 // It reads the agent's messages and trusts none of them. If a message can be read in more ways than one, the action says that
 // it is unparsed. The contents of a tool call count for more than the kind that the agent names. Each agent's way to describe
-// its work is in a file of its own, its dialect.
+// its work is data, its dialect.
 //
 // The package decides nothing.
 package intent
@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -32,8 +33,13 @@ type Session struct {
 	// Agent is the agent's configured name, Dialect what it says of itself at initialize: it chooses only how its own
 	// words are read.
 	Agent, Dialect string
+	// Configured is what the user says of how the agent describes its tools, over what is known of such agents; may be nil.
+	Configured *dialect.Dialect
 	// StaysPut: the agent was told to run every command in the session's directory, whatever commands before did.
 	StaysPut bool
+	// Local: commands see the files that are seen from here, with the same rights. What the words of a line stand for is then
+	// looked up on the disk.
+	Local bool
 	// SessionID and Mode are ACP's.
 	SessionID, Mode string
 	// Roots are the session's, the working directory first. May be empty.
@@ -41,8 +47,9 @@ type Session struct {
 	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
 	ResolvedRoots []string
 	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
-	// times, and for those that the words of a command may spell, at most 2048 of 256 words. A path with ".." in it is as it was
-	// written: behind a symbolic link only the file system knows where that leads.
+	// times, for those that the words of a command may spell, at most 2048 of 256 words, and four times as many if Local, and
+	// for the files that a command uses, at most 2048. A path with ".." in it is as it was written: behind a symbolic link
+	// only the file system knows where that leads.
 	Place func(path string) Place
 }
 
@@ -56,6 +63,8 @@ type Place struct {
 	Protected bool
 	// GitInternal: it is git's own, or would be once it is written.
 	GitInternal bool
+	// NoFolder: it is certain that no folder is there.
+	NoFolder bool
 }
 
 // Question normalises a permission question, or a report, about a tool call.
@@ -63,14 +72,14 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_REQUEST)
 	a.ToolCallId = text(tc.ID)
 	a.Title = cut(tc.Title, maxTitle)
-	a.Tool = cut(tc.Name, maxTitle)
 	unparsed(a, text(tc.Ambiguous))
 	if len(tc.RawInput) > maxRawInput {
 		unparsed(a, "the raw input is over 1 MiB")
 	} else {
 		rawInput(a, tc.RawInput)
 	}
-	claim := dialectOf(s.Dialect).read(tc)
+	claim := s.claim(tc)
+	a.Tool = cut(claim.tool, maxTitle)
 	tc.Kind = cmp.Or(claim.kind, tc.Kind)
 	paths := newPaths(s, a)
 
@@ -79,18 +88,19 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	if claim.named() { // what else is named may be anything that the command touches
 		access = permissionv1.Access_ACCESS_WRITE
 	} else {
-		claim.paths = append(claim.paths, claim.cwd...) // a folder without a command is what the tool works on
+		claim.inFolders() // a folder without a command is what the tool works on
 	}
 	for _, p := range claim.paths {
 		paths.add(p, access)
 	}
 	paths.locations(tc.Locations, access)
+	paths.strays(claim.strays)
 	s.command(a, claim, paths)
 	for _, why := range claim.unclear {
 		unparsed(a, why)
 	}
 	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
-	missing(a, tc, diffs)
+	missing(a, &claim, tc, diffs)
 	return a
 }
 
@@ -124,30 +134,43 @@ func kindOf(kind string, command, diff bool) string {
 var kinds = wordset.Of("read edit delete move search execute think fetch switch_mode other")
 
 // missing notes what an action of its kind should name and does not, and what contradicts itself.
-func missing(a *permissionv1.Action, tc acp.ToolCall, diffs bool) {
+func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, diffs bool) {
 	switch {
 	case a.GetCommand() != nil && diffs:
 		unparsed(a, "the agent shows a command and a diff: which of them it asks about is not certain")
 	case diffs && (tc.Kind == "delete" || tc.Kind == "move"):
 		unparsed(a, "the agent calls it "+tc.Kind+" and shows an edit")
 	}
+	names := len(a.GetPaths()) > 0
 	switch a.GetKind() {
 	case "tool.execute":
 		if a.GetCommand() == nil {
 			unparsed(a, "the agent asks to run a command and does not say which: a title identifies nothing")
 		}
 	case "tool.edit", "tool.delete", "tool.move", "tool.read":
-		if len(a.GetPaths()) == 0 {
+		if !names {
 			unparsed(a, "the agent does not say which file")
+		}
+	case "tool.think", "tool.switch_mode":
+		if names {
+			unparsed(a, "the agent calls it "+tc.Kind+" and names a file")
+		} else if empty(tc.RawInput) {
+			unparsed(a, onlyTitle)
 		}
 	case "unknown":
 		unparsed(a, "the agent does not say what kind of action it is")
 	default:
-		if len(a.GetPaths()) == 0 && empty(tc.RawInput) {
-			unparsed(a, "nothing but a title says what this is, and a title identifies nothing")
+		switch {
+		case names, w.addressed, w.known, a.GetUnparsed() != "":
+		case empty(tc.RawInput):
+			unparsed(a, onlyTitle)
+		case a.GetKind() == "tool.other":
+			unparsed(a, "nothing but a text says what this is")
 		}
 	}
 }
+
+const onlyTitle = "nothing but a title says what this is, and a title identifies nothing"
 
 func accessOf(kind string, diff bool) permissionv1.Access {
 	if !diff && (kind == "read" || kind == "search") {

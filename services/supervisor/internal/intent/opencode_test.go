@@ -1,101 +1,10 @@
 package intent
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
-
-// question is what a recorded question is about, told from the tool call that the agent's reports and questions made.
-type question struct {
-	title string
-	seen  seen
-}
-
-// replayed folds recorded frames as a session does, and normalises each question among them.
-func replayed(t *testing.T, file, agent string, want []question) {
-	t.Helper()
-	frames, err := os.ReadFile(filepath.Join("testdata", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := map[string]*acp.ToolCall{}
-	questions := 0
-	for frame := range bytes.Lines(frames) {
-		frame = bytes.TrimSpace(frame)
-		method, _ := acp.String(acp.Get(frame, "method"))
-		isQuestion := method == "session/request_permission"
-		report := acp.Get(frame, "params", "update")
-		if isQuestion {
-			report = acp.Get(frame, "params", "toolCall")
-		}
-		id := acp.ToolCallID(report)
-		if id == "" {
-			t.Fatalf("a frame is about no tool call: %s", frame)
-		}
-		if calls[id] == nil {
-			calls[id] = &acp.ToolCall{}
-		}
-		calls[id].Merge(report)
-		if !isQuestion {
-			continue
-		}
-		if questions == len(want) {
-			t.Fatalf("one more question than the %d that are expected: %s", len(want), report)
-		}
-		q := want[questions]
-		questions++
-		t.Run(q.title, func(t *testing.T) {
-			a := Question(inSession(agent), *calls[id])
-			if !strings.HasPrefix(a.GetTitle(), q.title) {
-				t.Errorf("the question's title is %q, want %q", a.GetTitle(), q.title)
-			}
-			q.seen.check(t, a)
-		})
-	}
-	if questions != len(want) {
-		t.Errorf("%d questions, want %d", questions, len(want))
-	}
-}
-
-func TestWhatOpenCodeAsksIsNormalised(t *testing.T) {
-	replayed(t, "opencode.ndjson", "OpenCode", []question{
-		{"read", seen{kind: "tool.read", paths: []string{"r /ws/pets.txt"}}},
-		{"echo hi > out.txt", seen{kind: "tool.execute", commands: []string{"echo hi", "cd sub", "rm -f x.txt in /ws/sub"}, paths: []string{"w /ws/out.txt"}, cwd: "/ws"}},
-		// It runs in another folder, of which only the report before tells.
-		{"touch wd.txt", seen{kind: "tool.execute", commands: []string{"touch wd.txt"}, cwd: "/ws/sub"}},
-		{"cat /outside/f > /outside/g", seen{kind: "tool.execute", commands: []string{"cat /outside/f"}, paths: []string{"w /outside outside", "w /outside/g outside"}, cwd: "/ws"}},
-		{"cat /outside/f > /outside/g", seen{kind: "tool.execute", commands: []string{"cat /outside/f"}, paths: []string{"w /outside/g outside"}, cwd: "/ws"}},
-		{"/ws/pets.txt", seen{kind: "tool.edit", paths: []string{"w /ws/pets.txt"}}},
-		{"/ws/new.txt", seen{kind: "tool.edit", paths: []string{"w /ws/new.txt"}}},
-		{"/outside", seen{kind: "tool.other", paths: []string{"w /outside/w.txt outside", "w /outside outside"}}},
-		{"/outside/w.txt", seen{kind: "tool.edit", paths: []string{"w /outside/w.txt outside"}}},
-		{"/outside", seen{kind: "tool.other", paths: []string{"w /outside/f outside", "w /outside outside"}}},
-		// What it asked about the folder stands for the file, since it says nothing more.
-		{"read", seen{kind: "tool.read", paths: []string{"r /outside/f outside", "r /outside outside"}}},
-		{"todowrite", seen{kind: "tool.other"}},
-		{"cat", seen{kind: "tool.search", paths: []string{"r /outside outside"}}},
-		{"/outside", seen{kind: "tool.other", paths: []string{"w /outside outside"}}},
-		{"**/*.txt", seen{kind: "tool.search", paths: []string{"r /ws"}}},
-		{"http://127.0.0.1:8080/x", seen{kind: "tool.fetch"}},
-		// A sub-agent's own questions never come.
-		{"task", seen{kind: "tool.think", unparsed: "the agent starts another"}},
-		{"skill", seen{kind: "tool.other"}},
-		{"read", seen{kind: "tool.read", paths: []string{"r /ws/.env"}}},
-		// Patches.
-		{"pets.txt", seen{kind: "tool.edit", paths: []string{"w /ws/pets.txt"}}},
-		{"4 files", seen{kind: "tool.edit", paths: []string{"w /ws/moved.txt", "w /ws/p2.txt", "w /ws/added.txt", "w /ws/sub/x.txt", "w /ws/pets.txt"},
-			unparsed: "the patch moves a file; the patch deletes a file"}},
-		{"/outside", seen{kind: "tool.other", paths: []string{"w /outside/p.txt outside", "w /outside outside"}}},
-		{"../outside/p.txt", seen{kind: "tool.edit", paths: []string{"w /outside/p.txt outside"}}},
-		{"p2.txt", seen{kind: "tool.edit", paths: []string{"w /ws/p2.txt"}, unparsed: "deletes a file"}},
-		{"todowrite", seen{kind: "tool.other"}},
-	})
-}
 
 func TestOpenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 	file := func(members string) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	realpaths "github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
@@ -19,12 +20,15 @@ type paths struct {
 	seen    map[string]*permissionv1.PathAccess
 	// folders are where the directories of commands lead.
 	folders map[string]Place
+	// known are where words of the command lead.
+	known map[string]Place
 	// roots are where the session's lead, once that matters.
 	roots []string
 }
 
 func newPaths(s Session, a *permissionv1.Action) *paths {
-	return &paths{session: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]Place{}}
+	return &paths{session: s, action: a, seen: map[string]*permissionv1.PathAccess{}, folders: map[string]Place{},
+		known: map[string]Place{}}
 }
 
 // add takes a path as an agent writes it in a tool's input: a file URL, absolute, or relative to the session's working
@@ -69,6 +73,25 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 	p.seen[path] = pa
 	p.action.Paths = append(p.action.Paths, pa)
 	return pa
+}
+
+// strays has an action refused if a text in it, of which nobody knows what it stands for, names one of acphost's own files. It
+// names no other path for certain.
+func (p *paths) strays(texts []string) {
+	if p.session.Place == nil {
+		return
+	}
+	for _, s := range texts {
+		file, why := local(s)
+		if why != "" || file == "" || len(file) > maxWord || strings.ContainsAny(file, "\x00\n\r") || !utf8.ValidString(file) {
+			continue
+		}
+		if file, ok := p.session.absolute(file); ok {
+			if at := p.look(file); at.Protected {
+				p.protect(file, at)
+			}
+		}
+	}
 }
 
 // diffs adds the files of the diffs in a tool call's content, and reports whether there are any.
@@ -233,6 +256,10 @@ func local(p string) (file, why string) {
 	switch {
 	case strings.HasPrefix(p, "~"):
 		return "", "a path begins with ~: where it leads is not certain"
+	case strings.HasPrefix(p, "$"):
+		return "", "a path begins with $: where it leads is not certain"
+	case strings.TrimSpace(p) != p:
+		return "", "a path has blanks around it, which programs may take off"
 	case hasScheme(p, "file"):
 		u, err := url.Parse(p)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || u.Fragment != "" || !path.IsAbs(u.Path) {
@@ -261,11 +288,5 @@ func (s Session) absolute(file string) (string, bool) {
 	return under(s.Roots[0], file), true
 }
 
-// under joins a folder and a path in it. One that goes up stays as it is written: behind a symbolic link, where that
-// leads is for Place to say.
-func under(dir, file string) string {
-	if slices.Contains(strings.Split(file, "/"), "..") {
-		return strings.TrimSuffix(dir, "/") + "/" + file
-	}
-	return filepath.Join(dir, file)
-}
+// under joins a folder and a path in it, for Place to say where that leads.
+func under(dir, file string) string { return realpaths.Under(dir, file) }

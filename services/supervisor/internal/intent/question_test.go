@@ -123,7 +123,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 		{"codex asks for an MCP server", "codex-acp", `{"title":"server","content":[{"type":"content","content":{"type":"text","text":"?"}}],"rawInput":{"server_name":"server","id":1,"message":"?"}}`,
 			seen{kind: "unknown", unparsed: "what kind of action"}},
 		{"codex calls an MCP tool", "codex-acp", `{"title":"Tool: s/t","rawInput":{"server":"s","tool":"t","arguments":{"path":"/etc"}}}`,
-			seen{kind: "unknown", unparsed: "arguments cannot be read"}},
+			seen{kind: "unknown", paths: []string{"w /etc outside"}, unparsed: "arguments cannot be read"}},
 		{"codex patches files", "codex-acp", `{"kind":"edit","rawInput":{"changes":{"/ws/a":{"update":{"move_path":"c"}},"/etc/b":{"add":{}}}},"content":[` + diff("/ws/a") + `]}`,
 			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/c", "w /etc/b outside"}}},
 		{"codex's changes that are no object", "codex-acp", `{"kind":"edit","rawInput":{"changes":["/ws/a"]},"content":[` + diff("/ws/a") + `]}`,
@@ -221,7 +221,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 		{"a path that is an object", "", `{"kind":"read","rawInput":{"path":{"of":"/etc"}},"locations":[{"path":"/ws/a"}]}`,
 			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "path cannot be read"}},
 		{"files that are objects", "", `{"kind":"edit","rawInput":{"files":[{"path":"/etc/a"}],"path":"/ws/a"}}`,
-			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "files cannot be read"}},
+			seen{kind: "tool.edit", paths: []string{"w /etc/a outside", "w /ws/a"}}},
 		{"a diff without a file", "", `{"kind":"edit","content":[{"type":"diff","newText":"b"},` + diff("/ws/a") + `]}`,
 			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "of which file"}},
 		{"a location without a file", "", `{"kind":"read","locations":[{"line":1},{"path":"/ws/a"}]}`,
@@ -290,6 +290,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			}
 			tc.Kind, _ = acp.String(acp.Get(report, "kind"))
 			tc.Title, _ = acp.String(acp.Get(report, "title"))
+			tc.Name, _ = acp.String(acp.Get(report, "name"))
 			tt.want.check(t, Question(inSession(tt.dialect), tc))
 		})
 	}

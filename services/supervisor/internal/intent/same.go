@@ -80,7 +80,7 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 		asked.GetUnparsed() != called.GetUnparsed() || a.GetUnparsed() != c.GetUnparsed(),
 		directoryOf(asked) == "" || directoryOf(asked) != directoryOf(called),
 		!slices.Equal(meaningful(a.GetEnv()), meaningful(c.GetEnv())),
-		!coveredPaths(asked, called), stranger(a, c),
+		!coveredPaths(asked, called), stranger(a, c), !expandedAlike(a, c),
 		altered(a.GetText()) || altered(c.GetText()):
 		return false
 	case asked.GetUnparsed() != "" || a.GetUnparsed() != "":
@@ -89,6 +89,21 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 	askedArgv, askedLine := bare(a)
 	calledArgv, calledLine := bare(c)
 	return (len(askedArgv) > 0 || askedLine != "") && askedLine == calledLine && slices.Equal(askedArgv, calledArgv)
+}
+
+// expandedAlike reports whether the words of a line that were expanded when it was asked about stand for the same now.
+func expandedAlike(asked, called *permissionv1.Command) bool {
+	words := func(c *permissionv1.Command) []string {
+		var all []string
+		for _, sub := range c.GetSubCommands() {
+			if sub.GetWritten() != "" {
+				all = append(all, sub.GetWritten(), sub.GetCwd(), shell.Quote(sub.GetArgv()))
+			}
+		}
+		return all
+	}
+	were := words(asked)
+	return len(were) == 0 || slices.Equal(were, words(called))
 }
 
 // stranger reports whether something is known against the called command that was not when it was asked about: its program

@@ -14,6 +14,7 @@ import (
 const (
 	maxWords = 256          // of one action
 	maxAsked = 8 * maxWords // paths that they may spell
+	maxLocal = 4            // times as many, if nobody else has to be asked
 	maxWord  = 4096         // bytes; no system takes a longer path
 	maxName  = 255          // bytes; nor a longer name in one
 )
@@ -23,7 +24,7 @@ const (
 type words struct {
 	*paths
 	command *permissionv1.Command
-	known   map[string]Place
+	times   int  // how many times the bounds count
 	looked  int  // words that were looked at
 	asked   int  // paths that were
 	full    bool // no more are
@@ -36,7 +37,10 @@ func (p *paths) words(c *permissionv1.Command) {
 	if p.session.Place == nil {
 		return
 	}
-	w := &words{paths: p, command: c, known: map[string]Place{}}
+	w := &words{paths: p, command: c, times: 1}
+	if p.session.Local {
+		w.times = maxLocal
+	}
 	for _, sub := range c.GetSubCommands() {
 		if w.part(sub); w.full {
 			break
@@ -58,7 +62,7 @@ func (w *words) part(sub *permissionv1.SubCommand) {
 	if sub.GetDynamic() && len(sub.GetDynamicWords()) == 0 {
 		return // any of them may be another when it runs
 	}
-	dir := w.directoryOf(sub)
+	dir := w.directoryOf(w.command, sub)
 	operands := false // no word is an option any more
 	for i, word := range sub.GetArgv() {
 		if i == 0 && !strings.Contains(word, "/") || slices.Contains(sub.GetDynamicWords(), uint32(i)) {
@@ -72,17 +76,17 @@ func (w *words) part(sub *permissionv1.SubCommand) {
 	}
 }
 
-// directoryOf is where a part's relative words begin; empty if that is not known.
-func (w *words) directoryOf(sub *permissionv1.SubCommand) string {
+// directoryOf is where the relative words of a part of c begin; empty if that is not known.
+func (p *paths) directoryOf(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
 	dir := sub.GetCwd()
 	switch {
 	case sub.GetCwdUnknown():
 		return ""
 	case dir == "":
-		dir = w.command.GetCwd()
+		dir = c.GetCwd()
 	}
-	if dir == "" && len(w.session.Roots) > 0 {
-		dir = w.session.Roots[0]
+	if dir == "" && len(p.session.Roots) > 0 {
+		dir = p.session.Roots[0]
 	}
 	if !path.IsAbs(dir) {
 		return ""
@@ -113,14 +117,14 @@ func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, oper
 		at, seen := w.known[file]
 		if !seen {
 			if !counted {
-				if w.looked == maxWords {
+				if w.looked == w.times*maxWords {
 					w.full = true
 					return
 				}
 				w.looked++
 				counted = true
 			}
-			if w.asked++; w.asked > maxAsked {
+			if w.asked++; w.asked > w.times*maxAsked {
 				w.full = true
 				return
 			}

@@ -302,7 +302,7 @@ func TestAWordOfTheRootsOfWhichNobodyCanSayWhereItLeadsIsNotUnderstood(t *testin
 func TestOptionsCostNoQuestion(t *testing.T) {
 	l := newLinked(t)
 	l.call(l.inSession(), map[string]any{"command": "git log -p --stat --no-pager - --"})
-	if len(l.asked) != 1 { // of "log"
+	if len(l.asked) != 2 { // of "log", and of the folder of the repository
 		t.Errorf("Place was asked about %q", l.asked)
 	}
 }

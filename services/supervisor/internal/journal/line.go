@@ -17,7 +17,7 @@ type lineMaker struct {
 	content bool
 	second  int64  // of stamp
 	stamp   []byte // that second, up to its fraction
-	scan    jsonrpc.Scanner
+	scan    acp.Scanner
 	msg     jsonrpc.Message
 }
 

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -110,6 +111,9 @@ func writeForever(dir string) error {
 	for i := 0; ; i++ {
 		send(j, frame.AgentToClient, update("s", fmt.Sprintf("%d-%s", i, strings.Repeat("x", i*7919%300_000))))
 		if i == 20 {
+			if err := j.Flush(context.Background()); err != nil { // the file is there
+				return err
+			}
 			fmt.Println("going")
 		}
 	}

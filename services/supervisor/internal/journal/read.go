@@ -93,10 +93,12 @@ func (e *Entry) Message() []byte {
 	return e.Frame
 }
 
-// Observed is the frame of an agent's as it was observed, with the entry's number. Its Line is Message's.
-func (e *Entry) Observed(agent *frame.Agent) frame.Frame {
+// Observed is the frame of an agent's as it was observed, with the entry's number, in the file of a session. Its Line is
+// Message's.
+func (e *Entry) Observed(agent *frame.Agent, session string) frame.Frame {
 	return frame.Frame{
 		Agent: agent, Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: e.Message(),
+		SessionID: []byte(session),
 	}
 }
 

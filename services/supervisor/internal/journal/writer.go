@@ -33,7 +33,7 @@ type writer struct {
 	opts  Options
 	marks *atomic.Int64 // the queue's
 	lines lineMaker
-	scan  jsonrpc.Scanner
+	scan  acp.Scanner
 	msg   jsonrpc.Message
 
 	files    map[fileKey]*file
@@ -357,7 +357,7 @@ func (w *writer) cancelled(r *record) string {
 	if string(r.method) != acp.MethodCancelRequest {
 		return ""
 	}
-	id := string(acp.Get(r.line, "params", "requestId"))
+	id := string(acp.ParseCancelRequest(acp.Get(r.line, "params")))
 	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a client may be about a question of the agent's
 		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
 			if q.opening != nil {

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -22,11 +23,13 @@ type agentQuestion struct {
 	// Of a permission request.
 	scope   string          // of its session, as it was decided
 	subject session.Subject // of its tool call, as it was judged
+	told    acp.ToolCall    // its tool call, with what a report added that it leaves out; the pump's
+	later   chan []byte     // the input in the latest report of the tool call since
 }
 
 // ask makes a call of the agent's a question; its own fields are the caller's to set.
 func (l *Link) ask(c *agentCall) *agentQuestion {
-	a := &agentQuestion{Link: l, call: c}
+	a := &agentQuestion{Link: l, call: c, later: make(chan []byte, 1)}
 	a.Question = l.questions.Add(&question.Question{ID: c.id, Method: c.method, SessionID: c.sessionID}, a)
 	return a
 }
@@ -48,11 +51,38 @@ func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 			continue
 		}
 		cc, _ := p.opts.Sessions.Context(sessionID)
-		s := intent.Session{Dialect: p.Reported().Name, Roots: rootPaths(cc)}
-		if s.Contradicts(*a.ToolCall, now) {
+		s := intent.Session{Dialect: p.Reported().Name, Configured: p.opts.Dialect, Roots: rootPaths(cc)}
+		if s.Contradicts(a.told, now) {
 			a.Finish(question.Ending{Cause: question.CallChanged})
+			continue
+		}
+		if s.Awaits(a.told) {
+			a.told.Reported = now.Reported
+		}
+		select { // the pump alone puts something there
+		case <-a.later:
+		default:
+		}
+		a.later <- now.Reported
+	}
+}
+
+// complete is the tool call of a permission request with what its report says, if the request leaves that out and the
+// report comes just after it. The agent is read on meanwhile.
+func (a *agentQuestion) complete(ctx context.Context, s intent.Session) acp.ToolCall {
+	tc := *a.ToolCall
+	late := time.NewTimer(a.opts.ReportSoon)
+	defer late.Stop()
+	for s.Awaits(tc) {
+		select {
+		case tc.Reported = <-a.later:
+		case <-late.C:
+			return tc
+		case <-ctx.Done():
+			return tc
 		}
 	}
+	return tc
 }
 
 // notEnded drops the permission requests that have ended, and returns the others.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -92,7 +93,7 @@ func (p *agentPump) counted() {
 type agentPump struct {
 	*Link
 	out  run
-	scan jsonrpc.Scanner
+	scan acp.Scanner
 	msg  jsonrpc.Message
 
 	// What was read and is not counted yet.
@@ -119,6 +120,9 @@ func (p *agentPump) line(line []byte) error {
 	}
 	if jerr != nil {
 		return p.malformed(line, m, jerr)
+	}
+	if m.SessionID == nil {
+		p.ownSession(m)
 	}
 	switch m.Kind {
 	case jsonrpc.KindNotification:
@@ -195,8 +199,11 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 		return p.cancelRequest(m)
 	case acp.MethodRequestPermission:
 		return p.unanswerable(m)
+	case acp.MethodSessionEndTurn:
+		p.opts.Sessions.TurnEnded(string(m.SessionID), acp.EndTurnReason(m.Params))
 	}
-	if isCore(m.Method) || p.decides(m) {
+	cc, _ := p.opts.Sessions.Context(string(m.SessionID))
+	if isCore(m.Method) || p.decides(p.lookup(m.Method), m.Method, cc) {
 		return p.unanswerable(m)
 	}
 	return p.forward(m.SessionID, m)
@@ -213,8 +220,8 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || !display.MayImitate(m.Raw):
 		return ""
 	default:
-		kind := acp.UpdateKind(m.Update)
-		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(acp.Get(m.Params, "update")) {
+		kind, update := p.read(m)
+		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(update) {
 			return ""
 		}
 		what = imitatesTerminal
@@ -224,10 +231,18 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	return what
 }
 
-// decides reports whether door two decides about a method.
-func (p *agentPump) decides(m *jsonrpc.Message) bool {
-	cc, _ := p.opts.Sessions.Context(string(m.SessionID))
-	return p.opts.Gate.Decides(string(m.Method), rootPaths(cc))
+// decides reports whether door two decides about a method, or about one that it could be taken for: a client may know more
+// names than acphost does.
+func (p *agentPump) decides(r *route.Route, method []byte, cc *acpv1.CallContext) bool {
+	roots := rootPaths(cc)
+	if p.opts.Gate.Decides(string(method), roots) {
+		return true
+	}
+	if r != nil && r.Method != nil {
+		return false
+	}
+	of := acp.Resembles(method)
+	return of != "" && p.opts.Gate.Decides(of, roots)
 }
 
 // unanswerable drops a request that was sent as a notification. It could not be answered, and a client that acted on it
@@ -238,11 +253,24 @@ func (p *agentPump) unanswerable(m *jsonrpc.Message) error {
 	return nil
 }
 
+// ownSession has a message that names no session belong to the only one that there is.
+func (l *Link) ownSession(m *jsonrpc.Message) {
+	if m.Method == nil || !acp.OfSession(m.Method) {
+		return
+	}
+	if named := acp.Get(m.Params, "sessionId"); named != nil && string(named) != "null" {
+		return // it names one that cannot be read
+	}
+	if id, _ := l.opts.Sessions.Only(); id != "" {
+		m.SessionID = []byte(id)
+	}
+}
+
 // update folds a session/update and forwards it.
 func (p *agentPump) update(m *jsonrpc.Message) error {
-	switch acp.UpdateKind(m.Update) {
+	kind, report := p.read(m)
+	switch kind {
 	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
-		report := acp.Get(m.Params, "update")
 		id := string(m.SessionID)
 		tc := p.opts.Sessions.ToolCall(id, report)
 		p.count(m.SessionID)
@@ -252,16 +280,28 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 		}
 		return p.reported(id, tc)
 	case acp.UpdateCurrentMode, acp.UpdateConfigOption:
-		p.mode(m)
+		p.mode(m, report)
 	}
 	p.count(m.SessionID)
 	return p.forward(m.SessionID, m)
 }
 
+// read returns the kind of a session/update, for the kinds that are folded, and then the update as well, as ACP has it today.
+func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
+	if m.Update == nil { // of another shape
+		update = acp.UpdateOf(m.Params)
+		name, _ := acp.String(acp.Get(update, "sessionUpdate"))
+		return acp.UpdateKind([]byte(name)), update
+	}
+	if kind = acp.UpdateKind(m.Update); kind != "" {
+		update = acp.Get(m.Params, "update")
+	}
+	return kind, update
+}
+
 // mode folds an update that tells the session's mode, or may.
-func (p *agentPump) mode(m *jsonrpc.Message) {
-	update := acp.Get(m.Params, "update")
-	mode, ok := acp.Exact(acp.Get(update, "currentModeId"))
+func (p *agentPump) mode(m *jsonrpc.Message, update []byte) {
+	mode, ok := acp.ModeOf(update)
 	if !ok {
 		mode = acp.OptionMode(update)
 	}
@@ -271,7 +311,7 @@ func (p *agentPump) mode(m *jsonrpc.Message) {
 // forwardCall forwards a report of a tool call. If the report shows terminals of acphost's own, the client is told of them
 // first.
 func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []byte, tc acp.ToolCall) error {
-	if p.display == nil || !display.Mentions(report) {
+	if p.display == nil || m.Update == nil || !display.Mentions(report) {
 		return p.forward(m.SessionID, m)
 	}
 	if p.order.holds(m.SessionID) {
@@ -401,7 +441,7 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 			return nil
 		}
 		cc, _ := p.opts.Sessions.Context(c.sessionID)
-		if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
+		if p.decides(r, m.Method, cc) {
 			return p.gateClient(c, r, cc, m)
 		}
 		if r != nil {
@@ -456,6 +496,9 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 	if jerr != nil {
 		return
 	}
+	if m.SessionID == nil {
+		p.ownSession(m)
+	}
 	switch m.Kind {
 	case jsonrpc.KindResponse:
 		if m.ID == nil {
@@ -468,11 +511,11 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		if string(m.Method) != acp.MethodSessionUpdate {
 			return
 		}
-		switch acp.UpdateKind(m.Update) {
+		switch kind, update := p.read(m); kind {
 		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
-			p.opts.Sessions.ToolCall(string(m.SessionID), acp.Get(m.Params, "update"))
+			p.opts.Sessions.ToolCall(string(m.SessionID), update)
 		case acp.UpdateCurrentMode, acp.UpdateConfigOption:
-			p.mode(m)
+			p.mode(m, update)
 		}
 		p.count(m.SessionID)
 	case jsonrpc.KindRequest:

@@ -49,7 +49,7 @@ type clientPump struct {
 	*Link
 	ctx  context.Context // of the link
 	out  run
-	scan jsonrpc.Scanner
+	scan acp.Scanner
 	msg  jsonrpc.Message
 }
 
@@ -73,6 +73,9 @@ func (p *clientPump) line(line []byte) error {
 			p.refuseClient(m.ID, jsonrpc.CodeMethodNotFound, string(m.Method)+": it names "+imitatesMethod+", which is nobody else's to use")
 		}
 		return nil
+	}
+	if m.SessionID == nil {
+		p.ownSession(m)
 	}
 	switch m.Kind {
 	case jsonrpc.KindRequest:
@@ -164,6 +167,8 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
 	case acp.MethodSessionPrompt:
 		p.opts.Sessions.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID)
+	case acp.MethodSessionCancel: // which is a notification in ACP
+		return p.cancelTurn(m)
 	case acp.MethodSessionSetMode:
 		if mode, ok := acp.Exact(acp.Get(m.Params, "modeId")); ok { // the agent may work in it before it answers
 			p.opts.Sessions.SettingMode(jsonrpc.CanonicalID(c.id), c.sessionID, mode)

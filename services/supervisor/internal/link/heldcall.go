@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
@@ -34,6 +36,8 @@ type heldCall struct {
 
 	// frame is the call as it was encoded to be checked, without its context.
 	frame *transcode.Frame
+	// outside is the file outside of the roots that the call names, if its handler may open it once it was allowed.
+	outside string
 	// before, if set, is closed once the client has everything that came of the session before the call.
 	before <-chan struct{}
 	// waited: a person was asked.
@@ -82,7 +86,13 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	}
 	l.opts.Gate.Seen(action.GetKind())
 	about := l.decisionRequest(h.call.sessionID, action)
+	about.Outside = h.outside != ""
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
+	var told []string // the command, with its programs told to leave files out
+	about.LeaveOut = func(walking []string, found leaveout.Found) (ok bool) {
+		told, ok = leaveout.Tell(h.cc.GetResolvedCommand().GetArgv(), walking, found)
+		return ok
+	}
 	d, err := l.opts.Gate.Decide(ctx, about)
 	if err == nil && d.Before != nil && !l.stillAs(ctx, h, *d.Before) {
 		about.Written = nil
@@ -93,8 +103,17 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	}
 	switch d.Verdict {
 	case gate.Allow:
+		if told != nil {
+			h.cc.ResolvedCommand.Argv = told
+			l.tell(h.call.sessionID, "Files were left out", d.What()+": "+d.Why())
+		}
 		l.actOn(ctx, h, d, gate.Outcome{Allowed: true})
 	case gate.Ask:
+		if why := h.unreachable(action); why != "" {
+			d.Verdict, d.Rule, d.Reason = gate.Deny, gate.RuleOutside, why
+			l.actOn(ctx, h, d, gate.Outcome{By: gate.ByAcphost})
+			return
+		}
 		l.queue.again(job{weight: int64(len(h.params)), waits: true, run: func(ctx context.Context) {
 			l.askAbout(ctx, h, d, action)
 		}})
@@ -150,9 +169,46 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 		l.shownEnds(h.call, true)
 		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
 			Message: h.call.method + ": the file changed while the user was asked about the write: read it again before writing"})
+	case h.waited && h.outside != "" && !l.leadsThere(ctx, h):
+		l.shownEnds(h.call, true)
+		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
+			Message: h.call.method + ": the path leads elsewhere than when the user was asked about it: ask again"})
 	default:
 		h.pass(ctx)
 	}
+}
+
+// unreachable says why a handler refuses a call whatever a person answers; empty: it need not.
+func (h *heldCall) unreachable(a *permissionv1.Action) string {
+	if !h.atHandler() || !strings.HasPrefix(a.GetKind(), "fs.") || len(a.GetPaths()) != 1 {
+		return ""
+	}
+	switch p := a.GetPaths()[0]; {
+	case p.GetInsideRoots() || p.GetResolvedPath() == "":
+		return ""
+	case a.GetKind() == "fs.list":
+		return "the folder lies outside of the session's folders, where the user can allow single files and no folder"
+	case outside(p) == "":
+		return "the path lies where the system shows processes and devices, and no answer opens it to an agent"
+	}
+	return ""
+}
+
+// outside is where a path leads that leaves the roots, if a handler may open it once it was allowed; else "".
+func outside(p *permissionv1.PathAccess) string {
+	if p.GetInsideRoots() || p.GetProtected() || paths.Kernel(p.GetResolvedPath()) {
+		return ""
+	}
+	return p.GetResolvedPath()
+}
+
+// leadsThere reports whether the path of a call still leads to the file outside of the roots that was judged, and that file is
+// nothing that is refused whatever a person says.
+func (l *Link) leadsThere(ctx context.Context, h *heldCall) bool {
+	against := l.judging(ctx, h.call.sessionID, h.cc)
+	path, _ := acp.Exact(acp.Get(h.params, "path"))
+	at := against.Place(path)
+	return at.Resolved == h.outside && !at.Protected && !(at.GitInternal && h.kind() == "fs.write")
 }
 
 // follows waits until the client has everything that came before the call, or ctx ends.
@@ -166,11 +222,15 @@ func (h *heldCall) follows(ctx context.Context) {
 	}
 }
 
-// decidedBy notes the decision about the call, and tells the handler whether a person allowed it.
+// decidedBy notes the decision about the call, and tells the handler whether a person allowed it, and whether it may leave the
+// roots.
 func (h *heldCall) decidedBy(d *gate.Decision, o gate.Outcome) {
 	h.decision = d
 	if h.cc != nil {
 		h.cc.Unasked = d.Unasked(o)
+		if d.Outside(o) {
+			h.cc.AllowedPath = h.outside
+		}
 	}
 }
 
@@ -276,8 +336,11 @@ func (l *Link) action(ctx context.Context, h *heldCall) (*permissionv1.Action, *
 	}
 	switch kind {
 	case "fs.read", "fs.write", "fs.list":
-		if paths := a.GetPaths(); len(paths) == 1 && paths[0].GetResolvedPath() != "" {
-			h.cc.ResolvedPath = &acpv1.ResolvedPath{Path: paths[0].GetResolvedPath()}
+		if all := a.GetPaths(); len(all) == 1 && all[0].GetResolvedPath() != "" {
+			h.cc.ResolvedPath = &acpv1.ResolvedPath{Path: all[0].GetResolvedPath()}
+			if kind != "fs.list" {
+				h.outside = outside(all[0])
+			}
 		}
 	case "terminal.create":
 		return a, l.resolveCommand(ctx, against, h, a)

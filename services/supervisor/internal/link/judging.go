@@ -20,11 +20,13 @@ type PlaceFunc = func(path string) intent.Place
 // judging is what an action of a session is judged against. cc may be nil: nothing is known of the session.
 func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext) intent.Session {
 	s := intent.Session{
-		Agent:     l.opts.AgentName,
-		Dialect:   l.Reported().Name,
-		SessionID: sessionID,
-		Mode:      cc.GetMode(),
-		Roots:     rootPaths(cc),
+		Agent:      l.opts.AgentName,
+		Dialect:    l.Reported().Name,
+		Configured: l.opts.Dialect,
+		SessionID:  sessionID,
+		Mode:       cc.GetMode(),
+		Local:      l.opts.Local,
+		Roots:      rootPaths(cc),
 	}
 	s.StaysPut = slices.ContainsFunc(l.opts.AgentEnviron, func(entry string) bool { return strings.HasPrefix(entry, staysPut) })
 	if l.opts.RealRoots != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -96,6 +97,8 @@ type Options struct {
 	// Place, if set, tells where paths of a session lead, and which are acphost's own; RealRoots where its roots do, "" for one that is not known.
 	Place     func(ctx context.Context, sessionID string) PlaceFunc
 	RealRoots func(roots []string) []string
+	// Local: agents and their commands see the files that we see, with the same rights.
+	Local bool
 	// Display shows terminals; nil: none is shown.
 	Display func(sink display.Sink) *display.Display
 	// Quirk reports whether a workaround is on for the agent; reported is the name that the agent gives itself.
@@ -104,6 +107,8 @@ type Options struct {
 	Names *Names
 	// AgentName is the agent's configured name.
 	AgentName string
+	// Dialect is what the user says of how the agent describes its tools; nil: nothing.
+	Dialect *dialect.Dialect
 	// AgentEnviron is the environment that the agent was started with; nil: our own.
 	AgentEnviron []string
 	// Observe: everything passes untouched, nothing is routed, asked or refused.
@@ -122,6 +127,9 @@ type Options struct {
 	CancelUnasked bool
 	// RefuseStale: a write of a file that changed since it was read is refused.
 	RefuseStale bool
+	// ReportSoon is how long a permission request waits for a report that its agent sends just after it, where the agent is
+	// known to do so; 300 ms if zero.
+	ReportSoon time.Duration
 	// InitializeTimeout is how long the agent may take to answer initialize; 60 s if zero.
 	InitializeTimeout time.Duration
 	Limits            Limits
@@ -207,6 +215,7 @@ type counters struct {
 // New returns a Link that is not running yet.
 func New(o Options) *Link {
 	o.InitializeTimeout = cmp.Or(o.InitializeTimeout, time.Minute)
+	o.ReportSoon = cmp.Or(o.ReportSoon, 300*time.Millisecond)
 	o.Unattended = cmp.Or(o.Unattended, 2*time.Minute)
 	o.Limits.MaxMessage = cmp.Or(o.Limits.MaxMessage, defaultMaxMessage)
 	o.Names = cmp.Or(o.Names, NewNames())

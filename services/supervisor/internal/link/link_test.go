@@ -421,7 +421,7 @@ func TestACallForASessionNobodyOpenedIsRefused(t *testing.T) {
 	r.open(`{}`)
 	r.agent.send(`{"id":1,"method":"fs/read_text_file","params":{"sessionId":"other","path":"/w/f"}}`)
 	r.agent.wantError("1", -32602, `session "other" is unknown`)
-	r.agent.send(`{"id":2,"method":"fs/read_text_file","params":{"path":"/w/f"}}`)
+	r.agent.send(`{"id":2,"method":"fs/read_text_file","params":{"sessionId":5,"path":"/w/f"}}`)
 	r.agent.wantError("2", -32602, "sessionId")
 }
 

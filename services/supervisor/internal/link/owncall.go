@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
@@ -151,7 +152,7 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	b = append(b, `,"oldText":`...)
 	old, err := "", errors.ErrUnsupported
 	if h.atHandler() {
-		old, _, err = l.readText(ctx, h.route.Handler, h.cc, path)
+		old, _, err = l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
 	}
 	missing := status.Code(err) == codes.NotFound
 	unread := err != nil && !missing && h.atHandler()
@@ -176,7 +177,7 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 // has, the handler is told to refuse the write should the file change until then.
 func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) bool {
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
-	text, digest, err := l.readText(ctx, h.route.Handler, h.cc, path)
+	text, digest, err := l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
 	if err != nil && status.Code(err) != codes.NotFound || sha256.Sum256([]byte(text)) != sum {
 		return false
 	}
@@ -184,15 +185,17 @@ func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) 
 	return true
 }
 
-// readText reads a text file for an agent, through the handler that would write it. So it reads only what the agent could
-// read.
-func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallContext, path string) (text, digest string, err error) {
+// readText reads a text file for a question, through the handler that would write it. So it reads only what the handler could
+// write, and the agent is never told the text. outside is the file that the path leads to, if it leaves the roots.
+func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallContext, path, outside string) (text, digest string, err error) {
 	conn, err := l.opts.Conn(handler)
 	if err != nil {
 		return "", "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	cc = proto.CloneOf(cc)
+	cc.AllowedPath = outside
 	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: cc, Path: path})
 	return res.GetContent(), res.GetResult().GetDigest(), err
 }
@@ -216,7 +219,7 @@ func (l *Link) shown(ctx context.Context, cc *acpv1.CallContext, s intent.Sessio
 		if p.GetResolvedPath() != "" {
 			cc.ResolvedPath = &acpv1.ResolvedPath{Path: p.GetResolvedPath()}
 		}
-		text, _, err := l.readText(ctx, r.Handler, cc, p.GetPath())
+		text, _, err := l.readText(ctx, r.Handler, cc, p.GetPath(), outside(p))
 		return text, err == nil || status.Code(err) == codes.NotFound
 	})
 }

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,7 +20,8 @@ import (
 // about the session waits.
 func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) error {
 	c := a.call
-	if err := jsonrpc.DuplicateNames(m.Params, "sessionId", "toolCall", "options", "_meta"); err != nil {
+	if err := jsonrpc.DuplicateNames(m.Params, "sessionId", "toolCall", "subject", "options", "_meta",
+		"toolCallId", "kind", "content", "locations", "rawInput", "input"); err != nil {
 		p.counters.refused.Add(1)
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)})
 		return nil
@@ -32,9 +34,9 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 		return nil
 	}
 	tc := p.opts.Sessions.ToolCall(c.sessionID, req.ToolCall)
-	if tc.Ambiguous != "" {
+	if why := cmp.Or(req.Ambiguous, tc.Ambiguous); why != "" {
 		p.counters.refused.Add(1)
-		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + tc.Ambiguous})
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + why})
 		return nil
 	}
 	if err := p.out.flush(); err != nil { // the request must not overtake what came before
@@ -42,7 +44,7 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 	}
 	p.callChanged(c.sessionID, tc) // another request may be open for the same call
 	p.seeMessage(frame.AgentToHandler, GateName, m)
-	a.Params, a.ToolCall, a.Options = params, &tc, req.Options
+	a.Params, a.ToolCall, a.Options, a.Flat, a.told = params, &tc, req.Options, req.Flat, tc
 	a.subject = p.opts.Sessions.Subject(c.sessionID, tc)
 	p.asking = append(p.notEnded(), a)
 	c.state.Store(atGate)
@@ -74,7 +76,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		cc = nil // an unknown session has no roots
 	}
 	against := l.judging(ctx, c.sessionID, cc)
-	action := intent.Question(against, *a.ToolCall)
+	action := intent.Question(against, a.complete(ctx, against))
 	l.lookFrom(l.opts.AgentEnviron, action)
 	about := l.decisionRequest(c.sessionID, action)
 	d, err := l.opts.Gate.Decide(ctx, about)
@@ -85,6 +87,9 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		d.Shown = l.shown(ctx, cc, against, action, *a.ToolCall)
 	}
 	a.scope = about.Scope
+	if d.Verdict == gate.Allow && c.sessionID == "" {
+		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the request does not say which session it belongs to"
+	}
 	if d.Verdict == gate.Allow {
 		// Never allow_always: what a policy allows now, it may deny later.
 		id, ok := req.Option(acp.AllowOnce)
@@ -114,8 +119,8 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	}
 	err = a.Ask(func(show func(see func()) bool) error {
 		send := func(bufs ...[]byte) error { return l.writeQuestion(bufs...)(show) }
-		if l.display != nil && display.Mentions(req.ToolCall) {
-			return l.display.Forward(c.sessionID, line, *a.ToolCall, send, "params", "toolCall")
+		if l.display != nil && req.At != nil && display.Mentions(req.ToolCall) {
+			return l.display.Forward(c.sessionID, line, *a.ToolCall, send, append([]string{"params"}, req.At...)...)
 		}
 		return send(line)
 	})

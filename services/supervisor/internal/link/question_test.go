@@ -3,11 +3,13 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
 
 const (
@@ -143,4 +145,58 @@ func TestAClientThatLeavesAQuestionOfACancelledTurnOpenIsFilledInFor(t *testing.
 	}
 	r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
 	r.agent.want(`{"method":"_marker"}`) // the late answer is swallowed
+}
+
+func TestAnAgentCannotMoveACommandThatAPersonIsAskedAbout(t *testing.T) {
+	const report = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":{"command":"ls","cwd":%q}}}}`
+	r := newRig(t, func(o *Options) {
+		o.Dialect, o.ReportSoon = &dialect.Dialect{Readings: []dialect.Reading{dialect.Located}}, time.Hour
+	})
+	ask := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"ls","rawInput":{"command":"ls"}},"options":` + options + `}}`
+	r.open(`{}`)
+	r.agent.send(ask, fmt.Sprintf(report, "/w"))
+	r.client.want(ask)
+	r.client.want(fmt.Sprintf(report, "/w"))
+	r.agent.send(fmt.Sprintf(report, "/etc"))
+	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
+}
+
+// OpenCode reports where a command runs just after it has asked about it.
+func TestAQuestionWaitsForTheReportThatItsAgentSendsJustAfter(t *testing.T) {
+	const (
+		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"ls","rawInput":{"command":"ls"}},"options":` + options + `}}`
+		report = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":{"command":%q,"cwd":"/w/sub"}}}}`
+	)
+	for _, tt := range []struct {
+		name          string
+		agent         dialect.Dialect
+		reported      string
+		wait          time.Duration
+		cwd, unparsed string
+	}{
+		{"the report says where", dialect.Dialect{Readings: []dialect.Reading{dialect.Located}}, "ls", time.Hour, "/w/sub", ""},
+		{"no report comes", dialect.Dialect{Readings: []dialect.Reading{dialect.Located}}, "", time.Millisecond, "", "in which directory"},
+		{"another agent's question is decided as it is", dialect.Dialect{}, "", time.Hour, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) { o.Dialect, o.ReportSoon = &tt.agent, tt.wait })
+			seen := make(chan *permissionv1.Action, 1)
+			r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				if !a.GetDone() {
+					seen <- a
+				}
+				return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW}, nil
+			}
+			r.open(`{}`)
+			r.agent.send(ask)
+			if tt.reported != "" {
+				r.agent.send(fmt.Sprintf(report, tt.reported))
+			}
+			a := <-seen
+			if a.GetCommand().GetCwd() != tt.cwd || !strings.Contains(a.GetUnparsed(), tt.unparsed) || tt.unparsed == "" && a.GetUnparsed() != "" {
+				t.Errorf("the command runs in %q, unparsed %q; want %q, %q", a.GetCommand().GetCwd(), a.GetUnparsed(), tt.cwd, tt.unparsed)
+			}
+			r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
+		})
+	}
 }

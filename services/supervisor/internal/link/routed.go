@@ -73,7 +73,11 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 	case m.SessionID == nil && !isCore(m.Method):
 		return &acpv1.CallContext{Agent: p.opts.AgentName, ProtocolVersion: 1}, nil
 	case m.SessionID == nil:
-		return nil, fmt.Errorf("%s: sessionId: a string is required", c.method)
+		why := ""
+		if _, open := p.opts.Sessions.Only(); open > 1 {
+			why = fmt.Sprintf(": %d sessions are open on this connection", open)
+		}
+		return nil, fmt.Errorf("%s: sessionId: a string is required%s", c.method, why)
 	case errors.Is(err, session.ErrUnknown):
 		return nil, fmt.Errorf("%s: session %q is unknown here: it was neither made nor loaded on this connection", c.method, c.sessionID)
 	}

@@ -4,16 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/programs"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -40,11 +37,11 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		return nil, errors.New("expected either a command or a path")
 	}
 	session := intent.Session{
-		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why",
+		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why", Local: true,
 		Roots:         []string{q.Dir},
 		ResolvedRoots: []string{paths.Real(q.Dir)},
-		Place:         q.place,
 	}
+	session.Place = func(path string) intent.Place { return placeIn(q.Gate, session.Roots, session.ResolvedRoots, path) }
 	file := q.Path
 	if file != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(q.Dir, file)
@@ -57,7 +54,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		kind = "fs.read"
 	}
 	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
-		return q.found(intent.Question(session, q.toolCall(tool, file))), nil
+		return looked(q.Gate, intent.Question(session, q.toolCall(tool, file))), nil
 	}
 	params := map[string]string{"sessionId": session.SessionID}
 	if kind == "terminal.create" {
@@ -77,7 +74,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.found(intent.Call(session, method, kind, raw)), nil
+	return looked(q.Gate, intent.Call(session, method, kind, raw)), nil
 }
 
 // methods are those that agents call, by their kinds.
@@ -86,15 +83,6 @@ var methods = map[string]string{
 	"fs.read":         "fs/read_text_file",
 	"fs.write":        "fs/write_text_file",
 	"fs.list":         "fs/list_directory",
-}
-
-// found has an action's command be what it comes to here, in our own environment. An agent's may differ.
-func (q Question) found(a *permissionv1.Action) *permissionv1.Action {
-	resolver := programs.Resolver{Environ: os.Environ(), Roots: slices.Concat(a.GetRoots(), a.GetResolvedRoots()),
-		Quiet: a.GetKind() == "terminal.create"}
-	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))
-	q.Gate.Mark(a)
-	return a
 }
 
 // toolCall is how an agent would ask about it.
@@ -107,18 +95,6 @@ func (q Question) toolCall(kind, file string) acp.ToolCall {
 	tc.RawInput, _ = json.Marshal(map[string]string{"path": file})
 	tc.Locations, _ = json.Marshal([]map[string]string{{"path": file}})
 	return tc
-}
-
-// place says where a path of this machine leads.
-func (q Question) place(path string) intent.Place {
-	clean, resolved := filepath.Clean(path), paths.Real(filepath.Clean(path))
-	real := paths.Real(q.Dir)
-	return intent.Place{
-		Resolved: resolved, Inside: paths.Below(q.Dir, clean) && paths.Below(real, resolved),
-		Protected: q.Gate.Protected(clean) || gate.ProtectedBelow([]string{q.Dir, real}, clean) ||
-			gate.ProtectedBelow([]string{q.Dir, real}, resolved),
-		GitInternal: gate.GitInternal(clean, resolved),
-	}
 }
 
 // ParseAction reads an action as JSON.

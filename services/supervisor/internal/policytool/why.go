@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,11 @@ func (e *Explained) Print(w io.Writer, s Style) {
 		})
 	}
 	s.section(w, "Rules", rules)
+	var leftOut [][]cell
+	for _, glob := range e.Answer.GetDecision().GetLeaveOut() {
+		leftOut = append(leftOut, []cell{{text: glob}})
+	}
+	s.section(w, "Kept from the command below the folders that it reads", leftOut)
 	printAction(w, s, e.Action)
 }
 
@@ -270,7 +276,78 @@ func notes(sub *permissionv1.SubCommand) []string {
 	} else if sub.GetProgram().GetMissing() {
 		all = append(all, "no program of that name is installed here")
 	}
+	return append(all, effects(sub)...)
+}
+
+// effects are what a sub-command does, and why that is not known in full.
+func effects(sub *permissionv1.SubCommand) []string {
+	facts := sub.GetFacts()
+	if len(sub.GetArgv()) == 0 {
+		return nil
+	}
+	var all []string
+	for _, verb := range []struct {
+		word string
+		is   func(*permissionv1.FileUse) bool
+	}{
+		{"reads", func(f *permissionv1.FileUse) bool {
+			return f.GetAccess() == permissionv1.Access_ACCESS_READ && !f.GetMetadataOnly()
+		}},
+		{"looks at", func(f *permissionv1.FileUse) bool {
+			return f.GetAccess() == permissionv1.Access_ACCESS_READ && f.GetMetadataOnly()
+		}},
+		{"writes", func(f *permissionv1.FileUse) bool { return f.GetAccess() == permissionv1.Access_ACCESS_WRITE }},
+	} {
+		var files []string
+		for _, f := range facts.GetFiles() {
+			if verb.is(f) {
+				files = append(files, used(f))
+			}
+		}
+		if more := len(files) - mostFiles; more > 0 {
+			files = append(files[:mostFiles], fmt.Sprintf("and %d more", more))
+		}
+		if len(files) > 0 {
+			all = append(all, verb.word+" "+strings.Join(files, ", "))
+		}
+	}
+	for _, flag := range []struct {
+		is   bool
+		note string
+	}{
+		{facts.GetRunsCode(), "runs code that is not in the line"},
+		{facts.GetNetwork(), "talks to other machines"},
+		{facts.GetChanges(), "changes more than files"},
+		{facts.GetKnown() && len(facts.GetFiles()) == 0, "uses no files"},
+		{!facts.GetKnown(), "what it does is not known" + because(facts.GetUnknown())},
+	} {
+		if flag.is {
+			all = append(all, flag.note)
+		}
+	}
 	return all
+}
+
+// mostFiles is how many files of a sub-command are shown.
+const mostFiles = 8
+
+// used shows a file that a sub-command uses, and what lies below it.
+func used(f *permissionv1.FileUse) string {
+	text := leads(f.GetPath(), f.GetResolvedPath())
+	if f.GetRecursive() {
+		text += " and all below"
+	}
+	if !f.GetInsideRoots() {
+		text += " (outside)"
+	}
+	return text
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 func dynamicNote(sub *permissionv1.SubCommand) string {

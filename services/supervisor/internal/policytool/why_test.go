@@ -33,8 +33,14 @@ func explained() *policytool.Explained {
 				Text: `A=1 sudo sh -c 'git status' && cd /tmp && $EDITOR > "out file" 2>$LOG`, Cwd: "/w/sub", Env: []string{"PATH=/x"},
 				Unparsed: "part of it",
 				SubCommands: []*permissionv1.SubCommand{
-					{Argv: []string{"git", "status"}, Wrappers: []string{"sudo", "sh -c"}, Assignments: []string{"A=1"}},
-					{Argv: []string{"$EDITOR", "a\u202eb"}, Dynamic: true, DynamicWords: []uint32{0}, Cwd: "/tmp", Redirections: []*permissionv1.Redirection{
+					{Argv: []string{"git", "status"}, Wrappers: []string{"sudo", "sh -c"}, Assignments: []string{"A=1"}, Facts: &permissionv1.Facts{
+						Known: true, RunsCode: true, Network: true, Changes: true, Files: []*permissionv1.FileUse{
+							{Path: "/w", ResolvedPath: "/real/w", Access: permissionv1.Access_ACCESS_READ, Recursive: true, InsideRoots: true},
+							{Path: "/w/l", ResolvedPath: "/etc/x", Access: permissionv1.Access_ACCESS_READ, MetadataOnly: true},
+							{Path: "/w/out", ResolvedPath: "/w/out", Access: permissionv1.Access_ACCESS_WRITE, InsideRoots: true},
+						},
+					}},
+					{Argv: []string{"$EDITOR", "a\u202eb"}, Dynamic: true, DynamicWords: []uint32{0}, Cwd: "/tmp", Facts: &permissionv1.Facts{Unknown: "it is not known which program runs"}, Redirections: []*permissionv1.Redirection{
 						{Operator: ">", Path: "out file", ResolvedPath: "/tmp/out file"}, {Operator: ">", Dynamic: true},
 					}},
 					{Dynamic: true, CwdUnknown: true},
@@ -53,7 +59,7 @@ func explained() *policytool.Explained {
 			{Name: "/v/.acphost/policy.yaml", Layer: permissionv1.Layer_LAYER_WORKSPACE_TRUSTED},
 		},
 		Answer: &permissionv1.ExplainResponse{
-			Decision: &permissionv1.DecideResponse{Verdict: deny, Rule: "secrets", Reason: "Secrets stay where they are."},
+			Decision: &permissionv1.DecideResponse{Verdict: deny, Rule: "secrets", Reason: "Secrets stay where they are.", LeaveOut: []string{"**/.env", "/w/private/**"}},
 			Considered: []*permissionv1.Considered{
 				{Rule: "secrets", Effect: "deny", File: "/home/me/rules.yaml", Line: 12, Matched: "yes", Why: "path[0] **/.env matches /w/.env"},
 				{Rule: "rm", Effect: "ask", File: "/etc/acphost/policy.yaml", Line: 120, Matched: "no", Why: "no sub-command matches rm -rf or any of the other seven prefixes of the rule"},

@@ -55,6 +55,11 @@ func Load(env func(string) string) (*Catalog, error) {
 			if err != nil {
 				return nil, err
 			}
+			if name != AgentsFile { // what is trusted of an agent is for the user to say, not for a list from elsewhere
+				for i := range more {
+					more[i].Own.Dialect = nil
+				}
+			}
 			merge(agents, more)
 		}
 	}
@@ -129,6 +134,11 @@ func (p *parser) agent(at string, a *Agent) error {
 			return p.problem(fmt.Sprintf("%s/acphost/aliases/%d", at, i), "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", alias)
 		}
 	}
+	if d := a.Own.Dialect; d != nil {
+		if m := d.Check(); m != nil {
+			return p.problem(at+"/acphost/dialect"+m.At, "%s", m.Message)
+		}
+	}
 	login, defaults := at+"/acphost/login", at+"/acphost/defaults"
 	if err := cmp.Or(p.arguments(login, a.Own.Login), p.variables(defaults, a.Own.Defaults)); err != nil {
 		return err
@@ -199,6 +209,9 @@ var (
 // unread says what is wrong with a manifest that cannot be read.
 func (p *parser) unread(err error) error {
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+		if errors.Is(wrong, json.ErrUnknownName) {
+			return p.at(int(wrong.ByteOffset), string(wrong.JSONPointer), "a dialect has no such member")
+		}
 		return p.at(int(wrong.ByteOffset), string(wrong.JSONPointer),
 			fmt.Sprintf("expected %s, got %s", kindOf(wrong.GoType), cmp.Or(jsonKinds[wrong.JSONKind], "something else")))
 	}
@@ -277,6 +290,8 @@ func kindOf(t reflect.Type) string {
 		return "a string"
 	case reflect.Slice:
 		return "a list"
+	case reflect.Bool:
+		return "true or false"
 	default:
 		return "an object"
 	}

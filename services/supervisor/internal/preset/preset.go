@@ -14,6 +14,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
 
 // Agent is one entry of a manifest.
@@ -72,6 +74,9 @@ type Own struct {
 	Login []string `json:"login"`
 	// Defaults are variables that the agent gets where the environment does not set them: what has it ask before it acts.
 	Defaults map[string]string `json:"defaults"`
+	// Dialect is how the agent describes its tools, over what is known of it; nil: nothing more. Only the user's own agents.json
+	// has a say.
+	Dialect *dialect.Dialect `json:"dialect"`
 }
 
 // Catalog is what is known of agents. It is immutable, and safe for concurrent use.
@@ -97,6 +102,15 @@ func (c *Catalog) Find(name string) (Agent, error) {
 		ids[i] = a.ID
 	}
 	return Agent{}, &UnknownError{Name: name, Known: ids}
+}
+
+// Dialect returns how the user says that the agent of a name describes its tools; nil: nothing is said of it.
+func (c *Catalog) Dialect(name string) *dialect.Dialect {
+	a, err := c.Find(name)
+	if err != nil {
+		return nil
+	}
+	return a.Own.Dialect
 }
 
 // UnknownError says that no agent has a name.
@@ -125,7 +139,7 @@ func merge(into map[string]Agent, from []Agent) {
 }
 
 // inherit takes over what an entry does not say and the one that it replaces does: names for people, how to log in, the
-// defaults, and, for the same package, the command in it. A registry as downloaded has none of acphost's own.
+// defaults, how the agent comes, and, for the same package, the command in it. A registry as downloaded has none of acphost's own.
 func (a *Agent) inherit(before Agent) {
 	if a.Own.Aliases == nil {
 		a.Own.Aliases = before.Own.Aliases
@@ -135,6 +149,9 @@ func (a *Agent) inherit(before Agent) {
 	}
 	if a.Own.Defaults == nil {
 		a.Own.Defaults = before.Own.Defaults
+	}
+	if d := a.Distribution; d.NPX == nil && d.UVX == nil && len(d.Binary) == 0 {
+		a.Version, a.Distribution = before.Version, before.Distribution
 	}
 	a.Description = cmp.Or(a.Description, before.Description)
 	mine, its := a.Distribution.NPX, before.Distribution.NPX

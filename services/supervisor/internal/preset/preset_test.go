@@ -2,6 +2,7 @@ package preset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,13 +98,13 @@ func TestNamesAndAliasesFindAnAgent(t *testing.T) {
 	m := newMachine(t)
 	m.write(".config/acphost/agents.json", `{"agents": [{"id": "claude", "distribution": {}}]}`)
 	c := m.load()
-	for name, want := range map[string]string{"gemini": "gemini", "codex": "codex-acp", "qwen": "qwen-code", "claude": "claude", "claude-acp": "claude-acp"} {
+	for name, want := range map[string]string{"gemini": "gemini", "codex": "codex-acp", "qwen": "qwen-code", "pi": "pi-acp", "claude": "claude", "claude-acp": "claude-acp"} {
 		if a, err := c.Find(name); err != nil || a.ID != want {
 			t.Errorf("Find(%q) is %q and %v, want %q", name, a.ID, err, want)
 		}
 	}
 	_, err := c.Find("gpt")
-	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !strings.Contains(err.Error(), "opencode") || len(unknown.Known) != 6 {
+	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !strings.Contains(err.Error(), "opencode") || len(unknown.Known) != 8 {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -132,8 +133,8 @@ func TestTheUsersOwnFileComesBeforeTheRegistryAndThatBeforeWhatIsBuiltIn(t *test
 	if _, err := c.Resolve("goose"); err == nil || !strings.Contains(err.Error(), "does not come in a form") {
 		t.Errorf("an agent of an unknown kind resolves: %v", err)
 	}
-	if len(c.Agents()) != 6 {
-		t.Errorf("there are %d agents, want 6", len(c.Agents()))
+	if len(c.Agents()) != 8 {
+		t.Errorf("there are %d agents, want 8", len(c.Agents()))
 	}
 }
 
@@ -162,6 +163,12 @@ func TestAMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a default", `{"agents": [{"id": "x", "acphost": {"defaults": {"A=B": "c"}}}]}`, `acphost.defaults: expected variables without "="`},
 		{"a variable", entry(`"npx": {"package": "x", "env": {"A=B": "c"}}`), `npx.env: expected variables without "="`},
 		{"a program outside", entry(`"binary": {"linux-x86_64": {"archive": "u", "cmd": "../../bin/sh"}}`), `binary.linux-x86_64.cmd: expected a path that stays in the archive`},
+		{"a member that dialects do not have", "{\"agents\": [{\"id\": \"x\", \"acphost\": {\"dialect\": {\n\"tools\": {\"t\": {\"knid\": \"edit\"}}}}}]}",
+			`:2:17: agents[0].acphost.dialect.tools.t.knid: a dialect has no such member`},
+		{"a meaning", `{"agents": [{"id": "x", "acphost": {"dialect": {"members": {"object": "file"}}}}]}`,
+			`:1:71: agents[0].acphost.dialect.members.object: expected one of command, commands`},
+		{"a switch", `{"agents": [{"id": "x", "acphost": {"dialect": {"title_is_command": 1}}}]}`,
+			`agents[0].acphost.dialect.title_is_command: expected true or false, got a number`},
 		{"an alias", `{"agents": [{"id": "x", "distribution": {}, "acphost": {"aliases": ["A"]}}]}`, `agents[0].acphost.aliases[0]: expected a-z`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,6 +179,29 @@ func TestAMistakeIsToldWithItsPlace(t *testing.T) {
 				t.Errorf("the error is %v, want %s%s", err, file, c.want)
 			}
 		})
+	}
+}
+
+func TestHowAnAgentDescribesItsToolsIsForTheUserToSay(t *testing.T) {
+	m := newMachine(t)
+	const trusting = `{"agents": [{"id": "gemini", "acphost": {"dialect": {"title_is_command": true}}}]}`
+	m.write(".config/acphost/registry.json", trusting)
+	if d := m.load().Dialect("gemini"); d != nil {
+		t.Errorf("a downloaded registry says %+v", d)
+	}
+	m.write(".config/acphost/agents.json", trusting)
+	c := m.load()
+	if d := c.Dialect("gemini"); d == nil || !d.TitleIsCommand || c.Dialect("gemini-cli") != d {
+		t.Errorf("agents.json says %+v", d)
+	}
+	for _, other := range []string{"codex", "nobody", ""} {
+		if d := c.Dialect(other); d != nil {
+			t.Errorf("it says of %q: %+v", other, d)
+		}
+	}
+	// An entry that says nothing of how the agent comes is about the one that is known.
+	if a, err := c.Find("gemini"); err != nil || a.Distribution.NPX == nil || a.Version == "" {
+		t.Errorf("gemini is %+v, %v", a, err)
 	}
 }
 
@@ -430,12 +460,20 @@ func TestTheDocumentedFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "```json\n{\"agents\"")
-	text, _, ended := strings.Cut(rest, "```")
-	if !found || !ended {
-		t.Fatal("docs/operations.md shows no agents")
+	var agents []Agent
+	for rest := string(page); ; {
+		_, after, found := strings.Cut(rest, "```json\n{\"agents\"")
+		if !found {
+			break
+		}
+		text, after, _ := strings.Cut(after, "```")
+		more, problem := parse("operations.md", []byte(`{"agents"`+text))
+		rest, agents, err = after, append(agents, more...), cmp.Or(err, problem)
 	}
-	agents, err := parse("operations.md", []byte(`{"agents"`+text))
+	if len(agents) != 2 || agents[1].Own.Dialect.Tools["frobnicate"].Members["object"] != "path" {
+		t.Fatalf("docs/operations.md shows %+v", agents)
+	}
+	agents = agents[:1]
 	if err != nil || len(agents) != 1 || agents[0].Distribution.NPX.Env["MODE"] != "acp" || !slices.Equal(agents[0].Own.Login, []string{"auth", "login"}) {
 		t.Errorf("read as %+v, %v", agents, err)
 	}

@@ -45,7 +45,7 @@ func (q *Question) Answer(a Answer, by string) (End, error) {
 			return End{}, err
 		}
 		if e.Option, e.Result = option.ID, acp.Cancelled(); option.ID != "" {
-			e.Result = acp.Selected(option.ID)
+			e.Result = q.selected(option.ID)
 		}
 	} else {
 		var err error
@@ -90,10 +90,7 @@ func (q *Question) fromClient(m *jsonrpc.Message) Ending {
 			e.Outcome = Declined
 		}
 	default:
-		outcome := acp.Get(m.Result, "outcome")
-		if kind, _ := acp.String(acp.Get(outcome, "outcome")); kind == "selected" {
-			e.Option, _ = acp.Exact(acp.Get(outcome, "optionId"))
-		}
+		e.Option = acp.Chosen(m.Result)
 		if q.Own && e.Option != "" && q.kindOf(e.Option) == "" {
 			e.Why = "it chose an option that was not offered"
 		}

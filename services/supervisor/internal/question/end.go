@@ -272,7 +272,7 @@ func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
 
 func (q *Question) replyNothing(*Reply) {}
 
-func (q *Question) replyAllowed(r *Reply) { r.Result = acp.Selected(r.End.Option) }
+func (q *Question) replyAllowed(r *Reply) { r.Result = q.selected(r.End.Option) }
 
 func (q *Question) replyAnswer(r *Reply) { r.Result = r.Ending.Result }
 
@@ -282,7 +282,7 @@ func (q *Question) replyDenied(r *Reply) {
 	}
 	r.Notice = true
 	if id, ok := q.option(rejectingKinds...); ok {
-		r.Result = acp.Selected(id)
+		r.Result = q.selected(id)
 	} else {
 		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)
 	}
@@ -304,7 +304,7 @@ func (q *Question) replyExpired(r *Reply) {
 	}
 	switch id, ok := q.option(kinds...); {
 	case ok:
-		r.Result = acp.Selected(id)
+		r.Result = q.selected(id)
 	case q.Method == acp.MethodRequestPermission:
 		r.Denial = q.set.nobodySaid()
 		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)

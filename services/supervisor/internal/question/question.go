@@ -45,6 +45,8 @@ type Question struct {
 	ToolCall *acp.ToolCall
 	// Options are what a permission request offers.
 	Options []acp.PermissionOption
+	// Flat: the agent looks for the id of the chosen option in the result itself: see acp.PermissionRequest.
+	Flat bool
 	// Reason says why a person is asked, in the policy's words; empty: no policy said so.
 	Reason string
 	// Asked is when it began to wait, Expires when nobody's answer ends it; zero: it waits. Ask sets both.
@@ -298,6 +300,14 @@ func (q *Question) kindOf(id string) string {
 
 // allows reports whether an option of a kind allows: only what is known to does.
 func allows(kind string) bool { return kind == acp.AllowOnce || kind == acp.AllowAlways }
+
+// selected is the result that answers a permission request with an option.
+func (q *Question) selected(option string) []byte {
+	if q.Flat {
+		return acp.SelectedFlat(option)
+	}
+	return acp.Selected(option)
+}
 
 // size is roughly what a question keeps, in bytes.
 func (q *Question) size() int64 {

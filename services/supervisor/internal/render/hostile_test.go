@@ -57,6 +57,10 @@ func TestNothingThatATerminalObeysIsShown(t *testing.T) {
 			ToolCallId: "t", Status: proto.String("completed"), ContentSet: true,
 			Content: []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Content{Content: text(evil)}}},
 		}}},
+		{Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{
+			ToolCallId: "ran", Status: proto.String("completed"), Title: proto.String("ls"),
+			Output: &supervisorv1.ToolOutput{TerminalId: evil, Text: strings.Repeat(evil+"\n", 50), Signal: evil},
+		}}},
 		{Event: &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: []*supervisorv1.PlanEntry{{Content: evil, Status: evil, Priority: evil}}}}},
 		{Event: &supervisorv1.Event_AvailableCommands{AvailableCommands: &supervisorv1.AvailableCommands{Commands: []*supervisorv1.AvailableCommand{{Name: evil}}}}},
 		{Event: &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: evil}}},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acphost/acphost/internal/escape"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -61,6 +62,39 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 	lines = append(lines, t.tail...)
 	t.tail = nil
 	return append(lines, exitLine(o, out))
+}
+
+// ranItself shows what a tool call's command printed that the agent ran itself, once it has ended.
+func (r *Renderer) ranItself(t *tool) string {
+	if t.output || !client.ToolCallEnded(t.call.GetStatus()) {
+		return ""
+	}
+	o := client.ShownOutput(t.call, func(id string) bool { _, known := r.terminals.Get(id); return known })
+	if o == nil {
+		return ""
+	}
+	t.output = true
+	var lines []string
+	shown := &terminal{}
+	for _, out := range OutputOf(o) {
+		lines = append(lines, shown.output(r.o, out)...)
+	}
+	if o.ExitCode == nil && o.GetSignal() == "" {
+		lines = lines[:len(lines)-1] // how it ended is not known
+	}
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight(toolIndent+r.o.paint(dim, "│")+" "+l, " ") + "\n")
+	}
+	return b.String()
+}
+
+// OutputOf is the output of a command that an agent ran itself, as a terminal's is told: to its end.
+func OutputOf(o *supervisorv1.ToolOutput) []*supervisorv1.WatchOutputResponse {
+	return []*supervisorv1.WatchOutputResponse{
+		{Data: []byte(o.GetText())},
+		{Missed: o.GetOmitted(), Data: []byte(o.GetTail()), Ended: true, ExitCode: o.ExitCode, Signal: o.GetSignal()},
+	}
 }
 
 func exitLine(o Options, out *supervisorv1.WatchOutputResponse) string {

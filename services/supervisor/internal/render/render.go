@@ -91,6 +91,7 @@ type tool struct {
 	call   *supervisorv1.ToolCall
 	shown  string // the status that was shown last
 	places string
+	output bool              // the output was shown
 	seen   map[[32]byte]bool // contents that were shown
 }
 
@@ -292,6 +293,7 @@ func (r *Renderer) tool(t *tool) string {
 			b.WriteString(indented(text, toolIndent))
 		}
 	}
+	b.WriteString(r.ranItself(t))
 	if b.Len() == 0 {
 		return ""
 	}

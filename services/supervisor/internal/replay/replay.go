@@ -250,7 +250,7 @@ func (r *Session) tellEntry(e *journal.Entry) error {
 	if !r.behind && e.N < r.from.Seq && pieceOf(e) {
 		return nil
 	}
-	f := e.Observed(&r.agent)
+	f := e.Observed(&r.agent, r.ID)
 	if f.Line == nil {
 		return nil
 	}

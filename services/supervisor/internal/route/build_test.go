@@ -417,3 +417,11 @@ func TestCallsAreCountedFromManyGoroutines(t *testing.T) {
 		t.Errorf("calls %d, errors %d, median %v", r.Calls(), r.Errors(), r.Median())
 	}
 }
+
+func TestAnotherNameOfAMethodOfACPIsNoRoute(t *testing.T) {
+	for name, today := range map[string]string{"readTextFile": "fs/read_text_file", "fs/writeTextFile": "fs/write_text_file", "prompt": "session/prompt"} {
+		if err := route.CheckName(name); err == nil || !strings.Contains(err.Error(), "another name of "+today) {
+			t.Errorf("CheckName(%q) = %v", name, err)
+		}
+	}
+}

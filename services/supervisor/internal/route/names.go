@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 // What the configuration may say of a method, beside a handler's name.
@@ -55,6 +57,9 @@ func CheckName(s string) error {
 func checkMethod(name string) error {
 	if err := checkSpelling(name); err != nil {
 		return fmt.Errorf("%q is not a method: %w", name, err)
+	}
+	if today := string(acp.Method([]byte(name))); today != name { // whoever calls it calls that
+		return fmt.Errorf("%s is another name of %s: write that", name, today)
 	}
 	if reserved(name) {
 		return fmt.Errorf("%s cannot be routed: the supervisor itself lives by this method", name)

@@ -64,6 +64,22 @@ func TestNoSecretOfACommandIsLeft(t *testing.T) {
 	}
 }
 
+func TestWhatIsWrittenOfACommandHoldsNoSecret(t *testing.T) {
+	here := shell.Here{Dir: t.TempDir()}
+	for _, text := range []string{
+		"curl -u me:hush \"$PWD\"", "for i in 1 2; do curl --cookie a=hush $i; done", "echo hush $PWD | docker login --password-stdin",
+	} {
+		c := &permissionv1.Command{Text: text}
+		c.SubCommands, _ = here.Parse(text)
+		if c.SubCommands[0].GetWritten() == "" {
+			t.Fatalf("%q is not expanded", text)
+		}
+		if Command(c); strings.Contains(c.String(), "hush") {
+			t.Errorf("%q is recorded as %s", text, c)
+		}
+	}
+}
+
 func TestWhatIsNoSecretStaysReadable(t *testing.T) {
 	for _, text := range lines(t, "harmless.txt") {
 		if got := Text(text); got != text {

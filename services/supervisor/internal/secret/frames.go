@@ -40,7 +40,7 @@ type Frames struct {
 	handled atomic.Bool // a handler may answer one
 
 	mu    sync.Mutex
-	scan  jsonrpc.Scanner
+	scan  acp.Scanner
 	forms forms
 }
 

@@ -48,14 +48,34 @@ func Command(c *permissionv1.Command) {
 	for _, sub := range c.GetSubCommands() {
 		argv(sub.GetArgv(), found)
 		Env(sub.GetAssignments())
+		for _, text := range repeats(sub) {
+			*text = redactText(*text, found)
+		}
 	}
 	for _, sub := range c.GetSubCommands() {
+		for word := range found {
+			for _, text := range repeats(sub) {
+				*text = strings.ReplaceAll(*text, word, Redacted)
+			}
+		}
 		for i, arg := range sub.GetArgv() {
 			if found[arg] {
 				sub.Argv[i] = Redacted
 			}
 		}
 	}
+}
+
+// repeats are the texts of a simple command that repeat words of its line.
+func repeats(sub *permissionv1.SubCommand) []*string {
+	texts := []*string{&sub.Written}
+	if f := sub.GetFacts(); f != nil {
+		texts = append(texts, &f.Unknown)
+		for _, file := range f.GetFiles() {
+			texts = append(texts, &file.Path, &file.ResolvedPath)
+		}
+	}
+	return texts
 }
 
 // Shown is a command's argv as it may be shown; argv is left alone.

@@ -205,6 +205,21 @@ func (t *Table) GivenUp(sessionID string) (is bool) {
 	return is
 }
 
+// TurnEnded folds the agent's word that a session's turn is over, before it answers the prompt, or instead.
+func (t *Table) TurnEnded(sessionID, stopReason string) {
+	t.mu.Lock()
+	var ended []string
+	for id, st := range t.prompts {
+		if st.id == sessionID {
+			ended = append(ended, id)
+		}
+	}
+	t.mu.Unlock()
+	for _, id := range ended {
+		t.PromptEnded(id, stopReason)
+	}
+}
+
 // PromptEnded folds the answer to a session/prompt. stopReason is empty for an error.
 func (t *Table) PromptEnded(reqID, stopReason string) {
 	t.mu.Lock()
@@ -229,6 +244,23 @@ func (t *Table) Updated(sessionID []byte, n uint64) {
 		st.updates += n
 	}
 	t.mu.Unlock()
+}
+
+// Only returns the id of the only session that there is, for a message that names none; open is how many there are, those
+// included that are being opened. The id is empty unless there is one, and no other.
+func (t *Table) Only() (id string, open int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	open = t.sessions.Len()
+	for _, st := range t.opening {
+		if st.id == "" {
+			open++
+		}
+	}
+	if open == 1 && t.sessions.Len() == 1 {
+		id = t.sessions.Oldest()
+	}
+	return id, open
 }
 
 // Current reports whether a CallContext still says who its session is and where its roots are.

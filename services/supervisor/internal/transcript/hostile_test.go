@@ -39,6 +39,8 @@ func hostileFile(t *testing.T) journal.Session {
 	update(`{"sessionUpdate":"plan","entries":[{"content":$X,"priority":$X,"status":$X}]}`)
 	update(`{"sessionUpdate":"tool_call","toolCallId":$X,"title":$X,"name":$X,"kind":$X,"status":$X,"rawInput":$X,"rawOutput":{$X:$X},"locations":[{"path":$X}],` +
 		`"content":[{"type":"diff","path":$X,"oldText":$X,"newText":"x"},{"type":"content","content":{"type":"text","text":$X}},{"type":$X}]}`)
+	update(`{"sessionUpdate":"tool_call","toolCallId":"ran","title":$X,"kind":"execute","status":"completed","rawOutput":{"stdout":$X,"exit_code":1}}`)
+	update(`{"sessionUpdate":"tool_call","toolCallId":"ran2","title":$X,"kind":"execute","status":"completed","_meta":{"terminal_output":{"terminal_id":$X,"data":$X},"terminal_exit":{"terminal_id":$X,"signal":$X}}}`)
 	add("agent-to-front", `""`, `"method":"session/request_permission","frame":{"id":2,"method":"session/request_permission","params":{"sessionId":$X,"toolCall":{"toolCallId":"other","title":$X,"kind":$X,"rawInput":{"command":$X},"content":[{"type":"diff","path":$X,"newText":$X}]},"options":[{"optionId":$X,"name":$X,"kind":$X}]}}`)
 	add("front-to-agent", x, `"answers":"session/request_permission","frame":{"id":2,"result":{"outcome":{"outcome":"selected","optionId":$X}}}`)
 	add("agent-to-front", `""`, `"method":"elicitation/create","frame":{"id":3,"method":"elicitation/create","params":{"sessionId":$X,"mode":"url","message":$X,"url":$X,"requestedSchema":{$X:1}}}`)

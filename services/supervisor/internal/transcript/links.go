@@ -63,7 +63,10 @@ func leadsToAPage(rest string, budget *int) bool {
 				if !mayLink(a) || !mayLink(unslashed(a)) {
 					return false
 				}
-				a = html.UnescapeString(a)
+				before := a
+				if a = html.UnescapeString(a); a == before {
+					break
+				}
 			}
 		}
 	}
@@ -79,14 +82,17 @@ var spelledOut = regexp.MustCompile(`\\?u\{[0-9a-f]+\}`)
 // mayLink reports whether an address has no scheme, or one of a page or of mail. As browsers do, it overlooks blanks
 // and what cannot be seen.
 func mayLink(address string) bool {
-	address = strings.Map(func(c rune) rune {
+	address, _, ok := strings.Cut(address, ":")
+	if !ok {
+		return true
+	}
+	scheme := strings.Map(func(c rune) rune {
 		if c == '<' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
 			return -1
 		}
 		return unicode.ToLower(c)
 	}, spelledOut.ReplaceAllString(address, ""))
-	scheme, _, ok := strings.Cut(address, ":")
-	if !ok || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") != "" {
+	if strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") != "" {
 		return true
 	}
 	switch scheme {

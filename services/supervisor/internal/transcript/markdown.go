@@ -183,6 +183,8 @@ func (m *markdownWriter) part(p part, indent string) {
 	case partOutput:
 		if p.Title != "" {
 			m.print("\n" + indent + "`$` " + code(p.Title) + bracketed(p.Status) + "\n")
+		} else if p.Status != "" {
+			m.print("\n" + indent + plain(p.Status) + "\n")
 		}
 		if p.Text != "" {
 			m.print("\n" + fenced(p.Text, "", indent))

@@ -40,6 +40,9 @@ func TestAToolCallIsTheSameLiveRecordedAndOnTheScreen(t *testing.T) {
 		update + `"locations":[]}`,
 		update + `"locations":[{"path":"/b"}],"rawInput":{"p":1}}`,
 		update + `"rawInput":{},"rawOutput":"x"}`,
+		update + `"kind":"execute","rawOutput":{"output":"printed","exit_code":1}}`,
+		update + `"_meta":{"terminal_output":{"terminal_id":"T","data":"` + strings.Repeat("ab\\u00e9", 4_000) + `"}}}`,
+		update + `"_meta":{"terminal_exit":{"terminal_id":"T","exit_code":3,"signal":null}}}`,
 	}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0))

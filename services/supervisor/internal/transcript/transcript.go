@@ -117,7 +117,7 @@ func (r *Reader) end() {
 const maxRefused = 200
 
 func (r *Reader) frame(e *journal.Entry) {
-	f := e.Observed(&r.agent)
+	f := e.Observed(&r.agent, r.session)
 	kept := f.Line != nil
 	switch {
 	case event.Refused(&f):
@@ -138,7 +138,7 @@ func (r *Reader) frame(e *journal.Entry) {
 // flush tells the pieces of a message whose content was not kept.
 func (r *Reader) flush() {
 	if e, size := r.withheld.take(); e != nil {
-		f := e.Observed(&r.agent)
+		f := e.Observed(&r.agent, r.session)
 		f.Line = standIn(e, size)
 		r.events(&f, false)
 	}

@@ -272,6 +272,19 @@ func TestEntriesSayWhatHappened(t *testing.T) {
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[]}`),
 		}, "tool Edit|completed [diff /a new] [text done]"},
+		{"what a command streams that the agent runs itself", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","content":[{"type":"terminal","terminalId":"t"}],"_meta":{"terminal_info":{"terminal_id":"t"}}}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"t","data":"one\r\n"}}}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"t","data":"two\r\n"}}}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed","rawOutput":{"output":"one\ntwo\n"},"_meta":{"terminal_exit":{"terminal_id":"t","exit_code":2,"signal":null}}}`),
+		}, "tool ls|failed [output exit code 2 one/two/]"},
+		{"the raw output of a command that the agent ran itself", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","rawInput":{"command":"ls"}}`),
+			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","rawOutput":{"output":"a\n","metadata":{"exit":0,"output":"a\n"}}}`),
+		}, `tool ls|completed [output exit code 0 a/] [raw input {"command":"ls"}]`},
+		{"an output that the tool call shows is not told twice", []*journal.Entry{
+			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","status":"completed","rawOutput":"a\nb","content":[{"type":"content","content":{"type":"text","text":"` + "```console\\na\\nb\\n```" + `"}}]}`),
+		}, "tool ls|completed [text ```console/a/b/```] [raw output \"a\\nb\"]"},
 		{"what a tool call clears is not told", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","name":"edit","locations":[{"path":"/a"}],"content":[{"type":"content","content":{"type":"text","text":"on it"}}],"rawInput":{"p":1}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"","status":"completed","locations":[],"content":[],"rawInput":{}}`),

@@ -96,7 +96,11 @@ func (s *story) finishTool(h *holding) {
 			h.Parts = append(h.Parts, commandPart(run))
 		}
 	}
-	h.Parts = append(h.Parts, rawParts(c.GetRawInput(), c.GetRawOutput())...)
+	raw := c.GetRawOutput()
+	if o := client.ShownOutput(c, func(id string) bool { return s.commands.At(id) != nil }); o != nil {
+		h.Parts, raw = append(h.Parts, ranItself(o)), ""
+	}
+	h.Parts = append(h.Parts, rawParts(c.GetRawInput(), raw)...)
 }
 
 // rawParts are what went into a tool and came out of it, as the agent has it.
@@ -107,6 +111,33 @@ func rawParts(in, out string) (parts []part) {
 		}
 	}
 	return parts
+}
+
+// ranItself is the output of a command that the agent ran itself. The tool call says which.
+func ranItself(o *supervisorv1.ToolOutput) part {
+	p := part{Kind: partOutput, Text: safetext.Text(string(plaintext.Text([]byte(o.GetText()))))}
+	if o.GetOmitted() > 0 || o.GetTail() != "" {
+		if n := o.GetOmitted(); n > 0 {
+			p.Text += "\n… " + safetext.Number(n) + " bytes left out …\n"
+		}
+		p.Text += safetext.Text(string(plaintext.Text([]byte(o.GetTail()))))
+	}
+	if o.ExitCode != nil || o.GetSignal() != "" {
+		p.Status, p.Mark = exitStatus(&supervisorv1.WatchOutputResponse{ExitCode: o.ExitCode, Signal: o.GetSignal()})
+	}
+	return p
+}
+
+// exitStatus is how a command ended.
+func exitStatus(o *supervisorv1.WatchOutputResponse) (string, mark) {
+	text, failed := render.Exit(o)
+	switch {
+	case failed:
+		return text, markBad
+	case o.ExitCode != nil:
+		return text, markGood
+	}
+	return text, markNone
 }
 
 // commandPart is a command with the end of its output.
@@ -125,13 +156,7 @@ func commandPart(h *holding) part {
 		p.Status, p.Mark = h.Status, h.Mark
 	case o == nil:
 	default:
-		text, failed := render.Exit(o)
-		p.Status, p.Mark = text, markNone
-		if failed {
-			p.Mark = markBad
-		} else if o.ExitCode != nil {
-			p.Mark = markGood
-		}
+		p.Status, p.Mark = exitStatus(o)
 	}
 	return p
 }

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/rundir"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -18,15 +21,15 @@ import (
 
 // whyFlags say which action is explained, and by what.
 type whyFlags struct {
-	policy, action, config string
-	question               policytool.Question
-	asJSON                 bool
+	policy, action, approval, config string
+	question                         policytool.Question
+	asJSON                           bool
 }
 
 func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE | --path FILE | --action FILE)",
+		Use:   "why (--command LINE | --path FILE | --approval ID | --action FILE)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, what you can do about it ("→"), then every rule with why it did or did not
@@ -35,26 +38,32 @@ and the repository that it comes to, the files it redirects, where paths lead.
 What acphost itself decides, whatever a policy says, is shown too: its own files,
 files with keys, git's files, commands that may name a key.
 
+--approval takes a question as "acphost approvals list" names it, or the id of a
+decision in the audit ("acphost audit query --json"). The question may wait, be
+answered, or belong to a session that has ended: what the agent sent is in the
+record.
+
 Without --policy the rule files count that a supervisor started in this folder
 would have: the administrator's, yours and the workspace's. Nothing is run or
 opened but rule files; paths are followed as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
+  acphost policy why --approval gemini-1/7
   acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
   acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := 0
-			for _, s := range []string{f.question.Command, f.question.Path, f.action} {
+			for _, s := range []string{f.question.Command, f.question.Path, f.action, f.approval} {
 				if s != "" {
 					given++
 				}
 			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path and --action")
+				return command.WrongUse(cmd, "expected one of --command, --path, --approval and --action")
 			}
-			if f.action != "" && (f.question.Kind != "" || f.question.Agent != "" || f.question.Mode != "" || f.question.Tool != "") {
-				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action: the action says them itself")
+			if q := f.question; (f.action != "" || f.approval != "") && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
+				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action and --approval: the action says them itself")
 			}
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
 				return explain(cmd.Context(), call, service, f)
@@ -67,6 +76,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
 	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
+	flags.StringVar(&f.approval, "approval", "", "the action that the question `ID` is or was about, from the record")
 	flags.StringVar(&f.question.Dir, "cwd", "", "the session's `FOLDER`; this one if not given")
 	flags.StringVar(&f.question.Agent, "agent", "", "the agent's `NAME`")
 	flags.StringVar(&f.question.Mode, "mode", "", "the session's `MODE`")
@@ -85,10 +95,6 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
-	files, err := filesInEffect(ctx, call, service, c, f.policy, dir)
-	if err != nil {
-		return err
-	}
 	g, err := policytool.NewGate(c.ProtectedPaths(rundir.Dirs(call.Env)...), c.KeyFiles())
 	if err != nil {
 		return err
@@ -98,11 +104,21 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
+	if roots := action.GetRoots(); f.approval != "" && f.question.Dir == "" && len(roots) > 0 {
+		dir = roots[0]
+	}
+	files, err := filesInEffect(ctx, call, service, c, f.policy, dir)
+	if err != nil {
+		return err
+	}
 	explained, err := policytool.Explain(ctx, service, g, action, files)
 	if err != nil {
 		return err
 	}
 	explained.Home = call.Env("HOME")
+	if f.approval != "" { // commands stand in the journal as they are
+		explained.Action = audit.Redacted(explained.Action)
+	}
 	return printed(call, f.asJSON, explained)
 }
 
@@ -137,6 +153,19 @@ func actionOf(call *command.Call, f whyFlags, c *config.Config, dir string) (*pe
 			return nil, err
 		}
 		return policytool.ParseAction(f.action, data)
+	}
+	if f.approval != "" {
+		effective := c.Effective()
+		records := policytool.Records{Journal: effective.GetJournal().GetDir(), Audit: effective.GetPermission().GetAudit().GetFile(),
+			Gate: f.question.Gate, Dialect: agentcmd.Dialects(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))}
+		recorded, err := records.Find(f.approval)
+		if err != nil {
+			return nil, err
+		}
+		for _, note := range recorded.Notes {
+			fmt.Fprintln(call.Stderr, note)
+		}
+		return recorded.Action, nil
 	}
 	q := f.question
 	q.Dir = dir

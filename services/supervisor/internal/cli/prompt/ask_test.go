@@ -372,7 +372,7 @@ func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
 	r.begin(t)
 	<-begun
 	r.signal <- syscall.SIGTERM
-	if s := r.wait(t); s != 6 {
+	if s := r.wait(t); s != 143 {
 		t.Errorf("status %d", s)
 	}
 }

@@ -3,6 +3,7 @@ package prompt
 import (
 	"fmt"
 	"strings"
+	"syscall"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -30,6 +31,9 @@ func (p *promptRun) finished() int {
 			fmt.Fprintln(p.stderr, usage)
 		}
 		p.sayWhichSession()
+	}
+	if s := p.caught; s != nil && s != syscall.SIGINT && end.GetStopReason() == stopCancelled {
+		return 128 + int(signalNumber(s))
 	}
 	if status, known := turnStatus[end.GetStopReason()]; known {
 		return status

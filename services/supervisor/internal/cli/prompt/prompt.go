@@ -52,13 +52,14 @@ Exit status:
   3    the agent refuses to go on
   4    the most tokens that there can be were reached
   5    the agent asked its model as often as it may in one turn
-  6    the turn was cancelled
+  6    the turn was cancelled, by Ctrl-C or by another client
   7    somebody has to log in to the agent first
   126  the agent's command cannot be executed
   127  the agent's command is not found
   130  Ctrl-C was pressed twice, or before the turn began
   141  nobody reads what is printed
-  128 and the signal's number, if another signal ended it
+  128 and the signal's number, if another signal ended it: 143 after SIGTERM, which
+       cancels the turn first
 
 Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
 GOTRACEBACK is set, it prints where acphost was, too.
@@ -83,8 +84,11 @@ var turnStatus = map[string]int{
 	"refusal":           3,
 	"max_tokens":        4,
 	"max_turn_requests": 5,
-	"cancelled":         6,
+	stopCancelled:       6,
 }
+
+// stopCancelled is why a turn ended that was cancelled.
+const stopCancelled = "cancelled"
 
 // maxPromptText bounds a prompt's text, in bytes.
 const maxPromptText = 4 << 20

@@ -334,7 +334,9 @@ func TestWithoutATerminalNobodyIsAsked(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
 		send(says("May I?"))
-		send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: mayI("demo-1/1")}})
+		for _, id := range []string{"demo-1/1", "demo-1/2", "demo-1/3"} { // that is said once
+			send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: mayI(id)}})
+		}
 		send(turnEnded("end_turn"))
 		return nil
 	}

@@ -75,6 +75,7 @@ type promptRun struct {
 	open     int                      // terminals that are watched still
 	ends     map[string]chan struct{} // of those that are, or were: closed when all that a terminal wrote was shown
 	caught   os.Signal                // the first signal
+	alone    bool                     // it was said that nobody is here to answer
 	expected bool                     // it went on after it stopped by itself, and that signal is still to come
 	info     *supervisorv1.AgentInfo
 	sessID   string
@@ -231,7 +232,8 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	if end := ev.GetTurnEnded(); end != nil {
 		p.turn, p.ended = nil, ev
 	}
-	if ev.GetQuestionAsked() != nil && !p.attended {
+	if ev.GetQuestionAsked() != nil && !p.attended && !p.alone {
+		p.alone = true
 		defer p.say("nobody is here to answer: acphost answers as the policy says")
 	}
 	if p.json {

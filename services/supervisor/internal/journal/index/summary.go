@@ -49,7 +49,7 @@ func (s *summary) fold(e *journal.Entry) {
 			return true
 		})
 	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0:
-		update := acp.Get(e.Frame, "params", "update")
+		update := acp.UpdateOf(acp.Get(e.Frame, "params"))
 		kind, _ := acp.String(acp.Get(update, "sessionUpdate"))
 		switch kind {
 		case "agent_message_chunk", "agentMessageChunk":

@@ -5,6 +5,7 @@ package agentcmd
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
@@ -39,6 +41,19 @@ func Presets(call *command.Call) func(ctx context.Context, name string) (argv, e
 			return nil, nil, "", err
 		}
 		return r.Command, r.Env, r.Agent.ID, nil
+	}
+}
+
+// Dialects says how agents describe their tools, by their names, as the user's agents.json has it. A file that cannot be read is
+// logged: then nothing is said.
+func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialect.Dialect {
+	return func(name string) *dialect.Dialect {
+		catalog, err := preset.Load(call.Env)
+		if err != nil {
+			logger.Warn("what is configured of how the agent describes its tools does not count", "agent", name, "error", err)
+			return nil
+		}
+		return catalog.Dialect(name)
 	}
 }
 

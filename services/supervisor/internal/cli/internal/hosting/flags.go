@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -46,5 +47,6 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	dir, err := command.HandlerDir()
 	return host.Options{
 		Adopt: true, Config: c, Logger: logger, Version: call.Version, HandlerDir: dir, Admin: !c.Proto.GetAdmin().GetDisabled(),
+		Dialects: agentcmd.Dialects(call, logger),
 	}, err
 }

@@ -1,0 +1,267 @@
+package facts
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/shell"
+)
+
+// arguments reads the words of a command by an entry of the table. They begin at position start.
+func (c *command) arguments(e *entry, start int) {
+	a := &arguments{command: c, entry: e, words: c.argv[start:]}
+	a.parse()
+	if !c.facts.Known {
+		return
+	}
+	if e.Toolchain && c.disk != nil && c.disk.OneGo != nil && !c.disk.OneGo(c.cwd) {
+		c.unknown("go may download another version of itself, which a module wants")
+	}
+	switch {
+	case e.Alone && len(c.argv) != start+1, e.Needs == "operand" && len(a.operands) == 0:
+		c.unknown("%s with these arguments is not known to be harmless", e.name)
+	case e.Needs != "" && e.Needs != "operand" && !has(a.given, e.Needs):
+		c.unknown("%s without one of the options %s is not known to be harmless", e.name, e.Needs)
+	}
+	a.walks = e.Walks == "always" || has(a.given, e.Walks)
+	a.place()
+	for _, word := range a.strays {
+		c.stray(word)
+	}
+}
+
+// arguments are the words of a command while they are taken apart.
+type arguments struct {
+	*command
+	entry    *entry
+	words    []string // those that are still to be read
+	given    []string // the names of options
+	operands []string
+	values   []value  // of options
+	strays   []string // what stands behind an operand, and was taken for an option or its value
+	walks    bool
+	found    bool // a path was among the operands
+}
+
+type value struct{ role, text string }
+
+func (a *arguments) next() string {
+	word := a.words[0]
+	a.words = a.words[1:]
+	return word
+}
+
+func (a *arguments) parse() {
+	for len(a.words) > 0 && a.facts.Known {
+		word := a.next()
+		switch {
+		case a.entry.AtFiles && strings.HasPrefix(word, "@"):
+			a.unknown("%s reads options from a file: %s", a.entry.name, word)
+		case slices.Contains(strings.Fields(a.entry.Marks), word):
+		case word == "--" && !a.entry.Words:
+			a.operands = append(a.operands, a.words...)
+			return
+		case len(word) < 2 || word[0] != '-':
+			a.operands = append(a.operands, word)
+			if a.entry.Stops {
+				a.operands = append(a.operands, a.words...)
+				return
+			}
+		case a.entry.number && numbers.MatchString(word):
+		default:
+			before := a.words
+			if a.option(word); len(a.operands) > 0 {
+				a.strays = append(append(a.strays, word), before[:len(before)-len(a.words)]...)
+			}
+		}
+	}
+	if a.entry.AtFiles && slices.ContainsFunc(a.argv, func(w string) bool { return strings.HasPrefix(w, "@") }) {
+		a.unknown("%s reads options from a file", a.entry.name)
+	}
+}
+
+var numbers = regexp.MustCompile(`^-[0-9]+$`)
+
+// option reads a word that begins with a dash: one option, or a cluster of short ones.
+func (a *arguments) option(word string) {
+	name, text, attached := strings.Cut(word, "=")
+	opt, known := a.entry.options[name]
+	switch {
+	case a.entry.Words && attached, !known && (a.entry.Words || strings.HasPrefix(word, "--")):
+		a.unknown("%s %s is not known to be harmless", a.entry.name, name)
+		return
+	case known && (strings.HasPrefix(word, "--") || a.entry.Words || len(name) > 2 && !attached):
+		a.take(name, opt, text, attached)
+		return
+	}
+	for i := 1; i < len(word) && a.facts.Known; i++ {
+		name := "-" + word[i:i+1]
+		opt, known := a.entry.options[name]
+		switch rest := word[i+1:]; {
+		case !known:
+			a.unknown("%s %s is not known to be harmless", a.entry.name, strings.ToValidUTF8(name, "?"))
+		case len(opt.roles) == 0:
+			a.given = append(a.given, name)
+			continue
+		case strings.HasPrefix(rest, "=") && opt.roles[0] != "text", rest != "" && opt.apart:
+			// Some programs take the "=" for a part of the value, and some do not.
+			a.unknown("%s %s: where its value begins is not certain", a.entry.name, name)
+		default:
+			a.take(name, opt, rest, rest != "")
+		}
+		return
+	}
+}
+
+// take notes an option and its values: text, if it is attached, or the next words.
+func (a *arguments) take(name string, opt option, text string, attached bool) {
+	a.given = append(a.given, name)
+	for i, role := range opt.roles {
+		switch {
+		case i == 0 && attached:
+		case opt.attached:
+			return
+		case role == "command":
+			a.skipCommand(name)
+			return
+		case len(a.words) == 0:
+			a.unknown("%s %s has no value", a.entry.name, name)
+			return
+		default:
+			text = a.next()
+		}
+		a.values = append(a.values, value{role, text})
+	}
+	if len(opt.roles) == 0 && attached {
+		a.unknown("%s %s has a value, and takes none", a.entry.name, name)
+	}
+}
+
+// skipCommand goes past the words of a command that find runs. What it runs is another simple command of the line.
+func (a *arguments) skipCommand(name string) {
+	before := ""
+	for len(a.words) > 0 {
+		word := a.next()
+		if word == ";" || word == "+" && before == "{}" {
+			return
+		}
+		before = word
+	}
+	a.unknown("%s %s does not end", a.entry.name, name)
+}
+
+// place gives each operand and each value its role.
+func (a *arguments) place() {
+	for _, v := range a.values {
+		a.word(v.role, v.text, false)
+	}
+	listed := a.entry.operands
+	if len(listed) > 0 && has(a.given, a.entry.Instead) {
+		listed = listed[1:]
+	}
+	here := "meta"
+	if len(listed) > 0 {
+		here = strings.TrimSuffix(listed[len(listed)-1], "...")
+	}
+	for _, operand := range a.operands {
+		if len(listed) == 0 {
+			a.unknown("%s has an operand that is not known: %s", a.entry.name, operand)
+			return
+		}
+		role, repeats := strings.CutSuffix(listed[0], "...")
+		if !repeats {
+			listed = listed[1:]
+		}
+		a.word(role, operand, true)
+	}
+	if !a.found && (a.walks || a.entry.Here) {
+		a.word(here, ".", true)
+	}
+}
+
+// word reads a word of a role.
+func (a *arguments) word(role, text string, operand bool) {
+	u := use{recursive: operand && a.walks, leavesOut: a.entry.LeaveOut}
+	switch role {
+	case "text":
+		return
+	case "plus":
+		if !strings.HasPrefix(text, "+") {
+			a.unknown("%s %s changes something, or is not known", a.entry.name, text)
+		}
+		return
+	case "name":
+		if strings.Contains(text, "/") {
+			a.file(text, use{metadata: true})
+		}
+		return
+	case "data":
+		if assigns.MatchString(text) {
+			return
+		}
+	case "sed", "awk", "jq", "keys":
+		a.script(role, text)
+		return
+	case "write":
+		u.write = true
+	case "folder":
+		if text == "-" || text == "" {
+			a.unknown("%s goes to a folder that is not known", a.entry.name)
+			return
+		}
+		u.metadata = true
+	case "meta":
+		u.metadata = true
+	case "read":
+	default: // a choice
+		if !slices.Contains(strings.Split(role, "|"), text) {
+			a.unknown("%s with the value %s is not known to be harmless", a.entry.name, text)
+		}
+		return
+	}
+	if operand {
+		a.found = true
+	}
+	if text == "-" && !u.metadata {
+		a.stray(text)
+		return // standard input or output
+	}
+	if operand && a.entry.Folders != "" {
+		u.recursive, u.leavesOut = a.mayBeFolder(text), true
+		if u.recursive && !has(a.given, a.entry.Folders) {
+			a.unknown("%s follows the links in folders without %s", a.entry.name, a.entry.Folders)
+		}
+	}
+	a.file(text, u)
+}
+
+func (a *arguments) mayBeFolder(word string) bool {
+	file, ok := a.absolute(word)
+	return !ok || a.disk != nil && !a.look(file).NoFolder
+}
+
+// goKeys are settings of go that hold no passwords, and for which it asks no C compiler.
+var goKeys = regexp.MustCompile(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
+	`ROOT|SUMDB|TMPDIR|TOOLCHAIN|TOOLDIR|VERSION|WORK|AMD64|ARM|ARM64)|GO111MODULE|CC|CXX|CGO_ENABLED)$`)
+
+// assigns are operands of awk that are assignments.
+var assigns = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
+// script reads a text in a language.
+func (a *arguments) script(language, text string) {
+	harmless := false
+	switch language {
+	case "sed":
+		harmless = shell.Risky([]string{"sed", "-e", text}) == ""
+	case "awk":
+		harmless = awkOnlyPrints(text)
+	case "jq":
+		harmless = jqOnlyFilters(text)
+	case "keys":
+		harmless = goKeys.MatchString(text)
+	}
+	if !harmless {
+		a.unknown("%s: it is not certain that the text %q does no harm", a.entry.name, text)
+	}
+}

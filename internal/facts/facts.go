@@ -1,0 +1,213 @@
+// Package facts says what a simple command does: the files that it reads and writes, whether it walks through folders,
+// runs code, or talks to other machines.
+//
+// It knows a command by a table of programs, programs.yaml, which lists for each program the options that are known to be
+// harmless and what the operands are. A program, an option or an operand that the table does not have makes the command
+// unknown: it may do anything. So the table needs no list of what is dangerous. Some programs take small languages of their
+// own (awk, jq, sed, find), and some read their words in a way of their own (git, ps, test); Go code in this package reads
+// those, and takes a text for harmless only if every part of it is known.
+//
+// The package says nothing about which file a program's name means, about wrappers ("sudo"), and about redirections: the
+// other fields of a SubCommand tell those. It opens no file, and decides nothing. All functions are safe for concurrent use.
+package facts
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Disk is what is known of the file system on which a command runs.
+type Disk struct {
+	// Roots are the session's, absolute and clean. Only a Disk without Look needs them.
+	Roots []string
+	// Look says where an absolute path leads. It may contain "..": behind a symbolic link only the file system knows where
+	// that leads. nil: the paths are judged by their spelling, as if nothing were a symbolic link, and no operand a folder.
+	Look func(path string) Place
+	// OneGo reports whether go, run in a folder, is certainly the version that is installed. nil: it is.
+	OneGo func(dir string) bool
+}
+
+// Place is where a path leads.
+type Place struct {
+	// Resolved is absolute and without symbolic links. Empty: it is not known.
+	Resolved string
+	// Inside: both spellings lie inside the session's roots.
+	Inside bool
+	// NoFolder: it is certain that no folder is there.
+	NoFolder bool
+}
+
+// maxFiles bounds the files of one command; the contract says so.
+const maxFiles = 1000
+
+// Of returns what a simple command does. cwd is the absolute directory in which it runs; "" means that the directory is not
+// known. disk nil: nothing is known of the file system, so no path is resolved, and none counts as inside the roots.
+func Of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Facts {
+	c := &command{sub: sub, argv: sub.GetArgv(), cwd: cwd, disk: disk, facts: &permissionv1.Facts{Known: true}}
+	for _, entry := range sub.GetAssignments() {
+		if name, _, _ := strings.Cut(entry, "="); !shell.HarmlessVariable(entry) && !ownVariable(name) {
+			c.unknown("it is not known what the variable %s changes", strings.TrimSuffix(name, "+"))
+		}
+	}
+	if len(c.argv) > 0 {
+		c.read()
+	}
+	return c.facts
+}
+
+// ownVariable reports whether a variable's name is such as scripts give their own. Programs and shells go by names in upper
+// case, but for a few.
+func ownVariable(name string) bool {
+	name = strings.TrimSuffix(name, "+")
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" &&
+		!strings.HasSuffix(name, "path") && !strings.Contains(name, "proxy") && !strings.HasPrefix(name, "npm_")
+}
+
+// command is a simple command while it is read.
+type command struct {
+	sub   *permissionv1.SubCommand
+	argv  []string
+	cwd   string
+	disk  *Disk
+	facts *permissionv1.Facts
+}
+
+// unknown notes why the command may do more than its facts say. The first reason counts.
+func (c *command) unknown(format string, args ...any) {
+	if c.facts.Known {
+		c.facts.Known = false
+		c.facts.Unknown = strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	}
+}
+
+func (c *command) read() {
+	program := c.argv[0]
+	if c.dynamic(0) {
+		c.unknown("it is not known which program runs")
+		return
+	}
+	if !shell.InSystem(program) {
+		c.unknown("%s is a program that is named by its path", program)
+		return
+	}
+	name := path.Base(program)
+	e, args := entryOf(name, c.argv)
+	if e == nil {
+		c.unknown("%s is not in the table of programs", name)
+		return
+	}
+	c.facts.RunsCode, c.facts.Network, c.facts.Changes = e.RunsCode, e.Network, e.Changes
+	if read := reading(e.By); read != nil {
+		read(c, args)
+		return
+	}
+	for i := range c.argv {
+		if c.dynamic(i) {
+			c.unknown("%s: a word is known only when the command runs", e.name)
+			return
+		}
+	}
+	c.arguments(e, args)
+}
+
+// dynamic reports whether word i is known only when the command runs.
+func (c *command) dynamic(i int) bool { return shell.DynamicWord(c.sub, i) }
+
+// use is how a file is used.
+type use struct {
+	write, metadata, recursive, leavesOut bool
+}
+
+// file notes that the command uses a file or folder.
+func (c *command) file(word string, u use) {
+	file, ok := c.absolute(word)
+	if !ok {
+		return
+	}
+	f := &permissionv1.FileUse{
+		Path: file, Access: permissionv1.Access_ACCESS_READ, Recursive: u.recursive, MetadataOnly: u.metadata,
+		CanLeaveOut: u.recursive && u.leavesOut,
+	}
+	if u.write {
+		f.Access = permissionv1.Access_ACCESS_WRITE
+	}
+	at := c.look(file)
+	f.ResolvedPath, f.InsideRoots = at.Resolved, at.Inside
+	switch {
+	case c.disk == nil:
+	case at.Resolved == "":
+		c.unknown("it is not known where %s leads", word)
+	case special(at.Resolved):
+		c.unknown("%s is no ordinary file", word)
+	}
+	if special(path.Clean(file)) {
+		c.unknown("%s is no ordinary file", word)
+	}
+	for _, have := range c.facts.Files {
+		if have.GetPath() == f.GetPath() && have.GetAccess() == f.GetAccess() && have.GetRecursive() == f.GetRecursive() &&
+			have.GetMetadataOnly() == f.GetMetadataOnly() {
+			return
+		}
+	}
+	if len(c.facts.Files) == maxFiles {
+		c.unknown("it uses more than %d files", maxFiles)
+		return
+	}
+	c.facts.Files = append(c.facts.Files, f)
+}
+
+// stray notes a word that some versions of a program take for a file, if it leads elsewhere than it reads: those without the
+// GNU habit to take options behind operands, and those that take "-" for a file's name.
+func (c *command) stray(word string) {
+	if c.disk == nil || c.disk.Look == nil || c.cwd == "" || !utf8.ValidString(word) || strings.Contains(word, "\x00") {
+		return
+	}
+	file := paths.Under(c.cwd, word)
+	if at := c.look(file); !at.Inside || path.Base(at.Resolved) != path.Base(file) {
+		c.file(word, use{})
+	}
+}
+
+// absolute is the path that a word names.
+func (c *command) absolute(word string) (string, bool) {
+	switch {
+	case strings.Contains(word, "\x00") || !utf8.ValidString(word):
+		c.unknown("a file's name cannot be told")
+		return "", false
+	case path.IsAbs(word):
+		if slices.Contains(strings.Split(word, "/"), "..") {
+			return word, true
+		}
+		return path.Clean(word), true
+	case c.cwd == "":
+		c.unknown("it is not known in which folder it runs")
+		c.facts.Files = append(c.facts.Files, &permissionv1.FileUse{})
+		return "", false
+	}
+	return paths.Under(c.cwd, word), true
+}
+
+func (c *command) look(file string) Place {
+	switch {
+	case c.disk == nil:
+		return Place{}
+	case c.disk.Look != nil:
+		return c.disk.Look(file)
+	}
+	clean := path.Clean(file)
+	inside := slices.ContainsFunc(c.disk.Roots, func(root string) bool { return paths.Below(path.Clean(root), clean) })
+	return Place{Resolved: clean, Inside: inside, NoFolder: true}
+}
+
+// special reports whether what is behind a path is another thing for each process, or no file at all: a device, or, to gawk,
+// another machine. What is read from /dev/null is nothing.
+func special(file string) bool {
+	return file != "/dev/null" && (paths.Below("/dev", file) || paths.Below("/proc", file) || strings.HasPrefix(file, "/inet"))
+}

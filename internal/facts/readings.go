@@ -1,0 +1,227 @@
+package facts
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/internal/wordset"
+)
+
+// reading is what reads the words of programs that no list of options describes, from position start on. nil: there is none
+// of that name.
+func reading(by string) func(c *command, start int) {
+	switch by {
+	case "text":
+		return (*command).text
+	case "printf":
+		return (*command).printf
+	case "test":
+		return (*command).test
+	case "ps":
+		return (*command).processes
+	case "git":
+		return (*command).git
+	}
+	return nil
+}
+
+// text is for programs to which every word is text. Some shells take a word of all but echo for arithmetic, in which the subscript
+// of an array is evaluated: a[$(COMMAND)].
+func (c *command) text(start int) {
+	for i := start; i < len(c.argv); i++ {
+		switch word := c.argv[i]; {
+		case c.dynamic(i):
+			c.printed(word)
+		case c.argv[0] != "echo" && strings.Contains(word, "[") && strings.ContainsAny(word, "$`"):
+			c.unknown("%s: some shells may evaluate %s", c.argv[0], word)
+		}
+	}
+}
+
+// shownVariables are those that a command may print: they hold no secrets.
+const shownVariables = `(PWD|OLDPWD|HOME|USER|LOGNAME|SHELL|LANG|TERM|PATH|HOSTNAME|HOSTTYPE|OSTYPE|UID|EUID|PPID|RANDOM|SECONDS|` +
+	`LINENO|PIPESTATUS|BASH_VERSION|GOPATH|GOROOT|TMPDIR|COLUMNS|LINES)`
+
+// Another variable may hold a secret, and it, or what a substitution prints, may be a pattern, which prints the names of files
+// anywhere: whether it is quoted is not known here.
+var (
+	expansions = regexp.MustCompile(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
+	shown      = regexp.MustCompile(`^\$(\{#?` + shownVariables + `\}|` + shownVariables + `|\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
+	number     = regexp.MustCompile(`^(\$[?#$!])+$`)
+)
+
+// printed is for a word that is printed, and known only when the command runs.
+func (c *command) printed(word string) {
+	if strings.Contains(word, "`") {
+		c.unknown("%s: what a substitution prints is not known", c.argv[0])
+	}
+	for _, expansion := range expansions.FindAllString(word, -1) {
+		if !shown.MatchString(expansion) {
+			c.unknown("%s: what %s stands for is not known, and may be a secret", c.argv[0], expansion)
+		}
+	}
+	for part := range strings.FieldsSeq(strings.ReplaceAll(word, "$?", "")) {
+		switch {
+		case !strings.ContainsAny(part, "*?["):
+		case strings.Contains(part, "/"):
+			c.unknown("%s: which files %s stands for is not known", c.argv[0], part)
+		default:
+			c.file(".", use{metadata: true})
+		}
+	}
+}
+
+// printf prints its words, but for options of shells that set a variable.
+func (c *command) printf(start int) {
+	if start < len(c.argv) {
+		if format := c.argv[start]; c.dynamic(start) || strings.HasPrefix(format, "-") && format != "--" {
+			c.unknown("printf with the format %s is not known to be harmless", format)
+		}
+	}
+	c.text(start)
+}
+
+var (
+	testsFile  = wordset.Of("-b -c -d -e -f -g -h -k -L -p -r -s -S -u -w -x -O -G -N -a")
+	testsFiles = wordset.Of("-nt -ot -ef")
+)
+
+// test compares words and asks about files. Of "[[" only the words are known, so each may be a file.
+func (c *command) test(start int) {
+	double := c.argv[0] == "[["
+	isFile := make([]bool, len(c.argv))
+	for i := start; i < len(c.argv); i++ {
+		word := c.argv[i]
+		if c.dynamic(i) {
+			if !number.MatchString(word) {
+				c.unknown("%s: a word is known only when the command runs", c.argv[0])
+			}
+			continue
+		}
+		isFile[i] = isFile[i] || double
+		isFile[i-1] = isFile[i-1] || testsFiles[word]
+		if i+1 < len(c.argv) && (testsFile[word] || testsFiles[word]) {
+			isFile[i+1] = true
+		}
+	}
+	for i, is := range isFile {
+		if word := c.argv[i]; is && i >= start && word != "" && word != "]" && word != "]]" && !c.dynamic(i) {
+			c.file(word, use{metadata: true})
+		}
+	}
+}
+
+var (
+	// ps takes the same letters with a dash and without one, and reads words that it does not understand with a dash again as if
+	// there were none. Then "e" shows the environments of processes, so what stands beside it must be understood.
+	psPlain    = regexp.MustCompile(`^-?[axuwflhcjrTv]+$`)
+	psAll      = regexp.MustCompile(`^-[eAfFlLHjwTy]+$`)
+	psFormat   = regexp.MustCompile(`^(-[eA]?o|-?a?x?w*o|-o)$`)
+	psLong     = regexp.MustCompile(`^(--no-headers?|--headers|--forest|--sort=[+-]?` + psNames + `(,[+-]?` + psNames + `)*)$`)
+	psColumns  = regexp.MustCompile(`^` + psNames + `=?(,` + psNames + `=?)*$`)
+	psNumbers  = regexp.MustCompile(`^[0-9]+(,[0-9]+)*$`)
+	psVersions = wordset.Of("--help --version -V")
+)
+
+const psNames = `(pid|ppid|pgid|pgrp|sid|uid|user|ruser|euser|group|gid|comm|args|cmd|command|ucmd|etime|etimes|time|cputime|` +
+	`start|start_time|stime|lstart|stat|state|s|tty|tt|tname|%cpu|pcpu|%mem|pmem|c|rss|rssize|rsz|vsz|vsize|sz|size|ni|nice|pri|` +
+	`nlwp|wchan|psr|cls|f|flags)`
+
+// processes reads the words of ps.
+func (c *command) processes(start int) {
+	everything, plain := false, false
+	for i := start; i < len(c.argv); i++ {
+		word, next := c.argv[i], ""
+		if i+1 < len(c.argv) && !c.dynamic(i+1) {
+			next = c.argv[i+1]
+		}
+		switch {
+		case c.dynamic(i):
+			c.unknown("ps: a word is known only when the command runs")
+		case psFormat.MatchString(word) && psColumns.MatchString(next), (word == "-p" || word == "--pid") && psNumbers.MatchString(next):
+			everything = everything || strings.HasPrefix(word, "-e")
+			i++
+		case psAll.MatchString(word):
+			everything = everything || strings.Contains(word, "e")
+		case psPlain.MatchString(word):
+			plain = true
+		case psLong.MatchString(word), psVersions[word]:
+		default:
+			c.unknown("ps %s is not known to be harmless", word)
+		}
+	}
+	if everything && plain {
+		c.unknown("ps may show the environments of processes, if it takes the e for an option without a dash")
+	}
+}
+
+var (
+	gitSecrets = regexp.MustCompile(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
+	gitKey     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]*$`)
+	gitRemote  = regexp.MustCompile(`^remote\.[A-Za-z0-9_-]+\.url$`) // as git remote -v shows it
+)
+
+// git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their
+// words name. Whether git finds something else to run there, SubCommand.repository says.
+func (c *command) git(start int) {
+	for i := start; i < len(c.argv); i++ {
+		if c.dynamic(i) {
+			c.unknown("git: a word is known only when the command runs")
+			return
+		}
+	}
+	if why := shell.Risky(c.argv); why != "" {
+		c.unknown("%s", why)
+		return
+	}
+	name := shell.GitCommand(c.argv)
+	if name == "" {
+		return // help, or its version
+	}
+	args := c.argv[start:]
+	for len(args) > 0 && args[0] != name {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		c.unknown("where git's command begins is not certain")
+		return
+	}
+	args = args[1:]
+	switch name {
+	case "version":
+		return
+	case "config": // settings can hold passwords
+		if len(args) == 2 && args[0] == "--get" {
+			args = args[1:]
+		}
+		if len(args) != 1 || !gitKey.MatchString(args[0]) ||
+			gitSecrets.MatchString(args[0]) && !gitRemote.MatchString(args[0]) {
+			c.unknown("git config shows settings, and they may hold passwords")
+		}
+		return
+	case "var":
+		if len(args) != 1 || strings.HasPrefix(args[0], "-") {
+			c.unknown("git var shows settings, and they may hold passwords")
+		}
+		return
+	case "grep":
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "--unt") || strings.HasPrefix(arg, "--no-e") {
+				c.file(".", use{recursive: true})
+			}
+		}
+	}
+	c.file(".", use{})
+	operands := false
+	for _, arg := range args {
+		spelled, all := shell.Spellings(arg, operands)
+		if !all {
+			c.unknown("git: a word may spell too many paths")
+		}
+		for _, file := range spelled {
+			c.file(file, use{})
+		}
+		operands = operands || arg == "--"
+	}
+}

@@ -1,0 +1,327 @@
+package shell
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/acphost/acphost/internal/git"
+)
+
+// maxAppended bounds the names that xargs and "find -exec" may add to a command, and maxDepth the folders within folders.
+const (
+	maxAppended = 200
+	maxDepth    = 64
+)
+
+// feed are the lines that a pipe may have for xargs: those, or fewer. Each is a plain name.
+type feed struct {
+	names   []string
+	zero    bool   // they end in a NUL
+	written string // the command with xargs, as the line has it
+}
+
+// lists returns what a statement writes to a pipe, if it is certain that it is nothing but plain names.
+func (w *walker) lists(s *syntax.Stmt) *feed {
+	if w.disk == nil || w.stirred > 0 || s.Negated || w.redirected(s) {
+		return nil
+	}
+	if pipe, ok := s.Cmd.(*syntax.BinaryCmd); ok && pipe.Op == syntax.Pipe && len(s.Redirs) == 0 {
+		f, y := w.lists(pipe.X), w.plainCall(pipe.Y)
+		if f == nil || len(y) == 0 || f.zero || !drops(y) || len(pipe.Y.Redirs) > 0 {
+			return nil
+		}
+		return f
+	}
+	args := w.plainCall(s)
+	if len(args) == 0 {
+		return nil
+	}
+	f := &feed{}
+	ok := false
+	switch args[0] {
+	case "find":
+		if slices.Contains(args, "-exec") || slices.Contains(args, "-follow") {
+			return nil // what it runs writes, too
+		}
+		f.zero = slices.Contains(args, "-print0")
+		f.names, ok = w.disk.find(args[1:], w.dir)
+	case "git":
+		f.zero = slices.Contains(args, "-z")
+		f.names, ok = w.disk.tracked(args[1:], w.dir)
+	case "ls":
+		f.names, ok = w.disk.listed(args[1:], w.dir)
+	}
+	if !ok || len(f.names) > maxAppended || slices.ContainsFunc(f.names, func(name string) bool { return !plainName(name) }) {
+		return nil
+	}
+	w.expanded++
+	return f
+}
+
+// redirected reports whether a statement's input or output may go elsewhere.
+func (w *walker) redirected(s *syntax.Stmt) bool {
+	return slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return !w.silences(r) })
+}
+
+// silences reports whether a redirection only drops error messages.
+func (w *walker) silences(r *syntax.Redirect) bool {
+	return r.N != nil && r.N.Value == "2" && r.Op == syntax.RdrOut && w.word(r.Word) == word{text: "/dev/null"}
+}
+
+// plainCall returns the words of a simple command, none if some are only known when it runs.
+func (w *walker) plainCall(s *syntax.Stmt) []string {
+	cmd, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(cmd.Assigns) > 0 || s.Negated || s.Background {
+		return nil
+	}
+	var c call
+	w.arguments(&c, cmd)
+	words := make([]string, len(c.args))
+	for i, arg := range c.args {
+		if arg.dynamic {
+			return nil
+		}
+		words[i] = arg.text
+	}
+	return words
+}
+
+// plainName reports whether every program takes a line for that name: nothing in it is quoted, divided or translated.
+func plainName(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/@+=:,%~#") == ""
+}
+
+// drops reports whether a command writes some lines of its input as they are, and nothing else.
+func drops(argv []string) bool {
+	args := argv[1:]
+	switch argv[0] {
+	case "head", "tail":
+		if len(args) == 2 && args[0] == "-n" {
+			args = []string{"-n" + args[1]}
+		}
+		if len(args) == 0 {
+			return true
+		}
+		count := strings.TrimPrefix(strings.TrimPrefix(args[0], "-n"), "-")
+		_, err := strconv.ParseUint(strings.TrimPrefix(count, "+"), 10, 31)
+		return len(args) == 1 && args[0][0] == '-' && err == nil
+	case "sort", "uniq":
+		return len(args) == 0 || argv[0] == "sort" && len(args) == 1 && len(args[0]) > 1 && args[0][0] == '-' &&
+			strings.Trim(args[0][1:], "rnufV") == ""
+	case "grep":
+		patterns := 0
+		for _, arg := range args {
+			switch {
+			case !strings.HasPrefix(arg, "-"):
+				patterns++
+			case len(arg) < 2 || strings.Trim(arg[1:], "vEFiwx") != "":
+				return false
+			}
+		}
+		return patterns == 1
+	}
+	return false
+}
+
+// listed is what ls writes: the files that it is given, or the names in one folder.
+func (d *disk) listed(args []string, at place) ([]string, bool) {
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-1" })
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) {
+		return nil, false
+	}
+	folder := func(arg string) bool {
+		file, ok := d.absolute(at, arg)
+		return !ok || isFolder(file)
+	}
+	if len(args) > 1 || len(args) == 1 && !folder(args[0]) {
+		return args, !slices.ContainsFunc(args, folder)
+	}
+	dir, ok := d.absolute(at, strings.Join(append(args, "."), "/"))
+	if !ok {
+		return nil, false
+	}
+	names, ok := d.names(dir)
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name[0] == '.' }), ok
+}
+
+// tracked is what "git ls-files" writes at the top of a repository.
+func (d *disk) tracked(args []string, at place) ([]string, bool) {
+	if at != (place{}) || len(args) == 0 || args[0] != "ls-files" || !isFolder(d.dir+"/.git") {
+		return nil, false
+	}
+	if !d.indexed {
+		names, err := git.Tracked(filepath.Join(d.dir, ".git", "index"), maxEntries)
+		if err != nil || !d.look() {
+			d.looks = 0 // it is not read again
+			return nil, false
+		}
+		d.index, d.indexed = names, true
+	}
+	names := slices.Clone(d.index)
+	var specs []finder
+	for _, arg := range args[1:] {
+		switch {
+		case arg == "-z" || arg == "--cached" || arg == "--":
+		case strings.HasPrefix(arg, "-"), strings.HasPrefix(arg, ":"), path.IsAbs(arg), slices.Contains(strings.Split(arg, "/"), ".."):
+			return nil, false
+		default:
+			specs = append(specs, finder{kind: "spec", value: arg})
+		}
+	}
+	if len(specs) > 0 {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return !slices.ContainsFunc(specs, func(spec finder) bool { return d.look() && spec.holds(name, false) != no })
+		})
+	}
+	return names, d.looks >= 0
+}
+
+// finder is a condition of find.
+type finder struct {
+	kind, value string
+	not         bool
+}
+
+// findings is what find is told: where to begin, and which of the names that it finds count.
+type findings struct {
+	starts     []string
+	conditions []finder
+	least      int
+	most       int
+}
+
+// findsOf reads the arguments of find up to the first thing that it does. What only lessens the names that it finds may be left
+// out: a command is judged for more files then.
+func findsOf(args []string) (f findings, ok bool) {
+	f.most = maxDepth
+	i := 0
+	for ; i < len(args) && args[i] != "" && strings.IndexByte("-(!", args[i][0]) < 0; i++ {
+		f.starts = append(f.starts, args[i])
+	}
+	if len(f.starts) == 0 {
+		f.starts = []string{"."}
+	}
+	not := false
+	for ; i < len(args); i++ {
+		value := ""
+		if i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch arg := args[i]; arg {
+		case "!", "-not":
+			not = !not
+			continue
+		case "-print", "-print0":
+			return f, !not && i == len(args)-1
+		case "-exec":
+			return f, !not
+		case "-a", "-and":
+			continue
+		case "-maxdepth", "-mindepth":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 0 || not {
+				return f, false
+			}
+			if i++; arg == "-maxdepth" {
+				f.most = min(n, maxDepth-1)
+			} else {
+				f.least = n
+			}
+		case "-name", "-path", "-wholename", "-type":
+			f.conditions = append(f.conditions, finder{arg, value, not})
+			i++
+		case "-iname", "-ipath", "-size", "-mtime", "-mmin", "-newer", "-user":
+			i++
+		case "-empty", "-readable":
+		default:
+			return f, false
+		}
+		not = false
+	}
+	return f, !not
+}
+
+// find returns the names that find writes, or more; false if they are not known.
+func (d *disk) find(args []string, at place) ([]string, bool) {
+	f, ok := findsOf(args)
+	if !ok {
+		return nil, false
+	}
+	var names []string
+	for _, start := range f.starts {
+		file, ok := d.absolute(at, start)
+		info, err := os.Lstat(file)
+		if !ok || err != nil || !info.IsDir() && !info.Mode().IsRegular() || !d.walk(f, start, file, info.IsDir(), 0, &names) {
+			return nil, false
+		}
+	}
+	return names, true
+}
+
+// walk adds what find finds at a name and below.
+func (d *disk) walk(f findings, name, file string, dir bool, depth int, names *[]string) bool {
+	if depth >= f.least && !slices.ContainsFunc(f.conditions, func(c finder) bool { return c.holds(name, dir) == no }) {
+		if *names = append(*names, name); len(*names) > maxEntries {
+			return false
+		}
+	}
+	if !dir || depth >= f.most {
+		return depth < maxDepth
+	}
+	entries, ok := d.names(file)
+	if !ok {
+		return false
+	}
+	for _, entry := range entries {
+		below := file + "/" + entry
+		info, err := os.Lstat(below)
+		if err != nil || !d.look() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.IsDir(), depth+1, names) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports how certain it is that a condition holds for a name, of a folder or not.
+func (c finder) holds(name string, dir bool) certainty {
+	held := maybe
+	switch c.kind {
+	case "-type":
+		switch {
+		case c.value == "f" && dir, c.value == "d" && !dir:
+			held = no
+		case c.value == "d":
+			held = yes
+		}
+	case "-name":
+		held = loosely(c.value, path.Base(name))
+	case "-path", "-wholename":
+		held = loosely(c.value, name)
+	case "spec":
+		if held = loosely(c.value, name); below(strings.TrimSuffix(c.value, "/"), name) || c.value == "." {
+			held = yes
+		}
+	}
+	switch {
+	case !c.not || held == maybe:
+		return held
+	case held == yes:
+		return no
+	}
+	return yes
+}
+
+// loosely holds a name against a pattern in which no character is quoted, and a star stands for slashes too.
+func loosely(text, name string) certainty {
+	p := pattern{text, slices.Repeat([]bool{true}, len(text))}
+	if !p.plain() {
+		return maybe
+	}
+	return p.matches(name)
+}

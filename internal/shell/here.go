@@ -1,0 +1,330 @@
+package shell
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/acphost/acphost/internal/wordset"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// Bounds on what is looked at for one line. What is beyond them is only known when the line runs.
+const (
+	maxExpanded = 1000    // words that patterns stand for
+	maxEntries  = 10_000  // names in folders
+	maxLooks    = 200_000 // how often a name is held against a pattern, or looked at
+	maxFilled   = 1 << 20 // bytes of values, and
+	maxFolded   = 20_000  // words, of all that is expanded
+	maxTurns    = 256     // turns of all loops
+	maxUnrolled = 64      // turns of one
+	maxForks    = 3       // cd that may have failed
+)
+
+// Here is a folder of this machine in which a line runs, by a shell that sees the files that this process sees. The zero value
+// knows none, and expands nothing. A folder that does not exist counts as not known. At most 1000 words and 10,000 names are
+// looked at for one line, all below Dir.
+type Here struct {
+	// Dir is absolute and clean.
+	Dir string
+}
+
+// disk is what is known of the folder in which a line runs. Both readings of a line see it as it was at the first look.
+type disk struct {
+	dir     string
+	real    bool // dir has no symbolic link in it, so that a shell's PWD is just that
+	entries int  // names that may be read yet
+	words   int  // words that may be expanded yet
+	looks   int  // looks at names that are left
+	folders map[string][]string
+	index   []string // what the repository tracks
+	indexed bool     // index is what it says
+}
+
+func (h Here) disk() *disk {
+	if !path.IsAbs(h.Dir) || path.Clean(h.Dir) != h.Dir {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(h.Dir)
+	if err != nil || !isFolder(h.Dir) {
+		return nil
+	}
+	return &disk{dir: h.Dir, real: real == h.Dir, entries: maxEntries, words: 2 * maxExpanded, looks: maxLooks, folders: map[string][]string{}}
+}
+
+// look reports whether one more name may be looked at.
+func (d *disk) look() bool {
+	d.looks--
+	return d.looks >= 0
+}
+
+// tooMuch gives expanding up for a line that comes to too much.
+func (r *reading) tooMuch() bool {
+	r.lost = r.lost || r.filled > maxFilled || r.words > maxFolded
+	return r.lost
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// names are those in a folder, in the order of their bytes; false if they are not known.
+func (d *disk) names(dir string) ([]string, bool) {
+	names, seen := d.folders[dir]
+	if seen {
+		return names, names != nil
+	}
+	d.folders[dir] = nil
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.folders[dir] = []string{}
+		return nil, true
+	}
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	names, err = f.Readdirnames(d.entries + 1)
+	if len(names) > d.entries || err != nil && !errors.Is(err, io.EOF) {
+		return nil, false
+	}
+	d.entries -= len(names)
+	slices.Sort(names)
+	d.folders[dir] = append([]string{}, names...)
+	return d.folders[dir], true
+}
+
+// absolute is where a path leads that a program is given in a place; false if that is not below the folder that is known.
+// What leads out is not looked at: no rule that goes by the folder allows it.
+func (d *disk) absolute(at place, name string) (string, bool) {
+	if at.unknown || at.gone {
+		return "", false
+	}
+	if !path.IsAbs(name) {
+		dir := at.path
+		if !path.IsAbs(dir) {
+			dir = d.dir + "/" + dir
+		}
+		name = dir + "/" + name
+	}
+	return name, below(d.dir, path.Clean(name)) // not cleaned: behind a symbolic link ".." is another folder
+}
+
+// quiet are builtins and programs that change no file whatever their arguments are.
+var quiet = wordset.Of("cd pushd popd : true false echo printf test [ [[ exit return break continue pwd sleep set command")
+
+// still reports whether a simple command certainly changes no file, so that the disk is after it as it was before.
+func still(sub *permissionv1.SubCommand) bool {
+	for _, r := range sub.GetRedirections() {
+		if r.GetDynamic() || r.GetOperator() != "<" && r.GetPath() != "/dev/null" {
+			return false
+		}
+	}
+	argv := sub.GetArgv()
+	switch {
+	case slices.ContainsFunc(sub.GetWrappers(), func(w string) bool { return !calm[w] }):
+		return false
+	case len(argv) == 0, quiet[argv[0]] && !DynamicWord(sub, 0):
+		return true
+	case sub.GetDynamic(), slices.ContainsFunc(sub.GetAssignments(), harmful):
+		return false
+	}
+	_, reads := Generalisable(argv)
+	return reads
+}
+
+func harmful(entry string) bool { return !HarmlessVariable(entry) }
+
+// calm are wrappers that change no file beside what they wrap.
+var calm = map[string]bool{"sh -c": true, "bash -c": true, "dash -c": true, "time": true, "timeout": true, "nice": true,
+	"stdbuf": true, "env": true, "xargs": true, "find -exec": true}
+
+// Variables of a shell.
+
+// own are names of variables that no program is known to read from its environment. A variable that the environment has
+// already is given to programs with its new value; one of these changes nothing for them. Shells give none of these a meaning.
+var own = wordset.Of("a b c d e f g h i j k l m n o p q r s t u v w x y z file dir line item word num pkg")
+
+// changers are builtins that may change variables, what words mean, or what is read, in ways that are not followed here.
+var changers = wordset.Of(`eval . source read mapfile readarray getopts unset let export readonly declare typeset local shopt trap
+	exec builtin alias unalias hash enable bind complete compgen compopt fc zmodload coproc function select emulate setopt unsetopt
+	noglob nocorrect vared print autoload wait shift getln`)
+
+// variables are those that a line assigns.
+type variables struct {
+	assigned map[string]int // how often
+	values   map[string]word
+	uses     map[string][]*syntax.ParamExp
+	known    map[*syntax.ParamExp]bool             // uses that were known each time; false: one was not
+	bound    map[string][]*permissionv1.SubCommand // the assignments whose values are known
+}
+
+// follow reports whether all that a line does to its shell is followed here: nothing in it changes what patterns stand for,
+// or variables in other ways than by assignments and loops. If not, nothing is expanded.
+func (w *walker) follow(file *syntax.File) bool {
+	v := &variables{assigned: map[string]int{}, values: map[string]word{}, uses: map[string][]*syntax.ParamExp{},
+		known: map[*syntax.ParamExp]bool{}, bound: map[string][]*permissionv1.SubCommand{}}
+	ok := true
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			ok = ok && !n.Background && !n.Coprocess && !n.Disown
+		case *syntax.FuncDecl, *syntax.CoprocClause, *syntax.DeclClause, *syntax.LetClause, *syntax.ArithmCmd,
+			*syntax.CStyleLoop, *syntax.ExtGlob:
+			ok = false
+		case *syntax.ForClause:
+			ok = ok && !n.Select
+			if loop, is := n.Loop.(*syntax.WordIter); is {
+				v.assigned[loop.Name.Value]++
+				ok = ok && own[loop.Name.Value]
+			}
+		case *syntax.Redirect:
+			ok = ok && (n.N == nil || !strings.HasPrefix(n.N.Value, "{"))
+		case *syntax.Assign:
+			ok = ok && w.harmlessAssignment(n)
+			if n.Name != nil {
+				v.assigned[n.Name.Value]++
+			}
+		case *syntax.ParamExp:
+			if n.Param != nil {
+				v.uses[n.Param.Value] = append(v.uses[n.Param.Value], n)
+			}
+			ok = ok && (n.Exp == nil || n.Exp.Op != syntax.AssignUnset && n.Exp.Op != syntax.AssignUnsetOrNull)
+		case *syntax.CallExpr:
+			ok = ok && w.followsCall(n)
+		}
+		return ok
+	})
+	w.variables = v
+	return ok
+}
+
+// harmlessAssignment reports whether an assignment is to a variable of own, or certainly changes nothing.
+func (w *walker) harmlessAssignment(a *syntax.Assign) bool {
+	if a.Name == nil || a.Index != nil || a.Array != nil || a.Append {
+		return false
+	}
+	if own[a.Name.Value] {
+		return true
+	}
+	value := (&walker{reading: newReading(w.grammar), source: w.source, grammar: w.grammar}).word(a.Value)
+	return !value.dynamic && HarmlessVariable(a.Name.Value+"="+value.text)
+}
+
+// followsCall reports whether what a simple command does to the shell is known.
+func (w *walker) followsCall(n *syntax.CallExpr) bool {
+	if len(n.Args) == 0 {
+		return true
+	}
+	plain := walker{reading: newReading(w.grammar), source: w.source, grammar: w.grammar}
+	words := make([]word, len(n.Args))
+	for i, arg := range n.Args {
+		words[i] = plain.word(arg)
+	}
+	first := word{text: "-"}
+	if len(words) > 1 {
+		first = words[1]
+	}
+	switch name := words[0].text; {
+	case words[0].dynamic:
+		return false
+	case name == "command":
+		return !first.dynamic && slices.Contains([]string{"-v", "-V"}, first.text)
+	case name == "printf":
+		return !first.dynamic && !strings.HasPrefix(first.text, "-")
+	case name == "set":
+		return !slices.ContainsFunc(words[1:], func(arg word) bool { return !plainSetting(arg) })
+	case name == "[[" || name == "test" || name == "[":
+		return true
+	default:
+		return !changers[name]
+	}
+}
+
+// plainSetting reports whether a word of set is an option that changes nothing of how words are read.
+func plainSetting(arg word) bool {
+	if arg.dynamic || arg.text == "" {
+		return false
+	}
+	if strings.Contains(arg.text[:1], "-") {
+		return strings.Trim(arg.text[1:], "euxo") == ""
+	}
+	return slices.Contains([]string{"errexit", "nounset", "xtrace", "pipefail"}, arg.text)
+}
+
+// value is what a plain use of a variable stands for: "$f", "${f}", "$PWD". digits: what holds a number may stand as it was
+// written.
+func (w *walker) value(n *syntax.ParamExp, quoted, digits bool) (string, bool) {
+	if w.disk == nil || w.variables == nil || n.Param == nil {
+		return "", false
+	}
+	name := n.Param.Value
+	if text := w.text(n); text != "$"+name && text != "${"+name+"}" {
+		return "", false // something is done to it
+	}
+	var value word
+	switch v, ok := w.variables.values[name]; {
+	case number(name):
+		return "$" + name, digits
+	case name == "PWD":
+		if !w.disk.real || w.dir != (place{}) {
+			return "", false
+		}
+		value.text = w.disk.dir
+	case ok:
+		value = v
+	default:
+		return "", false
+	}
+	if !quoted && (value.text == "" || strings.ContainsAny(value.text, " \t\n*?[\\")) {
+		return "", false
+	}
+	return value.text, true
+}
+
+// number reports whether a parameter is always a number: a status, a count, a process.
+func number(name string) bool { return name == "?" || name == "#" || name == "$" }
+
+// bind has a variable stand for a value from here on, if it is assigned only here.
+func (w *walker) bind(name string, value word) bool {
+	if w.variables == nil || w.disk == nil || !own[name] || w.variables.assigned[name] != 1 || value.dynamic {
+		return false
+	}
+	w.variables.values[name] = value
+	return true
+}
+
+// noted notes of a use of a variable whether it was known.
+func (w *walker) noted(n *syntax.ParamExp, known bool) {
+	if w.variables != nil {
+		before, seen := w.variables.known[n]
+		w.variables.known[n] = known && (before || !seen)
+	}
+}
+
+// forget drops the assignments to variables of which each use was known: they change nothing but words that stand in argv
+// already.
+func (w *walker) forget() {
+	forgotten := 0
+	for _, subs := range w.variables.bound {
+		forgotten += len(subs)
+	}
+	if forgotten == len(w.subs) {
+		return // nothing else is in it
+	}
+	for name, subs := range w.variables.bound {
+		if slices.ContainsFunc(w.variables.uses[name], func(use *syntax.ParamExp) bool { return !w.variables.known[use] }) {
+			continue
+		}
+		w.subs = slices.DeleteFunc(w.subs, func(sub *permissionv1.SubCommand) bool { return slices.Contains(subs, sub) })
+	}
+}

@@ -1,0 +1,91 @@
+package client_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+)
+
+func TestTheRawOutputsOfAgentsAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		raw, text string
+		code      int // -1: none
+	}{
+		"text":         {`"a\nb"`, "a\nb", -1},
+		"codex":        {`{"call_id":"c","stdout":"a\n","stderr":"","aggregated_output":"a\n","exit_code":1,"formatted_output":"a\n"}`, "a\n", 1},
+		"opencode":     {`{"output":"a\n","metadata":{"output":"a\n","exit":2,"truncated":false}}`, "a\n", 2},
+		"pi":           {`{"content":[{"type":"text","text":"a\n"},{"type":"text","text":"b"}],"details":{}}`, "a\nb", -1},
+		"cline":        {`[{"query":"ls","result":"a\nb\n","success":true}]`, "a\nb", -1},
+		"both streams": {`{"stdout":"out\n","stderr":"err\n","exitCode":0}`, "out\nerr\n", 0},
+		"errors alone": {`{"stderr":"err\n"}`, "err\n", -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := &supervisorv1.ToolCall{}
+			client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: c.raw})
+			o := client.ShownOutput(call, nil)
+			if o.GetText() != c.text || (o.ExitCode == nil) != (c.code < 0) || o.ExitCode != nil && int(o.GetExitCode()) != c.code {
+				t.Errorf("got %v", o)
+			}
+		})
+	}
+	for name, raw := range map[string]string{
+		"no JSON": `{"output":`, "nothing": `{}`, "a number": `7`, "null": `null`, "unknown": `{"x":"y"}`, "deep": `[[[[[["x"]]]]]]`,
+		"how it ended, alone": `{"exit_code":1}`, "an exit code that is none": `{"exit_code":-1}`,
+	} {
+		call := &supervisorv1.ToolCall{}
+		client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: raw})
+		if o := client.ShownOutput(call, nil); o != nil {
+			t.Errorf("%s: got %v", name, o)
+		}
+	}
+	call := &supervisorv1.ToolCall{}
+	client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("read"), RawOutput: `"the file"`})
+	if o := client.ShownOutput(call, nil); o != nil {
+		t.Errorf("what a file holds is no command's output: %v", o)
+	}
+}
+
+func TestALongOutputKeepsItsBeginningAndItsEnd(t *testing.T) {
+	for _, size := range []int{99, 1000, 300_000} {
+		call := &supervisorv1.ToolCall{}
+		all := strings.Repeat("0123456789é", 30_000)
+		for rest := all; rest != ""; {
+			n := min(size, len(rest))
+			for n < len(rest) && !utf8.RuneStart(rest[n]) {
+				n++
+			}
+			before := call.GetOutput()
+			was := proto.CloneOf(before)
+			client.FoldToolCall(call, &supervisorv1.ToolCallReport{Output: &supervisorv1.ToolOutput{TerminalId: "t", Text: rest[:n]}})
+			if !proto.Equal(before, was) {
+				t.Fatal("what was told was changed")
+			}
+			rest = rest[n:]
+		}
+		o := call.GetOutput()
+		if !strings.HasPrefix(all, o.GetText()) || !strings.HasSuffix(all, o.GetTail()) || o.GetText() == "" || o.GetTail() == "" ||
+			len(o.GetText())+int(o.GetOmitted())+len(o.GetTail()) != len(all) {
+			t.Errorf("pieces of %d: %d bytes, %d left out, %d bytes", size, len(o.GetText()), o.GetOmitted(), len(o.GetTail()))
+		}
+		if len(o.GetText()) > 64<<10 || len(o.GetTail()) > 64<<10 || !utf8.ValidString(o.GetText()) || !utf8.ValidString(o.GetTail()) {
+			t.Errorf("pieces of %d: %d and %d bytes are kept", size, len(o.GetText()), len(o.GetTail()))
+		}
+	}
+}
+
+func TestWhatATerminalOfAcphostsShowsIsNotShownAgain(t *testing.T) {
+	call := &supervisorv1.ToolCall{}
+	client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: `"printed"`, ContentSet: true,
+		Content: []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_TerminalId{TerminalId: "T"}}}})
+	if o := client.ShownOutput(call, func(id string) bool { return id == "T" }); o != nil {
+		t.Errorf("it is shown again: %v", o)
+	}
+	if o := client.ShownOutput(call, func(string) bool { return false }); o.GetText() != "printed" {
+		t.Errorf("nobody shows it: %v", o)
+	}
+}

@@ -1,0 +1,342 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// What a simple command does is told by its facts, which come from a table of programs. They are about the program that the
+// command's name means on any machine: so they do not count for a program of the workspace, nor for one that is given odd
+// variables, and a rule asks about those as about a command of which nothing is known.
+
+// maxUses bounds the files of all facts of an action that are looked at.
+const maxUses = 5000
+
+// effects are a rule's conditions on what simple commands do.
+type effects struct {
+	// reads and writes are nil if the rule does not have them.
+	reads, writes     []glob
+	runsCode, network *bool
+}
+
+func (e *effects) any() bool {
+	return e.files() || e.runsCode != nil || e.network != nil
+}
+
+// files: the rule is about the files that commands use, so that an allow rule allows what it names and nothing else.
+func (e *effects) files() bool { return e.reads != nil || e.writes != nil }
+
+// fileUse is a file or folder that a simple command uses.
+type fileUse struct {
+	pathAccess
+	of                           int // the simple command's index
+	writes, recursive, onlyNames bool
+}
+
+// does is what a simple command does. facts is nil if that is not known.
+type does struct {
+	facts *permissionv1.Facts
+	uses  []fileUse
+}
+
+// prepareFacts takes over what is known of simple command i.
+func (p *action) prepareFacts(i int) {
+	sub := p.GetCommand().GetSubCommands()[i]
+	given := sub.GetFacts()
+	if !given.GetKnown() || !onlyText(sub) || len(sub.GetArgv()) == 0 ||
+		len(given.GetFiles()) > maxPaths || len(p.uses)+len(given.GetFiles()) > maxUses {
+		return
+	}
+	uses := make([]fileUse, 0, len(given.GetFiles()))
+	for _, f := range given.GetFiles() {
+		if !isPath(f.GetPath()) || f.GetAccess() == permissionv1.Access_ACCESS_UNSPECIFIED {
+			return
+		}
+		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly()}
+		use.spell(f.GetPath(), f.GetResolvedPath())
+		use.inside = f.GetInsideRoots()
+		use.internal = use.writes && (git.Own(use.asked) || git.Own(use.resolved))
+		uses = append(uses, use)
+	}
+	p.uses = append(p.uses, uses...)
+	program := sub.GetArgv()[0]
+	ours := strings.Contains(program, "/") && sub.GetProgram().GetInsideRoots() // if it is a bare name, that is a doubt
+	if p.harmlessSurroundings() && undisguised(sub) && shell.InSystem(program) && !ours &&
+		(len(uses) == 0 || !sub.GetCwdUnknown() && !p.GetCommand().GetCwdDoubtful()) {
+		p.does[i] = does{given, uses}
+	}
+}
+
+// onlyText reports whether words of a command that are known only at run time, if there are any, can be nothing but text that it
+// prints or compares: it uses no files, and nothing adds words to it.
+func onlyText(sub *permissionv1.SubCommand) bool {
+	return !sub.GetDynamic() || !shell.DynamicWord(sub, 0) && len(sub.GetFacts().GetFiles()) == 0 && len(sub.GetWrappers()) == 0
+}
+
+// seen reports whether it is certain what simple command i does.
+func (p *action) seen(i int) bool { return p.does[i].facts != nil && p.doubts[i].all == "" }
+
+// whyNot says which of the rule's conditions does not take what simple command i does, doubts about its program aside;
+// empty: they all do.
+func (e *effects) whyNot(a *action, i int) string {
+	if !e.any() {
+		return ""
+	}
+	sub := a.GetCommand().GetSubCommands()[i]
+	facts, shown := a.does[i].facts, code(sub.GetArgv())
+	if facts == nil {
+		return fmt.Sprintf("it is not known what %s does%s", shown, because(sub.GetFacts().GetUnknown()))
+	}
+	for _, flag := range []struct {
+		is    bool
+		want  *bool
+		means string
+	}{
+		{facts.GetRunsCode(), e.runsCode, "runs code that is not in the line"},
+		{facts.GetNetwork(), e.network, "talks to other machines"},
+	} {
+		switch {
+		case flag.want == nil && flag.is && e.files(), flag.want != nil && !*flag.want && flag.is:
+			return shown + " " + flag.means
+		case flag.want != nil && *flag.want && !flag.is:
+			return fmt.Sprintf("it is not so that %s %s", shown, flag.means)
+		}
+	}
+	if !e.files() {
+		return ""
+	}
+	if facts.GetChanges() {
+		return shown + " changes more than files"
+	}
+	for _, use := range a.does[i].uses {
+		globs, verb, field := e.reads, "reads", "reads"
+		if use.writes {
+			globs, verb, field = e.writes, "writes", "writes"
+		}
+		if !use.allowed(a, globs) {
+			return fmt.Sprintf("%s %s %s, which matches none of the rule's %s", shown, verb, use.shown(), field)
+		}
+	}
+	return ""
+}
+
+// allowed reports whether an allow rule's globs cover the file, as named and as resolved; and what is below it, where that is
+// used too.
+func (u *fileUse) allowed(a *action, globs []glob) bool {
+	covers := func(spelling string) bool {
+		return slices.ContainsFunc(globs, func(g glob) bool {
+			return g.allows(a.roots, &u.pathAccess, spelling) && (!u.recursive || g.coversBelow())
+		})
+	}
+	return !u.internal && u.asked != "" && u.resolved != "" && covers(u.asked) && (u.resolved == u.asked || covers(u.resolved))
+}
+
+// coversBelow reports whether the glob matches everything below a folder that it matches.
+func (g *glob) coversBelow() bool { return g.source == "**" || strings.HasSuffix(g.source, "/**") }
+
+// forbids reports how sure it is that a command of the action does what a deny or ask rule names.
+func (e *effects) forbids(a *action) match {
+	if !e.any() {
+		return yes
+	}
+	sure := yes
+	if e.reads != nil {
+		sure = min(sure, e.forbidsFiles(a, e.reads, false))
+	}
+	if e.writes != nil {
+		sure = min(sure, e.forbidsFiles(a, e.writes, true))
+	}
+	if e.runsCode != nil {
+		sure = min(sure, forbidsFlag(a, *e.runsCode, (*permissionv1.Facts).GetRunsCode))
+	}
+	if e.network != nil {
+		sure = min(sure, forbidsFlag(a, *e.network, (*permissionv1.Facts).GetNetwork))
+	}
+	return sure
+}
+
+func (e *effects) forbidsFiles(a *action, globs []glob, writes bool) match {
+	sure := a.unseen()
+	for i := range a.uses {
+		if u := &a.uses[i]; u.writes == writes {
+			sure = max(sure, u.forbidden(a, globs))
+		}
+	}
+	return sure
+}
+
+// unseen is maybe if it is not certain of every command what it does.
+func (p *action) unseen() match {
+	if p.unclear {
+		return maybe
+	}
+	for i, sub := range p.GetCommand().GetSubCommands() {
+		if len(sub.GetArgv()) > 0 && !p.seen(i) {
+			return maybe
+		}
+	}
+	return no
+}
+
+func forbidsFlag(a *action, want bool, flag func(*permissionv1.Facts) bool) match {
+	sure := a.unseen()
+	for i, sub := range a.GetCommand().GetSubCommands() {
+		// A flag that is set is known, even if the rest is not.
+		if facts := sub.GetFacts(); flag(facts) == want && (want || a.seen(i) && len(sub.GetArgv()) > 0) {
+			return yes
+		}
+	}
+	return sure
+}
+
+// forbidden reports how sure it is that a deny or ask rule's globs match the file. What a command reads below a folder does
+// not count here: it is left out (leaveOut). What it writes there does, as far as it may match.
+func (u *fileUse) forbidden(a *action, globs []glob) match {
+	switch {
+	case forbidsPath(globs, a, u.pathAccess):
+		return yes
+	case u.resolved == "",
+		slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, &u.pathAccess) }),
+		u.recursive && u.writes && slices.ContainsFunc(globs, func(g glob) bool { return len(g.below(a, u)) > 0 }):
+		return maybe
+	}
+	return no
+}
+
+// whyMaybe says why it is not certain which files are used.
+func (u *fileUse) whyMaybe() string {
+	switch {
+	case u.resolved == "":
+		return fmt.Sprintf("it is not known where %s leads", show(u.asked))
+	case u.recursive && u.writes:
+		return "it changes what lies below " + u.shown()
+	}
+	return u.shown() + " may be one, by another name of a root"
+}
+
+// whyForbiddenEffects says which of the rule's conditions on what commands do hold, or why that cannot be told.
+func (r *rule) whyForbiddenEffects(a *action, held match) string {
+	switch {
+	case !r.effects.any():
+		return ""
+	case held == no && !a.command:
+		return "the action runs no command"
+	case held == no:
+		return "no command does what the rule names"
+	case held == maybe && a.unclear:
+		return "it cannot be told what runs: " + show(whyUnclear(a))
+	}
+	for i := range a.uses {
+		u := &a.uses[i]
+		globs, verb := r.effects.reads, "reads"
+		if u.writes {
+			globs, verb = r.effects.writes, "writes"
+		}
+		if globs != nil && u.forbidden(a, globs) == held {
+			return fmt.Sprintf("%s %s %s", code(a.GetCommand().GetSubCommands()[u.of].GetArgv()), verb, u.shown())
+		}
+	}
+	for i, sub := range a.GetCommand().GetSubCommands() {
+		if held == maybe && len(sub.GetArgv()) > 0 && !a.seen(i) {
+			return fmt.Sprintf("it is not known what %s does%s", code(sub.GetArgv()), because(sub.GetFacts().GetUnknown()))
+		}
+	}
+	return "a command does what the rule names"
+}
+
+// maxLeftOut bounds the globs of a decision.
+const maxLeftOut = 200
+
+// leaveOut returns globs of the files that the deny and ask rules of all parts keep from the action, and that may lie below
+// the folders that its commands read. A rule counts if its other conditions hold, or may. The globs are written without
+// ${root} and "~".
+func leaveOut(parts []Part, a *action) []string {
+	var globs []string
+	add := func(from []glob) {
+		for i := range a.uses {
+			if u := &a.uses[i]; u.recursive && !u.writes && !u.onlyNames {
+				for _, g := range from {
+					globs = append(globs, g.below(a, u)...)
+				}
+			}
+		}
+	}
+	if !slices.ContainsFunc(a.uses, func(u fileUse) bool { return u.recursive && !u.writes && !u.onlyNames }) {
+		return nil
+	}
+	for _, p := range parts {
+		add(p.Policy.protected)
+		for _, r := range slices.Concat(p.Policy.deny, p.Policy.ask) {
+			if (r.paths != nil || r.effects.reads != nil) && r.holdsButFiles(a) {
+				add(r.paths)
+				add(r.effects.reads)
+			}
+		}
+	}
+	return together(nil, globs)
+}
+
+// together is a list of globs with those of another one that it does not have.
+func together(globs, others []string) []string {
+	has := map[string]bool{}
+	all := make([]string, 0, len(globs))
+	for _, g := range slices.Concat(globs, others) {
+		if !has[g] {
+			has[g] = true
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// holdsButFiles reports whether all conditions of a deny or ask rule hold, or may, that are not about files.
+func (r *rule) holdsButFiles(a *action) bool {
+	return !slices.ContainsFunc(forbiddingButFiles, func(c criterion) bool { return c.holds(r, a) == no })
+}
+
+// below returns the glob in the forms that may match something below a folder that is walked through, with the roots in
+// place of ${root}; none if whatever it matches lies elsewhere for certain.
+func (g *glob) below(a *action, u *fileUse) []string {
+	texts := g.texts
+	if g.rooted {
+		texts = nil
+		for _, root := range a.roots {
+			texts = append(texts, strings.TrimSuffix(escapeGlob(root), "/")+"/"+g.texts[0])
+		}
+		if u.inside && u.foldedResolved != "" && !inRoots(a.foldedRoots, u.foldedResolved) {
+			texts = append(texts, "/**/"+g.texts[0]) // the root has another name, which is not known here
+		}
+	}
+	var found []string
+	for _, text := range texts {
+		if u.resolved == "" || mayLieBelow(text, u.foldedAsked) || mayLieBelow(text, u.foldedResolved) {
+			if strings.HasPrefix(text, "/**") {
+				text = text[1:]
+			}
+			found = append(found, strings.TrimSuffix(text, "/"))
+		}
+	}
+	return found
+}
+
+// mayLieBelow reports whether a pattern may match something below a folder, which is folded.
+func mayLieBelow(text, dir string) bool {
+	text = fold(text)
+	first := strings.IndexAny(text, globMeta)
+	if first < 0 {
+		rest, below := tailBelow(dir, text)
+		return below && rest != ""
+	}
+	fixed := text[:strings.LastIndexByte(text[:first], '/')]
+	if fixed == "" {
+		return true
+	}
+	_, below := tailBelow(dir, fixed)
+	_, above := tailBelow(fixed, dir)
+	return below || above
+}

@@ -1,0 +1,120 @@
+package acp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+func TestEachNameMeansOneMethod(t *testing.T) {
+	of := map[string]string{}
+	for _, m := range methods {
+		for _, name := range append(strings.Fields(m.others), m.name) {
+			letters := string(fold([]byte(name)))
+			if other := of[letters]; other != "" && other != m.name {
+				t.Errorf("%s means %s and %s", name, other, m.name)
+			}
+			of[letters] = m.name
+		}
+	}
+}
+
+func TestAMethodIsKnownByItsOtherNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"session/update": "session/update", "sessionUpdate": "session/update", "acp/session_update": "session/update",
+		"newSession": "session/new", "prompt": "session/prompt", "cancel": "session/cancel", "setSessionMode": "session/set_mode",
+		"requestPermission": "session/request_permission", "session/requestPermission": "session/request_permission",
+		"readTextFile": "fs/read_text_file", "fs/readTextFile": "fs/read_text_file", "FS/READ_TEXT_FILE": "fs/read_text_file",
+		"fs.read-text file": "fs/read_text_file", "./fs/read_text_file": "fs/read_text_file", "fs/read_text_file\u200b": "fs/read_text_file",
+		"waitForTerminalExit": "terminal/wait_for_exit", "terminal/waitForExit": "terminal/wait_for_exit",
+		"$/cancelRequest": "$/cancel_request", "session/elicitation": "elicitation/create",
+		"_fs/read_text_file": "_fs/read_text_file", "fs/read_text_file2": "fs/read_text_file2", "": "", "unheard/of": "unheard/of",
+		strings.Repeat("/", 300) + "prompt": strings.Repeat("/", 300) + "prompt",
+	} {
+		if got := string(Method([]byte(name))); got != want {
+			t.Errorf("Method(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestScanningANameOfTheTableAllocatesNothing(t *testing.T) {
+	var s Scanner
+	var m jsonrpc.Message
+	for _, method := range []string{"session/update", "fs/read_text_file", "sessionUpdate", "readTextFile"} {
+		line := []byte(`{"jsonrpc":"2.0","method":"` + method + `","params":{"sessionId":"s"}}`)
+		if n := testing.AllocsPerRun(100, func() { _ = s.Scan(line, &m) }); n > 0 {
+			t.Errorf("%s: %v allocations", method, n)
+		}
+	}
+}
+
+func TestTheKindOfAnOptionIsInferredOnlyWhereItIsCertain(t *testing.T) {
+	for option, want := range map[string]PermissionOption{
+		`{"optionId":"a","kind":"allow_once","name":"Yes"}`:      {"a", AllowOnce, "Yes"},
+		`{"optionId":"a","kind":"allowAlways","label":"Always"}`: {"a", AllowAlways, "Always"},
+		`{"optionId":"a","kind":"deny"}`:                         {"a", RejectOnce, ""},
+		`{"id":"once","label":"Allow Once"}`:                     {"once", AllowOnce, "Allow Once"},
+		`{"id":"always","label":"Always Allow"}`:                 {"always", AllowAlways, "Always Allow"},
+		`{"id":"deny","label":"Deny"}`:                           {"deny", RejectOnce, "Deny"},
+		`{"id":"reject","label":"Not now"}`:                      {"reject", RejectOnce, "Not now"},
+		`{"id":"allow"}`:                                         {"allow", AllowOnce, ""},
+		`"approve"`:                                              {"approve", AllowOnce, "approve"},
+		`{"id":"allow","label":"Allow everything"}`:              {"allow", "", "Allow everything"},
+		`{"id":"allow_always","label":"Allow"}`:                  {"allow_always", "", "Allow"},
+		`{"id":"deny","label":"Allow"}`:                          {"deny", "", "Allow"},
+		`{"id":"1","label":"Go"}`:                                {"1", "", "Go"},
+		`{"id":"allow","label":"Allow","kind":"custom"}`:         {"allow", "custom", "Allow"},
+		`{"id":"allow","label":"Allow","kind":true}`:             {"allow", "", "Allow"},
+	} {
+		if got, _, ok := ParsePermissionOption([]byte(option)); !ok || got != want {
+			t.Errorf("%s is %+v (%v), want %+v", option, got, ok, want)
+		}
+	}
+}
+
+func TestAnAnswerChoosesOneOptionOrNone(t *testing.T) {
+	for result, want := range map[string]string{
+		`{"outcome":{"outcome":"selected","optionId":"a"}}`: "a",
+		`{"optionId":"a"}`: "a",
+		`{"outcome":{"outcome":"selected","optionId":"a"},"optionId":"a"}`: "a",
+		`{"outcome":{"outcome":"selected","optionId":"a"},"optionId":"b"}`: "",
+		`{"outcome":{"outcome":"cancelled"},"optionId":"a"}`:               "",
+		`{"outcome":"allow"}`: "",
+		`null`:                "",
+	} {
+		if got := Chosen([]byte(result)); got != want {
+			t.Errorf("Chosen(%s) = %q, want %q", result, got, want)
+		}
+	}
+	for _, made := range [][]byte{Selected("x\""), SelectedFlat("x\"")} {
+		if Chosen(made) != "x\"" {
+			t.Errorf("%s does not choose what it was made of", made)
+		}
+	}
+}
+
+// FuzzToday checks that what Today makes of valid JSON is valid JSON, and an update.
+func FuzzToday(f *testing.F) {
+	f.Add([]byte(`{"type":"tool_call","content":{"toolCall":{"id":"c","name":"bash","input":{},"status":"running"}}}`))
+	f.Add([]byte(`{"type":"tool_result","toolResult":"x","content":[1]}`))
+	f.Add([]byte(`{"type":"text","content":{"type":null}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if Members(b, func(string, []byte) bool { return true }) != nil {
+			return
+		}
+		today := Today(b)
+		if today == nil {
+			return
+		}
+		kind := 0
+		if err := Members(today, func(name string, _ []byte) bool {
+			if name == "sessionUpdate" {
+				kind++
+			}
+			return true
+		}); err != nil || kind != 1 {
+			t.Errorf("%s becomes %s: %v", b, today, err)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package acp
+
+// UpdateOf returns the update of a session/update, as ACP has it today, from the params; nil: they have none that is known.
+// Agents also write it into the params themselves, or in a shape that Today reads.
+func UpdateOf(params []byte) []byte {
+	update := Get(params, "update")
+	if !isObject(update) {
+		update = params
+	}
+	if Get(update, "sessionUpdate") != nil {
+		return update
+	}
+	return Today(update)
+}
+
+// Today returns an update of the shape {type, content} as ACP has it: what the agent says ("text") or thinks ("thinking"), a
+// tool call ("tool_call" or "tool_use") and its result ("tool_result"), or an error ("error"), which becomes a notice. Nil: it
+// is none of these.
+func Today(update []byte) []byte {
+	kind, _ := String(Get(update, "type"))
+	u := foreign{update, Get(update, "content")}
+	switch kind {
+	case "text":
+		return u.chunk("agent_message_chunk")
+	case "thinking":
+		return u.chunk("agent_thought_chunk")
+	case "tool_call", "tool_use":
+		return u.toolCall()
+	case "tool_result":
+		return u.toolResult()
+	case "error":
+		return u.failure()
+	}
+	return nil
+}
+
+// foreign is an update of the shape {type, content}.
+type foreign struct{ whole, content []byte }
+
+// get is the first of members that the content, or an object in it with the name given, has; else the first that the update
+// itself has. Null counts as absent.
+func (u foreign) get(within string, names ...string) []byte {
+	for _, of := range [...][]byte{Get(u.content, within), Get(u.whole, within), u.content, u.whole} {
+		for _, name := range names {
+			if v := Get(of, name); v != nil && string(v) != "null" {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// text is what the update says; nil: nothing.
+func (u foreign) text() []byte {
+	for _, v := range [...][]byte{u.content, u.get("", "text", "message"), Get(u.get("", "error"), "message"), u.get("", "error")} {
+		if len(v) > 0 && v[0] == '"' {
+			return v
+		}
+	}
+	return nil
+}
+
+// begin begins an update of a kind.
+func begin(kind string) object {
+	var o object
+	o.add("sessionUpdate", []byte(`"`+kind+`"`))
+	return o
+}
+
+// block is a string as a block of content.
+func block(text []byte) []byte {
+	var b object
+	b.add("type", []byte(`"text"`))
+	b.add("text", text)
+	return b.end()
+}
+
+func (u foreign) chunk(kind string) []byte {
+	o := begin(kind)
+	said := u.content
+	if Get(said, "type") == nil { // else it is a block of content
+		text := u.text()
+		if text == nil {
+			return nil
+		}
+		said = block(text)
+	}
+	o.add("content", said)
+	o.add("messageId", Get(u.whole, "messageId"))
+	return o.end()
+}
+
+func (u foreign) toolCall() []byte {
+	name := u.get("toolCall", "name", "toolName", "tool")
+	o := begin(UpdateToolCall)
+	o.add("toolCallId", u.get("toolCall", "toolCallId", "id", "callId"), name, []byte(`""`))
+	o.add("title", u.get("toolCall", "title"), name, u.text())
+	o.add("name", name)
+	o.add("kind", u.get("toolCall", "kind"))
+	status := u.get("toolCall", "status")
+	if string(status) == `"running"` {
+		status = []byte(`"in_progress"`)
+	}
+	o.add("status", status)
+	o.add("rawInput", u.get("toolCall", "input", "rawInput", "toolInput", "arguments"))
+	return o.end()
+}
+
+func (u foreign) toolResult() []byte {
+	o := begin(UpdateToolCallUpdate)
+	o.add("toolCallId", u.get("toolResult", "toolCallId", "callId", "id", "toolName", "name", "tool"), []byte(`""`))
+	status := `"completed"`
+	if string(u.get("toolResult", "isError", "is_error")) == "true" {
+		status = `"failed"`
+	}
+	o.add("status", []byte(status))
+	output := u.get("toolResult", "output", "result")
+	if output == nil {
+		output = u.get("", "toolResult")
+	}
+	if output == nil {
+		output = u.text()
+	}
+	o.add("rawOutput", output)
+	if len(output) > 0 && output[0] == '"' {
+		var item object
+		item.add("type", []byte(`"content"`))
+		item.add("content", block(output))
+		o.add("content", append(append([]byte{'['}, item.end()...), ']'))
+	}
+	return o.end()
+}
+
+func (u foreign) failure() []byte {
+	o := begin("notice")
+	o.add("severity", []byte(`"error"`))
+	o.add("title", []byte(`"The agent reports an error"`))
+	o.add("description", u.text())
+	return o.end()
+}

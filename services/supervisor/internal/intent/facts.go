@@ -1,0 +1,61 @@
+package intent
+
+import (
+	"path"
+
+	"github.com/acphost/acphost/internal/facts"
+	realpaths "github.com/acphost/acphost/internal/paths"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// maxUsed bounds the files of a command that are looked at beside those that its words spell; where one more leads is not
+// known, so neither is what uses it.
+const maxUsed = 2048
+
+// facts adds to each part of a line what it does.
+func (p *paths) facts(c *permissionv1.Command) {
+	var disk *facts.Disk
+	looked := 0
+	if p.session.Place != nil && c.GetUnparsed() == "" { // what is unparsed is not allowed by what it does
+		disk = &facts.Disk{OneGo: func(dir string) bool { return p.session.Local && oneGo(dir, installedGo()) }, Look: func(file string) facts.Place {
+			at, seen := p.known[file]
+			if !seen {
+				if looked++; looked > maxUsed || len(file) > maxWord {
+					return facts.Place{}
+				}
+				at = p.look(file)
+				p.known[file] = at
+				if at.Protected {
+					p.protect(file, at)
+				}
+			}
+			if realpaths.OfProcess(file) {
+				return facts.Place{} // it leads elsewhere for the command than for us
+			}
+			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder}
+		}}
+	}
+	files := 0
+	for _, sub := range c.GetSubCommands() {
+		dir := p.directoryOf(c, sub)
+		if c.GetCwdDoubtful() {
+			dir = ""
+		}
+		f := facts.Of(sub, dir, disk)
+		if files += len(f.GetFiles()); files > maxPaths {
+			f = &permissionv1.Facts{Unknown: "the line uses more files than are looked at"}
+		}
+		p.gitInternal(f)
+		sub.Facts = f
+	}
+}
+
+// gitInternal takes back that it is known what a command does if it writes what is git's own: git runs what is written there.
+func (p *paths) gitInternal(f *permissionv1.Facts) {
+	for _, file := range f.GetFiles() {
+		at := p.known[file.GetPath()]
+		if file.GetAccess() == permissionv1.Access_ACCESS_WRITE && at.GitInternal && f.GetKnown() {
+			f.Known, f.Unknown = false, "it writes what is git's own: "+text(path.Base(file.GetPath()))
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package intent
+
+import (
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+)
+
+// What a patch does beside changing text in files, as it is said of each kind of patch.
+const (
+	deletes = "the patch deletes a file"
+	moves   = "the patch moves a file"
+)
+
+// patchFiles is what a patch in a text does.
+type patchFiles struct {
+	paths  []string
+	doubts []string
+	// applied: it is in the form of apply_patch.
+	applied bool
+}
+
+// found reports whether a text is a patch at all.
+func (p *patchFiles) found() bool { return p.applied || len(p.paths)+len(p.doubts) > 0 }
+
+func (p *patchFiles) add(file string) {
+	if file != "" {
+		p.paths = append(p.paths, file)
+	}
+}
+
+// The lines of an apply_patch text that name a file.
+var patchMarks = [...]struct{ mark, doubt string }{
+	{"*** Add File:", ""}, {"*** Update File:", ""}, {"*** Delete File:", deletes}, {"*** Move to:", moves},
+}
+
+// readPatch finds the files of a patch: unified, with git's additions, or in the form of apply_patch. Programs differ about
+// where a line ends and about blanks before a mark, so whatever may be a mark is one. The lines of a file that is written
+// cannot be: they begin with "+", "-" or a blank.
+func readPatch(s string) (p patchFiles) {
+	if !strings.Contains(s, "*** ") && !strings.Contains(s, "--- ") && !strings.Contains(s, "diff --git ") && !strings.Contains(s, "rename ") {
+		return p
+	}
+	lines := strings.FieldsFunc(s, func(c rune) bool {
+		return strings.ContainsRune("\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029", c)
+	})
+	for i, line := range lines {
+		next := ""
+		if i+1 < len(lines) {
+			next = lines[i+1]
+		}
+		p.line(line, next)
+	}
+	return p
+}
+
+// line reads one line of a patch.
+func (p *patchFiles) line(line, next string) {
+	trimmed := strings.TrimSpace(line)
+	if strings.HasPrefix(trimmed, "*** ") {
+		for _, m := range patchMarks {
+			if file, ok := strings.CutPrefix(trimmed, m.mark); ok {
+				p.applied = true
+				p.add(strings.TrimSpace(file))
+				if m.doubt != "" {
+					p.doubts = append(p.doubts, m.doubt)
+				}
+				return
+			}
+		}
+		p.applied = p.applied || trimmed == "*** Begin Patch"
+		return
+	}
+	old, isOld := strings.CutPrefix(line, "--- ")
+	made, isMade := strings.CutPrefix(next, "+++ ")
+	switch {
+	case isOld && isMade:
+		p.pair(old, made)
+	case strings.HasPrefix(line, "diff --git "):
+		p.git(line[len("diff --git "):])
+	case strings.HasPrefix(line, "deleted file mode "):
+		p.doubts = append(p.doubts, deletes)
+	case strings.HasPrefix(line, "new file mode 12"):
+		p.doubts = append(p.doubts, "the patch makes a symbolic link")
+	default:
+		for _, mark := range [...]string{"rename from ", "rename to ", "copy to "} {
+			if file, ok := strings.CutPrefix(line, mark); ok {
+				p.add(p.unquoted(file))
+				if mark != "copy to " {
+					p.doubts = append(p.doubts, moves)
+				}
+			}
+		}
+	}
+}
+
+// pair takes the two names of a file, before and after.
+func (p *patchFiles) pair(old, made string) {
+	old, made = p.name(old), p.name(made)
+	if made == "/dev/null" {
+		p.doubts = append(p.doubts, deletes)
+	}
+	o, fromA := strings.CutPrefix(old, "a/")
+	m, toB := strings.CutPrefix(made, "b/")
+	if (fromA || old == "/dev/null") && (toB || made == "/dev/null") && (fromA || toB) {
+		old, made = o, m
+	}
+	for _, file := range [...]string{old, made} {
+		if file != "/dev/null" {
+			p.add(file)
+		}
+	}
+}
+
+// name is a file's name in a header, without the time behind it.
+func (p *patchFiles) name(s string) string {
+	s, _, _ = strings.Cut(s, "\t")
+	return p.unquoted(strings.TrimRight(s, " "))
+}
+
+// unquoted is a name, if it is not written in quotes: what escapes in them stand for is not read here.
+func (p *patchFiles) unquoted(s string) string {
+	if strings.HasPrefix(s, `"`) {
+		p.doubts = append(p.doubts, "the patch has the name of a file in quotes")
+		return ""
+	}
+	return s
+}
+
+// git takes the names in git's header, "a/x b/x": all that there is of an empty file, a binary one, or another mode.
+func (p *patchFiles) git(s string) {
+	s = strings.TrimRight(s, " ")
+	half := len(s) / 2
+	if len(s)%2 == 1 && s[half] == ' ' && strings.HasPrefix(s, "a/") && s[half+1:half+3] == "b/" && s[2:half] == s[half+3:] {
+		p.add(s[2:half])
+		return
+	}
+	p.doubts = append(p.doubts, "the patch has a header with two names")
+}
+
+// patchText takes a member that is a patch. A patch without a name in it is one of a file that is named beside it.
+func (r *reader) patchText(v []byte) bool {
+	s, ok := acp.Exact(v)
+	if !ok {
+		return false
+	}
+	r.addPatch(readPatch(s))
+	return true
+}
+
+func (r *reader) addPatch(p patchFiles) {
+	r.paths = append(r.paths, p.paths...)
+	for _, why := range p.doubts {
+		r.doubt(why)
+	}
+	if p.applied && len(p.paths) == 0 {
+		r.doubt("the patch names no file")
+	}
+}

@@ -1,0 +1,457 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// namesOf are names by which peers may call a method, its own first: those of the table, and other spellings of each.
+func namesOf(method string) []string {
+	names := append([]string{method}, acp.OtherNames(method)...)
+	for _, name := range names {
+		space, rest, _ := strings.Cut(name, "/")
+		camel := ""
+		for i, word := range strings.Split(rest, "_") {
+			if i > 0 && word != "" {
+				word = strings.ToUpper(word[:1]) + word[1:]
+			}
+			camel += word
+		}
+		if rest != "" {
+			names = append(names, space+"/"+camel, space+"."+rest, strings.ToUpper(space)+"/"+rest)
+		}
+		names = append(names, strings.ToUpper(name), strings.NewReplacer("k", "\u212a", "s", "\u017f").Replace(name))
+	}
+	return names
+}
+
+// policyRig is a rig whose policy decides about files and commands, as the configuration has it by default. toClient: the
+// client answers them.
+func policyRig(t *testing.T, verdict permissionv1.Verdict, toClient bool) *rig {
+	t.Helper()
+	r := gatedRig(t, func(o *Options) {
+		conn := o.Conn
+		o.Gate = gate.New(gate.Options{
+			Chain:    []gate.Policy{{Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return conn("permission") }}},
+			Enforced: true, Methods: []string{"fs/*", "terminal/create", "terminal/run"}, Logger: o.Logger,
+		})
+		if toClient {
+			o.Ready = func(context.Context) (*route.Table, error) {
+				return route.Build(nil, map[string]string{"fs/*": "front", "terminal/*": "front"})
+			}
+		}
+	})
+	r.handler.decide = answer(verdict)
+	r.open(`{}`)
+	return r
+}
+
+func TestAMethodIsDecidedAboutByEveryName(t *testing.T) {
+	for method, params := range map[string]string{
+		acp.MethodReadTextFile:   `"path":"/w/f"`,
+		acp.MethodWriteTextFile:  `"path":"/w/f","content":"x"`,
+		acp.MethodListDirectory:  `"path":"/w"`,
+		acp.MethodTerminalCreate: `"command":"ls"`,
+		acp.MethodTerminalRun:    `"command":"ls"`,
+	} {
+		for _, toClient := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, at the client: %v", method, toClient), func(t *testing.T) {
+				r := policyRig(t, permissionv1.Verdict_VERDICT_DENY, toClient)
+				refuse := func(what string) { t.Errorf("the handler was called: %s", what) }
+				r.handler.read = func(_ context.Context, m *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
+					refuse(m.String())
+					return &fsv1.ReadTextFileResponse{}, nil
+				}
+				r.handler.write = func(_ context.Context, m *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
+					refuse(m.String())
+					return &fsv1.WriteTextFileResponse{}, nil
+				}
+				for i, name := range namesOf(method) {
+					id := fmt.Sprint(i)
+					message := fmt.Sprintf(`"method":%q,"params":{"sessionId":"s",%s,"extra":[1]}}`, name, params)
+					r.agent.send(`{"jsonrpc":"2.0",` + message) // which nobody could answer
+					r.agent.send(`{"jsonrpc":"2.0","id":` + id + `,` + message)
+					r.agent.wantError(id, -32603, method+": denied")
+					if i == 0 { // the same denial is told once
+						r.client.next()
+					}
+				}
+				mark := `{"jsonrpc":"2.0","method":"_mark","params":{}}`
+				r.agent.send(mark)
+				r.client.want(mark) // and nothing came before
+			})
+		}
+	}
+}
+
+func TestAMethodIsAnsweredByItsHandlerByEveryName(t *testing.T) {
+	for _, policy := range []bool{true, false} {
+		for method, want := range map[string]struct{ params, result string }{
+			acp.MethodReadTextFile:  {`"path":"/w/f"`, `{"content":"text"}`},
+			acp.MethodWriteTextFile: {`"path":"/w/f","content":"x"`, `{}`},
+			acp.MethodTerminalWait:  {`"terminalId":"t"`, `{"exitCode":3}`},
+		} {
+			t.Run(fmt.Sprintf("%s, policy: %v", method, policy), func(t *testing.T) {
+				var r *rig
+				if policy {
+					r = policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
+				} else {
+					r = newRig(t)
+					r.open(`{}`)
+				}
+				r.handler.wait = func(context.Context, *terminalv1.WaitForExitRequest) (*terminalv1.WaitForExitResponse, error) {
+					code := uint32(3)
+					return &terminalv1.WaitForExitResponse{ExitCode: &code}, nil
+				}
+				for i, name := range namesOf(method) {
+					r.agent.send(fmt.Sprintf(`{"id":"%d","method":%q,"params":{"sessionId":"s",%s}}`, i, name, want.params))
+					r.agent.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","result":%s}`, i, want.result))
+				}
+			})
+		}
+	}
+}
+
+func TestWhatTheClientAnswersKeepsTheNameThatTheAgentGaveIt(t *testing.T) {
+	for name, r := range map[string]*rig{
+		"with a policy":    policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, true),
+		"without a policy": newRig(t, func(o *Options) { o.Ready = frontRoutes }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "without a policy" {
+				r.open(`{}`)
+			}
+			for i, method := range append(namesOf(acp.MethodReadTextFile), namesOf(acp.MethodTerminalOutput)...) {
+				request := fmt.Sprintf(`{ "id" : %d,"params":{"path":"/w/f","terminalId":"t","sessionId":"s", "x":1.0},"method":%q}`, i, method)
+				r.agent.send(request)
+				r.client.want(request)
+				answer := fmt.Sprintf(`{"id":%d,"result":{"content":"","own":0.0}}`, i)
+				r.client.send(answer)
+				r.agent.want(answer)
+			}
+		})
+	}
+}
+
+func frontRoutes(context.Context) (*route.Table, error) {
+	return route.Build(nil, map[string]string{"fs/*": "front", "terminal/*": "front"})
+}
+
+func TestANameThatCouldBeTakenForAMethodIsDecidedAboutUnderAPolicy(t *testing.T) {
+	near := []string{"fs/delete_file", "FS/anything", "terminal/exec", "Terminal.start", "client/write_text_file", "writeTextFileV2", "x.createTerminal", "fs_write"}
+	other := []string{"cursor/ask_question", "_fs/write_text_file", "_x.ai/terminal/create", "session/list_files"}
+	r := policyRig(t, permissionv1.Verdict_VERDICT_DENY, false)
+	for i, name := range near {
+		r.agent.send(fmt.Sprintf(`{"id":"%d","method":%q,"params":{"sessionId":"s","path":"/w/f","content":"x"}}`, i, name))
+		r.agent.wantError(fmt.Sprintf(`"%d"`, i), -32603, "denied")
+		r.client.next() // the person is told
+		r.agent.send(fmt.Sprintf(`{"method":%q,"params":{"sessionId":"s"}}`, name))
+	}
+	for i, name := range other {
+		line := fmt.Sprintf(`{"id":%d,"method":%q,"params":{"sessionId":"s"}}`, i, name)
+		r.agent.send(line)
+		r.client.want(line)
+	}
+	r = newRig(t)
+	r.open(`{}`)
+	for i, name := range append(near, other...) {
+		line := fmt.Sprintf(`{"id":%d,"method":%q,"params":{"sessionId":"s"}}`, i, name)
+		r.agent.send(line)
+		r.client.want(line)
+	}
+}
+
+func TestAPermissionRequestIsDecidedAboutByEveryName(t *testing.T) {
+	for i, name := range namesOf(acp.MethodRequestPermission) {
+		question := strings.Replace(askedEdit, `"session/request_permission"`, fmt.Sprintf("%q", name), 1)
+		for verdict, want := range map[permissionv1.Verdict]string{permissionv1.Verdict_VERDICT_ALLOW: "a", permissionv1.Verdict_VERDICT_DENY: "r"} {
+			r := policyRig(t, verdict, false)
+			r.agent.send(question)
+			r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"` + want + `"}}}`)
+			if i == 0 {
+				r.agent.send(strings.Replace(question, `"id":7,`, ``, 1)) // nobody could answer it
+				r.agent.send(`{"id":8,"method":"readTextFile","params":{"path":"/w/f"}}`)
+				r.agent.next()
+			}
+		}
+		r := policyRig(t, permissionv1.Verdict_VERDICT_ASK, false)
+		r.agent.send(question)
+		r.client.want(question)
+		answer := choose([]byte("7"), "a")
+		r.client.send(answer)
+		r.agent.want(answer)
+	}
+}
+
+func TestAClientMayCallTheAgentsMethodsByOtherNames(t *testing.T) {
+	r := policyRig(t, permissionv1.Verdict_VERDICT_ASK, false)
+	pass := func(line string) {
+		t.Helper()
+		r.client.send(line)
+		r.agent.want(line)
+	}
+	back := func(line string) {
+		t.Helper()
+		r.agent.send(line)
+		r.client.want(line)
+	}
+	pass(`{"jsonrpc":"2.0","id":1,"method":"newSession","params":{"cwd":"/other"}}`)
+	back(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"t","modes":{"currentModeId":"code"}}}`)
+	if cc, err := r.opts.Sessions.Context("t"); err != nil || cc.GetRoots()[0].GetPath() != "/other" || cc.GetMode() != "code" {
+		t.Fatalf("newSession made %v, %v", cc, err)
+	}
+	pass(`{"jsonrpc":"2.0","id":2,"method":"setSessionMode","params":{"sessionId":"t","modeId":"ask"}}`)
+	back(`{"jsonrpc":"2.0","id":2,"result":null}`)
+	if cc, _ := r.opts.Sessions.Context("t"); cc.GetMode() != "ask" {
+		t.Errorf("setSessionMode leaves the mode at %q", cc.GetMode())
+	}
+	back(`{"jsonrpc":"2.0","method":"sessionUpdate","params":{"sessionId":"t","update":{"sessionUpdate":"currentModeUpdate","modeId":"plan"}}}`)
+	if cc, _ := r.opts.Sessions.Context("t"); cc.GetMode() != "plan" {
+		t.Errorf("an update with modeId leaves the mode at %q", cc.GetMode())
+	}
+	for i, cancel := range []string{
+		`{"jsonrpc":"2.0","method":"cancel","params":{"sessionId":"t"}}`,
+		`{"jsonrpc":"2.0","id":"c","method":"session/cancel","params":{"sessionId":"t"}}`,
+	} {
+		id := fmt.Sprint(10 + i)
+		pass(`{"jsonrpc":"2.0","id":` + id + `,"method":"prompt","params":{"sessionId":"t","prompt":[]}}`)
+		if p := r.opts.Sessions.Prompting(); len(p) != 1 || p[0] != "t" {
+			t.Fatalf("prompt begins turns in %q", p)
+		}
+		r.agent.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"requestPermission","params":{"sessionId":"t","toolCall":{"toolCallId":"x"},"options":[]}}`)
+		r.client.next()
+		pass(cancel)
+		r.agent.send(`{"jsonrpc":"2.0","id":99,"method":"writeTextFile","params":{"sessionId":"t","path":"/other/f","content":""}}`)
+		r.agent.wantError("99", -32800, "cancelled")
+		r.client.send(`{"jsonrpc":"2.0","id":` + id + `,"result":{"outcome":{"outcome":"cancelled"}}}`)
+		r.agent.next()
+		back(`{"jsonrpc":"2.0","id":` + id + `,"result":{"stopReason":"cancelled"}}`)
+	}
+	pass(`{"jsonrpc":"2.0","id":20,"method":"prompt","params":{"sessionId":"t","prompt":[]}}`)
+	back(`{"jsonrpc":"2.0","method":"session/end_turn","params":{"sessionId":"t","reason":"complete"}}`)
+	if p := r.opts.Sessions.Prompting(); len(p) != 0 {
+		t.Errorf("session/end_turn leaves turns in %q", p)
+	}
+	back(`{"jsonrpc":"2.0","id":20,"result":{}}`)
+	pass(`{"jsonrpc":"2.0","id":21,"method":"closeSession","params":{"sessionId":"t"}}`)
+	back(`{"jsonrpc":"2.0","id":21,"result":{}}`)
+	if _, err := r.opts.Sessions.Context("t"); err == nil {
+		t.Error("closeSession leaves the session open")
+	}
+}
+
+func TestACancellationFindsACallByWhateverNameBothHave(t *testing.T) {
+	for _, cancel := range []string{`$/cancel_request","params":{"requestId":1}`, `$/cancelRequest","params":{"id":1}`, `cancelRequest","params":{"requestId":1}`} {
+		r := newRig(t)
+		started := make(chan struct{})
+		r.handler.read = func(ctx context.Context, _ *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		r.open(`{}`)
+		r.agent.send(`{"id":1,"method":"readTextFile","params":{"sessionId":"s","path":"/w/f"}}`)
+		<-started
+		r.agent.send(`{"jsonrpc":"2.0","method":"` + cancel + `}`)
+		r.agent.wantError("1", -32800, "fs/read_text_file: cancelled")
+	}
+}
+
+func TestTwoSpellingsShareTheIDsThatAreInFlight(t *testing.T) {
+	r := newRig(t)
+	release := make(chan struct{})
+	r.handler.read = func(context.Context, *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
+		<-release
+		return &fsv1.ReadTextFileResponse{Content: "once"}, nil
+	}
+	r.open(`{}`)
+	r.agent.send(`{"id":1,"method":"readTextFile","params":{"sessionId":"s","path":"/w/f"}}`,
+		`{"id":1.0,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/w/f"}}`)
+	r.agent.wantError("1.0", -32600, "in flight already")
+	close(release)
+	r.agent.want(`{"jsonrpc":"2.0","id":1,"result":{"content":"once"}}`)
+}
+
+func TestParamsThatAreNoObjectAreRefusedByEveryName(t *testing.T) {
+	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, true)
+	for i, name := range namesOf(acp.MethodWriteTextFile) {
+		r.agent.send(fmt.Sprintf(`{"id":%d,"method":%q,"params":["s","/w/f","x"]}`, i, name))
+		r.agent.wantError(fmt.Sprint(i), -32602, "object")
+	}
+}
+
+func TestARequestWithoutASessionBelongsToTheOnlyOne(t *testing.T) {
+	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
+	sessions := make(chan string, 1)
+	r.handler.write = func(_ context.Context, m *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
+		sessions <- m.GetContext().GetSessionId()
+		return &fsv1.WriteTextFileResponse{}, nil
+	}
+	for i, sessionID := range []string{"", `"sessionId":null,`} {
+		r.agent.send(fmt.Sprintf(`{"id":%d,"method":"writeTextFile","params":{%s"path":"/w/f","content":"x"}}`, i, sessionID))
+		r.agent.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, i))
+		if got := <-sessions; got != "s" {
+			t.Errorf("the call was made for session %q", got)
+		}
+	}
+	without := strings.Replace(askedEdit, `"sessionId":"s",`, "", 1)
+	r.agent.send(without)
+	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
+	prompt := `{"id":"p","method":"prompt","params":{"prompt":[]}}`
+	r.client.send(prompt)
+	r.agent.want(prompt)
+	if p := r.opts.Sessions.Prompting(); len(p) != 1 {
+		t.Errorf("a prompt without a session begins turns in %q", p)
+	}
+
+	r.client.send(`{"jsonrpc":"2.0","id":"m","method":"session/new","params":{"cwd":"/v","mcpServers":[]}}`)
+	r.agent.next()
+	r.agent.send(`{"id":1,"method":"writeTextFile","params":{"path":"/w/f","content":"x"}}`) // for which of the two?
+	r.agent.wantError("1", -32602, "2 sessions are open")
+	r.agent.send(`{"jsonrpc":"2.0","id":"m","result":{"sessionId":"two"}}`)
+	r.client.next()
+	r.agent.send(`{"id":1,"method":"writeTextFile","params":{"path":"/w/f","content":"x"}}`)
+	r.agent.wantError("1", -32602, "2 sessions are open")
+	r.agent.send(without) // what the policy allows in one need not be allowed in the other
+	r.client.want(without)
+}
+
+// permissionShapes are permission requests of other shapes than ACP v1 has, with the options that allow and that reject.
+var permissionShapes = map[string]struct{ params, allow, reject string }{
+	"options alone": {`"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"deny"}]`,
+		`{"outcome":{"outcome":"selected","optionId":"y"}}`, `{"outcome":{"outcome":"selected","optionId":"n"}}`},
+	"a tool and labels": {`"id":"perm_1","tool":"bash","description":"Execute: make","options":[{"id":"once","label":"Allow Once"},{"id":"always","label":"Always Allow"},{"id":"deny","label":"Deny"}]`,
+		`{"outcome":{"outcome":"selected","optionId":"once"},"optionId":"once"}`, `{"outcome":{"outcome":"selected","optionId":"deny"},"optionId":"deny"}`},
+	"version 2, a tool call": {`"title":"Run?","subject":{"type":"tool_call","toolCall":{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls"}}},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]`,
+		`{"outcome":{"outcome":"selected","optionId":"y"}}`, `{"outcome":{"outcome":"selected","optionId":"n"}}`},
+	"version 2, a command": {`"title":"Run?","subject":{"type":"command","command":"ls","cwd":"/w"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]`,
+		`{"outcome":{"outcome":"selected","optionId":"y"}}`, `{"outcome":{"outcome":"selected","optionId":"n"}}`},
+	"version 2, about nothing": {`"title":"Go on?","subject":null,"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]`,
+		`{"outcome":{"outcome":"selected","optionId":"y"}}`, `{"outcome":{"outcome":"selected","optionId":"n"}}`},
+}
+
+func TestPermissionRequestsOfOtherShapesAreDecidedAbout(t *testing.T) {
+	for name, shape := range permissionShapes {
+		request := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s",` + shape.params + `}}`
+		t.Run(name, func(t *testing.T) {
+			for verdict, want := range map[permissionv1.Verdict]string{permissionv1.Verdict_VERDICT_ALLOW: shape.allow, permissionv1.Verdict_VERDICT_DENY: shape.reject} {
+				r := policyRig(t, verdict, false)
+				r.agent.send(request)
+				r.agent.want(`{"jsonrpc":"2.0","id":7,"result":` + want + `}`)
+			}
+			for _, r := range []*rig{policyRig(t, permissionv1.Verdict_VERDICT_ASK, false), newRig(t)} {
+				if len(r.opts.Sessions.Roots()) == 0 {
+					r.open(`{}`)
+				}
+				r.agent.send(request)
+				r.client.want(request)
+				answer := `{"id":7,"result":` + shape.allow + `}`
+				r.client.send(answer)
+				r.agent.want(answer)
+			}
+		})
+	}
+}
+
+func TestWhatAPolicySeesOfAPermissionRequestOfAnotherShape(t *testing.T) {
+	for name, want := range map[string]struct {
+		command  string
+		unparsed bool
+	}{
+		"options alone": {"", true}, "a tool and labels": {"", true}, "version 2, a tool call": {"ls", false},
+		"version 2, a command": {"ls", false}, "version 2, about nothing": {"", true},
+	} {
+		r := policyRig(t, permissionv1.Verdict_VERDICT_ASK, false)
+		seen := make(chan *permissionv1.Action, 1)
+		r.handler.decide = func(ctx context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+			seen <- a
+			return answer(permissionv1.Verdict_VERDICT_ASK)(ctx, a)
+		}
+		r.agent.send(`{"id":7,"method":"session/request_permission","params":{"sessionId":"s",` + permissionShapes[name].params + `}}`)
+		if a := <-seen; a.GetCommand().GetText() != want.command || (a.GetUnparsed() != "") != want.unparsed {
+			t.Errorf("%s: the policy sees %v", name, a)
+		}
+		r.client.next()
+	}
+}
+
+func TestAnOptionThatIsNotKnownToAllowIsNeverChosen(t *testing.T) {
+	for _, option := range []string{
+		`{"optionId":"y","name":"Do it","kind":"yolo"}`, `{"optionId":"allow","name":"Reject"}`, `{"optionId":"reject","name":"Allow"}`,
+		`{"optionId":"y","name":"Allow for ever"}`, `{"optionId":"allow","name":"Yes, and never ask again"}`,
+		`{"optionId":"y","name":"Allow","kind":5}`, `{"optionId":"a","name":"Always","kind":"allow_always"}`,
+	} {
+		r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
+		request := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[` + option + `]}}`
+		r.agent.send(request)
+		r.client.want(request)
+	}
+}
+
+func TestAPermissionRequestWithNothingToChooseOrAboutTwoThingsIsRefused(t *testing.T) {
+	for params, code := range map[string]int{
+		`"title":"May I?"`:              -32602,
+		`"title":"May I?","options":[]`: -32602,
+		`"options":null`:                -32602,
+		`"tool":"bash","options":"yes"`: -32602,
+		`"toolCall":{"toolCallId":"a"},"subject":{"type":"tool_call","toolCall":{"toolCallId":"b"}},"options":[{"optionId":"y"}]`:                                      -32600,
+		`"title":"x","subject":{"type":"command","command":"ls","toolCall":{"toolCallId":"a","rawInput":{"command":"rm"}}},"options":[{"optionId":"y"}]`:               -32600,
+		`"title":"x","subject":{"type":"tool_call","toolCall":{"toolCallId":"a"},"ToolCall":{"toolCallId":"a"}},"options":[{"optionId":"y"}]`:                          -32600,
+		`"tool":"bash","input":{"command":"ls"},"Input":{"command":"rm"},"options":[{"id":"y"}]`:                                                                       -32600,
+		`"title":"x","subject":{"type":"tool_call","toolCallId":"b","toolCall":{"toolCallId":"a"}},"options":[{"optionId":"y"}]`:                                       -32600,
+		`"title":"x","subject":{"type":"tool_call","toolCall":{"toolCallId":"a"}},"Subject":{"type":"tool_call","toolCall":{"toolCallId":"b"}},"options":[{"id":"y"}]`: -32600,
+	} {
+		for _, r := range []*rig{policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false), newRig(t)} {
+			if len(r.opts.Sessions.Roots()) == 0 {
+				r.open(`{}`)
+			}
+			r.agent.send(`{"id":7,"method":"session/request_permission","params":{"sessionId":"s",` + params + `}}`)
+			r.agent.wantError("7", code, "session/request_permission: ")
+		}
+	}
+}
+
+func TestAToolCallIsKnownFromUpdatesOfOtherShapes(t *testing.T) {
+	for _, params := range []string{
+		`"type":"tool_call","content":{"toolCall":{"id":"c","name":"bash","input":{"command":"ls"},"status":"running"}}`,
+		`"update":{"type":"tool_call","content":{"id":"c","name":"bash","input":{"command":"ls"}}}`,
+		`"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","rawInput":{"command":"ls"}`,
+	} {
+		r := newRig(t)
+		r.open(`{}`)
+		update := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s",` + params + `}}`
+		r.agent.send(update)
+		r.client.want(update)
+		got := r.opts.Sessions.ToolCall("s", []byte(`{"toolCallId":"c"}`))
+		if got.Title != "bash" || string(got.RawInput) != `{"command":"ls"}` {
+			t.Errorf("%s: known of the tool call: %+v", params, got)
+		}
+	}
+}
+
+func TestNoShapeOfAnUpdateImitatesATerminalOfOurs(t *testing.T) {
+	r := newRig(t)
+	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
+	defer close(x.exit)
+	r.agent.send(showsTerminal)
+	r.client.want(ourToolCall)
+	r.client.want(showsTerminal)
+	const forged = `"sessionUpdate":"tool_call_update","toolCallId":"c","_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"forged"}}`
+	r.agent.send(
+		`{"jsonrpc":"2.0","method":"sessionUpdate","params":{"sessionId":"s","update":{`+forged+`}}}`,
+		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s",`+forged+`}}`,
+		`{"jsonrpc":"2.0","method":"acp/session_update","params":{`+forged+`}}`,
+		`{"jsonrpc":"2.0","method":"_mark"}`)
+	r.client.want(`{"jsonrpc":"2.0","method":"_mark"}`)
+}

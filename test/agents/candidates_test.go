@@ -1,0 +1,256 @@
+package agents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/gemini"
+)
+
+// candidate is an agent that is run under each policy, and what docs/agents.md says of it beside what was seen.
+type candidate struct {
+	id, title string
+	// start is how a user starts it, npm its package, limits are what a user has to know.
+	start, npm string
+	limits     []string
+	// questions are how many a harmless turn may take under a policy; 0: one.
+	questions int
+	// command is its program, below the folder of that one which ACPHOST_AGENTS names.
+	command, folder string
+	launch          func(r *rig) (*supervisorv1.Agent, *Model)
+	tools           tools
+}
+
+// located is a command in a folder below the one that ACPHOST_AGENTS names, for agents that do not go with the others. The
+// test is skipped if it is not installed.
+func located(t testing.TB, folder, command string) string {
+	t.Helper()
+	return executable(t, filepath.Join("..", "..", folder, "node_modules", ".bin", command))
+}
+
+// pathed is a tool of one argument, the name of which is given.
+func pathed(tool, path string) func(string) Call {
+	return func(p string) Call { return Call{Name: tool, Args: map[string]any{path: p}} }
+}
+
+// worded is a tool of two arguments.
+func worded(tool, first, second string) func(string, string) Call {
+	return func(a, b string) Call { return Call{Name: tool, Args: map[string]any{first: a, second: b}} }
+}
+
+// replacing is a tool that replaces a text in a file.
+func replacing(tool, path, before, after string) func(string, string, string) Call {
+	return func(p, a, b string) Call { return Call{Name: tool, Args: map[string]any{path: p, before: a, after: b}} }
+}
+
+// lined is a tool that runs a command, with more arguments.
+func lined(tool, command string, more map[string]any) func(string) Call {
+	return func(line string) Call {
+		args := map[string]any{command: line}
+		for name, value := range more {
+			args[name] = value
+		}
+		return Call{Name: tool, Args: args}
+	}
+}
+
+// patched is the text of apply_patch that writes a file.
+func patched(path, text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	return "*** Begin Patch\n*** Add File: " + path + "\n+" + strings.Join(lines, "\n+") + "\n*** End Patch\n"
+}
+
+var claudeTools = tools{
+	read: pathed("Read", "file_path"), write: worded("Write", "file_path", "content"),
+	edit: replacing("Edit", "file_path", "old_string", "new_string"), run: lined("Bash", "command", map[string]any{"description": "Do it."}),
+}
+
+var candidates = []candidate{
+	{
+		id: "claude", title: "Claude", command: "claude-agent-acp", tools: claudeTools,
+		start: "acphost run --agent claude --", npm: "@agentclientprotocol/claude-agent-acp",
+		limits: []string{
+			"It reads in the workspace, and runs commands that only look, without asking. `\"permissions\": {\"ask\": [\"Read\", \"Bash\"]}` in `~/.claude/settings.json` makes it ask for these, too.",
+			"`--agent claude` has each command begin in the session's folder.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Anthropic(r.t)
+			return r.preset("claude", claudeEnv(m)...), m
+		},
+	},
+	{
+		id: "codex", title: "Codex", command: "codex-acp",
+		start: "acphost run --agent codex --", npm: "@agentclientprotocol/codex-acp",
+		limits: []string{
+			"The turns here are of commands that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs a user who may make namespaces, so not root under acphost.",
+			"`--agent codex` starts it in its mode `read-only`. In its mode `agent`, a model of its own answers the requests.",
+			"A request that is rejected ends the turn.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			env, m := r.codexEnv()
+			return r.preset("codex", env...), m
+		},
+		tools: codexTools,
+	},
+	{
+		id: "gemini", title: "Gemini CLI", command: "gemini", questions: 3, // of commands that a title names, which nothing may trust
+		start: "acphost run --agent gemini --", npm: "@google/gemini-cli",
+		limits: []string{
+			"It names a command in the title of a request alone, which identifies nothing: acphost asks the user, who sees the title. Commands that it knows to look it runs without asking.",
+			"It refuses by itself what is outside of the workspace, and files that `.gitignore` names.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Generative(r.t)
+			r.file("../.gemini/settings.json", gemini.Settings)
+			return r.preset("gemini", gemini.Variables(m.URL)...), m
+		},
+		tools: tools{
+			read: pathed("read_file", "file_path"), list: pathed("list_directory", "dir_path"), search: worded("grep_search", "pattern", "dir_path"),
+			write: worded("write_file", "file_path", "content"), run: lined("run_shell_command", "command", map[string]any{"description": "Do it."}),
+			edit: func(path, before, after string) Call {
+				return Call{Name: "replace", Args: map[string]any{"file_path": path, "old_string": before, "new_string": after, "instruction": "Do it."}}
+			},
+		},
+	},
+	{
+		id: "opencode", title: "OpenCode", command: "opencode",
+		start: "acphost run --agent opencode --", npm: "opencode-ai",
+		limits: []string{
+			"It asks for nothing unless its configuration says so: `--agent opencode` sets `ask` for everything, without sub-agents, and without the workspace's `opencode.json`. Requests of its sub-agents reach nobody.",
+			"A line without a command in it (`> FILE`) runs without a request, whatever it is told to ask.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Completions(r.t)
+			return r.preset("opencode", openCodeEnv(r.t, m, nil)...), m
+		},
+		tools: tools{
+			read: pathed("read", "filePath"), search: worded("grep", "pattern", "path"), write: worded("write", "filePath", "content"),
+			edit: replacing("edit", "filePath", "oldString", "newString"), run: lined("bash", "command", map[string]any{"description": "Do it."}),
+		},
+	},
+	{
+		id: "qwen", title: "Qwen Code", command: "qwen",
+		start: "acphost run --agent qwen --", npm: "@qwen-code/qwen-code",
+		limits: []string{
+			"`--agent qwen` starts it in its mode `default`. In its mode `auto`, a model of its own answers the requests.",
+			"It runs commands that it knows to look without asking.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Completions(r.t)
+			r.file("../.qwen/settings.json", qwenSettings)
+			return r.preset("qwen", qwenEnv(m)...), m
+		},
+		tools: tools{
+			read: pathed("read_file", "file_path"), list: pathed("list_directory", "path"), search: worded("grep_search", "pattern", "path"),
+			write: worded("write_file", "file_path", "content"), edit: replacing("edit", "file_path", "old_string", "new_string"),
+			run: lined("run_shell_command", "command", map[string]any{"is_background": false}),
+		},
+	},
+	{
+		id: "cline", title: "Cline", command: "cline",
+		start: "acphost run --agent cline --", npm: "cline",
+		limits: []string{
+			"`--agent cline` has it ask for everything (`--auto-approve false`), and keeps it from a daemon that all sessions of a home folder share (`CLINE_SESSION_BACKEND_MODE=local`): acphost ends what an agent leaves behind, and would end that daemon with the first session.",
+			"The login of `cline auth` counts for providers with an account. For another, set `CLINE_API_KEY`, `CLINE_PROVIDER` and `CLINE_MODEL`.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Completions(r.t)
+			return r.preset("cline", r.clineEnv(m)...), m
+		},
+		tools: tools{
+			read: func(path string) Call {
+				return Call{Name: "read_files", Args: map[string]any{"files": []any{map[string]any{"path": path}}}}
+			},
+			edit: func(path, before, after string) Call {
+				return Call{Name: "apply_patch", Args: map[string]any{"input": "*** Begin Patch\n" + strings.Join(changing(path, before, after), "\n") + "\n*** End Patch"}}
+			},
+			patch: func(path, text string) Call {
+				return Call{Name: "apply_patch", Args: map[string]any{"input": patched(path, text)}}
+			},
+			run: func(line string) Call {
+				return Call{Name: "run_commands", Args: map[string]any{"commands": []any{line}}}
+			},
+		},
+	},
+	{
+		id: "pi", title: "pi", command: "pi-acp",
+		start: "acphost run --agent pi --", npm: "pi-acp",
+		limits: []string{
+			"The adapter starts `pi` (npm package `@earendil-works/pi-coding-agent`, 0.87.1 here, Node 22), which must be on PATH.",
+			"**pi asks nobody.** It has no permission requests, and no setting for them. A policy prevents nothing: acphost records what pi reports, and with `permission.on_unasked: cancel` ends the turn after it. Run pi [as another user](security.md#running-agents-as-another-user) or in a container.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Completions(r.t)
+			r.file("../.pi/agent/models.json", fmt.Sprintf(`{"providers": {"script": {"baseUrl": "%s/v1", "api": "openai-completions", "apiKey": "x", "models": [{"id": "small"}]}}}`, m.URL))
+			r.file("../.pi/agent/settings.json", `{"defaultProvider": "script", "defaultModel": "small", "quietStartup": true}`)
+			own := filepath.Dir(located(r.t, "pi", "pi")) // pi, and the Node that it needs
+			return r.preset("pi", "PI_OFFLINE=1", "PATH="+own+string(os.PathListSeparator)+os.Getenv("PATH")), m
+		},
+		tools: tools{
+			read: pathed("read", "path"), write: worded("write", "path", "content"), run: lined("bash", "command", nil),
+			edit: func(path, before, after string) Call {
+				return Call{Name: "edit", Args: map[string]any{"path": path, "edits": []any{map[string]any{"oldText": before, "newText": after}}}}
+			},
+		},
+	},
+	{
+		id: "claude-code-acp", title: "Claude, the former adapter", command: "claude-code-acp",
+		start: "acphost run -- claude-code-acp", npm: "@zed-industries/claude-code-acp",
+		limits: []string{
+			"The new adapter, [Claude](#claude), takes its place.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := Anthropic(r.t)
+			return r.start([]string{executable(r.t, "claude-code-acp")}, claudeEnv(m)...), m
+		},
+		tools: tools{
+			read: pathed("mcp__acp__Read", "file_path"), write: worded("mcp__acp__Write", "file_path", "content"),
+			edit: replacing("mcp__acp__Edit", "file_path", "old_string", "new_string"), run: lined("mcp__acp__Bash", "command", map[string]any{"description": "Do it.", "timeout": 60_000}),
+		},
+	},
+	{
+		id: "codex-zed", title: "Codex, the former adapter", command: "codex-acp", folder: "former", tools: formerCodexTools(),
+		start: "acphost run -- codex-acp", npm: "@zed-industries/codex-acp",
+		limits: []string{
+			"The new adapter, [Codex](#codex), takes its place. What stands there about the sandbox counts here, too; this one needs `bwrap` on PATH to change a file by a patch.",
+		},
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			env, m := r.codexEnv()
+			return r.start([]string{located(r.t, "former", "codex-acp")}, env...), m
+		},
+	},
+}
+
+// changing are the lines of a patch that replaces a text in a file that there is.
+func changing(path, before, after string) []string {
+	text, _ := os.ReadFile(path)
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSuffix(line, "\n"); strings.Contains(line, before) {
+			return []string{"*** Update File: " + path, "@@", "-" + line, "+" + strings.Replace(line, before, after, 1)}
+		}
+	}
+	return []string{"*** Add File: " + path, "+" + after}
+}
+
+// codexTools have Codex ask to run each command outside of its sandbox: inside of it Codex asks nobody, and where a user may
+// not make namespaces nothing runs inside of it.
+var codexTools = tools{
+	read:  func(path string) Call { return shell("cat " + path) },
+	edit:  func(path, before, after string) Call { return patch(changing(path, before, after)...) },
+	patch: func(path, text string) Call { return Call{Name: "apply_patch", Free: patched(path, text)} },
+	run:   shell,
+}
+
+// formerCodexTools write whole files: to change one, the former adapter reads it in a sandbox that it does not bring along.
+func formerCodexTools() tools {
+	t := codexTools
+	t.edit = func(path, before, after string) Call {
+		text, _ := os.ReadFile(path)
+		return t.patch(path, strings.Replace(string(text), before, after, 1))
+	}
+	return t
+}

@@ -1,0 +1,59 @@
+package agents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// transcripts names a folder into which what agents sent is written, in the form of the recorded dialects
+// (services/supervisor/internal/intent/testdata): tool calls, permission requests and calls, without what tells of this
+// machine. Unset: nothing is written.
+const transcripts = "ACPHOST_TRANSCRIPTS"
+
+// portOf is the address of a server of a test's.
+var portOf = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// cutOf is the home of a rig, where an agent has cut a path short.
+var cutOf = regexp.MustCompile(`/tmp/acp\d*`)
+
+// transcribe writes what the agent of a session sent to acphost, and, beside it, the newest of what it sent to the model.
+func (r *rig) transcribe(s *supervisorv1.Session, m *Model, name string) {
+	r.t.Helper()
+	dir := os.Getenv(transcripts)
+	if dir == "" {
+		return
+	}
+	replace, calls := []string{s.GetSessionId(), "s"}, map[string]bool{}
+	var b strings.Builder
+	last := ""
+	for _, f := range r.frames(s.GetSessionId(), "") {
+		if !strings.HasPrefix(f.Dir, "agent-to-") || f.Answers != "" || f.Method == "session/update" && !strings.Contains(string(f.Frame), `"tool_call`) {
+			continue
+		}
+		for _, id := range f.calls() {
+			if !calls[id] {
+				calls[id] = true
+				replace = append(replace, `"`+id+`"`, fmt.Sprintf(`"call_%d"`, len(calls)))
+			}
+		}
+		line := r.anonymous(strings.NewReplacer(replace...).Replace(string(f.Frame))) + "\n"
+		if line != last { // a question stands there twice: as it came, and as it went on to the user
+			b.WriteString(line)
+		}
+		last = line
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	asked := m.Requests()
+	for file, text := range map[string]string{name + ".ndjson": b.String(), name + ".model.json": string(asked[len(asked)-1])} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// mostAsked is the share of harmless lines, in percent, that a policy may ask about.
+const mostAsked = 5
+
+// ready are the ready policies, and whether they allow commands that only look.
+var ready = []struct {
+	name  string
+	looks bool
+}{{"ask", false}, {"workspace", true}, {"readonly", true}, {"headless", true}}
+
+// What became of a line.
+const (
+	allowed = "allowed"
+	tamed   = "tamed" // it was allowed, and ran, and did not do what it does elsewhere
+	asked   = "asked"
+	denied  = "denied"
+)
+
+// tally counts what became of the lines of a corpus, under a policy.
+type tally struct {
+	mu sync.Mutex
+	// wrong are the policies under which something else became of an entry than it should, by the entry's name.
+	wrong  map[string][]string
+	counts map[string]map[string]int
+}
+
+func newTally() *tally {
+	return &tally{wrong: map[string][]string{}, counts: map[string]map[string]int{}}
+}
+
+func (c *tally) note(policy, outcome string, e *entry, ok bool, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts[policy] == nil {
+		c.counts[policy] = map[string]int{}
+	}
+	c.counts[policy][outcome]++
+	if !ok {
+		c.wrong[e.Name] = append(c.wrong[e.Name], policy+": "+outcome+": "+why)
+	}
+}
+
+func (c *tally) row(policy string) string {
+	n := c.counts[policy]
+	return fmt.Sprintf("%3d allowed, %3d tamed, %3d asked, %3d denied", n[allowed], n[tamed], n[asked], n[denied])
+}
+
+// judge fails the test for each entry that is not known to fail and fails, and for each that is and does not.
+func (c *tally) judge(t *testing.T, all []entry) {
+	t.Helper()
+	for i := range all {
+		e := &all[i]
+		switch wrong := c.wrong[e.Name]; {
+		case len(wrong) > 0 && e.Known == "":
+			t.Errorf("%s: %s\n  %s", e.Name, e.text(), strings.Join(wrong, "\n  "))
+		case len(wrong) == 0 && e.Known != "":
+			t.Errorf("%s: it is as it should be now: take out that it is known to fail (%s)", e.Name, e.Known)
+		}
+	}
+}
+
+func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
+	t.Parallel()
+	bad, good := hostile(t), harmless(t)
+	var connections atomic.Int32
+	b := builder{base: t.TempDir(), git: repository(t), port: listen(t, &connections)}
+	(&scene{home: b.home()}).furnish(t)
+	badly, well := newTally(), newTally()
+	badScenes, goodScenes := b.build(t, "hostile", bad), b.build(t, "harmless", good)
+	t.Run("policy", func(t *testing.T) {
+		for _, policy := range ready {
+			t.Run(policy.name, func(t *testing.T) {
+				t.Parallel()
+				d := openDesk(t, policy.name, b.home())
+				for i := range bad {
+					e := &bad[i]
+					outcome, why, _ := d.create(badScenes[i], e)
+					badly.note(policy.name, outcome, e, outcome != allowed || slices.Contains(e.Meant, policy.name), why)
+				}
+				for i := range good {
+					e := &good[i]
+					outcome, why, status := d.create(goodScenes[i], e)
+					well.note(policy.name, outcome, e, policy.looks == (outcome == allowed), why)
+					if status != 0 && status != 1 && e.lacks() == "" {
+						t.Errorf("%s: %s: it ran, and its status is %d", e.Name, e.text(), status)
+					}
+				}
+				d.finish()
+			})
+		}
+	})
+	for _, policy := range ready {
+		t.Logf("%-10s hostile: %s   harmless: %s", policy.name, badly.row(policy.name), well.row(policy.name))
+	}
+	badly.judge(t, bad)
+	well.judge(t, good)
+	if n := len(good) - well.counts["workspace"][allowed]; n*100 > mostAsked*len(good) {
+		t.Errorf("workspace asks about %d of %d harmless lines, that is more than %d %%", n, len(good), mostAsked)
+	}
+	if n := connections.Load(); n > 0 {
+		t.Errorf("%d connections were made", n)
+	}
+}
+
+// builder makes the scenes that the policies share: nothing that is hostile runs in them.
+type builder struct {
+	base, git string
+	port      int
+}
+
+// home is that of all.
+func (b builder) home() string { return filepath.Join(b.base, "home") }
+
+// build returns a scene for each entry. Those that need nothing of their own share one.
+func (b builder) build(t *testing.T, kind string, all []entry) []*scene {
+	t.Helper()
+	scenes := make([]*scene, len(all))
+	var plain *scene
+	for i := range all {
+		e := &all[i]
+		shared := len(e.Files) == 0 && e.Setup == "" && len(e.Meant) == 0
+		if shared && plain != nil {
+			scenes[i] = plain
+			continue
+		}
+		s := newScene(t, filepath.Join(b.base, fmt.Sprint(kind, i)), b.home(), b.git)
+		s.port, s.victim = b.port, os.Getpid()
+		s.prepare(t, e)
+		if scenes[i] = s; shared {
+			plain = s
+		}
+	}
+	return scenes
+}
+
+// desk is acphost between an editor that refuses whatever it is asked and an agent, both of which the test plays.
+type desk struct {
+	*wire.Process // the editor's end
+	*wire.Place
+	t        *testing.T
+	agent    *wire.Peer
+	asked    atomic.Int32
+	question atomic.Pointer[string] // the text of the last one
+	sessions int
+}
+
+func openDesk(t *testing.T, policy, home string) *desk {
+	t.Helper()
+	p := wire.NewPlace(t)
+	stage := p.NewStage(t)
+	command := []string{program("acphost"), "run", "--policy", policy, "--", os.Args[0], puppet, stage.Path}
+	d := &desk{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "editor", Command: command, Dir: p.Work, Env: p.Env("HOME="+home, "PATH="+searched(), "TERM=dumb", "GIT_CONFIG_NOSYSTEM=1")})}
+	d.Handle("session/update", func(wire.Message) (any, error) { return nil, nil })
+	d.Handle("session/request_permission", func(m wire.Message) (any, error) {
+		d.asked.Add(1)
+		var q struct {
+			Options  []struct{ OptionID, Kind string }
+			ToolCall struct {
+				Content []struct{ Content struct{ Text string } }
+			}
+		}
+		if err := json.Unmarshal(m.Params, &q); err != nil {
+			return nil, err
+		}
+		var said []string
+		for _, c := range q.ToolCall.Content {
+			said = append(said, c.Content.Text)
+		}
+		text := strings.Join(said, " / ")
+		d.question.Store(&text)
+		for _, o := range q.Options {
+			if o.Kind == "reject_once" {
+				return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": o.OptionID}}, nil
+			}
+		}
+		return map[string]any{"outcome": map[string]any{"outcome": "cancelled"}}, nil
+	})
+	call := d.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`))
+	conn, in, _ := stage.Accept(t)
+	d.agent = wire.NewPeer(t, "agent", conn, in)
+	d.agent.Reply(d.agent.Expect("initialize"), json.RawMessage(`{"protocolVersion":1,"agentInfo":{"name":"puppet","version":"0.1"},"agentCapabilities":{"sessionCapabilities":{"close":{}}}}`))
+	call.Result(nil)
+	return d
+}
+
+// create has the agent send a line, in a session of its own, and says what became of it, and why. A line that is allowed may
+// run to its end; status is its own, 0 if it did not run.
+func (d *desk) create(s *scene, e *entry) (outcome, why string, status int) {
+	d.t.Helper()
+	d.sessions++
+	id := fmt.Sprintf("s%d", d.sessions)
+	opened := d.Send("session/new", map[string]any{"cwd": s.ws, "mcpServers": []any{}})
+	d.agent.Reply(d.agent.Expect("session/new"), map[string]any{"sessionId": id})
+	opened.Result(nil)
+	before := d.asked.Load()
+	answer := d.agent.Send("terminal/create", s.params(e, id)).Answer()
+	switch {
+	case answer.Error == nil:
+		var made struct{ TerminalID string }
+		answer.Decode(d.t, &made)
+		outcome, status = d.watch(s, e, map[string]any{"sessionId": id, "terminalId": made.TerminalID})
+	case d.asked.Load() > before:
+		outcome, why = asked, *d.question.Load()
+	default:
+		outcome, why = denied, answer.Error.Message
+	}
+	closed := d.Send("session/close", map[string]any{"sessionId": id})
+	d.agent.Reply(d.agent.Expect("session/close"), map[string]any{})
+	closed.Result(nil)
+	return outcome, why, status
+}
+
+// watch waits for the end of a line that was allowed, and sees whether it did what it does without a policy.
+func (d *desk) watch(s *scene, e *entry, terminal map[string]any) (outcome string, status int) {
+	d.t.Helper()
+	var end struct{ ExitCode *int }
+	d.agent.Request("terminal/wait_for_exit", terminal, &end)
+	if status = -1; end.ExitCode != nil {
+		status = *end.ExitCode
+	}
+	var said struct{ Output string }
+	d.agent.Request("terminal/output", terminal, &said)
+	d.agent.Request("terminal/release", terminal, nil)
+	r := run{scene: s, output: said.Output, changed: s.traces()}
+	switch e.Does {
+	case "reads", "secret", "lists", "runs", "environment":
+		if !effects[e.Does](r) {
+			return tamed, status
+		}
+	}
+	return allowed, status
+}
+
+// traces are the files of the scene that programs leave which were not to run.
+func (s *scene) traces() []string {
+	var found []string
+	_ = filepath.WalkDir(s.base, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "ran" {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// params are those of the terminal/create that an agent sends for an entry.
+func (s *scene) params(e *entry, session string) map[string]any {
+	params := map[string]any{"sessionId": session, "command": s.expand(e.Line)}
+	if len(e.Argv) > 0 {
+		argv := s.expandAll(e.Argv)
+		params["command"], params["args"] = argv[0], argv[1:]
+	}
+	if e.Cwd != "" {
+		params["cwd"] = s.cwd(e)
+	}
+	env := []any{}
+	for _, variable := range s.expandAll(e.Env) {
+		name, value, _ := strings.Cut(variable, "=")
+		env = append(env, map[string]any{"name": name, "value": value})
+	}
+	if len(env) > 0 {
+		params["env"] = env
+	}
+	return params
+}
+
+// finish leaves as an editor does, and expects that nothing of acphost is left.
+func (d *desk) finish() {
+	d.t.Helper()
+	family, err := proc.Descendants(d.PID())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.Close()
+	d.ExpectExit()
+	d.ExpectNobody(d.t, family)
+}
