@@ -94,7 +94,7 @@ const lateGrace = time.Second
 
 // told takes a question that waits. One of the turn is asked when it comes among the turn's events, behind what led to it.
 func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
-	if p.turn == nil || a.GetSessionId() != p.sessID {
+	if p.sessID == "" || a.GetSessionId() != p.sessID || p.ended != nil {
 		p.asked(a)
 		return
 	}

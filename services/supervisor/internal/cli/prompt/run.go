@@ -78,7 +78,7 @@ type promptRun struct {
 	alone    bool                     // it was said that nobody is here to answer
 	expected bool                     // it went on after it stopped by itself, and that signal is still to come
 	info     *supervisorv1.AgentInfo
-	sessID   string
+	sessID   string // of the turn, from just before it begins; empty: not yet
 	asker    asker
 	deadline <-chan time.Time
 	pause    <-chan time.Time
@@ -190,18 +190,21 @@ func (p *promptRun) drive(ctx context.Context) error {
 			return fmt.Errorf("--model: %w", err)
 		}
 	}
+	if !p.post(ctx, func() { // before the turn: its questions can be told before Prompt returns
+		p.info, p.sessID = agent.GetInfo(), session.GetSessionId()
+		for _, n := range notes {
+			p.say("%s", n)
+		}
+	}) {
+		return ctx.Err()
+	}
 	turn, err := p.client.Prompt(ctx, &supervisorv1.PromptRequest{
 		AgentId: agent.GetId(), SessionId: session.GetSessionId(), Prompt: blocks, CancelOnDisconnect: true,
 	})
 	if err != nil {
 		return err
 	}
-	if !p.post(ctx, func() {
-		p.turn, p.info, p.sessID = turn, agent.GetInfo(), session.GetSessionId()
-		for _, n := range notes {
-			p.say("%s", n)
-		}
-	}) {
+	if !p.post(ctx, func() { p.turn = turn }) {
 		return ctx.Err()
 	}
 	var shows shownIn
