@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 # Tools, pinned. Each is installed into .tools/bin by the target of its name.
-BUF                := github.com/bufbuild/buf/cmd/buf@v1.71.0
+BUF                := @bufbuild/buf@1.71.0
 PROTOC_GEN_GO      := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GO_GRPC := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -16,6 +16,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # How all but the tests with the race detector is compiled, tools and linters too: one cache of compiled packages serves it all.
 PLAIN   := CGO_ENABLED=0 GOFLAGS=-trimpath
+NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
 MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
@@ -83,7 +84,6 @@ AGENTS_NPM    := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientproto
 	@google/gemini-cli@0.61.0 cline@3.0.65 pi-acp@0.0.34 @zed-industries/claude-code-acp@0.16.2
 AGENTS_FORMER := @zed-industries/codex-acp@0.16.0
 AGENTS_PI     := @earendil-works/pi-coding-agent@0.87.1 node@22.23.3
-NPM_INSTALL   := npm install --no-audit --no-fund --loglevel=error --prefix
 
 .PHONY: fetch-agents
 fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
@@ -153,14 +153,17 @@ define tool
 $(TOOLS)/$(1): $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2)))
 $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
 	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) GOWORK=off $(PLAIN) go install $(2)
+	$(3)
 	@rm -f $(TOOLS)/.$(1)@* && touch $$@
 endef
-$(eval $(call tool,buf,$(BUF)))
-$(eval $(call tool,protoc-gen-go,$(PROTOC_GEN_GO)))
-$(eval $(call tool,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC)))
-$(eval $(call tool,golangci-lint,$(GOLANGCI_LINT)))
-$(eval $(call tool,grpcurl,$(GRPCURL)))
+gotool = $(call tool,$(1),$(2),GOBIN=$(TOOLS) GOWORK=off $(PLAIN) go install $(2))
+# Compiled by its authors: to compile it here would take longer than acphost does.
+npmtool = $(call tool,$(1),$(2),$(NPM_INSTALL) $(dir $(TOOLS))npm $(2) && ln -sf ../npm/node_modules/.bin/$(1) $(TOOLS)/$(1))
+$(eval $(call npmtool,buf,$(BUF)))
+$(eval $(call gotool,protoc-gen-go,$(PROTOC_GEN_GO)))
+$(eval $(call gotool,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC)))
+$(eval $(call gotool,golangci-lint,$(GOLANGCI_LINT)))
+$(eval $(call gotool,grpcurl,$(GRPCURL)))
 
 .PHONY: clean
 clean: ## remove what was built
