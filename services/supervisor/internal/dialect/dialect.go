@@ -57,6 +57,8 @@ type Tool struct {
 	Input Meaning `json:"input"`
 	// Here: it works in the session's folder if it names no other.
 	Here bool `json:"here"`
+	// Names: it looks for files by their names, and reads none.
+	Names bool `json:"names"`
 	// Elsewhere comes before the dialect's.
 	Elsewhere *bool `json:"elsewhere"`
 	// Doubt is why a call of it is never certain; empty: it can be.

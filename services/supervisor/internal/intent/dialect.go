@@ -20,10 +20,10 @@ type claim struct {
 	cwd    []string // where it runs; more than one is unclear
 	env    []string // each NAME=VALUE
 	paths  []string
-	// known: the tool is one of the agent's own.
-	known bool
-	// addressed: an address is named.
-	addressed bool
+	// known: the tool is one of the agent's own. names: it reads names alone.
+	known, names bool
+	// addressed: an address is named. patterned: a pattern of files is.
+	addressed, patterned bool
 	// whole: the input holds all that the question asks for. folders: the question is about the folders of the command.
 	whole, folders bool
 	// elsewhere: it may run in another directory than the session's.
@@ -82,7 +82,7 @@ func (s Session) read(tc acp.ToolCall) *reader {
 		name, _, _ = strings.Cut(tc.Title, ": ")
 	}
 	tool, known := d.Tools[name]
-	r := &reader{d: d, tool: tool, kind: tc.Kind, claim: &claim{source: "the raw input", tool: name, known: known}}
+	r := &reader{d: d, tool: tool, kind: tc.Kind, claim: &claim{source: "the raw input", tool: name, known: known, names: tool.Names}}
 	r.input(tc.RawInput)
 	return r
 }

@@ -364,6 +364,7 @@ func (r *reader) patterns(v []byte) bool {
 		list, ok = acp.Strings(v)
 	}
 	for _, s := range list {
+		r.patterned = r.patterned || s != ""
 		if strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~") || strings.Contains(s, "..") && slices.Contains(strings.Split(s, "/"), "..") {
 			r.doubt("the pattern may lead out of the folder that is searched")
 		}
@@ -378,7 +379,11 @@ func (r *reader) changes(v []byte) bool {
 		for _, to := range [][]byte{acp.Get(change, "move_path"), acp.Get(change, "update", "move_path")} {
 			if len(to) > 0 && string(to) != "null" {
 				r.expect(r.files(to, 0), "move_path")
+				r.doubt(moves)
 			}
+		}
+		if kind, _ := acp.Exact(acp.Get(change, "type")); kind == "delete" || acp.Get(change, "delete") != nil {
+			r.doubt(deletes)
 		}
 		return true
 	})

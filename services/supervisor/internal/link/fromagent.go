@@ -221,7 +221,7 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 		return ""
 	default:
 		kind, update := p.read(m)
-		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(update) {
+		if !acp.OfToolCall(kind) || !p.display.Imitates(update) {
 			return ""
 		}
 		what = imitatesTerminal
@@ -269,8 +269,8 @@ func (l *Link) ownSession(m *jsonrpc.Message) {
 // update folds a session/update and forwards it.
 func (p *agentPump) update(m *jsonrpc.Message) error {
 	kind, report := p.read(m)
-	switch kind {
-	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
+	switch {
+	case acp.OfToolCall(kind):
 		id := string(m.SessionID)
 		tc := p.opts.Sessions.ToolCall(id, report)
 		p.count(m.SessionID)
@@ -279,7 +279,7 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 			return err
 		}
 		return p.reported(id, tc)
-	case acp.UpdateCurrentMode, acp.UpdateConfigOption:
+	case kind != "":
 		p.mode(m, report)
 	}
 	p.count(m.SessionID)
@@ -511,10 +511,10 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		if string(m.Method) != acp.MethodSessionUpdate {
 			return
 		}
-		switch kind, update := p.read(m); kind {
-		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
+		switch kind, update := p.read(m); {
+		case acp.OfToolCall(kind):
 			p.opts.Sessions.ToolCall(string(m.SessionID), update)
-		case acp.UpdateCurrentMode, acp.UpdateConfigOption:
+		case kind != "":
 			p.mode(m, update)
 		}
 		p.count(m.SessionID)
