@@ -122,17 +122,15 @@ func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
 func TestAnAnswerCountsForACommandOnlyIfPeopleCouldReadIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		by, title string
-		policy    permissionv1.Verdict
 		want      string // by whom the call is decided
 		granted   int
 	}{
-		"the client shows it":              {ByClient, "rm x", Ask, ByEarlier, 1},
-		"the client shows something else":  {ByClient, "ls", Ask, ByPolicy, 0},
-		"acphost itself has shown it":      {"operator", "ls", Ask, ByEarlier, 1},
-		"a rule allowed it, whoever reads": {"", "ls", Allow, ByEarlier, 0},
+		"the client shows it":             {ByClient, "rm x", ByEarlier, 1},
+		"the client shows something else": {ByClient, "ls", ByPolicy, 0},
+		"acphost itself has shown it":     {"operator", "ls", ByEarlier, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := gateWith(true, answers(tt.policy))
+			g := gateWith(true, answers(Ask))
 			asked := commandOf("tool.execute", "t", "rm x", permissionv1.Door_DOOR_REQUEST)
 			asked.Title = tt.title
 			settle(t, g, request(asked), Outcome{Allowed: true, By: tt.by, Option: acp.AllowOnce})
@@ -144,7 +142,7 @@ func TestAnAnswerCountsForACommandOnlyIfPeopleCouldReadIt(t *testing.T) {
 			}
 			g = askingGate(t)
 			settle(t, g, request(asked), Outcome{Allowed: true, By: tt.by, Option: acp.AllowAlways})
-			if got := len(g.opts.Grants.List()); tt.policy == Ask && got != tt.granted {
+			if got := len(g.opts.Grants.List()); got != tt.granted {
 				t.Errorf("%d answers are remembered, want %d", got, tt.granted)
 			}
 		})
