@@ -174,3 +174,54 @@ func (r *reader) addPatch(p patchFiles) {
 		r.doubt("the patch names no file")
 	}
 }
+
+// changes takes an object whose names are files: {"update": {"move_path": …}} moves one.
+func (r *reader) changes(v []byte) bool {
+	err := acp.Members(v, func(file string, change []byte) bool {
+		r.paths = append(r.paths, text(file))
+		for _, to := range [][]byte{acp.Get(change, "move_path"), acp.Get(change, "update", "move_path")} {
+			if len(to) > 0 && string(to) != "null" {
+				r.expect(r.files(to, 0), "move_path")
+				r.doubt(moves)
+			}
+		}
+		if kind, _ := acp.Exact(acp.Get(change, "type")); kind == "delete" || acp.Get(change, "delete") != nil {
+			r.doubt(deletes)
+		}
+		return true
+	})
+	return err == nil
+}
+
+// patchedList reports whether a value is a list of the files of a patch.
+func patchedList(list []byte) bool {
+	found := false
+	_ = acp.Elements(list, func(v []byte) bool {
+		found = found || v[0] == '{'
+		return true
+	})
+	return found
+}
+
+// patched adds the files of a patch, as OpenCode lists them. What does more to one than to change it is no edit, which is
+// what OpenCode calls it.
+func (r *reader) patched(files []byte) {
+	err := acp.Elements(files, func(v []byte) bool {
+		file, ok := acp.Exact(acp.Get(v, "filePath"))
+		r.expect(ok && file != "", "files")
+		r.paths = append(r.paths, file)
+		to := acp.Get(v, "movePath")
+		moving := len(to) > 0 && string(to) != "null"
+		r.expect(!moving || r.files(to, 0), "movePath")
+		switch kind, _ := acp.Exact(acp.Get(v, "type")); {
+		case moving || kind == "move":
+			r.doubt(moves)
+		case kind == "delete":
+			r.doubt(deletes)
+		case kind != "add" && kind != "update":
+			r.doubt("what the patch does to a file is not said")
+		}
+		return true
+	})
+	r.expect(err == nil, "files")
+}
