@@ -30,8 +30,9 @@ type claim struct {
 	elsewhere bool
 	// unexplained are the members of which nobody knows what they stand for, strays the texts in them.
 	unexplained, strays []string
-	// texts are what is written, searched for or asked.
+	// texts are what is written, searched for or asked. writes: some of it is written.
 	texts   []string
+	writes  bool
 	unclear []string // why what it said cannot be taken for certain
 }
 
@@ -91,8 +92,11 @@ func (s Session) read(tc acp.ToolCall) *reader {
 func (s Session) claim(tc acp.ToolCall) claim {
 	r := s.read(tc)
 	w, d, tool := r.claim, r.d, r.tool
-	if !kinds[tc.Kind] || tc.Kind == "other" {
+	switch {
+	case !kinds[tc.Kind] || tc.Kind == "other":
 		w.kind = tool.Kind
+	case tool.Kind != "" && tool.Kind != tc.Kind:
+		w.doubt("the agent calls it " + tc.Kind + ", and the tool " + w.tool + " is another kind")
 	}
 	switch {
 	case tool.Doubt != "":

@@ -163,7 +163,7 @@ func (r *reader) member(m dialect.Meaning, name string, of, v []byte, depth int)
 		ok = r.changes(v)
 	case dialect.Pattern:
 		ok = r.patterns(v)
-	case dialect.Text, dialect.Note:
+	case dialect.Text, dialect.Written, dialect.Note:
 		r.saying(m, name, v, depth)
 	case dialect.Nested:
 		r.nested(name, v, depth)
@@ -323,8 +323,9 @@ func (r *reader) saying(m dialect.Meaning, name string, v []byte, depth int) {
 	say := func(v []byte) {
 		if v[0] == '{' || v[0] == '[' {
 			r.unknown(name, v, depth)
-		} else if s, ok := acp.String(v); ok && s != "" && m == dialect.Text {
+		} else if s, ok := acp.String(v); ok && s != "" && m != dialect.Note {
 			r.texts = append(r.texts, s)
+			r.writes = r.writes || m == dialect.Written
 		}
 	}
 	if v[0] != '[' {
@@ -346,8 +347,12 @@ func (r *reader) addresses(v []byte) bool {
 		case s == "":
 		case hasScheme(s, "file"):
 			r.paths = append(r.paths, s)
-		case hasScheme(s, "http"), hasScheme(s, "https"), !strings.Contains(s, ":") && strings.Trim(s[:1], "/.~") != "":
+		case hasScheme(s, "http"), hasScheme(s, "https"):
 			r.addressed = true
+		case !strings.Contains(s, ":") && strings.Trim(s[:1], "/.~") != "":
+			if r.addressed = true; r.kind != "fetch" { // of what works on files it may be one
+				r.paths = append(r.paths, s)
+			}
 		default:
 			ok = false
 		}

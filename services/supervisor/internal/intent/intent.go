@@ -105,8 +105,9 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	}
 	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
 	missing(a, &claim, tc, shown)
+	searches := a.GetKind() == "tool.search" || a.GetKind() == "tool.read" && len(claim.texts) > 0
 	for _, p := range a.GetPaths() { // a search for text reads all that lies below
-		p.Recursive = a.GetKind() == "tool.search" && !claim.names
+		p.Recursive = searches && !claim.names
 	}
 	return a
 }
@@ -157,6 +158,9 @@ func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, shown diffKinds)
 		unparsed(a, "the agent calls it "+tc.Kind+" and shows an edit")
 	}
 	names := len(a.GetPaths()) > 0
+	if w.writes && (a.GetKind() == "tool.read" || a.GetKind() == "tool.search") {
+		unparsed(a, "the agent calls it "+tc.Kind+" and names a text to write")
+	}
 	switch a.GetKind() {
 	case "tool.execute":
 		if a.GetCommand() == nil {

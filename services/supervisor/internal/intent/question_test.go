@@ -176,6 +176,17 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "calls it delete and shows an edit"}},
 		{"a command and a diff are two things", "", `{"kind":"execute","rawInput":{"command":"ls"},"content":[` + diff("/ws/a") + `]}`,
 			seen{kind: "tool.execute", commands: []string{"ls"}, paths: []string{"w /ws/a"}, unparsed: "a command and a diff"}},
+		{"a read that names a text to write", "", `{"kind":"read","rawInput":{"path":"/ws/a","content":"x"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "a text to write"}},
+		{"a search that names edits", "", `{"kind":"search","rawInput":{"path":"/ws/a","edits":[{"old_text":"x","new_text":"y"}]}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws/a"}, unparsed: "a text to write"}},
+		{"a search for a text", "", `{"kind":"search","rawInput":{"path":"/ws/a","query":"x"}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws/a"}}},
+		{"a tool of another kind than the agent says", "claude-agent-acp", `{"name":"NotebookEdit","kind":"read","rawInput":{"notebook_path":"/ws/n"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/n"}, unparsed: "is another kind"}},
+		{"a relative address may be a file", "", `{"kind":"edit","rawInput":{"path":"/ws/a","uri":"sub/.env"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/sub/.env"}}},
+		{"a page need not have a scheme", "", `{"kind":"fetch","rawInput":{"url":"example.com/x"}}`, seen{kind: "tool.fetch"}},
 		{"a kind that is missing is not guessed", "", `{"rawInput":{"path":"/ws/a"}}`,
 			seen{kind: "unknown", paths: []string{"w /ws/a"}, unparsed: "what kind of action"}},
 		{"a kind that ACP does not know", "", `{"kind":"Read","rawInput":{"path":"/ws/a"}}`,
@@ -325,6 +336,7 @@ func TestASearchForTextReadsAllBelowItsFolder(t *testing.T) {
 		{"claude-agent-acp", `{"name":"Glob","kind":"search","rawInput":{"pattern":"**/*.go","path":"/ws"}}`, false},
 		{"qwen-code", `{"name":"list_directory","kind":"search","rawInput":{"path":"/ws"}}`, false},
 		{"", `{"kind":"read","rawInput":{"path":"/ws/a"}}`, false},
+		{"", `{"kind":"read","rawInput":{"path":"/ws","query":"KEY"}}`, true},
 	} {
 		report := []byte(tt.report)
 		tc := acp.ToolCall{ID: "c", RawInput: acp.Get(report, "rawInput")}
