@@ -515,3 +515,70 @@ rules:
 		s.finish()
 	})
 }
+
+// TestATitleThatLiesGetsNoCommandPastThePerson: editors show the title of a request, and need not show its input.
+func TestATitleThatLiesGetsNoCommandPastThePerson(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, gateRules, ""))
+	for _, c := range []struct {
+		name  string
+		call  map[string]any
+		with  []any
+		asked bool
+	}{
+		{"the title is the command", command("touch shown"), []any{"command", "touch shown"}, false},
+		{"the title is another command", map[string]any{"toolCallId": "l", "title": "ls", "kind": "execute",
+			"rawInput": map[string]any{"command": "touch hidden"}}, []any{"command", "touch hidden"}, true},
+		{"the variables are in the input alone", map[string]any{"toolCallId": "v", "title": "touch loaded", "kind": "execute",
+			"rawInput": map[string]any{"command": "touch loaded", "env": map[string]any{"BASH_ENV": "x"}}},
+			[]any{"command", "touch loaded", "env", []any{map[string]any{"name": "BASH_ENV", "value": "x"}}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ask := s.ask(c.call, options)
+			s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
+			if got := chosen(t, ask); got != "yes" {
+				t.Fatalf("the agent got %q", got)
+			}
+			run := s.agent.Send("terminal/create", params(c.with...))
+			if !c.asked {
+				run.Result(nil)
+				return
+			}
+			q := s.asked()
+			s.choose(q, "reject_once")
+			run.Refused(-32603)
+			s.status(q, "failed")
+		})
+	}
+	s.finish()
+}
+
+// TestASearchDoesNotReadWhatThePolicyKeepsFromIt: the agent's own search tool prints what "cat .env" may not.
+func TestASearchDoesNotReadWhatThePolicyKeepsFromIt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "sub/.env", "KEY=1\n")
+	p.file(t, "src/main.go", "package main\n")
+	s := p.scene(t, []string{"--policy", "workspace"})
+	search := func(id string, input map[string]any) map[string]any {
+		return map[string]any{"toolCallId": id, "title": "Grep", "kind": "search", "rawInput": input}
+	}
+	if got := chosen(t, s.ask(search("a", map[string]any{"pattern": "KEY", "path": p.path("src")}), options)); got != "yes" {
+		t.Errorf("a search of a folder without secrets: %s", got)
+	}
+	for name, input := range map[string]map[string]any{
+		"of the folder above it": {"pattern": "KEY", "path": p.work},
+		"by its name":            {"pattern": "KEY", "path": p.work, "glob": ".env"},
+	} {
+		ask := s.ask(search("b"+name, input), options)
+		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
+		if got := chosen(t, ask); got != "no" {
+			t.Errorf("a search %s: %s", name, got)
+		}
+	}
+	if got := chosen(t, s.ask(search("c", map[string]any{"pattern": "KEY", "path": p.path("sub/.env")}), options)); got != "no" {
+		t.Errorf("a search of the secret: %s", got)
+	}
+	s.finish()
+}

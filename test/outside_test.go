@@ -288,3 +288,24 @@ func TestWithoutAPolicyTheRootsHold(t *testing.T) {
 	refused := s.agent.Send("fs/write_text_file", params("path", out, "content", "b")).Refused(-32602)
 	expectContains(t, "the agent's error", refused.Message, "Path escapes workspace")
 }
+
+// TestAPathThatIsALinkShowsNothingOfTheFileThatItLeadsTo: the person reads the name of a file of the workspace.
+func TestAPathThatIsALinkShowsNothingOfTheFileThatItLeadsTo(t *testing.T) {
+	t.Parallel()
+	_, o := newOutsider(t)
+	if err := os.Symlink(o.at("f"), o.path("notes.md")); err != nil {
+		t.Fatal(err)
+	}
+	for _, option := range []string{"yes", "yes!"} {
+		if got := o.says(t, o.diff("e-"+option, o.path("notes.md"), "old", "new"), option); got != option {
+			t.Fatalf("the agent got %q", got)
+		}
+		write := o.writes(o.path("notes.md"), "new")
+		q := o.asked()
+		expectContains(t, "the question", q.Params.ToolCall.Title, "outside the workspace", "which is")
+		o.choose(q, "reject_once")
+		write.Refused(-32603)
+		o.status(q, "failed")
+		o.holds(t, "f", "old")
+	}
+}

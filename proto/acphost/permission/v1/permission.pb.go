@@ -264,8 +264,8 @@ type DecideResponse struct {
 	// Optional. The handler's new "keep", if kept_digest is not empty and differs from its digest. Empty: nothing has
 	// changed.
 	Keep []byte `protobuf:"bytes,7,opt,name=keep,proto3" json:"keep,omitempty"`
-	// Optional. For "allow": globs of files that the command must not read below the folders that it walks through
-	// (FileUse.recursive), at most 200. They have the form of path in Rule, without ${root} and "~", and match without
+	// Optional. For "allow": globs of files that the action must not read below the folders that it walks through
+	// (FileUse.recursive, PathAccess.recursive), at most 200. They have the form of path in Rule, without ${root} and "~", and match without
 	// regard to case. They do not hold for folders of which the command reads only names. The supervisor runs the command
 	// only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user. Empty:
 	// the command may read everything that its facts name.
@@ -1176,7 +1176,10 @@ type PathAccess struct {
 	Protected bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
 	// Optional. It belongs to git, or would after the write: ".git" with all its content, and files that make a folder a
 	// repository. Git runs programs that such files name. Default: false.
-	GitInternal   bool `protobuf:"varint,6,opt,name=git_internal,json=gitInternal,proto3" json:"git_internal,omitempty"`
+	GitInternal bool `protobuf:"varint,6,opt,name=git_internal,json=gitInternal,proto3" json:"git_internal,omitempty"`
+	// Optional. If the path is a folder, all that lies below it is read, too: the agent searches it with a tool of its own.
+	// DecideResponse.leave_out counts for such a folder, and a search cannot be told to leave anything out. Default: false.
+	Recursive     bool `protobuf:"varint,7,opt,name=recursive,proto3" json:"recursive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1249,6 +1252,13 @@ func (x *PathAccess) GetProtected() bool {
 func (x *PathAccess) GetGitInternal() bool {
 	if x != nil {
 		return x.GitInternal
+	}
+	return false
+}
+
+func (x *PathAccess) GetRecursive() bool {
+	if x != nil {
+		return x.Recursive
 	}
 	return false
 }
@@ -1457,7 +1467,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x03 \x01(\tR\fresolvedPath\x12\x18\n" +
-	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xe0\x01\n" +
+	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xfe\x01\n" +
 	"\n" +
 	"PathAccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
@@ -1465,7 +1475,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06access\x18\x03 \x01(\x0e2\x1d.acphost.permission.v1.AccessR\x06access\x12!\n" +
 	"\finside_roots\x18\x04 \x01(\bR\vinsideRoots\x12\x1c\n" +
 	"\tprotected\x18\x05 \x01(\bR\tprotected\x12!\n" +
-	"\fgit_internal\x18\x06 \x01(\bR\vgitInternal\"\xc6\x01\n" +
+	"\fgit_internal\x18\x06 \x01(\bR\vgitInternal\x12\x1c\n" +
+	"\trecursive\x18\a \x01(\bR\trecursive\"\xc6\x01\n" +
 	"\x0fAnsweredRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12A\n" +
 	"\bdecision\x18\x02 \x01(\v2%.acphost.permission.v1.DecideResponseR\bdecision\x12\x18\n" +

@@ -56,6 +56,8 @@ type pathAccess struct {
 	inside                      bool
 	// internal: it is git's own, and would be changed.
 	internal bool
+	// searched: all that lies below it is read by a tool of the agent's.
+	searched bool
 }
 
 func newAction(a *permissionv1.Action) *action {
@@ -83,7 +85,7 @@ func (p *action) preparePaths() {
 	p.paths = make([]pathAccess, len(given))
 	for i, access := range given {
 		to := &p.paths[i]
-		to.inside = access.GetInsideRoots()
+		to.inside, to.searched = access.GetInsideRoots(), access.GetRecursive()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		to.spell(access.GetPath(), access.GetResolvedPath())

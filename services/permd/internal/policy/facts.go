@@ -202,7 +202,7 @@ func (u *fileUse) forbidden(a *action, globs []glob) match {
 		return yes
 	case u.resolved == "",
 		slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, &u.pathAccess) }),
-		u.recursive && u.writes && slices.ContainsFunc(globs, func(g glob) bool { return len(g.below(a, u)) > 0 }):
+		u.recursive && u.writes && slices.ContainsFunc(globs, func(g glob) bool { return len(g.below(a, &u.pathAccess)) > 0 }):
 		return maybe
 	}
 	return no
@@ -253,21 +253,30 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 const maxLeftOut = 200
 
 // leaveOut returns globs of the files that the deny and ask rules of all parts keep from the action, and that may lie below
-// the folders that its commands read. A rule counts if its other conditions hold, or may. The globs are written without
+// the folders that its commands or its search read. A rule counts if its other conditions hold, or may. The globs are written without
 // ${root} and "~".
 func leaveOut(parts []Part, a *action) []string {
-	var globs []string
-	add := func(from []glob) {
-		for i := range a.uses {
-			if u := &a.uses[i]; u.recursive && !u.writes && !u.onlyNames {
-				for _, g := range from {
-					globs = append(globs, g.below(a, u)...)
-				}
-			}
+	var through []*pathAccess
+	for i := range a.uses {
+		if u := &a.uses[i]; u.recursive && !u.writes && !u.onlyNames {
+			through = append(through, &u.pathAccess)
 		}
 	}
-	if !slices.ContainsFunc(a.uses, func(u fileUse) bool { return u.recursive && !u.writes && !u.onlyNames }) {
+	for i := range a.paths {
+		if a.paths[i].searched {
+			through = append(through, &a.paths[i])
+		}
+	}
+	if len(through) == 0 {
 		return nil
+	}
+	var globs []string
+	add := func(from []glob) {
+		for _, folder := range through {
+			for _, g := range from {
+				globs = append(globs, g.below(a, folder)...)
+			}
+		}
 	}
 	for _, p := range parts {
 		add(p.Policy.protected)
@@ -301,7 +310,7 @@ func (r *rule) holdsButFiles(a *action) bool {
 
 // below returns the glob in the forms that may match something below a folder that is walked through, with the roots in
 // place of ${root}; none if whatever it matches lies elsewhere for certain.
-func (g *glob) below(a *action, u *fileUse) []string {
+func (g *glob) below(a *action, u *pathAccess) []string {
 	texts := g.texts
 	if g.rooted {
 		texts = nil

@@ -238,6 +238,14 @@ rules:
 		}
 	}
 
+	search := about("tool.search", func(a *permissionv1.Action) {
+		a.Paths = []*permissionv1.PathAccess{{Path: "/ws/sub", ResolvedPath: "/ws/sub", InsideRoots: true, Access: permissionv1.Access_ACCESS_READ, Recursive: true}}
+	})
+	searching := parse(t, rules+"- {id: search, effect: allow, on: [tool.search], path: [\"${root}/**\"]}\n")
+	if got, want := decide(searching, search), []string{"**/.env", "/ws/sub/x/*.key", "**/ledger"}; got.GetVerdict() != allow || !slices.Equal(got.GetLeaveOut(), want) {
+		t.Errorf("a search of the agent's: got %v, %q, want %q", got.GetVerdict(), got.GetLeaveOut(), want)
+	}
+
 	var many []string
 	for i := range 201 {
 		many = append(many, fmt.Sprintf("'**/secret%d'", i))

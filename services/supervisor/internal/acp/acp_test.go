@@ -214,3 +214,59 @@ func TestAReportWithDuplicatesIsReadToItsEnd(t *testing.T) {
 		t.Errorf("got %+v", tc)
 	}
 }
+
+func TestAPermissionRequestOfTwoMindsIsAmbiguous(t *testing.T) {
+	const options = `"options":[{"optionId":"a","kind":"allow_once"}]`
+	for params, want := range map[string]bool{
+		`"tool":"bash","input":{"command":"ls"}`:                                                             false,
+		`"tool":"bash","name":"bash","input":{"command":"ls"},"rawInput":{"command":"ls"}`:                   false,
+		`"tool":"bash","name":"read","input":{"command":"ls"}`:                                               true,
+		`"tool":"bash","input":{"command":"rm"},"rawInput":{"command":"ls"}`:                                 true,
+		`"toolCall":{"toolCallId":"t","rawInput":{"command":"ls"}},"input":{"command":"ls"}`:                 false,
+		`"toolCall":{"toolCallId":"t","rawInput":{"command":"ls"}},"input":{"command":"rm"}`:                 true,
+		`"toolCall":{"toolCallId":"t"},"rawInput":{"command":"rm"}`:                                          true,
+		`"subject":{"type":"tool_call","toolCall":{"toolCallId":"t","rawInput":{"x":1}}},"rawInput":{"x":2}`: true,
+		`"toolCall":{"toolCallId":"t"},"subject":{"type":"command","command":"rm"}`:                          true,
+		`"subject":{"type":"command","command":"ls","cwd":"/w"}`:                                             false,
+	} {
+		req, err := ParsePermissionRequest([]byte("{" + params + "," + options + "}"))
+		if err != nil || (req.Ambiguous != "") != want {
+			t.Errorf("%s: got %q (%v), want ambiguous %v", params, req.Ambiguous, err, want)
+		}
+	}
+}
+
+func TestAllThatASubjectSaysOfItsCommandIsItsInput(t *testing.T) {
+	req, err := ParsePermissionRequest([]byte(`{"title":"T","subject":{"type":"command","command":"git","args":["push"],"cwd":"/w","env":{"A":"b"},
+		"toolCallId":"t","terminalId":"x","_meta":{}},"options":["allow"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tc ToolCall
+	tc.Merge(req.ToolCall)
+	if want := `{"command":"git","args":["push"],"cwd":"/w","env":{"A":"b"}}`; tc.Kind != "execute" || tc.ID != "t" || tc.Title != "T" || string(tc.RawInput) != want {
+		t.Errorf("got %+v with %s, want %s", tc, tc.RawInput, want)
+	}
+}
+
+func TestContentThatComesInChunksIsKeptUnlessItIsText(t *testing.T) {
+	var tc ToolCall
+	begun := `{"toolCallId":"t","content":[ ]}`
+	tc.Merge([]byte(begun))
+	before := tc.Content
+	for _, item := range []string{`{"type":"diff","path":"/a"}`, `{"type":"content","content":{"type":"text","text":"x"}}`, `{"type":"terminal","terminalId":"x"}`} {
+		tc.Merge([]byte(`{"content":` + item + `,"toolCallId":"t","sessionUpdate":"tool_call_content_chunk"}`))
+	}
+	if want := `[{"type":"diff","path":"/a"},{"type":"terminal","terminalId":"x"}]`; string(tc.Content) != want || string(before) != "[ ]" {
+		t.Errorf("got %s from %s, want %s", tc.Content, before, want)
+	}
+	tc.Merge([]byte(`{"toolCallId":"t","sessionUpdate":"tool_call_update","content":{"type":"diff","path":"/b"}}`))
+	if len(ContentItems(tc.Content)) != 2 {
+		t.Errorf("an update whose content is no list changes it to %s", tc.Content)
+	}
+	fresh := ToolCall{}
+	fresh.Merge([]byte(`{"toolCallId":"t","sessionUpdate":"tool_call_content_chunk","content":{"type":"diff","path":"/a"}}`))
+	if want := `[{"type":"diff","path":"/a"}]`; string(fresh.Content) != want {
+		t.Errorf("the first item makes %s, want %s", fresh.Content, want)
+	}
+}

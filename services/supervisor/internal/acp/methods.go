@@ -120,13 +120,15 @@ var resembling = []struct{ words, method string }{
 	{"WRITETEXTFILE", MethodWriteTextFile}, {"READTEXTFILE", MethodReadTextFile}, {"LISTDIRECTORY", MethodListDirectory},
 	{"CREATETERMINAL", MethodTerminalCreate}, {"TERMINALCREATE", MethodTerminalCreate},
 	{"RUNTERMINAL", MethodTerminalCreate}, {"TERMINALRUN", MethodTerminalCreate},
+	// Of the protocol before its version 1, which knew no sessions, and answered the last one in a shape of its own.
+	{"READBINARYFILE", MethodReadTextFile}, {"GLOBSEARCH", MethodListDirectory}, {"REQUESTTOOLCALLCONFIRMATION", MethodTerminalCreate},
 }
 
 // Resembles returns the method of ACP's that a name could be taken for which is no name of any: a client that knows more
 // names than acphost could do by it what that method does. So it is for every name below "fs/" and "terminal/". Empty: there
 // is none. A name is one that Method has returned.
 func Resembles(name []byte) string {
-	if len(name) == 0 || len(name) > maxMethod || name[0] == '_' || names[string(name)] != nil {
+	if len(name) == 0 || name[0] == '_' || names[string(name)] != nil {
 		return ""
 	}
 	space, _, _ := bytes.Cut(bytes.Map(func(r rune) rune {

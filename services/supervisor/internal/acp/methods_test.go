@@ -29,11 +29,28 @@ func TestAMethodIsKnownByItsOtherNames(t *testing.T) {
 		"fs.read-text file": "fs/read_text_file", "./fs/read_text_file": "fs/read_text_file", "fs/read_text_file\u200b": "fs/read_text_file",
 		"waitForTerminalExit": "terminal/wait_for_exit", "terminal/waitForExit": "terminal/wait_for_exit",
 		"$/cancelRequest": "$/cancel_request", "session/elicitation": "elicitation/create",
+		"read_text_file": "fs/read_text_file", "write_text_file": "fs/write_text_file", "request_permission": "session/request_permission",
 		"_fs/read_text_file": "_fs/read_text_file", "fs/read_text_file2": "fs/read_text_file2", "": "", "unheard/of": "unheard/of",
 		strings.Repeat("/", 300) + "prompt": strings.Repeat("/", 300) + "prompt",
 	} {
 		if got := string(Method([]byte(name))); got != want {
 			t.Errorf("Method(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestANameThatMayReachFilesOrCommandsIsTakenForOneThatDoes(t *testing.T) {
+	for name, want := range map[string]string{
+		"fs/delete_file": "fs/write_text_file", "FS.stat": "fs/write_text_file", "terminal_input": "terminal/create",
+		"writeTextFileV2": "fs/write_text_file", "editor/create-terminal": "terminal/create",
+		// Of the protocol before its version 1.
+		"readBinaryFile": "fs/read_text_file", "globSearch": "fs/list_directory", "requestToolCallConfirmation": "terminal/create",
+		"pushToolCall": "", "streamAssistantMessageChunk": "",
+		strings.Repeat("x", 1000) + "write_text_file": "fs/write_text_file",
+		"_fs/delete_file": "", "cursor/ask_question": "", "files/list": "", "": "",
+	} {
+		if got := Resembles(Method([]byte(name))); got != want {
+			t.Errorf("%.40q resembles %q, want %q", name, got, want)
 		}
 	}
 }

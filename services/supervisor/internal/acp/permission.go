@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -85,9 +86,11 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 		if subject != nil && string(wrapped) != string(call) {
 			r.Ambiguous = "it is about a toolCall and a subject that differ"
 		}
+		r.beside(params, call)
 		return
 	case isObject(wrapped):
 		r.ToolCall, r.At = wrapped, []string{"subject", "toolCall"}
+		r.beside(params, wrapped)
 		id := Get(subject, "toolCallId")
 		if Get(subject, "command") != nil || id != nil && ToolCallID(wrapped) != ToolCallID(subject) {
 			r.Ambiguous = "its subject is a tool call and something else"
@@ -100,8 +103,12 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 		report.add("toolCallId", Get(subject, "toolCallId"))
 		if kind == "command" {
 			input := object{}
-			input.add("command", Get(subject, "command"))
-			input.add("cwd", Get(subject, "cwd"))
+			_ = Members(subject, func(name string, v []byte) bool { // what else it says of the command may change what runs
+				if !slices.Contains([]string{"type", "toolCallId", "terminalId", "_meta"}, name) {
+					input.add(name, v)
+				}
+				return true
+			})
 			report.add("kind", []byte(`"execute"`))
 			report.add("rawInput", input.end())
 		}
@@ -110,8 +117,8 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 			report.add(name, params[name])
 		}
 		report.add("title", params["title"], params["description"], params["message"])
-		report.add("name", params["name"], params["tool"], params["toolName"])
-		report.add("rawInput", params["rawInput"], params["input"])
+		report.add("name", r.one(params, "name", "tool", "toolName"))
+		report.add("rawInput", r.one(params, "rawInput", "input"))
 	}
 	r.ToolCall = report.end()
 	name, _ := String(cmpBytes(params["tool"], params["toolName"]))
@@ -119,6 +126,30 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 	if r.At == nil && r.Title == "" && name != "" && description != "" {
 		r.Title = name + ": " + description
 	}
+}
+
+// beside makes the request ambiguous if it has an input beside that of its tool call, and another one.
+func (r *PermissionRequest) beside(params map[string][]byte, call []byte) {
+	for _, name := range [...]string{"rawInput", "input"} {
+		if v := params[name]; v != nil && string(v) != string(Get(call, "rawInput")) {
+			r.Ambiguous = "it has " + name + " beside a tool call that has another input"
+		}
+	}
+}
+
+// one is the member that agents call by several names. Two that differ make the request ambiguous: readers differ about which
+// of them counts.
+func (r *PermissionRequest) one(params map[string][]byte, names ...string) (v []byte) {
+	for _, name := range names {
+		switch also := params[name]; {
+		case also == nil:
+		case v == nil:
+			v = also
+		case string(also) != string(v):
+			r.Ambiguous = "it has " + name + " and another name for that, which differ"
+		}
+	}
+	return v
 }
 
 // object is a JSON object that is being made.

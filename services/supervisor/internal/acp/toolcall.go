@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 const (
 	UpdateToolCall       = "tool_call"
 	UpdateToolCallUpdate = "tool_call_update"
+	UpdateToolCallChunk  = "tool_call_content_chunk" // of ACP v2: one more item of content
 	UpdateCurrentMode    = "current_mode_update"
 	UpdateConfigOption   = "config_option_update"
 )
@@ -23,12 +25,20 @@ func UpdateKind(kind []byte) string {
 		return UpdateToolCall
 	case UpdateToolCallUpdate, "toolCallUpdate":
 		return UpdateToolCallUpdate
+	case UpdateToolCallChunk, "toolCallContentChunk":
+		return UpdateToolCallChunk
 	case UpdateCurrentMode, "currentModeUpdate":
 		return UpdateCurrentMode
 	case UpdateConfigOption, "config_options_update", "configOptionUpdate", "configOptionsUpdate":
 		return UpdateConfigOption
 	}
 	return ""
+}
+
+// OfToolCall reports whether an update of a kind, as UpdateKind returns it, is about a tool call. The others change the mode, or
+// may.
+func OfToolCall(kind string) bool {
+	return kind == UpdateToolCall || kind == UpdateToolCallUpdate || kind == UpdateToolCallChunk
 }
 
 // ToolCall is a tool call as far as it is known: what an agent reported, update by update. Raw members alias nothing:
@@ -93,15 +103,17 @@ func (t *ToolCall) Size() int {
 }
 
 // Merge folds a report into the tool call, by the rules of client.FoldToolCall of the SDK. Unlike an event, a ToolCall keeps the bytes
-// that the agent wrote, since decisions are made on them. report is an update of kind tool_call or tool_call_update, or
-// the toolCall of a request_permission.
+// that the agent wrote, since decisions are made on them. report is an update of kind tool_call, tool_call_update or
+// tool_call_content_chunk, or the toolCall of a request_permission.
 func (t *ToolCall) Merge(report []byte) {
-	var twin string
-	var input, meta []byte
-	update, tool := false, ""
+	var twin, tool, update string
+	var input, meta, item []byte
 	err := Members(report, func(name string, v []byte) bool {
 		if n := foldedTwin(name); n != "" {
 			twin = n
+		}
+		if name == "content" && isObject(v) {
+			item = v
 		}
 		if !ReportSays(name, v) {
 			return true
@@ -130,12 +142,15 @@ func (t *ToolCall) Merge(report []byte) {
 			t.RawInput = slices.Clone(v)
 			input = t.RawInput
 		case "sessionUpdate":
-			update = true
+			setString(&update, v)
 		}
 		return true
 	})
-	if update && input != nil {
+	if update != "" && input != nil {
 		t.Reported = input
+	}
+	if kind, _ := String(Get(item, "type")); kind != "content" && UpdateKind([]byte(update)) == UpdateToolCallChunk {
+		t.Content = appended(t.Content, item) // texts decide nothing, and come by the thousand
 	}
 	if tool == "" {
 		tool = MetaToolName(meta)
@@ -147,6 +162,21 @@ func (t *ToolCall) Merge(report []byte) {
 	if err != nil {
 		t.Ambiguous = fmt.Sprintf("the agent's report of the tool call cannot be read in one way only: %v", err)
 	}
+}
+
+// appended is a copy of a JSON array with one more item. Nil is an empty array.
+func appended(list, item []byte) []byte {
+	if item == nil {
+		return list
+	}
+	begun, before := bytes.CutSuffix(list, []byte("]"))
+	comma := ","
+	if begun = bytes.TrimRight(begun, " \t\r\n"); !before {
+		begun, comma = []byte("["), ""
+	} else if string(begun) == "[" {
+		comma = ""
+	}
+	return slices.Concat(begun, []byte(comma), item, []byte("]"))
 }
 
 // MetaToolName is the tool's name in the _meta of a report, where Qwen Code and Claude write it; empty if there is none.

@@ -57,6 +57,8 @@ type Tool struct {
 	Input Meaning `json:"input"`
 	// Here: it works in the session's folder if it names no other.
 	Here bool `json:"here"`
+	// Names: it looks for files by their names, and reads none.
+	Names bool `json:"names"`
 	// Elsewhere comes before the dialect's.
 	Elsewhere *bool `json:"elsewhere"`
 	// Doubt is why a call of it is never certain; empty: it can be.
@@ -93,6 +95,8 @@ const (
 	Pattern Meaning = "pattern"
 	// Text is what is written, searched for or asked; it names nothing. Beside a command it is not certain what it is for.
 	Text Meaning = "text"
+	// Written is Text that is written into the file. A call that has it reads nothing alone, whatever the agent calls it.
+	Written Meaning = "written"
 	// Note says nothing of what is done: a description, a limit.
 	Note Meaning = "note"
 	// Nested is an object, or a list of objects, with members that mean the same there.
@@ -115,7 +119,7 @@ const (
 // Meanings are all of them, in the order of the documentation.
 func Meanings() []Meaning {
 	return []Meaning{
-		Command, Commands, Arguments, Directory, Environment, Path, End, URL, Patch, Changes, Pattern, Text, Note, Nested, More,
+		Command, Commands, Arguments, Directory, Environment, Path, End, URL, Patch, Changes, Pattern, Text, Written, Note, Nested, More,
 		Question, Subagent, Whole, Unknown, PatchedFiles, PatchedNames,
 	}
 }

@@ -390,14 +390,14 @@ func TestAPermissionQuestionOfVersion2(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"execute"}`))
 	id, use := "a-1/7", 1
-	for subject, want := range map[string]string{
-		`{"type":"tool_call","toolCall":{"toolCallId":"t","title":"Run"}}`: `"toolCallId":"t","kind":"execute"`,
-		`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`: `"toolCallId":"t","kind":"execute",` +
-			`"rawInput":"{\"command\":\"ls\",\"cwd\":\"/\"}"`,
-		`null`: `"toolCallId":""`,
+	for _, c := range []struct{ subject, want string }{ // in this order: an input is kept
+		{`{"type":"tool_call","toolCall":{"toolCallId":"t","title":"Run"}}`, `"toolCallId":"t","kind":"execute"`},
+		{`{"type":"command","command":"ls","cwd":"/","toolCallId":"t"}`, `"toolCallId":"t","kind":"execute",` +
+			`"rawInput":"{\"command\":\"ls\",\"cwd\":\"/\"}"`},
+		{`null`, `"toolCallId":""`},
 	} {
-		w.expect(frame.AgentToClient, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+subject+`,"options":[]}`),
-			`{"sessionId":"s","questionAsked":{"id":"`+id+`","agentId":"a-1","sessionId":"s","permission":{"title":"May I?",`+want+`}}}`)
+		w.expect(frame.AgentToClient, "", asks("7", "session/request_permission", `{"sessionId":"s","title":"May I?","subject":`+c.subject+`,"options":[]}`),
+			`{"sessionId":"s","questionAsked":{"id":"`+id+`","agentId":"a-1","sessionId":"s","permission":{"title":"May I?",`+c.want+`}}}`)
 		w.pass(frame.ClientToAgent, "", answers("7", `{"outcome":{"outcome":"cancelled"}}`))
 		use++
 		id = fmt.Sprintf("a-1/7~%d", use)

@@ -181,6 +181,9 @@ type Decision struct {
 	// Shown is what the edit that the question shows makes of files (intent.Session.Shown). An answer lets a write pass door
 	// two only if the write leaves a file like that. The caller sets it before Record.
 	Shown intent.Edits
+	// ShowsCommand: the question shows its command, and where and with what it runs (intent.ShowsCommand). An answer that comes
+	// from the client lets the command pass door two only then, and is remembered only then. The caller sets it before Record.
+	ShowsCommand bool
 	// Before, for a write that passes for an earlier answer, is the SHA-256 of the file as the question's diff was made
 	// from it. If the file is another by now, the caller decides again with no Written: the user has not seen what the write
 	// would undo. Nil for all else.

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
 
-// leaveOut makes sure that a command which a policy allows reads none of the files that the policy wants left out: there are
+// leaveOut makes sure that a command, or a search of the agent's, which a policy allows reads none of the files that the policy wants left out: there are
 // none, or its programs are told to leave them out. Otherwise a person is asked.
 func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	if d.Verdict != Allow || len(globs) == 0 {
@@ -28,6 +28,11 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 		if len(through) > 0 && len(sub.GetArgv()) > 0 {
 			walking = append(walking, sub.GetArgv()[0])
+		}
+	}
+	for _, p := range r.Action.GetPaths() {
+		if p.GetRecursive() {
+			finder.Below(cmp.Or(p.GetResolvedPath(), p.GetPath()))
 		}
 	}
 	found := finder.Found()

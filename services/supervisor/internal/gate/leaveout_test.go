@@ -55,6 +55,13 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 			if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
 				t.Errorf("got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
 			}
+			if !c.told && c.use.GetRecursive() && !c.use.GetMetadataOnly() { // so it is for a search of the agent's
+				d, err := g.Decide(t.Context(), Request{Action: &permissionv1.Action{Kind: "tool.search", Paths: []*permissionv1.PathAccess{
+					{Path: c.use.GetPath(), ResolvedPath: c.use.GetResolvedPath(), Recursive: true}}}})
+				if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
+					t.Errorf("a search: got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
+				}
+			}
 			if c.told && !slices.Equal(walking, []string{"grep"}) {
 				t.Errorf("walking through folders: %q", walking)
 			}

@@ -31,6 +31,7 @@ type answer struct {
 	shown   intent.Edits // Decision.Shown
 	allowed bool
 	person  bool // a person gave the answer, now or before
+	unseen  bool // the person gave it in a client that need not show the command
 	named   bool // only the name of the tool was allowed: no call passes for that
 	at      time.Time
 	used    map[string]bool // the writes, and the command, that passed for this answer
@@ -100,8 +101,11 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
 			return true
 		}
-		if r.Outside && !(e.person && e.shows(r.Action)) {
+		if r.Outside && !(e.person && e.shows(r.Action)) || e.unseen && r.Action.GetCommand() != nil {
 			continue // the person may have seen a title alone
+		}
+		if e.person && !intent.NamesAsItLeads(e.action, r.Action) {
+			continue // the person has read another name than that of the file
 		}
 		if !e.person && intent.Doubtful(r.Action) {
 			continue // a rule went by what the agent would run: what runs here is judged anew
@@ -142,13 +146,14 @@ func onceKey(a *permissionv1.Action) string {
 	return ""
 }
 
-// enter remembers an answer.
-func (g *Gate) enter(d *Decision, allowed, person bool) {
+// enter remembers an answer. by says who gave it.
+func (g *Gate) enter(d *Decision, by string, allowed, person bool) {
 	r := d.request
 	if r.Scope == "" || r.Action.GetDone() {
 		return
 	}
 	e := &answer{action: r.Action, shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
+	e.unseen = by == ByClient && !d.ShowsCommand
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)

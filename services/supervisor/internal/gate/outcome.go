@@ -10,6 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -50,7 +51,7 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	}
 	allowed := o.Allowed && err == nil
 	if !o.Cancelled && !(o.Doubtful && allowed) {
-		g.enter(d, allowed, person)
+		g.enter(d, o.By, allowed, person)
 	}
 	g.count(d, o, allowed)
 	return err
@@ -93,7 +94,12 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 		grants = d.Never.Grants
 	}
 	if d.request.Action.GetDoor() != permissionv1.Door_DOOR_CALL {
-		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about.
+		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about, if the
+		// person can have read what that is.
+		a, unseen := d.request.Action, o.By == ByClient && !d.ShowsCommand
+		if o.Option == acp.AllowAlways && (unseen && a.GetCommand() != nil || !intent.NamesAsItLeads(a, a)) {
+			return nil
+		}
 		var err error
 		grants, err = grant.Exactly(d.request.Action, d.request.where(), supervisorv1.GrantScope_GRANT_SCOPE_SESSION)
 		if err != nil {

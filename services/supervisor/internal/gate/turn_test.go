@@ -51,7 +51,7 @@ func fileCall(kind, path string, access permissionv1.Access) *permissionv1.Actio
 
 func commandOf(kind, id, line string, door permissionv1.Door) *permissionv1.Action {
 	subs, unparsed := shell.Parse(line)
-	return &permissionv1.Action{Kind: kind, ToolCallId: id, Door: door,
+	return &permissionv1.Action{Kind: kind, ToolCallId: id, Door: door, Title: line,
 		Command: &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}}
 }
 
@@ -62,6 +62,7 @@ func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.ShowsCommand = r.Action.GetTitle() == r.Action.GetCommand().GetText()
 	if r.Action.GetKind() == "tool.edit" {
 		d.Shown = intent.Edits{r.Written.Place: {Before: sha256.Sum256([]byte("before")), After: r.Written.Sum}}
 	}
@@ -113,6 +114,63 @@ func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
 				if d.Verdict == Allow && d.By != ByEarlier {
 					t.Errorf("call %d was answered by %q", i, d.By)
 				}
+			}
+		})
+	}
+}
+
+func TestAnAnswerCountsForACommandOnlyIfPeopleCouldReadIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		by, title string
+		want      string // by whom the call is decided
+		granted   int
+	}{
+		"the client shows it":             {ByClient, "rm x", ByEarlier, 1},
+		"the client shows something else": {ByClient, "ls", ByPolicy, 0},
+		"acphost itself has shown it":     {"operator", "ls", ByEarlier, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gateWith(true, answers(Ask))
+			asked := commandOf("tool.execute", "t", "rm x", permissionv1.Door_DOOR_REQUEST)
+			asked.Title = tt.title
+			settle(t, g, request(asked), Outcome{Allowed: true, By: tt.by, Option: acp.AllowOnce})
+			call := func() *permissionv1.Action {
+				return commandOf("terminal.create", "", "rm x", permissionv1.Door_DOOR_CALL)
+			}
+			if d := settle(t, g, request(call()), Outcome{Cancelled: true}); d.By != tt.want {
+				t.Errorf("the call is decided by %s, want %s", d.By, tt.want)
+			}
+			g = askingGate(t)
+			settle(t, g, request(asked), Outcome{Allowed: true, By: tt.by, Option: acp.AllowAlways})
+			if got := len(g.opts.Grants.List()); got != tt.granted {
+				t.Errorf("%d answers are remembered, want %d", got, tt.granted)
+			}
+		})
+	}
+}
+
+func TestAnAnswerAboutALinkIsNoneAboutItsFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asked string
+		o     Outcome
+		want  string // by whom the write is decided
+	}{
+		"by its name":             {"/w/real", Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}, ByEarlier},
+		"by a link":               {"/w/link", Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}, ByPolicy},
+		"by a link, and always":   {"/w/link", Outcome{Allowed: true, By: ByClient, Option: acp.AllowAlways}, ByPolicy},
+		"a no holds all the same": {"/w/link", Outcome{By: ByClient, Option: acp.RejectOnce}, ByEarlier},
+		"a no for good does, too": {"/w/link", Outcome{By: ByClient, Option: acp.RejectAlways}, ByEarlier},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := askingGate(t)
+			asked := editOf("t", "/w/real")
+			asked.Paths[0].Path = tt.asked
+			settle(t, g, request(asked), tt.o)
+			if d := settle(t, g, request(fileCall("fs.write", "/w/real", write)), Outcome{Cancelled: true}); d.By != tt.want {
+				t.Errorf("the write is decided by %s, want %s", d.By, tt.want)
+			}
+			if refused := tt.o.Option == acp.RejectAlways; refused != (len(g.opts.Grants.List()) == 1) {
+				t.Errorf("remembered: %v", g.opts.Grants.List())
 			}
 		})
 	}

@@ -11,11 +11,11 @@ import (
 // an elicitation; params are as the agent sent them.
 func Call(s Session, method, kind string, params []byte) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_CALL)
-	a.Kind = text(kind)
+	a.Kind = cut(kind, maxTitle)
 	if strings.HasPrefix(method, "elicitation/") {
 		a.Kind = "elicitation"
 	}
-	a.Method = text(method)
+	a.Method = cut(method, maxTitle)
 	if err := acp.Members(params, func(string, []byte) bool { return true }); err != nil {
 		unparsed(a, "the params cannot be read in one way only")
 	}

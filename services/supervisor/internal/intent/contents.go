@@ -2,8 +2,6 @@ package intent
 
 import (
 	"crypto/sha256"
-	"maps"
-	"slices"
 	"strings"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -106,39 +104,6 @@ func (s Session) find(a *permissionv1.Action, file string) *permissionv1.PathAcc
 		}
 	}
 	return nil
-}
-
-// shownDiff is a diff in the content of a tool call.
-type shownDiff struct {
-	path             string
-	oldText, newText string
-	clear            bool // both texts can be read in one way only
-}
-
-// readDiff reads an item of content; false: it is no diff. A member that differs from a known one in case alone makes the
-// diff unclear, since some programs would show that member.
-func readDiff(item []byte) (shownDiff, bool) {
-	known := map[string][]byte{"type": nil, "path": nil, "oldText": nil, "newText": nil}
-	names := slices.Collect(maps.Keys(known))
-	d := shownDiff{clear: true}
-	err := acp.Members(item, func(name string, v []byte) bool {
-		if _, ok := known[name]; ok {
-			known[name] = v
-		} else if slices.ContainsFunc(names, func(k string) bool { return strings.EqualFold(k, name) }) {
-			d.clear = false
-		}
-		return true
-	})
-	if kind, _ := acp.Exact(known["type"]); kind != "diff" {
-		return d, false
-	}
-	d.path, _ = acp.Exact(known["path"])
-	var hasNew, hasOld bool
-	d.newText, hasNew = acp.Exact(known["newText"])
-	d.oldText, hasOld = acp.Exact(known["oldText"])
-	hasOld = hasOld || known["oldText"] == nil || string(known["oldText"]) == "null"
-	d.clear = d.clear && err == nil && hasNew && hasOld
-	return d, true
 }
 
 // applied returns what diffs make of a text, one after the other; false: that is not certain.

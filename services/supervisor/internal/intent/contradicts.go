@@ -78,6 +78,9 @@ func (s Session) otherDiffs(shown, now []byte) bool {
 			return true
 		}
 		for i, d := range diffs {
+			if bytes.Equal(d.raw, was[i].raw) {
+				continue
+			}
 			if !d.clear || !strings.HasPrefix(was[i].oldText, d.oldText) || !strings.HasPrefix(was[i].newText, d.newText) {
 				return true
 			}

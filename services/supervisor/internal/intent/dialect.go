@@ -20,18 +20,19 @@ type claim struct {
 	cwd    []string // where it runs; more than one is unclear
 	env    []string // each NAME=VALUE
 	paths  []string
-	// known: the tool is one of the agent's own.
-	known bool
-	// addressed: an address is named.
-	addressed bool
+	// known: the tool is one of the agent's own. names: it reads names alone.
+	known, names bool
+	// addressed: an address is named. patterned: a pattern of files is.
+	addressed, patterned bool
 	// whole: the input holds all that the question asks for. folders: the question is about the folders of the command.
 	whole, folders bool
 	// elsewhere: it may run in another directory than the session's.
 	elsewhere bool
 	// unexplained are the members of which nobody knows what they stand for, strays the texts in them.
 	unexplained, strays []string
-	// texts are what is written, searched for or asked.
+	// texts are what is written, searched for or asked. writes: some of it is written.
 	texts   []string
+	writes  bool
 	unclear []string // why what it said cannot be taken for certain
 }
 
@@ -82,7 +83,7 @@ func (s Session) read(tc acp.ToolCall) *reader {
 		name, _, _ = strings.Cut(tc.Title, ": ")
 	}
 	tool, known := d.Tools[name]
-	r := &reader{d: d, tool: tool, kind: tc.Kind, claim: &claim{source: "the raw input", tool: name, known: known}}
+	r := &reader{d: d, tool: tool, kind: tc.Kind, claim: &claim{source: "the raw input", tool: name, known: known, names: tool.Names}}
 	r.input(tc.RawInput)
 	return r
 }
@@ -91,8 +92,11 @@ func (s Session) read(tc acp.ToolCall) *reader {
 func (s Session) claim(tc acp.ToolCall) claim {
 	r := s.read(tc)
 	w, d, tool := r.claim, r.d, r.tool
-	if !kinds[tc.Kind] || tc.Kind == "other" {
+	switch {
+	case !kinds[tc.Kind] || tc.Kind == "other":
 		w.kind = tool.Kind
+	case tool.Kind != "" && tool.Kind != tc.Kind:
+		w.doubt("the agent calls it " + tc.Kind + ", and the tool " + w.tool + " is another kind")
 	}
 	switch {
 	case tool.Doubt != "":

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
@@ -164,7 +163,7 @@ func (r *reader) member(m dialect.Meaning, name string, of, v []byte, depth int)
 		ok = r.changes(v)
 	case dialect.Pattern:
 		ok = r.patterns(v)
-	case dialect.Text, dialect.Note:
+	case dialect.Text, dialect.Written, dialect.Note:
 		r.saying(m, name, v, depth)
 	case dialect.Nested:
 		r.nested(name, v, depth)
@@ -324,8 +323,9 @@ func (r *reader) saying(m dialect.Meaning, name string, v []byte, depth int) {
 	say := func(v []byte) {
 		if v[0] == '{' || v[0] == '[' {
 			r.unknown(name, v, depth)
-		} else if s, ok := acp.String(v); ok && s != "" && m == dialect.Text {
+		} else if s, ok := acp.String(v); ok && s != "" && m != dialect.Note {
 			r.texts = append(r.texts, s)
+			r.writes = r.writes || m == dialect.Written
 		}
 	}
 	if v[0] != '[' {
@@ -347,8 +347,12 @@ func (r *reader) addresses(v []byte) bool {
 		case s == "":
 		case hasScheme(s, "file"):
 			r.paths = append(r.paths, s)
-		case hasScheme(s, "http"), hasScheme(s, "https"), !strings.Contains(s, ":") && strings.Trim(s[:1], "/.~") != "":
+		case hasScheme(s, "http"), hasScheme(s, "https"):
 			r.addressed = true
+		case !strings.Contains(s, ":") && strings.Trim(s[:1], "/.~") != "":
+			if r.addressed = true; r.kind != "fetch" { // of what works on files it may be one
+				r.paths = append(r.paths, s)
+			}
 		default:
 			ok = false
 		}
@@ -364,216 +368,10 @@ func (r *reader) patterns(v []byte) bool {
 		list, ok = acp.Strings(v)
 	}
 	for _, s := range list {
+		r.patterned = r.patterned || s != ""
 		if strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~") || strings.Contains(s, "..") && slices.Contains(strings.Split(s, "/"), "..") {
 			r.doubt("the pattern may lead out of the folder that is searched")
 		}
 	}
 	return ok
-}
-
-// changes takes an object whose names are files: {"update": {"move_path": …}} moves one.
-func (r *reader) changes(v []byte) bool {
-	err := acp.Members(v, func(file string, change []byte) bool {
-		r.paths = append(r.paths, text(file))
-		for _, to := range [][]byte{acp.Get(change, "move_path"), acp.Get(change, "update", "move_path")} {
-			if len(to) > 0 && string(to) != "null" {
-				r.expect(r.files(to, 0), "move_path")
-			}
-		}
-		return true
-	})
-	return err == nil
-}
-
-// patchedList reports whether a value is a list of the files of a patch.
-func patchedList(list []byte) bool {
-	found := false
-	_ = acp.Elements(list, func(v []byte) bool {
-		found = found || v[0] == '{'
-		return true
-	})
-	return found
-}
-
-// patched adds the files of a patch, as OpenCode lists them. What does more to one than to change it is no edit, which is
-// what OpenCode calls it.
-func (r *reader) patched(files []byte) {
-	err := acp.Elements(files, func(v []byte) bool {
-		file, ok := acp.Exact(acp.Get(v, "filePath"))
-		r.expect(ok && file != "", "files")
-		r.paths = append(r.paths, file)
-		to := acp.Get(v, "movePath")
-		moving := len(to) > 0 && string(to) != "null"
-		r.expect(!moving || r.files(to, 0), "movePath")
-		switch kind, _ := acp.Exact(acp.Get(v, "type")); {
-		case moving || kind == "move":
-			r.doubt(moves)
-		case kind == "delete":
-			r.doubt(deletes)
-		case kind != "add" && kind != "update":
-			r.doubt("what the patch does to a file is not said")
-		}
-		return true
-	})
-	r.expect(err == nil, "files")
-}
-
-// commandList takes several commands. They may run one after the other in one shell, or each in its own: what they come to
-// must be the same.
-func (r *reader) commandList(v []byte, depth int) bool {
-	if line, ok := acp.Exact(v); ok {
-		r.commands = append(r.commands, []string{line})
-		return true
-	}
-	var lines []string
-	all := true
-	err := acp.Elements(v, func(e []byte) bool {
-		line, ok := acp.Exact(e)
-		if !ok && e[0] == '{' {
-			line, ok = r.structured(e, depth)
-		} else if !ok {
-			r.inside(e, depth+1)
-		}
-		all = all && ok
-		if ok {
-			lines = append(lines, line)
-		}
-		return true
-	})
-	switch {
-	case v[0] == '{':
-		r.object(v, depth+1) // one that is no list
-		return true
-	case len(lines) == 0:
-		return all && err == nil
-	}
-	joined := strings.Join(lines, "\n")
-	r.commands = append(r.commands, []string{joined})
-	if len(lines) > 1 && !sameApart(lines, joined) {
-		r.doubt("each of the commands means something else than all of them one after the other")
-	}
-	return all && err == nil
-}
-
-// structured is the line of a command that is an object: a program and its arguments. Where it runs, and with what, must be
-// the same for all.
-func (r *reader) structured(v []byte, depth int) (line string, ok bool) {
-	in := reader{d: r.d, tool: r.tool, kind: r.kind, deepest: r.deepest, claim: &claim{source: r.source}}
-	in.object(v, depth+1)
-	in.addCommand()
-	r.paths = append(r.paths, in.paths...)
-	r.strays = append(r.strays, in.strays...)
-	r.unexplained = append(r.unexplained, in.unexplained...)
-	for _, why := range in.unclear {
-		r.doubt(why)
-	}
-	if len(in.cwd)+len(in.env)+len(in.texts) > 0 {
-		r.doubt("one of the commands runs in a way of its own")
-	}
-	return in.text(), in.named()
-}
-
-// sameApart reports whether lines have the same simple commands each for itself as they have together.
-func sameApart(lines []string, joined string) bool {
-	together, why := shell.Parse(joined)
-	if why != "" {
-		return true // it is not understood anyway
-	}
-	for _, line := range lines {
-		alone, why := shell.Parse(line)
-		if why != "" || len(alone) > len(together) {
-			return false
-		}
-		for i, sub := range alone {
-			if !slices.Equal(sub.GetArgv(), together[i].GetArgv()) {
-				return false
-			}
-		}
-		together = together[len(alone):]
-	}
-	return len(together) == 0
-}
-
-// addCommand makes one command of all that were named, and of the arguments beside them.
-func (r *reader) addCommand() {
-	w, commands, args := r.claim, r.commands, r.args
-	for _, c := range commands[min(1, len(commands)):] {
-		if !slices.Equal(c, commands[0]) {
-			w.doubt("the raw input names more than one command")
-		}
-	}
-	if len(commands) == 0 {
-		switch {
-		case w.env != nil:
-			w.doubt("the raw input has an environment and no command")
-		case args != nil:
-			w.doubt("the raw input has arguments and no command")
-		}
-		return
-	}
-	// A command that is not empty is better judged than none.
-	c := commands[0]
-	if i := slices.IndexFunc(commands, func(c []string) bool { return c[len(c)-1] != "" || len(c) > 1 }); i >= 0 {
-		c = commands[i]
-	}
-	if len(w.cwd) > 1 {
-		w.doubt("the raw input names more than one working directory")
-	}
-	switch {
-	case len(c) > 1: // an argv
-		w.argv = append(c[1:len(c):len(c)], args...)
-	case len(args) == 0:
-		w.line = c[0]
-	case c[0] != "":
-		w.argv = append([]string{c[0]}, args...)
-		if strings.ContainsAny(c[0], " \t\n;&|<>()$`\\\"'*?[]{}~#") {
-			w.doubt("the command has arguments both in its line and beside it")
-		}
-	}
-}
-
-// command reads a command that is a line or an argv array. An argv begins with "", so that it cannot be mistaken.
-func command(raw []byte) ([]string, bool) {
-	if line, ok := acp.Exact(raw); ok {
-		return []string{line}, true
-	}
-	argv, ok := acp.Strings(raw)
-	if !ok || len(argv) == 0 {
-		return nil, ok
-	}
-	return append([]string{""}, argv...), true
-}
-
-// environment reads variables: ACP's list of name and value, an object, or a list of NAME=VALUE.
-func environment(raw []byte) (env []string, ok bool) {
-	ok = true
-	switch raw[0] {
-	case '{':
-		err := acp.Members(raw, func(name string, v []byte) bool {
-			value, isText := acp.Exact(v)
-			ok = ok && isText
-			env = append(env, text(name)+"="+value)
-			return true
-		})
-		return env, ok && err == nil
-	case '[':
-		if env, ok = acp.Strings(raw); ok {
-			return env, !slices.ContainsFunc(env, func(e string) bool { return !strings.Contains(e, "=") })
-		}
-		return variables(raw)
-	}
-	return nil, false
-}
-
-// variables reads ACP's list of environment variables.
-func variables(raw []byte) (env []string, ok bool) {
-	ok = true
-	err := acp.Elements(raw, func(v []byte) bool {
-		name, named := acp.Exact(acp.Get(v, "name"))
-		value, valued := acp.Exact(acp.Get(v, "value"))
-		ok = ok && named && valued
-		env = append(env, name+"="+value)
-		return true
-	})
-	return env, ok && err == nil
 }

@@ -83,7 +83,8 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	tc.Kind = cmp.Or(claim.kind, tc.Kind)
 	paths := newPaths(s, a)
 
-	diffs := paths.diffs(tc.Content)
+	shown := paths.diffs(tc.Content)
+	diffs := shown.edit(tc.Kind)
 	access := accessOf(tc.Kind, diffs)
 	if claim.named() { // what else is named may be anything that the command touches
 		access = permissionv1.Access_ACCESS_WRITE
@@ -91,6 +92,9 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 		claim.inFolders() // a folder without a command is what the tool works on
 	}
 	for _, p := range claim.paths {
+		if isPattern(p) {
+			unparsed(a, "a path is a pattern: which files it stands for is not certain")
+		}
 		paths.add(p, access)
 	}
 	paths.locations(tc.Locations, access)
@@ -100,7 +104,11 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 		unparsed(a, why)
 	}
 	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
-	missing(a, &claim, tc, diffs)
+	missing(a, &claim, tc, shown)
+	searches := a.GetKind() == "tool.search" || a.GetKind() == "tool.read" && len(claim.texts) > 0
+	for _, p := range a.GetPaths() { // a search for text reads all that lies below
+		p.Recursive = searches && !claim.names
+	}
 	return a
 }
 
@@ -134,14 +142,25 @@ func kindOf(kind string, command, diff bool) string {
 var kinds = wordset.Of("read edit delete move search execute think fetch switch_mode other")
 
 // missing notes what an action of its kind should name and does not, and what contradicts itself.
-func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, diffs bool) {
+func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, shown diffKinds) {
+	diffs := shown.edit(tc.Kind)
 	switch {
 	case a.GetCommand() != nil && diffs:
 		unparsed(a, "the agent shows a command and a diff: which of them it asks about is not certain")
+	case diffs && (shown.deletes || shown.moves):
+		if shown.deletes {
+			unparsed(a, deletes)
+		}
+		if shown.moves {
+			unparsed(a, moves)
+		}
 	case diffs && (tc.Kind == "delete" || tc.Kind == "move"):
 		unparsed(a, "the agent calls it "+tc.Kind+" and shows an edit")
 	}
 	names := len(a.GetPaths()) > 0
+	if w.writes && (a.GetKind() == "tool.read" || a.GetKind() == "tool.search") {
+		unparsed(a, "the agent calls it "+tc.Kind+" and names a text to write")
+	}
 	switch a.GetKind() {
 	case "tool.execute":
 		if a.GetCommand() == nil {
@@ -150,6 +169,8 @@ func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, diffs bool) {
 	case "tool.edit", "tool.delete", "tool.move", "tool.read":
 		if !names {
 			unparsed(a, "the agent does not say which file")
+		} else if w.patterned && a.GetKind() != "tool.search" {
+			unparsed(a, "a pattern stands for more files than are named")
 		}
 	case "tool.think", "tool.switch_mode":
 		if names {

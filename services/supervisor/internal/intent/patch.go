@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -10,6 +11,9 @@ import (
 const (
 	deletes = "the patch deletes a file"
 	moves   = "the patch moves a file"
+	// makesLink and twoNames are doubts, too.
+	makesLink = "the patch makes a symbolic link"
+	twoNames  = "the patch has a header with two names"
 )
 
 // patchFiles is what a patch in a text does.
@@ -34,11 +38,14 @@ var patchMarks = [...]struct{ mark, doubt string }{
 	{"*** Add File:", ""}, {"*** Update File:", ""}, {"*** Delete File:", deletes}, {"*** Move to:", moves},
 }
 
-// readPatch finds the files of a patch: unified, with git's additions, or in the form of apply_patch. Programs differ about
+// patchWords are in every patch, or one of them is.
+var patchWords = []string{"*** ", "--- ", "+++ ", "diff --git ", "rename ", "Index: "}
+
+// readPatch finds the files of a patch: unified, with git's additions, a context diff, or in the form of apply_patch. Programs differ about
 // where a line ends and about blanks before a mark, so whatever may be a mark is one. The lines of a file that is written
 // cannot be: they begin with "+", "-" or a blank.
 func readPatch(s string) (p patchFiles) {
-	if !strings.Contains(s, "*** ") && !strings.Contains(s, "--- ") && !strings.Contains(s, "diff --git ") && !strings.Contains(s, "rename ") {
+	if !slices.ContainsFunc(patchWords, func(word string) bool { return strings.Contains(s, word) }) {
 		return p
 	}
 	lines := strings.FieldsFunc(s, func(c rune) bool {
@@ -48,6 +55,9 @@ func readPatch(s string) (p patchFiles) {
 		next := ""
 		if i+1 < len(lines) {
 			next = lines[i+1]
+		}
+		if i > 0 && strings.HasPrefix(line, "+++ ") && strings.HasPrefix(lines[i-1], "--- ") {
+			continue // it was read with the line before
 		}
 		p.line(line, next)
 	}
@@ -69,6 +79,9 @@ func (p *patchFiles) line(line, next string) {
 			}
 		}
 		p.applied = p.applied || trimmed == "*** Begin Patch"
+		if made, isContext := strings.CutPrefix(next, "--- "); isContext { // a context diff
+			p.pair(trimmed[len("*** "):], made)
+		}
 		return
 	}
 	old, isOld := strings.CutPrefix(line, "--- ")
@@ -76,12 +89,16 @@ func (p *patchFiles) line(line, next string) {
 	switch {
 	case isOld && isMade:
 		p.pair(old, made)
+	case (isOld || strings.HasPrefix(line, "+++ ")) && strings.HasPrefix(next, "@@"): // one name is enough for some programs
+		p.add(p.name(line[len("+++ "):]))
+	case strings.HasPrefix(line, "Index: "):
+		p.add(p.name(line[len("Index: "):]))
 	case strings.HasPrefix(line, "diff --git "):
 		p.git(line[len("diff --git "):])
 	case strings.HasPrefix(line, "deleted file mode "):
 		p.doubts = append(p.doubts, deletes)
 	case strings.HasPrefix(line, "new file mode 12"):
-		p.doubts = append(p.doubts, "the patch makes a symbolic link")
+		p.doubts = append(p.doubts, makesLink)
 	default:
 		for _, mark := range [...]string{"rename from ", "rename to ", "copy to "} {
 			if file, ok := strings.CutPrefix(line, mark); ok {
@@ -135,7 +152,7 @@ func (p *patchFiles) git(s string) {
 		p.add(s[2:half])
 		return
 	}
-	p.doubts = append(p.doubts, "the patch has a header with two names")
+	p.doubts = append(p.doubts, twoNames)
 }
 
 // patchText takes a member that is a patch. A patch without a name in it is one of a file that is named beside it.
@@ -156,4 +173,55 @@ func (r *reader) addPatch(p patchFiles) {
 	if p.applied && len(p.paths) == 0 {
 		r.doubt("the patch names no file")
 	}
+}
+
+// changes takes an object whose names are files: {"update": {"move_path": …}} moves one.
+func (r *reader) changes(v []byte) bool {
+	err := acp.Members(v, func(file string, change []byte) bool {
+		r.paths = append(r.paths, text(file))
+		for _, to := range [][]byte{acp.Get(change, "move_path"), acp.Get(change, "update", "move_path")} {
+			if len(to) > 0 && string(to) != "null" {
+				r.expect(r.files(to, 0), "move_path")
+				r.doubt(moves)
+			}
+		}
+		if kind, _ := acp.Exact(acp.Get(change, "type")); kind == "delete" || acp.Get(change, "delete") != nil {
+			r.doubt(deletes)
+		}
+		return true
+	})
+	return err == nil
+}
+
+// patchedList reports whether a value is a list of the files of a patch.
+func patchedList(list []byte) bool {
+	found := false
+	_ = acp.Elements(list, func(v []byte) bool {
+		found = found || v[0] == '{'
+		return true
+	})
+	return found
+}
+
+// patched adds the files of a patch, as OpenCode lists them. What does more to one than to change it is no edit, which is
+// what OpenCode calls it.
+func (r *reader) patched(files []byte) {
+	err := acp.Elements(files, func(v []byte) bool {
+		file, ok := acp.Exact(acp.Get(v, "filePath"))
+		r.expect(ok && file != "", "files")
+		r.paths = append(r.paths, file)
+		to := acp.Get(v, "movePath")
+		moving := len(to) > 0 && string(to) != "null"
+		r.expect(!moving || r.files(to, 0), "movePath")
+		switch kind, _ := acp.Exact(acp.Get(v, "type")); {
+		case moving || kind == "move":
+			r.doubt(moves)
+		case kind == "delete":
+			r.doubt(deletes)
+		case kind != "add" && kind != "update":
+			r.doubt("what the patch does to a file is not said")
+		}
+		return true
+	})
+	r.expect(err == nil, "files")
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -94,39 +95,30 @@ func (p *paths) strays(texts []string) {
 	}
 }
 
-// diffs adds the files of the diffs in a tool call's content, and reports whether there are any.
-func (p *paths) diffs(content []byte) bool {
-	return p.listed(content, "diff", permissionv1.Access_ACCESS_WRITE,
-		"a diff does not say of which file it is", "the content cannot be read in one way only")
-}
-
 // locations adds the files that a tool call says it is about.
 func (p *paths) locations(raw []byte, access permissionv1.Access) {
-	p.listed(raw, "", access, "a location does not say which file it is", "the locations cannot be read in one way only")
+	p.each(raw, "the locations cannot be read in one way only", func(v []byte) {
+		p.member(v, "path", access, "a location does not say which file it is")
+	})
 }
 
-// listed adds the paths of those elements of a list that are of a type, "" for any, and reports whether there are some.
-// nameless is said of one without a path, and unreadable of the list.
-func (p *paths) listed(list []byte, of string, access permissionv1.Access, nameless, unreadable string) (found bool) {
+// each calls f with the elements of a list. unreadable is said of one that cannot be read. No list is an empty one.
+func (p *paths) each(list []byte, unreadable string, f func(v []byte)) {
 	if len(list) == 0 {
-		return false
+		return
 	}
-	err := acp.Elements(list, func(v []byte) bool {
-		if kind, _ := acp.Exact(acp.Get(v, "type")); of != "" && kind != of {
-			return true
-		}
-		found = true
-		if file, ok := acp.Exact(acp.Get(v, "path")); ok && file != "" {
-			p.add(file, access)
-		} else {
-			unparsed(p.action, nameless)
-		}
-		return true
-	})
-	if err != nil {
+	if acp.Elements(list, func(v []byte) bool { f(v); return true }) != nil {
 		unparsed(p.action, unreadable)
 	}
-	return found
+}
+
+// member adds the path in a member of an object. nameless is said of an object without one.
+func (p *paths) member(of []byte, name string, access permissionv1.Access, nameless string) {
+	if file, ok := acp.Exact(acp.Get(of, name)); ok && file != "" {
+		p.add(file, access)
+	} else {
+		unparsed(p.action, nameless)
+	}
 }
 
 // redirections adds the files that a command line reads and writes through its shell, each from where its part of the
@@ -271,6 +263,20 @@ func local(p string) (file, why string) {
 	}
 	return p, ""
 }
+
+// isPattern reports whether programs may take a path for a pattern of files. Names such as "[id].tsx" are common, and stand for
+// no secret, whoever takes them for patterns.
+func isPattern(file string) bool {
+	if strings.ContainsAny(file, "*?") && !hasScheme(file, "file") || strings.Contains(file, "{") && strings.Contains(file, ",") {
+		return true
+	}
+	return strings.Contains(file, "[") && slices.ContainsFunc(strings.Split(file, "/"), func(part string) bool {
+		return strings.Contains(part, "[") && !routed.MatchString(part)
+	})
+}
+
+// routed matches the names that web frameworks give to files of a route: "[id].tsx", "[[...slug]]".
+var routed = regexp.MustCompile(`^\[{1,2}(\.\.\.)?[\w-]{2,}\]{1,2}(\.[\w.]+)?$`)
 
 func hasScheme(s, scheme string) bool {
 	return len(s) > len(scheme) && s[len(scheme)] == ':' && strings.EqualFold(s[:len(scheme)], scheme)

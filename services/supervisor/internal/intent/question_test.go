@@ -119,13 +119,15 @@ func TestAQuestionIsNormalised(t *testing.T) {
 		{"codex asks for a folder", "codex-acp", `{"kind":"edit","rawInput":{"changes":{"/ws/a":{"type":"add","content":"x"}},"grant_root":"/ws"},"content":[` + diff("/ws/a") + `]}`,
 			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "grant_root"}},
 		{"codex moves a file", "codex-acp", `{"kind":"edit","rawInput":{"call_id":"c","changes":{"/ws/a":{"type":"update","unified_diff":"@@","move_path":"/etc/a"}},"reason":null},"content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/a"}]}`,
-			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /etc/a outside"}}},
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /etc/a outside"}, unparsed: "moves a file"}},
+		{"codex deletes a file", "codex-acp", `{"kind":"edit","rawInput":{"changes":{"/ws/a":{"type":"delete","content":"x"},"/ws/b":{"delete":{}}}},"content":[` + diff("/ws/a") + `]}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/b"}, unparsed: "deletes a file"}},
 		{"codex asks for an MCP server", "codex-acp", `{"title":"server","content":[{"type":"content","content":{"type":"text","text":"?"}}],"rawInput":{"server_name":"server","id":1,"message":"?"}}`,
 			seen{kind: "unknown", unparsed: "what kind of action"}},
 		{"codex calls an MCP tool", "codex-acp", `{"title":"Tool: s/t","rawInput":{"server":"s","tool":"t","arguments":{"path":"/etc"}}}`,
 			seen{kind: "unknown", paths: []string{"w /etc outside"}, unparsed: "arguments cannot be read"}},
 		{"codex patches files", "codex-acp", `{"kind":"edit","rawInput":{"changes":{"/ws/a":{"update":{"move_path":"c"}},"/etc/b":{"add":{}}}},"content":[` + diff("/ws/a") + `]}`,
-			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/c", "w /etc/b outside"}}},
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/c", "w /etc/b outside"}, unparsed: "moves a file"}},
 		{"codex's changes that are no object", "codex-acp", `{"kind":"edit","rawInput":{"changes":["/ws/a"]},"content":[` + diff("/ws/a") + `]}`,
 			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "changes cannot be read"}},
 		{"gemini edits", "gemini-cli", `{"kind":"edit","title":"a: x => y","content":[` + diff("/ws/a") + `],"locations":[{"path":"/ws/a"}]}`,
@@ -174,6 +176,17 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "calls it delete and shows an edit"}},
 		{"a command and a diff are two things", "", `{"kind":"execute","rawInput":{"command":"ls"},"content":[` + diff("/ws/a") + `]}`,
 			seen{kind: "tool.execute", commands: []string{"ls"}, paths: []string{"w /ws/a"}, unparsed: "a command and a diff"}},
+		{"a read that names a text to write", "", `{"kind":"read","rawInput":{"path":"/ws/a","content":"x"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "a text to write"}},
+		{"a search that names edits", "", `{"kind":"search","rawInput":{"path":"/ws/a","edits":[{"old_text":"x","new_text":"y"}]}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws/a"}, unparsed: "a text to write"}},
+		{"a search for a text", "", `{"kind":"search","rawInput":{"path":"/ws/a","query":"x"}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws/a"}}},
+		{"a tool of another kind than the agent says", "claude-agent-acp", `{"name":"NotebookEdit","kind":"read","rawInput":{"notebook_path":"/ws/n"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/n"}, unparsed: "is another kind"}},
+		{"a relative address may be a file", "", `{"kind":"edit","rawInput":{"path":"/ws/a","uri":"sub/.env"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/a", "w /ws/sub/.env"}}},
+		{"a page need not have a scheme", "", `{"kind":"fetch","rawInput":{"url":"example.com/x"}}`, seen{kind: "tool.fetch"}},
 		{"a kind that is missing is not guessed", "", `{"rawInput":{"path":"/ws/a"}}`,
 			seen{kind: "unknown", paths: []string{"w /ws/a"}, unparsed: "what kind of action"}},
 		{"a kind that ACP does not know", "", `{"kind":"Read","rawInput":{"path":"/ws/a"}}`,
@@ -226,6 +239,22 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			seen{kind: "tool.edit", paths: []string{"w /ws/a"}, unparsed: "of which file"}},
 		{"a location without a file", "", `{"kind":"read","locations":[{"line":1},{"path":"/ws/a"}]}`,
 			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "a location does not say"}},
+
+		// Patterns stand for files that nobody names.
+		{"a path that is a pattern", "", `{"kind":"read","rawInput":{"paths":["src/**"]}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/src/**"}, unparsed: "a path is a pattern"}},
+		{"a pattern of one letter", "", `{"kind":"read","rawInput":{"path":"/ws/[.]env"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/[.]env"}, unparsed: "a path is a pattern"}},
+		{"a pattern within a name", "", `{"kind":"read","rawInput":{"path":"/ws/[ij]d_rsa"}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/[ij]d_rsa"}, unparsed: "a path is a pattern"}},
+		{"alternatives", "", `{"kind":"edit","rawInput":{"path":"/ws/{a,.env}"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/{a,.env}"}, unparsed: "a path is a pattern"}},
+		{"the file of a route", "", `{"kind":"edit","rawInput":{"path":"/ws/app/[...slug]/[id].tsx"}}`,
+			seen{kind: "tool.edit", paths: []string{"w /ws/app/[...slug]/[id].tsx"}}},
+		{"files that are read beside those that are named", "", `{"kind":"read","rawInput":{"paths":["a"],"include":[".env"]}}`,
+			seen{kind: "tool.read", paths: []string{"r /ws/a"}, unparsed: "more files than are named"}},
+		{"a pattern that leads elsewhere", "", `{"kind":"search","rawInput":{"path":"/ws","include":"/etc/**"}}`,
+			seen{kind: "tool.search", paths: []string{"r /ws"}, unparsed: "lead out of the folder"}},
 
 		// Where it happens.
 		{"relative paths belong to the session", "", `{"kind":"read","rawInput":{"paths":["a","./b/../c","../../etc/shadow"]}}`,
@@ -293,6 +322,30 @@ func TestAQuestionIsNormalised(t *testing.T) {
 			tc.Name, _ = acp.String(acp.Get(report, "name"))
 			tt.want.check(t, Question(inSession(tt.dialect), tc))
 		})
+	}
+}
+
+func TestASearchForTextReadsAllBelowItsFolder(t *testing.T) {
+	for _, tt := range []struct {
+		dialect, report string
+		want            bool
+	}{
+		{"", `{"kind":"search","rawInput":{"pattern":"KEY","path":"/ws"}}`, true},
+		{"claude-agent-acp", `{"name":"Grep","kind":"search","rawInput":{"pattern":"KEY","path":"/ws","glob":".env"}}`, true},
+		{"claude-agent-acp", `{"name":"Grep","kind":"search","rawInput":{"pattern":"KEY"}}`, true},
+		{"claude-agent-acp", `{"name":"Glob","kind":"search","rawInput":{"pattern":"**/*.go","path":"/ws"}}`, false},
+		{"qwen-code", `{"name":"list_directory","kind":"search","rawInput":{"path":"/ws"}}`, false},
+		{"", `{"kind":"read","rawInput":{"path":"/ws/a"}}`, false},
+		{"", `{"kind":"read","rawInput":{"path":"/ws","query":"KEY"}}`, true},
+	} {
+		report := []byte(tt.report)
+		tc := acp.ToolCall{ID: "c", RawInput: acp.Get(report, "rawInput")}
+		tc.Kind, _ = acp.String(acp.Get(report, "kind"))
+		tc.Name, _ = acp.String(acp.Get(report, "name"))
+		a := Question(inSession(tt.dialect), tc)
+		if len(a.GetPaths()) != 1 || a.GetPaths()[0].GetRecursive() != tt.want {
+			t.Errorf("%s %s: got %v, want recursive %v", tt.dialect, tt.report, a.GetPaths(), tt.want)
+		}
 	}
 }
 

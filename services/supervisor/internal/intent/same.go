@@ -73,6 +73,17 @@ func coversPath(asked, called *permissionv1.PathAccess) bool {
 	return path.IsAbs(to) && path.IsAbs(of) && !asked.GetProtected() && named(to) == named(of)
 }
 
+// NamesAsItLeads reports whether a question names each file of a call as the file that it is: a path that leads elsewhere than
+// it reads, by a link that is none of the roots' own, tells a person nothing of what is opened. A command's files are not
+// looked at.
+func NamesAsItLeads(asked, called *permissionv1.Action) bool {
+	return called.GetCommand() != nil || !slices.ContainsFunc(called.GetPaths(), func(p *permissionv1.PathAccess) bool {
+		return !slices.ContainsFunc(asked.GetPaths(), func(q *permissionv1.PathAccess) bool {
+			return PlaceOf(q) == PlaceOf(p) && (q.GetResolvedPath() == "" || SameBelow(asked, q.GetPath(), q.GetResolvedPath()))
+		})
+	})
+}
+
 func sameCommand(asked, called *permissionv1.Action) bool {
 	a, c := asked.GetCommand(), called.GetCommand()
 	switch {

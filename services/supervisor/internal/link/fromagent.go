@@ -65,30 +65,6 @@ func (p *agentPump) rest() error {
 	return err
 }
 
-// tally counts what was read since the last time.
-func (p *agentPump) tally() {
-	p.counters.agentMessages.Add(p.messages)
-	p.counters.agentBytes.Add(p.size)
-	p.messages, p.size = 0, 0
-	p.counted()
-}
-
-// count counts an update. Most updates in a row are of one session.
-func (p *agentPump) count(session []byte) {
-	if !bytes.Equal(session, p.session) {
-		p.counted()
-		p.session = append(p.session[:0], session...)
-	}
-	p.updates++
-}
-
-func (p *agentPump) counted() {
-	if p.updates > 0 {
-		p.opts.Sessions.Updated(p.session, p.updates)
-		p.updates = 0
-	}
-}
-
 // agentPump is the state of pumpAgent; one goroutine's.
 type agentPump struct {
 	*Link
@@ -221,7 +197,7 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 		return ""
 	default:
 		kind, update := p.read(m)
-		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(update) {
+		if !acp.OfToolCall(kind) || !p.display.Imitates(update) {
 			return ""
 		}
 		what = imitatesTerminal
@@ -245,6 +221,15 @@ func (p *agentPump) decides(r *route.Route, method []byte, cc *acpv1.CallContext
 	return of != "" && p.opts.Gate.Decides(of, roots)
 }
 
+// decidedSomewhere reports whether door two decides about a method in any session that is open: a client may take a session that
+// is not known here for one of those.
+func (p *agentPump) decidedSomewhere(r *route.Route, method []byte) bool {
+	return slices.ContainsFunc(p.opts.Sessions.Open(), func(id string) bool {
+		cc, err := p.opts.Sessions.Context(id)
+		return err == nil && p.decides(r, method, cc)
+	})
+}
+
 // unanswerable drops a request that was sent as a notification. It could not be answered, and a client that acted on it
 // would do what nobody has decided about.
 func (p *agentPump) unanswerable(m *jsonrpc.Message) error {
@@ -264,76 +249,6 @@ func (l *Link) ownSession(m *jsonrpc.Message) {
 	if id, _ := l.opts.Sessions.Only(); id != "" {
 		m.SessionID = []byte(id)
 	}
-}
-
-// update folds a session/update and forwards it.
-func (p *agentPump) update(m *jsonrpc.Message) error {
-	kind, report := p.read(m)
-	switch kind {
-	case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
-		id := string(m.SessionID)
-		tc := p.opts.Sessions.ToolCall(id, report)
-		p.count(m.SessionID)
-		p.callChanged(id, tc)
-		if err := p.forwardCall(m, id, report, tc); err != nil {
-			return err
-		}
-		return p.reported(id, tc)
-	case acp.UpdateCurrentMode, acp.UpdateConfigOption:
-		p.mode(m, report)
-	}
-	p.count(m.SessionID)
-	return p.forward(m.SessionID, m)
-}
-
-// read returns the kind of a session/update, for the kinds that are folded, and then the update as well, as ACP has it today.
-func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
-	if m.Update == nil { // of another shape
-		update = acp.UpdateOf(m.Params)
-		name, _ := acp.String(acp.Get(update, "sessionUpdate"))
-		return acp.UpdateKind([]byte(name)), update
-	}
-	if kind = acp.UpdateKind(m.Update); kind != "" {
-		update = acp.Get(m.Params, "update")
-	}
-	return kind, update
-}
-
-// mode folds an update that tells the session's mode, or may.
-func (p *agentPump) mode(m *jsonrpc.Message, update []byte) {
-	mode, ok := acp.ModeOf(update)
-	if !ok {
-		mode = acp.OptionMode(update)
-	}
-	p.opts.Sessions.Mode(string(m.SessionID), mode)
-}
-
-// forwardCall forwards a report of a tool call. If the report shows terminals of acphost's own, the client is told of them
-// first.
-func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []byte, tc acp.ToolCall) error {
-	if p.display == nil || m.Update == nil || !display.Mentions(report) {
-		return p.forward(m.SessionID, m)
-	}
-	if p.order.holds(m.SessionID) {
-		line := slices.Clone(m.Raw)
-		return p.inOrder(m.SessionID, len(line)+tc.Size(), func() error {
-			return p.display.Forward(sessionID, line, tc, p.sendClient, "params", "update")
-		})
-	}
-	return p.display.Forward(sessionID, m.Raw, tc, func(bufs ...[]byte) error {
-		if len(bufs) == 1 && &bufs[0][0] == &m.Raw[0] {
-			return p.out.add(bufs[0])
-		}
-		return p.inject(bufs...)
-	}, "params", "update")
-}
-
-// inject writes a frame of our own in order.
-func (p *agentPump) inject(bufs ...[]byte) error {
-	if err := p.out.flush(); err != nil {
-		return err
-	}
-	return p.sendClient(bufs...)
 }
 
 // response folds the answer to a request of the client's and forwards it. An answer without an id, or with an id that no
@@ -440,9 +355,14 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 			p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": it came before initialize, and cannot be judged"})
 			return nil
 		}
-		cc, _ := p.opts.Sessions.Context(c.sessionID)
+		cc, unknown := p.opts.Sessions.Context(c.sessionID)
 		if p.decides(r, m.Method, cc) {
 			return p.gateClient(c, r, cc, m)
+		}
+		if unknown != nil && p.decidedSomewhere(r, m.Method) {
+			p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(
+				"%s: session %q is unknown here, and the rules of the sessions that are open may say something about it", c.method, c.sessionID)})
+			return nil
 		}
 		if r != nil {
 			if jerr := p.passGate(r, c, cc, m.Params, false); jerr != nil {
@@ -511,10 +431,10 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		if string(m.Method) != acp.MethodSessionUpdate {
 			return
 		}
-		switch kind, update := p.read(m); kind {
-		case acp.UpdateToolCall, acp.UpdateToolCallUpdate:
+		switch kind, update := p.read(m); {
+		case acp.OfToolCall(kind):
 			p.opts.Sessions.ToolCall(string(m.SessionID), update)
-		case acp.UpdateCurrentMode, acp.UpdateConfigOption:
+		case kind != "":
 			p.mode(m, update)
 		}
 		p.count(m.SessionID)

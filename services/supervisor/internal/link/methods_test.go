@@ -3,6 +3,8 @@ package link
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -454,4 +456,37 @@ func TestNoShapeOfAnUpdateImitatesATerminalOfOurs(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"acp/session_update","params":{`+forged+`}}`,
 		`{"jsonrpc":"2.0","method":"_mark"}`)
 	r.client.want(`{"jsonrpc":"2.0","method":"_mark"}`)
+}
+
+// TestACallOfASessionThatIsNotKnownGetsAroundNoRules: only the repository of one session has rules, and the client serves files. A
+// client with one session may not look at which one a call names.
+func TestACallOfASessionThatIsNotKnownGetsAroundNoRules(t *testing.T) {
+	dir := t.TempDir()
+	rules := filepath.Join(dir, "rules.yaml")
+	r := gatedRig(t, func(o *Options) {
+		conn := o.Conn
+		o.Gate = gate.New(gate.Options{
+			Chain:   []gate.Policy{{Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return conn("permission") }}},
+			Methods: []string{"fs/*"}, WorkspacePolicy: "rules.yaml", Logger: o.Logger,
+		})
+		o.Ready = frontRoutes
+	})
+	r.handler.decide = answer(permissionv1.Verdict_VERDICT_DENY)
+	r.open(`{}`)
+	r.client.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"m","method":"session/new","params":{"cwd":%q,"mcpServers":[]}}`, dir))
+	r.agent.next()
+	r.agent.send(`{"jsonrpc":"2.0","id":"m","result":{"sessionId":"ruled"}}`)
+	r.client.next()
+	stray := `{"id":%d,"method":"fs/write_text_file","params":{"sessionId":"S","path":"/w/f","content":"x"}}`
+	r.agent.send(fmt.Sprintf(stray, 1))
+	r.client.want(fmt.Sprintf(stray, 1)) // nobody has rules
+	if err := os.WriteFile(rules, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, session := range []string{`"S"`, `7`, `null`} {
+		r.agent.send(strings.Replace(fmt.Sprintf(stray, i+2), `"S"`, session, 1))
+		r.agent.wantError(fmt.Sprint(i+2), -32602, "is unknown here")
+	}
+	r.agent.send(strings.Replace(fmt.Sprintf(stray, 9), `"S"`, `"s"`, 1))
+	r.client.want(strings.Replace(fmt.Sprintf(stray, 9), `"S"`, `"s"`, 1)) // a session without rules
 }

@@ -85,6 +85,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	}
 	if d.Verdict != gate.Deny {
 		d.Shown = l.shown(ctx, cc, against, action, *a.ToolCall)
+		d.ShowsCommand = action.GetCommand() != nil && intent.ShowsCommand(action, *a.ToolCall)
 	}
 	a.scope = about.Scope
 	if d.Verdict == gate.Allow && c.sessionID == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +199,33 @@ func TestAQuestionWaitsForTheReportThatItsAgentSendsJustAfter(t *testing.T) {
 			}
 			r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)
 		})
+	}
+}
+
+// TestContentThatCameInChunksIsJudged: a client of ACP v2 shows each item that was added to the tool call.
+func TestContentThatCameInChunksIsJudged(t *testing.T) {
+	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
+	judged := make(chan *permissionv1.Action, 1)
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		judged <- a
+		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}, nil
+	}
+	update := `{"method":"session/update","params":{"sessionId":"s","update":{"toolCallId":"t",%s}}}`
+	for _, members := range []string{
+		`"sessionUpdate":"tool_call_update","kind":"edit","content":[{"type":"diff","changes":[{"operation":"modify","path":"/w/a"}]}]`,
+		`"sessionUpdate":"tool_call_content_chunk","content":{"type":"diff","changes":[{"operation":"add","path":"/w/.env"}]}`,
+	} {
+		line := fmt.Sprintf(update, members)
+		r.agent.send(line)
+		r.client.want(line)
+	}
+	r.agent.send(`{"id":7,"method":"session/request_permission","params":{"sessionId":"s","title":"Edit?","subject":{"type":"tool_call","toolCall":{"toolCallId":"t"}},"options":[{"optionId":"a","kind":"allow_once"},{"optionId":"r","kind":"reject_once"}]}}`)
+	a := <-judged
+	var paths []string
+	for _, p := range a.GetPaths() {
+		paths = append(paths, p.GetPath())
+	}
+	if a.GetKind() != "tool.edit" || a.GetUnparsed() != "" || !slices.Equal(paths, []string{"/w/a", "/w/.env"}) {
+		t.Errorf("judged is %v", a)
 	}
 }

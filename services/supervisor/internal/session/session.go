@@ -263,6 +263,16 @@ func (t *Table) Only() (id string, open int) {
 	return id, open
 }
 
+// Open returns the ids of the sessions that are open.
+func (t *Table) Open() (ids []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.sessions.All() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
 // Current reports whether a CallContext still says who its session is and where its roots are.
 func (t *Table) Current(cc *acpv1.CallContext) (is bool) {
 	t.with(cc.GetSessionId(), func(st *state) {

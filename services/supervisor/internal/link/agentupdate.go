@@ -1,0 +1,104 @@
+package link
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/display"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// tally counts what was read since the last time.
+func (p *agentPump) tally() {
+	p.counters.agentMessages.Add(p.messages)
+	p.counters.agentBytes.Add(p.size)
+	p.messages, p.size = 0, 0
+	p.counted()
+}
+
+// count counts an update. Most updates in a row are of one session.
+func (p *agentPump) count(session []byte) {
+	if !bytes.Equal(session, p.session) {
+		p.counted()
+		p.session = append(p.session[:0], session...)
+	}
+	p.updates++
+}
+
+func (p *agentPump) counted() {
+	if p.updates > 0 {
+		p.opts.Sessions.Updated(p.session, p.updates)
+		p.updates = 0
+	}
+}
+
+// update folds a session/update and forwards it.
+func (p *agentPump) update(m *jsonrpc.Message) error {
+	kind, report := p.read(m)
+	switch {
+	case acp.OfToolCall(kind):
+		id := string(m.SessionID)
+		tc := p.opts.Sessions.ToolCall(id, report)
+		p.count(m.SessionID)
+		p.callChanged(id, tc)
+		if err := p.forwardCall(m, id, report, tc); err != nil {
+			return err
+		}
+		return p.reported(id, tc)
+	case kind != "":
+		p.mode(m, report)
+	}
+	p.count(m.SessionID)
+	return p.forward(m.SessionID, m)
+}
+
+// read returns the kind of a session/update, for the kinds that are folded, and then the update as well, as ACP has it today.
+func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
+	if m.Update == nil { // of another shape
+		update = acp.UpdateOf(m.Params)
+		name, _ := acp.String(acp.Get(update, "sessionUpdate"))
+		return acp.UpdateKind([]byte(name)), update
+	}
+	if kind = acp.UpdateKind(m.Update); kind != "" {
+		update = acp.Get(m.Params, "update")
+	}
+	return kind, update
+}
+
+// mode folds an update that tells the session's mode, or may.
+func (p *agentPump) mode(m *jsonrpc.Message, update []byte) {
+	mode, ok := acp.ModeOf(update)
+	if !ok {
+		mode = acp.OptionMode(update)
+	}
+	p.opts.Sessions.Mode(string(m.SessionID), mode)
+}
+
+// forwardCall forwards a report of a tool call. If the report shows terminals of acphost's own, the client is told of them
+// first.
+func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []byte, tc acp.ToolCall) error {
+	if p.display == nil || m.Update == nil || !display.Mentions(report) {
+		return p.forward(m.SessionID, m)
+	}
+	if p.order.holds(m.SessionID) {
+		line := slices.Clone(m.Raw)
+		return p.inOrder(m.SessionID, len(line)+tc.Size(), func() error {
+			return p.display.Forward(sessionID, line, tc, p.sendClient, "params", "update")
+		})
+	}
+	return p.display.Forward(sessionID, m.Raw, tc, func(bufs ...[]byte) error {
+		if len(bufs) == 1 && &bufs[0][0] == &m.Raw[0] {
+			return p.out.add(bufs[0])
+		}
+		return p.inject(bufs...)
+	}, "params", "update")
+}
+
+// inject writes a frame of our own in order.
+func (p *agentPump) inject(bufs ...[]byte) error {
+	if err := p.out.flush(); err != nil {
+		return err
+	}
+	return p.sendClient(bufs...)
+}
