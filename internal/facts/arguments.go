@@ -203,6 +203,11 @@ func (a *arguments) word(role, text string, operand bool) {
 	switch role {
 	case "text":
 		return
+	case "when":
+		if strings.Contains(text, "TZ=") {
+			a.unknown("%s reads the file of a time zone that the date %s names", a.entry.name, text)
+		}
+		return
 	case "plus":
 		if !strings.HasPrefix(text, "+") {
 			a.unknown("%s %s changes something, or is not known", a.entry.name, text)
