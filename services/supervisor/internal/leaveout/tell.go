@@ -132,12 +132,12 @@ func isTold(before, after string, out []string) bool {
 		return false
 	}
 	for i, sub := range old {
-		ok := true
 		want := proto.CloneOf(sub)
 		if argv := sub.GetArgv(); len(argv) > 0 && told[path.Base(argv[0])] != nil {
 			if sub.GetDynamic() && slices.Contains(argv, "--") { // the dynamic words would have other places
 				return false
 			}
+			var ok bool
 			if want.Argv, ok = words(argv, out); !ok {
 				return false
 			}
