@@ -1,11 +1,13 @@
 package facts
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // arguments reads the words of a command by an entry of the table. They begin at position start.
@@ -31,6 +33,19 @@ func (c *command) arguments(e *entry, start int) {
 	}
 }
 
+// OptionsEnd returns where the options of a program that is in the table end: the index of the word "--", unless that is the
+// value of an option, or len(argv). It reports false if that is not certain.
+func OptionsEnd(argv []string) (int, bool) {
+	c := &command{argv: argv, facts: &permissionv1.Facts{Known: true}}
+	e, args := entryOf(path.Base(argv[0]), argv)
+	if e == nil || e.By != "" || e.Words {
+		return 0, false
+	}
+	a := &arguments{command: c, entry: e, words: argv[args:], end: len(argv)}
+	a.parse()
+	return a.end, c.facts.GetKnown()
+}
+
 // arguments are the words of a command while they are taken apart.
 type arguments struct {
 	*command
@@ -40,6 +55,7 @@ type arguments struct {
 	operands []string
 	values   []value  // of options
 	strays   []string // what stands behind an operand, and was taken for an option or its value
+	end      int      // where "--" stands among the command's words, if that ends the options
 	walks    bool
 	found    bool // a path was among the operands
 }
@@ -60,6 +76,7 @@ func (a *arguments) parse() {
 			a.unknown("%s reads options from a file: %s", a.entry.name, word)
 		case slices.Contains(strings.Fields(a.entry.Marks), word):
 		case word == "--" && !a.entry.Words:
+			a.end = len(a.argv) - len(a.words) - 1
 			a.operands = append(a.operands, a.words...)
 			return
 		case len(word) < 2 || word[0] != '-':
@@ -185,6 +202,11 @@ func (a *arguments) word(role, text string, operand bool) {
 	u := use{recursive: operand && a.walks, leavesOut: a.entry.LeaveOut}
 	switch role {
 	case "text":
+		return
+	case "when":
+		if strings.Contains(text, "TZ=") {
+			a.unknown("%s reads the file of a time zone that the date %s names", a.entry.name, text)
+		}
 		return
 	case "plus":
 		if !strings.HasPrefix(text, "+") {

@@ -60,6 +60,7 @@ var roles = []string{
 	"folder",                   // meta, where "-" and nothing at all mean another folder
 	"write",                    // a file that is written
 	"name",                     // a program; with a slash in it, meta
+	"when",                     // a date
 	"plus",                     // text that begins with "+"
 	"data",                     // a file of awk, or an assignment
 	"sed", "awk", "jq", "keys", // text that must be harmless in a language

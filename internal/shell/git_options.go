@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
@@ -85,6 +86,9 @@ var gitLetters = map[string]struct{ flags, values string }{
 // gitRemotes are the commands of git whose operands may be a remote, and so name a program ("ext::sh -c …").
 var gitRemotes = wordset.Of("clone fetch pull push ls-remote remote submodule archive fetch-pack send-pack remote-ext")
 
+// gitSigned is a format that has git check a signature, by gpg.
+var gitSigned = regexp.MustCompile(`%[-+ ]?G`)
+
 // riskyGitOptions says what is not known to be harmless behind a command of git's own. That of a program that git does
 // not come with is for the rule that names it.
 func riskyGitOptions(command string, args []string) string {
@@ -92,7 +96,7 @@ func riskyGitOptions(command string, args []string) string {
 		return ""
 	}
 	writes := !gitReads[command]
-	for _, arg := range args {
+	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
@@ -106,15 +110,17 @@ func riskyGitOptions(command string, args []string) string {
 			return fmt.Sprintf("git %s --%s is not known to be harmless", command, name)
 		case isLong && name == "submodule" && value != "" && value != "log" && value != "short":
 			return fmt.Sprintf("git %s --%s enters other repositories", command, long)
-		case isLong && (name == "format" || name == "pretty") && strings.Contains(value, "%G"):
+		case isLong && (name == "format" || name == "pretty" || name == "group") && gitSigned.MatchString(value):
 			return fmt.Sprintf("git %s --%s=%%G runs a program", command, name)
+		case isLong && name == "sort" && (strings.Contains(value, "signature") || i+1 < len(args) && strings.Contains(args[i+1], "signature")):
+			return fmt.Sprintf("git %s --sort=signature runs a program", command)
 		case isLong, len(arg) < 2, arg[0] != '-', !writes:
 		default:
 			if letter := riskyLetter(command, arg[1:]); letter != "" {
 				return fmt.Sprintf("git %s -%s is not known to be harmless", command, letter)
 			}
 		}
-		if strings.Contains(arg, "%(signature") {
+		if strings.Contains(arg, "%(signature") || strings.Contains(arg, "%(*signature") {
 			return fmt.Sprintf("git %s with %%(signature) runs a program", command)
 		}
 	}

@@ -119,8 +119,9 @@ func (d *disk) absolute(at place, name string) (string, bool) {
 	return name, below(d.dir, path.Clean(name)) // not cleaned: behind a symbolic link ".." is another folder
 }
 
-// quiet are builtins and programs that change no file whatever their arguments are.
-var quiet = wordset.Of("cd pushd popd : true false echo printf test [ [[ exit return break continue pwd sleep set command")
+// quiet are builtins and programs that change no file whatever their arguments are. "sleep" is none of them: it is there to wait
+// for what others change, such as an agent that makes a file with the name of an option.
+var quiet = wordset.Of("cd pushd popd : true false echo printf test [ [[ exit return break continue pwd set command")
 
 // still reports whether a simple command certainly changes no file, so that the disk is after it as it was before.
 func still(sub *permissionv1.SubCommand) bool {

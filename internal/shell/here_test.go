@@ -109,6 +109,7 @@ func TestHereExpandsWhatIsCertain(t *testing.T) {
 		"a folder that may not be reached":      {"cd src; cat *.go", "cd|src\n@src cat|main.go|main_test.go\ncat|*.go"},
 		"a function":                            {"f() { rm x; }; cat *.c", "@? rm|x\ncat|*.c (dynamic)"},
 		"what changes files before":             {"touch x.c; cat *.c", "touch|x.c\ncat|*.c (dynamic)"},
+		"a wait for others before":              {"sleep 3; cat *.c", "sleep|3\ncat|*.c (dynamic)"},
 		"what changes files behind":             {"cat *.c; touch x.c", "cat|one.c\ntouch|x.c"},
 		"what changes files in a substitution":  {"cat *.c $(touch x.c)", "cat|*.c|$(touch x.c) (dynamic)\ntouch|x.c"},
 		"what changes files at the same time":   {"cat *.c | tee x.c", "cat|*.c (dynamic)\ntee|x.c"},

@@ -270,6 +270,18 @@ func TestParseSaysWhatItCannotSee(t *testing.T) {
 		"options of that shell by name":           "set -o posix; ls",
 		"options of bash":                         "shopt -s expand_aliases; ls",
 		"a here-document with a variable for sh":  "sh <<EOF\n$x\nEOF",
+		"an end of it behind a backslash":         "ls <<EOF\n\\\nEOF\nrm x\nEOF",
+		"an end of it over two lines":             "ls <<EOF\nE\\\nOF\nrm x\nEOF",
+		"a delimiter that is quoted in part":      "ls <<'E'OF\na\\\nEOF\nrm x\nEOF",
+		"a delimiter with a backslash in quotes":  "ls <<\"E\\$F\"\nE$F\nrm x\nE\\$F",
+		"an end of it in an expansion":            "ls <<EOF\n${x-\nEOF\n}\nrm x\nEOF",
+		"an end of it behind an expansion":        "ls <<EOF\n${x}EOF\nls '\nEOF\nrm x #'",
+		"an end of it in a substitution":          "x=$(ls <<EOF\nEOF)\nrm x\nEOF\n)",
+		"a here-document behind its substitution": "x=$(ls <<EOF)\nrm x\nEOF\n",
+		"a here-document in another one":          "ls <<E1\n$(ls <<E2\nE1\nrm x\nE2\n)\nE1",
+		"single quotes in quotes":                 `ls; x="${y-'$(rm x)'}"`,
+		"single quotes in a pattern in quotes":    `ls; x="${y:-${z#'$(rm x)'}}"`,
+		"single quotes in a here-document":        "ls <<EOF\n${y-'$(rm x)'}\nEOF",
 		"a wrapper in a command with its problem": "sudo sh -c 'a &&'",
 	}
 	for name, line := range tests {

@@ -105,6 +105,7 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 	}
 	w := &walker{reading: r, source: text, grammar: grammar, wrappers: wrappers}
 	if file != nil {
+		r.misreads(file, text)
 		if r.disk != nil && !w.follow(file) {
 			r.lost = true
 		}

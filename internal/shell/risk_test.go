@@ -137,7 +137,7 @@ func TestARememberedAnswerReachesOnlySoFar(t *testing.T) {
 }
 
 func TestHarmlessVariablesAreFew(t *testing.T) {
-	for _, entry := range []string{"LANG=C", "LC_ALL=de_DE.UTF-8", "TZ=Europe/Berlin", "TERM=xterm", "NO_COLOR=1", "CI=true", "PAGER=cat", "PAGER=", "GIT_PAGER=cat",
+	for _, entry := range []string{"LANG=C", "LC_ALL=de_DE.UTF-8", "LC_ALL=", "LC_CTYPE=C.utf8", "LANG=en_US", "LANGUAGE=de:en", "TZ=Europe/Berlin", "TERM=xterm", "NO_COLOR=1", "CI=true", "PAGER=cat", "PAGER=", "GIT_PAGER=cat",
 		"GIT_TERMINAL_PROMPT=0", "COLUMNS=80", "NODE_ENV=test"} {
 		if !shell.HarmlessVariable(entry) {
 			t.Errorf("%q is not harmless", entry)
@@ -146,7 +146,8 @@ func TestHarmlessVariablesAreFew(t *testing.T) {
 	for _, entry := range []string{"", "LANG", "PATH=/x", "LD_PRELOAD=x", "LD_LIBRARY_PATH=x", "DYLD_INSERT_LIBRARIES=x", "BASH_ENV=x", "ENV=x", "IFS=x", "PS4=x", "SHELLOPTS=xtrace",
 		"BASHOPTS=x", "GIT_SSH=x", "GIT_SSH_COMMAND=x", "GIT_DIR=x", "GIT_CONFIG_COUNT=1", "GIT_EXTERNAL_DIFF=x", "PAGER=less", "GIT_PAGER=x", "EDITOR=x", "VISUAL=x", "NODE_OPTIONS=x",
 		"PYTHONPATH=x", "PYTHONSTARTUP=x", "PERL5OPT=x", "PERL5LIB=x", "RUBYOPT=x", "JAVA_TOOL_OPTIONS=x", "GOFLAGS=x", "CGO_CFLAGS=x", "CC=x", "HOME=/x", "CDPATH=/", "PROMPT_COMMAND=x",
-		"LESSOPEN=|x", "BROWSER=x", "SHELL=/x", "TMPDIR=/x", "GIT_TERMINAL_PROMPT=1", "lang=C", "LANG=/etc/x", "TZ=/etc/x", "TZ=../../x", "CI=$(x)", "PAGER=cat\nx", "MAKEFLAGS=x", "LANG =C"} {
+		"LESSOPEN=|x", "BROWSER=x", "SHELL=/x", "TMPDIR=/x", "GIT_TERMINAL_PROMPT=1", "lang=C", "LANG=/etc/x", "TZ=/etc/x", "TZ=../../x", "CI=$(x)", "PAGER=cat\nx", "MAKEFLAGS=x", "LANG =C", "LC_ALL=zh_CN.GBK", "LANG=zh_TW",
+		"LC_CTYPE=ja_JP.SJIS", "LC_ALL=en_US.BIG5", "LC_ALL=zh_CN.UTF-8@x", "LC_ALL=../C.UTF-8"} {
 		if shell.HarmlessVariable(entry) {
 			t.Errorf("%q is taken for harmless", entry)
 		}

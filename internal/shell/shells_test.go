@@ -18,6 +18,7 @@ var pieces = []string{
 	"lsx", "cax", "a#b", " ", " ", " ", "\n", "\n", "\t", "\\\n", "\\\n", "\\\n", "\\", "\\\\", "\\ ", "\\'", "\\\"", "\\`", "\\$", "\\n",
 	"#", " #", "'", "'", "\"", "\"", "$\"", "$'", "`", "$", "$x", "${x}", "${x:-", "}", "$(", ")", "(", "$((", "))", "((", "{ ", "; }",
 	";", "&&", "||", "|", "|&", "<", ">", "<f", ">f", "2>&1", ">&", "&>", "1>", "{x}>", "<(", "<<E\n", "<<-E\n", "<<'E'\n", "<<<", "\nE\n", "E",
+	"<<EOF\n", "<<E'O'F\n", "\nEOF\n", "\n\\\nEOF\n", "\nE\\\nOF\n", "\"${x-'", "'}\"",
 	"!", "[[ ", " ]]", "[", "]", "if ", "; then ", "; fi", "case x in ", ";;", ";&", " esac", "for i in ", "; do ", "; done", "function ",
 	"f()", "x=1", "x=", "~", "*", "?", "{a,b}", "@(", "+(", "!(", "=", ",", "-", "%", "eval ", "exec ", "true", "false",
 	"\f", "\u00a0", "set -k;", "-x ",
@@ -64,7 +65,9 @@ func ranIn(t *testing.T, program, line, dir string) (ran [][]string) {
 // TestShellsRunNothingThatIsNotSeen has shells read lines of all kinds, and compares.
 func TestShellsRunNothingThatIsNotSeen(t *testing.T) {
 	random := rand.New(rand.NewSource(1)) // the same lines each time
-	lines := []string{"lsx # \\\ncax", "lsx >&-cax", "\"lsx$\\\n{x}\"", "a\\\\\\\nb", "lsx `lsx # \\\\\ncax`"}
+	lines := []string{"lsx # \\\ncax", "lsx >&-cax", "\"lsx$\\\n{x}\"", "a\\\\\\\nb", "lsx `lsx # \\\\\ncax`",
+		"lsx <<EOF\n\\\nEOF\ncax\nEOF", "lsx <<EOF\nE\\\nOF\ncax\nEOF", "lsx <<'E'OF\na\\\nEOF\ncax\nEOF", "lsx <<EOF\n${x}EOF\nlsx '\nEOF\ncax #'",
+		"lsx <<EOF\n${x-'$(cax)'}\nEOF", "x=\"${y-'$(cax)'}\"; lsx", "x=$(lsx <<EOF\nEOF)\ncax\nEOF\n)", "x=$(lsx <<EOF)\nx\nEOF\ncax"}
 	for len(lines) < 3000 {
 		line := ""
 		for range 2 + random.Intn(9) {

@@ -28,11 +28,26 @@ func HarmlessVariable(entry string) bool {
 		return value == "" || value == "cat"
 	case name == "GIT_TERMINAL_PROMPT" || name == "GIT_OPTIONAL_LOCKS":
 		return value == "0"
-	case name == "LANG" || name == "LANGUAGE" || name == "TZ" || strings.HasPrefix(name, "LC_"):
+	case name == "LANG" || strings.HasPrefix(name, "LC_"):
+		return isLocale(value)
+	case name == "LANGUAGE" || name == "TZ":
 		// Libraries look such names up as files too.
 		return !strings.ContainsAny(value, "/\\$`(") || (name == "TZ" && !strings.Contains(value, "..") && isZone(value))
 	}
 	return slices.Contains(harmless, name) && !strings.ContainsAny(value, "$`(")
+}
+
+// isLocale reports whether value is a locale in which a shell reads a line as in every other. In others, such as those of GBK,
+// Big5 and Shift JIS, and those that do not say it, a backslash, a backquote or a "|" may be the second half of a character.
+func isLocale(value string) bool {
+	language, charset, said := strings.Cut(value, ".")
+	switch {
+	case strings.Trim(language, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "":
+		return false
+	case said:
+		return strings.EqualFold(charset, "UTF-8") || strings.EqualFold(charset, "UTF8")
+	}
+	return language == "" || language == "C" || language == "POSIX" || strings.HasPrefix(language, "en_")
 }
 
 // isZone reports whether value is the name of a time zone: "Europe/Berlin".

@@ -19,6 +19,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	}
 	finder := leaveout.New(globs)
 	var walking []string
+	tellable := r.LeaveOut != nil
 	for _, sub := range r.Action.GetCommand().GetSubCommands() {
 		through := slices.DeleteFunc(slices.Clone(sub.GetFacts().GetFiles()), func(f *permissionv1.FileUse) bool {
 			return !f.GetRecursive() || f.GetMetadataOnly()
@@ -28,6 +29,8 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 		if len(through) > 0 && len(sub.GetArgv()) > 0 {
 			walking = append(walking, sub.GetArgv()[0])
+			// Behind a "--" that the line has as a variable or a pattern, no option would be one.
+			tellable = tellable && (sub.GetWritten() == "" || !slices.Contains(sub.GetArgv(), "--"))
 		}
 	}
 	for _, p := range r.Action.GetPaths() {
@@ -38,7 +41,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	found := finder.Found()
 	switch {
 	case !found.Any():
-	case r.LeaveOut != nil && r.LeaveOut(walking, found):
+	case tellable && r.LeaveOut(walking, found):
 		d.Reason = strings.TrimPrefix(d.Reason+" Left out: "+listed(found)+".", " ")
 	default:
 		d.Verdict, d.Rule, d.By, d.Grantable = Ask, RuleLeaveOut, ByPolicy, false

@@ -105,6 +105,11 @@ func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 		{[]string{"grep", "-rn", "--include=*.go", "--include=.*", "--include=*.pem", "TOKEN"}, []string{"grep"}},
 		{[]string{"grep", "-r", "--", "TOKEN", "."}, []string{"grep"}},
 		{[]string{"grep", "-r", "TOKEN", ".", "*x"}, []string{"grep"}},
+		{[]string{"grep", "-rve", "--", "."}, []string{"grep"}},
+		{[]string{"grep", "-r", "--exclude", "--", "TOKEN", "."}, []string{"grep"}},
+		{[]string{"grep", "-r", "--label", "--", "--", "TOKEN", "."}, []string{"grep"}},
+		{[]string{"diff", "--no-dereference", "-rN", "-L", "--", other, "."}, []string{"diff"}},
+		{[]string{"sh", "-c", "grep -rv -e -- ."}, []string{"grep"}},
 		{[]string{"rg", "--hidden", "--no-ignore", "TOKEN"}, []string{"rg"}},
 		{[]string{"rg", "-uu", "-g", ".env", "-g", "*.pem", "-g", "*", "TOKEN"}, []string{"rg"}},
 		{[]string{"rg", "-uu", "--iglob", ".ENV", "--iglob", "*", "TOKEN"}, []string{"rg"}},
@@ -160,6 +165,7 @@ func TestWhatCannotBeToldForCertainIsNotTold(t *testing.T) {
 		{"another shell", []string{"zsh", "-c", "grep -r x ."}, []string{"grep"}, found},
 		{"a forbidden folder itself", []string{"grep", "-r", "x", ".ssh"}, []string{"grep"}, whole},
 		{"no command", nil, []string{"grep"}, found},
+		{"an option that is not in the table", []string{"grep", "--fancy", "--", "-r", "x"}, []string{"grep"}, found},
 		{"not a line", []string{"sh", "-c", "grep -r 'x"}, []string{"grep"}, found},
 	} {
 		if argv, ok := leaveout.Tell(c.argv, c.walking, c.found); ok {

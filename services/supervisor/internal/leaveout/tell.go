@@ -5,9 +5,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/facts"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -25,9 +27,15 @@ func grep(pattern string) []string {
 	return []string{"--exclude=" + pattern, "--exclude-dir=" + pattern}
 }
 
-// escaped is a pattern that matches just the name.
+// escaped is a pattern that matches just the name, but for blanks: rg takes those at its end off.
 func escaped(name string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`).Replace(name)
+	name = strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return ' '
+		}
+		return c
+	}, name)
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, ` `, `*`).Replace(name)
 }
 
 // Tell returns the command with its programs told to leave out what was found. argv is what is executed: a program with its
@@ -67,9 +75,9 @@ func words(argv, out []string) ([]string, bool) {
 	if how == nil {
 		return nil, false
 	}
-	end := slices.Index(argv, "--")
-	if end < 0 {
-		end = len(argv)
+	end, ok := facts.OptionsEnd(argv)
+	if !ok {
+		return nil, false
 	}
 	return slices.Insert(slices.Clone(argv), end, options(how, out)...), true
 }
@@ -98,11 +106,15 @@ func tellLine(line string, out []string) (string, bool) {
 		if len(c.Words) == 0 || c.Words[0].Dynamic || told[path.Base(c.Words[0].Text)] == nil {
 			continue
 		}
-		last := len(c.Words) - 1
-		if end := slices.IndexFunc(c.Words, func(w shell.Placed) bool { return w.Text == "--" && !w.Dynamic }); end > 0 {
-			last = end - 1
+		argv := make([]string, len(c.Words))
+		for i, w := range c.Words {
+			argv[i] = w.Text
 		}
-		all = append(all, insertion{c.Words[last].End, " " + shell.Quote(options(told[path.Base(c.Words[0].Text)], out))})
+		end, ok := facts.OptionsEnd(argv)
+		if !ok {
+			return "", false
+		}
+		all = append(all, insertion{c.Words[end-1].End, " " + shell.Quote(options(told[path.Base(c.Words[0].Text)], out))})
 	}
 	slices.SortFunc(all, func(a, b insertion) int { return b.at - a.at }) // from the end, so that places stay what they are
 	text := line
@@ -125,7 +137,10 @@ func isTold(before, after string, out []string) bool {
 			if sub.GetDynamic() && slices.Contains(argv, "--") { // the dynamic words would have other places
 				return false
 			}
-			want.Argv, _ = words(argv, out)
+			var ok bool
+			if want.Argv, ok = words(argv, out); !ok {
+				return false
+			}
 		}
 		if !proto.Equal(alone(want), alone(proto.CloneOf(now[i]))) {
 			return false
