@@ -217,11 +217,11 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 		what = imitatesMethod
 	case p.opts.Names.in(m.Raw, &p.scratch):
 		what = imitatesCall
-	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || !display.MayImitate(m.Raw):
+	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || m.Update != nil && !isToolCall(acp.UpdateKind(m.Update)) ||
+		!display.MayImitate(m.Raw):
 		return ""
 	default:
-		kind, update := p.read(m)
-		if kind != acp.UpdateToolCall && kind != acp.UpdateToolCallUpdate || !p.display.Imitates(update) {
+		if kind, update := p.read(m); !isToolCall(kind) || !p.display.Imitates(update) {
 			return ""
 		}
 		what = imitatesTerminal
@@ -229,6 +229,10 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	p.see(frame.AgentToClient, RefusedName, m.Raw)
 	p.imitated("agent", what, m.Raw)
 	return what
+}
+
+func isToolCall(kind string) bool {
+	return kind == acp.UpdateToolCall || kind == acp.UpdateToolCallUpdate
 }
 
 // decides reports whether door two decides about a method, or about one that it could be taken for: a client may know more
