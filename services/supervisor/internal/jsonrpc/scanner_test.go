@@ -127,9 +127,9 @@ func TestScanOfLinesThatAreAlike(t *testing.T) {
 	for _, text := range texts {
 		lines = append(lines, before+text+behind)
 	}
-	for _, line := range []string{
-		before + "text" + strings.Replace(behind, "m", "n", 1), before + "text" + behind + " ", before + "text" + strings.TrimSpace(behind),
-		strings.Replace(before, "s", "t", 1) + "text" + behind, before, behind, before + behind[1:], before[:len(before)-1] + behind,
+	lines = append(lines,
+		before+"text"+strings.Replace(behind, "m", "n", 1), before+"text"+behind+" ", before+"text"+strings.TrimSpace(behind),
+		strings.Replace(before, "s", "t", 1)+"text"+behind, before, behind, before+behind[1:], before[:len(before)-1]+behind,
 		`{"params":{"update":{"content":{"text":"x"},"sessionUpdate":"u"},"sessionId":"s"},"id":5,"method":"m"}`,
 		`{"params":{"update":{"content":{"text":"longer"},"sessionUpdate":"u"},"sessionId":"s"},"id":5,"method":"m"}`,
 		`{"params":{"update":{"content":{"text":"x"},"sessionUpdate":"u"},"sessionId":"s"},"id":6,"result":0}`,
@@ -138,9 +138,7 @@ func TestScanOfLinesThatAreAlike(t *testing.T) {
 		`{"params":{"update":{"content":{"text":"xy"},"sessionUpdate":"u"},"sessionId":"s"},"error":null}`,
 		`{"method":"\u006d","params":{"update":{"content":{"text":"x"}}}}`, `{"method":"\u006d","params":{"update":{"content":{"text":"xy"}}}}`,
 		`{"method":"m","params":{"update":{"content":{"text":1}}}}`, `{"method":"m","params":{"update":{"content":{}}}}`,
-	} {
-		lines = append(lines, line)
-	}
+	)
 	for _, first := range lines {
 		for _, second := range lines {
 			var s Scanner
