@@ -13,9 +13,9 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
 
@@ -59,46 +59,71 @@ func (b *bench) events() error {
 	return nil
 }
 
-// served is a supervisor without an editor, with one agent and its session.
+// served is a supervisor without an editor.
 type served struct {
-	cmd   *exec.Cmd
-	conn  *grpc.ClientConn
-	agent string
+	cmd    *exec.Cmd
+	socket string
+	conn   *client.Client
+	agent  string // the one whose session "s" is played with
 }
 
+// serve starts a supervisor without an editor, with one agent and its session.
 func (b *bench) serve(config string) (*served, error) {
-	socket := filepath.Join(b.dir, "events.sock")
-	s := &served{cmd: exec.Command(b.acphost, "serve", "--config", config, "--socket", socket)}
+	s, err := b.host(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if s.agent, err = s.open(ctx, b); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// host starts a supervisor without an editor and without agents.
+func (b *bench) host(config string) (*served, error) {
+	s := &served{socket: filepath.Join(b.dir, "serve.sock")}
+	s.cmd = exec.Command(b.acphost, "serve", "--config", config, "--socket", s.socket)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(b.dir, "state"))
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.conn, err = grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials())); err == nil {
-		err = s.open(b)
-	}
-	if err != nil {
+	if s.conn, err = s.dial(); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-func (s *served) open(b *bench) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	started, err := supervisorv1.NewAgentServiceClient(s.conn).StartAgent(ctx, &supervisorv1.StartAgentRequest{Command: b.bare("agent")}, grpc.WaitForReady(true))
+func (s *served) dial() (*client.Client, error) { return client.DialSocket(s.socket) }
+
+// open starts an agent with a session, and returns the agent's id.
+func (s *served) open(ctx context.Context, b *bench) (agent string, err error) {
+	started, err := s.conn.Agents.StartAgent(ctx,
+		&supervisorv1.StartAgentRequest{Command: b.bare("agent"), Separate: true}, grpc.WaitForReady(true))
 	if err != nil {
-		return err
+		return "", err
 	}
-	s.agent = started.GetAgent().GetId()
-	_, err = supervisorv1.NewSessionServiceClient(s.conn).NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: s.agent, Cwd: b.dir})
-	return err
+	_, err = s.session(ctx, b, started.GetAgent().GetId())
+	return started.GetAgent().GetId(), err
+}
+
+// session opens a session, and returns its id.
+func (s *served) session(ctx context.Context, b *bench, agent string) (id string, err error) {
+	opened, err := s.conn.Sessions.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: agent, Cwd: b.dir})
+	return opened.GetSession().GetSessionId(), err
 }
 
 func (s *served) stop() error {
-	err := s.conn.Close()
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
 	_ = s.cmd.Process.Signal(os.Interrupt)
+	hangs := time.AfterFunc(time.Minute, func() { _ = s.cmd.Process.Kill() })
+	defer hangs.Stop()
 	return errors.Join(err, s.cmd.Wait())
 }
 
@@ -162,12 +187,12 @@ func (s *served) turn(watchers []watch) ([]*tally, error) {
 				return nil, errors.New("a watcher was told nothing")
 			default:
 			}
-			if err := s.prompt(ctx, "flood 1", caller.add); err != nil {
+			if err := s.prompt(ctx, s.agent, "s", "flood 1", caller.add); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := s.prompt(ctx, fmt.Sprintf("flood %d", eventsOf), caller.add); err != nil {
+	if err := s.prompt(ctx, s.agent, "s", fmt.Sprintf("flood %d", eventsOf), caller.add); err != nil {
 		return nil, err
 	}
 	for _, t := range tallies {
@@ -210,9 +235,9 @@ func (t *tally) rate() float64 {
 	return float64(t.n) / t.last.Sub(t.first).Seconds()
 }
 
-func (s *served) prompt(ctx context.Context, text string, each func(*supervisorv1.Event)) error {
-	stream, err := supervisorv1.NewSessionServiceClient(s.conn).Prompt(ctx, &supervisorv1.PromptRequest{
-		AgentId: s.agent, SessionId: "s",
+func (s *served) prompt(ctx context.Context, agent, session, text string, each func(*supervisorv1.Event)) error {
+	stream, err := s.conn.Sessions.Prompt(ctx, &supervisorv1.PromptRequest{
+		AgentId: agent, SessionId: session,
 		Prompt: []*supervisorv1.ContentBlock{{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}}},
 	})
 	return received(stream, err, each)
@@ -221,7 +246,7 @@ func (s *served) prompt(ctx context.Context, text string, each func(*supervisorv
 func (s *served) watchSession(ctx context.Context, t *tally) error {
 	cursor := "now"
 	for {
-		stream, err := supervisorv1.NewSessionServiceClient(s.conn).WatchSession(ctx, &supervisorv1.WatchSessionRequest{AgentId: s.agent, SessionId: "s", Cursor: cursor})
+		stream, err := s.conn.Sessions.WatchSession(ctx, &supervisorv1.WatchSessionRequest{AgentId: s.agent, SessionId: "s", Cursor: cursor})
 		err = received(stream, err, func(ev *supervisorv1.Event) {
 			cursor = ev.GetCursor()
 			t.add(ev)
@@ -233,10 +258,14 @@ func (s *served) watchSession(ctx context.Context, t *tally) error {
 }
 
 func (s *served) watchEvents(ctx context.Context, t *tally) error {
-	stream, err := supervisorv1.NewSupervisorStateServiceClient(s.conn).WatchEvents(ctx, &supervisorv1.WatchEventsRequest{})
-	err = received(stream, err, t.add)
+	err := watchEvents(ctx, s.conn, t.add)
 	t.cutOff = status.Code(err) == codes.ResourceExhausted
 	return err
+}
+
+func watchEvents(ctx context.Context, conn *client.Client, each func(*supervisorv1.Event)) error {
+	stream, err := conn.State.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{})
+	return received(stream, err, each)
 }
 
 func received[M interface{ GetEvent() *supervisorv1.Event }](stream interface{ Recv() (M, error) }, err error, each func(*supervisorv1.Event)) error {

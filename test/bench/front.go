@@ -109,29 +109,28 @@ func (f *front) prompt(text string) ([]time.Duration, error) {
 	return out.Meta.Times, json.Unmarshal(res, &out)
 }
 
-// flood plays a turn in which the agent writes lines, and returns how long it took and the bytes that came.
-func (f *front) flood(text string) (time.Duration, int64, error) {
-	started := time.Now()
-	id, err := f.send("session/prompt", fmt.Sprintf(`{"sessionId":"s","prompt":[{"type":"text","text":%q}]}`, text))
-	if err != nil {
-		return 0, 0, err
+// flooded is how long a turn took in which the agent writes lines, and what the process that passes them on spent on it.
+type flooded struct{ took, cost time.Duration }
+
+// flood plays a turn in which the agent writes lines.
+func (f *front) flood(text string) (flooded, error) {
+	started, spent := time.Now(), processorTime(f.cmd.Process.Pid)
+	if _, err := f.send("session/prompt", fmt.Sprintf(`{"sessionId":"s","prompt":[{"type":"text","text":%q}]}`, text)); err != nil {
+		return flooded{}, err
 	}
 	// The end is looked for in the last bytes alone, so that reading costs the same whoever wrote.
 	end := []byte(`"end_turn"`)
-	var n int64
 	buf := make([]byte, 1<<20)
 	var tail []byte
-	_ = id
 	for {
 		k, err := f.out.Read(buf)
 		if err != nil {
-			return 0, 0, err
+			return flooded{}, err
 		}
-		n += int64(k)
 		tail = append(tail, buf[max(0, k-256):k]...)
 		tail = tail[max(0, len(tail)-256):]
 		if bytes.Contains(tail, end) && tail[len(tail)-1] == '\n' {
-			return time.Since(started), n, nil
+			return flooded{time.Since(started), processorTime(f.cmd.Process.Pid) - spent}, nil
 		}
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // journal compares the rate at which session updates pass with and without the journal, and counts what it left out.
@@ -33,11 +30,10 @@ func (b *bench) journal() error {
 		rates, costs := map[*trial][]float64{}, map[*trial][]float64{}
 		var written, lacking uint64
 		play := func(t *trial, lines int, count bool) error {
-			before := processorTime(t.front.cmd.Process.Pid)
-			took, _, err := t.front.flood(fmt.Sprintf("%s %d", how.turn, lines))
+			p, err := t.front.flood(fmt.Sprintf("%s %d", how.turn, lines))
 			if err == nil && count {
-				rates[t] = append(rates[t], float64(lines)/took.Seconds())
-				costs[t] = append(costs[t], float64((processorTime(t.front.cmd.Process.Pid)-before).Nanoseconds())/float64(lines))
+				rates[t] = append(rates[t], float64(lines)/p.took.Seconds())
+				costs[t] = append(costs[t], float64(p.cost.Nanoseconds())/float64(lines))
 			}
 			if t == on { // the disk is not what is measured: no file is kept longer than its round
 				w, l, err := journaled(filepath.Join(state, "on"))
@@ -63,20 +59,6 @@ func (b *bench) journal() error {
 		}
 	}
 	return nil
-}
-
-// processorTime is what a process has used up to now; 0 where the system does not say.
-func processorTime(pid int) time.Duration {
-	const perSecond = 100 // clock ticks, on every Linux
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * time.Second / perSecond
 }
 
 // journaled counts the lines and the gaps in a folder's journals, and empties the files.

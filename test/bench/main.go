@@ -22,38 +22,49 @@ func main() {
 	}
 	bin := flag.String("bin", "bin", "folder of the binaries")
 	rounds := flag.Int("rounds", 15, "interleaved rounds of each measurement")
-	only := flag.String("only", "", "comma-separated: forward, read, gate, decide, journal, events, start, prompt, memory, sessions, terminal; default all")
+	only := flag.String("only", "", "comma-separated: forward, read, gate, decide, journal, events, start, prompt, memory, terminal, scale; default all")
+	var size scaling
+	size.flags(flag.CommandLine)
 	flag.Parse()
 	dir, err := filepath.Abs(*bin)
 	if err != nil {
 		fail(err)
 	}
-	b := &bench{acphost: filepath.Join(dir, "acphost"), rounds: *rounds}
-	if b.self, err = os.Executable(); err != nil {
+	b := &bench{acphost: filepath.Join(dir, "acphost"), rounds: *rounds, size: size}
+	if err := b.run(strings.Split(*only, ",")); err != nil {
 		fail(err)
 	}
+}
+
+// run measures what is named, or everything.
+func (b *bench) run(only []string) error {
+	var err error
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
 	if b.dir, err = os.MkdirTemp("", "acphost-bench-"); err != nil {
-		fail(err)
+		return err
 	}
 	defer func() { _ = os.RemoveAll(b.dir) }()
 	b.unrecorded = filepath.Join(b.dir, "unrecorded.yaml")
 	if err := os.WriteFile(b.unrecorded, []byte("journal: {disabled: true}\n"), 0o600); err != nil {
-		fail(err)
+		return err
 	}
 	parts := []struct {
 		name string
 		run  func() error
 	}{
-		{"forward", b.forward}, {"read", b.read}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"events", b.events}, {"start", b.start}, {"prompt", b.prompt}, {"memory", b.memory}, {"sessions", b.sessions}, {"terminal", b.terminal},
+		{"forward", b.forward}, {"read", b.read}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"events", b.events}, {"start", b.start}, {"prompt", b.prompt}, {"memory", b.memory}, {"terminal", b.terminal}, {"scale", b.scale},
 	}
 	for _, p := range parts {
-		if *only != "" && !slices.Contains(strings.Split(*only, ","), p.name) {
+		if only[0] != "" && !slices.Contains(only, p.name) {
 			continue
 		}
 		if err := p.run(); err != nil {
-			fail(fmt.Errorf("%s: %w", p.name, err))
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
+	return nil
 }
 
 // bench is one run.
@@ -61,6 +72,7 @@ type bench struct {
 	self, acphost, dir string
 	unrecorded         string // a configuration without a journal: what it costs is measured apart
 	rounds             int
+	size               scaling
 }
 
 // supervised is the command line of an agent role behind acphost.

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,43 +56,47 @@ func (b *bench) interleave(trials []*trial, warm, round func(t *trial) error) er
 	return nil
 }
 
-// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes.
+// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes, and the
+// processor time that each takes for a line, without its agent and its client.
 func (b *bench) forward() error {
 	fast := &trial{name: "acphost", argv: b.supervised("agent")}
 	plain := &trial{name: "plain copy", argv: b.bare(append([]string{"copy"}, b.bare("agent")...)...)}
 	slow := &trial{name: "decode and encode anew with coder/acp-go-sdk", argv: b.bare(append([]string{"reencode"}, b.bare("agent")...)...)}
+	trials := []*trial{fast, plain, slow}
 	for _, how := range []struct{ turn, title string }{
 		{"flood", "a line a write, as agents write"},
 		{"bulk", "200 lines a write"},
 	} {
-		rates := map[*trial][]float64{}
+		rates, costs := map[*trial][]float64{}, map[*trial][]float64{}
 		play := func(t *trial, count bool) error {
 			lines, turns := 200_000, 1
 			if t == slow { // its queue holds 1,024 messages: so many turns of 200
 				lines, turns = 200, 25
 			}
-			var took time.Duration
+			var took, cost time.Duration
 			for range turns {
-				d, _, err := t.front.flood(fmt.Sprintf("%s %d", how.turn, lines))
+				p, err := t.front.flood(fmt.Sprintf("%s %d", how.turn, lines))
 				if err != nil {
 					return err
 				}
-				took += d
+				took, cost = took+p.took, cost+p.cost
 			}
 			if count {
 				rates[t] = append(rates[t], float64(lines*turns)/took.Seconds())
+				costs[t] = append(costs[t], float64(cost.Nanoseconds())/float64(lines*turns))
 			}
 			return nil
 		}
-		if err := b.interleave([]*trial{fast, plain, slow},
+		if err := b.interleave(trials,
 			func(t *trial) error { return play(t, false) }, func(t *trial) error { return play(t, true) }); err != nil {
 			return err
 		}
-		fmt.Printf("\n| forwarding 300-byte updates, %s | lines/s | acphost is |\n|---|---|---|\n", how.title)
-		ours := medianFloat(rates[fast])
-		fmt.Printf("| %s | %.0f | |\n", fast.name, ours)
-		fmt.Printf("| %s | %.0f | %.2f× |\n", plain.name, medianFloat(rates[plain]), ours/medianFloat(rates[plain]))
-		fmt.Printf("| %s | %.0f | %.0f× |\n", slow.name, medianFloat(rates[slow]), ours/medianFloat(rates[slow]))
+		fmt.Printf("\n| forwarding 300-byte updates, %s | lines/s | acphost is | processor time a line | acphost takes |\n|---|---|---|---|---|\n", how.title)
+		rate, cost := medianFloat(rates[fast]), medianFloat(costs[fast])
+		for _, t := range trials {
+			theirs, spent := medianFloat(rates[t]), medianFloat(costs[t])
+			fmt.Printf("| %s | %.0f | %.2f× | %.0f ns | %.2f× |\n", t.name, theirs, rate/theirs, spent, cost/spent)
+		}
 	}
 	return nil
 }
@@ -182,51 +185,13 @@ func (b *bench) memory() error {
 	if _, err := f.prompt("read 1 " + path); err != nil {
 		return err
 	}
-	fmt.Printf("\n| memory at rest | resident | private |\n|---|---|---|\n")
-	pids := append([]int{f.cmd.Process.Pid}, descendants(f.cmd.Process.Pid)...)
-	for _, pid := range pids {
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		name := strings.Split(string(cmdline), "\x00")
-		what := filepath.Base(name[0])
-		if len(name) > 1 {
-			what += " " + name[1]
-		}
-		fmt.Printf("| %s | %s | %s |\n", what, field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:"),
-			field(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Private_Dirty:"))
+	fmt.Printf("\n| memory at rest | processes | resident, kB | private, kB |\n|---|---|---|---|\n")
+	held := b.usages(f.cmd.Process.Pid)
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		u := held[name]
+		fmt.Printf("| %s | %d | %d | %d |\n", name, u.processes, u.resident, u.private)
 	}
 	return nil
-}
-
-func field(path, name string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return "?"
-	}
-	defer func() { _ = f.Close() }()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), name); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return "?"
-}
-
-func descendants(pid int) []int {
-	var out []int
-	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, t := range tasks {
-		more, _ := os.ReadFile(t)
-		list = append(append(list, ' '), more...)
-	}
-	seen := map[int]bool{}
-	for s := range strings.FieldsSeq(string(list)) {
-		if child, err := strconv.Atoi(s); err == nil && !seen[child] {
-			seen[child] = true
-			out = append(append(out, child), descendants(child)...)
-		}
-	}
-	return out
 }
 
 // terminal compares a command in a terminal of termd's with the same on a bare pseudo-terminal that is only read.

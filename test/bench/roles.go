@@ -39,7 +39,8 @@ func role(name string, args []string) int {
 	return 0
 }
 
-// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "read N PATH", "run N COMMAND".
+// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "pace N RATE", "read N PATH",
+// "run N COMMAND".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for sessions := 0; ; {
@@ -53,7 +54,10 @@ func agent() error {
 		var msg struct {
 			ID     json.RawMessage
 			Method string
-			Params struct{ Prompt []struct{ Text string } }
+			Params struct {
+				SessionID string
+				Prompt    []struct{ Text string }
+			}
 		}
 		if err := json.Unmarshal(line, &msg); err != nil {
 			return err
@@ -61,14 +65,14 @@ func agent() error {
 		result := "{}"
 		switch msg.Method {
 		case "initialize":
-			result = `{"protocolVersion":1,"agentCapabilities":{}}`
+			result = `{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"close":{}}}}`
 		case "session/new":
 			result = `{"sessionId":"s"}`
 			if sessions++; sessions > 1 {
 				result = fmt.Sprintf(`{"sessionId":"s%d"}`, sessions)
 			}
 		case "session/prompt":
-			times, err := turn(in, msg.Params.Prompt[0].Text)
+			times, err := turn(in, msg.Params.SessionID, msg.Params.Prompt[0].Text)
 			if err != nil {
 				return err
 			}
@@ -117,7 +121,7 @@ func first(args []string) error {
 	}
 }
 
-func turn(in *bufio.Reader, text string) ([]time.Duration, error) {
+func turn(in *bufio.Reader, session, text string) ([]time.Duration, error) {
 	what, rest, _ := strings.Cut(text, " ")
 	count, rest, _ := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(count)
@@ -126,25 +130,48 @@ func turn(in *bufio.Reader, text string) ([]time.Duration, error) {
 	}
 	switch what {
 	case "flood":
-		return nil, flood(n, 1)
+		return nil, flood(session, n, 1)
 	case "bulk":
-		return nil, flood(n, 200)
+		return nil, flood(session, n, 200)
+	case "pace":
+		return nil, pace(session, n, rest)
 	case "read":
-		return reads(in, n, rest)
+		return reads(in, session, n, rest)
 	case "run":
-		return runs(in, n, rest)
+		return runs(in, session, n, rest)
 	}
 	return nil, fmt.Errorf("no turn %q", what)
 }
 
-// flood writes n session updates of 300 bytes, so many a write: one, as agents do, or more than any does.
-func flood(n, aWrite int) error {
-	head := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
+// updates are so many session updates of 300 bytes.
+func updates(session string, n int) []byte {
+	head := fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":`+
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`, session)
 	tail := `"}}}}` + "\n"
-	line := head + strings.Repeat("x", 300-len(head)-len(tail)) + tail
-	chunk := []byte(strings.Repeat(line, aWrite))
+	return bytes.Repeat([]byte(head+strings.Repeat("x", 300-len(head)-len(tail))+tail), n)
+}
+
+// flood writes n session updates, so many a write: one, as agents do, or more than any does.
+func flood(session string, n, aWrite int) error {
+	chunk := updates(session, aWrite)
 	for range n / aWrite {
 		if _, err := os.Stdout.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pace writes n session updates, so many a second, as the clock says: what it could not write in time it writes at once.
+func pace(session string, n int, rate string) error {
+	each, err := strconv.ParseFloat(rate, 64)
+	if err != nil {
+		return err
+	}
+	line := updates(session, 1)
+	for i, began := 0, time.Now(); i < n; i++ {
+		time.Sleep(time.Until(began.Add(time.Duration(float64(i) / each * float64(time.Second)))))
+		if _, err := os.Stdout.Write(line); err != nil {
 			return err
 		}
 	}
@@ -169,8 +196,8 @@ func call(in *bufio.Reader, id int, method, params string) ([]byte, error) {
 	return line, nil
 }
 
-func reads(in *bufio.Reader, n int, path string) ([]time.Duration, error) {
-	params := fmt.Sprintf(`{"sessionId":"s","path":%q}`, path)
+func reads(in *bufio.Reader, session string, n int, path string) ([]time.Duration, error) {
+	params := fmt.Sprintf(`{"sessionId":%q,"path":%q}`, session, path)
 	times := make([]time.Duration, n)
 	for i := range times {
 		started := time.Now()
@@ -182,11 +209,11 @@ func reads(in *bufio.Reader, n int, path string) ([]time.Duration, error) {
 	return times, nil
 }
 
-func runs(in *bufio.Reader, n int, command string) ([]time.Duration, error) {
+func runs(in *bufio.Reader, session string, n int, command string) ([]time.Duration, error) {
 	times := make([]time.Duration, n)
 	for i := range times {
 		started := time.Now()
-		line, err := call(in, 3*i, "terminal/create", fmt.Sprintf(`{"sessionId":"s","command":%q}`, command))
+		line, err := call(in, 3*i, "terminal/create", fmt.Sprintf(`{"sessionId":%q,"command":%q}`, session, command))
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +225,7 @@ func runs(in *bufio.Reader, n int, command string) ([]time.Duration, error) {
 		if err := json.Unmarshal(line, &msg); err != nil {
 			return nil, err
 		}
-		params := fmt.Sprintf(`{"sessionId":"s","terminalId":%q}`, msg.Result.TerminalID)
+		params := fmt.Sprintf(`{"sessionId":%q,"terminalId":%q}`, session, msg.Result.TerminalID)
 		if _, err := call(in, 3*i+1, "terminal/wait_for_exit", params); err != nil {
 			return nil, err
 		}

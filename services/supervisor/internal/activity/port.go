@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"bytes"
 	"sync/atomic"
 	"time"
 
@@ -101,8 +102,8 @@ func (p *port) wanted(f *frame.Frame) bool {
 	return !plainChunk(f) && event.Needed(f)
 }
 
-// plainChunk reports whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it.
-// event.Needed says no to each of these, and takes longer.
+// plainChunk reports whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it, that does
+// not say what it took. event.Needed says no to each of these, and takes longer.
 func plainChunk(f *frame.Frame) bool {
 	const begin, middle = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`, `","update":{"sessionUpdate":"agent_`
 	const message, thought = `message_chunk"`, `thought_chunk"`
@@ -114,8 +115,14 @@ func plainChunk(f *frame.Frame) bool {
 		string(f.Line[len(begin):at]) != string(f.SessionID) || string(f.Line[at:at+len(middle)]) != middle {
 		return false
 	}
-	kind := string(f.Line[at+len(middle) : at+len(middle)+len(message)])
-	return kind == message || kind == thought
+	at += len(middle)
+	switch string(f.Line[at : at+len(message)]) {
+	case message:
+		return !bytes.Contains(f.Line[at+len(message):], []byte(`usage"`))
+	case thought:
+		return true
+	}
+	return false
 }
 
 // put queues a copy of a frame, or counts it as lost.

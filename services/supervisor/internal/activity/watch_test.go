@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -379,5 +380,23 @@ func TestWhatIsShownIsWhatPassed(t *testing.T) {
 	p.Show("agent-1", s)
 	if s.GetTitle() != "A title" || s.GetCursor() != "here-11" || s.GetIncomplete() || s.GetToolKinds()["edit"] != 1 {
 		t.Errorf("got %v", s)
+	}
+}
+
+func TestWhatATurnTookIsCountedThoughNobodyWatches(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	l.say(frame.ClientToAgent, `{"id":7,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+	took := chunk("s", "")
+	took.Line = bytes.Replace(took.Line, []byte(`"text":""}`), []byte(`"text":""},"_meta":{"usage":{"totalTokens":3,"inputTokens":1,"outputTokens":2}}`), 1)
+	l.Frame(took)
+	l.say(frame.AgentToClient, `{"id":7,"result":{"stopReason":"end_turn"}}`)
+	if err := p.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &supervisorv1.Session{SessionId: "s"}
+	if p.Show("agent-1", s); s.GetTokens().GetTotal() != 3 {
+		t.Errorf("got %v, want 3 tokens", s)
 	}
 }

@@ -27,6 +27,7 @@ type Reader struct {
 	scanned int // buf[r:scanned] has no line feed
 	next    int // index after the next line feed, or 0 if it is not known
 	err     error
+	flood   flood
 }
 
 // NewReader returns a Reader of src for lines of at most limit bytes, line feeds not counted.
@@ -119,8 +120,10 @@ func (r *Reader) fill() {
 	case len(r.buf)-r.w < len(r.buf)/4:
 		r.move(r.buf)
 	}
+	r.flood.wait()
 	for range 100 {
 		n, err := r.src.Read(r.buf[r.w:])
+		r.flood.read(n)
 		r.w += n
 		if err != nil {
 			r.err = err

@@ -17,26 +17,35 @@ import (
 // JSON.
 type Scanner struct {
 	nesting lex.Nesting
-	prefix  []byte // how the last session update began
-	state   state  // what was known where prefix ends
+	last    pattern
 }
 
 // state is what is known at some place of a message.
 type state struct {
-	seen                      [nameCount]bool
-	problem                   string // the first thing that is wrong with what is valid JSON
-	sessions, updates, kinds  int    // how often each name of the params that is remembered occurred
-	params                    int    // where the value of params starts
-	id, method, kind, session span   // what is remembered, where it is no copy
-	copied                    bool   // something is
+	seen                     [nameCount]bool
+	problem                  string // the first thing that is wrong with what is valid JSON
+	sessions, updates, kinds int    // how often each name of the params that is remembered occurred
+	found                    spans
+	copied                   bool // something that was found is no part of the line
+	content                  int  // where the content of the update starts, if that is an object
 }
 
-// span is a part of a line; no value starts at 0, so the zero span is nothing.
+// spans are what was found in a line.
+type spans struct{ id, method, params, session, update span }
+
+// span is a part of a line, its ends counted from the line's end where they are negative. No value starts at 0, so the zero
+// span is nothing.
 type span struct{ from, to int }
 
 func (s span) of(line []byte) []byte {
 	if s.to == 0 {
 		return nil
+	}
+	if s.from < 0 {
+		s.from += len(line)
+	}
+	if s.to < 0 {
+		s.to += len(line)
 	}
 	return line[s.from:s.to:s.to]
 }
@@ -60,18 +69,19 @@ func (st *state) fault(format string, args ...any) {
 // A missing or odd "jsonrpc" is no error. m.ID and, for CodeInvalidRequest, m.Kind are filled as far as they could be
 // told, also on error; an id that occurs twice is not.
 func (s *Scanner) Scan(line []byte, m *Message) *Error {
-	*m = Message{Raw: line}
-	if n := len(s.prefix); n > 0 && n < len(line) && string(line[:n]) == string(s.prefix) {
-		// An agent's updates come by the thousand and begin alike up to their content: go on from there.
-		st := s.state
-		m.ID, m.Method, m.SessionID, m.Update = st.id.of(line), st.method.of(line), st.session.of(line), st.kind.of(line)
-		return s.envelope(line, n, m, &st, true)
+	if s.last.match(line, m) {
+		return nil
 	}
+	*m = Message{Raw: line}
 	i := lex.SkipSpace(line, 0)
 	switch lex.At(line, i) {
 	case '{':
 		var st state
-		return s.envelope(line, i+1, m, &st, false)
+		jerr := s.envelope(line, i+1, m, &st)
+		if jerr == nil && st.content > 0 && !st.copied && m.Result == nil && m.Error == nil {
+			s.last.remember(m, &st)
+		}
+		return jerr
 	case '[':
 		if i = s.nesting.ValueEnd(line, i, 0); i >= 0 {
 			i = lex.TextEnd(line, i)
@@ -91,48 +101,28 @@ func (s *Scanner) Scan(line []byte, m *Message) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "a message must be a JSON object"}
 }
 
-// maxPrefix is how much of a line is kept to compare the next one with.
-const maxPrefix = 1 << 10
-
-// remember makes the next line that begins like this one be scanned from here, the value of a member of params.update.
-func (s *Scanner) remember(b []byte, i int, st *state) {
-	if i > maxPrefix || st.problem != "" || st.copied || st.seen[nameParams] || st.seen[nameResult] || st.seen[nameError] {
-		return
-	}
-	s.prefix = append(s.prefix[:0], b[:i]...)
-	s.state = *st
-}
-
-// envelope scans the rest of the message's object, from after its brace, or from where a resumed scan goes on.
-func (s *Scanner) envelope(b []byte, i int, m *Message, st *state, resumed bool) *Error {
+// envelope scans the rest of the message's object, from after its brace.
+func (s *Scanner) envelope(b []byte, i int, m *Message, st *state) *Error {
 	for first := true; ; first = false {
-		var key []byte
-		n, exact := nameParams, true
-		var next int
-		if resumed {
-			next = s.params(b, i, m, st, true)
-			i, resumed = st.params, false
+		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
+			i++
+			break
+		}
+		key, escaped, from := lex.Member(b, i)
+		if from < 0 {
+			return syntaxError(b, from)
+		}
+		n, exact := envelopeName(key, escaped)
+		var to int
+		if n == nameParams && exact && lex.At(b, from) == '{' {
+			to = s.params(b, from+1, m, st)
 		} else {
-			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
-				i++
-				break
-			}
-			var escaped bool
-			if key, escaped, i = lex.Member(b, i); i < 0 {
-				return syntaxError(b, i)
-			}
-			if n, exact = envelopeName(key, escaped); n == nameParams && exact && lex.At(b, i) == '{' {
-				st.params = i
-				next = s.params(b, i+1, m, st, false)
-			} else {
-				next = s.nesting.ValueEnd(b, i, 1)
-			}
+			to = s.nesting.ValueEnd(b, from, 1)
 		}
-		if next < 0 {
-			return syntaxError(b, next)
+		if to < 0 {
+			return syntaxError(b, to)
 		}
-		from, to := i, next
-		if i = next; lex.At(b, i) != ',' && lex.At(b, i) != '}' {
+		if i = to; lex.At(b, i) != ',' && lex.At(b, i) != '}' {
 			i = lex.SkipSpace(b, i)
 		}
 		last := lex.At(b, i) == '}'
@@ -185,7 +175,7 @@ func (m *Message) finish(st *state) *Error {
 func (m *Message) member(n name, b []byte, at span, st *state) {
 	if st.seen[n] {
 		if st.fault("ambiguous message: the name %q occurs twice", n.String()); n == nameID {
-			m.ID, st.id = nil, span{}
+			m.ID, st.found.id = nil, span{}
 		}
 		return
 	}
@@ -198,7 +188,7 @@ func (m *Message) member(n name, b []byte, at span, st *state) {
 			st.fault("the id must be a number, a string or null")
 			return
 		}
-		m.ID, st.id = value, at
+		m.ID, st.found.id = value, at
 	case nameMethod:
 		if value[0] != '"' {
 			st.fault("the method must be a string")
@@ -208,10 +198,10 @@ func (m *Message) member(n name, b []byte, at span, st *state) {
 			m.Method, st.copied = unquote(value), true
 			return
 		}
-		st.method = span{at.from + 1, at.to - 1}
-		m.Method = st.method.of(b)
+		st.found.method = span{at.from + 1, at.to - 1}
+		m.Method = st.found.method.of(b)
 	case nameParams:
-		m.Params = value
+		m.Params, st.found.params = value, at
 	case nameResult:
 		m.Result = value
 	case nameError:

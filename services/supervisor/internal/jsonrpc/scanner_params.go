@@ -2,32 +2,25 @@ package jsonrpc
 
 import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 
-// params scans the rest of the params object, from after its brace, or from where a resumed scan goes on, and remembers
-// the session's id and the update. It returns the index after the object, or a negative one as lex does.
-func (s *Scanner) params(b []byte, i int, m *Message, st *state, resumed bool) (next int) {
+// params scans the rest of the params object, from after its brace, and remembers the session's id and the update. It
+// returns the index after the object, or a negative one as lex does.
+func (s *Scanner) params(b []byte, i int, m *Message, st *state) (next int) {
 	for first := true; ; first = false {
-		n := paramUpdate
-		if resumed {
-			next = s.update(b, i, m, st, true)
-			resumed = false
-		} else {
-			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
-				return i + 1
-			}
-			var key []byte
-			var escaped, exact bool
-			if key, escaped, i = lex.Member(b, i); i < 0 {
-				return i
-			}
-			n, exact = paramName(key, escaped)
-			switch {
-			case n == paramSession && exact && lex.At(b, i) == '"':
-				next, m.SessionID = scanText(b, i, &st.session, &st.copied)
-			case n == paramUpdate && exact && lex.At(b, i) == '{':
-				next = s.update(b, i+1, m, st, false)
-			default:
-				next = s.nesting.ValueEnd(b, i, 2)
-			}
+		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
+			return i + 1
+		}
+		key, escaped, at := lex.Member(b, i)
+		if at < 0 {
+			return at
+		}
+		n, exact := paramName(key, escaped)
+		switch {
+		case n == paramSession && exact && lex.At(b, at) == '"':
+			next, m.SessionID = scanText(b, at, &st.found.session, &st.copied)
+		case n == paramUpdate && exact && lex.At(b, at) == '{':
+			next = s.update(b, at+1, m, st)
+		default:
+			next = s.nesting.ValueEnd(b, at, 2)
 		}
 		if next < 0 {
 			return next
@@ -54,35 +47,29 @@ func (s *Scanner) params(b []byte, i int, m *Message, st *state, resumed bool) (
 	}
 }
 
-// update scans the rest of params.update, from after its brace, or from where a resumed scan goes on, and remembers which
-// update it is. It returns the index after the object, or a negative one as lex does.
-func (s *Scanner) update(b []byte, i int, m *Message, st *state, resumed bool) (next int) {
+// update scans the rest of params.update, from after its brace, and remembers which update it is. It returns the index after
+// the object, or a negative one as lex does.
+func (s *Scanner) update(b []byte, i int, m *Message, st *state) (next int) {
 	for first := true; ; first = false {
-		if resumed {
-			next = s.nesting.ValueEnd(b, lex.SkipSpace(b, i), 3)
-			resumed = false
+		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
+			return i + 1
+		}
+		key, escaped, at := lex.Member(b, i)
+		if at < 0 {
+			return at
+		}
+		kind, exact := matches(key, escaped, "sessionUpdate")
+		if kind && exact && lex.At(b, at) == '"' {
+			next, m.Update = scanText(b, at, &st.found.update, &st.copied)
 		} else {
-			if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
-				return i + 1
+			if string(key) == "content" && lex.At(b, at) == '{' {
+				st.content = at
 			}
-			var key []byte
-			var escaped bool
-			if key, escaped, i = lex.Member(b, i); i < 0 {
-				return i
-			}
-			kind, exact := matches(key, escaped, "sessionUpdate")
-			if kind && exact && lex.At(b, i) == '"' {
-				next, m.Update = scanText(b, i, &st.kind, &st.copied)
-			} else {
-				if !kind && lex.At(b, i) == '{' {
-					s.remember(b, i, st)
-				}
-				next = s.nesting.ValueEnd(b, i, 3)
-			}
-			if kind {
-				if st.kinds++; st.kinds > 1 {
-					st.fault("ambiguous params: the name %q occurs twice, in whatever case", "sessionUpdate")
-				}
+			next = s.nesting.ValueEnd(b, at, 3)
+		}
+		if kind {
+			if st.kinds++; st.kinds > 1 {
+				st.fault("ambiguous params: the name %q occurs twice, in whatever case", "sessionUpdate")
 			}
 		}
 		if next < 0 {

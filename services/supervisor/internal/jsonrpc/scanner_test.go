@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,26 +114,59 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// Lines that begin alike are scanned from where they differ; whatever follows must be found as if they were not.
-func TestScanOfLinesThatBeginAlike(t *testing.T) {
-	const prefix = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":`
-	var s Scanner
-	for _, rest := range []string{
-		`{"a":1}}}}`, `{"a":2}}}}`, `{}}}}`, `[]}}}`, `null}}}`, `5,"sessionUpdate":"v"}}}`, ` {}}}}`, `{}},"sessionId":"t"}}`, `{}},"Update":1}}`,
-		`{}}},"id":7}`, `{}}},"method":"x"}`, `{}}},"params":{}}`, `{}}},"result":1}`, `{`, `{}`, `{}}`, `{}}}`, `{}}}} `, `{}}}}x`, `}}}}`, ``,
-		`{"x":1},"content":{},"more":{"sessionUpdate":"w"}}},"x":{}}`,
-	} {
-		line := []byte(prefix + rest)
-		var want, got Message
-		wantErr := new(Scanner).Scan(line, &want)
-		for range 2 {
-			if err := s.Scan(line, &got); !reflect.DeepEqual(err, wantErr) || !reflect.DeepEqual(got, want) {
-				t.Errorf("%s\ngot  %+v (%v)\nwant %+v (%v)", rest, got, err, want, wantErr)
+// What is found in a line must not depend on the line before, however much the two are alike.
+func TestScanOfLinesThatAreAlike(t *testing.T) {
+	const before = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":{"type":"text","text":"`
+	const behind = `"},"messageId":"m"}}}` + "\n"
+	texts := []string{
+		"", "a", `a\"`, `a\\`, `a\`, `\`, `\"`, `"`, `","text":"`, `"},"more":{"a":"b`, `"},"sessionUpdate":"v","x":{"a":"b`, `"},"Update":1,"x":{"a":"b`,
+		`"}}},"id":1,"x":{"y":{"z":{"a":"b`, `"}}},"method":"m","x":{"y":{"z":{"a":"b`, `"}}}` + "\n" + `{"a":{"b":{"c":{"d":"e`, "\x1f", "\n", "ä\xff", `\ud800`, `\x`,
+		strings.Repeat("long ", 100), strings.Repeat("x", 100) + "\x00", strings.Repeat("x", 100) + `\`,
+	}
+	var lines []string
+	for _, text := range texts {
+		lines = append(lines, before+text+behind)
+	}
+	lines = append(lines,
+		before+"text"+strings.Replace(behind, "m", "n", 1), before+"text"+behind+" ", before+"text"+strings.TrimSpace(behind),
+		strings.Replace(before, "s", "t", 1)+"text"+behind, before, behind, before+behind[1:], before[:len(before)-1]+behind,
+		`{"params":{"update":{"content":{"text":"x"},"sessionUpdate":"u"},"sessionId":"s"},"id":5,"method":"m"}`,
+		`{"params":{"update":{"content":{"text":"longer"},"sessionUpdate":"u"},"sessionId":"s"},"id":5,"method":"m"}`,
+		`{"params":{"update":{"content":{"text":"x"},"sessionUpdate":"u"},"sessionId":"s"},"id":6,"result":0}`,
+		`{"params":{"update":{"content":{"text":"xy"},"sessionUpdate":"u"},"sessionId":"s"},"id":6,"result":0}`,
+		`{"params":{"update":{"content":{"text":"x"},"sessionUpdate":"u"},"sessionId":"s"},"error":null}`,
+		`{"params":{"update":{"content":{"text":"xy"},"sessionUpdate":"u"},"sessionId":"s"},"error":null}`,
+		`{"method":"\u006d","params":{"update":{"content":{"text":"x"}}}}`, `{"method":"\u006d","params":{"update":{"content":{"text":"xy"}}}}`,
+		`{"method":"m","params":{"update":{"content":{"text":1}}}}`, `{"method":"m","params":{"update":{"content":{}}}}`,
+	)
+	for _, first := range lines {
+		for _, second := range lines {
+			var s Scanner
+			var got, want Message
+			_ = s.Scan([]byte(first), &got)
+			gotErr, wantErr := s.Scan([]byte(second), &got), new(Scanner).Scan([]byte(second), &want)
+			if !reflect.DeepEqual(gotErr, wantErr) || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s\nafter %s\ngot  %+v (%v)\nwant %+v (%v)", second, first, got, gotErr, want, wantErr)
 			}
 		}
 	}
-	if len(s.prefix) == 0 {
-		t.Error("nothing was remembered")
+}
+
+func TestUpdatesThatDifferInTheirTextAloneAreMatched(t *testing.T) {
+	for _, layout := range []string{
+		string(update300),
+		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"text":"xxx","type":"text"},"messageId":"m"}}}`,
+		`{"method":"session/update","params":{"update":{"content":{"text":"xxx","type":"text"},"sessionUpdate":"agent_thought_chunk"},"sessionId":"s"},"jsonrpc":"2.0"}`,
+	} {
+		var s Scanner
+		var m Message
+		if err := s.Scan([]byte(layout), &m); err != nil {
+			t.Fatal(err)
+		}
+		other := strings.Replace(layout, "xxx", `what it says, \"quoted\", ä`, 1)
+		if !s.last.match([]byte(other), &m) {
+			t.Errorf("%s is not matched after %s", other, layout)
+		}
 	}
 }
 
@@ -250,6 +284,28 @@ func FuzzScan(f *testing.F) {
 			if (c.got == nil) != (c.want == nil) || !bytes.Equal(c.got, c.want) {
 				t.Fatalf("%s: got %q, want %q", c.name, c.got, c.want)
 			}
+		}
+	})
+}
+
+// FuzzScanOfLinesThatAreAlike replaces a part of a line, and compares a scanner that has scanned the line with one that has not.
+func FuzzScanOfLinesThatAreAlike(f *testing.F) {
+	from := bytes.Index(update300, []byte("xxx"))
+	for _, seed := range []string{"", "a", `"`, `\`, `\"`, `"}`, `","text":"`, "\n", "\xff", `"},"sessionUpdate":"v","x":{"a":"b`} {
+		f.Add(update300, from, 3, []byte(seed))
+	}
+	f.Add([]byte(`{"params":{"update":{"content":{"text":"x"},"sessionUpdate":"u"},"sessionId":"s"},"id":5,"method":"m"}`), 32, 1, []byte("xy"))
+	f.Fuzz(func(t *testing.T, line []byte, from, n int, text []byte) {
+		if from < 0 || from > len(line) || n < 0 || n > len(line)-from {
+			t.Skip("no part of the line")
+		}
+		var s Scanner
+		var m, want Message
+		_ = s.Scan(line, &m)
+		other := slices.Concat(line[:from], text, line[from+n:])
+		err, wantErr := s.Scan(other, &m), new(Scanner).Scan(other, &want)
+		if !reflect.DeepEqual(err, wantErr) || !reflect.DeepEqual(m, want) {
+			t.Fatalf("%s\nafter %s\ngot  %+v (%v)\nwant %+v (%v)", other, line, m, err, want, wantErr)
 		}
 	})
 }

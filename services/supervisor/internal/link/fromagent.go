@@ -193,11 +193,11 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 		what = imitatesMethod
 	case p.opts.Names.in(m.Raw, &p.scratch):
 		what = imitatesCall
-	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || !display.MayImitate(m.Raw):
+	case p.display == nil || string(m.Method) != acp.MethodSessionUpdate || m.Update != nil && !acp.OfToolCall(acp.UpdateKind(m.Update)) ||
+		!display.MayImitate(m.Raw):
 		return ""
 	default:
-		kind, update := p.read(m)
-		if !acp.OfToolCall(kind) || !p.display.Imitates(update) {
+		if kind, update := p.read(m); !acp.OfToolCall(kind) || !p.display.Imitates(update) {
 			return ""
 		}
 		what = imitatesTerminal

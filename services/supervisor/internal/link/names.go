@@ -2,13 +2,13 @@ package link
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // ownMethods is the namespace of methods by which acphost says something in its own name. No peer has a word in it.
@@ -47,7 +47,7 @@ func (n *Names) in(line []byte, scratch *[]byte) bool {
 	if !n.issued.Load() {
 		return false
 	}
-	if !slices.ContainsFunc(line, func(c byte) bool { return c == '\\' || c >= 0x7f }) {
+	if lex.VisibleEnd(line, 0) >= len(line)-1 { // all but the line feed
 		return bytes.Contains(line, n.quoted)
 	}
 	*scratch = appendVisible((*scratch)[:0], line)
@@ -58,28 +58,28 @@ func (n *Names) in(line []byte, scratch *[]byte) bool {
 // begins no string; it becomes a NUL.
 func appendVisible(dst, line []byte) []byte {
 	for i := 0; i < len(line); i++ {
+		plain := lex.VisibleEnd(line, i)
+		dst = append(dst, line[i:plain]...)
+		if i = plain; i+1 >= len(line) || line[i] != '\\' {
+			continue
+		}
+		i++
 		c := line[i]
-		if c == '\\' && i+1 < len(line) {
-			i++
-			switch c = line[i]; c {
-			case 'u':
-				digits := line[min(i+1, len(line)):min(i+5, len(line))]
-				r, err := strconv.ParseUint(string(digits), 16, 16)
-				if i += len(digits); err != nil || r >= 0x7f {
-					continue
-				}
-				c = byte(r)
-			case 'b', 'f', 'n', 'r', 't':
+		switch c {
+		case 'u':
+			digits := line[min(i+1, len(line)):min(i+5, len(line))]
+			r, err := strconv.ParseUint(string(digits), 16, 16)
+			if i += len(digits); err != nil || r < ' ' || r >= 0x7f {
 				continue
 			}
-			if c == '"' {
-				dst = append(dst, 0)
-				continue
-			}
+			c = byte(r)
+		case 'b', 'f', 'n', 'r', 't':
+			continue
 		}
-		if c >= ' ' && c < 0x7f {
-			dst = append(dst, c)
+		if c == '"' {
+			c = 0
 		}
+		dst = append(dst, c)
 	}
 	return dst
 }

@@ -34,10 +34,17 @@ func (l *Link) seeMessage(d frame.Direction, handler string, m *jsonrpc.Message)
 
 func scanned(d frame.Direction, handler string, m *jsonrpc.Message, line []byte) frame.Frame {
 	f := frame.Frame{Direction: d, Handler: handler, Line: line}
-	if m.Kind != jsonrpc.KindInvalid && m.Kind != jsonrpc.KindBatch {
-		f.Scanned, f.Method, f.ID, f.SessionID = true, m.Method, m.ID, m.SessionID
-	}
+	fill(&f, m)
 	return f
+}
+
+// fill says in a frame what was found in its message.
+func fill(f *frame.Frame, m *jsonrpc.Message) {
+	if f.Scanned = m.Kind != jsonrpc.KindInvalid && m.Kind != jsonrpc.KindBatch; f.Scanned {
+		f.Method, f.ID, f.SessionID = m.Method, m.ID, m.SessionID
+	} else {
+		f.Method, f.ID, f.SessionID = nil, nil, nil
+	}
 }
 
 // seen returns what tells the observer of the lines that a run takes; nil if there is none. m is the message that the run's
@@ -46,9 +53,10 @@ func (l *Link) seen(d frame.Direction, m *jsonrpc.Message) func(line []byte, at 
 	if l.opts.Observer == nil {
 		return nil
 	}
+	f := frame.Frame{Direction: d} // filled anew for each line, so that it is copied once
 	return func(line []byte, at time.Time) {
-		f := scanned(d, "", m, line)
-		f.Time = at
+		f.Line, f.Time = line, at
+		fill(&f, m)
 		l.opts.Observer.Frame(f)
 	}
 }

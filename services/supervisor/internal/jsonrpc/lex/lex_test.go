@@ -31,6 +31,53 @@ func TestStringsEndAtTheirQuoteWhereverItStands(t *testing.T) {
 	}
 }
 
+func TestStringsThatAreLongEndWhereTheyDo(t *testing.T) {
+	for length := range 200 {
+		b := []byte(`"` + strings.Repeat("a", length) + `" "` + strings.Repeat(" ", 64))
+		if end, escaped, _ := StringEnd(b, 1); end != length+2 || escaped {
+			t.Fatalf("%d characters: it ends at %d, escaped %v", length, end, escaped)
+		}
+		for at := range length {
+			for _, c := range []byte{0, '\n', 0x1f, '\\', '"', 'b', 0x7f, 0x80, 0xff} {
+				if c == '\\' && at == length-1 {
+					continue // it escapes the quote
+				}
+				b[1+at] = c
+				end, _, ascii := StringEnd(b, 1)
+				want := length + 2
+				switch {
+				case c < ' ' || c == '\\':
+					want = ^(1 + at)
+				case c == '"':
+					want = at + 2
+				}
+				if end != want || end > 0 && ascii == (c >= 0x80) {
+					t.Fatalf("%d characters, %q at %d: got %d, ASCII %v, want %d", length, c, at, end, ascii, want)
+				}
+			}
+			b[1+at] = 'a'
+		}
+	}
+}
+
+func TestVisibleCharactersEndWhereverOneDoesNotShow(t *testing.T) {
+	for length := range 40 {
+		for at := range length {
+			for c := range 256 {
+				b := bytes.Repeat([]byte("~"), length)
+				b[at] = byte(c)
+				want := length
+				if c < ' ' || c >= 0x7f || c == '\\' {
+					want = at
+				}
+				if got := VisibleEnd(b, 0); got != want {
+					t.Fatalf("%q: got %d, want %d", b, got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestStringsThatAreWrongSayWhere(t *testing.T) {
 	for text, want := range map[string]int{
 		`abc`: 3, "ab\ncdefghijkl\"": 2, `abcdefghijkl\x"`: 12, `\u12g4"`: 0, `\`: 0, `\u12`: 0, "abcdefgh\x00\"": 8, ``: 0,

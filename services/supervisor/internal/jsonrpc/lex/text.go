@@ -80,16 +80,46 @@ func PlainEnd(b []byte, i int) int {
 	return i
 }
 
+// VisibleEnd returns the index of the first byte from i on that is a backslash, or no visible character of ASCII, of which a
+// space counts as one; or len(b).
+func VisibleEnd(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		// A high bit is set, or becomes so by subtracting from a control character, by adding to DEL, or by subtracting from
+		// the zero that a backslash is turned into. Marks above the lowest one may be false.
+		x := binary.LittleEndian.Uint64(b[i:])
+		if m := (x | (x - lows*' ') | (x + lows) | (x ^ lows*'\\' - lows)) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] < 0x7f && b[i] != '\\' {
+		i++
+	}
+	return i
+}
+
 // StringEnd checks the string whose body starts at i and returns the index after its closing quote. escaped says whether
 // it has escapes, ascii that it has no byte outside of ASCII; that may be false also for what follows the string.
 func StringEnd(b []byte, i int) (end int, escaped, ascii bool) {
+	const long = 32 // a string of that many bytes is worth larger steps, up to what is no plain byte
 	var seen uint64
-	for i+8 <= len(b) {
+	for from := i; i+8 <= len(b); {
 		x := binary.LittleEndian.Uint64(b[i:])
 		seen |= x
 		m := Special(x)
 		if m == 0 {
-			i += 8
+			if i += 8; i-from < long {
+				continue
+			}
+			for ; i+32 <= len(b); i += 32 {
+				w := b[i : i+32 : i+32]
+				x0, x1 := binary.LittleEndian.Uint64(w), binary.LittleEndian.Uint64(w[8:])
+				x2, x3 := binary.LittleEndian.Uint64(w[16:]), binary.LittleEndian.Uint64(w[24:])
+				if Special(x0)|Special(x1)|Special(x2)|Special(x3) != 0 {
+					from = i
+					break
+				}
+				seen |= x0 | x1 | x2 | x3
+			}
 			continue
 		}
 		i += bits.TrailingZeros64(m) >> 3
@@ -101,7 +131,7 @@ func StringEnd(b []byte, i int) (end int, escaped, ascii bool) {
 			return ^i, escaped, false
 		}
 		i += n
-		escaped = true
+		from, escaped = i, true
 	}
 	for i < len(b) {
 		c := b[i]

@@ -1,0 +1,56 @@
+package jsonrpc
+
+import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+
+// pattern is a line that was scanned, without one string in it. Updates come by the thousand, and most differ from the one
+// before in their text alone. If a line has the same bytes before and behind the string, and what it has between them is the
+// body of a string too, then it is JSON, the same things are found in it, and they are where they were. The zero pattern
+// matches no line.
+type pattern struct {
+	before, behind []byte // before ends with the opening quote, behind begins with the closing one
+	kind           Kind
+	found          spans
+}
+
+// maxPattern is how much of a line is kept before the string, and behind it.
+const maxPattern = 1 << 10
+
+// match fills m if the line is one of the pattern. Else m stays as it is.
+func (p *pattern) match(line []byte, m *Message) bool {
+	from, to := len(p.before), len(line)-len(p.behind)
+	if from == 0 || from > to || string(line[to:]) != string(p.behind) || string(line[:from]) != string(p.before) {
+		return false
+	}
+	if end, _, _ := lex.StringEnd(line, from); end != to+1 {
+		return false
+	}
+	*m = Message{
+		Raw: line, Kind: p.kind, ID: p.found.id.of(line), Method: p.found.method.of(line), Params: p.found.params.of(line),
+		SessionID: p.found.session.of(line), Update: p.found.update.of(line),
+	}
+	return true
+}
+
+// remember makes the pattern of a line that is a message, and in which nothing was found that is no part of the line. The
+// string is the text of the update's content; if there is none, the pattern stays as it is.
+func (p *pattern) remember(m *Message, st *state) {
+	line := m.Raw
+	at := lex.Find(line, st.content, "text")
+	if at < 0 || lex.At(line, at) != '"' {
+		return
+	}
+	end, _, _ := lex.StringEnd(line, at+1)
+	if at+1 > maxPattern || len(line)-(end-1) > maxPattern {
+		return
+	}
+	p.before = append(p.before[:0], line[:at+1]...)
+	p.behind = append(p.behind[:0], line[end-1:]...)
+	p.kind, p.found = m.Kind, st.found
+	for _, s := range [...]*span{&p.found.id, &p.found.method, &p.found.params, &p.found.session, &p.found.update} {
+		for _, i := range [...]*int{&s.from, &s.to} {
+			if *i > at {
+				*i -= len(line)
+			}
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// widen gives pipes the room that acphost gives an agent's.
+func widen(pipes ...*os.File) {
+	for _, f := range pipes {
+		raw, err := f.SyscallConn()
+		if err != nil {
+			continue
+		}
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 256<<10) })
+	}
+}
+
+// processorTime is what all threads of a process have used up to now, in user mode and in the kernel; 0: it cannot be told.
+func processorTime(pid int) time.Duration {
+	const ofProcess = 2 // clock_getcpuclockid(3): CPUCLOCK_SCHED of a thread group
+	var t unix.Timespec
+	if unix.ClockGettime(int32(^pid<<3|ofProcess), &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
