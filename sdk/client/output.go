@@ -158,9 +158,9 @@ func exitCode(v any, deep int) (code uint32, found bool) {
 	return exitCode(members["metadata"], deep-1)
 }
 
-// ShownOutput is what a tool call's command printed, and how it ended, if the agent ran it itself; nil if the tool call shows
-// that by itself, or nothing is known. Of a command that failed it is the end alone if what the tool call shows holds the
-// text. shows reports whether the output of a terminal is shown by itself; nil: none is.
+// ShownOutput is what a tool call's command printed, and how it ended, if the agent ran it itself; nil if the tool call
+// shows that by itself, or nothing is known. Of a command that failed it is the end alone if what the tool call shows
+// holds the text. shows reports whether the output of a terminal is shown by itself; nil: none is.
 func ShownOutput(c *supervisorv1.ToolCall, shows func(terminalID string) bool) *supervisorv1.ToolOutput {
 	o := c.GetOutput()
 	text := squeezed(o.GetText())

@@ -206,7 +206,8 @@ func TestCodexLeftAloneAsksNobodyElse(t *testing.T) {
 	}
 	m.Play(
 		Step{Calls: []Call{patch("*** Add File: .env", "+KEY=1")}},
-		// Where it has no sandbox, a model of its own answers: the script, which says this in the turn if nobody asks it that.
+		// Where it has no sandbox, a model of its own answers: the script, which says this in the turn if nobody asks
+		// it that.
 		Step{Text: `{"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It was asked for."}`},
 	)
 	r.prompt(s, "Go on.").stopped("end_turn")

@@ -60,7 +60,8 @@ type seen struct {
 	Call string `json:"call"`
 	// Reached is what acphost got to judge, and how it judged, in order.
 	Reached []string `json:"reached,omitempty"`
-	// Reports are the kinds of the tool calls that the agent reported as completed, if acphost recorded nothing of them.
+	// Reports are the kinds of the tool calls that the agent reported as completed, if acphost recorded nothing of
+	// them.
 	Reports []string `json:"reports,omitempty"`
 	// Questions are what the user was asked, each with its reason.
 	Questions []string `json:"questions,omitempty"`
@@ -134,7 +135,8 @@ type tools struct {
 	edit       func(path, before, after string) Call
 	patch      func(path, text string) Call // writes a new file, or over an old one, by a patch
 	run        func(line string) Call
-	// tricky is a line that only looks as a shell reads it, and that writes into .env as the agent runs it; "": there is none.
+	// tricky is a line that only looks as a shell reads it, and that writes into .env as the agent runs it; "": there
+	// is none.
 	tricky string
 }
 

@@ -129,8 +129,8 @@ func (w *claim) runs(tc acp.ToolCall) {
 	}
 }
 
-// shellTakenOff doubts a line that begins with a shell. The agent takes "bash -c" off, and a pair of quotes around all that
-// follows: "bash -c 'ls' | grep '; rm x; '" has a shell run ls, and the agent run rm.
+// shellTakenOff doubts a line that begins with a shell. The agent takes "bash -c" off, and a pair of quotes around all
+// that follows: "bash -c 'ls' | grep '; rm x; '" has a shell run ls, and the agent run rm.
 func (w *claim) shellTakenOff() {
 	words := strings.Fields(w.line)
 	if len(words) == 0 {

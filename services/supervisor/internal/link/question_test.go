@@ -205,8 +205,8 @@ func TestAQuestionWaitsForTheReportThatItsAgentSendsJustAfter(t *testing.T) {
 	}
 }
 
-// OpenCode reports a command once more, with where it runs, just after it has asked about it. The answer is one about that
-// command all the same: it is remembered, and the command is not taken for one that nobody was asked about.
+// OpenCode reports a command once more, with where it runs, just after it has asked about it. The answer is one about
+// that command all the same: it is remembered, and the command is not taken for one that nobody was asked about.
 func TestAnAnswerAboutACommandThatIsReportedOnceMoreCounts(t *testing.T) {
 	const (
 		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"make","rawInput":{"command":"make"}},"options":` + options + `}}`

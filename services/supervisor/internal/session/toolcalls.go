@@ -81,9 +81,9 @@ func (t *Table) Subject(sessionID string, tc acp.ToolCall) Subject {
 	return s
 }
 
-// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was judged,
-// and returns a copy of what is known of it now. It stands if its subject has not changed since (its status does not count),
-// or if the changes were over within settling and the subject is the same again.
+// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was
+// judged, and returns a copy of what is known of it now. It stands if its subject has not changed since (its status
+// does not count), or if the changes were over within settling and the subject is the same again.
 func (t *Table) Stands(sessionID string, s Subject, asked time.Time) (now acp.ToolCall, stands bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
