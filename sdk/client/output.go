@@ -158,23 +158,26 @@ func exitCode(v any, deep int) (code uint32, found bool) {
 	return exitCode(members["metadata"], deep-1)
 }
 
-// ShownOutput is what a tool call's command printed, if the agent ran it itself and what the tool call shows does not hold
-// it; else nil. shows reports whether the output of a terminal is shown by itself; nil: none is.
+// ShownOutput is what a tool call's command printed, and how it ended, if the agent ran it itself; nil if the tool call
+// shows that by itself, or nothing is known. Of a command that failed it is the end alone if what the tool call shows
+// holds the text. shows reports whether the output of a terminal is shown by itself; nil: none is.
 func ShownOutput(c *supervisorv1.ToolCall, shows func(terminalID string) bool) *supervisorv1.ToolOutput {
 	o := c.GetOutput()
 	text := squeezed(o.GetText())
-	if text == "" {
-		return nil
-	}
+	held := text == ""
 	for _, item := range c.GetContent() {
 		if id := item.GetTerminalId(); id != "" && shows != nil && shows(id) {
 			return nil
 		}
-		if strings.Contains(squeezed(item.GetContent().GetText().GetText()), text) {
-			return nil
-		}
+		held = held || strings.Contains(squeezed(item.GetContent().GetText().GetText()), text)
 	}
-	return o
+	switch {
+	case !held:
+		return o
+	case o.GetExitCode() != 0 || o.GetSignal() != "":
+		return &supervisorv1.ToolOutput{TerminalId: o.GetTerminalId(), Ended: o.GetEnded(), ExitCode: o.ExitCode, Signal: o.GetSignal()}
+	}
+	return nil
 }
 
 // squeezed is a text with one blank for every run of them, so that texts are the same that differ in how they are laid out.

@@ -35,7 +35,7 @@ func TestTheRawOutputsOfAgentsAreRead(t *testing.T) {
 	}
 	for name, raw := range map[string]string{
 		"no JSON": `{"output":`, "nothing": `{}`, "a number": `7`, "null": `null`, "unknown": `{"x":"y"}`, "deep": `[[[[[["x"]]]]]]`,
-		"how it ended, alone": `{"exit_code":1}`, "an exit code that is none": `{"exit_code":-1}`,
+		"that it ended well": `{"exit_code":0}`, "an exit code that is none": `{"exit_code":-1}`,
 	} {
 		call := &supervisorv1.ToolCall{}
 		client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: raw})
@@ -47,6 +47,29 @@ func TestTheRawOutputsOfAgentsAreRead(t *testing.T) {
 	client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("read"), RawOutput: `"the file"`})
 	if o := client.ShownOutput(call, nil); o != nil {
 		t.Errorf("what a file holds is no command's output: %v", o)
+	}
+}
+
+func TestThatACommandFailedIsShownWhoeverShowsWhatItPrinted(t *testing.T) {
+	text := func(text string) []*supervisorv1.ToolCallContent {
+		return []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Content{Content: client.Text(text)}}}
+	}
+	for name, c := range map[string]struct {
+		raw     string
+		content []*supervisorv1.ToolCallContent
+		text    string
+		code    int // 0: nothing is shown
+	}{
+		"it printed nothing":            {`{"exit_code":1}`, nil, "", 1},
+		"its tool call shows the text":  {`{"output":"a\n","metadata":{"exit":2}}`, text("a"), "", 2},
+		"its tool call shows something": {`{"output":"a\n","metadata":{"exit":2}}`, text("b"), "a\n", 2},
+		"it did not fail":               {`{"output":"a\n","metadata":{"exit":0}}`, text("a"), "", 0},
+	} {
+		call := &supervisorv1.ToolCall{}
+		client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: c.raw, ContentSet: true, Content: c.content})
+		if o := client.ShownOutput(call, nil); (o != nil) != (c.code != 0) || o.GetText() != c.text || int(o.GetExitCode()) != c.code {
+			t.Errorf("%s: got %v", name, o)
+		}
 	}
 }
 

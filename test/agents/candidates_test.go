@@ -19,6 +19,8 @@ type candidate struct {
 	limits     []string
 	// questions are how many a harmless turn may take under a policy; 0: one.
 	questions int
+	// titled is its id in agents.json if it names commands in titles alone; it is run with trusted titles, too.
+	titled string
 	// command is its program, below the folder of that one which ACPHOST_AGENTS names.
 	command, folder string
 	launch          func(r *rig) (*supervisorv1.Agent, *Model)
@@ -97,10 +99,11 @@ var candidates = []candidate{
 		tools: codexTools,
 	},
 	{
-		id: "gemini", title: "Gemini CLI", command: "gemini", questions: 3, // of commands that a title names, which nothing may trust
+		id: "gemini", title: "Gemini CLI", command: "gemini", titled: "gemini", questions: 3, // of commands that a title names
 		start: "acphost run --agent gemini --", npm: "@google/gemini-cli",
 		limits: []string{
 			"It names a command in the title of a request alone, which identifies nothing: acphost asks the user, who sees the title. Commands that it knows to look it runs without asking.",
+			"[Trusted titles](permissions.md#what-acphost-understands-of-a-request) save these questions. The price: the model can choose another folder of the workspace, which the title does not show, and other versions of Gemini CLI make other titles.",
 			"It refuses by itself what is outside of the workspace, and files that `.gitignore` names.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
@@ -114,6 +117,7 @@ var candidates = []candidate{
 			edit: func(path, before, after string) Call {
 				return Call{Name: "replace", Args: map[string]any{"file_path": path, "old_string": before, "new_string": after, "instruction": "Do it."}}
 			},
+			tricky: "bash -c 'ls' | grep '; echo KEY=written > .env; '",
 		},
 	},
 	{
@@ -177,11 +181,12 @@ var candidates = []candidate{
 		},
 	},
 	{
-		id: "pi", title: "pi", command: "pi-acp",
+		id: "pi", title: "pi", command: "pi-acp", titled: "pi-acp",
 		start: "acphost run --agent pi --", npm: "pi-acp",
 		limits: []string{
 			"The adapter starts `pi` (npm package `@earendil-works/pi-coding-agent`, 0.87.1 here, Node 22), which must be on PATH.",
 			"**pi asks nobody.** It has no permission requests, and no setting for them. A policy prevents nothing: acphost records what pi reports, and with `permission.on_unasked: cancel` ends the turn after it. Run pi [as another user](security.md#running-agents-as-another-user) or in a container.",
+			"It names a command in the title of its report alone. acphost records each as unclear, the title beside it. With [trusted titles](permissions.md#what-acphost-understands-of-a-request) only those are recorded that no rule allows, and `on_unasked: cancel` ends the turn after those that a rule denies. Nothing is lost by that: pi has run the command in either case.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := Completions(r.t)

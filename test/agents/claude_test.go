@@ -152,7 +152,7 @@ func TestClaudeIsDecidedAboutByWhatItDoes(t *testing.T) {
 		u.answer(u.question(), "reject_once")
 		u.stopped("end_turn")
 		r.expectNoFile("../tool.log")
-		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "not known to run any") {
+		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "none of the agent's own") {
 			t.Errorf("the audit says %v", d)
 		}
 	})

@@ -18,23 +18,39 @@ func (r *rig) clineEnv(m *Model) []string {
 // By itself Cline starts a daemon that all of its sessions share, and that ends with the agent that began it.
 func TestClineByItsNameSharesNothing(t *testing.T) {
 	executable(t, "cline")
-	r := newRig(t, "workspace")
-	m := Completions(t)
-	env := r.clineEnv(m)
-	var agents []*supervisorv1.Agent
-	var sessions []*supervisorv1.Session
-	for range 2 { // the second finds what the first has begun
-		agents = append(agents, r.startAs(&supervisorv1.StartAgentRequest{Preset: "cline", Separate: true}, env))
-		sessions = append(sessions, r.open(agents[len(agents)-1]))
-		m.Play(Step{Text: "Hello."})
-		r.prompt(sessions[len(sessions)-1], "Hello?").stopped("end_turn")
+	for _, tt := range []struct {
+		name string
+		own  []string // agents.json
+	}{
+		{"as its entry starts it", nil},
+		{"without the defaults of its entry", []string{`{"agents": [{"id": "cline", "acphost": {"defaults": {}}}]}`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "workspace", tt.own...)
+			m := Completions(t)
+			env := r.clineEnv(m)
+			var agents []*supervisorv1.Agent
+			var sessions []*supervisorv1.Session
+			for range 2 { // the second finds what the first has begun
+				agents = append(agents, r.startAs(&supervisorv1.StartAgentRequest{Preset: "cline", Separate: true}, env))
+				sessions = append(sessions, r.open(agents[len(agents)-1]))
+				m.Play(Step{Text: "Hello."})
+				r.prompt(sessions[len(sessions)-1], "Hello?").stopped("end_turn")
+			}
+			if _, err := r.Agents.StopAgent(r.ctx, &supervisorv1.StopAgentRequest{AgentId: agents[0].GetId()}); err != nil {
+				t.Fatal(explain(err))
+			}
+			m.Play(Step{Text: "Still here."})
+			u := r.prompt(sessions[1], "And you?")
+			if tt.own != nil {
+				if end := u.end(); end.GetError() == nil {
+					t.Errorf("the turn ends with %v: Cline needs no default any more, or this test shows nothing", end)
+				}
+				return
+			}
+			u.stopped("end_turn")
+			u.expectSaid("Still here.")
+			r.finish()
+		})
 	}
-	if _, err := r.Agents.StopAgent(r.ctx, &supervisorv1.StopAgentRequest{AgentId: agents[0].GetId()}); err != nil {
-		t.Fatal(explain(err))
-	}
-	m.Play(Step{Text: "Still here."})
-	u := r.prompt(sessions[1], "And you?")
-	u.stopped("end_turn")
-	u.expectSaid("Still here.")
-	r.finish()
 }

@@ -181,7 +181,7 @@ func TestCodexIsDecidedAboutByWhatItDoes(t *testing.T) {
 	t.Run("a tool that looks like a shell", func(t *testing.T) {
 		refused(Call{Namespace: "mcp__rig", Name: "say", Args: map[string]any{"words": "hello", "command": "touch x"}})
 		r.expectNoFile("../tool.log")
-		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || d.GetAction().GetCommand() != nil || !strings.Contains(d.GetAction().GetRawInput(), "hello") {
+		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "arguments cannot be read") || !strings.Contains(d.GetAction().GetRawInput(), "hello") {
 			t.Errorf("the audit says %v", d)
 		}
 	})
@@ -204,7 +204,12 @@ func TestCodexLeftAloneAsksNobodyElse(t *testing.T) {
 	if s.GetMode() != "agent" {
 		t.Errorf("it starts in the mode %q", s.GetMode())
 	}
-	m.Play(Step{Calls: []Call{patch("*** Add File: .env", "+KEY=1")}})
+	m.Play(
+		Step{Calls: []Call{patch("*** Add File: .env", "+KEY=1")}},
+		// Where it has no sandbox, a model of its own answers: the script, which says this in the turn if nobody asks
+		// it that.
+		Step{Text: `{"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It was asked for."}`},
+	)
 	r.prompt(s, "Go on.").stopped("end_turn")
 	r.expectFile(".env", "KEY=1\n")
 	if d := r.done(); d.GetOutcome() != "done, not asked" || d.GetVerdict() != "deny" || d.GetRule() != "secrets" {

@@ -166,13 +166,10 @@ rules:
 	r.file("secrets/key", "hidden\n")
 	m.Play(Step{Calls: []Call{{Name: "bash", Args: map[string]any{"command": "cat key", "description": "look", "workdir": "secrets"}}}})
 	s := r.openCode(m, map[string]string{"*": "allow", "bash": "ask"})
-	u := r.prompt(s, "Look.")
-	q := u.question()
-	u.answer(q, "reject_once")
-	u.end()
+	r.prompt(s, "Look.").end()
 	d := r.asked("tool.execute")
-	if a := d.GetAction(); d.GetVerdict() == "allow" || a.GetUnparsed() != "" || a.GetCommand().GetCwd() != r.path("secrets") {
-		t.Errorf("decided: %v, want a person to be asked about a command in the folder that the model chose", d)
+	if a := d.GetAction(); d.GetOutcome() != "denied" || d.GetRule() != "secrets" || a.GetUnparsed() != "" || a.GetCommand().GetCwd() != r.path("secrets") {
+		t.Errorf("decided: %v, want the command denied for the file that it reads in the folder that the model chose", d)
 	}
 	if m.Heard("hidden") {
 		t.Error("the command ran")

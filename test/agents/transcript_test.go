@@ -35,8 +35,8 @@ func (r *rig) transcribe(s *supervisorv1.Session, m *Model, name string) {
 		if !strings.HasPrefix(f.Dir, "agent-to-") || f.Answers != "" || f.Method == "session/update" && !strings.Contains(string(f.Frame), `"tool_call`) {
 			continue
 		}
-		for _, id := range f.calls() {
-			if !calls[id] {
+		for _, c := range f.calls() {
+			if id := c.ToolCallID; !calls[id] {
 				calls[id] = true
 				replace = append(replace, `"`+id+`"`, fmt.Sprintf(`"call_%d"`, len(calls)))
 			}

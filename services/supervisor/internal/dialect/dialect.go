@@ -141,11 +141,13 @@ const (
 	OnlyExecuteRuns Reading = "only_execute_runs"
 	// FoldersFirst: questions of kind other with locations ask about the folders of a command before the command itself.
 	FoldersFirst Reading = "folders_first"
+	// ShellTakenOff: the agent takes a shell off the beginning of a line, and not as a shell reads the line.
+	ShellTakenOff Reading = "shell_taken_off"
 )
 
 // Readings are all of them.
 func Readings() []Reading {
-	return []Reading{Requote, WordsAskForMore, PatchIsShown, Located, FoldersFirst, OnlyExecuteRuns}
+	return []Reading{Requote, WordsAskForMore, PatchIsShown, Located, FoldersFirst, OnlyExecuteRuns, ShellTakenOff}
 }
 
 // kinds are ACP's kinds of tools.

@@ -70,6 +70,9 @@ func streamed(meta []byte) *supervisorv1.ToolOutput {
 		return nil
 	}
 	piece, exit := acp.Get(meta, "terminal_output"), acp.Get(meta, "terminal_exit")
+	if piece == nil {
+		piece = acp.Get(meta, "terminal_output_delta") // as Codex calls it, unless its client asks for the other
+	}
 	if !isObject(piece) && !isObject(exit) {
 		return nil
 	}

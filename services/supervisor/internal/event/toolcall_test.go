@@ -191,3 +191,18 @@ func TestAQuestionClearsWhatItSaysIsEmpty(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatACommandPrintsIsReadByBothNamesThatAgentsHaveForIt(t *testing.T) {
+	for _, meta := range []string{
+		`{"terminal_output":{"terminal_id":"T","data":"a\n"},"terminal_exit":{"terminal_id":"T","exit_code":1}}`,
+		`{"terminal_output_delta":{"terminal_id":"T","data":"a\n"},"terminal_exit":{"terminal_id":"T","exit_code":1}}`,
+	} {
+		if o := streamed([]byte(meta)); o.GetText() != "a\n" || o.GetTerminalId() != "T" || o.GetExitCode() != 1 || !o.GetEnded() {
+			t.Errorf("%s: got %v", meta, o)
+		}
+	}
+	both := `{"terminal_output":{"terminal_id":"T","data":"a"},"terminal_output_delta":{"terminal_id":"T","data":"a"}}`
+	if o := streamed([]byte(both)); o.GetText() != "a" {
+		t.Errorf("what is there by both names is read as %v", o)
+	}
+}

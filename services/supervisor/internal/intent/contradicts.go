@@ -23,6 +23,20 @@ func (s Session) Contradicts(shown, now acp.ToolCall) bool {
 		!bytes.Equal(now.Content, shown.Content) && s.otherDiffs(shown.Content, now.Content)
 }
 
+// Repeats reports whether a tool call, as it is reported now, is the very command that was judged, and shows a person
+// nothing else. OpenCode reports a command once more just after it has asked about it, with the directory and a
+// description.
+func (s Session) Repeats(judged, now acp.ToolCall) bool {
+	if judged.Title != now.Title || judged.Name != now.Name || judged.Kind != now.Kind || judged.Ambiguous != now.Ambiguous ||
+		!bytes.Equal(judged.Content, now.Content) || max(len(judged.RawInput), len(now.RawInput)) > maxRawInput {
+		return false
+	}
+	was, is := s.claim(judged), s.claim(now)
+	return was.named() && was.line == is.line && slices.Equal(was.argv, is.argv) && slices.Equal(was.env, is.env) &&
+		slices.Equal(was.cwd, is.cwd) && slices.Equal(was.paths, is.paths) && slices.Equal(was.strays, is.strays) &&
+		slices.Equal(was.unclear, is.unclear)
+}
+
 func (s Session) otherCommand(shown, now acp.ToolCall) bool {
 	if len(shown.RawInput) > maxRawInput { // then no command is known of it
 		return false

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -65,6 +66,34 @@ func TestAnotherCallContradictsWhatIsShown(t *testing.T) {
 				t.Errorf("it contradicts: %v", got)
 			}
 		})
+	}
+}
+
+func TestACommandThatIsReportedOnceMoreIsTheOneThatWasJudged(t *testing.T) {
+	const (
+		asked  = `{"toolCallId":"t","title":"git status","kind":"execute","rawInput":{"command":"git status"}}`
+		report = `{"toolCallId":"t","sessionUpdate":"tool_call_update","rawInput":{"command":"git status","description":"Look.","cwd":"/ws"}}`
+	)
+	for name, tt := range map[string]struct {
+		judged, now acp.ToolCall
+		want        bool
+	}{
+		"with the directory that it was judged by": {toolCall(report, asked), toolCall(asked, report), true},
+		"with one that came too late":              {toolCall(asked), toolCall(asked, report), false},
+		"in another directory":                     {toolCall(report, asked), toolCall(asked, strings.ReplaceAll(report, "/ws", "/etc")), false},
+		"in two":                                   {toolCall(report, asked), toolCall(asked, strings.ReplaceAll(report, `"cwd"`, `"workdir":"/etc","cwd"`)), false},
+		"another command":                          {toolCall(report, asked), toolCall(asked, strings.ReplaceAll(report, "status", "push")), false},
+		"a beginning of it":                        {toolCall(report, asked), toolCall(asked, strings.ReplaceAll(report, "git status", "git")), false},
+		"with a variable":                          {toolCall(report, asked), toolCall(asked, strings.ReplaceAll(report, `"cwd"`, `"env":["A=1"],"cwd"`)), false},
+		"with a member that nobody knows":          {toolCall(report, asked), toolCall(asked, strings.ReplaceAll(report, `"cwd"`, `"on":"/etc","cwd"`)), false},
+		"with another title":                       {toolCall(report, asked), toolCall(asked, report, `{"toolCallId":"t","title":"git push"}`), false},
+		"with a diff":                              {toolCall(report, asked), toolCall(asked, report, `{"content":[{"type":"diff","path":"/ws/a","newText":"x"}]}`), false},
+		"what is no command": {toolCall(`{"toolCallId":"t","kind":"edit","rawInput":{"filePath":"/ws/a"}}`),
+			toolCall(`{"toolCallId":"t","kind":"edit","rawInput":{"filePath":"/ws/a","content":"x"}}`), false},
+	} {
+		if got := inSession("OpenCode").Repeats(tt.judged, tt.now); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -250,6 +250,8 @@ func TestATitleIsACommandOnlyWhereTheUserSaysSo(t *testing.T) {
 		"one without a title":                 `{"kind":"execute"}`,
 		"one that cannot be read as it was":   `{"kind":"execute","title":"ls \ud800"}`,
 		"one that says more than the command": `{"kind":"execute","title":"ls [in sub] (list"}`,
+		"one that begins with a shell":        `{"kind":"execute","title":"bash -c 'ls' | grep '; rm a; '"}`,
+		"one that begins with a shell's path": `{"kind":"execute","title":"/bin/sh\t-c ls"}`,
 	} {
 		if a := askedBy(s, report); a.GetUnparsed() == "" && a.GetCommand().GetUnparsed() == "" {
 			t.Errorf("%s is understood: %v", name, a)

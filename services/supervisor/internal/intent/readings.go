@@ -1,8 +1,10 @@
 package intent
 
 import (
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -17,6 +19,7 @@ var readings = map[dialect.Reading]func(w *claim, tc acp.ToolCall){
 	dialect.Located:         (*claim).located,
 	dialect.FoldersFirst:    (*claim).foldersFirst,
 	dialect.OnlyExecuteRuns: (*claim).runs,
+	dialect.ShellTakenOff:   func(w *claim, _ acp.ToolCall) { w.shellTakenOff() },
 }
 
 // requote takes off quotes that should not be there any more: of a line for which one pair is not enough, such as one with
@@ -123,5 +126,18 @@ func (w *claim) foldersFirst(tc acp.ToolCall) {
 func (w *claim) runs(tc acp.ToolCall) {
 	if w.named() && tc.Kind != "execute" && !w.folders {
 		w.doubt("the agent names a command and does not call this one")
+	}
+}
+
+// shellTakenOff doubts a line that begins with a shell. The agent takes "bash -c" off, and a pair of quotes around all
+// that follows: "bash -c 'ls' | grep '; rm x; '" has a shell run ls, and the agent run rm.
+func (w *claim) shellTakenOff() {
+	words := strings.Fields(w.line)
+	if len(words) == 0 {
+		return
+	}
+	switch strings.TrimSuffix(path.Base(strings.ToLower(words[0])), ".exe") {
+	case "sh", "bash", "zsh", "cmd", "powershell", "pwsh":
+		w.doubt("the line begins with a shell, and the agent runs it in another way than a shell does")
 	}
 }

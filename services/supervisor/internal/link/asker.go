@@ -24,6 +24,7 @@ type agentQuestion struct {
 	scope   string          // of its session, as it was decided
 	subject session.Subject // of its tool call, as it was judged
 	told    acp.ToolCall    // its tool call, with what a report added that it leaves out; the pump's
+	judged  acp.ToolCall    // its tool call, as it was judged; set before the question is asked
 	later   chan []byte     // the input in the latest report of the tool call since
 }
 
@@ -39,7 +40,8 @@ func (l *Link) ask(c *agentCall) *agentQuestion {
 func (a *agentQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
 	if answered {
 		a.policyLearns(d, o)
-		o.Doubtful = !a.opts.Sessions.Stands(a.SessionID, a.subject, a.Asked)
+		now, stands := a.opts.Sessions.Stands(a.SessionID, a.subject, a.Asked)
+		o.Doubtful = !stands && !a.reading(a.SessionID).Repeats(a.judged, now)
 	}
 	return a.conclude(a.SessionID, a.scope, d, o)
 }
@@ -50,8 +52,7 @@ func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 		if now.ID == "" || a.SessionID != sessionID || a.ToolCall.ID != now.ID {
 			continue
 		}
-		cc, _ := p.opts.Sessions.Context(sessionID)
-		s := intent.Session{Dialect: p.Reported().Name, Configured: p.opts.Dialect, Roots: rootPaths(cc)}
+		s := p.reading(sessionID)
 		if s.Contradicts(a.told, now) {
 			a.Finish(question.Ending{Cause: question.CallChanged})
 			continue
@@ -65,6 +66,12 @@ func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 		}
 		a.later <- now.Reported
 	}
+}
+
+// reading is how the agent's words are read, without a look at the disk.
+func (l *Link) reading(sessionID string) intent.Session {
+	cc, _ := l.opts.Sessions.Context(sessionID)
+	return intent.Session{Dialect: l.Reported().Name, Configured: l.opts.Dialect, Roots: rootPaths(cc)}
 }
 
 // complete is the tool call of a permission request with what its report says, if the request leaves that out and the

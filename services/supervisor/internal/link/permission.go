@@ -76,7 +76,8 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		cc = nil // an unknown session has no roots
 	}
 	against := l.judging(ctx, c.sessionID, cc)
-	action := intent.Question(against, a.complete(ctx, against))
+	a.judged = a.complete(ctx, against)
+	action := intent.Question(against, a.judged)
 	l.lookFrom(l.opts.AgentEnviron, action)
 	about := l.decisionRequest(c.sessionID, action)
 	d, err := l.opts.Gate.Decide(ctx, about)

@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/grant"
 )
 
 const (
@@ -227,5 +231,52 @@ func TestContentThatCameInChunksIsJudged(t *testing.T) {
 	}
 	if a.GetKind() != "tool.edit" || a.GetUnparsed() != "" || !slices.Equal(paths, []string{"/w/a", "/w/.env"}) {
 		t.Errorf("judged is %v", a)
+	}
+}
+
+// OpenCode reports a command once more, with where it runs, just after it has asked about it. The answer is one about
+// that command all the same: it is remembered, and the command is not taken for one that nobody was asked about.
+func TestAnAnswerAboutACommandThatIsReportedOnceMoreCounts(t *testing.T) {
+	const (
+		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"make","rawInput":{"command":"make"}},"options":` + options + `}}`
+		update = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t",%s}}}`
+	)
+	for name, tt := range map[string]struct {
+		then   string // what is reported while the person reads
+		grants int
+	}{
+		"the same":           {`"status":"in_progress"`, 1},
+		"a beginning of it":  {`"rawInput":{"command":"mak","cwd":"/w"}`, 0},
+		"with another title": {`"title":"ls"`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			grants, err := grant.Open(grant.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, func(o *Options) {
+				conn := o.Conn
+				o.Gate = gate.New(gate.Options{
+					Chain:    []gate.Policy{{Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return conn("permission") }}},
+					Enforced: true, Grants: grants, Logger: o.Logger,
+				})
+				o.Dialect, o.ReportSoon = &dialect.Dialect{Readings: []dialect.Reading{dialect.Located}}, time.Hour
+			})
+			r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Grantable: true}, nil
+			}
+			r.open(`{}`)
+			report, then := fmt.Sprintf(update, `"rawInput":{"command":"make","description":"Build.","cwd":"/w"}`), fmt.Sprintf(update, tt.then)
+			r.agent.send(ask, report)
+			r.client.want(ask)
+			r.client.want(report)
+			r.agent.send(then)
+			r.client.want(then)
+			r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
+			r.agent.want(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"aa"}}}`)
+			if got := len(grants.List()); got != tt.grants {
+				t.Errorf("%d grants are remembered, want %d", got, tt.grants)
+			}
+		})
 	}
 }

@@ -14,7 +14,7 @@ func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	asked := time.Now()
-	if !table.Stands("s", table.Subject("s", acp.ToolCall{}), asked) {
+	if _, stands := table.Stands("s", table.Subject("s", acp.ToolCall{}), asked); !stands {
 		t.Error("a question about no tool call does not stand")
 	}
 	for _, tt := range []struct {
@@ -30,7 +30,7 @@ func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
 	} {
 		before := table.Subject("s", table.ToolCall("s", []byte(`{"toolCallId":"t"}`)))
 		table.ToolCall("s", []byte(tt.report))
-		if table.Stands("s", before, asked) == tt.changes {
+		if _, stands := table.Stands("s", before, asked); stands == tt.changes {
 			t.Errorf("%s: it stands: %v", tt.report, tt.changes)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
 			now = began.Add(tt.whole)
 			table.ToolCall("s", []byte(tt.again))
 			now = began.Add(tt.answer)
-			if got := table.Stands("s", judged, began); got != tt.want {
+			if _, got := table.Stands("s", judged, began); got != tt.want {
 				t.Errorf("it stands: %v", got)
 			}
 		})

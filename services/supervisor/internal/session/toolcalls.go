@@ -81,21 +81,22 @@ func (t *Table) Subject(sessionID string, tc acp.ToolCall) Subject {
 	return s
 }
 
-// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was judged.
-// That is so if its subject has not changed since (its status does not count), or if the changes were over within settling
-// and the subject is the same again.
-func (t *Table) Stands(sessionID string, s Subject, asked time.Time) bool {
+// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was
+// judged, and returns a copy of what is known of it now. It stands if its subject has not changed since (its status
+// does not count), or if the changes were over within settling and the subject is the same again.
+func (t *Table) Stands(sessionID string, s Subject, asked time.Time) (now acp.ToolCall, stands bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := &tool{}
+	known := &tool{}
 	if st := t.sessions.At(sessionID); st != nil {
-		now = cmp.Or(st.tools.At(s.call.ID), now)
+		known = cmp.Or(st.tools.At(s.call.ID), known)
 	}
-	if now.changed.n == s.revision {
-		return true
+	now = known.ToolCall
+	if known.changed.n == s.revision {
+		return now, true
 	}
 	settled := asked.Add(reportGrace)
-	return now.changed.n != 0 && sameSubject(&now.ToolCall, &s.call) && !now.changed.at.After(settled) && t.opts.Now().After(settled)
+	return now, known.changed.n != 0 && sameSubject(&now, &s.call) && !known.changed.at.After(settled) && t.opts.Now().After(settled)
 }
 
 // sameSubject reports whether two states of a tool call are about the same thing.

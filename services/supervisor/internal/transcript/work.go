@@ -98,7 +98,10 @@ func (s *story) finishTool(h *holding) {
 	}
 	raw := c.GetRawOutput()
 	if o := client.ShownOutput(c, func(id string) bool { return s.commands.At(id) != nil }); o != nil {
-		h.Parts, raw = append(h.Parts, ranItself(o)), ""
+		h.Parts = append(h.Parts, ranItself(o))
+		if o.GetText() != "" {
+			raw = "" // that is where the text is from
+		}
 	}
 	h.Parts = append(h.Parts, rawParts(c.GetRawInput(), raw)...)
 }
