@@ -1,11 +1,13 @@
 package facts
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/shell"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // arguments reads the words of a command by an entry of the table. They begin at position start.
@@ -31,6 +33,21 @@ func (c *command) arguments(e *entry, start int) {
 	}
 }
 
+// EndOfOptions is the position of the "--" behind which no word of a command is an option, by the table: a "--" that is the value
+// of an option does not count. Without one, it is the number of words.
+func EndOfOptions(argv []string) int {
+	if len(argv) == 0 {
+		return 0
+	}
+	e, start := entryOf(path.Base(argv[0]), argv)
+	if e == nil {
+		return len(argv)
+	}
+	a := &arguments{command: &command{argv: argv, facts: &permissionv1.Facts{Known: true}}, entry: e, words: argv[start:], end: len(argv)}
+	a.parse()
+	return a.end
+}
+
 // arguments are the words of a command while they are taken apart.
 type arguments struct {
 	*command
@@ -42,6 +59,7 @@ type arguments struct {
 	strays   []string // what stands behind an operand, and was taken for an option or its value
 	walks    bool
 	found    bool // a path was among the operands
+	end      int  // the position of "--"
 }
 
 type value struct{ role, text string }
@@ -60,6 +78,7 @@ func (a *arguments) parse() {
 			a.unknown("%s reads options from a file: %s", a.entry.name, word)
 		case slices.Contains(strings.Fields(a.entry.Marks), word):
 		case word == "--" && !a.entry.Words:
+			a.end = len(a.argv) - len(a.words) - 1
 			a.operands = append(a.operands, a.words...)
 			return
 		case len(word) < 2 || word[0] != '-':

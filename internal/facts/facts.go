@@ -122,7 +122,7 @@ func (c *command) dynamic(i int) bool { return shell.DynamicWord(c.sub, i) }
 
 // use is how a file is used.
 type use struct {
-	write, metadata, recursive, leavesOut bool
+	write, metadata, recursive, leavesOut, tracked bool
 }
 
 // file notes that the command uses a file or folder.
@@ -133,7 +133,7 @@ func (c *command) file(word string, u use) {
 	}
 	f := &permissionv1.FileUse{
 		Path: file, Access: permissionv1.Access_ACCESS_READ, Recursive: u.recursive, MetadataOnly: u.metadata,
-		CanLeaveOut: u.recursive && u.leavesOut,
+		CanLeaveOut: u.recursive && u.leavesOut, Tracked: u.tracked,
 	}
 	if u.write {
 		f.Access = permissionv1.Access_ACCESS_WRITE
@@ -152,7 +152,7 @@ func (c *command) file(word string, u use) {
 	}
 	for _, have := range c.facts.Files {
 		if have.GetPath() == f.GetPath() && have.GetAccess() == f.GetAccess() && have.GetRecursive() == f.GetRecursive() &&
-			have.GetMetadataOnly() == f.GetMetadataOnly() {
+			have.GetMetadataOnly() == f.GetMetadataOnly() && have.GetTracked() == f.GetTracked() {
 			return
 		}
 	}

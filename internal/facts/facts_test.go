@@ -45,6 +45,8 @@ func short(f *permissionv1.Facts) string {
 			does = "write "
 		case file.GetMetadataOnly():
 			does = "list "
+		case file.GetTracked():
+			does = "show "
 		}
 		name := strings.TrimPrefix(file.GetPath(), "/w/d/")
 		if name == "/w/d" {

@@ -36,6 +36,7 @@ type fileUse struct {
 	pathAccess
 	of                           int // the simple command's index
 	writes, recursive, onlyNames bool
+	tracked                      bool // what git keeps, wherever that is in its repository
 }
 
 // does is what a simple command does. facts is nil if that is not known.
@@ -57,7 +58,8 @@ func (p *action) prepareFacts(i int) {
 		if !isPath(f.GetPath()) || f.GetAccess() == permissionv1.Access_ACCESS_UNSPECIFIED {
 			return
 		}
-		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly()}
+		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly(),
+			tracked: f.GetTracked()}
 		use.spell(f.GetPath(), f.GetResolvedPath())
 		use.inside = f.GetInsideRoots()
 		use.internal = use.writes && (git.Own(use.asked) || git.Own(use.resolved))
@@ -314,7 +316,7 @@ func (g *glob) below(a *action, u *fileUse) []string {
 	}
 	var found []string
 	for _, text := range texts {
-		if u.resolved == "" || mayLieBelow(text, u.foldedAsked) || mayLieBelow(text, u.foldedResolved) {
+		if u.tracked || u.resolved == "" || mayLieBelow(text, u.foldedAsked) || mayLieBelow(text, u.foldedResolved) {
 			if strings.HasPrefix(text, "/**") {
 				text = text[1:]
 			}

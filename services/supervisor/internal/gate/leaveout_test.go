@@ -44,18 +44,18 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 		{"one file", &permissionv1.FileUse{Path: dir + "/secret/x"}, false, Allow, "look", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var walking []string
+			var walking [][]string
 			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
 				Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
 					Files: []*permissionv1.FileUse{c.use}}}}}}}
 			if c.told {
-				r.LeaveOut = func(programs []string, _ leaveout.Found) bool { walking = programs; return true }
+				r.LeaveOut = func(commands [][]string, _ leaveout.Found) bool { walking = commands; return true }
 			}
 			d, err := g.Decide(t.Context(), r)
 			if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
 				t.Errorf("got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
 			}
-			if c.told && !slices.Equal(walking, []string{"grep"}) {
+			if c.told && (len(walking) != 1 || !slices.Equal(walking[0], []string{"grep", "-r", "x"})) {
 				t.Errorf("walking through folders: %q", walking)
 			}
 		})

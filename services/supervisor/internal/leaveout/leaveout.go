@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -39,6 +40,8 @@ type Found struct {
 	Patterns []string
 	// Whole: a folder that the command is given is itself forbidden, so that leaving out names is not enough.
 	Whole bool
+	// Git are the commands of git's that show contents of files, and the same told to leave out what a repository keeps.
+	Git []Rewrite
 }
 
 // Finder looks for forbidden files below folders. The zero value is not usable; New makes one. It is not for concurrent use.
@@ -113,13 +116,16 @@ func unbraced(g string) []string {
 	return all
 }
 
-// anyCase is a pattern with each letter in both cases, but for those in brackets.
+// anyCase is a pattern with each letter in both cases, but for those in brackets. Where a program takes a letter for several
+// characters, brackets would match one of these, so "*" stands for what is not ASCII.
 func anyCase(pattern string) string {
 	var b strings.Builder
 	class := false
 	for _, c := range pattern {
 		class = c == '[' || class && c != ']'
-		if upper, lower := unicode.ToUpper(c), unicode.ToLower(c); upper != lower && !class {
+		if upper, lower := unicode.ToUpper(c), unicode.ToLower(c); c >= utf8.RuneSelf && !class {
+			b.WriteByte('*')
+		} else if upper != lower && !class {
 			b.WriteString(string([]rune{'[', upper, lower, ']'}))
 		} else {
 			b.WriteRune(c)
@@ -158,8 +164,11 @@ func (f *Finder) Below(dir string) {
 // Found returns what was found so far.
 func (f *Finder) Found() Found { return f.found }
 
-// Any reports whether there is, or may be, a forbidden file.
-func (f Found) Any() bool { return len(f.Names) > 0 || f.Incomplete }
+// Any reports whether there is, or may be, a forbidden file, or commands of git's that show one.
+func (f Found) Any() bool { return len(f.Names) > 0 || f.Incomplete || len(f.Git) > 0 }
+
+// Matches reports whether a path, absolute and clean, matches one of some globs, in the form that New takes.
+func Matches(globs []string, path string) bool { return New(globs).forbidden(path) }
 
 // excluded are patterns of all that a program is to leave out.
 func (f Found) excluded() []string {

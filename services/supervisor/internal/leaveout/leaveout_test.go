@@ -95,6 +95,14 @@ func TestPatternsMatchAllThatTheGlobsCouldMean(t *testing.T) {
 	}
 }
 
+// commands are those of programs that walk through folders.
+func commands(programs []string) (all [][]string) {
+	for _, program := range programs {
+		all = append(all, []string{program, "-r", "x"})
+	}
+	return all
+}
+
 // Each program is run as it is told to, in a folder with secrets.
 func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 	other := folder(t, "main.go")
@@ -119,7 +127,7 @@ func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 			if found.Incomplete = incomplete; incomplete {
 				found.Names = nil
 			}
-			argv, ok := leaveout.Tell(c.argv, c.walking, found)
+			argv, ok := leaveout.Tell(c.argv, commands(c.walking), found)
 			if !ok {
 				t.Errorf("%q cannot be told", c.argv)
 				continue
@@ -162,12 +170,12 @@ func TestWhatCannotBeToldForCertainIsNotTold(t *testing.T) {
 		{"no command", nil, []string{"grep"}, found},
 		{"not a line", []string{"sh", "-c", "grep -r 'x"}, []string{"grep"}, found},
 	} {
-		if argv, ok := leaveout.Tell(c.argv, c.walking, c.found); ok {
+		if argv, ok := leaveout.Tell(c.argv, commands(c.walking), c.found); ok {
 			t.Errorf("%s: told as %q", c.name, argv)
 		}
 	}
 	t.Setenv("POSIXLY_CORRECT", "1")
-	if _, ok := leaveout.Tell([]string{"grep", "-r", "x"}, []string{"grep"}, found); ok {
+	if _, ok := leaveout.Tell([]string{"grep", "-r", "x"}, [][]string{{"grep", "-r", "x"}}, found); ok {
 		t.Error("options behind operands count for nothing here")
 	}
 }
