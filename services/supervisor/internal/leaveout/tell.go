@@ -3,6 +3,7 @@ package leaveout
 import (
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -156,6 +157,9 @@ func wordsInLine(argv []string, placed []shell.Placed, line string, walking [][]
 	return words(argv, out, rewrites)
 }
 
+// longOption is how a word begins that is a long option with its value.
+var longOption = regexp.MustCompile(`^--[a-z][a-z-]*=`)
+
 // keepsOptions reports whether words that are known only when the line runs leave options behind them what they are: none of them
 // may become "--".
 func keepsOptions(line string, placed []shell.Placed, walking [][]string) bool {
@@ -164,6 +168,7 @@ func keepsOptions(line string, placed []shell.Placed, walking [][]string) bool {
 		switch {
 		case w.Text == "--":
 			return false
+		case w.Dynamic && longOption.MatchString(first): // whatever stands for the rest
 		case w.Dynamic && (first == "" || strings.ContainsRune("-*?[$`~{<>=+@!'\\", rune(first[0]))) &&
 			!(first != "" && first[0] == '$' && !strings.ContainsAny(line, "*?[`(")):
 			return false
