@@ -181,6 +181,17 @@ func TestNothingIsKnownOfTheDisk(t *testing.T) {
 	}
 }
 
+func TestTheEndOfOptions(t *testing.T) {
+	for line, want := range map[string]int{
+		"grep -r x .": 4, "grep -r -- x .": 2, "grep -rv -e -- .": 5, "grep -e -- -- .": 3, "grep --label -- -r x": 5, "grep --label=a -- x": 2,
+		"grep -A 3 -- x": 3, "diff -L -- a -- b": 4, "find . --": 3, "unlisted --": 2, "": 0,
+	} {
+		if got := EndOfOptions(simple(line).GetArgv()); got != want {
+			t.Errorf("%s: got %d, want %d", line, got, want)
+		}
+	}
+}
+
 func TestManyFiles(t *testing.T) {
 	sub := simple("cat")
 	for i := range maxFiles + 1 {

@@ -79,8 +79,8 @@ func ContentsOf(argv []string) Contents {
 	case "diff-files":
 		c.Index = patches(w.flags, false)
 	case "show":
-		c.History = patches(w.flags, true)
 		w.objects(&c)
+		c.History = patches(w.flags, true) && (len(w.operands) == 0 || len(c.Named) < len(w.operands)) // files have no patch
 	case "diff":
 		shown := patches(w.flags, true)
 		c.Index = shown && len(w.operands) == 0 && !slices.ContainsFunc(w.flags, func(f string) bool {

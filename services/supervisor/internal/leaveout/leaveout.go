@@ -1,7 +1,8 @@
-// Package leaveout keeps files out of a command that walks through whole folders: it finds those that a policy forbids, and
-// tells the program of the command to leave them out.
+// Package leaveout keeps files out of a command that walks through whole folders, or shows what a repository of git keeps: it
+// finds those that a policy forbids, and tells the program of the command to leave them out.
 //
-// The package knows globs, folders, and how a few programs are told. It does not decide whether a file is forbidden.
+// The package knows globs, folders, names in repositories, and how a few programs are told. It does not decide whether a file is
+// forbidden.
 package leaveout
 
 import (

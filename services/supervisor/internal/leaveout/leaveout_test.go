@@ -113,6 +113,9 @@ func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 		{[]string{"grep", "-rn", "--include=*.go", "--include=.*", "--include=*.pem", "TOKEN"}, []string{"grep"}},
 		{[]string{"grep", "-r", "--", "TOKEN", "."}, []string{"grep"}},
 		{[]string{"grep", "-r", "TOKEN", ".", "*x"}, []string{"grep"}},
+		{[]string{"grep", "-rv", "-e", "--", "."}, []string{"grep"}},
+		{[]string{"grep", "-r", "--label", "--", "TOKEN", "."}, []string{"grep"}},
+		{[]string{"sh", "-c", "grep -r TOKEN ./* --include=*.go --include=.*"}, []string{"grep"}},
 		{[]string{"rg", "--hidden", "--no-ignore", "TOKEN"}, []string{"rg"}},
 		{[]string{"rg", "-uu", "-g", ".env", "-g", "*.pem", "-g", "*", "TOKEN"}, []string{"rg"}},
 		{[]string{"rg", "-uu", "--iglob", ".ENV", "--iglob", "*", "TOKEN"}, []string{"rg"}},
@@ -168,11 +171,20 @@ func TestWhatCannotBeToldForCertainIsNotTold(t *testing.T) {
 		{"another shell", []string{"zsh", "-c", "grep -r x ."}, []string{"grep"}, found},
 		{"a forbidden folder itself", []string{"grep", "-r", "x", ".ssh"}, []string{"grep"}, whole},
 		{"no command", nil, []string{"grep"}, found},
+		{"a word that may end the options", []string{"sh", "-c", "grep -r x * ."}, []string{"grep"}, found},
+		{"a variable that may end the options", []string{"sh", "-c", `for f in *; do grep -r x "$f" .; done`}, []string{"grep"}, found},
+		{"a name that is no text", []string{"grep", "-r", "x"}, []string{"grep"}, leaveout.Found{Names: []string{".env.\xff"}}},
+		{"a name with a line's end", []string{"grep", "-r", "x"}, []string{"grep"}, leaveout.Found{Names: []string{".env.\nx"}}},
+		{"a name that ends in a blank", []string{"grep", "-r", "x"}, []string{"grep"}, leaveout.Found{Names: []string{".env.x "}}},
 		{"not a line", []string{"sh", "-c", "grep -r 'x"}, []string{"grep"}, found},
 	} {
 		if argv, ok := leaveout.Tell(c.argv, commands(c.walking), c.found); ok {
 			t.Errorf("%s: told as %q", c.name, argv)
 		}
+	}
+	ended := [][]string{{"grep", "-r", "x", "--", "."}} // as the program gets it
+	if argv, ok := leaveout.Tell([]string{"sh", "-c", "for f in -- a; do grep -r x $f .; done"}, ended, found); ok {
+		t.Errorf("a value that ends the options: told as %q", argv)
 	}
 	t.Setenv("POSIXLY_CORRECT", "1")
 	if _, ok := leaveout.Tell([]string{"grep", "-r", "x"}, [][]string{{"grep", "-r", "x"}}, found); ok {
