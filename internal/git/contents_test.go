@@ -95,7 +95,7 @@ func TestHistory(t *testing.T) {
 		t.Fatal("no folder is made of another in the pack, so that this is not tested")
 	}
 	want := map[string]bool{}
-	for _, name := range strings.Fields(sh("for c in $(git log --all --format=%H); do git ls-tree -r -t --name-only $c; done")) {
+	for name := range strings.FieldsSeq(sh("for c in $(git log --all --format=%H); do git ls-tree -r -t --name-only $c; done")) {
 		want[filepath.Base(name)] = true
 	}
 	h, got, rounds := git.NewHistory(dir+"/.git"), map[string]bool{}, 0
