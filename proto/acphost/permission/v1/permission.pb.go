@@ -941,9 +941,9 @@ type FileUse struct {
 	MetadataOnly bool `protobuf:"varint,6,opt,name=metadata_only,json=metadataOnly,proto3" json:"metadata_only,omitempty"`
 	// Optional. For recursive: the program can be told to leave files out by their names. Default: false.
 	CanLeaveOut bool `protobuf:"varint,7,opt,name=can_leave_out,json=canLeaveOut,proto3" json:"can_leave_out,omitempty"`
-	// Optional. For recursive: the command is git's, and it reads the files that the repository keeps which is found from
-	// this folder (in its index, or in any commit), wherever in the repository they are. Files that the repository does not
-	// keep are not read. Default: false.
+	// Optional. For recursive: the command reads the files that git keeps (in the index, or in any commit) in the
+	// repository that is found from this folder, wherever in the repository they are, and no others. It is git's, or the
+	// path is one of git's own objects. Default: false.
 	Tracked       bool `protobuf:"varint,8,opt,name=tracked,proto3" json:"tracked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

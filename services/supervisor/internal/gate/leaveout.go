@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 			at := cmp.Or(f.GetResolvedPath(), f.GetPath())
 			switch {
 			case !f.GetRecursive() || f.GetMetadataOnly():
-			case f.GetTracked():
+			case f.GetTracked() && len(sub.GetArgv()) > 0:
 				commands = append(commands, gitCommand{sub, at})
 			default:
 				finder.Below(at)
@@ -58,7 +59,8 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	}
 }
 
-// gitCommand is a command of git's that shows contents of files, and the folder that it runs in.
+// gitCommand is a command of git's that shows contents of files, and the folder that it runs in; or another command, and the path
+// of git's own objects that it reads.
 type gitCommand struct {
 	sub *permissionv1.SubCommand
 	dir string
@@ -76,6 +78,14 @@ type keptFiles struct {
 func (g *Gate) keptByGit(commands []gitCommand, globs []string, tells bool) (kept keptFiles, why string) {
 	for _, c := range commands {
 		argv, told := c.sub.GetArgv(), false
+		if path.Base(argv[0]) != "git" {
+			before, _, _ := strings.Cut(c.dir+"/", "/.git/")
+			if k := g.repositories.Kept(before+"/.git", globs, true); len(k.Names) > 0 {
+				return kept, fmt.Sprintf("%s reads the objects of git, which hold %s, and the policy keeps that from it", shell.Quote(argv),
+					listed(leaveout.Found{Names: k.Names}))
+			}
+			continue
+		}
 		shows := git.ContentsOf(argv)
 		dir := c.sub.GetRepository().GetGitDir()
 		if c.sub.GetRepository() == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
@@ -87,6 +88,11 @@ func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", Reason: "Looking.", LeaveOut: []string{"**/.env"}}, nil
 	})
+	for _, dir := range []string{clean, kept, removed} {
+		if !testkit.Poll(func() bool { return !g.repositories.Kept(dir+"/.git", []string{"**/.env"}, true).Incomplete }) {
+			t.Fatalf("%s is not read to its end", dir)
+		}
+	}
 	const spec = " -- ':(top,exclude,icase,glob)**/.env'"
 	for _, c := range []struct {
 		name, dir, line string
@@ -109,10 +115,12 @@ func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 		{"what cannot be read, and nobody can tell", blind, "git log -p", "", true},
 		{"what cannot be read, where git takes no pathspec", blind, "git stash show", "-", false},
 		{"no repository", "/", "git log -p", "", false},
+		{"git's own objects", removed + "/.git/objects/pack/x.pack", "cat x", "-", false},
+		{"git's own objects, which hold nothing", clean + "/.git/objects/pack/x.pack", "cat x", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			argv := strings.Fields(c.line)
-			use := &permissionv1.FileUse{Path: c.dir, ResolvedPath: c.dir, Recursive: true, Tracked: git.ContentsOf(argv).Any()}
+			use := &permissionv1.FileUse{Path: c.dir, ResolvedPath: c.dir, Recursive: true, Tracked: argv[0] == "cat" || git.ContentsOf(argv).Any()}
 			if !use.GetTracked() {
 				use.Recursive = false
 			}

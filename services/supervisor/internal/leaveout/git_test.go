@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
 
@@ -56,6 +57,9 @@ func TestARepositoryTellsWhatItKeeps(t *testing.T) {
 			dir := inRepository(t, c.lines)
 			globs := slices.Concat(secrets, []string{"**/.docker/config.json", dir + "/own/private", "/elsewhere/main.go"})
 			var r leaveout.Repositories
+			if !testkit.Poll(func() bool { return !r.Kept(dir+"/.git", globs, true).Incomplete }) {
+				t.Fatal("it is not read to its end")
+			}
 			for range 2 { // what is remembered is the same
 				for _, history := range []bool{false, true} {
 					want := c.index
