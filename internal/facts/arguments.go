@@ -36,6 +36,9 @@ func (c *command) arguments(e *entry, start int) {
 // OptionsEnd returns where the options of a program that is in the table end: the index of the word "--", unless that is the
 // value of an option, or len(argv). It reports false if that is not certain.
 func OptionsEnd(argv []string) (int, bool) {
+	if len(argv) == 0 {
+		return 0, false
+	}
 	c := &command{argv: argv, facts: &permissionv1.Facts{Known: true}}
 	e, args := entryOf(path.Base(argv[0]), argv)
 	if e == nil || e.By != "" || e.Words {

@@ -122,7 +122,7 @@ func (c *command) dynamic(i int) bool { return shell.DynamicWord(c.sub, i) }
 
 // use is how a file is used.
 type use struct {
-	write, metadata, recursive, leavesOut bool
+	write, metadata, recursive, leavesOut, tracked bool
 }
 
 // file notes that the command uses a file or folder.
@@ -131,14 +131,17 @@ func (c *command) file(word string, u use) {
 	if !ok {
 		return
 	}
+	at := c.look(file)
+	if !u.write && !u.metadata && (ofObjects(path.Clean(file), u.recursive) || ofObjects(at.Resolved, u.recursive)) {
+		u.recursive, u.tracked, u.leavesOut = true, true, false
+	}
 	f := &permissionv1.FileUse{
 		Path: file, Access: permissionv1.Access_ACCESS_READ, Recursive: u.recursive, MetadataOnly: u.metadata,
-		CanLeaveOut: u.recursive && u.leavesOut,
+		CanLeaveOut: u.recursive && u.leavesOut, Tracked: u.tracked,
 	}
 	if u.write {
 		f.Access = permissionv1.Access_ACCESS_WRITE
 	}
-	at := c.look(file)
 	f.ResolvedPath, f.InsideRoots = at.Resolved, at.Inside
 	switch {
 	case c.disk == nil:
@@ -152,7 +155,7 @@ func (c *command) file(word string, u use) {
 	}
 	for _, have := range c.facts.Files {
 		if have.GetPath() == f.GetPath() && have.GetAccess() == f.GetAccess() && have.GetRecursive() == f.GetRecursive() &&
-			have.GetMetadataOnly() == f.GetMetadataOnly() {
+			have.GetMetadataOnly() == f.GetMetadataOnly() && have.GetTracked() == f.GetTracked() {
 			return
 		}
 	}
@@ -161,6 +164,12 @@ func (c *command) file(word string, u use) {
 		return
 	}
 	c.facts.Files = append(c.facts.Files, f)
+}
+
+// ofObjects reports whether what is read at a path are objects of git's, each of which holds a file that git keeps.
+func ofObjects(file string, recursive bool) bool {
+	_, inside, ok := strings.Cut(file+"/", "/.git/")
+	return ok && (strings.HasPrefix(inside, "objects/") || inside == "" && recursive)
 }
 
 // stray notes a word that some versions of a program take for a file, if it leads elsewhere than it reads: those without the

@@ -45,6 +45,8 @@ func short(f *permissionv1.Facts) string {
 			does = "write "
 		case file.GetMetadataOnly():
 			does = "list "
+		case file.GetTracked():
+			does = "show "
 		}
 		name := strings.TrimPrefix(file.GetPath(), "/w/d/")
 		if name == "/w/d" {
@@ -176,6 +178,17 @@ func TestNothingIsKnownOfTheDisk(t *testing.T) {
 	if want := []*permissionv1.FileUse{{Path: "/w/x", Access: permissionv1.Access_ACCESS_READ}}; !f.GetKnown() ||
 		fmt.Sprint(f.GetFiles()) != fmt.Sprint(want) {
 		t.Errorf("got %v", f)
+	}
+}
+
+func TestTheEndOfOptions(t *testing.T) {
+	for line, want := range map[string]int{ // 0: not certain
+		"grep -r x .": 4, "grep -r -- x .": 2, "grep -rv -e -- .": 5, "grep -e -- -- .": 3, "grep --label -- -r x": 5, "grep --label=a -- x": 2,
+		"grep -A 3 -- x": 3, "diff -L -- a -- b": 4, "find . --": 0, "grep --unlisted -- x": 0, "unlisted --": 0, "": 0,
+	} {
+		if got, ok := OptionsEnd(simple(line).GetArgv()); ok != (want > 0) || ok && got != want {
+			t.Errorf("%s: got %d, %t, want %d", line, got, ok, want)
+		}
 	}
 }
 

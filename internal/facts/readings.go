@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/wordset"
 )
@@ -212,7 +213,13 @@ func (c *command) git(start int) {
 			}
 		}
 	}
-	c.file(".", use{})
+	shown := git.ContentsOf(c.argv)
+	c.file(".", use{recursive: shown.Any(), tracked: shown.Any(), leavesOut: shown.Any() && !shown.Untold})
+	for _, file := range shown.Named {
+		if file != "" {
+			c.file(file, use{})
+		}
+	}
 	operands := false
 	for _, arg := range args {
 		spelled, all := shell.Spellings(arg, operands)

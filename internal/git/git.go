@@ -7,6 +7,9 @@
 // For the rest, Inspect examines the repository before git starts. Inspect knows the harmless settings, and suspects all
 // others.
 //
+// Git also shows contents of files that no word of a command names. ContentsOf says which commands do, Tracked and History
+// which files a repository keeps, and Pathspecs tells a command to leave some out.
+//
 // The package reads files and runs nothing. All functions are safe for concurrent use. Their results can be out of date
 // at once.
 package git

@@ -940,7 +940,11 @@ type FileUse struct {
 	// Optional. Only names, sizes and other metadata are read, not contents (ls, find, stat). Default: false.
 	MetadataOnly bool `protobuf:"varint,6,opt,name=metadata_only,json=metadataOnly,proto3" json:"metadata_only,omitempty"`
 	// Optional. For recursive: the program can be told to leave files out by their names. Default: false.
-	CanLeaveOut   bool `protobuf:"varint,7,opt,name=can_leave_out,json=canLeaveOut,proto3" json:"can_leave_out,omitempty"`
+	CanLeaveOut bool `protobuf:"varint,7,opt,name=can_leave_out,json=canLeaveOut,proto3" json:"can_leave_out,omitempty"`
+	// Optional. For recursive: the command reads the files that git keeps (in the index, or in any commit) in the
+	// repository that is found from this folder, wherever in the repository they are, and no others. It is git's, or the
+	// path is one of git's own objects. Default: false.
+	Tracked       bool `protobuf:"varint,8,opt,name=tracked,proto3" json:"tracked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1020,6 +1024,13 @@ func (x *FileUse) GetMetadataOnly() bool {
 func (x *FileUse) GetCanLeaveOut() bool {
 	if x != nil {
 		return x.CanLeaveOut
+	}
+	return false
+}
+
+func (x *FileUse) GetTracked() bool {
+	if x != nil {
+		return x.Tracked
 	}
 	return false
 }
@@ -1450,7 +1461,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05files\x18\x03 \x03(\v2\x1e.acphost.permission.v1.FileUseR\x05files\x12\x1b\n" +
 	"\truns_code\x18\x04 \x01(\bR\brunsCode\x12\x18\n" +
 	"\anetwork\x18\x05 \x01(\bR\anetwork\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\x83\x02\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\x9d\x02\n" +
 	"\aFileUse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x125\n" +
@@ -1458,7 +1469,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\finside_roots\x18\x04 \x01(\bR\vinsideRoots\x12\x1c\n" +
 	"\trecursive\x18\x05 \x01(\bR\trecursive\x12#\n" +
 	"\rmetadata_only\x18\x06 \x01(\bR\fmetadataOnly\x12\"\n" +
-	"\rcan_leave_out\x18\a \x01(\bR\vcanLeaveOut\"j\n" +
+	"\rcan_leave_out\x18\a \x01(\bR\vcanLeaveOut\x12\x18\n" +
+	"\atracked\x18\b \x01(\bR\atracked\"j\n" +
 	"\fResolvedWord\x12\x12\n" +
 	"\x04word\x18\x01 \x01(\rR\x04word\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12!\n" +

@@ -58,6 +58,8 @@ type pathAccess struct {
 	internal bool
 	// searched: all that lies below it is read by a tool of the agent's.
 	searched bool
+	// tracked: it stands for what git keeps, wherever that is in its repository.
+	tracked bool
 }
 
 func newAction(a *permissionv1.Action) *action {

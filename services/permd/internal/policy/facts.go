@@ -59,7 +59,7 @@ func (p *action) prepareFacts(i int) {
 		}
 		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly()}
 		use.spell(f.GetPath(), f.GetResolvedPath())
-		use.inside = f.GetInsideRoots()
+		use.inside, use.tracked = f.GetInsideRoots(), f.GetTracked()
 		use.internal = use.writes && (git.Own(use.asked) || git.Own(use.resolved))
 		uses = append(uses, use)
 	}
@@ -323,7 +323,7 @@ func (g *glob) below(a *action, u *pathAccess) []string {
 	}
 	var found []string
 	for _, text := range texts {
-		if u.resolved == "" || mayLieBelow(text, u.foldedAsked) || mayLieBelow(text, u.foldedResolved) {
+		if u.tracked || u.resolved == "" || mayLieBelow(text, u.foldedAsked) || mayLieBelow(text, u.foldedResolved) {
 			if strings.HasPrefix(text, "/**") {
 				text = text[1:]
 			}

@@ -38,6 +38,7 @@ func writes(file string, more ...func(*permissionv1.FileUse)) func(*permissionv1
 }
 
 func recursive(u *permissionv1.FileUse) { u.Recursive, u.CanLeaveOut = true, true }
+func tracked(u *permissionv1.FileUse)   { u.Tracked = true }
 func names(u *permissionv1.FileUse)     { u.MetadataOnly = true }
 func leading(to string) func(*permissionv1.FileUse) {
 	return func(u *permissionv1.FileUse) { u.ResolvedPath, u.InsideRoots = to, strings.HasPrefix(to, "/ws") }
@@ -226,6 +227,7 @@ rules:
 		"in other case":        {reads("/WS/SUB", recursive), []string{"**/.env", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},
 		"the home":             {reads("/home", recursive), []string{"/home/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "**/greps", "**/ledger"}},
 		"the home's real name": {reads("/x", recursive, leading("/data")), []string{"/data/u/.config/acphost/**", "**/.env", "/data/u/.ssh/**", "**/greps", "**/ledger"}},
+		"what git keeps":       {reads("/ws/sub", recursive, tracked), []string{"/home/u/.config/acphost/**", "/data/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "/data/u/.ssh/**", "/etc/shadow", "/ws/private/**", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},
 		"a file":               {reads("/ws/a"), nil},
 		"names alone":          {reads("/ws", recursive, names), nil},
 		"all there is":         {reads("/", recursive), []string{"/home/u/.config/acphost/**", "/data/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "/data/u/.ssh/**", "/etc/shadow", "/ws/private/**", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},

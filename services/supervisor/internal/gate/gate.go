@@ -102,6 +102,8 @@ type Gate struct {
 	protected []string                  // each as it is written, and where it led
 	keys      atomic.Pointer[[]keyFile] // changed under mu; nil: none
 
+	repositories leaveout.Repositories
+
 	enforced atomic.Bool
 	ruled    sync.Map // roots that have had a rule file of their own
 
@@ -141,7 +143,7 @@ type Request struct {
 	GivenUp bool
 	// LeaveOut has the programs that walk through folders leave files out, once the call is made; it reports whether they can be
 	// told to. Nil: the command is run as it is.
-	LeaveOut func(walking []string, found leaveout.Found) bool
+	LeaveOut func(walking [][]string, found leaveout.Found) bool
 	// Outside: the call leaves the session's roots, at a handler that opens the file only if a person, or a rule, meant
 	// that file. An earlier answer counts for it only if a diff showed the file.
 	Outside bool

@@ -3,9 +3,14 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
@@ -18,17 +23,24 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		return
 	}
 	finder := leaveout.New(globs)
-	var walking []string
+	var walking [][]string
+	var commands []gitCommand
 	tellable := r.LeaveOut != nil
 	for _, sub := range r.Action.GetCommand().GetSubCommands() {
-		through := slices.DeleteFunc(slices.Clone(sub.GetFacts().GetFiles()), func(f *permissionv1.FileUse) bool {
-			return !f.GetRecursive() || f.GetMetadataOnly()
-		})
-		for _, f := range through {
-			finder.Below(cmp.Or(f.GetResolvedPath(), f.GetPath()))
+		walks := false
+		for _, f := range sub.GetFacts().GetFiles() {
+			at := cmp.Or(f.GetResolvedPath(), f.GetPath())
+			switch {
+			case !f.GetRecursive() || f.GetMetadataOnly():
+			case f.GetTracked() && len(sub.GetArgv()) > 0:
+				commands = append(commands, gitCommand{sub, at})
+			default:
+				finder.Below(at)
+				walks = true
+			}
 		}
-		if len(through) > 0 && len(sub.GetArgv()) > 0 {
-			walking = append(walking, sub.GetArgv()[0])
+		if walks && len(sub.GetArgv()) > 0 {
+			walking = append(walking, sub.GetArgv())
 			// Behind a "--" that the line has as a variable or a pattern, no option would be one.
 			tellable = tellable && (sub.GetWritten() == "" || !slices.Contains(sub.GetArgv(), "--"))
 		}
@@ -39,14 +51,111 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 	}
 	found := finder.Found()
+	kept, why := g.keptByGit(commands, globs, r.LeaveOut != nil)
+	found.Git = kept.rewrites
+	shown := found
+	shown.Names, shown.Incomplete = slices.Concat(found.Names, kept.names), found.Incomplete || kept.incomplete
 	switch {
-	case !found.Any():
-	case tellable && r.LeaveOut(walking, found):
-		d.Reason = strings.TrimPrefix(d.Reason+" Left out: "+listed(found)+".", " ")
+	case why == "" && !found.Any():
+	case why == "" && tellable && r.LeaveOut(walking, found):
+		d.Reason = strings.TrimPrefix(d.Reason+" Left out: "+listed(shown)+".", " ")
 	default:
-		d.Verdict, d.Rule, d.By, d.Grantable = Ask, RuleLeaveOut, ByPolicy, false
-		d.Reason = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(found))
+		if why == "" {
+			why = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(shown))
+		}
+		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Ask, RuleLeaveOut, ByPolicy, false, why
 	}
+}
+
+// gitCommand is a command of git's that shows contents of files, and the folder that it runs in; or another command, and the path
+// of git's own objects that it reads.
+type gitCommand struct {
+	sub *permissionv1.SubCommand
+	dir string
+}
+
+// keptFiles are the forbidden files that repositories keep, as far as commands show them.
+type keptFiles struct {
+	names      []string
+	incomplete bool
+	rewrites   []leaveout.Rewrite // of all commands; nil: nothing has to be left out
+}
+
+// keptByGit looks at what commands of git's show of the files that their repositories keep. why is the reason to ask a person;
+// empty: there is none. tells: somebody can have the commands leave files out.
+func (g *Gate) keptByGit(commands []gitCommand, globs []string, tells bool) (kept keptFiles, why string) {
+	for _, c := range commands {
+		argv, told := c.sub.GetArgv(), false
+		if path.Base(argv[0]) != "git" {
+			before, _, _ := strings.Cut(c.dir+"/", "/.git/")
+			if k := g.repositories.Kept(before+"/.git", globs, true); len(k.Names) > 0 {
+				return kept, fmt.Sprintf("%s reads the objects of git, which hold %s, and the policy keeps that from it", shell.Quote(argv),
+					listed(leaveout.Found{Names: k.Names}))
+			}
+			continue
+		}
+		shows := git.ContentsOf(argv)
+		dir := c.sub.GetRepository().GetGitDir()
+		if c.sub.GetRepository() == nil {
+			dir = git.Find(c.dir).Dir
+		}
+		if dir == "" {
+			continue // git fails
+		}
+		if why := g.objects(shows, dir, c.dir, globs); why != "" {
+			return kept, shell.Quote(argv) + " " + why
+		}
+		if shows.Index || shows.History {
+			k := g.repositories.Kept(dir, globs, shows.History)
+			switch {
+			case len(k.Specs) == 0, !tells && len(k.Names) == 0:
+				// What lies too deep in a long history for a quick look is left out if that costs nobody a question.
+			default:
+				exists := func(word string) bool { _, err := os.Lstat(filepath.Join(c.dir, word)); return err == nil }
+				now, ok := git.Pathspecs(argv, k.Specs, exists)
+				if shows.Untold || k.Odd || !ok || !tells {
+					names := listed(leaveout.Found{Names: k.Names, Incomplete: k.Incomplete})
+					return kept, fmt.Sprintf("%s shows what the repository keeps: %s, which the policy keeps from it, among it, and it cannot be told "+
+						"to leave that out", shell.Quote(argv), names)
+				}
+				kept.rewrites = append(kept.rewrites, leaveout.Rewrite{Argv: argv, Told: now})
+				kept.names, kept.incomplete, told = append(kept.names, k.Names...), kept.incomplete || k.Incomplete, true
+			}
+		}
+		if !told {
+			kept.rewrites = append(kept.rewrites, leaveout.Rewrite{Argv: argv, Told: argv})
+		}
+	}
+	if !slices.ContainsFunc(kept.rewrites, func(r leaveout.Rewrite) bool { return len(r.Told) > len(r.Argv) }) {
+		kept.rewrites = nil
+	}
+	for i, n := range slices.Backward(kept.names) {
+		if slices.Contains(kept.names[:i], n) {
+			kept.names = slices.Delete(kept.names, i, i+1)
+		}
+	}
+	return kept, ""
+}
+
+// objects says what a command of git's shows that it names in another way than by a path; empty: nothing that matters. gitDir is
+// the repository's own folder, dir the one that git runs in.
+func (g *Gate) objects(shows git.Contents, gitDir, dir string, globs []string) string {
+	const unnamed = "shows objects by their ids, and which files of the repository these are is not known"
+	if shows.Nameless {
+		return unnamed
+	}
+	for _, file := range shows.Named {
+		if leaveout.Matches(globs, filepath.Join(filepath.Dir(gitDir), file)) || leaveout.Matches(globs, filepath.Join(dir, file)) {
+			return "shows " + intent.Excerpt(file) + ", which the policy keeps from it"
+		}
+	}
+	for _, id := range shows.Objects {
+		types, err := git.NewHistory(gitDir).Types(id)
+		if err != nil || slices.ContainsFunc(types, func(t string) bool { return t == "blob" || t == "tree" && !shows.TreesAreNames }) {
+			return unnamed
+		}
+	}
+	return ""
 }
 
 // listed names what was found, in short.

@@ -3,11 +3,14 @@ package gate
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
@@ -48,7 +51,7 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 		{"another variable", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Allow, "look", "Left out: .env.", []string{"grep", "-r", "x", "."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var walking []string
+			var walking [][]string
 			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
 				Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
 					Files: []*permissionv1.FileUse{c.use}}}}}}}
@@ -56,7 +59,7 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 				sub.Argv, sub.Written = c.argv, "grep -r x $f"
 			}
 			if c.told {
-				r.LeaveOut = func(programs []string, _ leaveout.Found) bool { walking = programs; return true }
+				r.LeaveOut = func(commands [][]string, _ leaveout.Found) bool { walking = commands; return true }
 			}
 			d, err := g.Decide(t.Context(), r)
 			if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
@@ -69,8 +72,87 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 					t.Errorf("a search: got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
 				}
 			}
-			if c.told && c.want == Allow && !slices.Equal(walking, []string{"grep"}) {
+			if c.told && c.want == Allow && (len(walking) != 1 || walking[0][0] != "grep") {
 				t.Errorf("walking through folders: %q", walking)
+			}
+		})
+	}
+}
+
+func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := func(name, lines string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-ec", `git init -q -b main "$0"; cd "$0"; echo x >main.go; echo x >.env
+			commit() { git add "$@"; git -c user.name=n -c user.email=e commit -qm x; }
+			commit main.go`+"\n"+lines, name)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return filepath.Join(dir, name)
+	}
+	clean, kept := repository("clean", ""), repository("kept", "commit .env")
+	removed := repository("removed", "commit .env; git rm -q --cached .env; commit main.go -A; git gc -q")
+	blind := repository("blind", "mkdir -p .git/objects/info; echo /x >.git/objects/info/alternates")
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", Reason: "Looking.", LeaveOut: []string{"**/.env"}}, nil
+	})
+	for _, dir := range []string{clean, kept, removed} {
+		if !testkit.Poll(func() bool { return !g.repositories.Kept(dir+"/.git", []string{"**/.env"}, true).Incomplete }) {
+			t.Fatalf("%s is not read to its end", dir)
+		}
+	}
+	const spec = " -- ':(top,exclude,icase,glob)**/.env'"
+	for _, c := range []struct {
+		name, dir, line string
+		told            string // empty: as it is; "-": it is asked about
+		door            bool   // nobody can have it leave files out
+	}{
+		{"nothing is kept", clean, "git log -p", "", false},
+		{"nothing is kept, and nobody can tell", clean, "git log -p", "", true},
+		{"a file in the index", kept, "git grep x", "git grep x" + spec, false},
+		{"a file in the index, and nobody can tell", kept, "git grep x", "-", true},
+		{"a file in the history, and the index is shown", removed, "git diff", "", false},
+		{"a file in the history", removed, "git log -p", "git log -p" + spec, false},
+		{"a file in the history, where git takes no pathspec", removed, "git stash show -p", "-", false},
+		{"no contents", removed, "git log --stat", "", false},
+		{"a file by a commit", kept, "git show HEAD:main.go", "", false},
+		{"a forbidden file by a commit", kept, "git show HEAD^{/x}:.env", "-", false},
+		{"an object by its id", clean, "git show 587be6b4c3f93f93c489c0111bba5596147a26cb", "-", false}, // "x\n"
+		{"objects without names", clean, "git cat-file --batch", "-", false},
+		{"what cannot be read", blind, "git log -p", "git log -p" + spec, false},
+		{"what cannot be read, and nobody can tell", blind, "git log -p", "", true},
+		{"what cannot be read, where git takes no pathspec", blind, "git stash show", "-", false},
+		{"no repository", "/", "git log -p", "", false},
+		{"git's own objects", removed + "/.git/objects/pack/x.pack", "cat x", "-", false},
+		{"git's own objects, which hold nothing", clean + "/.git/objects/pack/x.pack", "cat x", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			argv := strings.Fields(c.line)
+			use := &permissionv1.FileUse{Path: c.dir, ResolvedPath: c.dir, Recursive: true, Tracked: argv[0] == "cat" || git.ContentsOf(argv).Any()}
+			if !use.GetTracked() {
+				use.Recursive = false
+			}
+			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
+				Text: c.line, SubCommands: []*permissionv1.SubCommand{{Argv: argv, Facts: &permissionv1.Facts{Known: true, Files: []*permissionv1.FileUse{use}}}}}}}
+			told := ""
+			if !c.door {
+				r.LeaveOut = func(walking [][]string, found leaveout.Found) bool {
+					now, ok := leaveout.Tell(argv, walking, found)
+					told = shell.Quote(now)
+					return ok
+				}
+			}
+			d, err := g.Decide(t.Context(), r)
+			switch asked := c.told == "-"; {
+			case err != nil || asked != (d.Verdict == Ask) || asked && d.Rule != RuleLeaveOut:
+				t.Errorf("got %v by %q: %s (%v)", d.Verdict, d.Rule, d.Reason, err)
+			case !asked && (told != c.told || strings.Contains(d.Reason, "Left out") != (told != "")):
+				t.Errorf("told %s, want %s; %s", told, c.told, d.Reason)
 			}
 		})
 	}

@@ -1,7 +1,8 @@
-// Package leaveout keeps files out of a command that walks through whole folders: it finds those that a policy forbids, and
-// tells the program of the command to leave them out.
+// Package leaveout keeps files out of a command that walks through whole folders, or shows what a repository of git keeps: it
+// finds those that a policy forbids, and tells the program of the command to leave them out.
 //
-// The package knows globs, folders, and how a few programs are told. It does not decide whether a file is forbidden.
+// The package knows globs, folders, names in repositories, and how a few programs are told. It does not decide whether a file is
+// forbidden.
 package leaveout
 
 import (
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -39,6 +41,8 @@ type Found struct {
 	Patterns []string
 	// Whole: a folder that the command is given is itself forbidden, so that leaving out names is not enough.
 	Whole bool
+	// Git are the commands of git's that show contents of files, and the same told to leave out what a repository keeps.
+	Git []Rewrite
 }
 
 // Finder looks for forbidden files below folders. The zero value is not usable; New makes one. It is not for concurrent use.
@@ -113,13 +117,16 @@ func unbraced(g string) []string {
 	return all
 }
 
-// anyCase is a pattern with each letter in both cases, but for those in brackets.
+// anyCase is a pattern with each letter in both cases, but for those in brackets. Where a program takes a letter for several
+// characters, brackets would match one of these, so "*" stands for what is not ASCII.
 func anyCase(pattern string) string {
 	var b strings.Builder
 	class := false
 	for _, c := range pattern {
 		class = c == '[' || class && c != ']'
-		if upper, lower := unicode.ToUpper(c), unicode.ToLower(c); upper != lower && !class {
+		if upper, lower := unicode.ToUpper(c), unicode.ToLower(c); c >= utf8.RuneSelf && !class {
+			b.WriteByte('*')
+		} else if upper != lower && !class {
 			b.WriteString(string([]rune{'[', upper, lower, ']'}))
 		} else {
 			b.WriteRune(c)
@@ -158,8 +165,11 @@ func (f *Finder) Below(dir string) {
 // Found returns what was found so far.
 func (f *Finder) Found() Found { return f.found }
 
-// Any reports whether there is, or may be, a forbidden file.
-func (f Found) Any() bool { return len(f.Names) > 0 || f.Incomplete }
+// Any reports whether there is, or may be, a forbidden file, or commands of git's that show one.
+func (f Found) Any() bool { return len(f.Names) > 0 || f.Incomplete || len(f.Git) > 0 }
+
+// Matches reports whether a path, absolute and clean, matches one of some globs, in the form that New takes.
+func Matches(globs []string, path string) bool { return New(globs).forbidden(path) }
 
 // excluded are patterns of all that a program is to leave out.
 func (f Found) excluded() []string {

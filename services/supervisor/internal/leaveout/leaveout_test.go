@@ -95,6 +95,14 @@ func TestPatternsMatchAllThatTheGlobsCouldMean(t *testing.T) {
 	}
 }
 
+// commands are those of programs that walk through folders.
+func commands(programs []string) (all [][]string) {
+	for _, program := range programs {
+		all = append(all, []string{program, "-r", "x"})
+	}
+	return all
+}
+
 // Each program is run as it is told to, in a folder with secrets.
 func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 	other := folder(t, "main.go")
@@ -110,6 +118,9 @@ func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 		{[]string{"grep", "-r", "--label", "--", "--", "TOKEN", "."}, []string{"grep"}},
 		{[]string{"diff", "--no-dereference", "-rN", "-L", "--", other, "."}, []string{"diff"}},
 		{[]string{"sh", "-c", "grep -rv -e -- ."}, []string{"grep"}},
+		{[]string{"grep", "-rv", "-e", "--", "."}, []string{"grep"}},
+		{[]string{"grep", "-r", "--label", "--", "TOKEN", "."}, []string{"grep"}},
+		{[]string{"sh", "-c", "grep -r TOKEN ./* --include=*.go --include=.*"}, []string{"grep"}},
 		{[]string{"rg", "--hidden", "--no-ignore", "TOKEN"}, []string{"rg"}},
 		{[]string{"rg", "-uu", "-g", ".env", "-g", "*.pem", "-g", "*", "TOKEN"}, []string{"rg"}},
 		{[]string{"rg", "-uu", "--iglob", ".ENV", "--iglob", "*", "TOKEN"}, []string{"rg"}},
@@ -124,7 +135,7 @@ func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 			if found.Incomplete = incomplete; incomplete {
 				found.Names = nil
 			}
-			argv, ok := leaveout.Tell(c.argv, c.walking, found)
+			argv, ok := leaveout.Tell(c.argv, commands(c.walking), found)
 			if !ok {
 				t.Errorf("%q cannot be told", c.argv)
 				continue
@@ -166,14 +177,23 @@ func TestWhatCannotBeToldForCertainIsNotTold(t *testing.T) {
 		{"a forbidden folder itself", []string{"grep", "-r", "x", ".ssh"}, []string{"grep"}, whole},
 		{"no command", nil, []string{"grep"}, found},
 		{"an option that is not in the table", []string{"grep", "--fancy", "--", "-r", "x"}, []string{"grep"}, found},
+		{"a word that may end the options", []string{"sh", "-c", "grep -r x * ."}, []string{"grep"}, found},
+		{"a variable that may end the options", []string{"sh", "-c", `for f in *; do grep -r x "$f" .; done`}, []string{"grep"}, found},
+		{"a name that is no text", []string{"grep", "-r", "x"}, []string{"grep"}, leaveout.Found{Names: []string{".env.\xff"}}},
+		{"a name with a line's end", []string{"grep", "-r", "x"}, []string{"grep"}, leaveout.Found{Names: []string{".env.\nx"}}},
+		{"a name that ends in a blank", []string{"grep", "-r", "x"}, []string{"grep"}, leaveout.Found{Names: []string{".env.x "}}},
 		{"not a line", []string{"sh", "-c", "grep -r 'x"}, []string{"grep"}, found},
 	} {
-		if argv, ok := leaveout.Tell(c.argv, c.walking, c.found); ok {
+		if argv, ok := leaveout.Tell(c.argv, commands(c.walking), c.found); ok {
 			t.Errorf("%s: told as %q", c.name, argv)
 		}
 	}
+	ended := [][]string{{"grep", "-r", "x", "--", "."}} // as the program gets it
+	if argv, ok := leaveout.Tell([]string{"sh", "-c", "for f in -- a; do grep -r x $f .; done"}, ended, found); ok {
+		t.Errorf("a value that ends the options: told as %q", argv)
+	}
 	t.Setenv("POSIXLY_CORRECT", "1")
-	if _, ok := leaveout.Tell([]string{"grep", "-r", "x"}, []string{"grep"}, found); ok {
+	if _, ok := leaveout.Tell([]string{"grep", "-r", "x"}, [][]string{{"grep", "-r", "x"}}, found); ok {
 		t.Error("options behind operands count for nothing here")
 	}
 }

@@ -89,7 +89,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	about.Outside = h.outside != ""
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
 	var told []string // the command, with its programs told to leave files out
-	about.LeaveOut = func(walking []string, found leaveout.Found) (ok bool) {
+	about.LeaveOut = func(walking [][]string, found leaveout.Found) (ok bool) {
 		told, ok = leaveout.Tell(h.cc.GetResolvedCommand().GetArgv(), walking, found)
 		return ok
 	}

@@ -334,7 +334,10 @@ const mostFiles = 8
 // used shows a file that a sub-command uses, and what lies below it.
 func used(f *permissionv1.FileUse) string {
 	text := leads(f.GetPath(), f.GetResolvedPath())
-	if f.GetRecursive() {
+	switch {
+	case f.GetTracked():
+		text = "what git keeps in the repository of " + text
+	case f.GetRecursive():
 		text += " and all below"
 	}
 	if !f.GetInsideRoots() {
