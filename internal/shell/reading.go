@@ -193,6 +193,7 @@ type call struct {
 	at          *place // where it runs; nil: where the line is
 	feed        *feed  // what it is fed by a pipe; nil: that is not known
 	written     string // the command as the line has it, if some words of it were expanded
+	without     []word // its words without the names that a substitution may print; nil: there is none
 }
 
 // command adds the simple command c, or what is found in it if it is a wrapper.
@@ -235,9 +236,16 @@ func (r *reading) plain(c call) {
 			sub.Dynamic = true
 			sub.DynamicWords = append(sub.DynamicWords, uint32(i))
 		}
+		switch {
+		case !arg.dynamic:
+		case arg.kind == isText:
+			sub.TextWords = append(sub.TextWords, uint32(i))
+		case arg.kind == isPipe:
+			sub.PipedWords = append(sub.PipedWords, uint32(i))
+		}
 	}
 	if c.dynamic {
-		sub.DynamicWords = nil
+		sub.DynamicWords, sub.TextWords, sub.PipedWords = nil, nil, nil
 	}
 	at := r.at(c)
 	sub.Cwd, sub.CwdUnknown = at.path, at.unknown || at.gone

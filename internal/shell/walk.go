@@ -79,11 +79,18 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		for _, assign := range cmd.Assigns {
+			if w.variables != nil && w.variables.splits[assign] {
+				continue // how read takes its line apart, and nothing else
+			}
 			c.assignments = append(c.assignments, w.assignment(assign))
 		}
 		w.arguments(&c, cmd)
 		at := len(w.subs)
 		w.command(c)
+		if c.without != nil {
+			c.args = c.without
+			w.command(c)
+		}
 		if sure && len(cmd.Args) == 0 && len(s.Redirs) == 0 && !s.Negated {
 			w.assigns(cmd.Assigns, w.subs[at:])
 		}
@@ -120,7 +127,9 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.within(c)
 		_, chain := cmd.(*syntax.BinaryCmd)
 		w.sure = sure && chain && len(s.Redirs) == 0 && !s.Negated
-		w.compound(cmd)
+		if loop, ok := cmd.(*syntax.WhileClause); !ok || c.feed == nil || !w.fedLoop(loop, c.feed) {
+			w.compound(cmd)
+		}
 		w.sure = false
 	}
 	switch {
@@ -145,6 +154,11 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 			continue
 		}
 		name := c.args[0].text
+		if f := w.substituted(c.args, arg); f != nil && i == len(cmd.Args)-1 {
+			changed, c.without = true, c.args
+			c.args = named(c.args, f.names)
+			continue
+		}
 		b := w.build(arg, digitsSuit[name])
 		words, ok := w.fields(b)
 		if ok && name != "[[" && inAnyOrder(c.args, words) {
@@ -155,7 +169,7 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 			continue
 		}
 		read := b.word()
-		changed = changed || len(b.uses) > 0 && !read.dynamic
+		changed = changed || (len(b.uses) > 0 || b.constants) && !read.dynamic
 		c.args = append(c.args, read)
 	}
 	if changed && c.args[0].text != "[[" {
@@ -165,6 +179,23 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 
 // digitsSuit are builtins that do nothing with a number but print it, compare it, or end with it.
 var digitsSuit = wordset.Of("echo printf test [ [[ exit return")
+
+// substituted returns the names that a substitution prints, if a program does the same with each of them and these are all its
+// operands. It may get fewer, or none.
+func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
+	if w.variables == nil || len(arg.Parts) != 1 || len(before) == 0 {
+		return nil
+	}
+	n, ok := arg.Parts[0].(*syntax.CmdSubst)
+	if _, known := alike[before[0].text]; !ok || !known || n.Backquotes || n.TempFile || n.ReplyVar || len(n.Stmts) != 1 || someDynamic(before) {
+		return nil
+	}
+	f := w.lists(n.Stmts[0])
+	if f == nil || f.zero || !inAnyOrder(before, f.names) {
+		return nil
+	}
+	return f
+}
 
 // fields returns the words that a pattern stands for; false if they are not known, or it is no pattern.
 func (w *walker) fields(b *wordBuilder) ([]string, bool) {
@@ -311,12 +342,18 @@ func onlyAssigns(s *syntax.Stmt) bool {
 func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	loop, ok := cmd.Loop.(*syntax.WordIter)
 	if !ok || w.disk == nil || w.lost || !loop.InPos.IsValid() || len(loop.Items) == 0 || w.variables == nil ||
-		!own[loop.Name.Value] || w.variables.assigned[loop.Name.Value] != 1 {
+		!OwnVariable(loop.Name.Value) || w.variables.assigned[loop.Name.Value] != 1 {
 		return false
 	}
 	in, moves, at := w.dir, w.moves, len(w.subs)
 	var values []word
 	for _, item := range loop.Items {
+		if n, is := item.Parts[0].(*syntax.CmdSubst); is && len(item.Parts) == 1 && len(n.Stmts) == 1 && !n.Backquotes && !n.TempFile && !n.ReplyVar {
+			if f := w.lists(n.Stmts[0]); f != nil && !f.zero {
+				values = named(values, f.names)
+				continue
+			}
+		}
 		b := w.build(item, false)
 		words, ok := w.fields(b)
 		if !ok {
@@ -337,14 +374,44 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	}
 	w.plain(call{assignments: []string{name + "=" + joined(values)}, wrappers: w.wrappers})
 	w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
+	w.unroll(name, values, cmd.Do)
+	w.lost = w.lost || w.moves != moves
+	w.dir, w.ok, w.fail = in, in, in
+	return true
+}
+
+// unroll reads the body of a loop once for each value of its variable.
+func (w *walker) unroll(name string, values []word, body []*syntax.Stmt) {
+	in := w.dir
 	for _, value := range values {
 		if w.bind(name, value); w.tooMuch() {
 			break
 		}
 		w.dir = in
-		w.stmts(cmd.Do)
+		w.stmts(body)
 	}
 	delete(w.variables.values, name)
+}
+
+// fedLoop reads the body of "while read -r NAME" once for each name that a pipe has for it, if these are known.
+func (w *walker) fedLoop(loop *syntax.WhileClause, f *feed) bool {
+	if w.disk == nil || w.variables == nil || w.lost || loop.Until || len(loop.Cond) != 1 || len(f.names) == 0 ||
+		len(f.names) > maxUnrolled || w.turns+len(f.names) > maxTurns {
+		return false
+	}
+	cond := loop.Cond[0]
+	cmd, ok := cond.Cmd.(*syntax.CallExpr)
+	if !ok || cond.Negated || cond.Background || len(cond.Redirs) > 0 {
+		return false
+	}
+	names, zero, ok := readNames(w.plainCall(&syntax.Stmt{Cmd: &syntax.CallExpr{Args: cmd.Args}}))
+	if !ok || zero != f.zero || len(names) != 1 || w.variables.assigned[names[0]] != 1 {
+		return false
+	}
+	in, moves := w.dir, w.moves
+	w.turns += len(f.names)
+	w.stmts(loop.Cond)
+	w.unroll(names[0], named(nil, f.names), loop.Do)
 	w.lost = w.lost || w.moves != moves
 	w.dir, w.ok, w.fail = in, in, in
 	return true
