@@ -36,6 +36,8 @@ type entry struct {
 	RunsCode  bool     `yaml:"runs_code"`
 	Network   bool     `yaml:"network"`
 	Changes   bool     `yaml:"changes"`
+	PinnedBy  string   `yaml:"pinned_by"`
+	Shadows   string   `yaml:"shadowed_by"`
 	Tests     []string `yaml:"tests"`
 
 	name     string // as the command names it
@@ -54,15 +56,17 @@ type option struct {
 
 // roles are what a word of a command may be.
 var roles = []string{
-	"text",                     // names no file
-	"read",                     // a file whose content is read
-	"meta",                     // a file or folder of which names, sizes and the like are read
-	"folder",                   // meta, where "-" and nothing at all mean another folder
-	"write",                    // a file that is written
-	"name",                     // a program; with a slash in it, meta
-	"plus",                     // text that begins with "+"
-	"data",                     // a file of awk, or an assignment
-	"sed", "awk", "jq", "keys", // text that must be harmless in a language
+	"text",          // names no file
+	"read",          // a file whose content is read
+	"meta",          // a file or folder of which names, sizes and the like are read
+	"folder",        // meta, where "-" and nothing at all mean another folder
+	"write",         // a file that is written
+	"name",          // a program; with a slash in it, meta
+	"plus",          // text that begins with "+"
+	"data",          // a file of awk, or an assignment
+	"port", "shown", // text of which a regular expression says that it does no harm
+	"gz", "zip", // a compressed file, with the end of its name that programs add if it is missing
+	"sed", "awk", "jq", "keys", "yq", // text that must be harmless in a language
 	"command", // find's: a command up to ";" or "{} +", which is another simple command
 }
 
@@ -83,7 +87,7 @@ var table = sync.OnceValues(func() (map[string]*entry, error) {
 			errs = append(errs, fmt.Errorf("programs.yaml: %s: %w", e.Names, err))
 		}
 		for name := range strings.FieldsSeq(e.Names) {
-			name = strings.ReplaceAll(name, "_", " ") // "go_version" is "go version"
+			name = strings.NewReplacer("_", " ", "~", "_").Replace(name) // "go_version" is "go version"
 			if byName[name] != nil {
 				errs = append(errs, fmt.Errorf("programs.yaml: two entries are about %s", name))
 			}
@@ -95,16 +99,19 @@ var table = sync.OnceValues(func() (map[string]*entry, error) {
 	return byName, errors.Join(errs...)
 })
 
-// entryOf returns what the table says of a program, or of its command that the first argument names, and where the
+// entryOf returns what the table says of a program, or of its command that the first argument or two name, and where the
 // arguments begin. nil: it says nothing, or cannot be read; then no command is known.
 func entryOf(name string, argv []string) (e *entry, args int) {
 	byName, err := table()
 	if err != nil {
 		return nil, 0
 	}
-	if len(argv) > 1 && !strings.Contains(argv[1], " ") {
-		if e := byName[name+" "+argv[1]]; e != nil {
-			return e, 2
+	for words := min(len(argv), 3); words > 1; words-- {
+		if slices.ContainsFunc(argv[1:words], func(word string) bool { return strings.Contains(word, " ") }) {
+			continue
+		}
+		if e := byName[name+" "+strings.Join(argv[1:words], " ")]; e != nil {
+			return e, words
 		}
 	}
 	return byName[name], 1

@@ -245,6 +245,12 @@ func (w *walker) harmlessExport(n *syntax.DeclClause) bool {
 	})
 }
 
+// OnlyReads reports whether argv is the builtin read, and certainly does nothing but to set variables that are a script's own.
+func OnlyReads(argv []string) bool {
+	_, _, ok := readNames(argv)
+	return ok
+}
+
 // readNames are the variables that "read" sets, if it is certain that it does nothing else. zero: it reads up to a NUL.
 func readNames(argv []string) (names []string, zero, ok bool) {
 	if len(argv) == 0 || argv[0] != "read" {

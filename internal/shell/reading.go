@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type reading struct {
 	filled   int   // bytes of values in words
 	words    int   // words of commands
 	forks    int   // cd that may have failed
+	refused  bool  // a shell by this grammar ends the line with an error, and runs no more than what is before it
 	lost     bool  // what was expanded may be something else when the line runs
 }
 
@@ -112,10 +114,17 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 			w.forget()
 		}
 	}
+	if unknown, ok := errors.AsType[syntax.LangError](err); ok && grammar == syntax.LangPOSIX && refusedBySome[unknown.Feature] {
+		r.refused = true
+		return
+	}
 	if err != nil {
 		r.giveUp("not a well-formed line: %v", err)
 	}
 }
+
+// refusedBySome are constructs that every shell either reads as bash does, or takes for an error, by which it ends the line.
+var refusedBySome = map[string]bool{"process substitutions": true, "`<(` process substitutions": true, "herestrings": true}
 
 // endsEscaped reports whether a text ends in a backslash that quotes nothing.
 func endsEscaped(text string) bool {

@@ -13,7 +13,7 @@ var gitReads = wordset.Of(`
 	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
 	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
 	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
-	config worktree notes`)
+	config worktree notes submodule`)
 
 // gitOptions run or write something, after whatever command of git.
 var gitOptions = []danger{
@@ -39,6 +39,7 @@ var gitVerbs = map[string]struct {
 	"stash":    {lists: "list show", operands: true},
 	"worktree": {lists: "list", operands: true},
 	"notes":    {lists: "list show", operands: true},
+	"submodule": {options: "--recursive", lists: "status", operands: true},
 	"reflog":   {options: "--expire --rewrite --updateref", lists: "show", operands: false},
 	"config":   {options: "-e --edit --unset --unset-all --add --replace-all --remove-section --rename-section", lists: "--get --get-all --get-regexp -l --list get list", operands: true},
 	"grep":     {options: "-O"},

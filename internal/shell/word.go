@@ -99,16 +99,16 @@ func (w *walker) build(n *syntax.Word, digits bool) *wordBuilder {
 
 type wordBuilder struct {
 	*walker
-	node     *syntax.Word
-	text     strings.Builder
-	unquoted []int // where unquoted characters stand in text
-	dynamic  bool
-	loose    bool // something dynamic in it is not certainly text, and a part of this word
-	glob     bool // unquoted characters make it a pattern
-	digits   bool
-	uses     []*syntax.ParamExp // variables whose values are in it, or may be
-	constants bool              // what substitutions print is in it
-	brace    braceState
+	node      *syntax.Word
+	text      strings.Builder
+	unquoted  []int // where unquoted characters stand in text
+	dynamic   bool
+	loose     bool // something dynamic in it is not certainly text, and a part of this word
+	glob      bool // unquoted characters make it a pattern
+	digits    bool
+	uses      []*syntax.ParamExp // variables whose values are in it, or may be
+	constants bool               // what substitutions print is in it
+	brace     braceState
 }
 
 // pattern is the word as a pattern.
