@@ -114,17 +114,24 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 			w.forget()
 		}
 	}
-	if unknown, ok := errors.AsType[syntax.LangError](err); ok && grammar == syntax.LangPOSIX && refusedBySome[unknown.Feature] {
+	switch {
+	case err == nil:
+	case grammar == syntax.LangPOSIX && refusedBySome(err, text):
 		r.refused = true
-		return
-	}
-	if err != nil {
+	default:
 		r.giveUp("not a well-formed line: %v", err)
 	}
 }
 
-// refusedBySome are constructs that every shell either reads as bash does, or takes for an error, by which it ends the line.
-var refusedBySome = map[string]bool{"process substitutions": true, "`<(` process substitutions": true, "herestrings": true}
+// refusedBySome reports whether a line is no line to a plain POSIX shell because of a here-string or of "<(COMMAND)". Every shell
+// reads those as bash does, or takes them for an error, by which it ends: it runs no more than what is before them.
+func refusedBySome(err error, text string) bool {
+	if unknown, ok := errors.AsType[syntax.LangError](err); ok {
+		return unknown.Feature == "herestrings"
+	}
+	malformed, ok := errors.AsType[syntax.ParseError](err)
+	return ok && malformed.Text == "`<` must be followed by a word" && strings.HasPrefix(text[min(int(malformed.Pos.Offset()), len(text)):], "<(")
+}
 
 // endsEscaped reports whether a text ends in a backslash that quotes nothing.
 func endsEscaped(text string) bool {

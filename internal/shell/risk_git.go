@@ -13,7 +13,7 @@ var gitReads = wordset.Of(`
 	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
 	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
 	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
-	config worktree notes submodule`)
+	config worktree notes`)
 
 // gitOptions run or write something, after whatever command of git.
 var gitOptions = []danger{
@@ -39,7 +39,6 @@ var gitVerbs = map[string]struct {
 	"stash":    {lists: "list show", operands: true},
 	"worktree": {lists: "list", operands: true},
 	"notes":    {lists: "list show", operands: true},
-	"submodule": {options: "--recursive", lists: "status", operands: true},
 	"reflog":   {options: "--expire --rewrite --updateref", lists: "show", operands: false},
 	"config":   {options: "-e --edit --unset --unset-all --add --replace-all --remove-section --rename-section", lists: "--get --get-all --get-regexp -l --list get list", operands: true},
 	"grep":     {options: "-O"},
@@ -93,11 +92,17 @@ func riskyGit(args []string) string {
 	if why := riskyGitOptions(command, rest); why != "" {
 		return why
 	}
+	if command == "submodule" && (len(rest) == 0 || rest[0] == "status" && !slices.ContainsFunc(rest, enters)) {
+		return ""
+	}
 	if !gitReads[command] {
 		return fmt.Sprintf("git %s does more than read the repository, or is not known", command)
 	}
 	return riskyVerb(command, rest)
 }
+
+// enters reports whether an argument may be the option --recursive, by which a command enters the submodules of submodules.
+func enters(arg string) bool { return strings.HasPrefix(arg, "--r") }
 
 func riskyVerb(command string, rest []string) string {
 	verbs, ok := gitVerbs[command]

@@ -2,6 +2,8 @@ package shell
 
 import (
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -109,13 +111,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.command(c)
 	case *syntax.TestClause:
 		c.args = []word{{text: "[["}}
-		syntax.Walk(cmd.X, func(n syntax.Node) bool {
-			part, ok := n.(*syntax.Word)
-			if ok {
-				c.args = append(c.args, w.word(part))
-			}
-			return !ok
-		})
+		c.args = append(c.args, w.tested(cmd.X)...)
 		c.args = append(c.args, word{text: "]]"})
 		w.command(c)
 	case *syntax.ArithmCmd, *syntax.LetClause:
@@ -145,6 +141,22 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	w.lost = w.lost || w.expanded != expanded && w.stirred != stirred // they run before patterns are expanded
 }
 
+// tested are the words of a test between "[[" and "]]", with their operators, as a shell has them that takes "[[" for a program.
+func (w *walker) tested(x syntax.TestExpr) []word {
+	switch x := x.(type) {
+	case *syntax.Word:
+		return []word{w.word(x)}
+	case *syntax.UnaryTest:
+		return append([]word{{text: x.Op.String()}}, w.tested(x.X)...)
+	case *syntax.BinaryTest:
+		return slices.Concat(w.tested(x.X), []word{{text: x.Op.String()}}, w.tested(x.Y))
+	case *syntax.ParenTest:
+		return slices.Concat([]word{{text: "("}}, w.tested(x.X), []word{{text: ")"}})
+	}
+	w.giveUp("a test that is not known: %T", x)
+	return nil
+}
+
 // arguments reads the words of a simple command, with what patterns stand for.
 func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 	changed := false
@@ -157,6 +169,11 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 		if f := w.substituted(c.args, arg); f != nil && i == len(cmd.Args)-1 {
 			changed, c.without = true, c.args
 			c.args = named(c.args, f.names)
+			continue
+		}
+		if names := w.braces(arg); names != nil && inAnyOrder(c.args, names) && alikeProgram(c.args) {
+			changed = true
+			c.args = named(c.args, names)
 			continue
 		}
 		b := w.build(arg, digitsSuit[name])
@@ -187,7 +204,7 @@ func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
 		return nil
 	}
 	n, ok := arg.Parts[0].(*syntax.CmdSubst)
-	if _, known := alike[before[0].text]; !ok || !known || n.Backquotes || n.TempFile || n.ReplyVar || len(n.Stmts) != 1 || someDynamic(before) {
+	if !ok || !alikeProgram(before) || n.Backquotes || n.TempFile || n.ReplyVar || len(n.Stmts) != 1 || someDynamic(before) {
 		return nil
 	}
 	f := w.lists(n.Stmts[0])
@@ -195,6 +212,34 @@ func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
 		return nil
 	}
 	return f
+}
+
+// alikeProgram reports whether a program is one of those that do the same with each of their operands.
+func alikeProgram(before []word) bool {
+	_, known := alike[before[0].text]
+	return known
+}
+
+// oneBrace is a word with one list in braces in it: every shell that expands those comes to the same words.
+var oneBrace = regexp.MustCompile(`^([A-Za-z0-9_./-]*)\{([A-Za-z0-9_./-]*(?:,[A-Za-z0-9_./-]*)+)\}([A-Za-z0-9_./-]*)$`)
+
+// braces returns the words that "src/{a,b}.go" stands for to some shells, and the word itself, which it is to others; nil if
+// it is no such word.
+func (w *walker) braces(arg *syntax.Word) []string {
+	m := oneBrace.FindStringSubmatch(arg.Lit())
+	if w.disk == nil || m == nil {
+		return nil
+	}
+	var names []string
+	for item := range strings.SplitSeq(m[2], ",") {
+		if word := m[1] + item + m[3]; word != "" {
+			names = append(names, word)
+		}
+	}
+	if len(names) > maxUnrolled {
+		return nil
+	}
+	return append(names, arg.Lit())
 }
 
 // fields returns the words that a pattern stands for; false if they are not known, or it is no pattern.

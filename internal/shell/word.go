@@ -220,8 +220,8 @@ func (b *wordBuilder) bare(value string, first bool) {
 			}
 			continue
 		case '*', '?', '[':
-			// A lone "[" is the command.
-			b.glob = b.glob || c != '[' || !first || value != "["
+			// A lone "[" or "[[" is the command.
+			b.glob = b.glob || c != '[' || !first || value != "[" && value != "[["
 		case '~':
 			// A home directory, at the start of a word and, in what looks like an assignment or a list of paths, inside it.
 			if (first && i == 0) || (i > 0 && (value[i-1] == '=' || value[i-1] == ':')) {
