@@ -18,6 +18,9 @@ func (c *command) arguments(e *entry, start int) {
 	if e.Toolchain && c.disk != nil && c.disk.OneGo != nil && !c.disk.OneGo(c.cwd) {
 		c.unknown("go may download another version of itself, which a module wants")
 	}
+	if e.Modules && c.disk != nil && c.disk.GoModules != nil && !c.disk.GoModules(c.cwd) {
+		c.unknown("go may download modules")
+	}
 	if by := c.pin(e); by != "" {
 		c.unknown("%s may run something else because of %s", e.name, by)
 	}
@@ -191,7 +194,7 @@ func (a *arguments) place() {
 	if len(listed) > 0 {
 		here = strings.TrimSuffix(listed[len(listed)-1], "...")
 	}
-	if here == "text" {
+	if here == "text" || here == "package" {
 		here = "meta"
 	}
 	for _, operand := range a.operands {
@@ -237,7 +240,7 @@ func (a *arguments) word(role, text string, operand bool) {
 		if assigns.MatchString(text) {
 			return
 		}
-	case "sed", "awk", "jq", "keys", "yq", "port", "shown":
+	case "sed", "awk", "jq", "keys", "yq", "port", "shown", "package":
 		a.script(role, text)
 		return
 	case "gz", "zip":
@@ -299,6 +302,9 @@ var goKeys = regexp.MustCompile(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HO
 // port is a protocol and port numbers of lsof: no names of machines, which would be looked up.
 var port = regexp.MustCompile(`^[46]?(?i:tcp|udp)?(:[0-9][0-9,-]*)?$`)
 
+// goPackage is a package or a module of go, of no certain version, and no folder elsewhere.
+var goPackage = regexp.MustCompile(`^(\./)?([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*|\.\.\.|\.)$`)
+
 // assigns are operands of awk that are assignments.
 var assigns = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
@@ -316,6 +322,8 @@ func (a *arguments) script(language, text string) {
 		harmless = yqOnlyFilters(text)
 	case "port":
 		harmless = port.MatchString(text)
+	case "package":
+		harmless = goPackage.MatchString(text)
 	case "shown":
 		harmless = shell.Shown(text)
 	case "keys":

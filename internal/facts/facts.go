@@ -32,6 +32,8 @@ type Disk struct {
 	Look func(path string) Place
 	// OneGo reports whether go, run in a folder, is certainly the version that is installed. nil: it is.
 	OneGo func(dir string) bool
+	// GoModules reports whether go, run in a folder, certainly has all modules at hand. nil: it has.
+	GoModules func(dir string) bool
 	// Names are those of files and folders in a folder, and, if above is set, in those that it lies in as well. false: they are
 	// not known. nil: there are none.
 	Names func(dir string, above bool) ([]string, bool)

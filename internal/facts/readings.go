@@ -195,8 +195,12 @@ func (c *command) processes(start int) {
 	everything, plain := false, false
 	for i := start; i < len(c.argv); i++ {
 		word, next := c.argv[i], ""
-		if i+1 < len(c.argv) && !c.dynamic(i+1) {
+		switch {
+		case i+1 == len(c.argv):
+		case !c.dynamic(i + 1):
 			next = c.argv[i+1]
+		case c.argv[i+1] == "$$":
+			next = "1" // some number
 		}
 		switch {
 		case c.dynamic(i):

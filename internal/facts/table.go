@@ -30,6 +30,7 @@ type entry struct {
 	Stops     bool     `yaml:"stops"`
 	Alone     bool     `yaml:"alone"`
 	Toolchain bool     `yaml:"toolchain"`
+	Modules   bool     `yaml:"modules"`
 	Here      bool     `yaml:"here"`
 	LeaveOut  bool     `yaml:"leave_out"`
 	AtFiles   bool     `yaml:"at_files"`
@@ -56,15 +57,15 @@ type option struct {
 
 // roles are what a word of a command may be.
 var roles = []string{
-	"text",          // names no file
-	"read",          // a file whose content is read
-	"meta",          // a file or folder of which names, sizes and the like are read
-	"folder",        // meta, where "-" and nothing at all mean another folder
-	"write",         // a file that is written
-	"name",          // a program; with a slash in it, meta
-	"plus",          // text that begins with "+"
-	"data",          // a file of awk, or an assignment
-	"port", "shown", // text of which a regular expression says that it does no harm
+	"text",                     // names no file
+	"read",                     // a file whose content is read
+	"meta",                     // a file or folder of which names, sizes and the like are read
+	"folder",                   // meta, where "-" and nothing at all mean another folder
+	"write",                    // a file that is written
+	"name",                     // a program; with a slash in it, meta
+	"plus",                     // text that begins with "+"
+	"data",                     // a file of awk, or an assignment
+	"port", "shown", "package", // text of which a regular expression says that it does no harm
 	"gz", "zip", // a compressed file, with the end of its name that programs add if it is missing
 	"sed", "awk", "jq", "keys", "yq", // text that must be harmless in a language
 	"command", // find's: a command up to ";" or "{} +", which is another simple command

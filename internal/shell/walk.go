@@ -93,6 +93,10 @@ func (w *walker) stmt(s *syntax.Stmt) {
 			c.args = c.without
 			w.command(c)
 		}
+		if len(cmd.Args) == 0 && len(cmd.Assigns) == 1 && len(s.Redirs) == 0 && w.variables != nil && w.variables.texts[cmd.Assigns[0].Name.Value] {
+			name := cmd.Assigns[0].Name.Value
+			w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
+		}
 		if sure && len(cmd.Args) == 0 && len(s.Redirs) == 0 && !s.Negated {
 			w.assigns(cmd.Assigns, w.subs[at:])
 		}

@@ -24,7 +24,8 @@ func (p *paths) facts(c *permissionv1.Command) {
 			return namesIn(dir, above)
 		}
 		oneGo := func(dir string) bool { return p.session.Local && oneGo(dir, installedGo()) }
-		disk = &facts.Disk{OneGo: oneGo, Names: names, Look: func(file string) facts.Place {
+		modules := func(dir string) bool { return p.session.Local && modulesAtHand(dir, modulesOfGo()) }
+		disk = &facts.Disk{OneGo: oneGo, GoModules: modules, Names: names, Look: func(file string) facts.Place {
 			at, seen := p.known[file]
 			if !seen {
 				if looked++; looked > maxUsed || len(file) > maxWord {
