@@ -16,7 +16,7 @@ import (
 
 // maxAppended bounds the names that xargs and "find -exec" may add to a command, and maxDepth the folders within folders.
 const (
-	maxAppended = 500
+	maxAppended = 200
 	maxDepth    = 64
 )
 

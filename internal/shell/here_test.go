@@ -100,7 +100,7 @@ func TestHereExpandsWhatIsCertain(t *testing.T) {
 		"a loop in a loop":                      {`for i in 1 2; do for j in 3 4; do echo $i$j; done; done`, "echo|13\necho|14\necho|23\necho|24"},
 		"a variable behind its loop":            {`for f in a; do cat $f; done; cat $f`, "f=a\ncat|a\ncat|$f (dynamic)"},
 		"a loop that changes its variable":      {`for f in a b; do f=c; cat $f; done`, "f=a b\nf=c\ncat|$f (dynamic)"},
-		"a loop over a substitution":            {`for f in $(ls *.md; ls); do cat $f; done`, "f=$(ls *.md; ls)\ncat|$f (dynamic)\nls|*.md\nls"},
+		"a loop over a substitution":            {`for f in $(ls *.md; ls); do cat $f; done`, "f=$(ls *.md; ls)\ncat|$f (dynamic)\nls|*.md (dynamic)\nls"},
 		"a loop over lines":                     {`while read f; do cat $f; done < list`, "<list\nread|f\ncat|$f (dynamic)"},
 		"a loop that goes elsewhere":            {`for d in src docs; do cd $d; ls; done`, "@? d=src docs\n@? cd|$d (dynamic)\n@? ls"},
 		"a loop with a subshell":                {`for d in src docs; do (cd $d && ls *.md); done`, "cd|src\n@src ls|*.md\ncd|docs\n@docs ls|x.md|y.md"},

@@ -92,7 +92,7 @@ func riskyGit(args []string) string {
 	if why := riskyGitOptions(command, rest); why != "" {
 		return why
 	}
-	if command == "submodule" && (len(rest) == 0 || rest[0] == "status" && !slices.ContainsFunc(rest, enters)) {
+	if command == "submodule" && len(rest) > 0 && rest[0] == "status" && !slices.ContainsFunc(rest, enters) {
 		return ""
 	}
 	if !gitReads[command] {

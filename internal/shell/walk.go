@@ -93,12 +93,12 @@ func (w *walker) stmt(s *syntax.Stmt) {
 			c.args = c.without
 			w.command(c)
 		}
-		if len(cmd.Args) == 0 && len(cmd.Assigns) == 1 && len(s.Redirs) == 0 && w.variables != nil && w.variables.texts[cmd.Assigns[0].Name.Value] {
-			name := cmd.Assigns[0].Name.Value
-			w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
-		}
-		if sure && len(cmd.Args) == 0 && len(s.Redirs) == 0 && !s.Negated {
-			w.assigns(cmd.Assigns, w.subs[at:])
+		if len(cmd.Args) == 0 && len(s.Redirs) == 0 {
+			known := sure && !s.Negated && w.assigns(cmd.Assigns)
+			if len(cmd.Assigns) == 1 && w.variables != nil && (known || w.variables.texts[cmd.Assigns[0].Name.Value]) {
+				name := cmd.Assigns[0].Name.Value
+				w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
+			}
 		}
 	case *syntax.DeclClause:
 		c.args = []word{{text: cmd.Variant.Value}}
@@ -258,20 +258,20 @@ func (w *walker) fields(b *wordBuilder) ([]string, bool) {
 	return words, ok
 }
 
-// assigns has variables stand for what they were assigned.
-func (w *walker) assigns(assigns []*syntax.Assign, subs []*permissionv1.SubCommand) {
+// assigns has variables stand for what they were assigned. It reports whether all are known.
+func (w *walker) assigns(assigns []*syntax.Assign) bool {
 	if w.disk == nil {
-		return
+		return false
 	}
+	known := true
 	values := make([]word, len(assigns))
 	for i, a := range assigns {
 		values[i] = w.word(a.Value)
 	}
 	for i, a := range assigns {
-		if w.bind(a.Name.Value, values[i]) && len(assigns) == 1 {
-			w.variables.bound[a.Name.Value] = append(w.variables.bound[a.Name.Value], subs...)
-		}
+		known = w.bind(a.Name.Value, values[i]) && known
 	}
+	return known
 }
 
 func (w *walker) compound(cmd syntax.Command) {
