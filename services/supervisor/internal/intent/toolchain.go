@@ -102,8 +102,12 @@ func modulesAtHand(dir, cache string) bool {
 		if _, err := os.Lstat(filepath.Join(at, "go.work")); err == nil {
 			return false
 		}
-		if data, err := regular.Read(filepath.Join(at, "go.mod"), maxModule); err == nil && wanted == "" {
-			wanted = string(data) + "\n"
+		if mod := filepath.Join(at, "go.mod"); wanted == "" {
+			if data, err := regular.Read(mod, maxModule); err == nil {
+				wanted = string(data) + "\n"
+			} else if _, err := os.Lstat(mod); err == nil {
+				return false
+			}
 		}
 		if at == filepath.Dir(at) {
 			break
