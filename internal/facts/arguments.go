@@ -20,6 +20,12 @@ func (c *command) arguments(e *entry, start int) {
 	if e.Toolchain && c.disk != nil && c.disk.OneGo != nil && !c.disk.OneGo(c.cwd) {
 		c.unknown("go may download another version of itself, which a module wants")
 	}
+	if e.Modules && c.disk != nil && c.disk.GoModules != nil && !c.disk.GoModules(c.cwd) {
+		c.unknown("go may download modules")
+	}
+	if by := c.pin(e); by != "" {
+		c.unknown("%s may run something else because of %s", e.name, by)
+	}
 	switch {
 	case e.Alone && len(c.argv) != start+1, e.Needs == "operand" && len(a.operands) == 0:
 		c.unknown("%s with these arguments is not known to be harmless", e.name)
@@ -47,6 +53,30 @@ func OptionsEnd(argv []string) (int, bool) {
 	a := &arguments{command: c, entry: e, words: argv[args:], end: len(argv)}
 	a.parse()
 	return a.end, c.facts.GetKnown()
+}
+
+// pin is the first file by which a program may run something else than itself, or load code: one that pins a version, in the
+// folder or above it; or one in the folder that stands before a part of the program's own.
+func (c *command) pin(e *entry) string {
+	if c.disk == nil || c.disk.Names == nil || e.PinnedBy == "" && e.Shadows == "" {
+		return ""
+	}
+	if c.cwd == "" {
+		return "a file in the folder in which it runs, which is not known"
+	}
+	names, ok := c.disk.Names(c.cwd, e.PinnedBy != "")
+	if !ok {
+		return "a file in the folder in which it runs, whose files are not known"
+	}
+	pins, shadows := strings.Fields(e.PinnedBy), strings.Fields(e.Shadows)
+	for _, name := range names {
+		module, _, _ := strings.Cut(name, ".")
+		fold := func(is string) bool { return strings.EqualFold(is, name) }
+		if slices.ContainsFunc(pins, fold) || slices.ContainsFunc(shadows, func(is string) bool { return strings.EqualFold(is, module) }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // arguments are the words of a command while they are taken apart.
@@ -184,6 +214,9 @@ func (a *arguments) place() {
 	if len(listed) > 0 {
 		here = strings.TrimSuffix(listed[len(listed)-1], "...")
 	}
+	if here == "text" || here == "package" {
+		here = "meta"
+	}
 	for _, operand := range a.operands {
 		if len(listed) == 0 {
 			a.unknown("%s has an operand that is not known: %s", a.entry.name, operand)
@@ -203,6 +236,13 @@ func (a *arguments) place() {
 // word reads a word of a role.
 func (a *arguments) word(role, text string, operand bool) {
 	u := use{recursive: operand && a.walks, leavesOut: a.entry.LeaveOut}
+	if text == pipe {
+		if u.recursive || role != "read" && role != "data" {
+			a.unknown("%s: what it does with a pipe is not known", a.entry.name)
+		}
+		a.found = a.found || operand
+		return
+	}
 	switch role {
 	case "text":
 		return
@@ -225,9 +265,13 @@ func (a *arguments) word(role, text string, operand bool) {
 		if assigns.MatchString(text) {
 			return
 		}
-	case "sed", "awk", "jq", "keys":
+	case "sed", "awk", "jq", "keys", "yq", "port", "shown", "package":
 		a.script(role, text)
 		return
+	case "gz", "zip":
+		if !compressed[role].MatchString(text) {
+			a.unknown("%s may read a file with another name than %s", a.entry.name, text)
+		}
 	case "write":
 		u.write = true
 	case "folder":
@@ -259,6 +303,16 @@ func (a *arguments) word(role, text string, operand bool) {
 		}
 	}
 	a.file(text, u)
+	if role == "zip" { // if there is none of that name, it looks for these
+		a.file(text+".zip", u)
+		a.file(text+".ZIP", u)
+	}
+}
+
+// compressed are names that programs do not add to, and in which they find no pattern.
+var compressed = map[string]*regexp.Regexp{
+	"gz":  regexp.MustCompile(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(gz|tgz|Z)$`),
+	"zip": regexp.MustCompile(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(zip|jar|war|whl)$`),
 }
 
 func (a *arguments) mayBeFolder(word string) bool {
@@ -269,6 +323,12 @@ func (a *arguments) mayBeFolder(word string) bool {
 // goKeys are settings of go that hold no passwords, and for which it asks no C compiler.
 var goKeys = regexp.MustCompile(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
 	`ROOT|SUMDB|TMPDIR|TOOLCHAIN|TOOLDIR|VERSION|WORK|AMD64|ARM|ARM64)|GO111MODULE|CC|CXX|CGO_ENABLED)$`)
+
+// port is a protocol and port numbers of lsof: no names of machines, which would be looked up.
+var port = regexp.MustCompile(`^[46]?(?i:tcp|udp)?(:[0-9][0-9,-]*)?$`)
+
+// goPackage is a package or a module of go, of no certain version, and no folder elsewhere.
+var goPackage = regexp.MustCompile(`^(\./)?([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*|\.\.\.|\.)$`)
 
 // assigns are operands of awk that are assignments.
 var assigns = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
@@ -283,6 +343,14 @@ func (a *arguments) script(language, text string) {
 		harmless = awkOnlyPrints(text)
 	case "jq":
 		harmless = jqOnlyFilters(text)
+	case "yq":
+		harmless = yqOnlyFilters(text)
+	case "port":
+		harmless = port.MatchString(text)
+	case "package":
+		harmless = goPackage.MatchString(text)
+	case "shown":
+		harmless = shell.Shown(text)
 	case "keys":
 		harmless = goKeys.MatchString(text)
 	}

@@ -32,6 +32,11 @@ type Disk struct {
 	Look func(path string) Place
 	// OneGo reports whether go, run in a folder, is certainly the version that is installed. nil: it is.
 	OneGo func(dir string) bool
+	// GoModules reports whether go, run in a folder, certainly has all modules at hand. nil: it has.
+	GoModules func(dir string) bool
+	// Names are those of files and folders in a folder, and, if above is set, in those that it lies in as well. false: they are
+	// not known. nil: there are none.
+	Names func(dir string, above bool) ([]string, bool)
 }
 
 // Place is where a path leads.
@@ -52,7 +57,7 @@ const maxFiles = 1000
 func Of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Facts {
 	c := &command{sub: sub, argv: sub.GetArgv(), cwd: cwd, disk: disk, facts: &permissionv1.Facts{Known: true}}
 	for _, entry := range sub.GetAssignments() {
-		if name, _, _ := strings.Cut(entry, "="); !shell.HarmlessVariable(entry) && !ownVariable(name) {
+		if name, _, _ := strings.Cut(entry, "="); !shell.HarmlessVariable(entry) && !shell.OwnVariable(strings.TrimSuffix(name, "+")) {
 			c.unknown("it is not known what the variable %s changes", strings.TrimSuffix(name, "+"))
 		}
 	}
@@ -60,14 +65,6 @@ func Of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Fact
 		c.read()
 	}
 	return c.facts
-}
-
-// ownVariable reports whether a variable's name is such as scripts give their own. Programs and shells go by names in upper
-// case, but for a few.
-func ownVariable(name string) bool {
-	name = strings.TrimSuffix(name, "+")
-	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" &&
-		!strings.HasSuffix(name, "path") && !strings.Contains(name, "proxy") && !strings.HasPrefix(name, "npm_")
 }
 
 // command is a simple command while it is read.
@@ -108,14 +105,24 @@ func (c *command) read() {
 		read(c, args)
 		return
 	}
-	for i := range c.argv {
-		if c.dynamic(i) {
+	c.argv = slices.Clone(c.argv)
+	for i, word := range c.argv {
+		switch {
+		case strings.Contains(word, "\x00"):
+			c.unknown("%s has a word that no program can be given", e.name)
+			return
+		case shell.PipedWord(c.sub, i):
+			c.argv[i] = pipe
+		case c.dynamic(i):
 			c.unknown("%s: a word is known only when the command runs", e.name)
 			return
 		}
 	}
 	c.arguments(e, args)
 }
+
+// pipe stands for the name of a pipe from another command of the line.
+const pipe = "\x00pipe"
 
 // dynamic reports whether word i is known only when the command runs.
 func (c *command) dynamic(i int) bool { return shell.DynamicWord(c.sub, i) }

@@ -22,7 +22,13 @@ func simple(line string) *permissionv1.SubCommand {
 			word = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(word[1 : len(word)-1])
 		case len(word) > 1 && word[0] == '<' && strings.HasSuffix(word, ">"):
 			word = word[1 : len(word)-1]
-			sub.Dynamic, sub.DynamicWords = true, append(sub.DynamicWords, uint32(len(sub.Argv)))
+			at := uint32(len(sub.Argv))
+			sub.Dynamic, sub.DynamicWords = true, append(sub.DynamicWords, at)
+			if text, ok := strings.CutPrefix(word, "text:"); ok {
+				word, sub.TextWords = text, append(sub.TextWords, at)
+			} else if word == "pipe" {
+				sub.PipedWords = append(sub.PipedWords, at)
+			}
 		case len(sub.Argv) == 0 && assigns.MatchString(word):
 			sub.Assignments = append(sub.Assignments, word)
 			continue

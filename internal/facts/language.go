@@ -13,6 +13,13 @@ var jqReaches = regexp.MustCompile(`\b(env|ENV|import|include|modulemeta|get_sea
 // jqOnlyFilters reports whether a filter of jq reads nothing but its input.
 func jqOnlyFilters(filter string) bool { return !jqReaches.MatchString(filter) }
 
+// yqReaches are names by which an expression of yq, of one of the two programs of that name, reaches more than its input:
+// files, the environment, programs, and text that is an expression in turn.
+var yqReaches = regexp.MustCompile(`(?i)load|env|system|eval|include|import|filename|file_?index|input|debug|\$__|exec|split_doc|modulemeta|get_search_list`)
+
+// yqOnlyFilters reports whether an expression of yq reads nothing but its input.
+func yqOnlyFilters(expression string) bool { return !yqReaches.MatchString(expression) }
+
 // awkOnlyPrints reports whether a program of awk certainly reads nothing but its input, and writes to its standard output
 // alone. It tells strings, expressions between slashes and operators apart, and gives up where versions of awk differ in
 // that. What opens files and runs programs is "system", "getline", "|", and ">" of a print; variables that reach more are

@@ -1,7 +1,9 @@
 package facts
 
 import (
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
@@ -23,6 +25,12 @@ func reading(by string) func(c *command, start int) {
 		return (*command).processes
 	case "git":
 		return (*command).git
+	case "tar":
+		return (*command).tar
+	case "read":
+		return (*command).setsVariables
+	case "export":
+		return (*command).export
 	}
 	return nil
 }
@@ -32,6 +40,7 @@ func reading(by string) func(c *command, start int) {
 func (c *command) text(start int) {
 	for i := start; i < len(c.argv); i++ {
 		switch word := c.argv[i]; {
+		case shell.TextWord(c.sub, i) && printsText[path.Base(c.argv[0])]:
 		case c.dynamic(i):
 			c.printed(word)
 		case c.argv[0] != "echo" && strings.Contains(word, "[") && strings.ContainsAny(word, "$`"):
@@ -40,16 +49,19 @@ func (c *command) text(start int) {
 	}
 }
 
-// shownVariables are those that a command may print: they hold no secrets.
-const shownVariables = `(PWD|OLDPWD|HOME|USER|LOGNAME|SHELL|LANG|TERM|PATH|HOSTNAME|HOSTTYPE|OSTYPE|UID|EUID|PPID|RANDOM|SECONDS|` +
-	`LINENO|PIPESTATUS|BASH_VERSION|GOPATH|GOROOT|TMPDIR|COLUMNS|LINES)`
+// printsText are programs that do nothing with a text but print it, or a part of it, whatever it is. No shell takes it for
+// arithmetic.
+var printsText = wordset.Of("echo true false : basename dirname gbasename gdirname printf")
 
 // Another variable may hold a secret, and it, or what a substitution prints, may be a pattern, which prints the names of files
 // anywhere: whether it is quoted is not known here.
 var (
 	expansions = regexp.MustCompile(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
-	shown      = regexp.MustCompile(`^\$(\{#?` + shownVariables + `\}|` + shownVariables + `|\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
-	number     = regexp.MustCompile(`^(\$[?#$!])+$`)
+	shownName  = regexp.MustCompile(`^\$(?:\{#?([A-Z_]+)\}|([A-Z_]+))$`)
+	shown      = regexp.MustCompile(`^\$(\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
+	// onlyStrings is a format of printf that takes no word for a number: some shells evaluate those.
+	onlyStrings = regexp.MustCompile(`^([^%]|%[0-9-]*(\.[0-9]+)?[sbc]|%%)*$`)
+	number      = regexp.MustCompile(`^(\$[?#$!])+$`)
 )
 
 // printed is for a word that is printed, and known only when the command runs.
@@ -58,7 +70,7 @@ func (c *command) printed(word string) {
 		c.unknown("%s: what a substitution prints is not known", c.argv[0])
 	}
 	for _, expansion := range expansions.FindAllString(word, -1) {
-		if !shown.MatchString(expansion) {
+		if name := shownName.FindStringSubmatch(expansion); !shown.MatchString(expansion) && (name == nil || !shell.Shown(name[1]+name[2])) {
 			c.unknown("%s: what %s stands for is not known, and may be a secret", c.argv[0], expansion)
 		}
 	}
@@ -78,9 +90,43 @@ func (c *command) printf(start int) {
 	if start < len(c.argv) {
 		if format := c.argv[start]; c.dynamic(start) || strings.HasPrefix(format, "-") && format != "--" {
 			c.unknown("printf with the format %s is not known to be harmless", format)
+		} else if len(c.sub.GetTextWords()) > 0 && !onlyStrings.MatchString(format) {
+			c.unknown("printf: some shells may evaluate what stands for %s", format)
 		}
 	}
 	c.text(start)
+}
+
+// setsVariables is for read.
+func (c *command) setsVariables(int) {
+	if c.sub.GetDynamic() || !shell.OnlyReads(c.argv) {
+		c.unknown("read sets variables that programs may go by")
+	}
+}
+
+// export is known with assignments alone, which are judged beside; without any, it shows the environment.
+func (c *command) export(start int) {
+	if start != len(c.argv) || len(c.sub.GetAssignments()) == 0 {
+		c.unknown("export shows variables, or gives them to programs")
+	}
+}
+
+// tarFile is an archive that no tar looks for on another machine.
+var tarFile = regexp.MustCompile(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*$`)
+
+// tar is known with one cluster of options by which it lists the names in an archive.
+func (c *command) tar(start int) {
+	args := c.argv[start:]
+	if slices.Equal(args, []string{"--version"}) {
+		return
+	}
+	if c.sub.GetDynamic() || len(args) < 2 || strings.HasPrefix(args[0], "--") || strings.Trim(args[0], "-tvzjJf") != "" ||
+		!strings.Contains(args[0], "t") || strings.Count(args[0], "f") != 1 || !strings.HasSuffix(args[0], "f") || !tarFile.MatchString(args[1]) ||
+		slices.ContainsFunc(args[2:], func(arg string) bool { return strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "@") }) {
+		c.unknown("tar is known only when it lists an archive: tar -tf FILE")
+		return
+	}
+	c.file(args[1], use{})
 }
 
 var (
@@ -91,11 +137,12 @@ var (
 // test compares words and asks about files. Of "[[" only the words are known, so each may be a file.
 func (c *command) test(start int) {
 	double := c.argv[0] == "[["
+	comparing := comparesText(c, start)
 	isFile := make([]bool, len(c.argv))
 	for i := start; i < len(c.argv); i++ {
 		word := c.argv[i]
 		if c.dynamic(i) {
-			if !number.MatchString(word) {
+			if !number.MatchString(word) && (!comparing || !shell.TextWord(c.sub, i)) {
 				c.unknown("%s: a word is known only when the command runs", c.argv[0])
 			}
 			continue
@@ -111,6 +158,21 @@ func (c *command) test(start int) {
 			c.file(word, use{metadata: true})
 		}
 	}
+}
+
+// comparesText reports whether a test has so few words that it cannot but compare them as text: "[ A = B ]", "[ -z A ]".
+func comparesText(c *command, start int) bool {
+	words := slices.Clone(c.argv[start:])
+	if last := len(words) - 1; last >= 0 && (words[last] == "]" || words[last] == "]]") {
+		words = words[:last]
+	}
+	switch {
+	case len(words) == 2:
+		return !c.dynamic(start) && (words[0] == "-z" || words[0] == "-n")
+	case len(words) == 3:
+		return !c.dynamic(start+1) && (words[1] == "=" || words[1] == "==" || words[1] == "!=")
+	}
+	return false
 }
 
 var (
@@ -134,8 +196,12 @@ func (c *command) processes(start int) {
 	everything, plain := false, false
 	for i := start; i < len(c.argv); i++ {
 		word, next := c.argv[i], ""
-		if i+1 < len(c.argv) && !c.dynamic(i+1) {
+		switch {
+		case i+1 == len(c.argv):
+		case !c.dynamic(i + 1):
 			next = c.argv[i+1]
+		case c.argv[i+1] == "$$":
+			next = "1" // some number
 		}
 		switch {
 		case c.dynamic(i):

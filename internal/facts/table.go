@@ -30,12 +30,15 @@ type entry struct {
 	Stops     bool     `yaml:"stops"`
 	Alone     bool     `yaml:"alone"`
 	Toolchain bool     `yaml:"toolchain"`
+	Modules   bool     `yaml:"modules"`
 	Here      bool     `yaml:"here"`
 	LeaveOut  bool     `yaml:"leave_out"`
 	AtFiles   bool     `yaml:"at_files"`
 	RunsCode  bool     `yaml:"runs_code"`
 	Network   bool     `yaml:"network"`
 	Changes   bool     `yaml:"changes"`
+	PinnedBy  string   `yaml:"pinned_by"`
+	Shadows   string   `yaml:"shadowed_by"`
 	Tests     []string `yaml:"tests"`
 
 	name     string // as the command names it
@@ -63,7 +66,9 @@ var roles = []string{
 	"when",                     // a date
 	"plus",                     // text that begins with "+"
 	"data",                     // a file of awk, or an assignment
-	"sed", "awk", "jq", "keys", // text that must be harmless in a language
+	"port", "shown", "package", // text of which a regular expression says that it does no harm
+	"gz", "zip", // a compressed file, with the end of its name that programs add if it is missing
+	"sed", "awk", "jq", "keys", "yq", // text that must be harmless in a language
 	"command", // find's: a command up to ";" or "{} +", which is another simple command
 }
 
@@ -84,7 +89,7 @@ var table = sync.OnceValues(func() (map[string]*entry, error) {
 			errs = append(errs, fmt.Errorf("programs.yaml: %s: %w", e.Names, err))
 		}
 		for name := range strings.FieldsSeq(e.Names) {
-			name = strings.ReplaceAll(name, "_", " ") // "go_version" is "go version"
+			name = strings.NewReplacer("_", " ", "~", "_").Replace(name) // "go_version" is "go version"
 			if byName[name] != nil {
 				errs = append(errs, fmt.Errorf("programs.yaml: two entries are about %s", name))
 			}
@@ -96,16 +101,19 @@ var table = sync.OnceValues(func() (map[string]*entry, error) {
 	return byName, errors.Join(errs...)
 })
 
-// entryOf returns what the table says of a program, or of its command that the first argument names, and where the
+// entryOf returns what the table says of a program, or of its command that the first argument or two name, and where the
 // arguments begin. nil: it says nothing, or cannot be read; then no command is known.
 func entryOf(name string, argv []string) (e *entry, args int) {
 	byName, err := table()
 	if err != nil {
 		return nil, 0
 	}
-	if len(argv) > 1 && !strings.Contains(argv[1], " ") {
-		if e := byName[name+" "+argv[1]]; e != nil {
-			return e, 2
+	for words := min(len(argv), 3); words > 1; words-- {
+		if slices.ContainsFunc(argv[1:words], func(word string) bool { return strings.Contains(word, " ") }) {
+			continue
+		}
+		if e := byName[name+" "+strings.Join(argv[1:words], " ")]; e != nil {
+			return e, words
 		}
 	}
 	return byName[name], 1

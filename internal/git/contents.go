@@ -95,6 +95,9 @@ func ContentsOf(argv []string) Contents {
 		c.Untold = c.History
 	case "cat-file":
 		w.catFile(&c)
+	case "submodule":
+		c.History = !slices.Equal(w.args, []string{"status"})
+		c.Untold = c.History
 	default:
 		c.History, c.Untold = true, true
 	}

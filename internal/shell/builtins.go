@@ -31,7 +31,12 @@ func (r *reading) assign(c call) call {
 	case "set", "shopt":
 		r.settings(c)
 		return c
-	case "read", "getopts", "unset", "let":
+	case "read":
+		if _, _, ok := readNames(texts(c.args)); ok && !someDynamic(c.args) {
+			return c
+		}
+		c.dynamic = true
+	case "getopts", "unset", "let":
 		c.dynamic = true
 	case "mapfile", "readarray":
 		c.dynamic = true
@@ -135,11 +140,8 @@ func (w *walker) evaluates(n syntax.Node) {
 }
 
 func (w *walker) arithmetic(x syntax.ArithmExpr) {
-	if x == nil {
-		return
-	}
-	if text := w.text(x); !plainNumbers.MatchString(text) {
-		w.giveUp("arithmetic that may evaluate: %s", text)
+	if !w.plainArithmetic(x) {
+		w.giveUp("arithmetic that may evaluate: %s", w.text(x))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,10 @@ func (w *walker) lists(s *syntax.Stmt) *feed {
 		f.names, ok = w.disk.tracked(args[1:], w.dir)
 	case "ls":
 		f.names, ok = w.disk.listed(args[1:], w.dir)
+	case "grep", "rg":
+		f.names, ok = w.disk.matching(args, w.dir)
+	case "seq":
+		f.names, ok = counted(args[1:])
 	}
 	if !ok || len(f.names) > maxAppended || slices.ContainsFunc(f.names, func(name string) bool { return !plainName(name) }) {
 		return nil
@@ -149,6 +154,71 @@ func (d *disk) listed(args []string, at place) ([]string, bool) {
 	names, ok := d.names(dir)
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name[0] == '.' }), ok
 }
+
+// counted is what seq writes between two numbers.
+func counted(args []string) ([]string, bool) {
+	first, last := 1, 0
+	for i, arg := range args {
+		n, err := strconv.Atoi(arg)
+		if err != nil || strings.Trim(arg, "0123456789") != "" || len(arg) > 1 && arg[0] == '0' {
+			return nil, false
+		}
+		if last = n; i == 0 && len(args) == 2 {
+			first = n
+		}
+	}
+	if len(args) < 1 || len(args) > 2 || last-first >= maxUnrolled {
+		return nil, false
+	}
+	var names []string
+	for n := first; n <= last; n++ {
+		names = append(names, strconv.Itoa(n))
+	}
+	return names, true
+}
+
+// matching are the names of files that "grep -rl" or "rg -l" may write: all below the folders that it is given.
+func (d *disk) matching(args []string, at place) ([]string, bool) {
+	lists, walks, letters := false, false, "rliIwEFPsnHxL"
+	var operands, without []string
+	if args[0] == "rg" { // which leaves out what is hidden
+		walks, letters, without = true, "liwFsnHxS", []string{"!", "-path", "*/.git/*"}
+	}
+	for _, arg := range args[1:] {
+		switch folder, excludes := strings.CutPrefix(arg, "--exclude-dir="); {
+		case arg == "" || arg == "-":
+			return nil, false
+		case arg[0] != '-':
+			operands = append(operands, arg)
+		case excludes && args[0] == "grep" && plainFolder.MatchString(folder):
+			without = append(without, "!", "-path", "*/"+folder+"/*")
+		case strings.HasPrefix(arg, "--include=") && args[0] == "grep":
+		case strings.HasPrefix(arg, "--") || strings.Trim(arg[1:], letters) != "":
+			return nil, false
+		default:
+			lists = lists || strings.ContainsAny(arg, "lL")
+			walks = walks || strings.Contains(arg, "r")
+		}
+	}
+	if !lists || !walks || len(operands) == 0 {
+		return nil, false
+	}
+	starts := operands[1:]
+	if len(starts) == 0 {
+		names, ok := d.find(append([]string{".", "-type", "f"}, without...), at)
+		for i, name := range names {
+			names[i] = strings.TrimPrefix(name, "./")
+		}
+		return names, ok
+	}
+	if !slices.Equal(starts, []string{"."}) {
+		without = nil // what is said of folders may not hold for those that are named
+	}
+	return d.find(slices.Concat(starts, []string{"-type", "f"}, without), at)
+}
+
+// plainFolder is a folder's name that is no pattern.
+var plainFolder = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // tracked is what "git ls-files" writes at the top of a repository.
 func (d *disk) tracked(args []string, at place) ([]string, bool) {

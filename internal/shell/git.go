@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -21,6 +22,11 @@ var gitPlain = []string{"color.", "column.", "advice.", "user.name=", "user.emai
 	"log.date=", "log.decorate=", "log.abbrevcommit=", "status.", "core.pager=cat", "init.defaultbranch=",
 	"commit.gpgsign=false", "tag.gpgsign=false", "core.autocrlf=", "diff.renames=", "merge.conflictstyle=", "i18n."}
 
+// gitPrints are settings with values by which git prints otherwise, and does nothing else: as --no-pager, they are left out.
+var gitPrints = regexp.MustCompile(`^(?i:core\.pager=(cat)?|color\.[a-z.]+=(auto|always|never|true|false)|core\.quotepath=(on|off|true|false)|` +
+	`log\.(date|decorate|abbrevcommit)=[a-z0-9-]+|advice\.[a-z]+=(true|false)|diff\.(renames|noprefix|mnemonicprefix)=(true|false)|` +
+	`core\.abbrev=[0-9]+|column\.[a-z]+=(auto|always|never))$`)
+
 // unwrapGit takes git's options off its command, so that "git -C DIR push" is a push, in DIR. Options that change more
 // than the directory are kept too, as the command that was given: what they name may run a program.
 func (r *reading) unwrapGit(c call) (call, outcome) {
@@ -40,6 +46,9 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 		case "no-pager", "P", "no-optional-locks", "no-replace-objects", "no-lazy-fetch", "no-advice", "literal-pathspecs":
 			continue
 		case "c":
+			if gitPrints.MatchString(opt.value) {
+				continue
+			}
 			changed = true
 			r.gitSetting(opt.value)
 		case "config-env", "exec-path":

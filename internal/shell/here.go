@@ -121,7 +121,7 @@ func (d *disk) absolute(at place, name string) (string, bool) {
 
 // quiet are builtins and programs that change no file whatever their arguments are. "sleep" is none of them: it is there to wait
 // for what others change, such as an agent that makes a file with the name of an option.
-var quiet = wordset.Of("cd pushd popd : true false echo printf test [ [[ exit return break continue pwd set command")
+var quiet = wordset.Of("cd pushd popd : true false echo printf test [ [[ exit return break continue pwd set command read export")
 
 // still reports whether a simple command certainly changes no file, so that the disk is after it as it was before.
 func still(sub *permissionv1.SubCommand) bool {
@@ -151,10 +151,6 @@ var calm = map[string]bool{"sh -c": true, "bash -c": true, "dash -c": true, "tim
 
 // Variables of a shell.
 
-// own are names of variables that no program is known to read from its environment. A variable that the environment has
-// already is given to programs with its new value; one of these changes nothing for them. Shells give none of these a meaning.
-var own = wordset.Of("a b c d e f g h i j k l m n o p q r s t u v w x y z file dir line item word num pkg")
-
 // changers are builtins that may change variables, what words mean, or what is read, in ways that are not followed here.
 var changers = wordset.Of(`eval . source read mapfile readarray getopts unset let export readonly declare typeset local shopt trap
 	exec builtin alias unalias hash enable bind complete compgen compopt fc zmodload coproc function select emulate setopt unsetopt
@@ -167,33 +163,40 @@ type variables struct {
 	uses     map[string][]*syntax.ParamExp
 	known    map[*syntax.ParamExp]bool             // uses that were known each time; false: one was not
 	bound    map[string][]*permissionv1.SubCommand // the assignments whose values are known
+	splits   map[*syntax.Assign]bool               // IFS for one read
+	texts    map[string]bool                       // those that hold text
+	numbers  map[string]bool                       // those that hold numbers
 }
 
 // follow reports whether all that a line does to its shell is followed here: nothing in it changes what patterns stand for,
 // or variables in other ways than by assignments and loops. If not, nothing is expanded.
 func (w *walker) follow(file *syntax.File) bool {
 	v := &variables{assigned: map[string]int{}, values: map[string]word{}, uses: map[string][]*syntax.ParamExp{},
-		known: map[*syntax.ParamExp]bool{}, bound: map[string][]*permissionv1.SubCommand{}}
+		known: map[*syntax.ParamExp]bool{}, bound: map[string][]*permissionv1.SubCommand{}, splits: map[*syntax.Assign]bool{}}
+	values := map[string][]*syntax.Word{}
 	ok := true
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			ok = ok && !n.Background && !n.Coprocess && !n.Disown
-		case *syntax.FuncDecl, *syntax.CoprocClause, *syntax.DeclClause, *syntax.LetClause, *syntax.ArithmCmd,
-			*syntax.CStyleLoop, *syntax.ExtGlob:
+		case *syntax.FuncDecl, *syntax.CoprocClause, *syntax.LetClause, *syntax.ArithmCmd, *syntax.CStyleLoop, *syntax.ExtGlob:
 			ok = false
+		case *syntax.DeclClause:
+			ok = ok && w.harmlessExport(n)
 		case *syntax.ForClause:
 			ok = ok && !n.Select
 			if loop, is := n.Loop.(*syntax.WordIter); is {
 				v.assigned[loop.Name.Value]++
-				ok = ok && own[loop.Name.Value]
+				values[loop.Name.Value] = append(values[loop.Name.Value], w.items(loop.Items)...)
+				ok = ok && OwnVariable(loop.Name.Value)
 			}
 		case *syntax.Redirect:
 			ok = ok && (n.N == nil || !strings.HasPrefix(n.N.Value, "{"))
 		case *syntax.Assign:
-			ok = ok && w.harmlessAssignment(n)
+			ok = ok && (v.splits[n] || w.harmlessAssignment(n))
 			if n.Name != nil {
 				v.assigned[n.Name.Value]++
+				values[n.Name.Value] = append(values[n.Name.Value], n.Value)
 			}
 		case *syntax.ParamExp:
 			if n.Param != nil {
@@ -201,12 +204,71 @@ func (w *walker) follow(file *syntax.File) bool {
 			}
 			ok = ok && (n.Exp == nil || n.Exp.Op != syntax.AssignUnset && n.Exp.Op != syntax.AssignUnsetOrNull)
 		case *syntax.CallExpr:
-			ok = ok && w.followsCall(n)
+			ok = ok && w.followsCall(n, v, values)
 		}
 		return ok
 	})
-	w.variables = v
+	if w.variables = v; ok {
+		w.classify(values)
+	}
 	return ok
+}
+
+// items are what a loop's variable is assigned; what is split, or taken for a pattern, is left as an unknown.
+func (w *walker) items(items []*syntax.Word) []*syntax.Word {
+	values := make([]*syntax.Word, len(items))
+	for i, item := range items {
+		values[i] = item
+		for _, part := range item.Parts {
+			if lit, ok := part.(*syntax.Lit); ok && strings.ContainsAny(lit.Value, "*?[{~") || !ok && !isQuoted(part) {
+				values[i] = unknownValue
+			}
+		}
+	}
+	return values
+}
+
+// unknownValue is a word of which nothing is known.
+var unknownValue = &syntax.Word{Parts: []syntax.WordPart{&syntax.SglQuoted{Dollar: true}}}
+
+func isQuoted(part syntax.WordPart) bool {
+	switch part.(type) {
+	case *syntax.DblQuoted, *syntax.SglQuoted:
+		return true
+	}
+	return false
+}
+
+// harmlessExport reports whether a declaration only exports variables that certainly change nothing.
+func (w *walker) harmlessExport(n *syntax.DeclClause) bool {
+	return n.Variant.Value == "export" && len(n.Args) > 0 && !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool {
+		return a.Naked || a.Name == nil || OwnVariable(a.Name.Value) || !w.harmlessAssignment(a)
+	})
+}
+
+// OnlyReads reports whether argv is the builtin read, and certainly does nothing but to set variables that are a script's own.
+func OnlyReads(argv []string) bool {
+	_, _, ok := readNames(argv)
+	return ok
+}
+
+// readNames are the variables that "read" sets, if it is certain that it does nothing else. zero: it reads up to a NUL.
+func readNames(argv []string) (names []string, zero, ok bool) {
+	if len(argv) == 0 || argv[0] != "read" {
+		return nil, false, false
+	}
+	args := argv[1:]
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		switch {
+		case args[0] == "-r":
+			args = args[1:]
+		case args[0] == "-d" && len(args) > 1 && args[1] == "":
+			zero, args = true, args[2:]
+		default:
+			return nil, false, false
+		}
+	}
+	return args, zero, len(args) > 0 && !slices.ContainsFunc(args, func(name string) bool { return !OwnVariable(name) })
 }
 
 // harmlessAssignment reports whether an assignment is to a variable of own, or certainly changes nothing.
@@ -214,7 +276,7 @@ func (w *walker) harmlessAssignment(a *syntax.Assign) bool {
 	if a.Name == nil || a.Index != nil || a.Array != nil || a.Append {
 		return false
 	}
-	if own[a.Name.Value] {
+	if OwnVariable(a.Name.Value) {
 		return true
 	}
 	value := (&walker{reading: newReading(w.grammar), source: w.source, grammar: w.grammar}).word(a.Value)
@@ -222,7 +284,7 @@ func (w *walker) harmlessAssignment(a *syntax.Assign) bool {
 }
 
 // followsCall reports whether what a simple command does to the shell is known.
-func (w *walker) followsCall(n *syntax.CallExpr) bool {
+func (w *walker) followsCall(n *syntax.CallExpr, v *variables, values map[string][]*syntax.Word) bool {
 	if len(n.Args) == 0 {
 		return true
 	}
@@ -238,6 +300,19 @@ func (w *walker) followsCall(n *syntax.CallExpr) bool {
 	switch name := words[0].text; {
 	case words[0].dynamic:
 		return false
+	case name == "read":
+		names, _, ok := readNames(texts(words))
+		for _, name := range names {
+			v.assigned[name]++
+			values[name] = append(values[name], nil)
+		}
+		for _, a := range n.Assigns {
+			v.splits[a] = ok && a.Name != nil && a.Name.Value == "IFS" && a.Index == nil && a.Array == nil && !a.Append &&
+				!plain.word(a.Value).dynamic
+		}
+		return ok && !someDynamic(words)
+	case name == "export":
+		return false // with an assignment it is a declaration, to bash
 	case name == "command":
 		return !first.dynamic && slices.Contains([]string{"-v", "-V"}, first.text)
 	case name == "printf":
@@ -274,7 +349,7 @@ func (w *walker) value(n *syntax.ParamExp, quoted, digits bool) (string, bool) {
 	}
 	var value word
 	switch v, ok := w.variables.values[name]; {
-	case number(name):
+	case !ok && w.number(name):
 		return "$" + name, digits
 	case name == "PWD":
 		if !w.disk.real || w.dir != (place{}) {
@@ -292,12 +367,9 @@ func (w *walker) value(n *syntax.ParamExp, quoted, digits bool) (string, bool) {
 	return value.text, true
 }
 
-// number reports whether a parameter is always a number: a status, a count, a process.
-func number(name string) bool { return name == "?" || name == "#" || name == "$" }
-
 // bind has a variable stand for a value from here on, if it is assigned only here.
 func (w *walker) bind(name string, value word) bool {
-	if w.variables == nil || w.disk == nil || !own[name] || w.variables.assigned[name] != 1 || value.dynamic {
+	if w.variables == nil || w.disk == nil || !OwnVariable(name) || w.variables.assigned[name] != 1 || value.dynamic {
 		return false
 	}
 	w.variables.values[name] = value

@@ -32,5 +32,16 @@ func DynamicWord(sub *permissionv1.SubCommand, i int) bool {
 	return len(sub.GetDynamicWords()) == 0 || slices.Contains(sub.GetDynamicWords(), uint32(i)) // a line is 64 KiB at most
 }
 
+// TextWord reports whether word i of a simple command is known only when the command runs, and certainly text: see
+// SubCommand.text_words.
+func TextWord(sub *permissionv1.SubCommand, i int) bool {
+	return slices.Contains(sub.GetTextWords(), uint32(i))
+}
+
+// PipedWord reports whether word i of a simple command is the name of a pipe from another: see SubCommand.piped_words.
+func PipedWord(sub *permissionv1.SubCommand, i int) bool {
+	return slices.Contains(sub.GetPipedWords(), uint32(i))
+}
+
 // Code puts text between backquotes, which it cannot end.
 func Code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\`") + "`" }

@@ -74,7 +74,7 @@ func TestALineSaysWhereItsCommandsRun(t *testing.T) {
 		"git -C":                              {"git -C /x status; git -C a -C b push", "git -C: @/x git|status\ngit -C: @a/b git|push"},
 		"git -C after cd":                     {"cd a && git -C ../b log", "cd|a\ngit -C: @a/../b git|log"},
 		"git in nobody knows which folder":    {"git -C '~/x' status", "git -C: @? git|status"},
-		"git with a setting that only prints": {"git -c color.ui=never log > f", "git|-c|color.ui=never|log >f\ngit -c: git|log"},
+		"git with a setting that only prints": {"git -c color.ui=never log > f", "git|log >f"},
 		"git without its pager":               {"git --no-pager log", "git|log"},
 		"git with another folder of its own":  {"git --git-dir=/x -C a push", "@a git|--git-dir=/x|-C|a|push\ngit --git-dir -C: @a git|push"},
 	} {

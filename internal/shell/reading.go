@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type reading struct {
 	filled   int   // bytes of values in words
 	words    int   // words of commands
 	forks    int   // cd that may have failed
+	refused  bool  // a shell by this grammar ends the line with an error, and runs no more than what is before it
 	lost     bool  // what was expanded may be something else when the line runs
 }
 
@@ -113,9 +115,23 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 			w.forget()
 		}
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case grammar == syntax.LangPOSIX && refusedBySome(err, text):
+		r.refused = true
+	default:
 		r.giveUp("not a well-formed line: %v", err)
 	}
+}
+
+// refusedBySome reports whether a line is no line to a plain POSIX shell because of a here-string or of "<(COMMAND)". Every shell
+// reads those as bash does, or takes them for an error, by which it ends: it runs no more than what is before them.
+func refusedBySome(err error, text string) bool {
+	if unknown, ok := errors.AsType[syntax.LangError](err); ok {
+		return unknown.Feature == "herestrings"
+	}
+	malformed, ok := errors.AsType[syntax.ParseError](err)
+	return ok && malformed.Text == "`<` must be followed by a word" && strings.HasPrefix(text[min(int(malformed.Pos.Offset()), len(text)):], "<(")
 }
 
 // endsEscaped reports whether a text ends in a backslash that quotes nothing.
@@ -194,6 +210,7 @@ type call struct {
 	at          *place // where it runs; nil: where the line is
 	feed        *feed  // what it is fed by a pipe; nil: that is not known
 	written     string // the command as the line has it, if some words of it were expanded
+	without     []word // its words without the names that a substitution may print; nil: there is none
 }
 
 // command adds the simple command c, or what is found in it if it is a wrapper.
@@ -236,9 +253,16 @@ func (r *reading) plain(c call) {
 			sub.Dynamic = true
 			sub.DynamicWords = append(sub.DynamicWords, uint32(i))
 		}
+		switch {
+		case !arg.dynamic:
+		case arg.kind == isText:
+			sub.TextWords = append(sub.TextWords, uint32(i))
+		case arg.kind == isPipe:
+			sub.PipedWords = append(sub.PipedWords, uint32(i))
+		}
 	}
 	if c.dynamic {
-		sub.DynamicWords = nil
+		sub.DynamicWords, sub.TextWords, sub.PipedWords = nil, nil, nil
 	}
 	at := r.at(c)
 	sub.Cwd, sub.CwdUnknown = at.path, at.unknown || at.gone

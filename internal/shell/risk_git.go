@@ -92,11 +92,17 @@ func riskyGit(args []string) string {
 	if why := riskyGitOptions(command, rest); why != "" {
 		return why
 	}
+	if command == "submodule" && len(rest) > 0 && rest[0] == "status" && !slices.ContainsFunc(rest, enters) {
+		return ""
+	}
 	if !gitReads[command] {
 		return fmt.Sprintf("git %s does more than read the repository, or is not known", command)
 	}
 	return riskyVerb(command, rest)
 }
+
+// enters reports whether an argument may be the option --recursive, by which a command enters the submodules of submodules.
+func enters(arg string) bool { return strings.HasPrefix(arg, "--r") }
 
 func riskyVerb(command string, rest []string) string {
 	verbs, ok := gitVerbs[command]

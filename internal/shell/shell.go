@@ -149,6 +149,8 @@ func bothReadings(d *disk, read func(*reading)) (subs []*permissionv1.SubCommand
 		}
 	}
 	switch {
+	case posix.refused && posix.unparsed == "" && len(subs) == len(bash.subs):
+		return subs, bash.unparsed, lost
 	case bash.unparsed != "":
 		return subs, bash.unparsed, lost
 	case posix.unparsed != "":

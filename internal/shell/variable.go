@@ -3,6 +3,8 @@ package shell
 import (
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
 )
 
 // harmless are variables that change how output looks and nothing of what runs. There are too many by which a program
@@ -49,6 +51,25 @@ func isLocale(value string) bool {
 	}
 	return language == "" || language == "C" || language == "POSIX" || strings.HasPrefix(language, "en_")
 }
+
+// OwnVariable reports whether a variable's name is such as scripts give their own. Shells give none of these a meaning, and
+// programs read none of them: what they read from their environment is in upper case, but for what is left out here.
+func OwnVariable(name string) bool {
+	if scriptNames[name] {
+		return true
+	}
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" && strings.Trim(name[:1], "0123456789_") != "" &&
+		!strings.HasSuffix(name, "path") && !strings.Contains(name, "proxy") && !strings.HasPrefix(name, "npm_") && !shellNames[name]
+}
+
+var (
+	scriptNames = wordset.Of("F FILE FILES D DIR DIRS N I X COUNT TOTAL SRC BRANCH COMMIT SHA HASH")
+	// shellNames are variables of bash and zsh.
+	shellNames = wordset.Of(`auto_resume histchars argv status prompt psvar watch fignore pipestatus signals options functions aliases
+		galiases saliases commands parameters builtins reswords patchars modules dirstack history historywords jobdirs jobtexts
+		jobstates nameddirs userdirs usergroups funcstack functrace funcfiletrace funcsourcetrace mapfile errnos sysparams
+		terminfo termcap langinfo epochtime widgets keymaps zsh_eval_context compstate words dis_aliases dis_functions`)
+)
 
 // isZone reports whether value is the name of a time zone: "Europe/Berlin".
 func isZone(value string) bool {

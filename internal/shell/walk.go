@@ -2,6 +2,8 @@ package shell
 
 import (
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -79,13 +81,24 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		for _, assign := range cmd.Assigns {
+			if w.variables != nil && w.variables.splits[assign] {
+				continue // how read takes its line apart, and nothing else
+			}
 			c.assignments = append(c.assignments, w.assignment(assign))
 		}
 		w.arguments(&c, cmd)
 		at := len(w.subs)
 		w.command(c)
-		if sure && len(cmd.Args) == 0 && len(s.Redirs) == 0 && !s.Negated {
-			w.assigns(cmd.Assigns, w.subs[at:])
+		if c.without != nil {
+			c.args = c.without
+			w.command(c)
+		}
+		if len(cmd.Args) == 0 && len(s.Redirs) == 0 {
+			known := sure && !s.Negated && w.assigns(cmd.Assigns)
+			if len(cmd.Assigns) == 1 && w.variables != nil && (known || w.variables.texts[cmd.Assigns[0].Name.Value]) {
+				name := cmd.Assigns[0].Name.Value
+				w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
+			}
 		}
 	case *syntax.DeclClause:
 		c.args = []word{{text: cmd.Variant.Value}}
@@ -102,13 +115,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.command(c)
 	case *syntax.TestClause:
 		c.args = []word{{text: "[["}}
-		syntax.Walk(cmd.X, func(n syntax.Node) bool {
-			part, ok := n.(*syntax.Word)
-			if ok {
-				c.args = append(c.args, w.word(part))
-			}
-			return !ok
-		})
+		c.args = append(c.args, w.tested(cmd.X)...)
 		c.args = append(c.args, word{text: "]]"})
 		w.command(c)
 	case *syntax.ArithmCmd, *syntax.LetClause:
@@ -120,7 +127,9 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.within(c)
 		_, chain := cmd.(*syntax.BinaryCmd)
 		w.sure = sure && chain && len(s.Redirs) == 0 && !s.Negated
-		w.compound(cmd)
+		if loop, ok := cmd.(*syntax.WhileClause); !ok || c.feed == nil || !w.fedLoop(loop, c.feed) {
+			w.compound(cmd)
+		}
 		w.sure = false
 	}
 	switch {
@@ -136,6 +145,22 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	w.lost = w.lost || w.expanded != expanded && w.stirred != stirred // they run before patterns are expanded
 }
 
+// tested are the words of a test between "[[" and "]]", with their operators, as a shell has them that takes "[[" for a program.
+func (w *walker) tested(x syntax.TestExpr) []word {
+	switch x := x.(type) {
+	case *syntax.Word:
+		return []word{w.word(x)}
+	case *syntax.UnaryTest:
+		return append([]word{{text: x.Op.String()}}, w.tested(x.X)...)
+	case *syntax.BinaryTest:
+		return slices.Concat(w.tested(x.X), []word{{text: x.Op.String()}}, w.tested(x.Y))
+	case *syntax.ParenTest:
+		return slices.Concat([]word{{text: "("}}, w.tested(x.X), []word{{text: ")"}})
+	}
+	w.giveUp("a test that is not known: %T", x)
+	return nil
+}
+
 // arguments reads the words of a simple command, with what patterns stand for.
 func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 	changed := false
@@ -145,6 +170,16 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 			continue
 		}
 		name := c.args[0].text
+		if f := w.substituted(c.args, arg); f != nil && i == len(cmd.Args)-1 {
+			changed, c.without = true, c.args
+			c.args = named(c.args, f.names)
+			continue
+		}
+		if names := w.braces(arg); names != nil && inAnyOrder(c.args, names) && alikeProgram(c.args) {
+			changed = true
+			c.args = named(c.args, names)
+			continue
+		}
 		b := w.build(arg, digitsSuit[name])
 		words, ok := w.fields(b)
 		if ok && name != "[[" && inAnyOrder(c.args, words) {
@@ -155,7 +190,7 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 			continue
 		}
 		read := b.word()
-		changed = changed || len(b.uses) > 0 && !read.dynamic
+		changed = changed || (len(b.uses) > 0 || b.constants) && !read.dynamic
 		c.args = append(c.args, read)
 	}
 	if changed && c.args[0].text != "[[" {
@@ -165,6 +200,51 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 
 // digitsSuit are builtins that do nothing with a number but print it, compare it, or end with it.
 var digitsSuit = wordset.Of("echo printf test [ [[ exit return")
+
+// substituted returns the names that a substitution prints, if a program does the same with each of them and these are all its
+// operands. It may get fewer, or none.
+func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
+	if w.variables == nil || len(arg.Parts) != 1 || len(before) == 0 {
+		return nil
+	}
+	n, ok := arg.Parts[0].(*syntax.CmdSubst)
+	if !ok || !alikeProgram(before) || n.Backquotes || n.TempFile || n.ReplyVar || len(n.Stmts) != 1 || someDynamic(before) {
+		return nil
+	}
+	f := w.lists(n.Stmts[0])
+	if f == nil || f.zero || !inAnyOrder(before, f.names) {
+		return nil
+	}
+	return f
+}
+
+// alikeProgram reports whether a program is one of those that do the same with each of their operands.
+func alikeProgram(before []word) bool {
+	_, known := alike[before[0].text]
+	return known
+}
+
+// oneBrace is a word with one list in braces in it: every shell that expands those comes to the same words.
+var oneBrace = regexp.MustCompile(`^([A-Za-z0-9_./-]*)\{([A-Za-z0-9_./-]*(?:,[A-Za-z0-9_./-]*)+)\}([A-Za-z0-9_./-]*)$`)
+
+// braces returns the words that "src/{a,b}.go" stands for to some shells, and the word itself, which it is to others; nil if
+// it is no such word.
+func (w *walker) braces(arg *syntax.Word) []string {
+	m := oneBrace.FindStringSubmatch(arg.Lit())
+	if w.disk == nil || m == nil {
+		return nil
+	}
+	var names []string
+	for item := range strings.SplitSeq(m[2], ",") {
+		if word := m[1] + item + m[3]; word != "" {
+			names = append(names, word)
+		}
+	}
+	if len(names) > maxUnrolled {
+		return nil
+	}
+	return append(names, arg.Lit())
+}
 
 // fields returns the words that a pattern stands for; false if they are not known, or it is no pattern.
 func (w *walker) fields(b *wordBuilder) ([]string, bool) {
@@ -178,20 +258,20 @@ func (w *walker) fields(b *wordBuilder) ([]string, bool) {
 	return words, ok
 }
 
-// assigns has variables stand for what they were assigned.
-func (w *walker) assigns(assigns []*syntax.Assign, subs []*permissionv1.SubCommand) {
+// assigns has variables stand for what they were assigned. It reports whether all are known.
+func (w *walker) assigns(assigns []*syntax.Assign) bool {
 	if w.disk == nil {
-		return
+		return false
 	}
+	known := true
 	values := make([]word, len(assigns))
 	for i, a := range assigns {
 		values[i] = w.word(a.Value)
 	}
 	for i, a := range assigns {
-		if w.bind(a.Name.Value, values[i]) && len(assigns) == 1 {
-			w.variables.bound[a.Name.Value] = append(w.variables.bound[a.Name.Value], subs...)
-		}
+		known = w.bind(a.Name.Value, values[i]) && known
 	}
+	return known
 }
 
 func (w *walker) compound(cmd syntax.Command) {
@@ -311,12 +391,18 @@ func onlyAssigns(s *syntax.Stmt) bool {
 func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	loop, ok := cmd.Loop.(*syntax.WordIter)
 	if !ok || w.disk == nil || w.lost || !loop.InPos.IsValid() || len(loop.Items) == 0 || w.variables == nil ||
-		!own[loop.Name.Value] || w.variables.assigned[loop.Name.Value] != 1 {
+		!OwnVariable(loop.Name.Value) || w.variables.assigned[loop.Name.Value] != 1 {
 		return false
 	}
 	in, moves, at := w.dir, w.moves, len(w.subs)
 	var values []word
 	for _, item := range loop.Items {
+		if n, is := item.Parts[0].(*syntax.CmdSubst); is && len(item.Parts) == 1 && len(n.Stmts) == 1 && !n.Backquotes && !n.TempFile && !n.ReplyVar {
+			if f := w.lists(n.Stmts[0]); f != nil && !f.zero {
+				values = named(values, f.names)
+				continue
+			}
+		}
 		b := w.build(item, false)
 		words, ok := w.fields(b)
 		if !ok {
@@ -337,14 +423,44 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	}
 	w.plain(call{assignments: []string{name + "=" + joined(values)}, wrappers: w.wrappers})
 	w.variables.bound[name] = append(w.variables.bound[name], w.subs[at:]...)
+	w.unroll(name, values, cmd.Do)
+	w.lost = w.lost || w.moves != moves
+	w.dir, w.ok, w.fail = in, in, in
+	return true
+}
+
+// unroll reads the body of a loop once for each value of its variable.
+func (w *walker) unroll(name string, values []word, body []*syntax.Stmt) {
+	in := w.dir
 	for _, value := range values {
 		if w.bind(name, value); w.tooMuch() {
 			break
 		}
 		w.dir = in
-		w.stmts(cmd.Do)
+		w.stmts(body)
 	}
 	delete(w.variables.values, name)
+}
+
+// fedLoop reads the body of "while read -r NAME" once for each name that a pipe has for it, if these are known.
+func (w *walker) fedLoop(loop *syntax.WhileClause, f *feed) bool {
+	if w.disk == nil || w.variables == nil || w.lost || loop.Until || len(loop.Cond) != 1 || len(f.names) == 0 ||
+		len(f.names) > maxUnrolled || w.turns+len(f.names) > maxTurns {
+		return false
+	}
+	cond := loop.Cond[0]
+	cmd, ok := cond.Cmd.(*syntax.CallExpr)
+	if !ok || cond.Negated || cond.Background || len(cond.Redirs) > 0 {
+		return false
+	}
+	names, zero, ok := readNames(w.plainCall(&syntax.Stmt{Cmd: &syntax.CallExpr{Args: cmd.Args}}))
+	if !ok || zero != f.zero || len(names) != 1 || w.variables.assigned[names[0]] != 1 {
+		return false
+	}
+	in, moves := w.dir, w.moves
+	w.turns += len(f.names)
+	w.stmts(loop.Cond)
+	w.unroll(names[0], named(nil, f.names), loop.Do)
 	w.lost = w.lost || w.moves != moves
 	w.dir, w.ok, w.fail = in, in, in
 	return true

@@ -17,20 +17,38 @@ type word struct {
 	// word always holds one of the characters that make it so.
 	text    string
 	dynamic bool
+	// kind says more of a dynamic word.
+	kind wordKind
 }
+
+// wordKind says what a word certainly is that is known only when the line runs.
+type wordKind uint8
+
+const (
+	anything wordKind = iota
+	// isText is one word of text: see SubCommand.text_words.
+	isText
+	// isPipe is the name of a pipe: see SubCommand.piped_words.
+	isPipe
+)
 
 // someDynamic reports whether one of some words is only known when the line runs.
 func someDynamic(words []word) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.dynamic })
 }
 
+// texts are the texts of some words.
+func texts(words []word) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = w.text
+	}
+	return all
+}
+
 // joined is the line of some words.
 func joined(words []word) string {
-	texts := make([]string, len(words))
-	for i, w := range words {
-		texts[i] = w.text
-	}
-	return strings.Join(texts, " ")
+	return strings.Join(texts(words), " ")
 }
 
 // word reads a word as the shell would, with the values of variables that are known. Patterns are not expanded.
@@ -43,15 +61,28 @@ func (w *walker) word(n *syntax.Word) word {
 
 // word is what was read, without what patterns stand for. A word that is only known when it runs stands as it was written.
 func (b *wordBuilder) word() word {
-	if (b.dynamic || b.glob) && len(b.uses) > 0 {
+	kind := b.kind()
+	if (b.dynamic || b.glob) && (len(b.uses) > 0 || b.constants) {
 		for _, use := range b.uses {
-			b.noted(use, false)
+			b.noted(use, kind == isText)
 		}
 		unaware := *b.walker
 		unaware.variables = nil
 		b = unaware.build(b.node, false)
 	}
-	return word{text: b.text.String(), dynamic: b.dynamic || b.glob}
+	return word{text: b.text.String(), dynamic: b.dynamic || b.glob, kind: kind}
+}
+
+func (b *wordBuilder) kind() wordKind {
+	switch {
+	case b.dynamic && !b.loose && !b.glob:
+		return isText
+	case len(b.node.Parts) == 1:
+		if from, ok := b.node.Parts[0].(*syntax.ProcSubst); ok && from.Op == syntax.CmdIn {
+			return isPipe
+		}
+	}
+	return anything
 }
 
 // build reads a word. digits: "$?" and its like may stand in it as they are written.
@@ -61,21 +92,23 @@ func (w *walker) build(n *syntax.Word, digits bool) *wordBuilder {
 		b.part(part, i == 0)
 	}
 	if b.brace == braceClosed {
-		b.dynamic = true
+		b.dynamic, b.loose = true, true
 	}
 	return b
 }
 
 type wordBuilder struct {
 	*walker
-	node     *syntax.Word
-	text     strings.Builder
-	unquoted []int // where unquoted characters stand in text
-	dynamic  bool
-	glob     bool // unquoted characters make it a pattern
-	digits   bool
-	uses     []*syntax.ParamExp // variables whose values are in it
-	brace    braceState
+	node      *syntax.Word
+	text      strings.Builder
+	unquoted  []int // where unquoted characters stand in text
+	dynamic   bool
+	loose     bool // something dynamic in it is not certainly text, and a part of this word
+	glob      bool // unquoted characters make it a pattern
+	digits    bool
+	uses      []*syntax.ParamExp // variables whose values are in it, or may be
+	constants bool               // what substitutions print is in it
+	brace     braceState
 }
 
 // pattern is the word as a pattern.
@@ -111,10 +144,10 @@ func (b *wordBuilder) part(part syntax.WordPart, first bool) {
 			b.text.WriteString(text)
 			return
 		}
-		b.expansion(part)
+		b.expansion(part, false)
 	case *syntax.DblQuoted:
 		if part.Dollar { // translated by locale
-			b.expansion(part)
+			b.expansion(part, false)
 			return
 		}
 		for _, inner := range part.Parts {
@@ -133,25 +166,43 @@ func (b *wordBuilder) part(part syntax.WordPart, first bool) {
 func (b *wordBuilder) variable(part syntax.Node, quoted bool) {
 	use, ok := part.(*syntax.ParamExp)
 	if !ok {
-		b.expansion(part)
+		b.substitution(part, quoted)
 		return
 	}
 	value, known := b.value(use, quoted, b.digits)
 	b.filled += len(value)
 	known = known && !b.tooMuch()
-	b.noted(use, known)
+	b.noted(use, known || b.isText(part, quoted))
 	if !known {
-		b.expansion(part)
-		return
+		b.expansion(part, quoted)
+	} else {
+		b.text.WriteString(value)
 	}
-	b.text.WriteString(value)
-	if !number(use.Param.Value) {
+	if use.Param != nil && !b.number(use.Param.Value) {
 		b.uses = append(b.uses, use)
 	}
 }
 
-func (b *wordBuilder) expansion(part syntax.Node) {
+// substitution adds what a substitution prints if it is known, or a number.
+func (b *wordBuilder) substitution(part syntax.Node, quoted bool) {
+	if b.digits && b.isNumber(part) {
+		b.text.WriteString(b.walker.text(part))
+		return
+	}
+	if n, ok := part.(*syntax.CmdSubst); ok {
+		if text, ok := b.constant(n); ok && (quoted || plainName(text)) {
+			b.text.WriteString(text)
+			b.filled += len(text)
+			b.constants = true
+			return
+		}
+	}
+	b.expansion(part, quoted)
+}
+
+func (b *wordBuilder) expansion(part syntax.Node, quoted bool) {
 	b.dynamic = true
+	b.loose = b.loose || !b.isText(part, quoted)
 	b.text.WriteString(b.walker.text(part))
 }
 
@@ -169,12 +220,12 @@ func (b *wordBuilder) bare(value string, first bool) {
 			}
 			continue
 		case '*', '?', '[':
-			// A lone "[" is the command.
-			b.glob = b.glob || c != '[' || !first || value != "["
+			// A lone "[" or "[[" is the command.
+			b.glob = b.glob || c != '[' || !first || value != "[" && value != "[["
 		case '~':
 			// A home directory, at the start of a word and, in what looks like an assignment or a list of paths, inside it.
 			if (first && i == 0) || (i > 0 && (value[i-1] == '=' || value[i-1] == ':')) {
-				b.dynamic = true
+				b.dynamic, b.loose = true, true
 			}
 		case '{':
 			b.brace = max(b.brace, braceOpen)

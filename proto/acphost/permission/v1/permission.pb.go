@@ -694,7 +694,13 @@ type SubCommand struct {
 	Facts *Facts `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
 	// Optional. The command as the line has it, if words of argv stand for a pattern or a variable in it: "wc *.go". argv
 	// then holds the words that the program gets as long as the files stay as they are. Empty: no word does.
-	Written       string `protobuf:"bytes,14,opt,name=written,proto3" json:"written,omitempty"`
+	Written string `protobuf:"bytes,14,opt,name=written,proto3" json:"written,omitempty"`
+	// Optional. Those of dynamic_words that are certainly one word of text: what other commands of the line print, the line's
+	// own words, numbers, and variables that hold no secret. The text may begin with a dash, and may name a file.
+	TextWords []uint32 `protobuf:"varint,15,rep,packed,name=text_words,json=textWords,proto3" json:"text_words,omitempty"`
+	// Optional. Those of dynamic_words that certainly name a pipe from which the program reads what other commands of the line
+	// print: "<(sort names)".
+	PipedWords    []uint32 `protobuf:"varint,16,rep,packed,name=piped_words,json=pipedWords,proto3" json:"piped_words,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -825,6 +831,20 @@ func (x *SubCommand) GetWritten() string {
 		return x.Written
 	}
 	return ""
+}
+
+func (x *SubCommand) GetTextWords() []uint32 {
+	if x != nil {
+		return x.TextWords
+	}
+	return nil
+}
+
+func (x *SubCommand) GetPipedWords() []uint32 {
+	if x != nil {
+		return x.PipedWords
+	}
+	return nil
 }
 
 // Facts are what a simple command does by its program, options and operands. They come from a table of programs. They
@@ -1434,7 +1454,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x12\x10\n" +
 	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
 	"\bunparsed\x18\x06 \x01(\tR\bunparsed\x12!\n" +
-	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xe5\x04\n" +
+	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xa5\x05\n" +
 	"\n" +
 	"SubCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12F\n" +
@@ -1454,7 +1474,11 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"repository\x18\f \x01(\v2\x1a.acphost.acp.v1.RepositoryR\n" +
 	"repository\x122\n" +
 	"\x05facts\x18\r \x01(\v2\x1c.acphost.permission.v1.FactsR\x05facts\x12\x18\n" +
-	"\awritten\x18\x0e \x01(\tR\awritten\"\xbe\x01\n" +
+	"\awritten\x18\x0e \x01(\tR\awritten\x12\x1d\n" +
+	"\n" +
+	"text_words\x18\x0f \x03(\rR\ttextWords\x12\x1f\n" +
+	"\vpiped_words\x18\x10 \x03(\rR\n" +
+	"pipedWords\"\xbe\x01\n" +
 	"\x05Facts\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
 	"\aunknown\x18\x02 \x01(\tR\aunknown\x124\n" +

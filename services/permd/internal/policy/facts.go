@@ -73,9 +73,16 @@ func (p *action) prepareFacts(i int) {
 }
 
 // onlyText reports whether words of a command that are known only at run time, if there are any, can be nothing but text that it
-// prints or compares: it uses no files, and nothing adds words to it.
+// prints or compares, and pipes from other commands: that is certain of each, or it uses no files, and nothing adds words to it.
 func onlyText(sub *permissionv1.SubCommand) bool {
-	return !sub.GetDynamic() || !shell.DynamicWord(sub, 0) && len(sub.GetFacts().GetFiles()) == 0 && len(sub.GetWrappers()) == 0
+	if !sub.GetDynamic() {
+		return true
+	}
+	certain := len(sub.GetDynamicWords()) > 0
+	for _, i := range sub.GetDynamicWords() {
+		certain = certain && i > 0 && (shell.TextWord(sub, int(i)) || shell.PipedWord(sub, int(i)))
+	}
+	return certain || !shell.DynamicWord(sub, 0) && len(sub.GetFacts().GetFiles()) == 0 && len(sub.GetWrappers()) == 0
 }
 
 // seen reports whether it is certain what simple command i does.

@@ -316,7 +316,7 @@ func (r *rule) takes(a *action, i int) bool {
 	sub := a.GetCommand().GetSubCommands()[i]
 	// Where facts are known, words that are known only at run time are text that is printed or compared.
 	clear := plain(sub) || r.commands == nil && r.effects.any() && a.seen(i)
-	if !clear || !a.inPlace(sub) || !r.allowsRedirections(a, sub) {
+	if !clear || !a.inPlace(sub) && !a.placeless(i) || !r.allowsRedirections(a, sub) {
 		return false
 	}
 	if len(sub.GetArgv()) == 0 {
@@ -387,6 +387,12 @@ func undisguised(sub *permissionv1.SubCommand) bool {
 func (p *action) inPlace(sub *permissionv1.SubCommand) bool {
 	dir := sub.GetCwd()
 	return !sub.GetCwdUnknown() && (dir == "" || isPath(dir) && inRoots(p.roots, path.Clean(dir)))
+}
+
+// placeless reports whether it does not matter where simple command i runs: it is a builtin of the shell that uses no files.
+func (p *action) placeless(i int) bool {
+	sub := p.GetCommand().GetSubCommands()[i]
+	return sub.GetCwdUnknown() && p.seen(i) && len(p.does[i].uses) == 0 && sub.GetProgram().GetBuiltin() && len(sub.GetWrappers()) == 0
 }
 
 // allowsRedirections reports whether the rule takes the files that a simple command redirects to: none, or those that

@@ -17,7 +17,15 @@ func (p *paths) facts(c *permissionv1.Command) {
 	var disk *facts.Disk
 	looked := 0
 	if p.session.Place != nil && c.GetUnparsed() == "" { // what is unparsed is not allowed by what it does
-		disk = &facts.Disk{OneGo: func(dir string) bool { return p.session.Local && oneGo(dir, installedGo()) }, Look: func(file string) facts.Place {
+		names := func(dir string, above bool) ([]string, bool) {
+			if !p.session.Local {
+				return nil, false
+			}
+			return namesIn(dir, above)
+		}
+		oneGo := func(dir string) bool { return p.session.Local && oneGo(dir, installedGo()) }
+		modules := func(dir string) bool { return p.session.Local && modulesAtHand(dir, modulesOfGo()) }
+		disk = &facts.Disk{OneGo: oneGo, GoModules: modules, Names: names, Look: func(file string) facts.Place {
 			at, seen := p.known[file]
 			if !seen {
 				if looked++; looked > maxUsed || len(file) > maxWord {

@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"cmp"
 	"go/version"
 	"os"
 	"os/exec"
@@ -69,4 +70,85 @@ func oneGo(dir, installed string) bool {
 		}
 		dir = parent
 	}
+}
+
+// modulesOfGo is the folder in which go keeps the modules that it has downloaded; empty if it is not known, or if go's own
+// settings may have it download more than a module wants.
+func modulesOfGo() string {
+	config, err := os.UserConfigDir()
+	if err != nil || os.Getenv("GOFLAGS") != "" || os.Getenv("GOENV") != "" {
+		return ""
+	}
+	if settings, err := regular.Read(filepath.Join(config, "go", "env"), maxModule); err == nil &&
+		(strings.Contains(string(settings), "GOFLAGS") || strings.Contains(string(settings), "MODCACHE") || strings.Contains(string(settings), "GOPATH")) {
+		return ""
+	}
+	if cache := os.Getenv("GOMODCACHE"); cache != "" {
+		return cache
+	}
+	home, _ := os.UserHomeDir()
+	first, _, _ := strings.Cut(cmp.Or(os.Getenv("GOPATH"), filepath.Join(home, "go")), ":")
+	return filepath.Join(first, "pkg", "mod")
+}
+
+// modulesAtHand reports whether a folder lies in a module without a workspace, and cache, the folder of downloaded modules, has
+// all that the module requires. Nothing in it may be replaced.
+func modulesAtHand(dir, cache string) bool {
+	if !filepath.IsAbs(dir) || !filepath.IsAbs(cache) || os.Getenv("GOWORK") != "" {
+		return false
+	}
+	var wanted string
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, "go.work")); err == nil {
+			return false
+		}
+		if mod := filepath.Join(at, "go.mod"); wanted == "" {
+			if data, err := regular.Read(mod, maxModule); err == nil {
+				wanted = string(data) + "\n"
+			} else if _, err := os.Lstat(mod); err == nil {
+				return false
+			}
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	within := ""
+	for line := range strings.Lines(wanted) {
+		line, _, _ := strings.Cut(line, "//")
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+		case within != "" && words[0] == ")":
+			within = ""
+		case len(words) == 2 && words[1] == "(" && within == "":
+			within = words[0]
+		case within == "require" && len(words) == 2:
+			if !downloaded(cache, words[0], words[1]) {
+				return false
+			}
+		case within == "" && words[0] == "require" && len(words) == 3:
+			if !downloaded(cache, words[1], words[2]) {
+				return false
+			}
+		case within == "" && len(words) == 2 && (words[0] == "module" || words[0] == "go" || words[0] == "toolchain"):
+		default:
+			return false
+		}
+	}
+	return wanted != "" && within == ""
+}
+
+// downloaded reports whether go has a module in its cache.
+func downloaded(cache, module, version string) bool {
+	if strings.Trim(module, "abcdefghijklmnopqrstuvwxyz0123456789._~/-") != "" || strings.Contains(module, "..") || strings.ContainsAny(version, "/\\") {
+		return false // one with capital letters has another name there
+	}
+	at := filepath.Join(cache, "cache", "download", module, "@v", version)
+	for _, end := range []string{".mod", ".zip"} {
+		if info, err := os.Lstat(at + end); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
 }
