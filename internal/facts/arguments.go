@@ -1,10 +1,10 @@
 package facts
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 )
 
@@ -81,7 +81,7 @@ func (a *arguments) parse() {
 	}
 }
 
-var numbers = regexp.MustCompile(`^-[0-9]+$`)
+var numbers = lazyregexp.New(`^-[0-9]+$`)
 
 // option reads a word that begins with a dash: one option, or a cluster of short ones.
 func (a *arguments) option(word string) {
@@ -242,11 +242,11 @@ func (a *arguments) mayBeFolder(word string) bool {
 }
 
 // goKeys are settings of go that hold no passwords, and for which it asks no C compiler.
-var goKeys = regexp.MustCompile(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
+var goKeys = lazyregexp.New(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
 	`ROOT|SUMDB|TMPDIR|TOOLCHAIN|TOOLDIR|VERSION|WORK|AMD64|ARM|ARM64)|GO111MODULE|CC|CXX|CGO_ENABLED)$`)
 
 // assigns are operands of awk that are assignments.
-var assigns = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assigns = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // script reads a text in a language.
 func (a *arguments) script(language, text string) {

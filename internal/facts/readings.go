@@ -1,9 +1,9 @@
 package facts
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/wordset"
 )
@@ -46,9 +46,9 @@ const shownVariables = `(PWD|OLDPWD|HOME|USER|LOGNAME|SHELL|LANG|TERM|PATH|HOSTN
 // Another variable may hold a secret, and it, or what a substitution prints, may be a pattern, which prints the names of files
 // anywhere: whether it is quoted is not known here.
 var (
-	expansions = regexp.MustCompile(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
-	shown      = regexp.MustCompile(`^\$(\{#?` + shownVariables + `\}|` + shownVariables + `|\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
-	number     = regexp.MustCompile(`^(\$[?#$!])+$`)
+	expansions = lazyregexp.New(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
+	shown      = lazyregexp.New(`^\$(\{#?` + shownVariables + `\}|` + shownVariables + `|\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
+	number     = lazyregexp.New(`^(\$[?#$!])+$`)
 )
 
 // printed is for a word that is printed, and known only when the command runs.
@@ -115,12 +115,12 @@ func (c *command) test(start int) {
 var (
 	// ps takes the same letters with a dash and without one, and reads words that it does not understand with a dash again as if
 	// there were none. Then "e" shows the environments of processes, so what stands beside it must be understood.
-	psPlain    = regexp.MustCompile(`^-?[axuwflhcjrTv]+$`)
-	psAll      = regexp.MustCompile(`^-[eAfFlLHjwTy]+$`)
-	psFormat   = regexp.MustCompile(`^(-[eA]?o|-?a?x?w*o|-o)$`)
-	psLong     = regexp.MustCompile(`^(--no-headers?|--headers|--forest|--sort=[+-]?` + psNames + `(,[+-]?` + psNames + `)*)$`)
-	psColumns  = regexp.MustCompile(`^` + psNames + `=?(,` + psNames + `=?)*$`)
-	psNumbers  = regexp.MustCompile(`^[0-9]+(,[0-9]+)*$`)
+	psPlain    = lazyregexp.New(`^-?[axuwflhcjrTv]+$`)
+	psAll      = lazyregexp.New(`^-[eAfFlLHjwTy]+$`)
+	psFormat   = lazyregexp.New(`^(-[eA]?o|-?a?x?w*o|-o)$`)
+	psLong     = lazyregexp.New(`^(--no-headers?|--headers|--forest|--sort=[+-]?` + psNames + `(,[+-]?` + psNames + `)*)$`)
+	psColumns  = lazyregexp.New(`^` + psNames + `=?(,` + psNames + `=?)*$`)
+	psNumbers  = lazyregexp.New(`^[0-9]+(,[0-9]+)*$`)
 	psVersions = wordset.Of("--help --version -V")
 )
 
@@ -157,9 +157,9 @@ func (c *command) processes(start int) {
 }
 
 var (
-	gitSecrets = regexp.MustCompile(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
-	gitKey     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]*$`)
-	gitRemote  = regexp.MustCompile(`^remote\.[A-Za-z0-9_-]+\.url$`) // as git remote -v shows it
+	gitSecrets = lazyregexp.New(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
+	gitKey     = lazyregexp.New(`^[A-Za-z][A-Za-z0-9.-]*$`)
+	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`) // as git remote -v shows it
 )
 
 // git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their
