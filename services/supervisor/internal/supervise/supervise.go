@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
@@ -132,7 +132,7 @@ func (t *target) user() string {
 	case spec.User != nil:
 		return spec.User.String()
 	case !t.sidecar():
-		return proc.Self()
+		return users.Self()
 	case spec.UID != nil:
 		return strconv.FormatUint(uint64(*spec.UID), 10)
 	case spec.TLS == nil:
