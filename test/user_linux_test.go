@@ -13,6 +13,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/internal/users"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/wire"
 )
@@ -23,7 +24,7 @@ func guest(t testing.TB) *proc.User {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
-	u, err := proc.LookupUser("nobody")
+	u, err := users.Lookup("nobody")
 	if err != nil {
 		t.Skipf("this system has no user nobody: %v", err)
 	}

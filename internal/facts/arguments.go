@@ -2,10 +2,10 @@ package facts
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -131,7 +131,7 @@ func (a *arguments) parse() {
 	}
 }
 
-var numbers = regexp.MustCompile(`^-[0-9]+$`)
+var numbers = lazyregexp.New(`^-[0-9]+$`)
 
 // option reads a word that begins with a dash: one option, or a cluster of short ones.
 func (a *arguments) option(word string) {
@@ -310,9 +310,9 @@ func (a *arguments) word(role, text string, operand bool) {
 }
 
 // compressed are names that programs do not add to, and in which they find no pattern.
-var compressed = map[string]*regexp.Regexp{
-	"gz":  regexp.MustCompile(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(gz|tgz|Z)$`),
-	"zip": regexp.MustCompile(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(zip|jar|war|whl)$`),
+var compressed = map[string]*lazyregexp.Regexp{
+	"gz":  lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(gz|tgz|Z)$`),
+	"zip": lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(zip|jar|war|whl)$`),
 }
 
 func (a *arguments) mayBeFolder(word string) bool {
@@ -321,17 +321,17 @@ func (a *arguments) mayBeFolder(word string) bool {
 }
 
 // goKeys are settings of go that hold no passwords, and for which it asks no C compiler.
-var goKeys = regexp.MustCompile(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
+var goKeys = lazyregexp.New(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
 	`ROOT|SUMDB|TMPDIR|TOOLCHAIN|TOOLDIR|VERSION|WORK|AMD64|ARM|ARM64)|GO111MODULE|CC|CXX|CGO_ENABLED)$`)
 
 // port is a protocol and port numbers of lsof: no names of machines, which would be looked up.
-var port = regexp.MustCompile(`^[46]?(?i:tcp|udp)?(:[0-9][0-9,-]*)?$`)
+var port = lazyregexp.New(`^[46]?(?i:tcp|udp)?(:[0-9][0-9,-]*)?$`)
 
 // goPackage is a package or a module of go, of no certain version, and no folder elsewhere.
-var goPackage = regexp.MustCompile(`^(\./)?([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*|\.\.\.|\.)$`)
+var goPackage = lazyregexp.New(`^(\./)?([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*|\.\.\.|\.)$`)
 
 // assigns are operands of awk that are assignments.
-var assigns = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assigns = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // script reads a text in a language.
 func (a *arguments) script(language, text string) {

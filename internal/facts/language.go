@@ -1,21 +1,21 @@
 package facts
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
 // jqReaches are names by which a filter of jq reaches more than its input: the environment, and other files.
-var jqReaches = regexp.MustCompile(`\b(env|ENV|import|include|modulemeta|get_search_list)\b`)
+var jqReaches = lazyregexp.New(`\b(env|ENV|import|include|modulemeta|get_search_list)\b`)
 
 // jqOnlyFilters reports whether a filter of jq reads nothing but its input.
 func jqOnlyFilters(filter string) bool { return !jqReaches.MatchString(filter) }
 
 // yqReaches are names by which an expression of yq, of one of the two programs of that name, reaches more than its input:
 // files, the environment, programs, and text that is an expression in turn.
-var yqReaches = regexp.MustCompile(`(?i)load|env|system|eval|include|import|filename|file_?index|input|debug|\$__|exec|split_doc|modulemeta|get_search_list`)
+var yqReaches = lazyregexp.New(`(?i)load|env|system|eval|include|import|filename|file_?index|input|debug|\$__|exec|split_doc|modulemeta|get_search_list`)
 
 // yqOnlyFilters reports whether an expression of yq reads nothing but its input.
 func yqOnlyFilters(expression string) bool { return !yqReaches.MatchString(expression) }
@@ -47,10 +47,10 @@ var awkKeywords = wordset.Of(`print printf return else do exit in delete length 
 	nextfile continue break BEGIN END BEGINFILE ENDFILE`)
 
 // awkNumber is a number. What follows it without a blank is another token, so only what cannot be part of one may.
-var awkNumber = regexp.MustCompile(`^([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?`)
+var awkNumber = lazyregexp.New(`^([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?`)
 
 // awkBrackets is a bracket expression that every awk ends at the same place.
-var awkBrackets = regexp.MustCompile(`^\[\^?(\[:[a-z]+:\]|\\[a-z./-]|[^][/\\\n])+\]`)
+var awkBrackets = lazyregexp.New(`^\[\^?(\[:[a-z]+:\]|\\[a-z./-]|[^][/\\\n])+\]`)
 
 type awkLexer struct {
 	rest           string

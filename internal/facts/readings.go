@@ -2,11 +2,11 @@ package facts
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/wordset"
 )
@@ -56,12 +56,12 @@ var printsText = wordset.Of("echo true false : basename dirname gbasename gdirna
 // Another variable may hold a secret, and it, or what a substitution prints, may be a pattern, which prints the names of files
 // anywhere: whether it is quoted is not known here.
 var (
-	expansions = regexp.MustCompile(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
-	shownName  = regexp.MustCompile(`^\$(?:\{#?([A-Z_]+)\}|([A-Z_]+))$`)
-	shown      = regexp.MustCompile(`^\$(\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
+	expansions = lazyregexp.New(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
+	shownName  = lazyregexp.New(`^\$(?:\{#?([A-Z_]+)\}|([A-Z_]+))$`)
+	shown      = lazyregexp.New(`^\$(\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
 	// onlyStrings is a format of printf that takes no word for a number: some shells evaluate those.
-	onlyStrings = regexp.MustCompile(`^([^%]|%[0-9-]*(\.[0-9]+)?[sbc]|%%)*$`)
-	number      = regexp.MustCompile(`^(\$[?#$!])+$`)
+	onlyStrings = lazyregexp.New(`^([^%]|%[0-9-]*(\.[0-9]+)?[sbc]|%%)*$`)
+	number      = lazyregexp.New(`^(\$[?#$!])+$`)
 )
 
 // printed is for a word that is printed, and known only when the command runs.
@@ -112,7 +112,7 @@ func (c *command) export(start int) {
 }
 
 // tarFile is an archive that no tar looks for on another machine.
-var tarFile = regexp.MustCompile(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*$`)
+var tarFile = lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*$`)
 
 // tar is known with one cluster of options by which it lists the names in an archive.
 func (c *command) tar(start int) {
@@ -178,12 +178,12 @@ func comparesText(c *command, start int) bool {
 var (
 	// ps takes the same letters with a dash and without one, and reads words that it does not understand with a dash again as if
 	// there were none. Then "e" shows the environments of processes, so what stands beside it must be understood.
-	psPlain    = regexp.MustCompile(`^-?[axuwflhcjrTv]+$`)
-	psAll      = regexp.MustCompile(`^-[eAfFlLHjwTy]+$`)
-	psFormat   = regexp.MustCompile(`^(-[eA]?o|-?a?x?w*o|-o)$`)
-	psLong     = regexp.MustCompile(`^(--no-headers?|--headers|--forest|--sort=[+-]?` + psNames + `(,[+-]?` + psNames + `)*)$`)
-	psColumns  = regexp.MustCompile(`^` + psNames + `=?(,` + psNames + `=?)*$`)
-	psNumbers  = regexp.MustCompile(`^[0-9]+(,[0-9]+)*$`)
+	psPlain    = lazyregexp.New(`^-?[axuwflhcjrTv]+$`)
+	psAll      = lazyregexp.New(`^-[eAfFlLHjwTy]+$`)
+	psFormat   = lazyregexp.New(`^(-[eA]?o|-?a?x?w*o|-o)$`)
+	psLong     = lazyregexp.New(`^(--no-headers?|--headers|--forest|--sort=[+-]?` + psNames + `(,[+-]?` + psNames + `)*)$`)
+	psColumns  = lazyregexp.New(`^` + psNames + `=?(,` + psNames + `=?)*$`)
+	psNumbers  = lazyregexp.New(`^[0-9]+(,[0-9]+)*$`)
 	psVersions = wordset.Of("--help --version -V")
 )
 
@@ -224,9 +224,9 @@ func (c *command) processes(start int) {
 }
 
 var (
-	gitSecrets = regexp.MustCompile(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
-	gitKey     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]*$`)
-	gitRemote  = regexp.MustCompile(`^remote\.[A-Za-z0-9_-]+\.url$`) // as git remote -v shows it
+	gitSecrets = lazyregexp.New(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
+	gitKey     = lazyregexp.New(`^[A-Za-z][A-Za-z0-9.-]*$`)
+	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`) // as git remote -v shows it
 )
 
 // git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their

@@ -1,10 +1,10 @@
 package git
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -54,8 +54,8 @@ var (
 		--diff-filter --format --pretty --glob --exclude --encoding --decorate-refs`)
 	valuedGrep = wordset.Of("-A -B -C -m -e -f --max-depth --max-count --threads --context --after-context --before-context")
 
-	counted  = regexp.MustCompile(`^-[nMC]?[0-9]+%?$`)
-	objectID = regexp.MustCompile(`^(?:.*-g)?([0-9a-fA-F]{4,64})$`)
+	counted  = lazyregexp.New(`^-[nMC]?[0-9]+%?$`)
+	objectID = lazyregexp.New(`^(?:.*-g)?([0-9a-fA-F]{4,64})$`)
 )
 
 // ContentsOf reads the words of git, "git" first. Of a command that does more than read it says nothing.

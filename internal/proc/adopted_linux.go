@@ -25,7 +25,7 @@ func TakeBystanders() (Bystanders, error) {
 
 // Orphans lists the live processes that this process, a subreaper, has adopted and that carry more seccomp filters than
 // itself, with all that descends from them. Whoever started them behind a filter (Confine) and was to end them is dead:
-// else they would be its children. Processes started by StartChild are not among them, nor are those to spare. (What one of
+// else they would be its children. Processes entered by EnterChild are not among them, nor are those to spare. (What one of
 // those starts behind a filter of its own, and leaves behind later, cannot be told from the others.)
 func Orphans(spare Bystanders) ([]int, error) {
 	self := os.Getpid()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acphost/acphost/internal/child"
 	"github.com/acphost/acphost/internal/proc"
 )
 
@@ -36,7 +37,7 @@ func playAdopter() int {
 		if err != nil {
 			return 1
 		}
-		if start(func() error { return proc.StartChild(parent) }) != nil {
+		if start(func() error { return child.Start(parent) }) != nil {
 			return 1
 		}
 		var kid int
@@ -56,7 +57,7 @@ func playAdopter() int {
 			return 1
 		}
 		_ = parent.Process.Kill()
-		_ = proc.WaitChild(parent)
+		_ = child.Wait(parent)
 		if proc.Started(parent.Process.Pid) {
 			fmt.Println("a child that was waited for is still known")
 			return 1
@@ -102,10 +103,10 @@ func playReaper() int {
 	lost := 0
 	for i := range 200 {
 		cmd := exec.Command("sh", "-c", "(true &) ; exit "+strconv.Itoa(i%100+1))
-		if err := proc.StartChild(cmd); err != nil {
+		if err := child.Start(cmd); err != nil {
 			return 1
 		}
-		_ = proc.WaitChild(cmd)
+		_ = child.Wait(cmd)
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != i%100+1 {
 			lost++
 		}

@@ -1,12 +1,9 @@
 package proc
 
-import (
-	"os/exec"
-	"sync"
-)
+import "sync"
 
-// children are the processes that this process started by StartChild and has not waited for. A process has one set of
-// children, whoever in it starts them: hence one list.
+// children are the processes that this process started and has not waited for. A process has one set of children, whoever in
+// it starts them: hence one list.
 var children struct {
 	starting sync.RWMutex // read: a child is being started; write: the list is complete
 
@@ -14,12 +11,14 @@ var children struct {
 	own map[int]int // guarded by mu; a pid may be given anew before its former owner says that it has waited
 }
 
-// StartChild starts a command and enters it among the children that somebody in this process waits for, with WaitChild,
-// so that whoever reaps adopted processes leaves it alone; see Started.
-func StartChild(cmd *exec.Cmd) error {
+// EnterChild calls start, which starts a process and returns its pid, and enters it among the children that somebody in this
+// process waits for, so that whoever reaps adopted processes leaves it alone; see Started. Call LeaveChild when it was waited
+// for. Package child does both for commands.
+func EnterChild(start func() (pid int, err error)) error {
 	children.starting.RLock()
 	defer children.starting.RUnlock()
-	if err := cmd.Start(); err != nil {
+	pid, err := start()
+	if err != nil {
 		return err
 	}
 	children.mu.Lock()
@@ -27,23 +26,20 @@ func StartChild(cmd *exec.Cmd) error {
 	if children.own == nil {
 		children.own = map[int]int{}
 	}
-	children.own[cmd.Process.Pid]++
+	children.own[pid]++
 	return nil
 }
 
-// WaitChild waits for a command that StartChild has started, as its Wait does.
-func WaitChild(cmd *exec.Cmd) error {
-	err := cmd.Wait()
+// LeaveChild forgets a child that was waited for.
+func LeaveChild(pid int) {
 	children.mu.Lock()
 	defer children.mu.Unlock()
-	pid := cmd.Process.Pid
 	if children.own[pid]--; children.own[pid] == 0 {
 		delete(children.own, pid)
 	}
-	return err
 }
 
-// Started reports whether a child of this process is one that StartChild has started and nobody has waited for. The
+// Started reports whether a child of this process is one that EnterChild has entered and nobody has waited for. The
 // child must have been seen before: one that is being started is waited for here.
 func Started(pid int) bool {
 	children.starting.Lock()

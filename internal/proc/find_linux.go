@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,13 +98,9 @@ func listChildren() ([]int, error) {
 	if err := ProcSupported(); err != nil {
 		return nil, err
 	}
-	if lists, err := filepath.Glob("/proc/self/task/*/children"); err == nil && len(lists) > 0 {
+	if lists := ofTasks("self", "children"); len(lists) > 0 {
 		var found []int
-		for _, list := range lists {
-			data, err := os.ReadFile(list)
-			if err != nil {
-				continue // a thread that ended; its children moved to another thread and may be missed once
-			}
+		for _, data := range lists {
 			for _, field := range bytes.Fields(data) {
 				if pid, err := strconv.Atoi(string(field)); err == nil {
 					found = append(found, pid)
@@ -166,11 +161,23 @@ func Environ(pid int) []byte {
 	if now, err := Look(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
 		return nil
 	}
-	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/environ")
-	for _, task := range tasks {
-		if data, err = os.ReadFile(task); err == nil && len(data) > 0 {
+	for _, data := range ofTasks(strconv.Itoa(pid), "environ") {
+		if len(data) > 0 {
 			return data
 		}
 	}
 	return nil
+}
+
+// ofTasks reads a file of each thread of a process. A thread that ends meanwhile is left out; none: there are no such files.
+// (Its children have moved to another thread then, and may be missed once.)
+func ofTasks(pid, name string) (found [][]byte) {
+	folder := "/proc/" + pid + "/task/"
+	tasks, _ := os.ReadDir(folder)
+	for _, task := range tasks {
+		if data, err := os.ReadFile(folder + task.Name() + "/" + name); err == nil {
+			found = append(found, data)
+		}
+	}
+	return found
 }

@@ -1,21 +1,16 @@
 package proc
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/user"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 )
 
-// User is a user of this system that processes can be started as. It is looked up once and does not change: whoever
+// User is a user of this system that processes can be started as; package users finds one. It is looked up once and does not change: whoever
 // starts several processes as one user passes the same User, and they cannot come to differ.
 type User struct {
 	// Name is the user's login name.
@@ -30,53 +25,6 @@ type User struct {
 
 // ErrNotRoot is wrapped where a process would be started as another user by one that may not.
 var ErrNotRoot = errors.New("only root can start a process as another user")
-
-// LookupUser finds another user than this process's by name or number, to start processes as. Nil: it is the user that
-// this process runs as, which needs nothing. An error says that there is no such user, or wraps ErrNotRoot.
-func LookupUser(name string) (*User, error) {
-	u, err := FindUser(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case int(u.UID) == os.Geteuid():
-		return nil, nil
-	case os.Geteuid() != 0:
-		return nil, fmt.Errorf("user %q: %w, and this one runs as %d: start acphost as root, or leave the user out",
-			name, ErrNotRoot, os.Geteuid())
-	}
-	return u, nil
-}
-
-// FindUser finds a user of this system by name or number, whoever this process runs as.
-func FindUser(name string) (*User, error) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		byID, idErr := user.LookupId(name)
-		if idErr != nil {
-			return nil, fmt.Errorf("user %q: %w: name one that this system knows (getent passwd)", name, err)
-		}
-		u = byID
-	}
-	ids, wrong := u.GroupIds()
-	if wrong != nil {
-		wrong = fmt.Errorf("groups: %w", wrong)
-	}
-	number := func(what, text string) uint32 {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil && wrong == nil {
-			wrong = fmt.Errorf("%s: %w", what, err)
-		}
-		return uint32(n)
-	}
-	found := &User{Name: u.Username, UID: number("uid", u.Uid), GID: number("gid", u.Gid), Home: u.HomeDir, Shell: loginShell(u.Uid)}
-	for _, id := range ids {
-		found.Groups = append(found.Groups, number("groups", id))
-	}
-	if wrong != nil {
-		return nil, fmt.Errorf("user %q: %w", name, wrong)
-	}
-	return found, nil
-}
 
 // Credential is what a process is started with to be the user's; nil for a nil User, which changes nothing.
 func (u *User) Credential() *syscall.Credential {
@@ -108,15 +56,6 @@ func (u *User) Become() error {
 
 // String is the user for people: "nobody (65534)".
 func (u *User) String() string { return fmt.Sprintf("%s (%d)", u.Name, u.UID) }
-
-// Self names the user that this process runs as, as User.String does.
-var Self = sync.OnceValue(func() string {
-	uid := os.Geteuid()
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return fmt.Sprintf("%s (%d)", u.Username, uid)
-	}
-	return strconv.Itoa(uid)
-})
 
 // foreign are variables that name folders of the user who set them; another user cannot use them, or must not.
 var foreign = []string{
@@ -164,27 +103,4 @@ func (u *User) CannotStart(program string, err error) error {
 	}
 	return fmt.Errorf("%w: user %s may not execute %s: give everybody the right to execute it and to search the folders "+
 		"above it, or install it where that user can reach it, as below /usr/local", err, u, program)
-}
-
-// loginShell is what /etc/passwd names for a user, if it can run commands.
-func loginShell(uid string) string {
-	const standard = "/bin/sh"
-	f, err := os.Open("/etc/passwd")
-	if err != nil {
-		return standard
-	}
-	defer func() { _ = f.Close() }()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Split(lines.Text(), ":")
-		if len(fields) < 7 || fields[2] != uid {
-			continue
-		}
-		switch shell := fields[6]; path.Base(shell) {
-		case ".", "nologin", "false", "true", "sync":
-			return standard
-		default:
-			return shell
-		}
-	}
-	return standard
 }

@@ -10,17 +10,18 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 )
 
 func TestAUserIsFoundByNameAndByNumber(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes as another user")
 	}
-	byName, err := proc.LookupUser("nobody")
+	byName, err := users.Lookup("nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
-	byNumber, err := proc.LookupUser("65534")
+	byNumber, err := users.Lookup("65534")
 	if err != nil {
 		t.Skipf("this system's nobody is not 65534: %v", err)
 	}
@@ -36,7 +37,7 @@ func TestAUserIsFoundByNameAndByNumber(t *testing.T) {
 }
 
 func TestOnesOwnUserNeedsNothing(t *testing.T) {
-	u, err := proc.LookupUser(strconv.Itoa(os.Geteuid()))
+	u, err := users.Lookup(strconv.Itoa(os.Geteuid()))
 	if u != nil || err != nil && os.Geteuid() == 0 {
 		t.Errorf("got %v, %v", u, err)
 	}
@@ -46,7 +47,7 @@ func TestOnesOwnUserNeedsNothing(t *testing.T) {
 }
 
 func TestAUserThatIsNotThereIsNamed(t *testing.T) {
-	_, err := proc.LookupUser("no-such-user-here")
+	_, err := users.Lookup("no-such-user-here")
 	if err == nil || !strings.Contains(err.Error(), "no-such-user-here") {
 		t.Errorf("got %v", err)
 	}
@@ -56,7 +57,7 @@ func TestAnotherUserTakesRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may")
 	}
-	if _, err := proc.LookupUser("root"); err == nil || !strings.Contains(err.Error(), "only root") {
+	if _, err := users.Lookup("root"); err == nil || !strings.Contains(err.Error(), "only root") {
 		t.Errorf("got %v", err)
 	}
 }

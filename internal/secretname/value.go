@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // Value reports whether a value is, or holds, a secret by its own form: an address with a password in it, a setting
@@ -78,11 +80,11 @@ var beginnings = []string{
 }
 
 var (
-	pemKey       = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|$)`)
-	urlPassword  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@'"]*:)[^/\s'"]+@`)
-	urlUser      = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^/\s:@'"]+)@`)
-	webhook      = regexp.MustCompile(`(https://(?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks)/)[A-Za-z0-9/_-]+`)
-	mysqlAddress = regexp.MustCompile(`^[^\s:@/]+:[^\s@]+@[a-z0-9]*\(`)
+	pemKey       = lazyregexp.New(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|$)`)
+	urlPassword  = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@'"]*:)[^/\s'"]+@`)
+	urlUser      = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)([^/\s:@'"]+)@`)
+	webhook      = lazyregexp.New(`(https://(?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks)/)[A-Za-z0-9/_-]+`)
+	mysqlAddress = lazyregexp.New(`^[^\s:@/]+:[^\s@]+@[a-z0-9]*\(`)
 	shapes       = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`\b(?:` + strings.Join([]string{
 			`sk-[A-Za-z0-9_-]{12,}`,                   // OpenAI, Anthropic and others

@@ -1,11 +1,12 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // A shell takes some texts for variables' names, numbers and prompts, and runs the substitutions that it finds in them:
@@ -14,13 +15,13 @@ import (
 // unparsed.
 
 // evaluated is text that a shell may run in such a place.
-var evaluated = regexp.MustCompile("\\[|\\$\\(|`|\\$\\{")
+var evaluated = lazyregexp.New("\\[|\\$\\(|`|\\$\\{")
 
 // substitution is what runs a command once a text is evaluated.
-var substitution = regexp.MustCompile("\\$\\(|`")
+var substitution = lazyregexp.New("\\$\\(|`")
 
 // plainNumbers is arithmetic that names no variable.
-var plainNumbers = regexp.MustCompile(`^[0-9\s()+\-*/%<>=!&|^~?:,]*$`)
+var plainNumbers = lazyregexp.New(`^[0-9\s()+\-*/%<>=!&|^~?:,]*$`)
 
 // assign marks builtins that set variables by name, so that nothing after them is taken to run under a known
 // environment, and gives up on those that may evaluate their arguments.
@@ -145,7 +146,7 @@ func (w *walker) arithmetic(x syntax.ArithmExpr) {
 	}
 }
 
-var assignmentPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
+var assignmentPattern = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
 
 // declared moves the NAME=VALUE operands of export and its like to the assignments, where bash's grammar has them
 // already.

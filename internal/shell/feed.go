@@ -4,7 +4,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // maxAppended bounds the names that xargs and "find -exec" may add to a command, and maxDepth the folders within folders.
@@ -218,7 +218,7 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 }
 
 // plainFolder is a folder's name that is no pattern.
-var plainFolder = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+var plainFolder = lazyregexp.New(`^[A-Za-z0-9._-]+$`)
 
 // tracked is what "git ls-files" writes at the top of a repository.
 func (d *disk) tracked(args []string, at place) ([]string, bool) {

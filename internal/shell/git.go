@@ -1,10 +1,11 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // gitOptionsBefore are git's own, before its command. Those with a long name take a value as the next word only where
@@ -23,7 +24,7 @@ var gitPlain = []string{"color.", "column.", "advice.", "user.name=", "user.emai
 	"commit.gpgsign=false", "tag.gpgsign=false", "core.autocrlf=", "diff.renames=", "merge.conflictstyle=", "i18n."}
 
 // gitPrints are settings with values by which git prints otherwise, and does nothing else: as --no-pager, they are left out.
-var gitPrints = regexp.MustCompile(`^(?i:core\.pager=(cat)?|color\.[a-z.]+=(auto|always|never|true|false)|core\.quotepath=(on|off|true|false)|` +
+var gitPrints = lazyregexp.New(`^(?i:core\.pager=(cat)?|color\.[a-z.]+=(auto|always|never|true|false)|core\.quotepath=(on|off|true|false)|` +
 	`log\.(date|decorate|abbrevcommit)=[a-z0-9-]+|advice\.[a-z]+=(true|false)|diff\.(renames|noprefix|mnemonicprefix)=(true|false)|` +
 	`core\.abbrev=[0-9]+|column\.[a-z]+=(auto|always|never))$`)
 

@@ -2,10 +2,10 @@ package shell
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -87,7 +87,7 @@ var gitLetters = map[string]struct{ flags, values string }{
 var gitRemotes = wordset.Of("clone fetch pull push ls-remote remote submodule archive fetch-pack send-pack remote-ext")
 
 // gitSigned is a format that has git check a signature, by gpg.
-var gitSigned = regexp.MustCompile(`%[-+ ]?G`)
+var gitSigned = lazyregexp.New(`%[-+ ]?G`)
 
 // riskyGitOptions says what is not known to be harmless behind a command of git's own. That of a program that git does
 // not come with is for the rule that names it.

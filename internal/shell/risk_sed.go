@@ -1,9 +1,9 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -49,15 +49,15 @@ type sedScript struct {
 
 var (
 	// sedAddress is an address, but for one between slashes; the second of two may count from the first.
-	sedAddress = regexp.MustCompile(`^([0-9]+(~[0-9]+)?|\$)`)
-	sedSecond  = regexp.MustCompile(`^([0-9]+|\$|[+~][0-9]+)`)
+	sedAddress = lazyregexp.New(`^([0-9]+(~[0-9]+)?|\$)`)
+	sedSecond  = lazyregexp.New(`^([0-9]+|\$|[+~][0-9]+)`)
 	// sedCommand is a command that only works on lines and prints them, with a number or a label. Versions differ in where a
 	// label ends; what one takes for a label, no other runs as anything but such commands.
-	sedCommand = regexp.MustCompile(`^([pdPDnNhHgGxz=]|[lqQ] *[0-9]*|[:bt] *[A-Za-z0-9_]*)`)
+	sedCommand = lazyregexp.New(`^([pdPDnNhHgGxz=]|[lqQ] *[0-9]*|[:bt] *[A-Za-z0-9_]*)`)
 	// sedFlags are the flags of a substitution that only print.
-	sedFlags = regexp.MustCompile(`^[gpiIm0-9]*`)
+	sedFlags = lazyregexp.New(`^[gpiIm0-9]*`)
 	// sedBrackets is a bracket expression that holds nothing of which versions of sed could think that it ends the expression.
-	sedBrackets = regexp.MustCompile(`^\[\^?(\[:[a-z]+:\]|[^][\\\n\r])+\]`)
+	sedBrackets = lazyregexp.New(`^\[\^?(\[:[a-z]+:\]|[^][\\\n\r])+\]`)
 )
 
 // printsOnly reports whether a script certainly does nothing but print, in every version of sed.
@@ -98,7 +98,7 @@ func (s *sedScript) addresses() bool {
 	return true
 }
 
-func (s *sedScript) address(kind *regexp.Regexp) bool {
+func (s *sedScript) address(kind *lazyregexp.Regexp) bool {
 	if strings.HasPrefix(s.rest, "/") {
 		s.rest = s.rest[1:]
 		if !s.until('/', true) {

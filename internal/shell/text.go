@@ -2,12 +2,12 @@ package shell
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -112,7 +112,7 @@ func counts(s *syntax.Stmt) bool {
 }
 
 // variableNames are the names of variables in arithmetic.
-var variableNames = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*`)
+var variableNames = lazyregexp.New(`\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*`)
 
 // plainArithmetic reports whether arithmetic has nothing in it but numbers, and variables of the line that hold numbers. No
 // arithmetic at all is plain.
@@ -173,7 +173,7 @@ func (w *walker) valueIsText(parts []syntax.WordPart, quoted bool) bool {
 	})
 }
 
-var digitsOnly = regexp.MustCompile(`^[0-9]{1,9}$`)
+var digitsOnly = lazyregexp.New(`^[0-9]{1,9}$`)
 
 func (w *walker) valueIsNumber(n *syntax.Word) bool {
 	return len(n.Parts) == 1 && (digitsOnly.MatchString(n.Lit()) || w.isNumber(n.Parts[0]) && isArithmetic(n.Parts[0]))

@@ -2,12 +2,12 @@ package shell
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -225,7 +225,7 @@ func alikeProgram(before []word) bool {
 }
 
 // oneBrace is a word with one list in braces in it: every shell that expands those comes to the same words.
-var oneBrace = regexp.MustCompile(`^([A-Za-z0-9_./-]*)\{([A-Za-z0-9_./-]*(?:,[A-Za-z0-9_./-]*)+)\}([A-Za-z0-9_./-]*)$`)
+var oneBrace = lazyregexp.New(`^([A-Za-z0-9_./-]*)\{([A-Za-z0-9_./-]*(?:,[A-Za-z0-9_./-]*)+)\}([A-Za-z0-9_./-]*)$`)
 
 // braces returns the words that "src/{a,b}.go" stands for to some shells, and the word itself, which it is to others; nil if
 // it is no such word.

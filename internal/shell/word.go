@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // word is one word of a command.
@@ -248,7 +249,7 @@ func (b *wordBuilder) bare(value string, first bool) {
 }
 
 // escaped is a character that a backslash quotes.
-var escaped = regexp.MustCompile(`(?s)\\.`)
+var escaped = lazyregexp.New(`(?s)\\.`)
 
 // separates reports whether some shell, or some locale of a shell, may take an unquoted character for the end of a
 // word. Those that every shell takes for one are never part of a word.

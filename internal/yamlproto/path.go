@@ -1,11 +1,12 @@
 package yamlproto
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // path is the way from the document to a value, kept as a linked list so that descending costs one small allocation and
@@ -21,7 +22,7 @@ func (p *path) field(name string) *path { return &path{up: p, name: name} }
 func (p *path) entry(key string) *path  { return &path{up: p, name: key, key: true} }
 func (p *path) element(i int) *path     { return &path{up: p, index: i} }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var plainKey = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 func (p *path) String() string {
 	if p == nil {

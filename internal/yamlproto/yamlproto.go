@@ -15,12 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 const (
@@ -142,7 +143,7 @@ func (e *Error) Error() string {
 	return place + e.Field + ": " + e.Message
 }
 
-var yamlErrorPattern = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+var yamlErrorPattern = lazyregexp.New(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 
 // syntaxError gives an error of the YAML package the form that all errors here have. That package knows the line only,
 // and not always that.

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"os"
@@ -27,10 +28,15 @@ func serveChild(h Handler, _ options) error {
 		defer func() { _ = os.Remove(dir) }()
 	}
 	defer c.close()
-	child := &childServer{core: c}
+	trust, certificate, err := childTLS(os.Getenv(hostCertificate))
+	if err != nil {
+		return err
+	}
+	child := &childServer{core: c, certificate: certificate}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: wire.Handshake(),
 		Plugins:         plugin.PluginSet{h.Name: &registration{child: child}},
+		TLSProvider:     func() (*tls.Config, error) { return trust, nil },
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			child.server = grpc.NewServer(append(opts, c.options()...)...)
 			return child.server
@@ -48,10 +54,11 @@ func serveChild(h Handler, _ options) error {
 
 // childServer is the go-plugin server and what ends it.
 type childServer struct {
-	core       *core
-	server     *grpc.Server
-	registered bool
-	release    func()
+	core        *core
+	certificate string // for the handshake line; empty: no TLS
+	server      *grpc.Server
+	registered  bool
+	release     func()
 }
 
 // registration makes go-plugin register our services, and none of its own kind.
@@ -68,6 +75,13 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	os.Stdout = os.Stderr
 	r.child.core.register(s)
 	os.Stdout = stdout
+	if r.child.certificate != "" {
+		line, err := addCertificate(r.child.certificate, stdout)
+		if err != nil {
+			return err
+		}
+		os.Stdout = line
+	}
 	r.child.registered = true
 	r.child.watch(os.Stdin)
 	return nil

@@ -115,17 +115,27 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })
 	i.work.Go(func() { relayStdio(watching, conn, p.stderr) })
 	i.work.Go(func() { i.waitForEnd(lost) })
-	i.work.Go(i.measure)
+	i.work.Go(func() { i.measure(watching) })
 	s.Logger.Debug("handler started", "pid", p.pid, "mutual_tls", i.mtls, "took", time.Since(began))
 	return i, nil
 }
 
-// measure hashes the program where that was not needed before the start: other handlers start on the same processors
-// now, and the digest matters only when this one is started again. A program that changed meanwhile has no digest that
-// could be relied on.
-func (i *Instance) measure() {
+// measure hashes the program, after the start: other handlers start on the same processors now, and the digest matters only
+// when this one is started again. What is hashed is the file that was opened before the start, and if that has changed by
+// now, there is no digest that could be relied on. Nothing is hashed any more once the instance is stopped (ctx).
+func (i *Instance) measure(ctx context.Context) {
+	defer close(i.measured)
 	defer i.program.close()
-	if _, err := i.program.digest(); err != nil && !i.stopping.Load() {
+	late := time.NewTimer(measureTime)
+	defer late.Stop()
+	select {
+	case <-i.asked:
+	case <-late.C:
+	case <-ctx.Done():
+		return
+	}
+	digest, err := i.program.digest()
+	if i.digest = digest; err != nil && !i.stopping.Load() {
 		i.unmeasured.Store(&err)
 		i.proc.signal(syscall.SIGKILL)
 	}

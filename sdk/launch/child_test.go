@@ -48,6 +48,48 @@ func TestAChildIsReadyToCallWhenStartReturns(t *testing.T) {
 	}
 }
 
+func TestAProgramThatChangesBeforeItIsMeasuredEnds(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "handler")
+	data, err := os.ReadFile(self()[0])
+	if err == nil {
+		err = os.WriteFile(program, data, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec("handler")
+	s.Command = []string{program}
+	i := start(t, s)
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if got := i.Digest(); got != "" {
+		t.Errorf("Digest = %s, want none", got)
+	}
+	within(t, 5*time.Second, i.Done(), "Done")
+	if err := i.Err(); err == nil || !strings.Contains(err.Error(), "its program vanished") {
+		t.Errorf("Err = %v, want that the program is not there any more", err)
+	}
+}
+
+func TestAStoppedInstanceIsNotMeasured(t *testing.T) {
+	i := start(t, spec("handler"))
+	if err := i.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := i.Digest(); got != "" {
+		t.Errorf("Digest = %s, want none", got)
+	}
+}
+
+// Handlers that were not made with this SDK bring go-plugin's own keys.
+func TestAChildThatGoPluginItselfServesIsCalledOverMutualTLS(t *testing.T) {
+	i := start(t, spec("go-plugin"))
+	if got, err := callEcho(t.Context(), i, "hello"); err != nil || got != "hello" || !i.MutualTLS() {
+		t.Errorf("got %q, %v, mutual TLS %v", got, err, i.MutualTLS())
+	}
+}
+
 func TestStopEndsTheProcessAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", testkit.ShortDir(t))
 	i, err := launch.Start(t.Context(), spec("handler"))

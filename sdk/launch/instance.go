@@ -18,6 +18,10 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
+// measureTime is how long after its start a program is measured, unless somebody asks for its digest before that: until then
+// the processors have a start to finish, and nobody needs the digest before the program is started again.
+const measureTime = time.Second
+
 // reapTime is how long a process may take to vanish after KILL. Only one that is stuck in the kernel needs longer.
 const reapTime = 2 * time.Second
 
@@ -40,6 +44,10 @@ type Instance struct {
 
 	stopping   atomic.Bool
 	unmeasured atomic.Pointer[error] // why the program has no digest
+	askDigest  sync.Once
+	asked      chan struct{} // closed when somebody asks for the digest
+	digest     string        // set before measured is closed
+	measured   chan struct{} // closed when the program is closed
 	terminate  sync.Once
 	watch      context.CancelFunc
 	work       sync.WaitGroup // watchers of the connection
@@ -57,6 +65,7 @@ func newInstance(s Spec, socket net.Conn, conn *grpc.ClientConn, address string)
 	return &Instance{
 		name: s.Name, log: s.Logger, grace: s.StopGrace, conn: conn, socket: socket, address: address,
 		watch: watch, done: make(chan struct{}), stopped: make(chan struct{}),
+		asked: make(chan struct{}), measured: make(chan struct{}),
 	}, watching
 }
 
@@ -118,14 +127,15 @@ func (i *Instance) PID() int {
 }
 
 // Digest is the SHA-256 of the program that was started, in lower-case hexadecimal; empty for a sidecar. It is worked out
-// right after Start: the first call may take some 10 ms. A program that is changed before that ends the instance, and its
-// digest is empty.
+// when it is first asked for, and a second after Start at the latest: the call may take some 10 ms. A program that is changed
+// before that ends the instance, and its digest is empty; so is that of an instance that was stopped before that.
 func (i *Instance) Digest() string {
 	if i.program == nil {
 		return ""
 	}
-	digest, _ := i.program.digest()
-	return digest
+	i.askDigest.Do(func() { close(i.asked) })
+	<-i.measured
+	return i.digest
 }
 
 // MutualTLS says whether both ends have proved who they are by certificate.

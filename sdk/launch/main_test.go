@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -51,6 +52,14 @@ func play(r string) {
 			fmt.Fprintln(os.Stderr, line)
 		}
 		handler.Main(testHandler())
+	case "go-plugin":
+		plugin.Serve(&plugin.ServeConfig{
+			HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: launch.CookieKey, MagicCookieValue: os.Getenv(launch.CookieKey)},
+			Plugins:         plugin.PluginSet{"test": echoPlugin{}},
+			GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+				return grpc.NewServer(append(opts, grpc.UnaryInterceptor(plainly))...)
+			},
+		})
 	case "garbage":
 		fmt.Fprintln(os.Stderr, "a last word")
 		fmt.Println("Hello, I am not a handler")
@@ -108,6 +117,29 @@ func play(r string) {
 	default:
 		panic("no such role: " + r)
 	}
+}
+
+// echoPlugin is served by go-plugin alone.
+type echoPlugin struct{ plugin.NetRPCUnsupportedPlugin }
+
+func (echoPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	stdout := os.Stdout
+	os.Stdout = os.Stderr // testHandler prints
+	testHandler().Register(s)
+	os.Stdout = stdout
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	return nil
+}
+
+func plainly(ctx context.Context, req any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
+	return call(ctx, req)
+}
+
+func (echoPlugin) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // testHandler answers /test.Echo/Echo with what it gets, in a string of any size.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/acphost/acphost/internal/child"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
@@ -138,17 +139,17 @@ func (p *process) Start(context.Context) error {
 // startChild starts the process, with the capabilities that it may have.
 func (p *process) startChild() error {
 	if !p.spec.Limited {
-		return proc.StartChild(p.cmd)
+		return child.Start(p.cmd)
 	}
 	c := proc.Confinement{NoLandlock: true, NoSeccomp: true, Keep: p.spec.Keep, ChangesUser: p.spec.User != nil}
-	return proc.Confine(c, func(proc.Walls) error { return proc.StartChild(p.cmd) })
+	return proc.Confine(c, func(proc.Walls) error { return child.Start(p.cmd) })
 }
 
 // wait reaps the process and kills what is left of its group, while the group's number is still its own.
 func (p *process) wait() {
 	ended := waitUnreaped(p.pid)
 	if !ended { // the platform cannot wait without reaping: the group has to be left alone
-		_ = proc.WaitChild(p.cmd)
+		_ = child.Wait(p.cmd)
 	}
 	p.mu.Lock()
 	if ended {
@@ -157,7 +158,7 @@ func (p *process) wait() {
 	p.reaped = true
 	p.mu.Unlock()
 	if ended {
-		_ = proc.WaitChild(p.cmd)
+		_ = child.Wait(p.cmd)
 	}
 	close(p.dead)
 }

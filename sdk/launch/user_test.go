@@ -12,6 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/internal/users"
 	"github.com/acphost/acphost/sdk/launch"
 )
 
@@ -21,7 +22,7 @@ func nobody(t *testing.T) *proc.User {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
-	u, err := proc.LookupUser("nobody")
+	u, err := users.Lookup("nobody")
 	if err != nil {
 		t.Skipf("this system has no user nobody: %v", err)
 	}

@@ -2,12 +2,9 @@
 package main
 
 import (
-	"os"
-
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/handler"
 
-	"github.com/acphost/acphost/services/termd/internal/guard"
 	"github.com/acphost/acphost/services/termd/internal/server"
 )
 
@@ -15,9 +12,6 @@ import (
 var version = "dev"
 
 func main() {
-	if guard.Main(os.Args) {
-		return
-	}
 	terminals := server.New(handler.Logger(), true)
 	handler.Main(handler.Handler{
 		Name:      "termd",

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+
+	"github.com/acphost/acphost/services/termd/internal/guard/orphans"
 )
 
 const scope = "0123456789abcdef0123456789abcdef"
@@ -173,5 +176,19 @@ func TestAHundredStubbornTerminalsEndInTime(t *testing.T) {
 		if !dead(int(term.GetPid())) {
 			t.Errorf("process %d is alive after the end", term.GetPid())
 		}
+	}
+}
+
+// A guard that initialised all of termd would take twice the memory.
+func TestAGuardInitialisesLittleOfThisProgram(t *testing.T) {
+	cmd := exec.Command(testkit.Self(t), orphans.Command, "ACPHOST_TEST_NOBODY=1")
+	cmd.Env = []string{"GODEBUG=inittrace=1"}
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	few := strings.Count(string(said), "\ninit ")
+	if few == 0 || few > 100 || strings.Contains(string(said), "init google.golang.org/grpc ") {
+		t.Errorf("a guard initialises %d packages:\n%s", few, said)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"go/scanner"
 	"go/token"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // count is a number of lines.
@@ -43,8 +44,8 @@ func counted(name string) bool {
 
 // generated is the comment by which Go knows generated code (go help generate); it stands above the package clause.
 var (
-	generated     = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
-	packageClause = regexp.MustCompile(`(?m)^package `)
+	generated     = lazyregexp.New(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+	packageClause = lazyregexp.New(`(?m)^package `)
 )
 
 // countSource counts one file. Generated code counts nothing, nor does code that imports package testing: only tests use it.

@@ -11,8 +11,7 @@ import (
 const asProgram = "ACPHOST_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	// The guard of an agent is started without the environment.
-	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && os.Args[1] == "guard" {
+	if os.Getenv(asProgram) != "" {
 		os.Exit(realMain())
 	}
 	goleak.VerifyTestMain(m)

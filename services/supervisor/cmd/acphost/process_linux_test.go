@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 )
 
 func init() {
@@ -131,7 +132,7 @@ func TestTheCommandOnATerminalIsBehindAnAgentsWalls(t *testing.T) {
 	}
 	// Somebody else can execute the file that this process runs, which may lie in a folder that is closed to others.
 	output, _, _ := onTerminalWith(t, "agent: {user: nobody}", "run", "--", "/proc/self/exe")
-	nobody, err := proc.FindUser("nobody")
+	nobody, err := users.Find("nobody")
 	if err != nil {
 		t.Skip(err)
 	}

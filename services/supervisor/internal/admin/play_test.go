@@ -33,8 +33,6 @@ import (
 // play is what a process of a test does.
 func play(role string, args []string) (exit int, ok bool) {
 	switch role {
-	case "guard":
-		return agent.Guard(args), true
 	case "supervisor":
 		return playSupervisor(args[0], args[1]), true
 	case "call":

@@ -1,6 +1,6 @@
 // Package agent runs one agent process. When the agent ends, for whatever reason, no process of it is left.
 //
-// A guard starts the agent: the supervisor's own program, executed again (Guard). The guard adopts the processes that the
+// A guard starts the agent: the supervisor's own program, executed again (package guard). The guard adopts the processes that the
 // agent detaches. It ends all of them when the agent ends, when the supervisor says so, or when the supervisor is gone. The
 // guard stands outside of the agent's Landlock domain: it can signal the agent, and the agent cannot signal it. If somebody
 // kills the guard first, the kernel kills the agent, and the supervisor looks for the other processes.
@@ -11,7 +11,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,7 +23,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/internal/child"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
 
 const (
@@ -59,7 +60,7 @@ type Spec struct {
 	// Stderr receives what the agent writes to its stderr, as it is; nil: nobody. It may block; so will the agent in the
 	// end, as it would on a terminal, but never Stop.
 	Stderr io.Writer
-	// Guard is the command that runs Guard; see OwnGuard.
+	// Guard is the command that runs a guard; see OwnGuard.
 	Guard []string
 	// Logger is told what is not in order; nil: nobody.
 	Logger *slog.Logger
@@ -164,12 +165,12 @@ func (p *Process) Stop(ctx context.Context) error {
 		return nil
 	}
 	if ctx.Err() == nil {
-		p.order(endWell)
+		p.order(guard.EndWell)
 		if p.await(ctx, p.grace+slack) {
 			return nil
 		}
 	}
-	p.order(killNow)
+	p.order(guard.KillNow)
 	anyway := context.WithoutCancel(ctx)
 	if p.await(anyway, slack) {
 		return nil
@@ -207,7 +208,7 @@ func (p *Process) killGuard(why string) {
 }
 
 // startGuard starts the guard with the agent's pipes, and the goroutine that watches it.
-func (p *Process) startGuard(s Spec, job job) (err error) {
+func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 	var pipes pipes
 	defer func() {
 		pipes.closeTheirs()
@@ -227,18 +228,18 @@ func (p *Process) startGuard(s Spec, job job) (err error) {
 	}
 	p.guard.Env = runtimeEnv(os.Environ())
 	p.guard.Stdin, p.guard.Stdout, p.guard.Stderr = pipes.stdin.theirs, pipes.stdout.theirs, pipes.stderr.theirs
-	p.guard.ExtraFiles = []*os.File{pipes.life.theirs, pipes.status.theirs} // lifeFD, statusFD
+	p.guard.ExtraFiles = []*os.File{pipes.life.theirs, pipes.status.theirs} // LifeFD, StatusFD
 	// A process group of its own: an editor that kills the supervisor's whole group must not hit the guard. Not a
 	// session of its own: in the same one, the kernel wakes a stopped guard when the supervisor ends.
 	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := proc.StartChild(p.guard); err != nil {
+	if err := child.Start(p.guard); err != nil {
 		return err
 	}
 	pipes.closeTheirs()
 	p.stdin, p.stdout, p.life = pipes.stdin.ours, pipes.stdout.ours, pipes.life.ours
 	p.stderr = newRelay(pipes.stderr.ours, s.Stderr)
 	go p.watch(pipes.status.ours)
-	if err := job.send(p.life); err != nil {
+	if err := send(job, p.life); err != nil {
 		p.killGuard(err.Error())
 	}
 	return nil
@@ -249,7 +250,7 @@ func (p *Process) watch(status *os.File) {
 	defer close(p.done)
 	end, clean := p.follow(status)
 	_ = status.Close()
-	waitErr := proc.WaitChild(p.guard)
+	waitErr := child.Wait(p.guard)
 	if !clean {
 		p.logger.Warn("the guard of an agent ended before its work was done", "agent", p.name, "error", waitErr)
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace+slack)
@@ -286,11 +287,7 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 			p.tree, p.walls = tree, r.Started.Walls
 			settle(nil)
 		case r.Failed != nil:
-			r.Failed.Name = p.name
-			if p.user != nil && strings.HasSuffix(r.Failed.Detail, syscall.EACCES.Error()) {
-				r.Failed.Detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
-			}
-			settle(r.Failed)
+			settle(p.failure(r.Failed))
 		case r.Ended != nil:
 			end = r.Ended
 		case r.Clean:
@@ -301,26 +298,38 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 	return end, clean
 }
 
-// OwnGuard is the command that runs Guard in this process's own program: the very file that was started, since a program
+// failure says why the agent's program could not be started, and how a shell would number that.
+func (p *Process) failure(f *guard.Failed) *Exit {
+	e := &Exit{Name: p.name, Reason: StartFailed, Code: 126, Detail: f.Detail}
+	if f.NotFound {
+		e.Reason, e.Code = NotFound, 127
+	}
+	if p.user != nil && strings.HasSuffix(f.Detail, syscall.EACCES.Error()) {
+		e.Detail += fmt.Sprintf(": user %s may not execute it, or not enter the working directory", p.user)
+	}
+	return e
+}
+
+// OwnGuard is the command that runs a guard in this process's own program: the very file that was started, since a program
 // that somebody has put in its place would stand outside of all walls.
 func OwnGuard() ([]string, error) {
 	self, err := proc.OwnProgram()
 	if err != nil {
 		return nil, err
 	}
-	return []string{self, "guard"}, nil
+	return []string{self, guard.Command}, nil
 }
 
 // newJob is what the guard is asked to do.
-func newJob(s Spec) (job, error) {
+func newJob(s Spec) (guard.Job, error) {
 	dir, err := filepath.Abs(s.Dir) // the current one if empty
 	if err != nil {
-		return job{}, fmt.Errorf("find the working directory: %w", err)
+		return guard.Job{}, fmt.Errorf("find the working directory: %w", err)
 	}
 	if info, err := os.Stat(dir); err != nil {
-		return job{}, fmt.Errorf("working directory: %w", err)
+		return guard.Job{}, fmt.Errorf("working directory: %w", err)
 	} else if !info.IsDir() {
-		return job{}, fmt.Errorf("working directory %s: %w", dir, syscall.ENOTDIR)
+		return guard.Job{}, fmt.Errorf("working directory %s: %w", dir, syscall.ENOTDIR)
 	}
 	env := s.Env
 	if env == nil {
@@ -332,10 +341,8 @@ func newJob(s Spec) (job, error) {
 	}
 	mark, walls := newMark(), s.Confinement
 	walls.ChangesUser = s.User != nil
-	return job{
+	return guard.Job{
 		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
 		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
 	}, nil
 }
-
-var errNotGuarded = errors.New("not started by a supervisor")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/internal/users"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
@@ -200,7 +201,7 @@ func TestTheAgentRunsAsAnotherUser(t *testing.T) {
 	}
 	p := start(t, `id -u; id -G; echo "$HOME"; echo again >/dev/stdout; setsid sleep 1000 & sleep 1000`, func(s *agent.Spec) {
 		var err error
-		if s.User, err = proc.LookupUser("nobody"); err != nil {
+		if s.User, err = users.Lookup("nobody"); err != nil {
 			t.Fatal(err)
 		}
 		s.Dir = "/"

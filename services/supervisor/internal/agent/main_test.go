@@ -19,19 +19,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-// This test binary is the guard and the supervisor's stand-in as well, by its first argument.
+// This test binary is the supervisor's stand-in as well, by its first argument; and the guard, as every program with this
+// package.
 func TestMain(m *testing.M) {
 	// Else the race detector makes each of these processes wait for a second before it ends.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "guard":
-			os.Exit(agent.Guard(os.Args[2:]))
-		case "supervisor":
-			os.Exit(standIn(os.Args[2]))
-		}
+	if len(os.Args) > 1 && os.Args[1] == "supervisor" {
+		os.Exit(standIn(os.Args[2]))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -17,12 +17,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // The files of an authority's folder. The server and each client have a folder of their own below it, which can be taken
@@ -75,7 +75,7 @@ func DefaultClients() []Client {
 	return []Client{{"viewer", Viewer}, {"approver", Approver}, {"operator", Operator}}
 }
 
-var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+var clientName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 func (c Client) check() error {
 	switch {
@@ -272,7 +272,7 @@ func serverTemplate(o Options) (*x509.Certificate, error) {
 	return t, nil
 }
 
-var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
+var hostName = lazyregexp.New(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
 
 // server makes the server's folder.
 func (a *authority) server(dir string, o Options) error {

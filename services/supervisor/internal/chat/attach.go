@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/regular"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -22,7 +22,7 @@ const (
 	maxImage    = 5 << 20
 )
 
-var mentions = regexp.MustCompile(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
+var mentions = lazyregexp.New(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
 
 // blocks is a message: the text as it was written, then the files that it mentions. What is no file is text alone.
 func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*supervisorv1.ContentBlock, error) {

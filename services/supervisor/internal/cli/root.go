@@ -13,7 +13,6 @@ import (
 
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/rundir"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/agents"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/approvals"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/audit"
@@ -47,7 +46,6 @@ type programs struct {
 	Host      func(context.Context, host.Options) int // "run": a supervisor between an agent and an editor
 	Supervise hosting.Starter                         // a supervisor without an editor
 	Demo      func(context.Context, played.Options) int
-	Guard     func(args []string) int
 	Permd     permd.Starter
 	Exec      agentcmd.Executor
 }
@@ -60,7 +58,7 @@ func Run(ctx context.Context, stdin, stdout, stderr *os.File, version string, ar
 		Terminal: output.IsTerminal, Sockets: rundir.Dirs, FromAgent: peer.FromAgent,
 	}
 	return command.Execute(ctx, call, newRoot(call, programs{
-		Host: host.Run, Supervise: host.Start, Demo: played.Run, Guard: agent.Guard, Permd: permd.Start, Exec: agentcmd.Exec,
+		Host: host.Run, Supervise: host.Start, Demo: played.Run, Permd: permd.Start, Exec: agentcmd.Exec,
 	}), args)
 }
 
@@ -81,7 +79,7 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 "acphost demo" plays one turn of a scripted agent and shows what happens.`,
 		prompt.New(call, p.Supervise), chat.New(call, p.Supervise, sessions.Export),
 		run.New(call, p.Host, p.Exec), demo.New(call, p.Demo), config.New(call), ps.New(call), handler.New(call), policy.New(call, p.Permd),
-		newVersion(call), newGuard(call, p.Guard),
+		newVersion(call),
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
 		approvals.New(call), terminals.New(call), health.New(call), certs.New(call))
@@ -98,20 +96,6 @@ func newVersion(call *command.Call) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(call.Stdout, "acphost %s %s %s/%s\n", call.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
-		},
-	}
-}
-
-// newGuard returns the command by which acphost runs itself between supervisor and agent. Nobody else calls it, so its
-// arguments are not parsed here.
-func newGuard(call *command.Call, guard func(args []string) int) *cobra.Command {
-	return &cobra.Command{
-		Use:                "guard",
-		Hidden:             true,
-		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			call.Status = guard(args)
-			return nil
 		},
 	}
 }

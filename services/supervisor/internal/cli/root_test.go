@@ -22,8 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // call is one call of the program with fakes in place of what it sets in motion.
 type call struct {
 	commandtest.Call
-	hosted  bool
-	guarded []string
+	hosted bool
 }
 
 // run returns the exit status and what was printed. What is set in motion returns 9.
@@ -31,8 +30,7 @@ func (c *call) run(t *testing.T, args ...string) (status int, stdout, stderr str
 	t.Helper()
 	return c.Run(t, func(call *command.Call) *cobra.Command {
 		return newRoot(call, programs{
-			Host:  func(context.Context, host.Options) int { c.hosted = true; return 9 },
-			Guard: func(args []string) int { c.guarded = args; return 9 },
+			Host: func(context.Context, host.Options) int { c.hosted = true; return 9 },
 		})
 	}, args...)
 }
@@ -129,14 +127,6 @@ func TestHelpIsADocument(t *testing.T) {
 				t.Errorf("help shows what is hidden:\n%s", stdout)
 			}
 		})
-	}
-}
-
-func TestGuardGetsItsArgumentsUnparsed(t *testing.T) {
-	call := &call{}
-	status, _, _ := call.run(t, "guard", "--help", "--", "-x")
-	if status != 9 || !slices.Equal(call.guarded, []string{"--help", "--", "-x"}) {
-		t.Errorf("status %d, arguments %q", status, call.guarded)
 	}
 }
 

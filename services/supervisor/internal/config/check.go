@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
@@ -193,6 +193,6 @@ func (v *checker) expand(name string) (string, error) {
 }
 
 var (
-	handlerName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
-	sha256Form  = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+	handlerName = lazyregexp.New(`^[a-z0-9_-]{1,64}$`)
+	sha256Form  = lazyregexp.New(`^[0-9a-fA-F]{64}$`)
 )

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
@@ -121,7 +121,7 @@ func readerOf(name string) (reader, error) {
 	if name == "" {
 		return reader{uid: uint32(os.Geteuid())}, nil
 	}
-	u, err := proc.FindUser(name)
+	u, err := users.Find(name)
 	if err != nil {
 		return reader{}, err
 	}

@@ -2,7 +2,8 @@ package config
 
 import (
 	"fmt"
-	"regexp"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // path leads to a value in the file, as errors show it and yamlproto finds it: agent.quirks[0], routes["fs/*"].
@@ -24,4 +25,4 @@ func (p path) to(steps ...any) path {
 	return p
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var plain = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_-]*$`)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -149,7 +149,7 @@ func permissionName(i int) string {
 	return route.KindPermission + "-" + strconv.Itoa(i+1)
 }
 
-var furtherPermission = regexp.MustCompile(`^` + route.KindPermission + `-[0-9]+$`)
+var furtherPermission = lazyregexp.New(`^` + route.KindPermission + `-[0-9]+$`)
 
 // isPermd reports whether a permission handler is acphost's own.
 func isPermd(h *configv1.Handler) bool { return isOwn(route.KindPermission, h) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
@@ -28,7 +29,7 @@ func (c *Config) Unwritable(dir string) string {
 		return ""
 	}
 	remedy := "set agent.user to that user"
-	if _, err := proc.FindUser(fmt.Sprint(owner)); err != nil {
+	if _, err := users.Find(fmt.Sprint(owner)); err != nil {
 		remedy = "add that user, whom this system does not know yet, and set agent.user to it"
 	}
 	return fmt.Sprintf("agents and commands run as root without root's capabilities, and cannot write in %s, which belongs to user %d: "+

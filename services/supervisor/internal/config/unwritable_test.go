@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 )
 
 func TestAFolderThatRootsAgentsCannotWriteInIsNamed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has capabilities to lose")
 	}
-	u, err := proc.FindUser("nobody")
+	u, err := users.Find("nobody")
 	if err != nil {
 		t.Skip("this system has no user nobody to run agents as: ", err)
 	}

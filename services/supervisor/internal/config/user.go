@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 )
 
 // AgentUser finds the user that agents run as, and the handlers that act for them; nil: the one that runs this process.
@@ -13,7 +14,7 @@ func (c *Config) AgentUser() (*proc.User, error) {
 	if name == "" {
 		return nil, nil
 	}
-	u, err := proc.LookupUser(name)
+	u, err := users.Lookup(name)
 	if err != nil {
 		return nil, fmt.Errorf("agent.user: %w", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
@@ -30,7 +30,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 			in.problem(s.GetName(), where+": "+h.Err.Error(), todo)
 			continue
 		}
-		if s.GetUser() != "" && s.GetUser() != proc.Self() {
+		if s.GetUser() != "" && s.GetUser() != users.Self() {
 			where += ", as user " + s.GetUser()
 		}
 		in.ok(s.GetName(), strings.Join(append([]string{s.GetDescription() + ", " + where}, s.GetNotes()...), "\n"))

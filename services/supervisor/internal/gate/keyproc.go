@@ -3,8 +3,9 @@ package gate
 import (
 	"os"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 const (
@@ -22,7 +23,7 @@ type led struct {
 	by string
 }
 
-var processFolder = regexp.MustCompile(`^/proc/(self|thread-self|[0-9]+)(/task/[0-9]+)?$`)
+var processFolder = lazyregexp.New(`^/proc/(self|thread-self|[0-9]+)(/task/[0-9]+)?$`)
 
 // ledFrom is where an absolute path leads for a process that runs in a folder. In /proc, "self" is that process, not this
 // one. A path that does not exist leads where it reads.

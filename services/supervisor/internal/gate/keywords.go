@@ -3,10 +3,10 @@ package gate
 import (
 	"os"
 	"os/user"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -79,7 +79,7 @@ func (k *keyReading) meant(word string, in place) []string {
 }
 
 // extended is a pattern that bash knows with extglob, and zsh and ksh always.
-var extended = regexp.MustCompile(`[?*+@!]\([^()]*\)`)
+var extended = lazyregexp.New(`[?*+@!]\([^()]*\)`)
 
 // plainPattern makes such patterns ones that stand for more.
 func plainPattern(word string) string {
@@ -121,7 +121,7 @@ func braced(word string) []string {
 	return out
 }
 
-var anyBraces = regexp.MustCompile(`\{.*\}`)
+var anyBraces = lazyregexp.New(`\{.*\}`)
 
 // brace finds the first brace expansion of a word: where it begins, its alternatives, and what is behind it.
 func brace(w string) (open int, alternatives []string, after string) {
@@ -263,7 +263,7 @@ func (k *keyReading) filled(w string, in place) []string {
 	return out
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
+var plainName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*`)
 
 // enclosed is what stands between the bracket that s begins with and its end, and what is behind that.
 func enclosed(s string, open, end byte) (inner, after string) {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -222,7 +222,7 @@ func (g *Gate) protectedName(name string, in place, roots []string) string {
 }
 
 // alternatives are what a shell makes several words of.
-var alternatives = regexp.MustCompile(`\{[^{}/]*\}`)
+var alternatives = lazyregexp.New(`\{[^{}/]*\}`)
 
 // matched returns a key file that a pattern of the shell's stands for. It need not be there, so the pattern is all that
 // counts, by either name of its folder.

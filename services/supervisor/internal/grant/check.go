@@ -4,19 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
 var (
-	validID     = regexp.MustCompile(`^[0-9a-z]{8,64}$`)
-	validDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	validKind   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./$-]{0,127}$`)
+	validID     = lazyregexp.New(`^[0-9a-z]{8,64}$`)
+	validDigest = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
+	validKind   = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_./$-]{0,127}$`)
 )
 
 // check returns why a grant is none.

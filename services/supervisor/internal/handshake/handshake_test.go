@@ -20,14 +20,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 )
 
-// This test binary is the guard as well, by its first argument.
+// This test binary is the guard as well, as every program with package guard.
 func TestMain(m *testing.M) {
 	// Else the race detector makes each guard wait for a second before it ends.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
-	}
-	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		os.Exit(agent.Guard(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -202,7 +202,9 @@ func (h *host) handlerNamed(name string) (*supervise.Handler, error) {
 }
 
 func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
-	st := shown(h.handlers.byName[name].Status())
+	handler := h.handlers.byName[name]
+	st := shown(handler.Status())
+	st.Sha256 = handler.Digest()
 	if table := h.handlers.routesNow(); table != nil {
 		st.Methods = table.Methods(name)
 	}

@@ -4,11 +4,11 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	realpaths "github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -276,7 +276,7 @@ func isPattern(file string) bool {
 }
 
 // routed matches the names that web frameworks give to files of a route: "[id].tsx", "[[...slug]]".
-var routed = regexp.MustCompile(`^\[{1,2}(\.\.\.)?[\w-]{2,}\]{1,2}(\.[\w.]+)?$`)
+var routed = lazyregexp.New(`^\[{1,2}(\.\.\.)?[\w-]{2,}\]{1,2}(\.[\w.]+)?$`)
 
 func hasScheme(s, scheme string) bool {
 	return len(s) > len(scheme) && s[len(scheme)] == ':' && strings.EqualFold(s[:len(scheme)], scheme)

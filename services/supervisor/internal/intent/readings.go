@@ -2,10 +2,10 @@ package intent
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
@@ -42,7 +42,7 @@ func (w *claim) requote() {
 
 // onePair matches what a single pair of quotes holds, which the adapter takes off: if some are still there, they are the
 // line's own.
-var onePair = regexp.MustCompile(`(?s)^(?:'[^']*'|"(?:[^"\\]|\\.)*")$`)
+var onePair = lazyregexp.New(`(?s)^(?:'[^']*'|"(?:[^"\\]|\\.)*")$`)
 
 // oneWord is the word that a line consists of.
 func oneWord(line string) (word string, ok bool) {

@@ -3,7 +3,6 @@ package leaveout
 import (
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/facts"
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -161,7 +161,7 @@ func wordsInLine(argv []string, placed []shell.Placed, line string, walking [][]
 }
 
 // longOption is how a word begins that is a long option with its value.
-var longOption = regexp.MustCompile(`^--[a-z][a-z-]*=`)
+var longOption = lazyregexp.New(`^--[a-z][a-z-]*=`)
 
 // keepsOptions reports whether words that are known only when the line runs leave options behind them what they are: none of them
 // may become "--".

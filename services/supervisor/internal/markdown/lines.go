@@ -8,16 +8,17 @@
 package markdown
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 var (
-	fenceLine = regexp.MustCompile("^( {0,12})(```+|~~~+)[ \t]*([^`\n]*)$")
-	heading   = regexp.MustCompile(`^ {0,3}(#{1,6})[ \t]+`)
-	listItem  = regexp.MustCompile(`^([ \t]*)([-*+]|\d{1,9}[.)])(?:[ \t]+|$)(\[[ xX]\][ \t]+)?`)
-	ruler     = regexp.MustCompile(`^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$`)
-	delimiter = regexp.MustCompile(`^[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
+	fenceLine = lazyregexp.New("^( {0,12})(```+|~~~+)[ \t]*([^`\n]*)$")
+	heading   = lazyregexp.New(`^ {0,3}(#{1,6})[ \t]+`)
+	listItem  = lazyregexp.New(`^([ \t]*)([-*+]|\d{1,9}[.)])(?:[ \t]+|$)(\[[ xX]\][ \t]+)?`)
+	ruler     = lazyregexp.New(`^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$`)
+	delimiter = lazyregexp.New(`^[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
 )
 
 // Fence is the line that begins a block of code.

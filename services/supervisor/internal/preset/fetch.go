@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/child"
 )
 
 // stopFetch is how long a fetch that is given up has to end.
@@ -32,9 +32,9 @@ func (r *Resolved) Fetch(ctx context.Context, progress io.Writer) (*Resolved, er
 	cmd.Stdout, cmd.Stderr = progress, progress // standard output belongs to the client
 	cmd.WaitDelay = stopFetch
 	ownGroup(cmd)
-	err := proc.StartChild(cmd)
+	err := child.Start(cmd)
 	if err == nil {
-		err = proc.WaitChild(cmd)
+		err = child.Wait(cmd)
 	}
 	if err != nil {
 		if ctx.Err() != nil {

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
@@ -201,9 +201,9 @@ func (p *parser) arguments(at string, args []string) error {
 }
 
 var (
-	idForm      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
-	packageForm = regexp.MustCompile(`^(@[A-Za-z0-9_-][A-Za-z0-9._~-]*/)?[A-Za-z0-9_][A-Za-z0-9._~-]*(\[[A-Za-z0-9,._-]+\])?((@|==|~=|>=)[A-Za-z0-9][A-Za-z0-9.+!_-]*)?$`)
-	commandForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	idForm      = lazyregexp.New(`^[a-z][a-z0-9-]{0,63}$`)
+	packageForm = lazyregexp.New(`^(@[A-Za-z0-9_-][A-Za-z0-9._~-]*/)?[A-Za-z0-9_][A-Za-z0-9._~-]*(\[[A-Za-z0-9,._-]+\])?((@|==|~=|>=)[A-Za-z0-9][A-Za-z0-9.+!_-]*)?$`)
+	commandForm = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 )
 
 // unread says what is wrong with a manifest that cannot be read.

@@ -29,20 +29,15 @@ import (
 	folded "github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// This test binary is the guard and an agent as well, by its first argument.
+// This test binary is an agent as well, by its first argument; and the guard, as every program with package guard.
 func TestMain(m *testing.M) {
 	// Else the race detector makes each of these processes wait for a second before it ends.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "guard":
-			os.Exit(agent.Guard(os.Args[2:]))
-		case "bot":
-			bot()
-			return
-		}
+	if len(os.Args) > 1 && os.Args[1] == "bot" {
+		bot()
+		return
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -1,9 +1,9 @@
 package render
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -79,7 +79,7 @@ func (m *markdownWriter) advance(last bool) {
 	}
 }
 
-var quotes = regexp.MustCompile(`^(?: {0,3}> ?)+`)
+var quotes = lazyregexp.New(`^(?: {0,3}> ?)+`)
 
 // begin takes the beginning of a line, once it is clear what it is.
 func (m *markdownWriter) begin(last bool) {

@@ -2,10 +2,10 @@ package secret
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/secretname"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/wordset"
@@ -125,7 +125,7 @@ var (
 )
 
 // behindName is what stands before a substitution that is the value of what has a name.
-var behindName = regexp.MustCompile("(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)(?:=|\\s+)[\"']?(?:\\$\\(|<\\(|`)\\s*$")
+var behindName = lazyregexp.New("(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)(?:=|\\s+)[\"']?(?:\\$\\(|<\\(|`)\\s*$")
 
 // isSecretValue reports whether a command is a substitution whose output is the value of a secret: TOKEN=$(echo x).
 func isSecretValue(s string, c shell.Simple) bool {
@@ -442,7 +442,7 @@ func (p *program) hideOperands(args, now []string) {
 }
 
 // ports are what "-p" publishes elsewhere.
-var ports = regexp.MustCompile(`^[0-9.]*:?[0-9-]+:[0-9-]+(/[a-z]+)?$`)
+var ports = lazyregexp.New(`^[0-9.]*:?[0-9-]+:[0-9-]+(/[a-z]+)?$`)
 
 // cluster reports whether a word is short options, of which the last is one of those letters.
 func cluster(word, letters string) bool {

@@ -1,10 +1,10 @@
 package secret
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/secretname"
 	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -202,7 +202,7 @@ func redactText(s string, found map[string]bool) string {
 }
 
 // replaceValue redacts the second group of each match.
-func replaceValue(pattern *regexp.Regexp, s string) string {
+func replaceValue(pattern *lazyregexp.Regexp, s string) string {
 	return pattern.ReplaceAllStringFunc(s, func(match string) string {
 		m := pattern.FindStringSubmatch(match)
 		if m == nil || !worthHiding("", m[2]) {
@@ -213,7 +213,7 @@ func replaceValue(pattern *regexp.Regexp, s string) string {
 }
 
 // named is how what has a name is written: the name, its first group, and behind that the value.
-type named struct{ name, value *regexp.Regexp }
+type named struct{ name, value *lazyregexp.Regexp }
 
 // replaceNamed redacts the value of each name that is that of a secret. A value of another name may hold names itself.
 func replaceNamed(pattern named, s string, secret func(string) bool) string {
@@ -277,15 +277,15 @@ var hints = []string{
 }
 
 var (
-	simpleName    = regexp.MustCompile(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
-	header        = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9_-]*)(:\s*)((?:(?i:bearer|basic|token|digest|negotiate)\s+)?)(\S.*)$`)
-	cookiePair    = regexp.MustCompile(`([A-Za-z0-9_.$%!#&*+^|~-]+)=([^;\s'"]+)`)
-	cookieHeader  = regexp.MustCompile(`(?i)(\b(?:set-)?cookie2?["']?\s*:\s*["']?)([^\s'"][^'"\n]*=[^'"\n]*)`)
-	authorization = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?)([^\s'"\\,;]+)`)
-	bearer        = regexp.MustCompile(`(?i)(\bbearer\s+)([A-Za-z0-9._~+/=-]{6,})`)
-	assigned      = named{regexp.MustCompile(`([A-Za-z_-][A-Za-z0-9_.-]*)(=|["']\]\s*=\s*)`), regexp.MustCompile(`^("[^"]*"|'[^']*'|\([^()]*\)|[^\s'"&;|,)]+)`)}
-	stated        = named{regexp.MustCompile(`([A-Za-z_-][A-Za-z0-9_.-]*)(["']?\s*:\s*)`), regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s'"&;|,)}]+)`)}
-	sqlPassword   = regexp.MustCompile(`(?i)(\b(?:password\s+for\s+\S+\s*=\s*|password\s+=\s*|password\s+|identified(?:\s+with\s+\S+)?\s+(?:by|as)(?:\s+password)?\s+|pragma\s+(?:hex)?(?:re)?key\s*=\s*)['"])([^'"]+)`)
-	netrcPassword = regexp.MustCompile(`(?i)(\bmachine\s+\S+\s+login\s+\S+\s+password\s+)([^\s'"]+)`)
-	option        = named{regexp.MustCompile(`(?:^|[\s'"(\[,=])(--?[A-Za-z][A-Za-z0-9_.-]*)(\s+)`), regexp.MustCompile(`^("[^"]*"|'[^']*'|[^-\s'"&;|<>][^\s'"&;|]*)`)}
+	simpleName    = lazyregexp.New(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
+	header        = lazyregexp.New(`(?s)^([A-Za-z][A-Za-z0-9_-]*)(:\s*)((?:(?i:bearer|basic|token|digest|negotiate)\s+)?)(\S.*)$`)
+	cookiePair    = lazyregexp.New(`([A-Za-z0-9_.$%!#&*+^|~-]+)=([^;\s'"]+)`)
+	cookieHeader  = lazyregexp.New(`(?i)(\b(?:set-)?cookie2?["']?\s*:\s*["']?)([^\s'"][^'"\n]*=[^'"\n]*)`)
+	authorization = lazyregexp.New(`(?i)(authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?)([^\s'"\\,;]+)`)
+	bearer        = lazyregexp.New(`(?i)(\bbearer\s+)([A-Za-z0-9._~+/=-]{6,})`)
+	assigned      = named{lazyregexp.New(`([A-Za-z_-][A-Za-z0-9_.-]*)(=|["']\]\s*=\s*)`), lazyregexp.New(`^("[^"]*"|'[^']*'|\([^()]*\)|[^\s'"&;|,)]+)`)}
+	stated        = named{lazyregexp.New(`([A-Za-z_-][A-Za-z0-9_.-]*)(["']?\s*:\s*)`), lazyregexp.New(`^("[^"]*"|'[^']*'|[^\s'"&;|,)}]+)`)}
+	sqlPassword   = lazyregexp.New(`(?i)(\b(?:password\s+for\s+\S+\s*=\s*|password\s+=\s*|password\s+|identified(?:\s+with\s+\S+)?\s+(?:by|as)(?:\s+password)?\s+|pragma\s+(?:hex)?(?:re)?key\s*=\s*)['"])([^'"]+)`)
+	netrcPassword = lazyregexp.New(`(?i)(\bmachine\s+\S+\s+login\s+\S+\s+password\s+)([^\s'"]+)`)
+	option        = named{lazyregexp.New(`(?:^|[\s'"(\[,=])(--?[A-Za-z][A-Za-z0-9_.-]*)(\s+)`), lazyregexp.New(`^("[^"]*"|'[^']*'|[^-\s'"&;|<>][^\s'"&;|]*)`)}
 )

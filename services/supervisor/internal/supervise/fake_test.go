@@ -28,7 +28,8 @@ type fake struct {
 	stop      func(ctx context.Context) error
 	work      func(ctx context.Context) error // what methodWork does
 	holdErr   error
-	digest    string
+	digest    string        // "abc" unless a test says otherwise
+	measuring chan struct{} // the digest waits for its end; nil: it does not wait
 
 	mu         sync.Mutex
 	done       chan struct{}
@@ -44,6 +45,7 @@ func newFake() *fake {
 	return &fake{
 		describe: &pluginv1.DescribeResponse{Name: "faked", Version: "1", Services: []string{"acphost.fs.v1.FileSystemService"}},
 		done:     make(chan struct{}),
+		digest:   "abc",
 	}
 }
 
@@ -59,8 +61,14 @@ func (f *fake) end(err error) {
 
 func (f *fake) Done() <-chan struct{} { return f.done }
 func (f *fake) PID() int              { return 4711 }
-func (f *fake) Digest() string        { return f.digest }
 func (f *fake) MutualTLS() bool       { return true }
+
+func (f *fake) Digest() string {
+	if f.measuring != nil {
+		<-f.measuring
+	}
+	return f.digest
+}
 
 func (f *fake) Err() error {
 	f.mu.Lock()

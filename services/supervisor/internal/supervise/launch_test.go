@@ -41,7 +41,7 @@ func realHandler(t *testing.T) (h *Handler, program string) {
 func TestARealHandlerThatIsKilledComesBack(t *testing.T) {
 	h, _ := realHandler(t)
 	before := h.Status()
-	if before.GetDescription() != "test-fs 1" || !before.GetMutualTls() || len(before.GetSha256()) != 64 {
+	if before.GetDescription() != "test-fs 1" || !before.GetMutualTls() || len(h.Digest()) != 64 {
 		t.Errorf("status = %v", before)
 	}
 	h.Hold(strings.Repeat("0", 32))
@@ -63,23 +63,34 @@ func TestARealHandlerThatIsKilledComesBack(t *testing.T) {
 }
 
 func TestARealProgramThatIsReplacedIsNotStarted(t *testing.T) {
-	h, program := realHandler(t)
-	if err := os.Remove(program); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := h.Conn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(int(h.Status().GetPid()), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	<-conn.(Instance).Done()
-	if err := h.Ready(deadline(t)); err == nil || !strings.Contains(err.Error(), "swap") {
-		t.Errorf("error = %v, want that it is a swap", err)
+	for when, c := range map[string]struct {
+		measure func(h *Handler)
+		want    string
+	}{
+		"after it was measured":  {func(h *Handler) { h.Digest() }, "is another program now"},
+		"before it was measured": {func(*Handler) {}, "changed right after its start"},
+	} {
+		t.Run(when, func(t *testing.T) {
+			h, program := realHandler(t)
+			c.measure(h)
+			conn, err := h.Conn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(program); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(int(h.Status().GetPid()), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-conn.(Instance).Done()
+			if err := h.Ready(deadline(t)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "swap") {
+				t.Errorf("error = %v, want %q, and that it is a swap", err, c.want)
+			}
+		})
 	}
 }
 

@@ -104,7 +104,11 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	began := time.Now()
 	target, pin, before := h.again(l, first)
 	kept := h.kept()
-	inst, err := target.start(l.ctx, pin)
+	digest, err := pin.digest(&target)
+	var inst Instance
+	if err == nil {
+		inst, err = target.start(l.ctx, digest)
+	}
 	if err != nil {
 		if _, swapped := errors.AsType[*SwappedError](err); swapped {
 			err = final{err}
@@ -132,7 +136,7 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 func noRoom(err error) bool { return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) }
 
 // again says that a start begins, and what is started.
-func (h *Handler) again(l *life, first bool) (t target, pin string, before *pluginv1.DescribeResponse) {
+func (h *Handler) again(l *life, first bool) (t target, pin pin, before *pluginv1.DescribeResponse) {
 	h.change(func() bool {
 		t, pin, before = h.target, h.pin, h.describe
 		if h.life != l {
@@ -162,6 +166,7 @@ func (h *Handler) stay(l *life, a *attached) error {
 		l.forced = h.drain(a) // replaced in this very moment
 		return nil
 	}
+	a.Digest() // the next start needs that of the first one, and once that is stopped it has none
 	if err := h.endNow(a.Instance); err != nil {
 		cause = fmt.Errorf("%w; %w", cause, err)
 	}
@@ -212,7 +217,6 @@ func ending(inst Instance) error {
 
 // attach makes an instance the one that callers get; nil: the life has been replaced.
 func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
-	digest := inst.Digest() // which may take a moment
 	a := newAttached(h, inst)
 	attached := h.change(func() bool {
 		if h.life != l || h.stopCtx != nil {
@@ -220,7 +224,7 @@ func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
 		}
 		h.attachLocked(a, in)
 		if h.describe == nil {
-			h.describe, h.pin = in.describe, digest
+			h.describe, h.pin = in.describe, inst.Digest
 		}
 		h.setLocked(Ready, h.cause)
 		return true

@@ -12,14 +12,34 @@ import (
 type SwappedError struct {
 	// Program is the file.
 	Program string
-	// Want is the digest of the first start and Got the file's now: SHA-256, hexadecimal.
+	// Want is the digest of the first start and Got the file's now: SHA-256, hexadecimal. Both are empty if the program
+	// changed before it was measured.
 	Want, Got string
 }
 
 // Error says what to do.
 func (s *SwappedError) Error() string {
-	return fmt.Sprintf("%s is another program now (sha256 %s) than the one that was started first (%s): "+
-		"that is a swap, which a person has to order: acphost handler swap", s.Program, s.Got, s.Want)
+	how := fmt.Sprintf("is another program now (sha256 %s) than the one that was started first (%s)", s.Got, s.Want)
+	if s.Want == "" {
+		how = "changed right after its start, before it was measured, and is not started again as it is now"
+	}
+	return fmt.Sprintf("%s %s: that is a swap, which a person has to order: acphost handler swap", s.Program, how)
+}
+
+// pin is the digest that a program must have, as the instance says that was started first; nil: any will do.
+type pin func() string
+
+// digest waits until the program of the first start is measured, which takes a moment. It must not be called with mu held.
+// What stands in the place of a program that changed before that is not started.
+func (p pin) digest(t *target) (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	digest := p()
+	if digest == "" && !t.sidecar() {
+		return "", &SwappedError{Program: t.spec.Command[0]}
+	}
+	return digest, nil
 }
 
 // starter starts or dials what spec says.

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/users"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
@@ -71,7 +71,7 @@ type Options struct {
 	// Version is the supervisor's, sent with Describe. May be empty.
 	Version string
 	// OnChange is called after each change of state, in order, one call at a time: it must return soon, and must not
-	// call Stop, Swap or Restart. Nil: nobody is told.
+	// call Stop, Swap or Restart. The status has no digest. Nil: nobody is told.
 	OnChange func(*supervisorv1.HandlerStatus)
 	// Logger takes the changes of state. Nil: nothing is logged.
 	Logger *slog.Logger
@@ -99,7 +99,7 @@ type Handler struct {
 	current  *attached                  // the one that is ready; nil: none
 	describe *pluginv1.DescribeResponse // of the first start of target
 	last     last                       // of the latest instance
-	pin      string                     // the digest of the first start of target
+	pin      pin                        // of the first start of target
 	restarts uint64
 	keep     []byte // what the latest instance gave to be kept; nil: nothing
 	scopes   map[string]bool
@@ -132,7 +132,7 @@ func (t *target) user() string {
 	case spec.User != nil:
 		return spec.User.String()
 	case !t.sidecar():
-		return proc.Self()
+		return users.Self()
 	case spec.UID != nil:
 		return strconv.FormatUint(uint64(*spec.UID), 10)
 	case spec.TLS == nil:
@@ -247,11 +247,23 @@ func (h *Handler) Drop(scope string) {
 	}
 }
 
-// Status is what an operator sees. Its methods are for who knows the routes to fill in.
+// Status is what an operator sees, but for the digest. Its methods are for who knows the routes to fill in.
 func (h *Handler) Status() *supervisorv1.HandlerStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.statusLocked()
+}
+
+// Digest is the SHA-256 of the program that is started again should the handler end, in lower-case hexadecimal; empty for a
+// sidecar, before the first start, and where the program changed before it was measured. It may take some 10 ms.
+func (h *Handler) Digest() string {
+	h.mu.Lock()
+	pin := h.pin
+	h.mu.Unlock()
+	if pin == nil {
+		return ""
+	}
+	return pin()
 }
 
 // Stop ends the handler as Instance.Stop does, and waits. It returns soon after ctx is over in every case; an error says
@@ -319,7 +331,7 @@ func (h *Handler) stateLocked() supervisorv1.HandlerState {
 func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	s := &supervisorv1.HandlerStatus{
 		Name: h.name, State: h.state, Description: h.last.description, Command: h.target.spec.Command,
-		Address: h.target.spec.Address, Sha256: h.pin, MutualTls: h.last.mutualTLS, Restarts: h.restarts,
+		Address: h.target.spec.Address, MutualTls: h.last.mutualTLS, Restarts: h.restarts,
 		Since: timestamppb.New(h.since), Notes: h.last.notes, User: h.target.user(),
 	}
 	if h.current != nil || h.state == Stopping {

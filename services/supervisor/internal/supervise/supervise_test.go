@@ -72,7 +72,7 @@ func TestAHandlerBecomesReady(t *testing.T) {
 			t.Errorf("describe = %v", h.Describe())
 		}
 		got := h.Status()
-		if got.GetState() != Ready || got.GetDescription() != "faked 1" || got.GetPid() != 4711 || got.GetSha256() != "abc" ||
+		if got.GetState() != Ready || got.GetDescription() != "faked 1" || got.GetPid() != 4711 || h.Digest() != "abc" ||
 			!got.GetMutualTls() || got.GetRestarts() != 0 || got.GetError() != "" || !slices.Equal(got.GetNotes(), []string{"no rule file"}) {
 			t.Errorf("status = %v", got)
 		}
@@ -355,6 +355,47 @@ func TestAnotherProgramIsASwapAndNotARestart(t *testing.T) {
 				return first, nil
 			}
 			return nil, &SwappedError{Program: "/bin/faked", Want: "a", Got: "b"}
+		}
+	})
+}
+
+func TestAHandlerIsReadyBeforeItsProgramIsMeasuredAndStartedAgainAfterwards(t *testing.T) {
+	first := newFake()
+	supervised(t, []*fake{first, newFake()}, func(t *testing.T, h *Handler, f *fleet) {
+		first.measuring = make(chan struct{})
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		time.Sleep(maxBackoff) // of the bubble
+		synctest.Wait()
+		if n := f.count(); n != 1 {
+			t.Errorf("%d starts while nobody knows which program is to be started", n)
+		}
+		close(first.measuring)
+		time.Sleep(maxBackoff)
+		wantState(t, h, Ready)
+		if f.pins[1] != "abc" || h.Digest() != "abc" {
+			t.Errorf("started again with the digest %q, status %v", f.pins[1], h.Status())
+		}
+	})
+}
+
+func TestAProgramThatCouldNotBeMeasuredIsNotStartedAgain(t *testing.T) {
+	first := newFake()
+	first.digest = ""
+	supervised(t, []*fake{first, newFake()}, func(t *testing.T, h *Handler, f *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first.end(errCrash)
+		time.Sleep(maxBackoff)
+		wantState(t, h, Failed)
+		if err := h.Ready(t.Context()); f.count() != 1 || !strings.Contains(err.Error(), "acphost handler swap") {
+			t.Errorf("%d starts, error = %v, want one and what to do", f.count(), err)
+		}
+		if err := h.Restart(t.Context(), nil); err == nil || f.count() != 1 {
+			t.Errorf("a restart: %v, %d starts", err, f.count())
 		}
 	})
 }

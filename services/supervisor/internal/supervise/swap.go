@@ -36,7 +36,7 @@ type Swap struct {
 // It works in every state but STOPPING and STOPPED: it revives a handler that has failed, and takes the place of a start
 // that is under way. Swap, Restart and Configure wait for one another; Stop ends them.
 func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
-	forced, err = h.replace(ctx, func(now target, _ string, _ *pluginv1.DescribeResponse) successor {
+	forced, err = h.replace(ctx, func(now target, _ pin, _ *pluginv1.DescribeResponse) successor {
 		if s.Configure == nil {
 			s.Configure = now.configure
 		}
@@ -52,7 +52,7 @@ func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 // to the same address, which must serve what the old one did and believes what that believed. check may refuse it as in Swap; nil: nobody does. A
 // program that was replaced on disk is a *SwappedError.
 func (h *Handler) Restart(ctx context.Context, check func(context.Context) error) error {
-	_, err := h.replace(ctx, func(now target, pin string, before *pluginv1.DescribeResponse) successor {
+	_, err := h.replace(ctx, func(now target, pin pin, before *pluginv1.DescribeResponse) successor {
 		return successor{target: now, pin: pin, kept: h.keep, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
 			if before != nil {
 				if err := same(before, d); err != nil {
@@ -119,13 +119,13 @@ func (h *Handler) Protect(paths []string) {
 // successor is what is to take a handler's place.
 type successor struct {
 	target
-	pin   string
+	pin   pin
 	kept  []byte // as of introduce
 	check func(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error
 }
 
 func (h *Handler) replace(
-	ctx context.Context, by func(now target, pin string, before *pluginv1.DescribeResponse) successor,
+	ctx context.Context, by func(now target, pin pin, before *pluginv1.DescribeResponse) successor,
 ) (forced int, err error) {
 	ctx, release, err := h.acquire(ctx)
 	if err != nil {
@@ -136,7 +136,11 @@ func (h *Handler) replace(
 	s := by(h.target, h.pin, h.describe)
 	h.mu.Unlock()
 
-	inst, err := s.start(ctx, s.pin)
+	digest, err := s.pin.digest(&s.target)
+	if err != nil {
+		return 0, err
+	}
+	inst, err := s.start(ctx, digest)
 	if err != nil {
 		return 0, err
 	}
@@ -163,7 +167,7 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 			return nil, err
 		}
 	}
-	digest := inst.Digest()
+	inst.Digest() // one that cannot be measured ends
 	if isOver(inst) {
 		return nil, ending(inst)
 	}
@@ -177,7 +181,7 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 			return false
 		}
 		old = h.current
-		h.target, h.describe, h.pin = s.target, in.describe, digest
+		h.target, h.describe, h.pin = s.target, in.describe, inst.Digest
 		h.restarts++
 		h.attachLocked(a, in)
 		h.setLocked(Ready, nil)

@@ -2,9 +2,10 @@ package transcript
 
 import (
 	"html"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
 // unlinked takes apart each link that does not lead to a page, a mail address, or a place beside the file: who clicks
@@ -28,7 +29,7 @@ func unlinked(line string) string {
 }
 
 // chats are addresses that some viewers make links of where they stand alone.
-var chats = regexp.MustCompile(`(?i)\b(xmpp):`)
+var chats = lazyregexp.New(`(?i)\b(xmpp):`)
 
 // maxAddress is the longest address that may stay a link, in bytes.
 const maxAddress = 1 << 10
@@ -77,7 +78,7 @@ func leadsToAPage(rest string, budget *int) bool {
 func unslashed(s string) string { return strings.ReplaceAll(s, `\`, "") }
 
 // spelledOut is how what cannot be seen is shown.
-var spelledOut = regexp.MustCompile(`\\?u\{[0-9a-f]+\}`)
+var spelledOut = lazyregexp.New(`\\?u\{[0-9a-f]+\}`)
 
 // mayLink reports whether an address has no scheme, or one of a page or of mail. As browsers do, it overlooks blanks
 // and what cannot be seen.

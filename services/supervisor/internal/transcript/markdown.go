@@ -3,9 +3,9 @@ package transcript
 import (
 	"bufio"
 	"io"
-	"regexp"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -209,7 +209,7 @@ func plainly(p part) string {
 }
 
 // loads is what a viewer of Markdown would load or obey.
-var loads = regexp.MustCompile(`<|!\[|\]\s*:`)
+var loads = lazyregexp.New(`<|!\[|\]\s*:`)
 
 func escaped(text string) string {
 	return loads.ReplaceAllStringFunc(text, func(s string) string {

@@ -1,7 +1,7 @@
 // Package guard ends the processes that this process started, if this process dies without ending them itself, for
 // example by SIGKILL.
 //
-// A guard is the same binary, started again. It only holds the reading end of a pipe; this process alone has the writing
+// A guard is the same binary, started again (package orphans). It only holds the reading end of a pipe; this process alone has the writing
 // end. At the end of the pipe, this process is dead. The guard then ends every process that carries the mark, and every
 // session that it was told of. It does not find a process that has left its session and cleaned its environment.
 //
@@ -9,8 +9,6 @@
 package guard
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,25 +20,9 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/proc"
+
+	"github.com/acphost/acphost/services/termd/internal/guard/orphans"
 )
-
-// command is the hidden argument that makes the binary a guard.
-const command = "guard-of-terminals"
-
-// grace is how long the orphans get between SIGTERM and SIGKILL, and patience how long they get in all.
-const (
-	grace    = 2 * time.Second
-	patience = 60 * time.Second
-)
-
-// Main is what main calls first: in a guard it does a guard's work and returns true.
-func Main(args []string) bool {
-	if len(args) != 3 || args[1] != command {
-		return false
-	}
-	run(os.Stdin, args[2])
-	return true
-}
 
 // Guard is the process's side of a guard. Make it with Start and end it with Close. All methods are safe for concurrent
 // use.
@@ -157,8 +139,8 @@ func (g *Guard) launch() (alive *os.File, err error) {
 
 	// It has a session of its own: a signal to our process group is for us, and the guard is what comes after us. It holds
 	// none of our files: whoever reads our stderr must see it end.
-	pid, err := syscall.ForkExec(program, []string{program, command, g.mark}, &syscall.ProcAttr{
-		Env:   []string{},
+	pid, err := syscall.ForkExec(program, []string{program, orphans.Command, g.mark}, &syscall.ProcAttr{
+		Env:   proc.SmallRuntime(),
 		Dir:   "/",
 		Files: []uintptr{theirs.Fd(), proof.Fd(), null.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -224,25 +206,4 @@ func reap(pid int) {
 			return
 		}
 	}
-}
-
-// run is the guard's whole life.
-func run(life io.Reader, mark string) {
-	proc.TakeName()
-	_ = proc.Undumpable() // as termd is: the files of its /proc belong to nobody that it guards
-	sessions := map[int]bool{}
-	lines := bufio.NewScanner(life)
-	for lines.Scan() {
-		// Atoi takes the sign: "+7" is a session that has begun, "-7" one that is over.
-		switch session, err := strconv.Atoi(lines.Text()); {
-		case err != nil:
-		case session > 1:
-			sessions[session] = true
-		default:
-			delete(sessions, -session)
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	endOrphans(ctx, mark, sessions)
 }

@@ -5,7 +5,6 @@ package guard
 import (
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,13 +14,6 @@ import (
 
 	marks "github.com/acphost/acphost/services/termd/internal/command"
 )
-
-func TestMain(m *testing.M) {
-	if Main(os.Args) {
-		return
-	}
-	os.Exit(m.Run())
-}
 
 // nobody is the first number that no session has: it is above every kernel's largest process id.
 const nobody = 5_000_000

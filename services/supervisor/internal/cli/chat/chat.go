@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/chat"
@@ -188,7 +188,7 @@ func chatStatus(err error) int {
 }
 
 // plainWord is what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
+var plainWord = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
 
 // reopen is the command that goes on with a session; empty: there is none, or it is not one to be copied.
 func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package agent
+package guard
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/acphost/acphost/internal/proc"
 )
 
 // agentAttr: the agent leads a session and with it a process group, which is all that can be ended here.
@@ -23,7 +21,7 @@ func (g *guard) reap() {}
 
 // endTree ends the agent's process group.
 func (g *guard) endTree(ctx context.Context, grace time.Duration) error {
-	return endGroup(ctx, int(g.group.Load()), grace)
+	return EndGroup(ctx, int(g.group.Load()), grace)
 }
 
 // keepFiles keeps files that the supervisor itself inherited, from an editor that leaks them, from the agent. There is
@@ -36,12 +34,8 @@ func keepFiles() {
 
 func dupOnto(from, to int) error { return unix.Dup2(from, to) }
 
-// endStrays ends the agent's process group when its guard was killed.
-func endStrays(ctx context.Context, _ string, agent proc.Tree, grace time.Duration) error {
-	return endGroup(ctx, agent.Root, grace)
-}
-
-func endGroup(ctx context.Context, group int, grace time.Duration) error {
+// EndGroup ends a process group, after a grace by force, until ctx ends.
+func EndGroup(ctx context.Context, group int, grace time.Duration) error {
 	if group <= 1 {
 		return nil
 	}

@@ -1,4 +1,13 @@
-package agent
+// Package guard is the process that stands between a supervisor and its agent, and ends all that the agent leaves behind. It
+// is the supervisor's own program, started again as "acphost guard".
+//
+// There is a guard for each agent, and it only waits. Hence it takes the process over before the rest of the program is
+// initialised: Go initialises a package as soon as those are that it imports, and of several the one first whose path sorts
+// first. This package imports little, and what the rest of the program prepares for its commands costs a guard neither
+// memory nor time. A test watches over that.
+//
+// The package knows processes, and what supervisor and guard tell each other (Job, Report). It must not know ACP.
+package guard
 
 import (
 	"bufio"
@@ -20,10 +29,21 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Guard is the hidden command under which an agent runs; see the package comment. It takes no arguments, reads what to
-// run from a pipe that the supervisor left open for it, and returns the exit status of the guard's process, which
-// nobody looks at.
-func Guard([]string) int {
+// Command is the argument that makes this program a guard. The command is hidden: it is for supervisors alone.
+const Command = "guard"
+
+// slack is added where something should long have ended.
+const slack = 3 * time.Second
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == Command {
+		os.Exit(run())
+	}
+}
+
+// run is the whole life of a guard. It reads what to run from a pipe that the supervisor left open for it, and returns the
+// exit status of the guard's process, which nobody looks at.
+func run() int {
 	g, err := newGuard()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "guard: %v: this command is for the supervisor's own use\n", err)
@@ -52,7 +72,7 @@ type guard struct {
 }
 
 func newGuard() (*guard, error) {
-	for _, fd := range []int{lifeFD, statusFD} {
+	for _, fd := range []int{LifeFD, StatusFD} {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
 			return nil, errNotGuarded
@@ -62,8 +82,8 @@ func newGuard() (*guard, error) {
 	keepFiles()
 	proc.TakeName()
 	g := &guard{
-		life:    bufio.NewReader(os.NewFile(lifeFD, "life")),
-		status:  os.NewFile(statusFD, "status"),
+		life:    bufio.NewReader(os.NewFile(LifeFD, "life")),
+		status:  os.NewFile(StatusFD, "status"),
 		signals: make(chan os.Signal, 1), sigchld: make(chan os.Signal, 1),
 		gone: make(chan struct{}),
 	}
@@ -79,20 +99,20 @@ func newGuard() (*guard, error) {
 	return g, nil
 }
 
-func (g *guard) readJob() (job, error) {
-	var j job
+func (g *guard) readJob() (Job, error) {
+	var j Job
 	line, err := g.life.ReadBytes('\n')
 	if err != nil {
-		return job{}, err
+		return Job{}, err
 	}
 	return j, json.Unmarshal(line, &j)
 }
 
 // run starts the agent and stays until nothing of it is left.
-func (g *guard) run(j job) int {
+func (g *guard) run(j Job) int {
 	if err := g.start(j); err != nil {
-		g.report(report{Failed: failureOf(j.Command[0], err)})
-		g.report(report{Clean: true})
+		g.report(Report{Failed: failureOf(j.Command[0], err)})
+		g.report(Report{Clean: true})
 		return 126
 	}
 	orders := make(chan string)
@@ -113,7 +133,7 @@ func (g *guard) run(j job) int {
 		case <-g.sigchld:
 			g.reap()
 		case order := <-orders:
-			if order == killNow {
+			if order == KillNow {
 				hurry()
 			}
 			end()
@@ -123,7 +143,7 @@ func (g *guard) run(j job) int {
 			gone = nil
 			end()
 		case err := <-ended:
-			g.report(report{Clean: err == nil})
+			g.report(Report{Clean: err == nil})
 			return 0
 		}
 	}
@@ -131,7 +151,7 @@ func (g *guard) run(j job) int {
 
 // start starts the agent on a thread that lives as long as the agent: the kernel kills the agent when the thread, and so
 // the guard, is killed.
-func (g *guard) start(j job) error {
+func (g *guard) start(j Job) error {
 	result := make(chan error, 1)
 	go func() {
 		_ = proc.Confine(j.Confinement, func(w proc.Walls) error { g.live(j, w, result); return nil })
@@ -140,7 +160,7 @@ func (g *guard) start(j job) error {
 }
 
 // live starts the agent on the calling thread, says how that went, and stays until the agent has ended.
-func (g *guard) live(j job, walls proc.Walls, result chan<- error) {
+func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
 	p, err := execute(j)
 	if err != nil {
 		result <- err
@@ -153,19 +173,19 @@ func (g *guard) live(j job, walls proc.Walls, result chan<- error) {
 		g.notes = append(g.notes, "the agent has "+note)
 	}
 	walls.Notes = g.notes
-	g.report(report{Started: &started{PID: p.Pid, Walls: walls}})
+	g.report(Report{Started: &Started{PID: p.Pid, Walls: walls}})
 	result <- nil
 	state, err := p.Wait()
 	g.agent.Store(0)
 	if err == nil {
 		status := proc.StatusOf(state)
-		g.report(report{Ended: &status})
+		g.report(Report{Ended: &status})
 	}
 	close(g.gone)
 }
 
 // execute starts the agent's program with the guard's first three files.
-func execute(j job) (*os.Process, error) {
+func execute(j Job) (*os.Process, error) {
 	program, err := lookPath(j.Command[0], j.Dir, j.Env)
 	if err != nil {
 		return nil, err
@@ -235,17 +255,15 @@ func (g *guard) end(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-func (g *guard) report(r report) {
+func (g *guard) report(r Report) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_ = json.NewEncoder(g.status).Encode(r) // a supervisor that is gone need not know
 }
 
-// failureOf says why a program could not be started, and how a shell would number that.
-func failureOf(program string, err error) *Exit {
-	f := &Exit{Reason: StartFailed, Code: 126, Detail: fmt.Sprintf("%s: %v", program, err)}
-	if errors.Is(err, fs.ErrNotExist) {
-		f.Reason, f.Code = NotFound, 127
-	}
-	return f
+// failureOf says why a program could not be started.
+func failureOf(program string, err error) *Failed {
+	return &Failed{NotFound: errors.Is(err, fs.ErrNotExist), Detail: fmt.Sprintf("%s: %v", program, err)}
 }
+
+var errNotGuarded = errors.New("not started by a supervisor")

@@ -1,10 +1,9 @@
-package agent
+package guard
 
 import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -61,38 +60,3 @@ func childless() bool {
 func keepFiles() { _ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) }
 
 func dupOnto(from, to int) error { return unix.Dup3(from, to, 0) }
-
-// endStrays does a killed guard's work from outside: it ends what carries the agent's mark, what is in the agent's
-// session, and what descends from either. Only a process that shed all three is missed.
-func endStrays(ctx context.Context, mark string, agent proc.Tree, grace time.Duration) error {
-	return proc.End(ctx, func() ([]int, error) { return strays(mark, agent) }, grace)
-}
-
-func strays(mark string, agent proc.Tree) ([]int, error) {
-	found, err := proc.WithEnviron(mark)
-	if err != nil {
-		return nil, err
-	}
-	if agent.Root > 0 && !replaced(agent) {
-		session, err := proc.InSession(agent.Root)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, session...)
-	}
-	for _, pid := range slices.Clone(found) {
-		below, err := proc.Descendants(pid)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, below...)
-	}
-	slices.Sort(found)
-	return slices.Compact(found), nil
-}
-
-// replaced: another process has the agent's pid by now, and its session is not the agent's.
-func replaced(agent proc.Tree) bool {
-	now, err := proc.TreeOf(agent.Root)
-	return err == nil && now.Started != agent.Started
-}

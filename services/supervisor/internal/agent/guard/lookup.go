@@ -1,11 +1,11 @@
-package agent
+package guard
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"syscall"
 )
@@ -14,24 +14,27 @@ import (
 // guard's. An error is fs.ErrNotExist if there is none, errNotExecutable if what there is cannot be executed.
 func lookPath(program, dir string, env []string) (string, error) {
 	if strings.Contains(program, "/") {
-		if !filepath.IsAbs(program) {
-			program = filepath.Join(dir, program)
+		if !path.IsAbs(program) {
+			program = path.Join(dir, program)
 		}
 		return program, executable(program)
 	}
-	path := "/usr/local/bin:/bin:/usr/bin"
+	folders := "/usr/local/bin:/bin:/usr/bin"
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
-			path = value
+			folders = value
 			break // the first one, as getenv
 		}
 	}
 	var denied error
-	for _, folder := range filepath.SplitList(path) {
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(dir, folder) // an empty one is the working directory
+	for folder := range strings.SplitSeq(folders, ":") {
+		if folders == "" {
+			break // no folder at all
 		}
-		candidate := filepath.Join(folder, program)
+		if !path.IsAbs(folder) {
+			folder = path.Join(dir, folder) // an empty one is the working directory
+		}
+		candidate := path.Join(folder, program)
 		err := executable(candidate)
 		if err == nil {
 			return candidate, nil
@@ -43,7 +46,7 @@ func lookPath(program, dir string, env []string) (string, error) {
 	if denied != nil {
 		return "", denied
 	}
-	return "", fmt.Errorf("no %q in PATH %q: %w", program, path, fs.ErrNotExist)
+	return "", fmt.Errorf("no %q in PATH %q: %w", program, folders, fs.ErrNotExist)
 }
 
 var errNotExecutable = errors.New("not executable")

@@ -1,0 +1,94 @@
+// Package users finds users of this system in its database, to start processes as.
+package users
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/user"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// Lookup finds another user than this process's by name or number, to start processes as. Nil: it is the user that
+// this process runs as, which needs nothing. An error says that there is no such user, or wraps proc.ErrNotRoot.
+func Lookup(name string) (*proc.User, error) {
+	u, err := Find(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case int(u.UID) == os.Geteuid():
+		return nil, nil
+	case os.Geteuid() != 0:
+		return nil, fmt.Errorf("user %q: %w, and this one runs as %d: start acphost as root, or leave the user out",
+			name, proc.ErrNotRoot, os.Geteuid())
+	}
+	return u, nil
+}
+
+// Find finds a user of this system by name or number, whoever this process runs as.
+func Find(name string) (*proc.User, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		byID, idErr := user.LookupId(name)
+		if idErr != nil {
+			return nil, fmt.Errorf("user %q: %w: name one that this system knows (getent passwd)", name, err)
+		}
+		u = byID
+	}
+	ids, wrong := u.GroupIds()
+	if wrong != nil {
+		wrong = fmt.Errorf("groups: %w", wrong)
+	}
+	number := func(what, text string) uint32 {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil && wrong == nil {
+			wrong = fmt.Errorf("%s: %w", what, err)
+		}
+		return uint32(n)
+	}
+	found := &proc.User{Name: u.Username, UID: number("uid", u.Uid), GID: number("gid", u.Gid), Home: u.HomeDir, Shell: loginShell(u.Uid)}
+	for _, id := range ids {
+		found.Groups = append(found.Groups, number("groups", id))
+	}
+	if wrong != nil {
+		return nil, fmt.Errorf("user %q: %w", name, wrong)
+	}
+	return found, nil
+}
+
+// Self names the user that this process runs as, as proc.User.String does.
+var Self = sync.OnceValue(func() string {
+	uid := os.Geteuid()
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return fmt.Sprintf("%s (%d)", u.Username, uid)
+	}
+	return strconv.Itoa(uid)
+})
+
+// loginShell is what /etc/passwd names for a user, if it can run commands.
+func loginShell(uid string) string {
+	const standard = "/bin/sh"
+	f, err := os.Open("/etc/passwd")
+	if err != nil {
+		return standard
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Split(lines.Text(), ":")
+		if len(fields) < 7 || fields[2] != uid {
+			continue
+		}
+		switch shell := fields[6]; path.Base(shell) {
+		case ".", "nologin", "false", "true", "sync":
+			return standard
+		default:
+			return shell
+		}
+	}
+	return standard
+}

@@ -1,0 +1,64 @@
+package handler
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/acphost/acphost/sdk/internal/wire"
+)
+
+// hostCertificate is the environment variable by which a host makes itself known, where it wants mutual TLS.
+const hostCertificate = "PLUGIN_CLIENT_CERT"
+
+// childTLS is what go-plugin's AutoMTLS makes, with a key on P-256: go-plugin's own, on P-521, costs a child and its host some
+// 6 ms each time, most of it to check signatures. certificate is for the handshake line. A nil config is no TLS: the host
+// wants none.
+func childTLS(host string) (config *tls.Config, certificate string, err error) {
+	if host == "" {
+		return nil, "", nil
+	}
+	clients := x509.NewCertPool()
+	if !clients.AppendCertsFromPEM([]byte(host)) {
+		return nil, "", errors.New(hostCertificate + " holds no certificate that can be read: nobody could call this handler")
+	}
+	identity, _, err := wire.NewIdentity()
+	if err != nil {
+		return nil, "", err
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{identity},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    clients,
+		MinVersion:   tls.VersionTLS12,
+	}, base64.RawStdEncoding.EncodeToString(identity.Certificate[0]), nil
+}
+
+// addCertificate passes go-plugin's handshake line on to stdout, with the certificate in its place: go-plugin leaves it out
+// where it has not made it itself. The file that is returned takes the line, and nothing after it.
+func addCertificate(certificate string, stdout io.Writer) (*os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe for the handshake: %w", err)
+	}
+	go func() {
+		defer read.Close()
+		line, err := bufio.NewReader(read).ReadString('\n')
+		if err != nil {
+			return // go-plugin says itself why it did not serve
+		}
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "|")
+		const place = 5 // 1|1|NETWORK|ADDRESS|grpc|CERTIFICATE
+		if len(parts) > place && parts[place] == "" {
+			parts[place] = certificate
+		}
+		_, _ = io.WriteString(stdout, strings.Join(parts, "|")+"\n")
+	}()
+	return write, nil
+}
