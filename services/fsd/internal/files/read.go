@@ -26,7 +26,8 @@ const (
 type Text struct {
 	// Content is UTF-8 without NUL; line endings are as in the file.
 	Content string
-	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it.
+	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it, and with
+	// Bounds.NoDigest.
 	Digest string
 	// Path is where the path led: absolute, without symbolic links.
 	Path string
@@ -81,7 +82,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	}
 	// The bytes are ours alone and are never written again: they become the string without another copy.
 	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path} //nolint:gosec // nothing else keeps the bytes
-	if whole {
+	if whole && !b.NoDigest {
 		text.Digest = digestOf(content)
 	}
 	return text, nil
