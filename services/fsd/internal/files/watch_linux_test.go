@@ -1,10 +1,13 @@
 package files
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -358,4 +361,108 @@ func TestANewConfigurationTakesOverTheWatch(t *testing.T) {
 	wantKind(t, err, Protected)
 	_, err = first.locate(in(dir+"/ws"), dir+"/ws/g", toRead)
 	wantKind(t, err, 0)
+}
+
+func TestOnlyFoldersOnTheWayStayWatched(t *testing.T) {
+	dir := workspace(t)
+	file := put(t, dir+"/ws/f", "content")
+	link(t, "0", dir+"/link")
+	d := protecting(t, dir+"/link/deep/policy")
+	p := d.state.Load().protected
+	watches := func() int {
+		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.watch.events))
+		must(t, err)
+		return strings.Count(string(info), "inotify wd:")
+	}
+	check := func() {
+		t.Helper()
+		_, err := read(d, in(dir+"/ws"), file)
+		wantKind(t, err, 0)
+	}
+	put(t, dir+"/0/deep/other", "")
+	check()
+	before := watches()
+	for i := range 30 {
+		put(t, fmt.Sprintf("%s/%d/deep/other", dir, i+1), "")
+		must(t, os.Remove(dir+"/link"))
+		link(t, strconv.Itoa(i+1), dir+"/link")
+		check()
+	}
+	if after := watches(); after != before {
+		t.Errorf("%d folders are watched, %d were", after, before)
+	}
+	check() // that watches ended is told, too
+	known := p.known
+	if check(); p.known != known {
+		t.Error("the paths were looked up again though nothing had changed")
+	}
+}
+
+// Whatever happens to the folders, a Disk that watches says what one says that looks everything up.
+func TestAWatchAndALookAgree(t *testing.T) {
+	dir := workspace(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	name := func() string { return string(rune('a' + random.IntN(3))) }
+	path := func() string {
+		p := dir
+		for range 1 + random.IntN(4) {
+			p += "/" + name()
+		}
+		return p
+	}
+	for range 12 {
+		var own []string
+		for range 3 {
+			own = append(own, path())
+		}
+		watching, looking := New(), New()
+		for _, d := range []*Disk{watching, looking} {
+			must(t, d.Configure(Config{Protected: own}, false))
+		}
+		if watching.state.Load().protected.watch == nil {
+			t.Skip("changes cannot be watched here")
+		}
+		looking.state.Load().protected.watch = nil
+		did := ""
+		for range 150 {
+			switch from, to := path(), path(); random.IntN(8) {
+			case 0, 1:
+				did = "mkdir " + to
+				_ = os.Mkdir(to, 0o755)
+			case 2:
+				did = "write " + to
+				_ = os.WriteFile(to, []byte("content"), 0o600)
+			case 3:
+				did = "link " + from + " " + to
+				_ = os.Link(from, to)
+			case 4:
+				did = "symlink " + from + " " + to
+				_ = os.Symlink(from, to)
+			case 5:
+				did = "rename " + from + " " + to
+				_ = os.Rename(from, to)
+			case 6:
+				did = "exchange " + from + " " + to
+				_ = unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
+			case 7:
+				did = "remove " + to
+				_ = os.Remove(to)
+			}
+			for range 4 {
+				asked := path()
+				got, err := watching.Resolve(t.Context(), in(dir), asked)
+				want, wantErr := looking.Resolve(t.Context(), in(dir), asked)
+				if got != want || kindOf(err) != kindOf(wantErr) {
+					t.Fatalf("%s, of %q, after %s:\nwatching %+v, %v\nlooking  %+v, %v", asked, own, did, got, err, want, wantErr)
+				}
+			}
+		}
+		_ = filepath.WalkDir(dir, func(p string, _ os.DirEntry, _ error) error {
+			if p != dir {
+				_ = os.RemoveAll(p)
+				return filepath.SkipDir
+			}
+			return nil
+		})
+	}
 }
