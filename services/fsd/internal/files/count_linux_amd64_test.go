@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,10 +45,8 @@ func TestASmallReadTakesFewSystemCalls(t *testing.T) {
 	// Each folder on the way, and the file, are looked at once. Then come the watch, the opening, a look at what was opened, two
 	// reads and the closing.
 	want := strings.Count(dir+"/ws/f", "/") + 6
-	for _, got := range counts[1:] { // the first read has Go's own
-		if got > want {
-			t.Errorf("a read takes %d system calls, want at most %d", got, want)
-		}
+	if got := slices.Min(counts[1:]); got > want { // the first read has Go's own calls; others may change the folder of all tests
+		t.Errorf("a read takes %d system calls, want at most %d", got, want)
 	}
 }
 
