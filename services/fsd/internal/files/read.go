@@ -120,7 +120,8 @@ func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
 	return r.some(lines)
 }
 
-// whole reads everything: one buffer, and for nearly every file one read and another that says there is no more.
+// whole reads everything: one buffer, and for nearly every file one read, which ends before the buffer does, at the size that
+// the file said.
 func (r *reader) whole() ([]byte, error) {
 	if r.size > r.max {
 		return nil, fail(TooLarge, "the file has %d bytes, more than the %d that are read at once: read it in parts, with line "+
@@ -137,14 +138,15 @@ func (r *reader) whole() ([]byte, error) {
 			copy(grown, buffer)
 			buffer = grown
 		}
-		n, err := r.next(buffer[len(buffer):min(cap(buffer), len(buffer)+readStep)])
+		room := buffer[len(buffer):min(cap(buffer), len(buffer)+readStep)]
+		n, err := r.next(room)
 		if err != nil {
 			return nil, err
 		}
-		if n == 0 {
+		buffer = buffer[:len(buffer)+n]
+		if n == 0 || n < len(room) && int64(len(buffer)) == r.size {
 			return buffer, nil
 		}
-		buffer = buffer[:len(buffer)+n]
 		if int64(len(buffer)) > r.max {
 			return nil, fail(TooLarge, "the file has more than the %d bytes that are read at once: read it in parts, with line "+
 				"(the first line, from 1) and limit (how many lines): %s", r.max, r.path)
