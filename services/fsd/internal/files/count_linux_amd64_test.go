@@ -81,8 +81,8 @@ func countCalls(t *testing.T, dir string) (counts []int) {
 			continue
 		}
 		pass := 0
-		switch signal := status.StopSignal(); {
-		case signal == unix.SIGTRAP|0x80:
+		switch signal := status.StopSignal(); signal {
+		case unix.SIGTRAP | 0x80:
 			if inside[pid] = !inside[pid]; !inside[pid] {
 				break
 			}
@@ -99,7 +99,7 @@ func countCalls(t *testing.T, dir string) (counts []int) {
 			case pid == counted:
 				n++
 			}
-		case signal == unix.SIGTRAP, signal == unix.SIGSTOP: // an event, or a new thread
+		case unix.SIGTRAP, unix.SIGSTOP: // an event, or a new thread
 		default:
 			pass = int(signal)
 		}
