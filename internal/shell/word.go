@@ -179,7 +179,7 @@ func (b *wordBuilder) variable(part syntax.Node, quoted bool) {
 	} else {
 		b.text.WriteString(value)
 	}
-	if use.Param != nil && !b.number(use.Param.Value) {
+	if use.Param != nil && (!b.number(use.Param.Value) || known && value != b.walker.text(part)) {
 		b.uses = append(b.uses, use)
 	}
 }

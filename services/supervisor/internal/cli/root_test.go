@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
@@ -41,8 +42,13 @@ func TestACommandWhoseOutputNobodyReadsEndsQuietly(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = r.Close()
-	stdout := os.NewFile(w.Fd(), "/dev/stdout")
 	defer w.Close()
+	fd, err := unix.Dup(int(w.Fd())) // each file closes its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.NewFile(uintptr(fd), "/dev/stdout")
+	defer stdout.Close()
 	errs, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)
