@@ -551,6 +551,9 @@ func (w *walker) redirect(c *call, r *syntax.Redirect) {
 		c.input = w.hereDocument(r)
 		return
 	case syntax.WordHdoc:
+		if target.dynamic && len(r.Word.Parts) == 1 && w.isText(r.Word.Parts[0], true) {
+			target.kind = isText
+		}
 		c.input = &target
 		return
 	default:
@@ -578,7 +581,16 @@ func (w *walker) hereDocument(r *syntax.Redirect) *word {
 	for _, part := range r.Hdoc.Parts {
 		lit, literal := part.(*syntax.Lit)
 		if !literal {
-			return &word{text: w.text(r.Hdoc), dynamic: true}
+			// Nothing splits what stands in it, as between quotes.
+			text := !slices.ContainsFunc(r.Hdoc.Parts, func(part syntax.WordPart) bool {
+				_, literal := part.(*syntax.Lit)
+				return !literal && !w.isText(part, true)
+			})
+			here := word{text: w.text(r.Hdoc), dynamic: true}
+			if text {
+				here.kind = isText
+			}
+			return &here
 		}
 		body.text += lit.Value
 	}
@@ -588,7 +600,7 @@ func (w *walker) hereDocument(r *syntax.Redirect) *word {
 		quoted = quoted || !literal || strings.Contains(lit.Value, `\`)
 	}
 	if !quoted && strings.Contains(body.text, `\`) {
-		body.dynamic = true
+		body.dynamic, body.kind = true, isText
 	}
 	return body
 }
