@@ -261,7 +261,6 @@ func (r *reading) plain(c call) {
 			sub.PipedWords = append(sub.PipedWords, uint32(i))
 		}
 	}
-	sub.InputDynamic = c.input != nil && c.input.dynamic && c.input.kind != isText
 	if c.dynamic {
 		sub.DynamicWords, sub.TextWords, sub.PipedWords = nil, nil, nil
 	}

@@ -69,7 +69,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	if s == nil {
 		return
 	}
-	in, sure, expanded := w.dir, w.sure, w.expanded
+	in, sure, expanded, first := w.dir, w.sure, w.expanded, len(w.subs)
 	c := call{wrappers: w.wrappers, grammar: w.grammar, feed: w.feed}
 	w.sure, w.feed = false, nil
 	if w.redirected(s) {
@@ -131,6 +131,11 @@ func (w *walker) stmt(s *syntax.Stmt) {
 			w.compound(cmd)
 		}
 		w.sure = false
+	}
+	if c.input != nil && c.input.dynamic && c.input.kind != isText {
+		for _, sub := range w.subs[min(first, len(w.subs)):] {
+			sub.InputDynamic = true
+		}
 	}
 	switch {
 	case s.Background || s.Coprocess || s.Disown:
