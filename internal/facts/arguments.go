@@ -265,9 +265,18 @@ func (a *arguments) word(role, text string, operand bool) {
 		if assigns.MatchString(text) {
 			return
 		}
-	case "sed", "awk", "jq", "keys", "yq", "port", "shown", "package":
+	case "yq": // it takes the first operand for a file's name, if there is one of that name
+		a.script(role, text)
+		if text == "." {
+			return
+		}
+	case "sed", "awk", "jq", "keys", "template", "port", "shown", "package":
 		a.script(role, text)
 		return
+	case "gofile": // in a folder it follows links
+		if !strings.HasSuffix(text, ".go") || a.mayBeFolder(text) {
+			a.unknown("%s follows the links in folders", a.entry.name)
+		}
 	case "gz", "zip":
 		if !compressed[role].MatchString(text) {
 			a.unknown("%s may read a file with another name than %s", a.entry.name, text)
@@ -345,6 +354,8 @@ func (a *arguments) script(language, text string) {
 		harmless = jqOnlyFilters(text)
 	case "yq":
 		harmless = yqOnlyFilters(text)
+	case "template":
+		harmless = !goListReaches.MatchString(text)
 	case "port":
 		harmless = port.MatchString(text)
 	case "package":

@@ -61,6 +61,9 @@ func Of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Fact
 			c.unknown("it is not known what the variable %s changes", strings.TrimSuffix(name, "+"))
 		}
 	}
+	if sub.GetInputDynamic() {
+		c.unknown("what it is fed is known only when it runs, and may be a secret")
+	}
 	if len(c.argv) > 0 {
 		c.read()
 	}

@@ -17,8 +17,14 @@ func jqOnlyFilters(filter string) bool { return !jqReaches.MatchString(filter) }
 // files, the environment, programs, and text that is an expression in turn.
 var yqReaches = lazyregexp.New(`(?i)load|env|system|eval|include|import|filename|file_?index|input|debug|\$__|exec|split_doc|modulemeta|get_search_list`)
 
-// yqOnlyFilters reports whether an expression of yq reads nothing but its input.
-func yqOnlyFilters(expression string) bool { return !yqReaches.MatchString(expression) }
+// yqOnlyFilters reports whether an expression of yq reads nothing but its input. A file's name that ends in ".yq" stands for the
+// expression in the file.
+func yqOnlyFilters(expression string) bool {
+	return !yqReaches.MatchString(expression) && !strings.HasSuffix(strings.ToLower(expression), ".yq")
+}
+
+// goListReaches is the function of a template of go list that asks the module proxy about any module.
+var goListReaches = lazyregexp.New(`\bmodule\b`)
 
 // awkOnlyPrints reports whether a program of awk certainly reads nothing but its input, and writes to its standard output
 // alone. It tells strings, expressions between slashes and operators apart, and gives up where versions of awk differ in

@@ -67,8 +67,9 @@ var roles = []string{
 	"plus",                     // text that begins with "+"
 	"data",                     // a file of awk, or an assignment
 	"port", "shown", "package", // text of which a regular expression says that it does no harm
+	"gofile",    // a file of go, and no folder
 	"gz", "zip", // a compressed file, with the end of its name that programs add if it is missing
-	"sed", "awk", "jq", "keys", "yq", // text that must be harmless in a language
+	"sed", "awk", "jq", "keys", "yq", "template", // text that must be harmless in a language
 	"command", // find's: a command up to ";" or "{} +", which is another simple command
 }
 

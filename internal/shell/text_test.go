@@ -110,3 +110,22 @@ func TestNamesInASubstitutionAreWords(t *testing.T) {
 		}
 	}
 }
+
+func TestInputThatMayBeASecret(t *testing.T) {
+	for line, want := range map[string]bool{
+		"cat <<< \"$SECRET\"":                          true,
+		"cat <<EOF\n$SECRET\nEOF":                      true,
+		"cat <<'EOF'\n$SECRET\nEOF":                    false,
+		"cat <<EOF\n$HOME \\ $((1+1))\nEOF":            false,
+		"cat <<< \"$(ls)\"":                            false,
+		"cat <<< a":                                    false,
+		"{ cat; } <<< $SECRET":                         true,
+		"sh -c cat <<< $SECRET":                        true,
+		"while read -r x; do ls; done <<< \"$SECRET\"": true,
+	} {
+		subs, _ := shell.Parse(line)
+		if len(subs) == 0 || subs[0].GetInputDynamic() != want {
+			t.Errorf("%q: got %v, want %v", line, subs, want)
+		}
+	}
+}

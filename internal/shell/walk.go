@@ -69,7 +69,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	if s == nil {
 		return
 	}
-	in, sure, expanded := w.dir, w.sure, w.expanded
+	in, sure, expanded, first := w.dir, w.sure, w.expanded, len(w.subs)
 	c := call{wrappers: w.wrappers, grammar: w.grammar, feed: w.feed}
 	w.sure, w.feed = false, nil
 	if w.redirected(s) {
@@ -131,6 +131,11 @@ func (w *walker) stmt(s *syntax.Stmt) {
 			w.compound(cmd)
 		}
 		w.sure = false
+	}
+	if c.input != nil && c.input.dynamic && c.input.kind != isText {
+		for _, sub := range w.subs[min(first, len(w.subs)):] {
+			sub.InputDynamic = true
+		}
 	}
 	switch {
 	case s.Background || s.Coprocess || s.Disown:
@@ -551,6 +556,9 @@ func (w *walker) redirect(c *call, r *syntax.Redirect) {
 		c.input = w.hereDocument(r)
 		return
 	case syntax.WordHdoc:
+		if target.dynamic && len(r.Word.Parts) == 1 && w.isText(r.Word.Parts[0], true) {
+			target.kind = isText
+		}
 		c.input = &target
 		return
 	default:
@@ -578,7 +586,16 @@ func (w *walker) hereDocument(r *syntax.Redirect) *word {
 	for _, part := range r.Hdoc.Parts {
 		lit, literal := part.(*syntax.Lit)
 		if !literal {
-			return &word{text: w.text(r.Hdoc), dynamic: true}
+			// Nothing splits what stands in it, as between quotes.
+			text := !slices.ContainsFunc(r.Hdoc.Parts, func(part syntax.WordPart) bool {
+				_, literal := part.(*syntax.Lit)
+				return !literal && !w.isText(part, true)
+			})
+			here := word{text: w.text(r.Hdoc), dynamic: true}
+			if text {
+				here.kind = isText
+			}
+			return &here
 		}
 		body.text += lit.Value
 	}
@@ -588,7 +605,7 @@ func (w *walker) hereDocument(r *syntax.Redirect) *word {
 		quoted = quoted || !literal || strings.Contains(lit.Value, `\`)
 	}
 	if !quoted && strings.Contains(body.text, `\`) {
-		body.dynamic = true
+		body.dynamic, body.kind = true, isText
 	}
 	return body
 }

@@ -700,7 +700,10 @@ type SubCommand struct {
 	TextWords []uint32 `protobuf:"varint,15,rep,packed,name=text_words,json=textWords,proto3" json:"text_words,omitempty"`
 	// Optional. Those of dynamic_words that certainly name a pipe from which the program reads what other commands of the line
 	// print: "<(sort names)".
-	PipedWords    []uint32 `protobuf:"varint,16,rep,packed,name=piped_words,json=pipedWords,proto3" json:"piped_words,omitempty"`
+	PipedWords []uint32 `protobuf:"varint,16,rep,packed,name=piped_words,json=pipedWords,proto3" json:"piped_words,omitempty"`
+	// A here-document or here-string that it is fed has something in it that is known only when the command runs, and may be
+	// a secret: a variable of the environment.
+	InputDynamic  bool `protobuf:"varint,17,opt,name=input_dynamic,json=inputDynamic,proto3" json:"input_dynamic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -845,6 +848,13 @@ func (x *SubCommand) GetPipedWords() []uint32 {
 		return x.PipedWords
 	}
 	return nil
+}
+
+func (x *SubCommand) GetInputDynamic() bool {
+	if x != nil {
+		return x.InputDynamic
+	}
+	return false
 }
 
 // Facts are what a simple command does by its program, options and operands. They come from a table of programs. They
@@ -1454,7 +1464,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x12\x10\n" +
 	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
 	"\bunparsed\x18\x06 \x01(\tR\bunparsed\x12!\n" +
-	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xa5\x05\n" +
+	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xca\x05\n" +
 	"\n" +
 	"SubCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12F\n" +
@@ -1478,7 +1488,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\n" +
 	"text_words\x18\x0f \x03(\rR\ttextWords\x12\x1f\n" +
 	"\vpiped_words\x18\x10 \x03(\rR\n" +
-	"pipedWords\"\xbe\x01\n" +
+	"pipedWords\x12#\n" +
+	"\rinput_dynamic\x18\x11 \x01(\bR\finputDynamic\"\xbe\x01\n" +
 	"\x05Facts\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
 	"\aunknown\x18\x02 \x01(\tR\aunknown\x124\n" +
