@@ -68,7 +68,9 @@ type CallContext struct {
 	// it opens this file only if the requested path still leads to it, follows no link on the way, opens no folder and
 	// nothing but a regular file, and still refuses protected paths and git's own files. A handler may ignore the field; it
 	// then refuses the path as one outside of the roots. Empty: the call is held to its roots.
-	AllowedPath   string `protobuf:"bytes,14,opt,name=allowed_path,json=allowedPath,proto3" json:"allowed_path,omitempty"`
+	AllowedPath string `protobuf:"bytes,14,opt,name=allowed_path,json=allowedPath,proto3" json:"allowed_path,omitempty"`
+	// Optional. The supervisor has no use for CallResult.digest, which the handler may then leave out. Default: false.
+	NoDigest      bool `protobuf:"varint,15,opt,name=no_digest,json=noDigest,proto3" json:"no_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +201,13 @@ func (x *CallContext) GetAllowedPath() string {
 		return x.AllowedPath
 	}
 	return ""
+}
+
+func (x *CallContext) GetNoDigest() bool {
+	if x != nil {
+		return x.NoDigest
+	}
+	return false
 }
 
 // Root is a directory that a session may touch, with everything below it.
@@ -520,7 +529,7 @@ var File_acphost_acp_v1_context_proto protoreflect.FileDescriptor
 
 const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\n" +
-	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\"\x9c\x04\n" +
+	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\"\xb9\x04\n" +
 	"\vCallContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -540,7 +549,8 @@ const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\ftool_call_id\x18\f \x01(\tR\n" +
 	"toolCallId\x12\x18\n" +
 	"\aunasked\x18\r \x01(\bR\aunasked\x12!\n" +
-	"\fallowed_path\x18\x0e \x01(\tR\vallowedPath\"7\n" +
+	"\fallowed_path\x18\x0e \x01(\tR\vallowedPath\x12\x1b\n" +
+	"\tno_digest\x18\x0f \x01(\bR\bnoDigest\"7\n" +
 	"\x04Root\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\"\"\n" +

@@ -41,7 +41,7 @@ type Event struct {
 	History bool `protobuf:"varint,5,opt,name=history,proto3" json:"history,omitempty"`
 	// Optional. Raw JSON: the "update" of a session/update; the params of a request; the result or error of an answer.
 	// Bytes that are not UTF-8 are replaced. For CallStarted and CallEnded it is omitted if it is larger than 64 KiB,
-	// because it contains files.
+	// because it contains files; larger than 1 KiB if nobody watched when it passed, and it is not told from a record.
 	Raw string `protobuf:"bytes,6,opt,name=raw,proto3" json:"raw,omitempty"`
 	// Required. The event.
 	//

@@ -11,7 +11,6 @@ package files
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 )
@@ -56,6 +55,8 @@ type Bounds struct {
 	// Allowed is the one file outside of the roots that may be read or written, absolute and without symbolic links.
 	// Empty: there is none.
 	Allowed string
+	// NoDigest leaves the digest of the content out of what a read or a write returns.
+	NoDigest bool
 }
 
 // Disk answers calls. The zero value is not usable: see New. It is safe for concurrent use; writes to one file happen
@@ -68,16 +69,16 @@ type Disk struct {
 	repositories sync.Mutex
 }
 
-// state is a configuration and what was derived from it. It never changes.
+// state is a configuration and what was derived from it. It never changes, but for what is seen of the protected paths.
 type state struct {
 	maxContent int64
-	protected  []protectedPath
+	protected  *protection
 }
 
 // New makes a Disk with the default configuration: DefaultMaxContent, nothing protected.
 func New() *Disk {
 	d := &Disk{}
-	d.state.Store(&state{maxContent: DefaultMaxContent})
+	d.state.Store(&state{maxContent: DefaultMaxContent, protected: &protection{}})
 	return d
 }
 
@@ -86,7 +87,7 @@ func New() *Disk {
 func (d *Disk) Configure(c Config, validateOnly bool) error {
 	s, err := newState(c)
 	if err == nil && !validateOnly {
-		d.state.Store(s)
+		s.protected.follow(d.state.Swap(s).protected)
 	}
 	return err
 }
@@ -96,14 +97,11 @@ func newState(c Config) (*state, error) {
 	if c.MaxContent < MinMaxContent || c.MaxContent > MaxMaxContent {
 		return nil, fail(Invalid, "a content of at most %d bytes was asked for, %d to %d can be set", c.MaxContent, int64(MinMaxContent), int64(MaxMaxContent))
 	}
-	s := &state{maxContent: c.MaxContent}
-	for _, path := range c.Protected {
-		if !filepath.IsAbs(path) {
-			return nil, errRelative(path)
-		}
-		s.protected = append(s.protected, newProtectedPath(path))
+	protected, err := newProtection(c.Protected)
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	return &state{maxContent: c.MaxContent, protected: protected}, nil
 }
 
 // Location is where a path leads.

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -31,31 +33,113 @@ func newProtectedPath(path string) protectedPath {
 	return p
 }
 
+// protection are the paths that nobody may touch, and where they lead. That is looked up at every call, or, if a watch tells
+// of each change, after a change alone. Safe for concurrent use.
+type protection struct {
+	paths []protectedPath
+	names []string // of all paths, as asked and as resolved when they were configured
+
+	mu    sync.Mutex
+	watch *watch   // nil: there is none
+	known *watched // what watch saw; nil if there is no watch
+}
+
+// standing is where protected paths lead.
+type standing struct {
+	objects []identity // what is there
+	names   []string   // where those lead that are not there
+}
+
+// watched is what a watch saw of protected paths. It never changes.
+type watched struct {
+	standing
+	unwatched []protectedPath // changes of these are not told
+}
+
+func newProtection(of []string) (*protection, error) {
+	p := &protection{}
+	for _, path := range of {
+		if !filepath.IsAbs(path) {
+			return nil, errRelative(path)
+		}
+		path := newProtectedPath(path)
+		p.paths = append(p.paths, path)
+		for _, name := range [...]string{path.asked, path.resolved} {
+			if !slices.Contains(p.names, name) {
+				p.names = append(p.names, name)
+			}
+		}
+	}
+	return p, nil
+}
+
+// follow begins to watch the paths, with the watch of the protection that p replaces if that has one. Calls that still go by
+// the old one look the paths up.
+func (p *protection) follow(old *protection) {
+	old.mu.Lock()
+	w := old.watch
+	old.watch, old.known = nil, nil
+	old.mu.Unlock()
+	if len(p.paths) == 0 {
+		return
+	}
+	if w == nil {
+		w = newWatch()
+	}
+	if w != nil {
+		p.mu.Lock()
+		p.watch, p.known = w, w.look(p.paths)
+		p.mu.Unlock()
+	}
+}
+
+// now returns where the paths lead.
+func (p *protection) now() standing {
+	is, rest := p.seen()
+	for _, path := range rest {
+		path.look(&is)
+	}
+	return is
+}
+
+// seen returns what is known of the paths, and those that have to be looked up. The lock is not held while they are: one
+// may lie on a file system that does not answer.
+func (p *protection) seen() (standing, []protectedPath) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watch == nil {
+		return standing{}, p.paths
+	}
+	if p.watch.changed() {
+		p.known = p.watch.look(p.paths)
+	}
+	return p.known.standing, p.known.unwatched
+}
+
+// look finds where the path leads.
+func (p protectedPath) look(is *standing) {
+	if m, err := stat(p.asked); err == nil {
+		is.objects = append(is.objects, m.identity)
+	} else if at, err := new(walker).walk(p.asked, everywhere, false); err == nil {
+		// It is not there yet, and links on its way may have changed since it was configured.
+		is.names = append(is.names, at.path)
+	}
+}
+
 // guards says that a place is protected: by its name, as asked or as resolved, or because it or a folder on its way is
 // a protected one under another name (a link, a bind mount, a second hard link, another case).
 func (s *state) guards(p *place) (bool, error) {
-	if len(s.protected) == 0 {
+	if len(s.protected.paths) == 0 {
 		return false, nil
 	}
+	now := s.protected.now()
+	if slices.ContainsFunc(p.trail, func(id identity) bool { return slices.Contains(now.objects, id) }) {
+		return true, nil
+	}
 	asked := filepath.Clean(p.asked)
-	for _, protected := range s.protected {
-		names := [3]string{protected.asked, protected.resolved}
-		m, err := stat(protected.asked)
-		if err == nil {
-			for _, id := range p.trail {
-				if id == m.identity {
-					return true, nil
-				}
-			}
-		} else if now, err := new(walker).walk(protected.asked, everywhere, false); err == nil {
-			// It is not there yet, and links on its way may have changed since it was configured.
-			names[2] = now.path
-		}
-		for _, name := range names {
-			if name != "" && (below(p.path, name) || below(asked, name)) {
-				return true, nil
-			}
-		}
+	covers := func(name string) bool { return below(p.path, name) || below(asked, name) }
+	if slices.ContainsFunc(s.protected.names, covers) || slices.ContainsFunc(now.names, covers) {
+		return true, nil
 	}
 	if p.exists() {
 		return s.guardsLinked(p.meta)
@@ -65,10 +149,8 @@ func (s *state) guards(p *place) (bool, error) {
 
 // guardsOpened is guards for what was really opened, which may be another file than the one that was located.
 func (s *state) guardsOpened(m meta) (bool, error) {
-	for _, protected := range s.protected {
-		if at, err := stat(protected.asked); err == nil && at.identity == m.identity {
-			return true, nil
-		}
+	if slices.Contains(s.protected.now().objects, m.identity) {
+		return true, nil
 	}
 	return s.guardsLinked(m)
 }
@@ -79,7 +161,7 @@ func (s *state) guardsLinked(m meta) (bool, error) {
 	if !m.isRegular() || m.links < 2 {
 		return false, nil
 	}
-	for _, protected := range s.protected {
+	for _, protected := range s.protected.paths {
 		at, err := stat(protected.asked)
 		if err != nil || !at.isDirectory() || at.dev != m.dev {
 			continue

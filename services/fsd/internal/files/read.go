@@ -26,7 +26,8 @@ const (
 type Text struct {
 	// Content is UTF-8 without NUL; line endings are as in the file.
 	Content string
-	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it.
+	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it, and with
+	// Bounds.NoDigest.
 	Digest string
 	// Path is where the path led: absolute, without symbolic links.
 	Path string
@@ -81,7 +82,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	}
 	// The bytes are ours alone and are never written again: they become the string without another copy.
 	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path} //nolint:gosec // nothing else keeps the bytes
-	if whole {
+	if whole && !b.NoDigest {
 		text.Digest = digestOf(content)
 	}
 	return text, nil
@@ -119,7 +120,8 @@ func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
 	return r.some(lines)
 }
 
-// whole reads everything: one buffer, and for nearly every file one read and another that says there is no more.
+// whole reads everything: one buffer, and for nearly every file one read, which ends before the buffer does, at the size that
+// the file said.
 func (r *reader) whole() ([]byte, error) {
 	if r.size > r.max {
 		return nil, fail(TooLarge, "the file has %d bytes, more than the %d that are read at once: read it in parts, with line "+
@@ -136,14 +138,15 @@ func (r *reader) whole() ([]byte, error) {
 			copy(grown, buffer)
 			buffer = grown
 		}
-		n, err := r.next(buffer[len(buffer):min(cap(buffer), len(buffer)+readStep)])
+		room := buffer[len(buffer):min(cap(buffer), len(buffer)+readStep)]
+		n, err := r.next(room)
 		if err != nil {
 			return nil, err
 		}
-		if n == 0 {
+		buffer = buffer[:len(buffer)+n]
+		if n == 0 || n < len(room) && int64(len(buffer)) == r.size {
 			return buffer, nil
 		}
-		buffer = buffer[:len(buffer)+n]
 		if int64(len(buffer)) > r.max {
 			return nil, fail(TooLarge, "the file has more than the %d bytes that are read at once: read it in parts, with line "+
 				"(the first line, from 1) and limit (how many lines): %s", r.max, r.path)

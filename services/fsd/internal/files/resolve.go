@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,7 @@ type lane func(path string) bool
 // walker follows paths as the kernel does: component by component, links first and ".." after. It remembers the folders
 // that it saw, so that roots and a path below them cost one look each. It is for one call, and not for concurrent use.
 type walker struct {
+	before func(folder string) error // if set, is called before a name in the folder is looked up, and may end the walk
 	seen   []sighting
 	buffer []byte
 }
@@ -106,6 +108,11 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 		if len(p.missing) > 0 {
 			p.missing = append(p.missing, name)
 			continue
+		}
+		if w.before != nil {
+			if err := w.before(cmp.Or(here, "/")); err != nil {
+				return nil, err
+			}
 		}
 		s, err := w.look(next)
 		if errors.Is(err, unix.ENOENT) {

@@ -11,7 +11,7 @@ import (
 
 // Written is what a write did.
 type Written struct {
-	// Digest is "sha256:" and lower-case hexadecimal of the new content.
+	// Digest is "sha256:" and lower-case hexadecimal of the new content. Empty with Bounds.NoDigest.
 	Digest string
 	// Path is where the path led: absolute, without symbolic links.
 	Path string
@@ -54,7 +54,11 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	if err := w.write(); err != nil {
 		return Written{}, err
 	}
-	return Written{Digest: digestOf(w.content), Path: p.path, Notes: w.notes}, nil
+	done := Written{Path: p.path, Notes: w.notes}
+	if !b.NoDigest {
+		done.Digest = digestOf(w.content)
+	}
+	return done, nil
 }
 
 // locateLocked locates the path and locks what it leads to.

@@ -15,6 +15,7 @@ func boundsOf(c *acpv1.CallContext) (files.Bounds, error) {
 		Roots:    make([]files.Root, 0, len(c.GetRoots())),
 		Resolved: c.GetResolvedPath().GetPath(),
 		Allowed:  c.GetAllowedPath(),
+		NoDigest: c.GetNoDigest(),
 	}
 	for _, root := range c.GetRoots() {
 		b.Roots = append(b.Roots, files.Root{Path: root.GetPath(), ReadOnly: root.GetReadOnly()})

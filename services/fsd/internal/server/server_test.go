@@ -96,6 +96,15 @@ func TestAFileIsReadWrittenListedAndResolved(t *testing.T) {
 		got.GetResult().GetResolvedPath() != ws+"/d/f" {
 		t.Errorf("read %v, %v; written %v", got, err, written)
 	}
+	without := callContext(ws)
+	without.NoDigest = true
+	rewritten, err := client.WriteTextFile(ctx, &fsv1.WriteTextFileRequest{Context: without, Path: ws + "/d/f", Content: "one\ntwo\n"})
+	if err != nil || rewritten.GetResult().GetDigest() != "" {
+		t.Errorf("written without a digest: %v, %v", rewritten, err)
+	}
+	if got, err := client.ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: without, Path: ws + "/d/f"}); err != nil || got.GetResult().GetDigest() != "" {
+		t.Errorf("read without a digest: %v, %v", got, err)
+	}
 	got, err = client.ReadTextFile(ctx, &fsv1.ReadTextFileRequest{
 		Context: in, Path: ws + "/d/f", Line: proto.Uint32(2), Limit: proto.Uint32(1),
 	})

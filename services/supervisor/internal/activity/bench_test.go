@@ -1,11 +1,13 @@
 package activity
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
@@ -49,6 +51,43 @@ func BenchmarkFrame(b *testing.B) {
 			go func() { _ = w.run(b.Context(), func(*supervisorv1.Event) error { return nil }) }()
 		})
 	})
+}
+
+// BenchmarkRead is what a small read at a handler, the call and its answer, costs altogether.
+func BenchmarkRead(b *testing.B) {
+	content := strings.Repeat("a line of text\\n", 256)
+	for name, watch := range map[string]bool{"nobody watches": false, "one watches": true} {
+		b.Run(name, func(b *testing.B) {
+			h := New(Options{Instance: "here"})
+			defer h.Close()
+			l := (&place{Hub: h}).link("agent-1")
+			l.open("s")
+			if watch {
+				sub := h.Subscribe("agent-1", "s")
+				defer sub.Close()
+				go func() {
+					for {
+						if _, err := sub.Next(b.Context()); err != nil {
+							return
+						}
+					}
+				}()
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				n++
+				id := []byte(strconv.Itoa(n))
+				line := []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/ws/file.go"}}` + "\n")
+				l.Frame(frame.Frame{Direction: frame.AgentToHandler, Handler: "fs", Line: line, Scanned: true, Method: []byte("fs/read_text_file"), ID: id, SessionID: []byte("s")})
+				l.Frame(frame.Frame{Direction: frame.HandlerToAgent, Handler: "fs", Line: []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"content":"`),
+					Rest: [][]byte{[]byte(content), []byte(`"}}` + "\n")}})
+				if n%64 == 0 {
+					_ = h.Sync(b.Context())
+				}
+			}
+		})
+	}
 }
 
 // BenchmarkTold tells pieces of messages to one who watches, as fast as they are taken.

@@ -14,6 +14,8 @@ const (
 	// the content of a file, which no event tells, and many may pass at once: nothing waits for room before a handler is
 	// called.
 	briefAbove = 64 << 10
+	// unwatchedBriefAbove is the same while nobody watches.
+	unwatchedBriefAbove = 1 << 10
 	// briefLook is how far into a call is looked for the path that it is about.
 	briefLook = 4 << 10
 )

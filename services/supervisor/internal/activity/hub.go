@@ -70,7 +70,8 @@ type Hub struct {
 	seq     uint64
 	queue   []item
 	spare   []item
-	held    int // bytes that are queued or worked on
+	held    int  // bytes that are queued or worked on
+	resting bool // what is queued wakes nobody yet
 	losses  []loss
 	skips   uint64 // frames that nobody needed, so far
 	all     int    // who watch everything

@@ -20,6 +20,10 @@ const (
 	// pacedFactor is how many times as much may be queued of an agent whose client waits for room. So what is under way when
 	// the room ends still has a place.
 	pacedFactor = 4
+	// restAt and restBytes are how many calls to handlers, and their answers, wait until one goroutine is woken for all of
+	// them, while nobody watches, and how many bytes of them.
+	restAt    = 64
+	restBytes = 64 << 10
 	// sayAgain is how long after a loss was logged another one is.
 	sayAgain = time.Minute
 )
@@ -53,6 +57,7 @@ type item struct {
 	seq   uint64
 	skips uint64 // Hub.skips
 	cost  int
+	rests bool // nobody waits for it
 }
 
 // loss counts the frames of an agent that found no room.
@@ -82,24 +87,19 @@ func (p *port) enqueue(f *frame.Frame) {
 	if h.opts.Journal != nil {
 		h.opts.Journal.Add(f)
 	}
-	switch {
+	switch live := p.live(f); {
 	case h.closed:
-	case p.wanted(f):
-		p.put(f)
+	case live || !plainChunk(f) && event.Needed(f): // most frames are neither, and those are not even copied
+		p.put(f, live)
 	default:
 		h.skips++
 	}
 }
 
-// wanted reports whether anybody needs a frame. Nobody watches most frames, and those are not even copied.
-func (p *port) wanted(f *frame.Frame) bool {
-	if p.hub.all > 0 || p.watched > 0 {
-		return true
-	}
-	if len(p.sessions) > 0 && (!f.Scanned || len(f.SessionID) == 0 || p.sessions[string(f.SessionID)] > 0) {
-		return true
-	}
-	return !plainChunk(f) && event.Needed(f)
+// live reports whether somebody watches what a frame tells.
+func (p *port) live(f *frame.Frame) bool {
+	return p.hub.all > 0 || p.watched > 0 ||
+		len(p.sessions) > 0 && (!f.Scanned || len(f.SessionID) == 0 || p.sessions[string(f.SessionID)] > 0)
 }
 
 // plainChunk reports whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it, that does
@@ -126,11 +126,14 @@ func plainChunk(f *frame.Frame) bool {
 }
 
 // put queues a copy of a frame, or counts it as lost.
-func (p *port) put(f *frame.Frame) {
+func (p *port) put(f *frame.Frame, live bool) {
 	h := p.hub
-	size := sizeOf(f)
+	size, whole := sizeOf(f), briefAbove
+	if !live {
+		whole = unwatchedBriefAbove
+	}
 	c := *f
-	if size > briefAbove && brief(&c) {
+	if size > whole && brief(&c) {
 		f, size = &c, sizeOf(&c)
 	}
 	limit := h.opts.MaxQueued
@@ -156,7 +159,8 @@ func (p *port) put(f *frame.Frame) {
 			*b = part(*b)
 		}
 	}
-	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size})
+	toHandler := f.Direction == frame.AgentToHandler || f.Direction == frame.HandlerToAgent
+	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size, rests: !live && toHandler})
 }
 
 // lose counts a frame.
@@ -194,12 +198,13 @@ func (h *Hub) port(agentID string) *port {
 
 // put queues an item behind what was lost before it. mu is held.
 func (h *Hub) put(it item) {
-	idle := len(h.queue) == 0
+	idle := len(h.queue) == 0 || h.resting
 	h.tellLosses()
 	it.skips = h.skips
 	h.held += it.cost
 	h.queue = append(h.queue, it)
-	if idle {
+	h.resting = idle && it.rests && len(h.queue) < restAt && h.held < restBytes
+	if idle && !h.resting {
 		h.awake()
 	}
 }
@@ -224,7 +229,7 @@ func (h *Hub) takeQueued() (batch []item, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tellLosses()
-	batch, h.queue, h.spare = h.queue, h.spare[:0], nil
+	batch, h.queue, h.spare, h.resting = h.queue, h.spare[:0], nil, false
 	return batch, h.closed
 }
 

@@ -88,6 +88,9 @@ func (w *watcher) offerAll(kept []entry, skips uint64) {
 func (h *Hub) join(w *watcher) {
 	h.watchers[w] = struct{}{}
 	h.count(w, 1)
+	if h.resting {
+		h.awake()
+	}
 	if h.closed {
 		w.out.end()
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -399,4 +400,63 @@ func TestWhatATurnTookIsCountedThoughNobodyWatches(t *testing.T) {
 	if p.Show("agent-1", s); s.GetTokens().GetTotal() != 3 {
 		t.Errorf("got %v, want 3 tokens", s)
 	}
+}
+
+// read passes a call of a read and its answer.
+func (l *link) read(id int, content string) {
+	l.Frame(frame.Frame{
+		Direction: frame.AgentToHandler, Handler: "fs", Scanned: true, Method: []byte("fs/read_text_file"), ID: fmt.Append(nil, id), SessionID: []byte("s"),
+		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/w/f"}}`+"\n", id),
+	})
+	l.Frame(frame.Frame{Direction: frame.HandlerToAgent, Handler: "fs",
+		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":%q}}`+"\n", id, content)})
+}
+
+func TestCallsThatNobodyWatchesWakeNobody(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	if err := p.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	came := p.cursor(p.last())
+	queued := func() (int, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.queue), p.resting
+	}
+	l.read(1, "short")
+	l.read(2, strings.Repeat("x", 4<<10))
+	if n, resting := queued(); n != 4 || !resting {
+		t.Errorf("%d frames are queued, resting: %v", n, resting)
+	}
+	// Who comes back is told of them at once, of a large answer in brief.
+	var told []*supervisorv1.Event
+	err := p.WatchEvents(t.Context(), came, func(ev *supervisorv1.Event) error {
+		if told = append(told, ev); len(told) == 4 {
+			return errEnough
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) {
+		t.Fatalf("told %v, then %v", told, err)
+	}
+	if told[0].GetCallStarted().GetPath() != "/w/f" || told[1].GetRaw() != `{"content":"short"}` || told[3].GetCallEnded() == nil || told[3].GetRaw() != "" {
+		t.Errorf("told %v", told)
+	}
+	// So is who asks what is known.
+	l.read(3, "")
+	if err := p.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &supervisorv1.Session{SessionId: "s"}
+	p.Show("agent-1", s)
+	if len(s.GetFiles()) != 1 || s.GetFiles()[0].GetReads() != 3 {
+		t.Errorf("the session shows %v", s.GetFiles())
+	}
+	// And many are not kept waiting.
+	for i := range restAt {
+		l.read(4+i, "")
+	}
+	testkit.Eventually(t, "the queue is worked on", func() bool { n, _ := queued(); return n < restAt })
 }

@@ -10,15 +10,34 @@ import (
 // Call normalises a method that an agent calls. kind is the method's action, but for a question to a person, which is always
 // an elicitation; params are as the agent sent them.
 func Call(s Session, method, kind string, params []byte) *permissionv1.Action {
+	a := s.called(method, kind)
+	if err := acp.Members(params, func(string, []byte) bool { return true }); err != nil {
+		unparsed(a, "the params cannot be read in one way only")
+	}
+	s.names(a, params)
+	return a
+}
+
+// Names is Call for those who only ask what a call names: it does not look whether the params can be read in one way.
+func Names(s Session, method, kind string, params []byte) *permissionv1.Action {
+	a := s.called(method, kind)
+	s.names(a, params)
+	return a
+}
+
+// called is the action of a call.
+func (s Session) called(method, kind string) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_CALL)
 	a.Kind = cut(kind, maxTitle)
 	if strings.HasPrefix(method, "elicitation/") {
 		a.Kind = "elicitation"
 	}
 	a.Method = cut(method, maxTitle)
-	if err := acp.Members(params, func(string, []byte) bool { return true }); err != nil {
-		unparsed(a, "the params cannot be read in one way only")
-	}
+	return a
+}
+
+// names adds what a call names.
+func (s Session) names(a *permissionv1.Action, params []byte) {
 	paths := newPaths(s, a)
 	switch a.GetKind() {
 	case "fs.read", "fs.list": // the path says enough: what is written is not repeated here
@@ -34,7 +53,6 @@ func Call(s Session, method, kind string, params []byte) *permissionv1.Action {
 			rawInput(a, params)
 		}
 	}
-	return a
 }
 
 // param adds the path that ACP's file methods name: an absolute one, and never a URL.

@@ -3,12 +3,17 @@ package link
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
@@ -35,6 +40,37 @@ func BenchmarkForwarding(b *testing.B) {
 	b.ResetTimer()
 	if reason, err := l.Run(context.Background()); reason != AgentGone || err != nil {
 		b.Fatal(reason, err)
+	}
+}
+
+// BenchmarkPassGate is a small read at a handler, where no policy decides.
+func BenchmarkPassGate(b *testing.B) {
+	dir := b.TempDir()
+	own := []string{"/etc/acphost", dir + "/config", dir + "/state/audit.jsonl"}
+	for i := range 20 {
+		own = append(own, dir+"/state/audit.jsonl."+strconv.Itoa(i))
+	}
+	log := slog.New(slog.DiscardHandler)
+	r, w := io.Pipe()
+	defer func() { _ = w.Close() }()
+	l := New(Options{
+		Client: Client{r, discard{}}, Agent: pipes{r, w},
+		Sessions: session.New(session.Options{}), Logger: log,
+		Gate: gate.New(gate.Options{Logger: log, Protected: own}),
+	})
+	file := dir + "/ws/file.go"
+	if err := errors.Join(os.Mkdir(dir+"/ws", 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+		b.Fatal(err)
+	}
+	to := &route.Route{Target: route.Handler, Action: "fs.read"}
+	c := &agentCall{method: "fs/read_text_file", sessionID: "s"}
+	cc := &acpv1.CallContext{Roots: []*acpv1.Root{{Path: dir + "/ws"}}}
+	params := []byte(`{"sessionId":"s","path":"` + file + `"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.passGate(to, c, cc, params, true); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

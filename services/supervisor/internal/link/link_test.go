@@ -313,7 +313,7 @@ func TestARoutedCallIsAnsweredByItsHandlerWithTheIdAsItWasSpelled(t *testing.T) 
 	seen := <-requests
 	cc := seen.GetContext()
 	if seen.GetLine() != 2 || cc.GetSessionId() != "s" || len(cc.GetScope()) != 32 || cc.GetRoots()[0].GetPath() != "/w" ||
-		cc.GetAgent() != "test" || cc.GetProtocolVersion() != 1 || cc.GetTraceparent() != "00-1" {
+		cc.GetAgent() != "test" || cc.GetProtocolVersion() != 1 || cc.GetTraceparent() != "00-1" || !cc.GetNoDigest() {
 		t.Errorf("the handler saw %v", seen)
 	}
 }

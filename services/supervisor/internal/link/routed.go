@@ -34,6 +34,7 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 		return nil //nolint:nilerr // the agent was told; only a client that is gone ends the pump
 	}
 	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
+	cc.NoDigest = !p.opts.RefuseStale
 	c.safe = r.Method.NoSideEffects
 	params := slices.Clone(m.Params)
 	p.counters.routed.Add(1)
@@ -295,11 +296,16 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 		holds = l.opts.Gate.ProtectedName
 	}
 	sess.Place = func(path string) intent.Place {
+		at := intent.Place{Protected: holds(path) || gate.ProtectedBelow(known, path)}
+		if atHandler && (r.Action == "fs.read" || r.Action == "fs.list") {
+			return at // where a read leads matters to the handler alone
+		}
 		real := paths.Real(filepath.Clean(path))
-		return intent.Place{Protected: holds(path) || gate.ProtectedBelow(known, path) ||
-			!atHandler && gate.ProtectedBelow(known, real), GitInternal: gate.GitInternal(path, real)}
+		at.Protected = at.Protected || !atHandler && gate.ProtectedBelow(known, real)
+		at.GitInternal = gate.GitInternal(path, real)
+		return at
 	}
-	a := intent.Call(sess, c.method, r.Action, params)
+	a := intent.Names(sess, c.method, r.Action, params) // nobody decides by it: a handler refuses params that read in two ways
 	l.opts.Gate.Mark(a)
 	if err := l.opts.Gate.Observe(a); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + err.Error()}
