@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
 // outbox holds the events that a watcher has not taken yet.
@@ -58,25 +60,48 @@ func (o *outbox) signal() {
 }
 
 // next waits for the next event. The error is io.EOF when there will be none.
-func (o *outbox) next(ctx context.Context, taken func()) (entry, error) {
-	for {
-		o.mu.Lock()
-		e, ok := o.pop()
-		err := o.err
-		if ok && taken != nil {
+func (o *outbox) next(ctx context.Context, taken func()) (e entry, err error) {
+	err = o.wait(ctx, func() (ok bool) {
+		if e, ok = o.pop(); ok && taken != nil {
 			taken()
 		}
+		return ok
+	})
+	return e, err
+}
+
+// nextBatch waits for the next events and appends them, up to limit and to maxBatchBytes. The error is next's.
+func (o *outbox) nextBatch(ctx context.Context, batch []*event.Shared, limit int) ([]*event.Shared, error) {
+	err := o.wait(ctx, func() bool {
+		held := o.held
+		for len(batch) < limit && len(o.kept()) > 0 && (len(batch) == 0 || held-o.held+o.kept()[0].cost <= maxBatchBytes) {
+			e, _ := o.pop()
+			if e.shared == nil {
+				e.shared = &event.Shared{Event: e.event}
+			}
+			batch = append(batch, e.shared)
+		}
+		return len(batch) > 0
+	})
+	return batch, err
+}
+
+// wait calls take, with mu held, until it reports that it has taken something.
+func (o *outbox) wait(ctx context.Context, take func() bool) error {
+	for {
+		o.mu.Lock()
+		ok, err := take(), o.err
 		o.mu.Unlock()
 		switch {
 		case ok:
-			return e, nil
+			return nil
 		case err != nil:
-			return entry{}, err
+			return err
 		}
 		select {
 		case <-o.ready:
 		case <-ctx.Done():
-			return entry{}, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
