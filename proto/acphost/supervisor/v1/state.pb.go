@@ -2363,7 +2363,7 @@ type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The cursor of an event: the stream begins after this event. Default: it begins with the next event.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. How many events one response may carry: a caller that sets it can follow many more events, each up to 5 ms
+	// Optional. How many events one response may carry: a caller that sets it can follow many more events, each up to 10 ms
 	// later. More than 1024 stands for 1024. Default: each response has one event.
 	MaxBatch      uint32 `protobuf:"varint,2,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
 	unknownFields protoimpl.UnknownFields

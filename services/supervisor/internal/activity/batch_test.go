@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -194,6 +196,41 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 			t.Fatalf("a batch of %d events of %d bytes", len(batch), size)
 		}
 	}
+}
+
+func TestEventsGatherUntilABatchIsFullOrSomeTimeHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Instance: "here"})
+		p := &place{Hub: h}
+		l := p.link("agent-1")
+		began := time.Now()
+		const limit = 10
+		var got []string
+		var wg sync.WaitGroup
+		var result error
+		p.batches(&wg, &result, limit, func(batch []*event.Shared) error {
+			got = append(got, fmt.Sprintf("%d at %v", len(batch), time.Since(began)))
+			return nil
+		})
+		for _, n := range []int{1, 3, limit - 3, 2} {
+			for range n {
+				l.chunk("s", "more")
+			}
+			synctest.Wait()
+		}
+		time.Sleep(3 * gatherFor)
+		l.chunk("s", "more")
+		synctest.Wait()
+		want := []string{"1 at 0s", "10 at 0s", fmt.Sprintf("2 at %v", gatherFor), fmt.Sprintf("1 at %v", 3*gatherFor)}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		h.Close()
+		wg.Wait()
+		if result != nil {
+			t.Error(result)
+		}
+	})
 }
 
 func BenchmarkBatches(b *testing.B) {

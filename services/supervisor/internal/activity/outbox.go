@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
@@ -14,6 +15,8 @@ type outbox struct {
 	queue
 	err   error         // why there will be no more; those that are held are told before io.EOF alone
 	ready chan struct{} // has room for one
+	// gather is how many events are waited for; 0: each is said to be ready.
+	gather int
 }
 
 func newOutbox() outbox { return outbox{ready: make(chan struct{}, 1)} }
@@ -24,7 +27,39 @@ func (o *outbox) add(e entry) {
 		return
 	}
 	o.push(e)
-	o.signal()
+	if o.gathered() {
+		o.signal()
+	}
+}
+
+// gathered reports whether there is as much as is waited for. mu is held.
+func (o *outbox) gathered() bool { return len(o.kept()) >= o.gather || o.held >= maxBatchBytes }
+
+// waitFor waits until there are so many events, or maxBatchBytes, or there will be none, or until enough is told or ctx ends.
+func (o *outbox) waitFor(ctx context.Context, events int, enough <-chan time.Time) error {
+	o.mu.Lock()
+	o.gather = events
+	done := o.gathered() || o.err != nil
+	select {
+	case <-o.ready: // it was about what is taken or looked at by now
+	default:
+	}
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		o.gather = 0
+		o.mu.Unlock()
+	}()
+	if done {
+		return nil
+	}
+	select {
+	case <-o.ready:
+	case <-enough:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // fits reports whether there is room for an event: an empty one takes any.

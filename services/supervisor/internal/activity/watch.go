@@ -20,8 +20,8 @@ const (
 	// maxBatch and maxBatchBytes bound what is sent at once. A single event may have more bytes.
 	maxBatch      = 1024
 	maxBatchBytes = 1 << 20
-	// gatherFor is how long events gather for the next batch after one that was not full.
-	gatherFor = 5 * time.Millisecond
+	// gatherFor is how long after a batch the next one is sent, if it is not full before.
+	gatherFor = 10 * time.Millisecond
 )
 
 // watcher is one who watches.
@@ -216,18 +216,12 @@ func (w *watcher) runBatches(ctx context.Context, limit int, send func([]*event.
 		}
 		timer.Reset(gatherFor)
 		err = send(batch)
-		full := len(batch) == limit
 		clear(batch)
 		if err != nil {
 			return err
 		}
-		if full {
-			continue
-		}
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := w.out.waitFor(ctx, limit, timer.C); err != nil {
+			return err
 		}
 	}
 }

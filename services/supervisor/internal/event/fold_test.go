@@ -419,10 +419,10 @@ func TestOfSessionsThatAreClosedOnlyTheLastAreKept(t *testing.T) {
 	for i := range maxClosed + 20 {
 		opens(i)
 		about(i, &supervisorv1.Event{Event: &supervisorv1.Event_SessionInfo{SessionInfo: &supervisorv1.SessionInfo{Title: &title}}})
-		switch {
-		case i == 0: // it stays open
+		switch i {
+		case 0: // it stays open
 			continue
-		case i == 1: // it is closed, and opened again
+		case 1: // it is closed, and opened again
 			closes(i)
 			opens(i)
 			continue
