@@ -320,3 +320,35 @@ func TestSupervisorsAreFoundInFoldersOfOnesOwnAlone(t *testing.T) {
 		t.Errorf("in a folder that is open to others: %+v", found)
 	}
 }
+
+func TestEventsAreToldOneByOneWhetherTheyComeInBatchesOrNot(t *testing.T) {
+	at := func(cursor string) *supervisorv1.Event { return &supervisorv1.Event{Cursor: cursor} }
+	for name, responses := range map[string][]*supervisorv1.WatchEventsResponse{
+		"batches":    {{Events: []*supervisorv1.Event{at("1"), at("2")}}, {Events: []*supervisorv1.Event{at("3")}}},
+		"no batches": {{Event: at("1")}, {Event: at("2")}, {Event: at("3")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, &supervisor{events: func(r *supervisorv1.WatchEventsRequest) []*supervisorv1.WatchEventsResponse {
+				if r.GetCursor() != "0" || r.GetMaxBatch() == 0 {
+					t.Errorf("asked %v, want batches behind 0", r)
+				}
+				return responses
+			}})
+			events, err := c.WatchEvents(t.Context(), "0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for e, err := range events {
+				if err != nil {
+					got = append(got, status.Code(err).String())
+					continue
+				}
+				got = append(got, e.GetCursor())
+			}
+			if !slices.Equal(got, []string{"1", "2", "3", "ResourceExhausted"}) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

@@ -27,6 +27,8 @@ type supervisor struct {
 	// turn is what Prompt tells, and record what WatchSession has behind a cursor; both end with an error or nil.
 	turn   func(send func(*supervisorv1.Event)) error
 	record func(cursor string, send func(*supervisorv1.Event)) error
+	// events is what WatchEvents answers to a request.
+	events func(*supervisorv1.WatchEventsRequest) []*supervisorv1.WatchEventsResponse
 	// output is what a terminal has written.
 	output []*supervisorv1.WatchOutputResponse
 
@@ -115,6 +117,15 @@ func (s *supervisor) Prompt(_ *supervisorv1.PromptRequest, stream grpc.ServerStr
 func (s *supervisor) CancelPrompt(context.Context, *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
 	s.called("cancel")
 	return &supervisorv1.CancelPromptResponse{}, nil
+}
+
+func (s *supervisor) WatchEvents(r *supervisorv1.WatchEventsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchEventsResponse]) error {
+	for _, response := range s.events(r) {
+		if err := stream.Send(response); err != nil {
+			return err
+		}
+	}
+	return status.Error(codes.ResourceExhausted, "too slow")
 }
 
 func (s *supervisor) WatchSession(r *supervisorv1.WatchSessionRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -14,11 +15,24 @@ import (
 // ResourceExhausted says that the caller was too slow: it can begin again behind the last cursor, unless the code is
 // OutOfRange then, since that event is not kept any more.
 func (c *Client) WatchEvents(ctx context.Context, cursor string) (iter.Seq2[*supervisorv1.Event, error], error) {
-	stream, err := c.State.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{Cursor: cursor})
+	stream, err := c.State.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{Cursor: cursor, MaxBatch: math.MaxInt32})
 	if err != nil {
 		return nil, err
 	}
-	return received(stream.Recv, (*supervisorv1.WatchEventsResponse).GetEvent), nil
+	all := received(stream.Recv, func(r *supervisorv1.WatchEventsResponse) *supervisorv1.WatchEventsResponse { return r })
+	return func(yield func(*supervisorv1.Event, error) bool) {
+		for r, err := range all {
+			events := r.GetEvents()
+			if err != nil || r.GetEvent() != nil { // a supervisor that knows no batches sends one event at a time
+				events = []*supervisorv1.Event{r.GetEvent()}
+			}
+			for _, e := range events {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}, nil
 }
 
 // WatchApprovals tells the questions that wait for a person, of all agents: those that are there, then CaughtUp, then each

@@ -264,8 +264,17 @@ func (s *served) watchEvents(ctx context.Context, t *tally) error {
 }
 
 func watchEvents(ctx context.Context, conn *client.Client, each func(*supervisorv1.Event)) error {
-	stream, err := conn.State.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{})
-	return received(stream, err, each)
+	events, err := conn.WatchEvents(ctx, "")
+	if err != nil {
+		return err
+	}
+	for ev, err := range events {
+		if err != nil {
+			return err
+		}
+		each(ev)
+	}
+	return nil
 }
 
 func received[M interface{ GetEvent() *supervisorv1.Event }](stream interface{ Recv() (M, error) }, err error, each func(*supervisorv1.Event)) error {

@@ -2362,7 +2362,10 @@ func (x *WatchOutputResponse) GetSignal() string {
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The cursor of an event: the stream begins after this event. Default: it begins with the next event.
-	Cursor        string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. How many events one response may carry: a caller that sets it can follow many more events, each up to 10 ms
+	// later. More than 1024 stands for 1024. Default: each response has one event.
+	MaxBatch      uint32 `protobuf:"varint,2,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2404,11 +2407,20 @@ func (x *WatchEventsRequest) GetCursor() string {
 	return ""
 }
 
-// WatchEventsResponse is one event.
+func (x *WatchEventsRequest) GetMaxBatch() uint32 {
+	if x != nil {
+		return x.MaxBatch
+	}
+	return 0
+}
+
+// WatchEventsResponse is one event or, if the request has max_batch, a batch of events.
 type WatchEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The event.
-	Event         *Event `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// Optional. The event. Always there if the request has no max_batch; never there in a batch.
+	Event *Event `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// Optional. The events of a batch, in order.
+	Events        []*Event `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2446,6 +2458,13 @@ func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
 func (x *WatchEventsResponse) GetEvent() *Event {
 	if x != nil {
 		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
 	}
 	return nil
 }
@@ -2676,11 +2695,13 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\texit_code\x18\x04 \x01(\rH\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
 	"\x06signal\x18\x05 \x01(\tR\x06signalB\f\n" +
 	"\n" +
-	"_exit_code\",\n" +
+	"_exit_code\"I\n" +
 	"\x12WatchEventsRequest\x12\x16\n" +
-	"\x06cursor\x18\x01 \x01(\tR\x06cursor\"I\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tmax_batch\x18\x02 \x01(\rR\bmaxBatch\"\x7f\n" +
 	"\x13WatchEventsResponse\x122\n" +
-	"\x05event\x18\x01 \x01(\v2\x1c.acphost.supervisor.v1.EventR\x05event*\xce\x01\n" +
+	"\x05event\x18\x01 \x01(\v2\x1c.acphost.supervisor.v1.EventR\x05event\x124\n" +
+	"\x06events\x18\x02 \x03(\v2\x1c.acphost.supervisor.v1.EventR\x06events*\xce\x01\n" +
 	"\fHandlerState\x12\x1d\n" +
 	"\x19HANDLER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HANDLER_STATE_STARTING\x10\x01\x12\x17\n" +
@@ -2801,29 +2822,30 @@ var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
 	45, // 31: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
 	15, // 32: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
 	46, // 33: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
-	1,  // 34: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	7,  // 35: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	10, // 36: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	13, // 37: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	19, // 38: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	22, // 39: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	24, // 40: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
-	28, // 41: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
-	26, // 42: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
-	2,  // 43: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	8,  // 44: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	11, // 45: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	14, // 46: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	20, // 47: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	23, // 48: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	25, // 49: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
-	29, // 50: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
-	27, // 51: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
-	43, // [43:52] is the sub-list for method output_type
-	34, // [34:43] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	46, // 34: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
+	1,  // 35: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	7,  // 36: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	10, // 37: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	13, // 38: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	19, // 39: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	22, // 40: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	24, // 41: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	28, // 42: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	26, // 43: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 44: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	8,  // 45: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	11, // 46: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	14, // 47: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	20, // 48: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	23, // 49: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	25, // 50: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	29, // 51: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	27, // 52: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	44, // [44:53] is the sub-list for method output_type
+	35, // [35:44] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }

@@ -43,7 +43,7 @@ func BenchmarkFrame(b *testing.B) {
 	})
 	b.Run("one watches", func(b *testing.B) {
 		run(b, Options{}, func(h *Hub) {
-			w, err := h.joinAll(replay.Position{})
+			w, err := h.joinAll(replay.Position{}, false)
 			if err != nil {
 				b.Fatal(err)
 			}

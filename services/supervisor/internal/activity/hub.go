@@ -87,6 +87,7 @@ type Hub struct {
 	fold     *event.Fold
 	recent   ring
 	watchers map[*watcher]struct{}
+	batching int                     // watchers that are sent batches
 	sessions map[sessionKey]struct{} // that were opened here
 }
 
@@ -281,6 +282,9 @@ func (h *Hub) handle(it *item) {
 		e := entry{event: ev, seq: it.seq, skips: it.skips, cost: eventCost + 2*it.cost/len(events)}
 		if it.cost > briefAbove { // its events may leave out most of it
 			e.cost = eventCost + proto.Size(ev)
+		}
+		if h.batching > 0 {
+			e.shared = &event.Shared{Event: ev}
 		}
 		h.know(e)
 		for w := range h.watchers {

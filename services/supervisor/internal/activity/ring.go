@@ -2,6 +2,7 @@ package activity
 
 import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
@@ -16,9 +17,11 @@ const (
 // entry is an event on its way to those who watch.
 type entry struct {
 	event *supervisorv1.Event
-	seq   uint64
-	skips uint64 // frames that nobody needed, before it
-	cost  int
+	// shared is the event for those who are sent batches. Nil: none of them watched, and each who comes later encodes it.
+	shared *event.Shared
+	seq    uint64
+	skips  uint64 // frames that nobody needed, before it
+	cost   int
 }
 
 // queue holds events, oldest first.
@@ -65,6 +68,7 @@ type ring struct {
 }
 
 func (r *ring) add(e entry) {
+	e.shared = nil // its bytes are not counted
 	r.push(e)
 	for r.held > r.max || len(r.kept()) > maxRecentEvents {
 		old, _ := r.pop()

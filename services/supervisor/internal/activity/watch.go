@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
@@ -15,6 +17,11 @@ const (
 	// these take in memory.
 	maxBehind      = 8192
 	maxBehindBytes = 16 << 20
+	// maxBatch and maxBatchBytes bound what is sent at once. A single event may have more bytes.
+	maxBatch      = 1024
+	maxBatchBytes = 1 << 20
+	// gatherFor is how long after a batch the next one is sent, if it is not full before.
+	gatherFor = 10 * time.Millisecond
 )
 
 // watcher is one who watches.
@@ -25,6 +32,7 @@ type watcher struct {
 	after   uint64 // events of frames up to this one are told in another way
 	// Of the frames that nobody needed, those up to missable may be missing here; missed were told.
 	missed, missable uint64
+	batches          bool          // is sent events in batches
 	sub              *Subscription // if it is one
 	out              outbox
 }
@@ -34,6 +42,16 @@ type watcher struct {
 // fault.TooOld; one who does not keep up is cut off with fault.Exhausted. Events are shared: send must not change them.
 // Nil: the Hub was closed.
 func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error {
+	return h.watchAll(cursor, false, func(w *watcher) error { return w.run(ctx, send) })
+}
+
+// WatchBatches is WatchEvents, but tells up to limit events at once. An event is encoded once for all who are told so. send
+// must not keep the slice.
+func (h *Hub) WatchBatches(ctx context.Context, cursor string, limit int, send func([]*event.Shared) error) error {
+	return h.watchAll(cursor, true, func(w *watcher) error { return w.runBatches(ctx, min(limit, maxBatch), send) })
+}
+
+func (h *Hub) watchAll(cursor string, batches bool, run func(*watcher) error) error {
 	var at replay.Position
 	if cursor != "" && cursor != replay.Now {
 		var ok bool
@@ -44,19 +62,20 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, send func(*supervi
 			return fault.New(fault.TooOld, "the cursor %q is of another supervisor; watch a session, or begin without a cursor", cursor)
 		}
 	}
-	w, err := h.joinAll(at)
+	w, err := h.joinAll(at, batches)
 	if err != nil {
 		return err
 	}
 	defer h.leave(w)
-	return w.run(ctx, send)
+	return run(w)
 }
 
 // joinAll adds a watcher of everything. The watcher gets the events to come and, if at is a position, the events behind it
 // that are in memory.
-func (h *Hub) joinAll(at replay.Position) (*watcher, error) {
+func (h *Hub) joinAll(at replay.Position, batches bool) (*watcher, error) {
 	defer h.lock()()
 	w := h.newWatcher(nil, "")
+	w.batches = batches
 	if at.Seq > h.seq {
 		return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.Text)
 	}
@@ -104,8 +123,11 @@ func (h *Hub) leave(w *watcher) {
 	}
 }
 
-// count notes, for the data path, whose frames are needed. mu is held.
+// count notes, for the data path, whose frames are needed. Both locks are held.
 func (h *Hub) count(w *watcher, n int) {
+	if w.batches {
+		h.batching += n
+	}
 	switch {
 	case w.port == nil:
 		h.all += n
@@ -173,6 +195,32 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 			return err
 		}
 		if err := send(e.event); err != nil {
+			return err
+		}
+	}
+}
+
+// runBatches is run, a batch at a time. While events come fast, the watcher is not woken for each of them.
+func (w *watcher) runBatches(ctx context.Context, limit int, send func([]*event.Shared) error) error {
+	timer := time.NewTimer(gatherFor)
+	defer timer.Stop()
+	var batch []*event.Shared
+	for {
+		var err error
+		batch, err = w.out.nextBatch(ctx, batch[:0], limit)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		timer.Reset(gatherFor)
+		err = send(batch)
+		clear(batch)
+		if err != nil {
+			return err
+		}
+		if err := w.out.waitFor(ctx, limit, timer.C); err != nil {
 			return err
 		}
 	}

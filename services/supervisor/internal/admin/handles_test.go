@@ -37,6 +37,10 @@ func (a asker) WatchEvents(_ context.Context, _ string, send func(*supervisorv1.
 	return send(a.asked())
 }
 
+func (a asker) WatchBatches(_ context.Context, _ string, _ int, send func([]*event.Shared) error) error {
+	return send([]*event.Shared{{Event: &supervisorv1.Event{Cursor: "here-1"}}, {Event: a.asked()}})
+}
+
 func (a asker) WatchSession(_ context.Context, _ *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
 	return send(a.asked())
 }
@@ -81,6 +85,15 @@ func told(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[strin
 	}
 	e, err := events.Recv()
 	note("WatchEvents", e.GetEvent().GetQuestionAsked().GetId(), err)
+	batches, err := state.WatchEvents(t.Context(), &supervisorv1.WatchEventsRequest{MaxBatch: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := batches.Recv()
+	if len(batch.GetEvents()) != 2 || batch.GetEvents()[0].GetCursor() != "here-1" || batch.GetEvent() != nil {
+		t.Fatalf("the batch is %v, %v; want two events", batch, err)
+	}
+	note("a batch", batch.GetEvents()[1].GetQuestionAsked().GetId(), err)
 	session, err := supervisorv1.NewSessionServiceClient(conn).WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s"})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
 // nothing has all that can be served, and answers with err and with empty messages. Streams of events go on until their
@@ -44,6 +45,10 @@ func (n nothing) WatchEvents(ctx context.Context, _ string, _ func(*supervisorv1
 	}
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+func (n nothing) WatchBatches(ctx context.Context, cursor string, _ int, _ func([]*event.Shared) error) error {
+	return n.WatchEvents(ctx, cursor, nil)
 }
 
 func (n nothing) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, _ func(*supervisorv1.Event) error) error {

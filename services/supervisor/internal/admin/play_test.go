@@ -28,6 +28,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
 // play is what a process of a test does.
@@ -128,6 +129,10 @@ func (willing) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*su
 }
 
 func (willing) WatchEvents(context.Context, string, func(*supervisorv1.Event) error) error {
+	return nil
+}
+
+func (willing) WatchBatches(context.Context, string, int, func([]*event.Shared) error) error {
 	return nil
 }
 

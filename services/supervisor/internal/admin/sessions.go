@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
 // Sessions holds sessions with agents. Its methods are called concurrently, with requests that keep to the contract, and
@@ -46,6 +47,8 @@ type Sessions interface {
 type Events interface {
 	// WatchEvents sends the events of all agents, sessions and handlers that came after a cursor, then those that come.
 	WatchEvents(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error
+	// WatchBatches is WatchEvents that sends up to limit events at once. send must not keep the slice.
+	WatchBatches(ctx context.Context, cursor string, limit int, send func([]*event.Shared) error) error
 	// WatchSession sends the events of a session, those of the record first.
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }

@@ -14,6 +14,7 @@ import (
 // Bounds on what is kept, so that no agent can make a Fold grow without end.
 const (
 	maxSessions  = 100_000
+	maxClosed    = 1000      // of those that are closed, and may be opened again
 	maxFoldBytes = 256 << 20 // of all sessions, roughly
 	maxTitle     = 4 << 10   // bytes of a title, a name, an id
 	maxItems     = 1000      // of a list
@@ -22,13 +23,14 @@ const (
 )
 
 // Fold is what is known of each session of each agent, put together from events: what Show fills in. It keeps at most
-// 100,000 sessions and about 256 MiB; whatever had no event for the longest time is forgotten first. Safe for concurrent
+// 100,000 sessions, 1,000 closed ones among them, and about 256 MiB; whatever had no event for the longest time is forgotten first. Safe for concurrent
 // use; events of an agent are expected in their order.
 //
 // What an event holds is kept, and shown, without being copied: nobody may change it.
 type Fold struct {
 	mu       sync.Mutex
-	sessions ordered.Map[sessionKey, *known] // the one that something happened in last is the newest
+	sessions ordered.Map[sessionKey, *known]   // the one that something happened in last is the newest
+	closed   ordered.Map[sessionKey, struct{}] // of the sessions, the one that was closed last is the newest
 	size     int
 }
 
@@ -85,6 +87,17 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 	}
 	k.apply(e)
 	f.grown(k)
+	switch e.GetEvent().(type) {
+	case *supervisorv1.Event_SessionOpened:
+		f.closed.Delete(k.key)
+	case *supervisorv1.Event_SessionClosed:
+		f.closed.Set(k.key, struct{}{})
+		for f.closed.Len() > maxClosed {
+			oldest := f.closed.Oldest()
+			f.closed.Delete(oldest)
+			f.forget(f.sessions.At(oldest))
+		}
+	}
 }
 
 // Forget forgets all sessions of an agent.
@@ -125,6 +138,7 @@ func (f *Fold) forget(k *known) {
 	}
 	f.size -= k.size
 	f.sessions.Delete(k.key)
+	f.closed.Delete(k.key)
 }
 
 // gap marks what may be out of date: a session, or all of an agent, or all.

@@ -402,3 +402,42 @@ func TestWhatACancelledTurnLeftOpenIsGoneInTheNext(t *testing.T) {
 		t.Errorf("in the next turn: %s", shown(got))
 	}
 }
+
+func TestOfSessionsThatAreClosedOnlyTheLastAreKept(t *testing.T) {
+	f := NewFold()
+	about := func(i int, e *supervisorv1.Event) {
+		e.AgentId, e.SessionId = "a", fmt.Sprint(i)
+		f.Apply(e)
+	}
+	title := "work"
+	closes := func(i int) {
+		about(i, &supervisorv1.Event{Event: &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: "session/close"}}})
+	}
+	opens := func(i int) {
+		about(i, &supervisorv1.Event{Event: &supervisorv1.Event_SessionOpened{SessionOpened: &supervisorv1.SessionOpened{}}})
+	}
+	for i := range maxClosed + 20 {
+		opens(i)
+		about(i, &supervisorv1.Event{Event: &supervisorv1.Event_SessionInfo{SessionInfo: &supervisorv1.SessionInfo{Title: &title}}})
+		switch i {
+		case 0: // it stays open
+			continue
+		case 1: // it is closed, and opened again
+			closes(i)
+			opens(i)
+			continue
+		}
+		closes(i)
+	}
+	const first = 20 // of the closed ones that are kept
+	for i := range maxClosed + 20 {
+		s := &supervisorv1.Session{SessionId: fmt.Sprint(i)}
+		f.Show("a", s)
+		if kept := s.GetTitle() == title; kept != (i < 2 || i >= first) {
+			t.Errorf("session %d is kept: %v", i, kept)
+		}
+	}
+	if n := f.sessions.Len(); n != maxClosed+2 || f.closed.Len() != maxClosed {
+		t.Errorf("%d sessions are kept, %d of them closed", n, f.closed.Len())
+	}
+}

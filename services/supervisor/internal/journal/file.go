@@ -37,8 +37,9 @@ type file struct {
 	size               int64
 	used               uint64
 	over               bool // it is as large as it may be
+	closed             bool // its session is
 
-	buf   []byte // lines to be written
+	buf   []byte // lines to be written; nil: none
 	holds gap    // what would be missing without them
 
 	lost    gap // since the last line that was written
@@ -64,11 +65,12 @@ func (w *writer) lacks(f *file) {
 	}
 }
 
-func (f *file) reset() {
-	if cap(f.buf) > 2*flushBytes {
-		f.buf = nil
+// reset forgets what was to be written to a file. Another file may use the buffer.
+func (w *writer) reset(f *file) {
+	if cap(f.buf) <= spareBytes && len(w.buffers) < spareBuffers {
+		w.buffers = append(w.buffers, f.buf[:0])
 	}
-	f.buf, f.holds = f.buf[:0], gap{}
+	f.buf, f.holds = nil, gap{}
 }
 
 // filePath is where a session's file stands. The session's id is the agent's to choose, so it is only hinted at in a name.
@@ -196,12 +198,15 @@ func (w *writer) header(f *file, from int64) []byte {
 func (w *writer) flushFile(f *file) {
 	if len(f.buf) > 0 {
 		w.write(f, f.buf, f.holds)
-		f.reset()
+		w.reset(f)
 	}
 }
 
 // write writes lines to a file, or counts them as lost.
 func (w *writer) write(f *file, lines []byte, holds gap) {
+	if f.closed {
+		defer f.close()
+	}
 	now := time.Now()
 	if now.Before(f.retryAt) {
 		w.lose(f, holds, f.lost.why)

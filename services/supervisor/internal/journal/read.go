@@ -150,6 +150,12 @@ func walk(path string, more func() bool) iter.Seq2[*Entry, error] {
 	}
 }
 
+// minBuffer and maxBuffer bound the buffer of a Reader.
+const (
+	minBuffer = 4 << 10
+	maxBuffer = 256 << 10
+)
+
 // Reader reads a file that may be growing. Not safe for concurrent use.
 type Reader struct {
 	f    *os.File
@@ -166,7 +172,11 @@ func OpenReader(path string, offset int64) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{f: f, at: offset, buf: bufio.NewReaderSize(nil, 256<<10)}
+	size := int64(maxBuffer)
+	if info, err := f.Stat(); err == nil { // most files are much smaller
+		size = min(maxBuffer, max(minBuffer, info.Size()-offset))
+	}
+	r := &Reader{f: f, at: offset, buf: bufio.NewReaderSize(nil, int(size))}
 	r.look()
 	return r, nil
 }

@@ -20,8 +20,11 @@ const (
 	maxFiles = 1 << 16
 	// maxOpenFiles bounds those that are open at once.
 	maxOpenFiles = 128
-	// restingBytes is how much is kept for a file that is not written.
-	restingBytes = 4 << 10
+	// maxClosed bounds the files of closed sessions that are known: an agent may send more about a session that it has closed.
+	maxClosed = 1024
+	// spareBuffers is how many buffers are kept for the lines of files, each of spareBytes at most.
+	spareBuffers = 16
+	spareBytes   = 256 << 10
 	// directBytes is how long a run is that is written as it stands in the queue.
 	directBytes = 32 << 10
 	// flushBytes is how much gathers for a file before it is written.
@@ -39,8 +42,10 @@ type writer struct {
 	files    map[fileKey]*file
 	requests map[requestKey]request
 	openings []*opening
+	closed   []*file // of closed sessions, oldest first
 	dirty    []*file
-	pending  int // bytes of records that are not written, as the queue counts them
+	buffers  [][]byte // that no file uses
+	pending  int      // bytes of records that are not written, as the queue counts them
 	tick     uint64
 	full     bool // it was said that nothing can be written
 	failed   error
@@ -167,6 +172,40 @@ func (w *writer) record(r *record) {
 		session, answers = w.response(r)
 	}
 	w.put(session, r, answers)
+	if f := w.files[fileKey{idOf(r.agent), session}]; answers != "" && session != "" && f != nil && acp.Get(r.line, "result") != nil {
+		switch answers {
+		case acp.MethodSessionClose, acp.MethodSessionDelete:
+			w.sessionClosed(f)
+		case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
+			w.sessionOpened(f)
+		}
+	}
+}
+
+// sessionClosed closes the file of a session that the agent has closed. More may come about the session: then the file is
+// opened to write it, as long as not too many other sessions were closed since.
+func (w *writer) sessionClosed(f *file) {
+	w.flushFile(f)
+	f.close()
+	if f.closed {
+		return
+	}
+	f.closed = true
+	if w.closed = append(w.closed, f); len(w.closed) > maxClosed {
+		oldest := w.closed[0]
+		w.closed = slices.Delete(w.closed, 0, 1)
+		w.flushFile(oldest)
+		w.finish(oldest)
+		delete(w.files, fileKey{idOf(oldest.agent), oldest.session})
+	}
+}
+
+// sessionOpened has the file of a session stay open, though the session was closed before.
+func (w *writer) sessionOpened(f *file) {
+	if f.closed {
+		f.closed = false
+		w.closed = slices.DeleteFunc(w.closed, func(other *file) bool { return other == f })
+	}
 }
 
 // beginAnew writes the begin of an agent's connection to the files of all sessions that have requests open: each tells
@@ -401,6 +440,9 @@ func (w *writer) append(f *file, line func([]byte) []byte, holds gap) {
 	if len(f.buf) == 0 {
 		w.dirty = append(w.dirty, f)
 	}
+	if n := len(w.buffers); f.buf == nil && n > 0 {
+		f.buf, w.buffers = w.buffers[n-1], w.buffers[:n-1]
+	}
 	f.buf = line(f.buf)
 	f.holds.merge(holds)
 	if len(f.buf) >= flushBytes {
@@ -418,13 +460,7 @@ func (w *writer) flush() {
 }
 
 // rest gives back memory: nothing was written for a while.
-func (w *writer) rest() {
-	for _, f := range w.files {
-		if cap(f.buf) > restingBytes {
-			f.buf = nil
-		}
-	}
-}
+func (w *writer) rest() { w.buffers = nil }
 
 // close writes the last and closes the files. What openings wait for will not come.
 func (w *writer) close() {

@@ -1,0 +1,286 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/replay"
+)
+
+// batches is watching for those who are sent batches.
+func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func([]*event.Shared) error) {
+	p.tell.Lock()
+	before := len(p.watchers)
+	p.tell.Unlock()
+	wg.Go(func() { *result = p.WatchBatches(context.Background(), "", limit, send) })
+	p.joined(before + 1)
+}
+
+func TestBatchesHaveEachEventOnceInOrderAndEncodedOnceForAll(t *testing.T) {
+	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
+	l := p.link("agent-1")
+	const all, together = 5000, 500
+	limits := []int{1, 7, 1 << 30}
+	var wg sync.WaitGroup
+	results := make([]error, len(limits)+1)
+	shared := make([]map[string]*event.Shared, len(limits))
+	told := make(chan struct{}, len(limits)+1)
+	var single int
+	p.watching(t.Context(), &wg, &results[len(limits)], func(ev *supervisorv1.Event) error {
+		if text(ev) != fmt.Sprint(single) {
+			t.Errorf("one at a time: got %q, want %d", text(ev), single)
+		}
+		if single++; single%together == 0 {
+			told <- struct{}{}
+		}
+		if single == all {
+			return errEnough
+		}
+		return nil
+	})
+	for i, limit := range limits {
+		shared[i] = map[string]*event.Shared{}
+		next, largest := 0, 0
+		p.batches(&wg, &results[i], limit, func(batch []*event.Shared) error {
+			if len(batch) == 0 || len(batch) > min(limit, maxBatch) {
+				t.Errorf("a batch of %d events, limit %d", len(batch), limit)
+			}
+			largest = max(largest, len(batch))
+			for _, e := range batch {
+				if text(e.Event) != fmt.Sprint(next) {
+					t.Errorf("limit %d: got %q, want %d", limit, text(e.Event), next)
+				}
+				shared[i][e.Event.GetCursor()] = e
+				if next++; next%together == 0 {
+					told <- struct{}{}
+				}
+			}
+			if next < all {
+				return nil
+			}
+			if limit > 1 && largest == 1 {
+				t.Errorf("limit %d: no batch had two events", limit)
+			}
+			return errEnough
+		})
+	}
+	for i := range all {
+		l.chunk("s", fmt.Sprint(i))
+		if (i+1)%together == 0 { // so that all keep up
+			for range cap(told) {
+				<-told
+			}
+		}
+	}
+	wg.Wait()
+	for i, err := range results {
+		if !errors.Is(err, errEnough) {
+			t.Errorf("watcher %d: %v", i, err)
+		}
+	}
+	for cursor, e := range shared[0] {
+		for _, other := range shared[1:] {
+			if other[cursor] != e {
+				t.Fatalf("the event %s is not shared", cursor)
+			}
+		}
+		wire, err := e.Wire()
+		var got supervisorv1.Event
+		if err := errors.Join(err, proto.Unmarshal(wire, &got)); err != nil || !proto.Equal(&got, e.Event) {
+			t.Fatalf("the event %s is encoded as %v (%v)", cursor, &got, err)
+		}
+	}
+	if p.batching != 0 {
+		t.Errorf("%d are counted as sent batches", p.batching)
+	}
+}
+
+func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
+	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
+	l := p.link("agent-1")
+	stuck := make(chan struct{})
+	began := make(chan struct{}, maxBehind)
+	var wg sync.WaitGroup
+	var slow error
+	p.batches(&wg, &slow, maxBatch, func([]*event.Shared) error {
+		began <- struct{}{}
+		<-stuck
+		return nil
+	})
+	l.chunk("s", "first")
+	<-began
+	for range maxBehind + 1 {
+		l.chunk("s", "more")
+	}
+	if err := p.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(stuck)
+	wg.Wait()
+	wantClass(t, slow, fault.Exhausted)
+}
+
+func TestWhoComesBackInTheMiddleOfABatchIsToldTheRest(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	var wg sync.WaitGroup
+	var result error
+	var cursors []string
+	enough := func(to *[]string) func([]*event.Shared) error {
+		return func(batch []*event.Shared) error {
+			for _, e := range batch {
+				if *to = append(*to, e.Event.GetCursor()); e.Event.GetTurnEnded() != nil {
+					return errEnough
+				}
+			}
+			return nil
+		}
+	}
+	p.batches(&wg, &result, maxBatch, enough(&cursors))
+	l.open("s")
+	l.turn("s", "work")
+	wg.Wait()
+	for i, cursor := range cursors[:len(cursors)-1] {
+		var got []string
+		if err := p.WatchBatches(t.Context(), cursor, maxBatch, enough(&got)); !errors.Is(err, errEnough) || !slices.Equal(got, cursors[i+1:]) {
+			t.Errorf("behind %s: got %v, %v, want %v", cursor, got, err, cursors[i+1:])
+		}
+	}
+}
+
+func position(t *testing.T, cursor string) replay.Position {
+	t.Helper()
+	at, ok := replay.Parse(cursor)
+	if !ok {
+		t.Fatalf("%q is no cursor", cursor)
+	}
+	return at
+}
+
+func TestABatchIsBoundedInBytes(t *testing.T) {
+	p := open(t, "", "here", Options{MaxRecent: 64 << 20, MaxQueued: 64 << 20})
+	l := p.link("agent-1")
+	l.open("s")
+	cursor := p.all(t, "s", "")[0].GetCursor()
+	w, err := p.joinAll(position(t, cursor), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.leave(w)
+	const size, all = 200 << 10, 20
+	for range all {
+		l.chunk("s", strings.Repeat("x", size))
+	}
+	if err := p.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	for got < all {
+		batch, err := w.out.nextBatch(t.Context(), nil, maxBatch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got += len(batch); len(batch)*size > maxBatchBytes {
+			t.Fatalf("a batch of %d events of %d bytes", len(batch), size)
+		}
+	}
+}
+
+func TestEventsGatherUntilABatchIsFullOrSomeTimeHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Instance: "here"})
+		p := &place{Hub: h}
+		l := p.link("agent-1")
+		began := time.Now()
+		const limit = 10
+		var got []string
+		var wg sync.WaitGroup
+		var result error
+		p.batches(&wg, &result, limit, func(batch []*event.Shared) error {
+			got = append(got, fmt.Sprintf("%d at %v", len(batch), time.Since(began)))
+			return nil
+		})
+		for _, n := range []int{1, 3, limit - 3, 2} {
+			for range n {
+				l.chunk("s", "more")
+			}
+			synctest.Wait()
+		}
+		time.Sleep(3 * gatherFor)
+		l.chunk("s", "more")
+		synctest.Wait()
+		want := []string{"1 at 0s", "10 at 0s", fmt.Sprintf("2 at %v", gatherFor), fmt.Sprintf("1 at %v", 3*gatherFor)}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		h.Close()
+		wg.Wait()
+		if result != nil {
+			t.Error(result)
+		}
+	})
+}
+
+func BenchmarkBatches(b *testing.B) {
+	for _, watchers := range []int{1, 50} {
+		for _, batched := range []bool{false, true} {
+			b.Run(fmt.Sprintf("watchers=%d/batched=%v", watchers, batched), func(b *testing.B) {
+				h := New(Options{Instance: "here"})
+				defer h.Close()
+				l := (&place{Hub: h}).link("agent-1")
+				f := chunk("s", strings.Repeat("x", 150))
+				var wg sync.WaitGroup
+				told := make(chan int, watchers)
+				for range watchers {
+					n := 0
+					count := func(events int) error {
+						before := n / 1000
+						if n += events; n/1000 != before {
+							told <- n
+						}
+						return nil
+					}
+					wg.Go(func() {
+						if batched {
+							_ = h.WatchBatches(b.Context(), "", maxBatch, func(batch []*event.Shared) error {
+								for _, e := range batch {
+									_, _ = e.Wire()
+								}
+								return count(len(batch))
+							})
+						} else {
+							_ = h.WatchEvents(b.Context(), "", func(ev *supervisorv1.Event) error {
+								_, _ = proto.Marshal(ev)
+								return count(1)
+							})
+						}
+					})
+				}
+				(&place{Hub: h}).joined(watchers)
+				b.ReportAllocs()
+				for b.Loop() {
+					for range 1000 {
+						l.Frame(f)
+					}
+					for range watchers {
+						<-told
+					}
+				}
+				h.Close()
+				wg.Wait()
+			})
+		}
+	}
+}
