@@ -190,3 +190,71 @@ func TestWhatACallMakesAfterTheReleaseIsReleasedToo(t *testing.T) {
 		h.close()
 	})
 }
+
+func TestAKeeperHoldsEachScopeUntilItIsDroppedOrAllAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		defer h.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		k := keeper{ctx: ctx, holds: h, scopes: map[string]*keptScope{}}
+		for _, s := range []string{"a", "b", "c", "b"} { // twice is the same as once
+			k.hold(s)
+		}
+		wait := func(want ...string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if all := got.all(); !slices.Equal(slices.Sorted(slices.Values(all)), want) {
+				t.Fatalf("released %q, want %q", all, want)
+			}
+		}
+		wait()
+		k.drop("b")
+		k.drop("not held")
+		wait("b")
+		k.hold("b")
+		k.drop("b") // which may be before it is held
+		wait("b", "b")
+		cancel()
+		k.dropAll()
+		k.hold("late") // the stream is over
+		wait("a", "b", "b", "c")
+	})
+}
+
+func TestAReleaseUnderWayKeepsNoOtherScopeFromBeingHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		h := newHolds(func(s string) {
+			if s == "slow" {
+				<-finish
+			}
+		}, releaseDelay, slog.New(slog.DiscardHandler))
+		defer h.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		k := keeper{ctx: ctx, holds: h, scopes: map[string]*keptScope{}}
+		k.hold("slow")
+		synctest.Wait()
+		k.drop("slow")
+		time.Sleep(releaseDelay)
+		synctest.Wait()
+		k.hold("slow") // has to wait
+		k.hold("other")
+		synctest.Wait()
+		h.mu.Lock()
+		slow, other := h.scopes["slow"].count, h.scopes["other"].count
+		h.mu.Unlock()
+		if slow != 0 || other != 1 {
+			t.Errorf("slow is held %d times, and other %d times", slow, other)
+		}
+		close(finish)
+		synctest.Wait()
+		if h.scopes["slow"].count != 1 {
+			t.Error("what waited is not held")
+		}
+		cancel()
+		k.dropAll()
+		synctest.Wait()
+	})
+}
