@@ -8,6 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
 const scope = "0123456789abcdef0123456789abcdef"
@@ -256,5 +262,53 @@ func TestAReleaseUnderWayKeepsNoOtherScopeFromBeingHeld(t *testing.T) {
 		cancel()
 		k.dropAll()
 		synctest.Wait()
+	})
+}
+
+// holding is a stream of scopes to hold.
+type holding struct {
+	grpc.BidiStreamingServer[pluginv1.HoldAllRequest, pluginv1.HoldAllResponse]
+	ctx    context.Context
+	scopes chan string
+}
+
+func (h holding) Context() context.Context             { return h.ctx }
+func (h holding) Send(*pluginv1.HoldAllResponse) error { return nil }
+
+func (h holding) Recv() (*pluginv1.HoldAllRequest, error) {
+	select {
+	case scope := <-h.scopes:
+		return &pluginv1.HoldAllRequest{Scope: scope}, nil
+	case <-h.ctx.Done():
+		return nil, h.ctx.Err()
+	}
+}
+
+func TestWhatIsHeldOverAStreamIsReleasedTenSecondsAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		defer h.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		scopes := make(chan string)
+		ended := make(chan error, 1)
+		go func() { ended <- (&pluginService{holds: h}).HoldAll(holding{ctx: ctx, scopes: scopes}) }()
+		scopes <- scope
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		if err := <-ended; status.Code(err) != codes.Canceled {
+			t.Errorf("error = %v", err)
+		}
+		time.Sleep(releaseDelay - time.Millisecond)
+		synctest.Wait()
+		if len(got.all()) != 0 {
+			t.Errorf("released %q at once, though the stream may be opened again", got.all())
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if !slices.Equal(got.all(), []string{scope}) {
+			t.Errorf("released %q", got.all())
+		}
 	})
 }
