@@ -139,6 +139,10 @@ func (*sloppyPlugin) Hold(*pluginv1.HoldRequest, grpc.ServerStreamingServer[plug
 	return nil
 }
 
+func (*sloppyPlugin) HoldAll(grpc.BidiStreamingServer[pluginv1.HoldAllRequest, pluginv1.HoldAllResponse]) error {
+	return nil
+}
+
 func TestASloppyPluginFailsEveryCaseForPlugins(t *testing.T) {
 	l := bufconn.Listen(1 << 20)
 	g := grpc.NewServer() // 4 MiB, no health

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -108,6 +109,29 @@ var pluginCases = []Case{
 			_, err = e.plugin().Describe(ctx, &pluginv1.DescribeRequest{})
 			return err
 		})
+	}},
+	{"HoldAll, if it is served, answers at once and lasts", func(ctx context.Context, e *env) {
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		stream, err := e.plugin().HoldAll(ctx)
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) == codes.Unimplemented {
+			return
+		}
+		check(about("hold all", err))
+		for _, drop := range []bool{false, false, true, false} {
+			check(about("hold all", stream.Send(&pluginv1.HoldAllRequest{Scope: e.scope, Drop: drop})))
+		}
+		for range 2 {
+			must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
+		}
+		end()
+		_, err = stream.Recv()
+		demand(err != nil, "hold all: a second message came")
+		demand(!errors.Is(err, io.EOF), "hold all: the handler ended the stream")
+		wantCode("a stream that was let go", err, codes.Canceled)
 	}},
 	{"health says serving", func(ctx context.Context, e *env) {
 		got, err := grpc_health_v1.NewHealthClient(e.Conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})

@@ -135,6 +135,63 @@ func (h *holds) finish(scope string, s *hold) {
 	h.release(scope)
 }
 
+// keeper holds several scopes for a caller. Safe for concurrent use.
+type keeper struct {
+	ctx   context.Context
+	holds *holds
+
+	mu     sync.Mutex
+	scopes map[string]*keptScope // nil: nothing is held any more
+}
+
+type keptScope struct{ drop func() } // nil: it waits for the release under way
+
+// hold holds a scope. It does not wait: a release of one scope that takes long must not keep others from being held.
+func (k *keeper) hold(scope string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.scopes == nil || k.scopes[scope] != nil {
+		return
+	}
+	s := &keptScope{}
+	k.scopes[scope] = s
+	go func() { // it ends with ctx
+		drop, err := k.holds.acquire(k.ctx, scope)
+		if err != nil {
+			return
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.scopes[scope] != s { // it was dropped meanwhile
+			drop()
+			return
+		}
+		s.drop = drop
+	}()
+}
+
+// drop stops holding a scope.
+func (k *keeper) drop(scope string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.scopes[scope]; s != nil && s.drop != nil {
+		s.drop()
+	}
+	delete(k.scopes, scope)
+}
+
+// dropAll stops holding any.
+func (k *keeper) dropAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.scopes {
+		if s.drop != nil {
+			s.drop()
+		}
+	}
+	k.scopes = nil
+}
+
 // close stops all timers and waits for the releases under way. What is still held is Handler.Close's to give back.
 func (h *holds) close() {
 	h.mu.Lock()

@@ -8,6 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
 const scope = "0123456789abcdef0123456789abcdef"
@@ -188,5 +194,121 @@ func TestWhatACallMakesAfterTheReleaseIsReleasedToo(t *testing.T) {
 			t.Errorf("released %q, want it at once and once more later", got)
 		}
 		h.close()
+	})
+}
+
+func TestAKeeperHoldsEachScopeUntilItIsDroppedOrAllAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		defer h.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		k := keeper{ctx: ctx, holds: h, scopes: map[string]*keptScope{}}
+		for _, s := range []string{"a", "b", "c", "b"} { // twice is the same as once
+			k.hold(s)
+		}
+		wait := func(want ...string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if all := got.all(); !slices.Equal(slices.Sorted(slices.Values(all)), want) {
+				t.Fatalf("released %q, want %q", all, want)
+			}
+		}
+		wait()
+		k.drop("b")
+		k.drop("not held")
+		wait("b")
+		k.hold("b")
+		k.drop("b") // which may be before it is held
+		wait("b", "b")
+		cancel()
+		k.dropAll()
+		k.hold("late") // the stream is over
+		wait("a", "b", "b", "c")
+	})
+}
+
+func TestAReleaseUnderWayKeepsNoOtherScopeFromBeingHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		h := newHolds(func(s string) {
+			if s == "slow" {
+				<-finish
+			}
+		}, releaseDelay, slog.New(slog.DiscardHandler))
+		defer h.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		k := keeper{ctx: ctx, holds: h, scopes: map[string]*keptScope{}}
+		k.hold("slow")
+		synctest.Wait()
+		k.drop("slow")
+		time.Sleep(releaseDelay)
+		synctest.Wait()
+		k.hold("slow") // has to wait
+		k.hold("other")
+		synctest.Wait()
+		h.mu.Lock()
+		slow, other := h.scopes["slow"].count, h.scopes["other"].count
+		h.mu.Unlock()
+		if slow != 0 || other != 1 {
+			t.Errorf("slow is held %d times, and other %d times", slow, other)
+		}
+		close(finish)
+		synctest.Wait()
+		if h.scopes["slow"].count != 1 {
+			t.Error("what waited is not held")
+		}
+		cancel()
+		k.dropAll()
+		synctest.Wait()
+	})
+}
+
+// holding is a stream of scopes to hold.
+type holding struct {
+	grpc.BidiStreamingServer[pluginv1.HoldAllRequest, pluginv1.HoldAllResponse]
+	ctx    context.Context
+	scopes chan string
+}
+
+func (h holding) Context() context.Context             { return h.ctx }
+func (h holding) Send(*pluginv1.HoldAllResponse) error { return nil }
+
+func (h holding) Recv() (*pluginv1.HoldAllRequest, error) {
+	select {
+	case scope := <-h.scopes:
+		return &pluginv1.HoldAllRequest{Scope: scope}, nil
+	case <-h.ctx.Done():
+		return nil, h.ctx.Err()
+	}
+}
+
+func TestWhatIsHeldOverAStreamIsReleasedTenSecondsAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got released
+		h := newTestHolds(&got)
+		defer h.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		scopes := make(chan string)
+		ended := make(chan error, 1)
+		go func() { ended <- (&pluginService{holds: h}).HoldAll(holding{ctx: ctx, scopes: scopes}) }()
+		scopes <- scope
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		if err := <-ended; status.Code(err) != codes.Canceled {
+			t.Errorf("error = %v", err)
+		}
+		time.Sleep(releaseDelay - time.Millisecond)
+		synctest.Wait()
+		if len(got.all()) != 0 {
+			t.Errorf("released %q at once, though the stream may be opened again", got.all())
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if !slices.Equal(got.all(), []string{scope}) {
+			t.Errorf("released %q", got.all())
+		}
 	})
 }

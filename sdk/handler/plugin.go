@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -104,6 +105,44 @@ func (p *pluginService) Hold(req *pluginv1.HoldRequest, stream grpc.ServerStream
 	}
 	<-stream.Context().Done()
 	return status.FromContextError(stream.Context().Err()).Err()
+}
+
+// HoldAll keeps scopes for as long as the stream lasts, or until the caller drops them.
+func (p *pluginService) HoldAll(stream grpc.BidiStreamingServer[pluginv1.HoldAllRequest, pluginv1.HoldAllResponse]) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	held := keeper{ctx: ctx, holds: p.holds, scopes: map[string]*keptScope{}}
+	defer held.dropAll()
+	defer cancel()
+	if err := stream.Send(&pluginv1.HoldAllResponse{}); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { // it ends with the stream, and the stream ends when HoldAll returns
+		for {
+			req, err := stream.Recv()
+			if err == nil && !isScope(req.GetScope()) {
+				err = status.Error(codes.InvalidArgument, "scope must be 32 characters of lower-case hexadecimal")
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+			if req.GetDrop() {
+				held.drop(req.GetScope())
+			} else {
+				held.hold(req.GetScope())
+			}
+		}
+	}()
+	select {
+	case err := <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // Release releases a scope whose session is over.

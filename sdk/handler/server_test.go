@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -225,6 +226,48 @@ func TestHoldAnswersAtOnceAndRefusesWhatIsNoScope(t *testing.T) {
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("Hold(%q): %v", bad, err)
 		}
+	}
+}
+
+func TestHoldAllAnswersAtOnceLastsAndRefusesWhatIsNoScope(t *testing.T) {
+	released := make(chan string, 1)
+	h := minimal()
+	h.Release = func(scope string) { released <- scope }
+	_, conn := serve(t, h)
+	client := pluginv1.NewPluginServiceClient(conn)
+	stream, err := client.HoldAll(t.Context())
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatalf("HoldAll: %v", err)
+	}
+	if err := stream.Send(&pluginv1.HoldAllRequest{Scope: scope}); err != nil {
+		t.Fatal(err)
+	}
+	for len(released) == 0 { // there is something to release once it is held
+		if _, err := client.Release(t.Context(), &pluginv1.ReleaseRequest{Scope: scope}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-released; got != scope {
+		t.Errorf("released %q", got)
+	}
+	if err := stream.Send(&pluginv1.HoldAllRequest{Scope: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error = %v", err)
+	}
+	stream, err = client.HoldAll(t.Context())
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("error = %v, want the end, since the caller ended it", err)
 	}
 }
 

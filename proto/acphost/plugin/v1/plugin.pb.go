@@ -445,6 +445,98 @@ func (*HoldResponse) Descriptor() ([]byte, []int) {
 	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
+// HoldAllRequest names a session to hold, or not to hold any more.
+type HoldAllRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The session's scope, as in CallContext: 32 characters of lower-case hexadecimal.
+	Scope string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// Optional. Stop holding the scope. Default: false, hold it. Holding a scope twice over a stream is the same as once.
+	Drop          bool `protobuf:"varint,2,opt,name=drop,proto3" json:"drop,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldAllRequest) Reset() {
+	*x = HoldAllRequest{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldAllRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldAllRequest) ProtoMessage() {}
+
+func (x *HoldAllRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldAllRequest.ProtoReflect.Descriptor instead.
+func (*HoldAllRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *HoldAllRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *HoldAllRequest) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
+}
+
+// HoldAllResponse is sent once, at the beginning.
+type HoldAllResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldAllResponse) Reset() {
+	*x = HoldAllResponse{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldAllResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldAllResponse) ProtoMessage() {}
+
+func (x *HoldAllResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldAllResponse.ProtoReflect.Descriptor instead.
+func (*HoldAllResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+}
+
 // ReleaseRequest names the session that has ended.
 type ReleaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -456,7 +548,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +560,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +573,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReleaseRequest) GetScope() string {
@@ -500,7 +592,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +604,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +617,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 var File_acphost_plugin_v1_plugin_proto protoreflect.FileDescriptor
@@ -556,14 +648,19 @@ const file_acphost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x04keep\x18\x02 \x01(\fR\x04keep\"#\n" +
 	"\vHoldRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\"\x0e\n" +
-	"\fHoldResponse\"&\n" +
+	"\fHoldResponse\":\n" +
+	"\x0eHoldAllRequest\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
+	"\x04drop\x18\x02 \x01(\bR\x04drop\"\x11\n" +
+	"\x0fHoldAllResponse\"&\n" +
 	"\x0eReleaseRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\"\x11\n" +
-	"\x0fReleaseResponse2\xe8\x02\n" +
+	"\x0fReleaseResponse2\xbe\x03\n" +
 	"\rPluginService\x12X\n" +
 	"\bDescribe\x12\".acphost.plugin.v1.DescribeRequest\x1a#.acphost.plugin.v1.DescribeResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\tConfigure\x12#.acphost.plugin.v1.ConfigureRequest\x1a$.acphost.plugin.v1.ConfigureResponse\"\x03\x90\x02\x02\x12I\n" +
-	"\x04Hold\x12\x1e.acphost.plugin.v1.HoldRequest\x1a\x1f.acphost.plugin.v1.HoldResponse0\x01\x12U\n" +
+	"\x04Hold\x12\x1e.acphost.plugin.v1.HoldRequest\x1a\x1f.acphost.plugin.v1.HoldResponse0\x01\x12T\n" +
+	"\aHoldAll\x12!.acphost.plugin.v1.HoldAllRequest\x1a\".acphost.plugin.v1.HoldAllResponse(\x010\x01\x12U\n" +
 	"\aRelease\x12!.acphost.plugin.v1.ReleaseRequest\x1a\".acphost.plugin.v1.ReleaseResponse\"\x03\x90\x02\x02B=Z;github.com/acphost/acphost/proto/acphost/plugin/v1;pluginv1b\x06proto3"
 
 var (
@@ -578,7 +675,7 @@ func file_acphost_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_acphost_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_acphost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_acphost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_acphost_plugin_v1_plugin_proto_goTypes = []any{
 	(*DescribeRequest)(nil),   // 0: acphost.plugin.v1.DescribeRequest
 	(*DescribeResponse)(nil),  // 1: acphost.plugin.v1.DescribeResponse
@@ -587,27 +684,31 @@ var file_acphost_plugin_v1_plugin_proto_goTypes = []any{
 	(*ConfigureResponse)(nil), // 4: acphost.plugin.v1.ConfigureResponse
 	(*HoldRequest)(nil),       // 5: acphost.plugin.v1.HoldRequest
 	(*HoldResponse)(nil),      // 6: acphost.plugin.v1.HoldResponse
-	(*ReleaseRequest)(nil),    // 7: acphost.plugin.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),   // 8: acphost.plugin.v1.ReleaseResponse
-	(*structpb.Struct)(nil),   // 9: google.protobuf.Struct
+	(*HoldAllRequest)(nil),    // 7: acphost.plugin.v1.HoldAllRequest
+	(*HoldAllResponse)(nil),   // 8: acphost.plugin.v1.HoldAllResponse
+	(*ReleaseRequest)(nil),    // 9: acphost.plugin.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),   // 10: acphost.plugin.v1.ReleaseResponse
+	(*structpb.Struct)(nil),   // 11: google.protobuf.Struct
 }
 var file_acphost_plugin_v1_plugin_proto_depIdxs = []int32{
-	9, // 0: acphost.plugin.v1.DescribeResponse.capability_meta:type_name -> google.protobuf.Struct
-	9, // 1: acphost.plugin.v1.ConfigureRequest.settings:type_name -> google.protobuf.Struct
-	3, // 2: acphost.plugin.v1.ConfigureRequest.host:type_name -> acphost.plugin.v1.Host
-	0, // 3: acphost.plugin.v1.PluginService.Describe:input_type -> acphost.plugin.v1.DescribeRequest
-	2, // 4: acphost.plugin.v1.PluginService.Configure:input_type -> acphost.plugin.v1.ConfigureRequest
-	5, // 5: acphost.plugin.v1.PluginService.Hold:input_type -> acphost.plugin.v1.HoldRequest
-	7, // 6: acphost.plugin.v1.PluginService.Release:input_type -> acphost.plugin.v1.ReleaseRequest
-	1, // 7: acphost.plugin.v1.PluginService.Describe:output_type -> acphost.plugin.v1.DescribeResponse
-	4, // 8: acphost.plugin.v1.PluginService.Configure:output_type -> acphost.plugin.v1.ConfigureResponse
-	6, // 9: acphost.plugin.v1.PluginService.Hold:output_type -> acphost.plugin.v1.HoldResponse
-	8, // 10: acphost.plugin.v1.PluginService.Release:output_type -> acphost.plugin.v1.ReleaseResponse
-	7, // [7:11] is the sub-list for method output_type
-	3, // [3:7] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	11, // 0: acphost.plugin.v1.DescribeResponse.capability_meta:type_name -> google.protobuf.Struct
+	11, // 1: acphost.plugin.v1.ConfigureRequest.settings:type_name -> google.protobuf.Struct
+	3,  // 2: acphost.plugin.v1.ConfigureRequest.host:type_name -> acphost.plugin.v1.Host
+	0,  // 3: acphost.plugin.v1.PluginService.Describe:input_type -> acphost.plugin.v1.DescribeRequest
+	2,  // 4: acphost.plugin.v1.PluginService.Configure:input_type -> acphost.plugin.v1.ConfigureRequest
+	5,  // 5: acphost.plugin.v1.PluginService.Hold:input_type -> acphost.plugin.v1.HoldRequest
+	7,  // 6: acphost.plugin.v1.PluginService.HoldAll:input_type -> acphost.plugin.v1.HoldAllRequest
+	9,  // 7: acphost.plugin.v1.PluginService.Release:input_type -> acphost.plugin.v1.ReleaseRequest
+	1,  // 8: acphost.plugin.v1.PluginService.Describe:output_type -> acphost.plugin.v1.DescribeResponse
+	4,  // 9: acphost.plugin.v1.PluginService.Configure:output_type -> acphost.plugin.v1.ConfigureResponse
+	6,  // 10: acphost.plugin.v1.PluginService.Hold:output_type -> acphost.plugin.v1.HoldResponse
+	8,  // 11: acphost.plugin.v1.PluginService.HoldAll:output_type -> acphost.plugin.v1.HoldAllResponse
+	10, // 12: acphost.plugin.v1.PluginService.Release:output_type -> acphost.plugin.v1.ReleaseResponse
+	8,  // [8:13] is the sub-list for method output_type
+	3,  // [3:8] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_acphost_plugin_v1_plugin_proto_init() }
@@ -621,7 +722,7 @@ func file_acphost_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_plugin_v1_plugin_proto_rawDesc), len(file_acphost_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

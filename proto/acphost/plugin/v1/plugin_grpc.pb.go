@@ -24,6 +24,7 @@ const (
 	PluginService_Describe_FullMethodName  = "/acphost.plugin.v1.PluginService/Describe"
 	PluginService_Configure_FullMethodName = "/acphost.plugin.v1.PluginService/Configure"
 	PluginService_Hold_FullMethodName      = "/acphost.plugin.v1.PluginService/Hold"
+	PluginService_HoldAll_FullMethodName   = "/acphost.plugin.v1.PluginService/HoldAll"
 	PluginService_Release_FullMethodName   = "/acphost.plugin.v1.PluginService/Release"
 )
 
@@ -43,6 +44,10 @@ type PluginServiceClient interface {
 	// Hold stays open as long as a session. The handler sends one HoldResponse at once. If the stream ends for any reason
 	// and does not reopen within 10 s, the handler releases everything that the scope owns.
 	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldResponse], error)
+	// HoldAll does what Hold does, for all sessions over one stream. The handler sends one HoldAllResponse at once. If the
+	// stream ends for any reason, that counts as the end of the Hold of each scope that is held over it. A handler may return
+	// UNIMPLEMENTED; the supervisor then calls Hold for each session, which takes more memory on both sides.
+	HoldAll(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HoldAllRequest, HoldAllResponse], error)
 	// Release reports that a session has ended: the handler releases everything that the scope owns at once, even if it
 	// is held. The supervisor calls it in addition to ending Hold. A handler may return UNIMPLEMENTED; it then releases
 	// everything 10 s after the end of Hold.
@@ -96,6 +101,19 @@ func (c *pluginServiceClient) Hold(ctx context.Context, in *HoldRequest, opts ..
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_HoldClient = grpc.ServerStreamingClient[HoldResponse]
 
+func (c *pluginServiceClient) HoldAll(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HoldAllRequest, HoldAllResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PluginService_ServiceDesc.Streams[1], PluginService_HoldAll_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HoldAllRequest, HoldAllResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PluginService_HoldAllClient = grpc.BidiStreamingClient[HoldAllRequest, HoldAllResponse]
+
 func (c *pluginServiceClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseResponse)
@@ -122,6 +140,10 @@ type PluginServiceServer interface {
 	// Hold stays open as long as a session. The handler sends one HoldResponse at once. If the stream ends for any reason
 	// and does not reopen within 10 s, the handler releases everything that the scope owns.
 	Hold(*HoldRequest, grpc.ServerStreamingServer[HoldResponse]) error
+	// HoldAll does what Hold does, for all sessions over one stream. The handler sends one HoldAllResponse at once. If the
+	// stream ends for any reason, that counts as the end of the Hold of each scope that is held over it. A handler may return
+	// UNIMPLEMENTED; the supervisor then calls Hold for each session, which takes more memory on both sides.
+	HoldAll(grpc.BidiStreamingServer[HoldAllRequest, HoldAllResponse]) error
 	// Release reports that a session has ended: the handler releases everything that the scope owns at once, even if it
 	// is held. The supervisor calls it in addition to ending Hold. A handler may return UNIMPLEMENTED; it then releases
 	// everything 10 s after the end of Hold.
@@ -144,6 +166,9 @@ func (UnimplementedPluginServiceServer) Configure(context.Context, *ConfigureReq
 }
 func (UnimplementedPluginServiceServer) Hold(*HoldRequest, grpc.ServerStreamingServer[HoldResponse]) error {
 	return status.Error(codes.Unimplemented, "method Hold not implemented")
+}
+func (UnimplementedPluginServiceServer) HoldAll(grpc.BidiStreamingServer[HoldAllRequest, HoldAllResponse]) error {
+	return status.Error(codes.Unimplemented, "method HoldAll not implemented")
 }
 func (UnimplementedPluginServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
@@ -216,6 +241,13 @@ func _PluginService_Hold_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_HoldServer = grpc.ServerStreamingServer[HoldResponse]
 
+func _PluginService_HoldAll_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PluginServiceServer).HoldAll(&grpc.GenericServerStream[HoldAllRequest, HoldAllResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PluginService_HoldAllServer = grpc.BidiStreamingServer[HoldAllRequest, HoldAllResponse]
+
 func _PluginService_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseRequest)
 	if err := dec(in); err != nil {
@@ -259,6 +291,12 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Hold",
 			Handler:       _PluginService_Hold_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "HoldAll",
+			Handler:       _PluginService_HoldAll_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "acphost/plugin/v1/plugin.proto",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -36,7 +37,10 @@ type fake struct {
 	err        error
 	ended      bool
 	configured []*pluginv1.ConfigureRequest
-	held       []string // open holds
+	held       []string           // open holds
+	together   bool               // it knows HoldAll
+	streams    int                // how often that was opened
+	cut        context.CancelFunc // breaks it off
 	opened     int
 	stops      []bool // for each Stop, whether its context was over
 }
@@ -137,10 +141,50 @@ func (f *fake) Invoke(ctx context.Context, method string, args, reply any, _ ...
 }
 
 func (f *fake) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	if method != pluginv1.PluginService_Hold_FullMethodName {
-		return nil, status.Error(codes.Unimplemented, method)
+	switch {
+	case method == pluginv1.PluginService_Hold_FullMethodName:
+		return &fakeHold{f: f, ctx: ctx}, nil
+	case method == pluginv1.PluginService_HoldAll_FullMethodName && f.together:
+		ctx, cut := context.WithCancel(ctx)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.streams++
+		f.cut = cut
+		return &fakeHoldAll{fakeHold: fakeHold{f: f, ctx: ctx}}, nil
 	}
-	return &fakeHold{f: f, ctx: ctx}, nil
+	return nil, status.Error(codes.Unimplemented, method)
+}
+
+// fakeHoldAll holds several scopes.
+type fakeHoldAll struct{ fakeHold }
+
+func (h *fakeHoldAll) SendMsg(m any) error {
+	if h.ctx.Err() != nil {
+		return io.EOF
+	}
+	c := m.(*pluginv1.HoldAllRequest)
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	h.f.held = slices.DeleteFunc(h.f.held, func(s string) bool { return s == c.GetScope() })
+	if !c.GetDrop() {
+		h.f.held = append(h.f.held, c.GetScope())
+	}
+	return nil
+}
+
+func (h *fakeHoldAll) RecvMsg(any) error {
+	if !h.open {
+		h.open = true
+		return nil
+	}
+	select {
+	case <-h.ctx.Done():
+	case <-h.f.done:
+	}
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	h.f.held = nil
+	return status.Error(codes.Canceled, "cut")
 }
 
 type fakeHold struct {

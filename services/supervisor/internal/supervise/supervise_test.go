@@ -401,7 +401,14 @@ func TestAProgramThatCouldNotBeMeasuredIsNotStartedAgain(t *testing.T) {
 }
 
 func TestScopesAreHeldInEveryInstanceUntilTheyAreDropped(t *testing.T) {
+	for name, together := range map[string]bool{"over one stream": true, "over a stream each": false} {
+		t.Run(name, func(t *testing.T) { scopesAreHeld(t, together) })
+	}
+}
+
+func scopesAreHeld(t *testing.T, together bool) {
 	first, second := newFake(), newFake()
+	first.together, second.together = together, together
 	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, _ *fleet) {
 		h.Hold("early") // before it is ready
 		if err := h.Ready(t.Context()); err != nil {
@@ -432,6 +439,36 @@ func TestScopesAreHeldInEveryInstanceUntilTheyAreDropped(t *testing.T) {
 		}
 		if got := first.scopes(); len(got) != 0 {
 			t.Errorf("held in the ended one: %q", got)
+		}
+		if streams := first.streams + second.streams; together && (streams != 2 || first.opened+second.opened != 0) || !together && streams != 0 {
+			t.Errorf("HoldAll was called %d times, and Hold %d and %d times", streams, first.opened, second.opened)
+		}
+	})
+}
+
+func TestAHoldAllThatBreaksOffIsOpenedAgainWithWhatIsHeldThen(t *testing.T) {
+	f := newFake()
+	f.together = true
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Hold("dropped")
+		h.Hold("kept")
+		synctest.Wait()
+		f.cut()
+		synctest.Wait()
+		if got := f.scopes(); len(got) != 0 {
+			t.Fatalf("held = %q, though the stream is cut", got)
+		}
+		h.Drop("dropped") // while there is none
+		h.Hold("new")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		h.Hold("late")
+		synctest.Wait()
+		if got, want := f.scopes(), []string{"kept", "late", "new"}; !slices.Equal(got, want) || f.streams != 2 {
+			t.Errorf("held = %q over stream %d, want %q over the second", got, f.streams, want)
 		}
 	})
 }
