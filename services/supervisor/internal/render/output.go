@@ -69,7 +69,11 @@ func (r *Renderer) ranItself(t *tool) string {
 	if t.output || !client.ToolCallEnded(t.call.GetStatus()) {
 		return ""
 	}
-	o := client.ShownOutput(t.call, func(id string) bool { _, known := r.terminals.Get(id); return known })
+	o := client.ShownOutput(t.call, func(id string) bool {
+		_, known := r.terminals.Get(id)
+		t.output = t.output || known // that shows it, even once the tool call has given the terminal up
+		return known
+	})
 	if o == nil {
 		return ""
 	}

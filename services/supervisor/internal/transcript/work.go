@@ -97,7 +97,7 @@ func (s *story) finishTool(h *holding) {
 		}
 	}
 	raw := c.GetRawOutput()
-	if o := client.ShownOutput(c, func(id string) bool { return s.commands.At(id) != nil }); o != nil {
+	if o := client.ShownOutput(c, func(id string) bool { return s.commands.At(id) != nil }); o != nil && len(h.ids) == 0 {
 		h.Parts = append(h.Parts, ranItself(o))
 		if o.GetText() != "" {
 			raw = "" // that is where the text is from
