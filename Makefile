@@ -48,8 +48,8 @@ cross: ## build and vet for the other system
 # --- test
 
 .PHONY: test
-test: test-deps build ## install what the tests need and run them all, race detector on (lint vets)
-	go test -race -vet=off -timeout 10m $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
+test: test-deps build ## install what the tests need and run them all, race detector on (lint vets); many tests wait, hence -p
+	go test -race -vet=off -timeout 10m -p 3 $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
 	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 10m $$(go list ./test/... | grep -vE '/test/(adversary|commands)') # -count: the cache knows nothing of bin/
 	@$(MAKE) adversary
