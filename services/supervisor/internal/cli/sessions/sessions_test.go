@@ -138,6 +138,11 @@ func TestShowSaysAllThatWatchSays(t *testing.T) {
 		switch {
 		case line == "    /work/app/tour.txt\n": // the title names it, once it is relative to the folder
 			continue
+		case line == "    │ exit code 3\n": // the recording has the terminal's output, and this at its end: before that line of the tool call
+			if !strings.Contains(shown, line) {
+				t.Errorf("%q is not there", line)
+			}
+			continue
 		case strings.HasPrefix(line, "[at least 3 messages are missing here: "): // show says which
 			line = "[at least 3 messages are missing here: 4711 bytes, from 12:00:20 to 12:00:21 UTC: more passed than can be kept]\n"
 		case strings.HasPrefix(line, "✗ terminal/create: "): // and what was to be run
