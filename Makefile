@@ -43,7 +43,11 @@ demo: build ## build, and play one turn of a scripted agent
 	@bin/acphost demo
 
 .PHONY: cross
-cross: ## build and vet for the other system
+cross: ## check the types of everything for the other system, from source
+	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(MODULES:%=./%/...)
+
+.PHONY: cross-build
+cross-build: ## build and vet for the other system: all that is imported is compiled for it
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
 
