@@ -161,6 +161,12 @@ func (s *scaled) phase(ctx context.Context, name string) error {
 	return nil
 }
 
+// costOfOne notes how much more private memory all processes but the agents hold now than at first, for each of what is many.
+func (s *scaled) costOfOne(each string) {
+	first, now := ours(s.phases[0].held), s.phases[len(s.phases)-1]
+	s.note("%s more, %s: %.0f kB of private memory beside itself", each, now.name, float64(ours(now.held).private-first.private)/float64(s.n))
+}
+
 // print says what was held, and how much more than at first for each of what is many.
 func (s *scaled) print(title, each string) {
 	fmt.Printf("\n| scale: %s | program | processes | PSS, kB | private, kB | private a %s, kB | descriptors | threads |\n|---|---|---|---|---|---|---|---|\n", title, each)
@@ -244,6 +250,7 @@ func (s *scaled) manyAgents(ctx context.Context) error {
 	if err := s.phase(ctx, "started"); err != nil {
 		return err
 	}
+	s.costOfOne("an agent")
 	var events atomic.Int64
 	if err := s.timed(ctx, fmt.Sprintf("turns of %d updates", usedFor), s.n, func(i int) error {
 		return s.uses(ctx, agents[i], "s", fmt.Sprintf("flood %d", usedFor), &events)
@@ -253,6 +260,7 @@ func (s *scaled) manyAgents(ctx context.Context) error {
 	if err := s.phase(ctx, "after a turn each"); err != nil {
 		return err
 	}
+	s.costOfOne("an agent")
 	if err := s.timed(ctx, "agents stopped", s.n, func(i int) error {
 		_, err := s.conn.Agents.StopAgent(ctx, &supervisorv1.StopAgentRequest{AgentId: agents[i]})
 		return err

@@ -9,10 +9,30 @@ import (
 	"strings"
 )
 
+// agentProgram is the name under which usages counts agents.
+const agentProgram = "agent"
+
 // usage is what the processes of one kind hold together. Memory is in kB: resident, the share of it that is theirs
 // (proportional set size), and what they have written to and nobody shares (Private_Dirty).
 type usage struct {
 	processes, resident, pss, private, descriptors, threads int
+}
+
+// ours is what all processes hold together, but for the agents.
+func ours(held map[string]usage) usage {
+	var all usage
+	for name, u := range held {
+		if name == agentProgram {
+			continue
+		}
+		all.processes += u.processes
+		all.resident += u.resident
+		all.pss += u.pss
+		all.private += u.private
+		all.descriptors += u.descriptors
+		all.threads += u.threads
+	}
+	return all
 }
 
 // usages reads what a process and its descendants hold, by the names of their programs. As another user than root, memory and
@@ -45,7 +65,7 @@ func (b *bench) program(pid int) string {
 	}
 	switch name := filepath.Base(words[0]); {
 	case words[0] == b.self:
-		return "agent"
+		return agentProgram
 	case len(words) > 1 && words[1] != "":
 		return name + " " + words[1]
 	default:
