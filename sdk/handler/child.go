@@ -68,12 +68,17 @@ type childServer struct {
 }
 
 // quiet are credentials that make a quiet connection of each, before TLS.
-type quiet struct{ credentials.TransportCredentials }
+type quiet struct {
+	credentials.TransportCredentials
+}
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (q quiet) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return q.TransportCredentials.ServerHandshake(socket.Quiet(conn))
 }
+
+// Clone implements credentials.TransportCredentials.
+func (q quiet) Clone() credentials.TransportCredentials { return quiet{q.TransportCredentials.Clone()} }
 
 // registration makes go-plugin register our services, and none of its own kind.
 type registration struct {

@@ -37,7 +37,7 @@ func Quiet(from net.Conn) net.Conn {
 		c.out, err = watch(fd, 0)
 	}
 	if err != nil {
-		c.release()
+		_ = c.release()
 		return from
 	}
 	_ = from.Close()

@@ -88,9 +88,9 @@ func (s *fileSink) tryWrite(fd uintptr) bool {
 		}
 		n, err := s.transfer(fd)
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EAGAIN:
+		case errors.Is(err, unix.EAGAIN):
 			return false
 		case err != nil:
 			s.err = err
