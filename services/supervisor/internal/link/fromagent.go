@@ -110,7 +110,7 @@ func (p *agentPump) line(line []byte) error {
 	case jsonrpc.KindBatch:
 		p.counters.refused.Add(1)
 		p.see(frame.AgentToClient, RefusedName, line)
-		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, "batches are not part of ACP: send each message on a line of its own")
+		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, noBatches)
 		return nil
 	}
 	return nil
