@@ -78,6 +78,20 @@ func ModeOf(update []byte) (mode string, ok bool) {
 	return mode, ok
 }
 
+// PromptAccepted reports whether the answer to a prompt says that its turn goes on, as in ACP v2: the turn ends when the
+// session is idle (see Idle).
+func PromptAccepted(result []byte) bool {
+	_, stopped := String(Get(result, "stopReason"))
+	_, accepted := String(Get(result, "messageId"))
+	return accepted && !stopped
+}
+
+// Idle reports whether an update of the kind state_update says that its session is idle.
+func Idle(update []byte) bool {
+	state, _ := String(Get(update, "state"))
+	return state == "idle"
+}
+
 // EndTurnReason is the stop reason of a turn whose end the agent tells by session/end_turn; empty: it ended with an error.
 func EndTurnReason(params []byte) string {
 	reason, ok := String(Get(params, "stopReason"))

@@ -8,7 +8,6 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
 // maxPromptBlock is how large a block of a prompt may be to be told with what is in it, in bytes.
@@ -113,7 +112,7 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 		t.Error = ErrorOf(r.method, a.fault, a.ours())
 	} else {
 		readEnd(t, a.result)
-		if t.GetStopReason() == "" && lex.At(acp.Get(a.result, "messageId"), 0) == '"' && len(d.accepted) < maxRequests {
+		if acp.PromptAccepted(a.result) && len(d.accepted) < maxRequests {
 			d.accepted[r.session] = true // ACP v2: the answer says that it begins
 			return
 		}
@@ -132,7 +131,7 @@ func readEnd(t *supervisorv1.TurnEnded, v []byte) {
 
 // idle takes an update of ACP v2 that tells a session's state. Nil: no turn that goes on ends by it.
 func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
-	if !d.accepted[session] || textOf(acp.Get(v, "state")) != "idle" {
+	if !d.accepted[session] || !acp.Idle(v) {
 		return nil
 	}
 	delete(d.accepted, session)
