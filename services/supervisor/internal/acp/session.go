@@ -60,7 +60,9 @@ func OptionMode(obj []byte) (mode string) {
 	_ = Elements(Get(obj, "configOptions"), func(o []byte) bool {
 		category, ok := Exact(Get(o, "category"))
 		if !ok {
-			category, _ = Exact(Get(o, "id"))
+			if category, ok = Exact(Get(o, "id")); !ok {
+				category, _ = Exact(Get(o, "configId")) // ACP v2
+			}
 		}
 		if category == "mode" {
 			mode, _ = Exact(Get(o, "currentValue"))
