@@ -49,6 +49,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	}
 	d.open(&d.client, r)
 	if r.loads {
+		d.said = said{} // all is told again
 		d.loading[r.session]++
 	}
 	if r.method == acp.MethodSessionPrompt {
@@ -82,6 +83,12 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 			}
 		}
 		e.Event = &supervisorv1.Event_SessionOpened{SessionOpened: o}
+		if all := acp.Get(a.result, "availableCommands"); isArray(all) { // ACP v2
+			d.tell(e)
+			e = &supervisorv1.Event{SessionId: e.GetSessionId(), Event: &supervisorv1.Event_AvailableCommands{
+				AvailableCommands: &supervisorv1.AvailableCommands{Commands: commands(all)},
+			}}
+		}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		e.Event = &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: r.method}}
 	case acp.MethodSessionSetMode:
@@ -197,7 +204,7 @@ func (d *Decoder) begin() {
 	clear(d.loading)
 	clear(d.accepted)
 	clear(d.spent)
-	d.reports = reports{}
+	d.reports, d.said = reports{}, said{}
 }
 
 func anyRequest(*request) bool { return true }
