@@ -253,6 +253,9 @@ func (r *reading) plain(c call) {
 			sub.Dynamic = true
 			sub.DynamicWords = append(sub.DynamicWords, uint32(i))
 		}
+		if arg.possible {
+			sub.PossibleWords = append(sub.PossibleWords, uint32(i))
+		}
 		switch {
 		case !arg.dynamic:
 		case arg.kind == isText:

@@ -177,12 +177,12 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 		name := c.args[0].text
 		if f := w.substituted(c.args, arg); f != nil && i == len(cmd.Args)-1 {
 			changed, c.without = true, c.args
-			c.args = named(c.args, f.names)
+			c.args = named(c.args, f.names, f.fewer)
 			continue
 		}
 		if names := w.braces(arg); names != nil && inAnyOrder(c.args, names) && alikeProgram(c.args) {
 			changed = true
-			c.args = named(c.args, names)
+			c.args = named(c.args, names, false)
 			continue
 		}
 		b := w.build(arg, digitsSuit[name])
@@ -190,7 +190,7 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 		if ok && name != "[[" && inAnyOrder(c.args, words) {
 			changed = true
 			for _, text := range words {
-				c.args = append(c.args, word{text: text})
+				c.args = append(c.args, word{text: text, possible: b.possible})
 			}
 			continue
 		}
@@ -404,7 +404,7 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	for _, item := range loop.Items {
 		if n, is := item.Parts[0].(*syntax.CmdSubst); is && len(item.Parts) == 1 && len(n.Stmts) == 1 && !n.Backquotes && !n.TempFile && !n.ReplyVar {
 			if f := w.lists(n.Stmts[0]); f != nil && !f.zero {
-				values = named(values, f.names)
+				values = named(values, f.names, f.fewer)
 				continue
 			}
 		}
@@ -414,7 +414,7 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 			words = []string{b.text.String()}
 		}
 		for _, text := range words {
-			values = append(values, word{text: text, dynamic: !ok && (b.dynamic || b.glob)})
+			values = append(values, word{text: text, dynamic: !ok && (b.dynamic || b.glob), possible: b.possible})
 		}
 	}
 	w.turns += len(values)
@@ -465,7 +465,7 @@ func (w *walker) fedLoop(loop *syntax.WhileClause, f *feed) bool {
 	in, moves := w.dir, w.moves
 	w.turns += len(f.names)
 	w.stmts(loop.Cond)
-	w.unroll(names[0], named(nil, f.names), loop.Do)
+	w.unroll(names[0], named(nil, f.names, f.fewer), loop.Do)
 	w.lost = w.lost || w.moves != moves
 	w.dir, w.ok, w.fail = in, in, in
 	return true
