@@ -111,7 +111,7 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 		if r.disk != nil && !w.follow(file) {
 			r.lost = true
 		}
-		if w.lines(file.Stmts); w.variables != nil {
+		if w.lines(file.Stmts, true); w.variables != nil {
 			w.forget()
 		}
 	}

@@ -23,14 +23,18 @@ type walker struct {
 	sure      bool       // what is read certainly runs, once, in the shell that reads the line
 }
 
-// lines reads the statements of a line, which run one after the other.
-func (w *walker) lines(stmts []*syntax.Stmt) {
+// lines reads the statements of a line, or of a subshell, which run one after the other. sure: see walker.
+func (w *walker) lines(stmts []*syntax.Stmt, sure bool) {
 	w.ok, w.fail = w.dir, w.dir
 	for i, s := range stmts {
-		w.sure = true
+		moves := w.moves
+		w.sure = sure
 		w.stmt(s)
 		w.sure = false
-		if w.fork(stmts[i+1:]) {
+		if w.fail.unknown && w.moves == moves+1 && !w.ok.unknown && !w.ok.gone {
+			w.fail = w.dir // the line is where its only cd has led, or where it was
+		}
+		if w.fork(stmts[i+1:], sure) {
 			return
 		}
 		w.dir = either(w.ok, w.fail)
@@ -38,7 +42,7 @@ func (w *walker) lines(stmts []*syntax.Stmt) {
 }
 
 // fork reads the rest of a line twice, behind a cd that may have failed: from where it led, and from where it did not.
-func (w *walker) fork(rest []*syntax.Stmt) bool {
+func (w *walker) fork(rest []*syntax.Stmt, sure bool) bool {
 	ok, fail := w.ok, w.fail
 	known := func(p place) bool { return !p.unknown && !p.gone }
 	if w.variables == nil || len(rest) == 0 || ok == fail || !known(ok) || !known(fail) || w.forks == maxForks {
@@ -47,10 +51,10 @@ func (w *walker) fork(rest []*syntax.Stmt) bool {
 	w.forks++
 	stirred, values := w.stirred, w.variables.values
 	w.dir, w.variables.values = ok, maps.Clone(values)
-	w.lines(rest)
+	w.lines(rest, sure)
 	w.stirred, stirred = stirred, w.stirred
 	w.dir, w.variables.values = fail, values
-	w.lines(rest)
+	w.lines(rest, sure)
 	w.stirred = max(w.stirred, stirred)
 	w.ok, w.fail = elsewhere, elsewhere
 	return true
@@ -288,7 +292,7 @@ func (w *walker) compound(cmd syntax.Command) {
 	case *syntax.Block:
 		w.stmts(cmd.Stmts)
 	case *syntax.Subshell:
-		w.apart(w.dir, func() { w.stmts(cmd.Stmts) })
+		w.apart(w.dir, func() { w.lines(cmd.Stmts, false) })
 	case *syntax.IfClause:
 		w.ifs(cmd)
 	case *syntax.WhileClause:
@@ -623,7 +627,7 @@ func (w *walker) substitutions(s *syntax.Stmt) {
 			}
 			return false
 		case *syntax.CmdSubst:
-			w.apart(w.dir, func() { w.stmts(n.Stmts) })
+			w.apart(w.dir, func() { w.lines(n.Stmts, false) })
 			return false
 		case *syntax.ProcSubst:
 			w.apart(w.dir, func() { w.stmts(n.Stmts) })
