@@ -198,6 +198,11 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 			}
 			continue
 		}
+		if deep, ok := w.deep(b); ok && alikeProgram(c.args) && inAnyOrder(c.args, texts(deep)) {
+			changed = true
+			c.args = append(c.args, deep...)
+			continue
+		}
 		read := b.word()
 		changed = changed || (len(b.uses) > 0 || b.constants) && !read.dynamic
 		c.args = append(c.args, read)
@@ -261,6 +266,18 @@ func (w *walker) fields(b *wordBuilder) ([]string, bool) {
 		return nil, false
 	}
 	words, ok := w.disk.expand(b.pattern(), w.dir)
+	if ok {
+		w.expanded++
+	}
+	return words, ok
+}
+
+// deep is fields for a pattern by which some shells go into folders.
+func (w *walker) deep(b *wordBuilder) ([]word, bool) {
+	if w.disk == nil || w.variables == nil || !b.glob || b.dynamic || w.stirred > 0 {
+		return nil, false
+	}
+	words, ok := w.disk.deep(b.pattern(), w.dir)
 	if ok {
 		w.expanded++
 	}
