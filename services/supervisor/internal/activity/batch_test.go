@@ -112,7 +112,9 @@ func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
 	began := make(chan struct{}, 2)
 	var wg sync.WaitGroup
 	var slow error
-	p.batches(&wg, &slow, maxBatch, func([]event.Told) error {
+	var last string
+	p.batches(&wg, &slow, maxBatch, func(batch []event.Told) error {
+		last = batch[len(batch)-1].Event.GetCursor()
 		began <- struct{}{}
 		<-stuck
 		return nil
@@ -128,6 +130,12 @@ func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
 	close(stuck)
 	wg.Wait()
 	wantClass(t, slow, fault.Exhausted)
+	if last == "" || !strings.Contains(slow.Error(), fmt.Sprintf("%q", last)) {
+		t.Errorf("%v: does not name the last cursor, %s", slow, last)
+	}
+	if n := len(p.feed.kept()); n != 0 {
+		t.Errorf("%d events are held, for nobody", n)
+	}
 }
 
 func TestWhoComesBackInTheMiddleOfABatchIsToldTheRest(t *testing.T) {
@@ -192,6 +200,76 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 		}
 		if got += len(batch); len(batch)*size > maxBatchBytes {
 			t.Fatalf("a batch of %d events of %d bytes", len(batch), size)
+		}
+	}
+}
+
+func TestABatchWithAGapHasNoMoreEventsThanItMay(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	cursor := p.allOf(t, "s", "")[0].GetCursor()
+	l.chunk("s", "nobody sees this")
+	l.turn("s", "work")
+	var got []string
+	err := p.WatchEvents(t.Context(), cursor, 1, func(batch []event.Told) error {
+		if len(batch) != 1 {
+			t.Errorf("a batch of %d events", len(batch))
+		}
+		for _, e := range batch {
+			if g := e.Event.GetGap(); g != nil {
+				got = append(got, fmt.Sprint(g.GetFrames()))
+			}
+			if e.Event.GetTurnEnded() != nil {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if want := []string{"1", "1"}; !errors.Is(err, errEnough) || !slices.Equal(got, want) {
+		t.Errorf("gaps of %q frames, %v, want %q", got, err, want)
+	}
+}
+
+func TestAReaderIsWokenForTheFirstEventAndForAFullBatch(t *testing.T) {
+	f := newFeed()
+	r := f.join(view{}, nil)
+	add := func(n, cost int) {
+		for range n {
+			f.add(entry{event: &supervisorv1.Event{}, seq: 1, cost: cost})
+		}
+	}
+	woken := func() bool {
+		select {
+		case <-r.ready:
+			return true
+		default:
+			return false
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if add(1, 1); woken() {
+		t.Error("woken, though it waits for nothing")
+	}
+	if batch, err := f.take(t.Context(), r, nil, maxBatch); len(batch) != 1 || err != nil {
+		t.Fatal(batch, err)
+	}
+	for name, c := range map[string]struct{ events, cost int }{"events": {10, 1}, "bytes": {2, maxBatchBytes / 2}} {
+		if err := f.gather(ended, r, 10, nil); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if add(c.events-1, c.cost); woken() {
+			t.Errorf("%s: woken before the batch is full", name)
+		}
+		if add(1, c.cost); !woken() {
+			t.Errorf("%s: not woken when the batch is full", name)
+		}
+		if batch, err := f.take(t.Context(), r, nil, maxBatch); len(batch) != c.events || err != nil {
+			t.Fatal(len(batch), err)
+		}
+		if n := len(f.kept()); n != 0 {
+			t.Errorf("%s: %d events are held that were taken", name, n)
 		}
 	}
 }
