@@ -1,8 +1,6 @@
 package event
 
 import (
-	"unsafe"
-
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -62,7 +60,7 @@ func appendField(b []byte, ev *supervisorv1.Event, size int) ([]byte, error) {
 func Join(pieces [][]byte, field []byte) [][]byte {
 	if n := len(pieces) - 1; n >= 0 && len(field) > 0 {
 		last := pieces[n]
-		if whole := len(last) + len(field); whole <= cap(last) && unsafe.SliceData(last[len(last):whole]) == unsafe.SliceData(field) {
+		if whole := len(last) + len(field); whole <= cap(last) && &last[:whole][len(last)] == &field[0] {
 			pieces[n] = last[:whole]
 			return pieces
 		}
