@@ -13,9 +13,10 @@ import (
 const agentProgram = "agent"
 
 // usage is what the processes of one kind hold together. Memory is in kB: resident, the share of it that is theirs
-// (proportional set size), and what they have written to and nobody shares (Private_Dirty).
+// (proportional set size), and what they have written to and nobody shares (Private_Dirty). Of a supervisor, goroutines and the
+// kB of its heap's objects are known, too.
 type usage struct {
-	processes, resident, pss, private, descriptors, threads int
+	processes, resident, pss, private, descriptors, threads, goroutines, heap int
 }
 
 // ours is what all processes hold together, but for the agents.

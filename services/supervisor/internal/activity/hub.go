@@ -86,8 +86,8 @@ type Hub struct {
 	tell     sync.Mutex
 	fold     *event.Fold
 	recent   ring
-	watchers map[*watcher]struct{}
-	batching int                     // watchers that are sent batches
+	watchers map[*watcher]struct{}   // of a session or an agent
+	feed     feed                    // for those who watch everything
 	sessions map[sessionKey]struct{} // that were opened here
 }
 
@@ -105,7 +105,7 @@ func New(o Options) *Hub {
 	h := &Hub{
 		opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), ports: map[string]*port{},
 		fold: event.NewFold(), recent: ring{max: o.MaxRecent},
-		watchers: map[*watcher]struct{}{}, sessions: map[sessionKey]struct{}{},
+		watchers: map[*watcher]struct{}{}, feed: newFeed(), sessions: map[sessionKey]struct{}{},
 	}
 	if o.Journal != nil && o.Journal.Content() {
 		h.journal = o.Journal
@@ -255,6 +255,7 @@ func (h *Hub) end() {
 	for w := range h.watchers {
 		w.out.end()
 	}
+	h.feed.close()
 }
 
 // handle makes events of an item, and tells them.
@@ -283,9 +284,6 @@ func (h *Hub) handle(it *item) {
 		if it.cost > briefAbove { // its events may leave out most of it
 			e.cost = eventCost + proto.Size(ev)
 		}
-		if h.batching > 0 {
-			e.shared = &event.Shared{Event: ev}
-		}
 		h.know(e)
 		for w := range h.watchers {
 			w.offer(e)
@@ -293,10 +291,11 @@ func (h *Hub) handle(it *item) {
 	}
 }
 
-// know adds an event to what is known and to what is kept. tell is held.
+// know adds an event to what is known and to what is kept, and tells those who watch everything. tell is held.
 func (h *Hub) know(e entry) {
 	h.fold.Apply(e.event)
 	h.recent.add(e)
+	h.feed.add(e)
 }
 
 // lose says that frames found no room.

@@ -203,6 +203,7 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 	gate := &access{ending: ending, logger: s.opts.Logger, refused: s.opts.refused}
 	server := grpc.NewServer(append(more,
 		grpc.Creds(introduced{}),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
