@@ -17,7 +17,7 @@ type candidate struct {
 	// start is how a user starts it, npm its package, limits are what a user has to know.
 	start, npm string
 	limits     []string
-	// questions are how many a harmless turn may take under a policy; 0: one.
+	// questions are how many a harmless session may take under a policy; 0: one.
 	questions int
 	// titled is its id in agents.json if it names commands in titles alone; it is run with trusted titles, too.
 	titled string
@@ -88,7 +88,7 @@ var candidates = []candidate{
 		id: "codex", title: "Codex", command: "codex-acp",
 		start: "acphost run --agent codex --", npm: "@agentclientprotocol/codex-acp",
 		limits: []string{
-			"The turns here are of commands that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs a user who may make namespaces, so not root under acphost.",
+			"The commands here are those that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs a user who may make namespaces, so not root under acphost.",
 			"`--agent codex` starts it in its mode `read-only`. In its mode `agent`, a model of its own answers the requests.",
 			"A request that is rejected ends the turn.",
 		},
