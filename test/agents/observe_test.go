@@ -294,12 +294,8 @@ func (c *candidate) expectBearable(t *testing.T, o observation) {
 		for _, s := range r.Harmless {
 			questions += len(s.Questions)
 		}
-		most := 1
-		if !r.Titles {
-			most = max(most, c.questions)
-		}
-		if r.Policy != noPolicy && questions > most {
-			t.Errorf("under %s the harmless session takes %d questions, want at most %d", r.name(), questions, most)
+		if r.Policy != noPolicy && questions > 1 {
+			t.Errorf("under %s the harmless session takes %d questions, want at most one", r.name(), questions)
 		}
 		for _, s := range r.Hostile {
 			if got := s.outcome(r.Policy, true); got == allowed || got == byRule || got == despite {
