@@ -34,6 +34,8 @@ type Session struct {
 	// Agent is the agent's configured name, Dialect what it says of itself at initialize: it chooses only how its own
 	// words are read.
 	Agent, Dialect string
+	// Version is the agent's version, as it says itself at initialize.
+	Version string
 	// Configured is what the user says of how the agent describes its tools, over what is known of such agents; may be nil.
 	Configured *dialect.Dialect
 	// StaysPut: the agent was told to run every command in the session's directory, whatever commands before did.
