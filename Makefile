@@ -54,18 +54,15 @@ cross-build: ## build and vet for the other system: all that is imported is comp
 # --- test
 
 .PHONY: test
-test: test-deps build ## install what the tests need and run them all, race detector on (lint vets); many tests wait, hence -p and -j
+test: test-deps build ## install what the tests need and run them all, race detector on (lint vets); many tests wait, hence -p
 	go test -race -vet=off -timeout 10m -p 3 $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
-	@$(MAKE) -j 2 --output-sync=target e2e adversary
-
-.PHONY: e2e
-e2e: test-deps build ## end-to-end tests only
-	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 15m $$(go list ./test/... | grep -vE '/test/(adversary|commands)') # -count: the cache knows nothing of bin/
+	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 10m $$(go list ./test/... | grep -vE '/test/(adversary|commands)') # -count: the cache knows nothing of bin/
+	@$(MAKE) adversary
 
 .PHONY: adversary
 adversary: build ## attack acphost with hostile agents and command lines, as who runs this and, where that is root, the agents as nobody else besides
-	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 15m -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
+	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 10m -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
 
 .PHONY: commands
 commands: build ## hold the ready policies to the corpora of command lines, and print what became of them
