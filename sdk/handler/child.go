@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -68,26 +67,14 @@ type childServer struct {
 	release     func()
 }
 
-// handshakeTimeout bounds the TLS handshake of a connection, as gRPC bounds it.
-const handshakeTimeout = 2 * time.Minute
-
 // quiet are credentials that make a quiet connection of each, before TLS.
 type quiet struct {
 	credentials.TransportCredentials
 }
 
-// ServerHandshake implements credentials.TransportCredentials. The deadline that gRPC sets for it is the deadline of conn,
-// which is not used any more.
+// ServerHandshake implements credentials.TransportCredentials.
 func (q quiet) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn = socket.Quiet(conn)
-	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return nil, nil, err
-	}
-	secure, info, err := q.TransportCredentials.ServerHandshake(conn)
-	if err != nil {
-		return nil, nil, err
-	}
-	return secure, info, conn.SetDeadline(time.Time{})
+	return q.TransportCredentials.ServerHandshake(socket.Quiet(conn))
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -11,8 +11,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	calls "github.com/acphost/acphost/internal/fd"
 )
 
 // Quiet takes a connection over a Unix domain socket and returns it as one that wakes this process less often; conn must
@@ -108,7 +106,6 @@ func (c *conn) Read(p []byte) (int, error) {
 	var errno syscall.Errno
 	err := c.in.do(func(uintptr) bool {
 		n, errno = transfer(unix.SYS_RECVFROM, c.fd, p, 0)
-		calls.Received(c.fd)
 		return errno != unix.EAGAIN
 	})
 	switch {
@@ -129,7 +126,6 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 	var errno syscall.Errno
 	err = c.out.do(func(uintptr) bool {
-		calls.Sending(c.fd)
 		for written < len(p) {
 			var n int
 			if n, errno = transfer(unix.SYS_SENDTO, c.fd, p[written:], unix.MSG_NOSIGNAL); errno == unix.EAGAIN {

@@ -8,8 +8,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	calls "github.com/acphost/acphost/internal/fd"
 )
 
 // maxVectors is how many buffers the kernel takes at once (UIO_MAXIOV).
@@ -113,7 +111,6 @@ func (s *fileSink) transfer(fd uintptr) (int, error) {
 		for i, b := range s.bufs {
 			from[i] = vector(b)
 		}
-		calls.Sending(int(fd))
 		n, errno := atOnce(unix.SYS_PWRITEV2, fd, from)
 		clear(from)
 		if errno == 0 {

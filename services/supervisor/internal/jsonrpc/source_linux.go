@@ -7,8 +7,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	calls "github.com/acphost/acphost/internal/fd"
 )
 
 // fileSource reads a file that Go's poller watches, by calls of the kernel that cannot wait. Go's scheduler need not be told of
@@ -36,7 +34,6 @@ func newSource(r io.Reader) io.Reader {
 	s := &fileSource{file: f, raw: raw}
 	s.try = func(fd uintptr) bool {
 		s.n, s.errno = atOnce(unix.SYS_PREADV2, fd, s.into[:])
-		calls.Received(int(fd))
 		return s.errno != unix.EAGAIN
 	}
 	return s
