@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -14,9 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
-	"github.com/acphost/acphost/sdk/internal/socket"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -41,9 +38,6 @@ func serveChild(h Handler, _ options) error {
 		Plugins:         plugin.PluginSet{h.Name: &registration{child: child}},
 		TLSProvider:     func() (*tls.Config, error) { return trust, nil },
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			if trust != nil {
-				opts = append(opts, grpc.Creds(quiet{credentials.NewTLS(trust)}))
-			}
 			child.server = grpc.NewServer(append(opts, c.options()...)...)
 			return child.server
 		},
@@ -66,19 +60,6 @@ type childServer struct {
 	registered  bool
 	release     func()
 }
-
-// quiet are credentials that make a quiet connection of each, before TLS.
-type quiet struct {
-	credentials.TransportCredentials
-}
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (q quiet) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return q.TransportCredentials.ServerHandshake(socket.Quiet(conn))
-}
-
-// Clone implements credentials.TransportCredentials.
-func (q quiet) Clone() credentials.TransportCredentials { return quiet{q.TransportCredentials.Clone()} }
 
 // registration makes go-plugin register our services, and none of its own kind.
 type registration struct {

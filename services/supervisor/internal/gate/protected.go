@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +27,8 @@ func ProtectedBelow(roots []string, path string) bool {
 
 // workspaceHas reports whether a file stands below a root.
 func workspaceHas(root, name string) bool {
-	return exists(filepath.Join(root, name))
+	_, err := os.Lstat(filepath.Join(root, name))
+	return err == nil
 }
 
 // Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
