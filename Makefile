@@ -80,7 +80,7 @@ fuzz: ## run each fuzz target for FUZZTIME, guided by the code that the inputs r
 	@$(FUZZED) | FUZZBUILD=-fuzz=. FUZZTIME=$(FUZZTIME) xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: fuzz-seeds
-fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: unguided, so that nothing is compiled for it alone
+fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: unguided, so that dependencies are not compiled for it alone
 	@$(FUZZED) | $(PLAIN) FUZZTIME=1s xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: conformance
