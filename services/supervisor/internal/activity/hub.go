@@ -75,6 +75,7 @@ type Hub struct {
 	losses  []loss
 	skips   uint64 // frames that nobody needed, so far
 	all     int    // who watch everything
+	filers  int    // who watch files
 	ports   map[string]*port
 	room    chan struct{} // closed when there may be some, if somebody waits for it
 	waiting int
@@ -88,6 +89,7 @@ type Hub struct {
 	recent   ring
 	watchers map[*watcher]struct{}
 	batching int                     // watchers that are sent batches
+	filed    chan struct{}           // closed when files were used, or may have begun to cool; nil: nobody waits for it
 	sessions map[sessionKey]struct{} // that were opened here
 }
 
@@ -176,7 +178,7 @@ func (h *Hub) Tell(agentID string, line []byte) {
 // Show fills in what events have told of a session. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	defer h.lock()()
-	h.fold.Show(agentID, s)
+	h.fold.Show(agentID, s, h.opts.Now())
 	if p := h.ports[agentID]; p != nil && p.incomplete {
 		s.Incomplete = true
 	}
@@ -287,6 +289,10 @@ func (h *Hub) handle(it *item) {
 			e.shared = &event.Shared{Event: ev}
 		}
 		h.know(e)
+		if h.filed != nil && aboutFiles(ev) {
+			close(h.filed)
+			h.filed = nil
+		}
 		for w := range h.watchers {
 			w.offer(e)
 		}

@@ -49,6 +49,10 @@ type Events interface {
 	WatchEvents(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error
 	// WatchBatches is WatchEvents that sends up to limit events at once. send must not keep the slice.
 	WatchBatches(ctx context.Context, cursor string, limit int, send func([]*event.Shared) error) error
+	// ListFiles lists the files that agents work with.
+	ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error)
+	// WatchFiles sends the files that agents work with: all of them first, then what has changed.
+	WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error
 	// WatchSession sends the events of a session, those of the record first.
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }

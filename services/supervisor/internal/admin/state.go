@@ -88,6 +88,20 @@ func (s *stateService) WatchEvents(req *supervisorv1.WatchEventsRequest, stream 
 	})
 }
 
+func (s *stateService) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error) {
+	if s.events == nil {
+		return nil, status.Error(codes.Unimplemented, "files cannot be listed here")
+	}
+	return s.events.ListFiles(ctx, req)
+}
+
+func (s *stateService) WatchFiles(req *supervisorv1.WatchFilesRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchFilesResponse]) error {
+	if s.events == nil {
+		return status.Error(codes.Unimplemented, "files cannot be watched here")
+	}
+	return s.events.WatchFiles(stream.Context(), req, stream.Send)
+}
+
 // batch is a response of WatchEvents that is made of events as they are encoded for all callers.
 type batch struct{ wire []byte }
 

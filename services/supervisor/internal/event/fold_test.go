@@ -40,7 +40,7 @@ func (w *folded) prompt() {
 
 func (w *folded) show() *supervisorv1.Session {
 	s := &supervisorv1.Session{SessionId: "s"}
-	w.f.Show("a-1", s)
+	w.f.Show("a-1", s, time.Now())
 	return s
 }
 
@@ -140,7 +140,7 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 		`"files":[{"path":"/a","reported":1},{"path":"/b","reported":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
 
 	s := &supervisorv1.Session{SessionId: "s", Mode: "plan", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t", Status: "failed", Paths: []string{"/z"}}, {ToolCallId: "w"}}}
-	w.f.Show("a-1", s)
+	w.f.Show("a-1", s, time.Now())
 	if n := len(s.GetToolCalls()); n != 4 {
 		t.Fatalf("%d tool calls: %s", n, shown(s))
 	}
@@ -178,7 +178,7 @@ func TestToolCallsThatEndedAreKeptForOneMoreTurn(t *testing.T) {
 	w := newFolded(t)
 	known := func() bool {
 		s := &supervisorv1.Session{SessionId: "s", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t"}}}
-		w.f.Show("a-1", s)
+		w.f.Show("a-1", s, time.Now())
 		return s.GetToolCalls()[0].GetTitle() != ""
 	}
 	w.prompt()
@@ -264,8 +264,8 @@ func TestForgetForgetsAnAgentsSessionsAndNoOthers(t *testing.T) {
 	}
 	f.Forget("a")
 	a, b := &supervisorv1.Session{SessionId: "s"}, &supervisorv1.Session{SessionId: "s"}
-	f.Show("a", a)
-	f.Show("b", b)
+	f.Show("a", a, time.Now())
+	f.Show("b", b, time.Now())
 	if a.GetMode() != "" || b.GetMode() != "m" || f.sessions.Len() != 1 || f.size <= 0 {
 		t.Errorf("a %s, b %s, %d sessions of %d bytes", shown(a), shown(b), f.sessions.Len(), f.size)
 	}
@@ -432,7 +432,7 @@ func TestOfSessionsThatAreClosedOnlyTheLastAreKept(t *testing.T) {
 	const first = 20 // of the closed ones that are kept
 	for i := range maxClosed + 20 {
 		s := &supervisorv1.Session{SessionId: fmt.Sprint(i)}
-		f.Show("a", s)
+		f.Show("a", s, time.Now())
 		if kept := s.GetTitle() == title; kept != (i < 2 || i >= first) {
 			t.Errorf("session %d is kept: %v", i, kept)
 		}
