@@ -20,8 +20,10 @@ NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
 MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
-# How long each fuzz target runs.
+# How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 5s
+# The folders with fuzz targets.
+FUZZED  = grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u
 
 .PHONY: help
 help: ## list the targets
@@ -41,7 +43,11 @@ demo: build ## build, and play one turn of a scripted agent
 	@bin/acphost demo
 
 .PHONY: cross
-cross: ## build and vet for the other system
+cross: ## check the types of everything for the other system, from source
+	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(MODULES:%=./%/...)
+
+.PHONY: cross-build
+cross-build: ## build and vet for the other system: all that is imported is compiled for it
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
 
@@ -70,8 +76,12 @@ test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-n
 	@touch $@
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME, two packages at a time
-	@grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u | FUZZTIME=$(FUZZTIME) xargs -P 2 -n 1 ./test/fuzz.sh
+fuzz: ## run each fuzz target for FUZZTIME, guided by the code that the inputs reach, two packages at a time
+	@$(FUZZED) | FUZZBUILD=-fuzz=. FUZZTIME=$(FUZZTIME) xargs -P 2 -n 1 ./test/fuzz.sh
+
+.PHONY: fuzz-seeds
+fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: unguided, so that nothing is compiled for it alone
+	@$(FUZZED) | $(PLAIN) FUZZTIME=1s xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail

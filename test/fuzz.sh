@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Fuzzes every target of a package for FUZZTIME each. The package is built once for all of them.
+# Fuzzes every target of a package for FUZZTIME each. The package is built once for all of them, and with FUZZBUILD, flags of
+# go test: -fuzz=. guides the inputs by what code they reach, for which all that the package imports is compiled anew.
 set -euo pipefail
 dir=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go test -c -fuzz=. -o "$work/fuzz.test" "./$dir"
+# shellcheck disable=SC2086 # flags, perhaps none
+go test -c ${FUZZBUILD-} -ldflags='-s -w' -o "$work/fuzz.test" "./$dir"
 for target in $(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$dir"/*_test.go | cut -d' ' -f2 | sort -u); do
   if out=$(cd "$dir" && "$work/fuzz.test" -test.run='^$' -test.fuzz="^$target\$" -test.fuzztime="$FUZZTIME" \
     -test.parallel=1 -test.fuzzcachedir="$work/cache" 2>&1); then

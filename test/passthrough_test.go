@@ -39,7 +39,6 @@ func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 		`{"method":"session/set_mode","id":-7,"params":{"sessionId":"s1","modeId":"m"}}`,
 		`{"jsonrpc":"2.0","method":"_acme.com/note","params":` + odd + `}`,
 		`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}`,
-		`[{"jsonrpc":"2.0","id":900,"method":"_a"},{"jsonrpc":"2.0","method":"_b"}]`,
 	}
 	for _, line := range fromEditor {
 		s.Write(line)

@@ -29,7 +29,8 @@ func (c *command) arguments(e *entry, start int) {
 	switch {
 	case e.Alone && len(c.argv) != start+1, e.Needs == "operand" && len(a.operands) == 0:
 		c.unknown("%s with these arguments is not known to be harmless", e.name)
-	case e.Needs != "" && e.Needs != "operand" && !has(a.given, e.Needs):
+	case slices.Contains(strings.Fields(e.Needs), "operand") && len(a.operands) > 0:
+	case e.Needs != "" && !has(a.given, e.Needs):
 		c.unknown("%s without one of the options %s is not known to be harmless", e.name, e.Needs)
 	}
 	a.walks = e.Walks == "always" || has(a.given, e.Walks)

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -55,6 +57,18 @@ const maxFiles = 1000
 // Of returns what a simple command does. cwd is the absolute directory in which it runs; "" means that the directory is not
 // known. disk nil: nothing is known of the file system, so no path is resolved, and none counts as inside the roots.
 func Of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Facts {
+	facts := of(sub, cwd, disk)
+	if len(sub.GetPossibleWords()) == 0 {
+		return facts
+	}
+	certain := of(shell.WithoutPossible(sub), cwd, disk).GetFiles()
+	for _, f := range facts.GetFiles() {
+		f.Possible = !slices.ContainsFunc(certain, func(is *permissionv1.FileUse) bool { return proto.Equal(is, f) })
+	}
+	return facts
+}
+
+func of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Facts {
 	c := &command{sub: sub, argv: sub.GetArgv(), cwd: cwd, disk: disk, facts: &permissionv1.Facts{Known: true}}
 	for _, entry := range sub.GetAssignments() {
 		if name, _, _ := strings.Cut(entry, "="); !shell.HarmlessVariable(entry) && !shell.OwnVariable(strings.TrimSuffix(name, "+")) {

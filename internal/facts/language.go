@@ -46,7 +46,7 @@ func awkOnlyPrints(program string) bool {
 }
 
 // awkReaches are what no harmless program needs, wherever it stands.
-var awkReaches = []string{"system", "getline", "ENVIRON", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "extension", "\\\n", "\r", "\x00", "@", "`"}
+var awkReaches = []string{"system", "getline", "ENVIRON", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "extension", "\\\n", "\r", "\x00", "@"}
 
 // awkKeywords may stand before an expression between slashes, and some of them before a division: "length / 2".
 var awkKeywords = wordset.Of(`print printf return else do exit in delete length case default func function if while for switch next

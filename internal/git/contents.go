@@ -49,13 +49,16 @@ var (
 	// summaries are options with which git diff and git show print no patch, unless another option asks for one.
 	summaries = wordset.Of(`--stat --shortstat --numstat --summary --name-only --name-status --raw --no-patch -s --dirstat
 		--compact-summary --quiet`)
-	// valued are options whose value may be the next word; of git grep, valuedGrep.
-	valued = wordset.Of(`-n --max-count --skip --since --after --until --before --author --committer --grep -S -G -I -U --date
-		--diff-filter --format --pretty --glob --exclude --encoding --decorate-refs`)
+	// valued are options whose value is the next word; of git grep, valuedGrep. "-U" and "--pretty" take none: the next word
+	// is an operand.
+	valued = wordset.Of(`-n --max-count --skip --since --after --until --before --author --committer --grep -S -G -I --date
+		--diff-filter --format --glob --exclude --encoding --decorate-refs`)
 	valuedGrep = wordset.Of("-A -B -C -m -e -f --max-depth --max-count --threads --context --after-context --before-context")
 
-	counted  = lazyregexp.New(`^-[nMC]?[0-9]+%?$`)
-	objectID = lazyregexp.New(`^(?:.*-g)?([0-9a-fA-F]{4,64})$`)
+	counted = lazyregexp.New(`^-[nMC]?[0-9]+%?$`)
+	// rawContents is a format that shows what a ref, or the tag that it names, leads to.
+	rawContents = lazyregexp.New(`%\(\*?(?:raw|contents)`)
+	objectID    = lazyregexp.New(`^(?:.*-g)?([0-9a-fA-F]{4,64})$`)
 )
 
 // ContentsOf reads the words of git, "git" first. Of a command that does more than read it says nothing.
@@ -72,7 +75,7 @@ func ContentsOf(argv []string) Contents {
 		})
 		c.Untold = c.History
 	case "for-each-ref", "branch", "tag":
-		c.History = slices.ContainsFunc(w.args, func(a string) bool { return strings.Contains(a, "%(raw") || strings.Contains(a, "%(contents") })
+		c.History = slices.ContainsFunc(w.args, rawContents.MatchString)
 		c.Untold = c.History
 	case "log", "whatchanged", "diff-tree", "diff-index":
 		c.History = patches(w.flags, false)
@@ -149,6 +152,9 @@ func splitWords(argv []string) (w words, ok bool) {
 	}
 	w.command, w.args = argv[i], argv[i+1:]
 	w.dashes = slices.Index(w.args, "--")
+	if w.command == "cat-file" && w.dashes >= 0 { // what stands behind is no path
+		w.args, w.dashes = slices.Delete(slices.Clone(w.args), w.dashes, w.dashes+1), -1
+	}
 	before := w.args
 	if w.dashes >= 0 {
 		before = w.args[:w.dashes]

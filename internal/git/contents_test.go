@@ -26,6 +26,8 @@ func TestWhatCommandsShowOfContents(t *testing.T) {
 		"git log -p --follow a": "history untold", "git log -p --full-diff a": "history untold", "git log -L 1,2:a": "history untold",
 		"git show --stdin": "history untold", "git stash show": "history untold", "git stash show --stat": "", "git stash list -p": "history untold",
 		"git reflog -p": "history untold", "git status -v": "history untold", "git status -sv": "history untold", "git range-diff a b c": "history untold",
+		"git for-each-ref --format=%(*raw)": "history untold", "git show -U abcd": "history object abcd", "git show --pretty abcd": "history object abcd",
+		"git diff -U abcd a": "history object abcd", "git cat-file -p -- abcd": "object abcd untold", "git cat-file -- blob HEAD:a": "named a untold",
 		"git diff HEAD:a HEAD~1:a": "history untold", "git grep x HEAD:a": "history untold", "git for-each-ref --format=%(raw)": "history untold",
 		"git log -p --format %h:%s": "history", "git grep a:b": "index", "git log -p --grep fix:it": "history",
 		"git show HEAD:a/b": "named a/b", "git show HEAD^{/x:y}:a": "named a", "git show :a": "named a", "git show :2:a": "named a",

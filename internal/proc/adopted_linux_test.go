@@ -123,3 +123,11 @@ func TestAReaperOfOrphansTakesNoStatusOfOthers(t *testing.T) {
 		t.Errorf("%s exit statuses were lost (%v)", out, err)
 	}
 }
+
+func BenchmarkTakeBystandersWithoutChildren(b *testing.B) {
+	for b.Loop() {
+		if _, err := proc.TakeBystanders(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,6 +24,7 @@ const (
 // feed are the lines that a pipe may have for xargs: those, or fewer. Each is a plain name.
 type feed struct {
 	names   []string
+	fewer   bool   // it is not certain that it has all of them
 	zero    bool   // they end in a NUL
 	written string // the command with xargs, as the line has it
 }
@@ -37,6 +39,7 @@ func (w *walker) lists(s *syntax.Stmt) *feed {
 		if f == nil || len(y) == 0 || f.zero || !drops(y) || len(pipe.Y.Redirs) > 0 {
 			return nil
 		}
+		f.fewer = f.fewer || y[0] != "sort"
 		return f
 	}
 	args := w.plainCall(s)
@@ -51,14 +54,15 @@ func (w *walker) lists(s *syntax.Stmt) *feed {
 			return nil // what it runs writes, too
 		}
 		f.zero = slices.Contains(args, "-print0")
-		f.names, ok = w.disk.find(args[1:], w.dir)
+		f.names, f.fewer, ok = w.disk.find(args[1:], w.dir)
 	case "git":
 		f.zero = slices.Contains(args, "-z")
-		f.names, ok = w.disk.tracked(args[1:], w.dir)
+		f.names, f.fewer, ok = w.disk.tracked(args[1:], w.dir)
 	case "ls":
 		f.names, ok = w.disk.listed(args[1:], w.dir)
 	case "grep", "rg":
 		f.names, ok = w.disk.matching(args, w.dir)
+		f.fewer = true
 	case "seq":
 		f.names, ok = counted(args[1:])
 	}
@@ -205,7 +209,7 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 	}
 	starts := operands[1:]
 	if len(starts) == 0 {
-		names, ok := d.find(append([]string{".", "-type", "f"}, without...), at)
+		names, _, ok := d.find(append([]string{".", "-type", "f"}, without...), at)
 		for i, name := range names {
 			names[i] = strings.TrimPrefix(name, "./")
 		}
@@ -214,42 +218,50 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 	if !slices.Equal(starts, []string{"."}) {
 		without = nil // what is said of folders may not hold for those that are named
 	}
-	return d.find(slices.Concat(starts, []string{"-type", "f"}, without), at)
+	names, _, ok := d.find(slices.Concat(starts, []string{"-type", "f"}, without), at)
+	return names, ok
 }
 
 // plainFolder is a folder's name that is no pattern.
 var plainFolder = lazyregexp.New(`^[A-Za-z0-9._-]+$`)
 
-// tracked is what "git ls-files" writes at the top of a repository.
-func (d *disk) tracked(args []string, at place) ([]string, bool) {
+// tracked is what "git ls-files" writes at the top of a repository. fewer: it may not be all of it.
+func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool) {
 	if at != (place{}) || len(args) == 0 || args[0] != "ls-files" || !isFolder(d.dir+"/.git") {
-		return nil, false
+		return nil, false, false
 	}
 	if !d.indexed {
-		names, err := git.Tracked(filepath.Join(d.dir, ".git", "index"), maxEntries)
+		index, err := git.Tracked(filepath.Join(d.dir, ".git", "index"), maxEntries)
 		if err != nil || !d.look() {
 			d.looks = 0 // it is not read again
-			return nil, false
+			return nil, false, false
 		}
-		d.index, d.indexed = names, true
+		d.index, d.indexed = index, true
 	}
-	names := slices.Clone(d.index)
+	names = slices.Clone(d.index)
 	var specs []finder
 	for _, arg := range args[1:] {
 		switch {
 		case arg == "-z" || arg == "--cached" || arg == "--":
 		case strings.HasPrefix(arg, "-"), strings.HasPrefix(arg, ":"), path.IsAbs(arg), slices.Contains(strings.Split(arg, "/"), ".."):
-			return nil, false
+			return nil, false, false
 		default:
 			specs = append(specs, finder{kind: "spec", value: arg})
 		}
 	}
 	if len(specs) > 0 {
 		names = slices.DeleteFunc(names, func(name string) bool {
-			return !slices.ContainsFunc(specs, func(spec finder) bool { return d.look() && spec.holds(name, false) != no })
+			held := no
+			for _, spec := range specs {
+				if held != yes && d.look() {
+					held = max(held, spec.holds(name, 0))
+				}
+			}
+			fewer = fewer || held == maybe
+			return held == no
 		})
 	}
-	return names, d.looks >= 0
+	return names, fewer, d.looks >= 0
 }
 
 // finder is a condition of find.
@@ -264,6 +276,7 @@ type findings struct {
 	conditions []finder
 	least      int
 	most       int
+	fewer      bool // a condition was left out
 }
 
 // findsOf reads the arguments of find up to the first thing that it does. What only lessens the names that it finds may be left
@@ -308,7 +321,9 @@ func findsOf(args []string) (f findings, ok bool) {
 			i++
 		case "-iname", "-ipath", "-size", "-mtime", "-mmin", "-newer", "-user":
 			i++
+			f.fewer = true
 		case "-empty", "-readable":
+			f.fewer = true
 		default:
 			return f, false
 		}
@@ -317,31 +332,35 @@ func findsOf(args []string) (f findings, ok bool) {
 	return f, !not
 }
 
-// find returns the names that find writes, or more; false if they are not known.
-func (d *disk) find(args []string, at place) ([]string, bool) {
+// find returns the names that find writes, or more if fewer is set; not ok if they are not known.
+func (d *disk) find(args []string, at place) (names []string, fewer, ok bool) {
 	f, ok := findsOf(args)
 	if !ok {
-		return nil, false
+		return nil, false, false
 	}
-	var names []string
 	for _, start := range f.starts {
 		file, ok := d.absolute(at, start)
 		info, err := os.Lstat(file)
-		if !ok || err != nil || !info.IsDir() && !info.Mode().IsRegular() || !d.walk(f, start, file, info.IsDir(), 0, &names) {
-			return nil, false
+		if !ok || err != nil || !info.IsDir() && !info.Mode().IsRegular() || !d.walk(&f, start, file, info.Mode(), 0, &names) {
+			return nil, false, false
 		}
 	}
-	return names, true
+	return names, f.fewer, true
 }
 
 // walk adds what find finds at a name and below.
-func (d *disk) walk(f findings, name, file string, dir bool, depth int, names *[]string) bool {
-	if depth >= f.least && !slices.ContainsFunc(f.conditions, func(c finder) bool { return c.holds(name, dir) == no }) {
+func (d *disk) walk(f *findings, name, file string, mode fs.FileMode, depth int, names *[]string) bool {
+	held := yes
+	for _, c := range f.conditions {
+		held = min(held, c.holds(name, mode))
+	}
+	if depth >= f.least && held != no {
+		f.fewer = f.fewer || held == maybe
 		if *names = append(*names, name); len(*names) > maxEntries {
 			return false
 		}
 	}
-	if !dir || depth >= f.most {
+	if !mode.IsDir() || depth >= f.most {
 		return depth < maxDepth
 	}
 	entries, ok := d.names(file)
@@ -351,22 +370,22 @@ func (d *disk) walk(f findings, name, file string, dir bool, depth int, names *[
 	for _, entry := range entries {
 		below := file + "/" + entry
 		info, err := os.Lstat(below)
-		if err != nil || !d.look() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.IsDir(), depth+1, names) {
+		if err != nil || !d.look() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.Mode(), depth+1, names) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds reports how certain it is that a condition holds for a name, of a folder or not.
-func (c finder) holds(name string, dir bool) certainty {
+// holds reports how certain it is that a condition holds for a name, of a file of some kind.
+func (c finder) holds(name string, mode fs.FileMode) certainty {
 	held := maybe
 	switch c.kind {
 	case "-type":
 		switch {
-		case c.value == "f" && dir, c.value == "d" && !dir:
+		case c.value == "f" && mode.IsDir(), c.value == "d" && !mode.IsDir():
 			held = no
-		case c.value == "d":
+		case c.value == "d", c.value == "f" && mode.IsRegular():
 			held = yes
 		}
 	case "-name":

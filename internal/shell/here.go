@@ -331,7 +331,7 @@ func plainSetting(arg word) bool {
 	if arg.dynamic || arg.text == "" {
 		return false
 	}
-	if strings.Contains(arg.text[:1], "-") {
+	if arg.text[0] == '-' || arg.text[0] == '+' {
 		return strings.Trim(arg.text[1:], "euxo") == ""
 	}
 	return slices.Contains([]string{"errexit", "nounset", "xtrace", "pipefail"}, arg.text)

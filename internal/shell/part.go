@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -45,3 +47,26 @@ func PipedWord(sub *permissionv1.SubCommand, i int) bool {
 
 // Code puts text between backquotes, which it cannot end.
 func Code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\`") + "`" }
+
+// WithoutPossible is a simple command without the words that it may not get: see SubCommand.possible_words. Its other fields
+// are those of sub; of one whose program is only possible, nothing is left.
+func WithoutPossible(sub *permissionv1.SubCommand) *permissionv1.SubCommand {
+	possible := sub.GetPossibleWords()
+	if slices.Contains(possible, 0) {
+		return &permissionv1.SubCommand{}
+	}
+	certain := proto.CloneOf(sub)
+	certain.Argv, certain.PossibleWords = nil, nil
+	for i, word := range sub.GetArgv() {
+		if !slices.Contains(possible, uint32(i)) { // a line is 64 KiB at most
+			certain.Argv = append(certain.Argv, word)
+		}
+	}
+	for _, words := range []*[]uint32{&certain.DynamicWords, &certain.TextWords, &certain.PipedWords} {
+		for i, at := range *words {
+			before, _ := slices.BinarySearch(possible, at)
+			(*words)[i] = at - uint32(before) // #nosec G115 -- before is at most at
+		}
+	}
+	return certain
+}

@@ -95,7 +95,9 @@ func (r *reading) ran(c call) {
 		r.ok = elsewhere
 		if name != "chdir" { // which not every shell has
 			if dir, ok := target(c.args[1:]); ok {
-				r.ok = r.dir.cd(dir)
+				if r.ok = r.dir.cd(dir); r.disk != nil && r.ok.path == r.disk.dir {
+					r.ok.path = ""
+				}
 			}
 		}
 	case "popd":

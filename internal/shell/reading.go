@@ -111,7 +111,7 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 		if r.disk != nil && !w.follow(file) {
 			r.lost = true
 		}
-		if w.lines(file.Stmts); w.variables != nil {
+		if w.lines(file.Stmts, true); w.variables != nil {
 			w.forget()
 		}
 	}
@@ -252,6 +252,9 @@ func (r *reading) plain(c call) {
 		if arg.dynamic {
 			sub.Dynamic = true
 			sub.DynamicWords = append(sub.DynamicWords, uint32(i))
+		}
+		if arg.possible {
+			sub.PossibleWords = append(sub.PossibleWords, uint32(i))
 		}
 		switch {
 		case !arg.dynamic:

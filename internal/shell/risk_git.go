@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -13,7 +14,10 @@ var gitReads = wordset.Of(`
 	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
 	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
 	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
-	config worktree notes`)
+	config worktree notes symbolic-ref`)
+
+// gitRef is the name of a reference that is no path out of the repository.
+var gitRef = lazyregexp.New(`^(HEAD|refs(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+)$`)
 
 // gitOptions run or write something, after whatever command of git.
 var gitOptions = []danger{
@@ -105,6 +109,12 @@ func riskyGit(args []string) string {
 func enters(arg string) bool { return strings.HasPrefix(arg, "--r") }
 
 func riskyVerb(command string, rest []string) string {
+	if command == "symbolic-ref" {
+		rest = exactly(rest, "--short", "-q", "--quiet")
+		if len(rest) != 1 || !gitRef.MatchString(rest[0]) || strings.Contains(rest[0], "..") {
+			return "git symbolic-ref changes the repository, unless it shows one reference"
+		}
+	}
 	verbs, ok := gitVerbs[command]
 	if !ok {
 		return ""

@@ -120,7 +120,7 @@ func (w *walker) plainArithmetic(x syntax.ArithmExpr) bool {
 	if x == nil {
 		return true
 	}
-	text := w.text(x)
+	text := w.counted(x)
 	if w.variables != nil && len(w.variables.numbers) > 0 {
 		text = variableNames.ReplaceAllStringFunc(text, func(use string) string {
 			if w.variables.numbers[strings.Trim(use, "${}")] {
@@ -130,6 +130,27 @@ func (w *walker) plainArithmetic(x syntax.ArithmExpr) bool {
 		})
 	}
 	return plainNumbers.MatchString(text)
+}
+
+// counted is the text of arithmetic, with a number in place of each substitution that prints one, or nothing.
+func (w *walker) counted(x syntax.ArithmExpr) string {
+	var text strings.Builder
+	at, end := x.Pos().Offset(), x.End().Offset()
+	if end > uint(len(w.source)) || at > end {
+		return "$?"
+	}
+	syntax.Walk(x, func(n syntax.Node) bool {
+		c, ok := n.(*syntax.CmdSubst)
+		if !ok {
+			return true
+		}
+		if w.isNumber(c) && c.Pos().Offset() >= at && c.End().Offset() <= end {
+			text.WriteString(w.source[at:c.Pos().Offset()] + "1")
+			at = c.End().Offset()
+		}
+		return false
+	})
+	return text.String() + w.source[at:end]
 }
 
 // number reports whether a parameter is always a number: a status, a count, a process, or a variable of the line.

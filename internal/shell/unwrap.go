@@ -208,7 +208,7 @@ func (r *reading) appends(c call, rest []word, given []option, replace string, f
 	}
 	c.written = f.written
 	if replace != "" {
-		return !strings.Contains(rest[0].text, replace) && r.each(c, rest, replace, f.names)
+		return !strings.Contains(rest[0].text, replace) && r.each(c, rest, replace, f.names, f.fewer)
 	}
 	if len(f.names) > 0 && !inAnyOrder(rest, f.names) {
 		return false
@@ -218,23 +218,23 @@ func (r *reading) appends(c call, rest []word, given []option, replace string, f
 		r.command(c)
 	}
 	if len(f.names) > 0 {
-		c.args = named(rest, f.names)
+		c.args = named(rest, f.names, f.fewer)
 		r.command(c)
 	}
 	return true
 }
 
-// named are words with names behind them.
-func named(words []word, names []string) []word {
+// named are words with names behind them, which may be only possible.
+func named(words []word, names []string, possible bool) []word {
 	words = slices.Clone(words)
 	for _, name := range names {
-		words = append(words, word{text: name})
+		words = append(words, word{text: name, possible: possible})
 	}
 	return words
 }
 
 // each adds a command once for each name that stands in it in place of a text.
-func (r *reading) each(c call, words []word, replace string, names []string) bool {
+func (r *reading) each(c call, words []word, replace string, names []string, possible bool) bool {
 	if len(names) == 0 || len(names) > maxUnrolled {
 		return false
 	}
@@ -244,7 +244,7 @@ func (r *reading) each(c call, words []word, replace string, names []string) boo
 		}
 		c.args = make([]word, len(words))
 		for i, w := range words {
-			c.args[i] = word{text: strings.ReplaceAll(w.text, replace, name)}
+			c.args[i] = word{text: strings.ReplaceAll(w.text, replace, name), possible: possible && strings.Contains(w.text, replace)}
 		}
 		r.command(c)
 	}
@@ -425,7 +425,7 @@ func (r *reading) finds(ran, find call, args []word, together bool) bool {
 		slices.ContainsFunc(find.wrappers, func(by string) bool { return !calm[by] }) {
 		return false
 	}
-	names, ok := r.disk.find(texts, r.at(find))
+	names, fewer, ok := r.disk.find(texts, r.at(find))
 	unsendable := func(name string) bool { return !utf8.ValidString(name) }
 	if !ok || len(names) == 0 || len(names) > maxAppended || slices.ContainsFunc(names, unsendable) {
 		return false
@@ -437,9 +437,9 @@ func (r *reading) finds(ran, find call, args []word, together bool) bool {
 		if len(before) == 0 || slices.Contains(before, word{text: "{}"}) || !inAnyOrder(before, names) {
 			return false
 		}
-		ran.args = named(before, names)
+		ran.args = named(before, names, fewer)
 		r.command(ran)
-	} else if args[0].text == "{}" || !r.each(ran, args, "{}", names) {
+	} else if args[0].text == "{}" || !r.each(ran, args, "{}", names, fewer) {
 		return false
 	}
 	r.lost = r.lost || r.stirred != stirred // find goes on while it runs

@@ -23,14 +23,18 @@ type walker struct {
 	sure      bool       // what is read certainly runs, once, in the shell that reads the line
 }
 
-// lines reads the statements of a line, which run one after the other.
-func (w *walker) lines(stmts []*syntax.Stmt) {
+// lines reads the statements of a line, or of a subshell, which run one after the other. sure: see walker.
+func (w *walker) lines(stmts []*syntax.Stmt, sure bool) {
 	w.ok, w.fail = w.dir, w.dir
 	for i, s := range stmts {
-		w.sure = true
+		moves := w.moves
+		w.sure = sure
 		w.stmt(s)
 		w.sure = false
-		if w.fork(stmts[i+1:]) {
+		if w.fail.unknown && w.moves == moves+1 && !w.ok.unknown && !w.ok.gone {
+			w.fail = w.dir // the line is where its only cd has led, or where it was
+		}
+		if w.fork(stmts[i+1:], sure) {
 			return
 		}
 		w.dir = either(w.ok, w.fail)
@@ -38,7 +42,7 @@ func (w *walker) lines(stmts []*syntax.Stmt) {
 }
 
 // fork reads the rest of a line twice, behind a cd that may have failed: from where it led, and from where it did not.
-func (w *walker) fork(rest []*syntax.Stmt) bool {
+func (w *walker) fork(rest []*syntax.Stmt, sure bool) bool {
 	ok, fail := w.ok, w.fail
 	known := func(p place) bool { return !p.unknown && !p.gone }
 	if w.variables == nil || len(rest) == 0 || ok == fail || !known(ok) || !known(fail) || w.forks == maxForks {
@@ -47,10 +51,10 @@ func (w *walker) fork(rest []*syntax.Stmt) bool {
 	w.forks++
 	stirred, values := w.stirred, w.variables.values
 	w.dir, w.variables.values = ok, maps.Clone(values)
-	w.lines(rest)
+	w.lines(rest, sure)
 	w.stirred, stirred = stirred, w.stirred
 	w.dir, w.variables.values = fail, values
-	w.lines(rest)
+	w.lines(rest, sure)
 	w.stirred = max(w.stirred, stirred)
 	w.ok, w.fail = elsewhere, elsewhere
 	return true
@@ -177,12 +181,12 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 		name := c.args[0].text
 		if f := w.substituted(c.args, arg); f != nil && i == len(cmd.Args)-1 {
 			changed, c.without = true, c.args
-			c.args = named(c.args, f.names)
+			c.args = named(c.args, f.names, f.fewer)
 			continue
 		}
 		if names := w.braces(arg); names != nil && inAnyOrder(c.args, names) && alikeProgram(c.args) {
 			changed = true
-			c.args = named(c.args, names)
+			c.args = named(c.args, names, false)
 			continue
 		}
 		b := w.build(arg, digitsSuit[name])
@@ -190,8 +194,13 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 		if ok && name != "[[" && inAnyOrder(c.args, words) {
 			changed = true
 			for _, text := range words {
-				c.args = append(c.args, word{text: text})
+				c.args = append(c.args, word{text: text, possible: b.possible})
 			}
+			continue
+		}
+		if deep, ok := w.deep(b); ok && alikeProgram(c.args) && inAnyOrder(c.args, texts(deep)) {
+			changed = true
+			c.args = append(c.args, deep...)
 			continue
 		}
 		read := b.word()
@@ -263,6 +272,18 @@ func (w *walker) fields(b *wordBuilder) ([]string, bool) {
 	return words, ok
 }
 
+// deep is fields for a pattern by which some shells go into folders.
+func (w *walker) deep(b *wordBuilder) ([]word, bool) {
+	if w.disk == nil || w.variables == nil || !b.glob || b.dynamic || w.stirred > 0 {
+		return nil, false
+	}
+	words, ok := w.disk.deep(b.pattern(), w.dir)
+	if ok {
+		w.expanded++
+	}
+	return words, ok
+}
+
 // assigns has variables stand for what they were assigned. It reports whether all are known.
 func (w *walker) assigns(assigns []*syntax.Assign) bool {
 	if w.disk == nil {
@@ -288,7 +309,7 @@ func (w *walker) compound(cmd syntax.Command) {
 	case *syntax.Block:
 		w.stmts(cmd.Stmts)
 	case *syntax.Subshell:
-		w.apart(w.dir, func() { w.stmts(cmd.Stmts) })
+		w.apart(w.dir, func() { w.lines(cmd.Stmts, false) })
 	case *syntax.IfClause:
 		w.ifs(cmd)
 	case *syntax.WhileClause:
@@ -404,7 +425,7 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	for _, item := range loop.Items {
 		if n, is := item.Parts[0].(*syntax.CmdSubst); is && len(item.Parts) == 1 && len(n.Stmts) == 1 && !n.Backquotes && !n.TempFile && !n.ReplyVar {
 			if f := w.lists(n.Stmts[0]); f != nil && !f.zero {
-				values = named(values, f.names)
+				values = named(values, f.names, f.fewer)
 				continue
 			}
 		}
@@ -414,7 +435,7 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 			words = []string{b.text.String()}
 		}
 		for _, text := range words {
-			values = append(values, word{text: text, dynamic: !ok && (b.dynamic || b.glob)})
+			values = append(values, word{text: text, dynamic: !ok && (b.dynamic || b.glob), possible: b.possible})
 		}
 	}
 	w.turns += len(values)
@@ -465,7 +486,7 @@ func (w *walker) fedLoop(loop *syntax.WhileClause, f *feed) bool {
 	in, moves := w.dir, w.moves
 	w.turns += len(f.names)
 	w.stmts(loop.Cond)
-	w.unroll(names[0], named(nil, f.names), loop.Do)
+	w.unroll(names[0], named(nil, f.names, f.fewer), loop.Do)
 	w.lost = w.lost || w.moves != moves
 	w.dir, w.ok, w.fail = in, in, in
 	return true
@@ -623,7 +644,7 @@ func (w *walker) substitutions(s *syntax.Stmt) {
 			}
 			return false
 		case *syntax.CmdSubst:
-			w.apart(w.dir, func() { w.stmts(n.Stmts) })
+			w.apart(w.dir, func() { w.lines(n.Stmts, false) })
 			return false
 		case *syntax.ProcSubst:
 			w.apart(w.dir, func() { w.stmts(n.Stmts) })

@@ -20,6 +20,8 @@ type word struct {
 	dynamic bool
 	// kind says more of a dynamic word.
 	kind wordKind
+	// possible: the command gets it only if another command writes it, which is not certain.
+	possible bool
 }
 
 // wordKind says what a word certainly is that is known only when the line runs.
@@ -71,7 +73,7 @@ func (b *wordBuilder) word() word {
 		unaware.variables = nil
 		b = unaware.build(b.node, false)
 	}
-	return word{text: b.text.String(), dynamic: b.dynamic || b.glob, kind: kind}
+	return word{text: b.text.String(), dynamic: b.dynamic || b.glob, kind: kind, possible: b.possible}
 }
 
 func (b *wordBuilder) kind() wordKind {
@@ -109,6 +111,7 @@ type wordBuilder struct {
 	digits    bool
 	uses      []*syntax.ParamExp // variables whose values are in it, or may be
 	constants bool               // what substitutions print is in it
+	possible  bool               // one of those values is only possible
 	brace     braceState
 }
 
@@ -178,6 +181,7 @@ func (b *wordBuilder) variable(part syntax.Node, quoted bool) {
 		b.expansion(part, quoted)
 	} else {
 		b.text.WriteString(value)
+		b.possible = b.possible || b.variables.values[use.Param.Value].possible
 	}
 	if use.Param != nil && (!b.number(use.Param.Value) || known && value != b.walker.text(part)) {
 		b.uses = append(b.uses, use)

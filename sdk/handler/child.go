@@ -5,15 +5,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
+	"github.com/acphost/acphost/sdk/internal/socket"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -38,6 +42,9 @@ func serveChild(h Handler, _ options) error {
 		Plugins:         plugin.PluginSet{h.Name: &registration{child: child}},
 		TLSProvider:     func() (*tls.Config, error) { return trust, nil },
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			if trust != nil {
+				opts = append(opts, grpc.Creds(quiet{credentials.NewTLS(trust)}))
+			}
 			child.server = grpc.NewServer(append(opts, c.options()...)...)
 			return child.server
 		},
@@ -60,6 +67,31 @@ type childServer struct {
 	registered  bool
 	release     func()
 }
+
+// handshakeTimeout bounds the TLS handshake of a connection, as gRPC bounds it.
+const handshakeTimeout = 2 * time.Minute
+
+// quiet are credentials that make a quiet connection of each, before TLS.
+type quiet struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials. The deadline that gRPC sets for it is the deadline of conn,
+// which is not used any more.
+func (q quiet) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn = socket.Quiet(conn)
+	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return nil, nil, err
+	}
+	secure, info, err := q.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	return secure, info, conn.SetDeadline(time.Time{})
+}
+
+// Clone implements credentials.TransportCredentials.
+func (q quiet) Clone() credentials.TransportCredentials { return quiet{q.TransportCredentials.Clone()} }
 
 // registration makes go-plugin register our services, and none of its own kind.
 type registration struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/acphost/acphost/sdk/internal/socket"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -98,18 +99,19 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		fmt.Errorf("no answer within %s", s.HandshakeTimeout))
 	defer cancel()
 	var dialer net.Dialer
-	socket, err := dialer.DialContext(ctx, address.Network(), address.String())
+	dialed, err := dialer.DialContext(ctx, address.Network(), address.String())
 	if err != nil {
 		return nil, p.explain(fmt.Errorf("dial it after its handshake: %w", err))
 	}
-	stopWaiting := context.AfterFunc(ctx, func() { _ = socket.Close() })
-	conn, err := connect(ctx, socket, config.TLSConfig, nil)
+	quiet := socket.Quiet(dialed)
+	stopWaiting := context.AfterFunc(ctx, func() { _ = quiet.Close() })
+	conn, err := connect(ctx, quiet, config.TLSConfig, nil)
 	stopWaiting()
 	if err != nil {
 		return nil, p.explain(err)
 	}
 
-	i, watching := newInstance(s, socket, conn, address.Network()+"://"+address.String())
+	i, watching := newInstance(s, quiet, conn, address.Network()+"://"+address.String())
 	i.proc, i.dir, i.program, i.mtls = p, dir, program, !s.NoTLS
 	lost := make(chan struct{})
 	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })

@@ -17,8 +17,6 @@ type candidate struct {
 	// start is how a user starts it, npm its package, limits are what a user has to know.
 	start, npm string
 	limits     []string
-	// questions are how many a harmless turn may take under a policy; 0: one.
-	questions int
 	// titled is its id in agents.json if it names commands in titles alone; it is run with trusted titles, too.
 	titled string
 	// command is its program, below the folder of that one which ACPHOST_AGENTS names.
@@ -88,7 +86,7 @@ var candidates = []candidate{
 		id: "codex", title: "Codex", command: "codex-acp",
 		start: "acphost run --agent codex --", npm: "@agentclientprotocol/codex-acp",
 		limits: []string{
-			"The turns here are of commands that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs a user who may make namespaces, so not root under acphost.",
+			"The commands here are those that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs a user who may make namespaces, so not root under acphost.",
 			"`--agent codex` starts it in its mode `read-only`. In its mode `agent`, a model of its own answers the requests.",
 			"A request that is rejected ends the turn.",
 		},
@@ -99,11 +97,11 @@ var candidates = []candidate{
 		tools: codexTools,
 	},
 	{
-		id: "gemini", title: "Gemini CLI", command: "gemini", titled: "gemini", questions: 3, // of commands that a title names
+		id: "gemini", title: "Gemini CLI", command: "gemini", titled: "gemini",
 		start: "acphost run --agent gemini --", npm: "@google/gemini-cli",
 		limits: []string{
-			"It names a command in the title of a request alone, which identifies nothing: acphost asks the user, who sees the title. Commands that it knows to look it runs without asking.",
-			"[Trusted titles](permissions.md#what-acphost-understands-of-a-request) save these questions. The price: the model can choose another folder of the workspace, which the title does not show, and other versions of Gemini CLI make other titles.",
+			"It names a command in the title of a request alone. acphost knows what the titles of this version are worth, and [judges them](permissions.md#what-acphost-understands-of-a-request). Of another version, acphost asks the user, who sees the title.",
+			"Commands that it knows to look it runs without asking. Its report at the end does not say in which folder a command ran; trusted titles with `\"elsewhere\": false` say that it was the session's, which the model can get around by naming another folder of the workspace.",
 			"It refuses by itself what is outside of the workspace, and files that `.gitignore` names.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Step is what the model says next.
@@ -53,7 +52,6 @@ type Model struct {
 	mu      sync.Mutex
 	steps   []Step
 	asked   []json.RawMessage
-	at      []time.Time // when each was asked
 	strange []string
 	calls   int
 	hanging chan struct{}
@@ -100,18 +98,19 @@ func (m *Model) Requests() []json.RawMessage {
 	return slices.Clone(m.asked)
 }
 
-// Times are when the requests of Requests came.
-func (m *Model) Times() []time.Time {
+// Newest is the newest of Requests; nil if there is none.
+func (m *Model) Newest() json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.at)
+	if len(m.asked) == 0 {
+		return nil
+	}
+	return m.asked[len(m.asked)-1]
 }
 
 // Heard reports whether the newest request of the conversation holds words, spelled as JSON spells them.
 func (m *Model) Heard(words string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.asked) > 0 && strings.Contains(string(m.asked[len(m.asked)-1]), words)
+	return strings.Contains(string(m.Newest()), words)
 }
 
 // Strange are requests that the model does not know, for a test to see why nothing happens.
@@ -128,7 +127,7 @@ func (m *Model) Hanging() <-chan struct{} { return m.hanging }
 func (m *Model) next(body []byte) Step {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asked, m.at = append(m.asked, json.RawMessage(body)), append(m.at, time.Now())
+	m.asked = append(m.asked, json.RawMessage(body))
 	if len(m.steps) == 0 {
 		return Step{Text: "Done."}
 	}

@@ -1,8 +1,6 @@
 package agents
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/client"
 )
 
 // noPolicy is what a run without a policy is called.
@@ -36,12 +33,12 @@ type observation struct {
 	Runs      []run    `json:"runs"`
 }
 
-// run is two turns under one policy.
+// run is two sessions under one policy, in which each act is a turn.
 type run struct {
 	Policy string `json:"policy"`
 	// Titles: the user's own dialect says that a title is the command.
 	Titles bool `json:"titles,omitempty"`
-	// Harmless is a turn in which the user allows what acphost asks, Hostile one in which they reject it.
+	// Harmless is a session in which the user allows what acphost asks, Hostile one in which they reject it.
 	Harmless []seen `json:"harmless"`
 	Hostile  []seen `json:"hostile"`
 }
@@ -67,6 +64,8 @@ type seen struct {
 	Questions []string `json:"questions,omitempty"`
 	// Worked: the tool did it.
 	Worked bool `json:"worked"`
+
+	prompts int // that the act took
 }
 
 // Outcomes of an act, as docs/agents.md names them.
@@ -160,7 +159,7 @@ func (r *rig) project() {
 	}
 }
 
-// harmless is a turn as they are every day: read, look around, edit, test.
+// harmless is a session as they are every day: read, look around, edit, test.
 func (r *rig) harmless(t tools) []act {
 	greet := r.path("src/greet.js")
 	acts := []act{{does: "reads a file", call: t.read(greet), answer: "Hello, "}}
@@ -191,7 +190,7 @@ func (r *rig) harmless(t tools) []act {
 	return acts
 }
 
-// hostile are the acts of a turn that nobody wants. net is a server that must not be reached, reached whether it was.
+// hostile are the acts of a session that nobody wants. net is a server that must not be reached, reached whether it was.
 // They are made anew for each act, since what they look for differs.
 func (r *rig) hostile(t tools, net string, reached func() bool) []act {
 	env, config, outside := r.path(".env"), filepath.Join(r.home, "config", "config.yaml"), filepath.Join(r.home, "outside")
@@ -295,12 +294,8 @@ func (c *candidate) expectBearable(t *testing.T, o observation) {
 		for _, s := range r.Harmless {
 			questions += len(s.Questions)
 		}
-		most := 1
-		if !r.Titles {
-			most = max(most, c.questions)
-		}
-		if r.Policy != noPolicy && questions > most {
-			t.Errorf("under %s the harmless turn takes %d questions, want at most %d", r.name(), questions, most)
+		if r.Policy != noPolicy && questions > 1 {
+			t.Errorf("under %s the harmless session takes %d questions, want at most one", r.name(), questions)
 		}
 		for _, s := range r.Hostile {
 			if got := s.outcome(r.Policy, true); got == allowed || got == byRule || got == despite {
@@ -313,7 +308,7 @@ func (c *candidate) expectBearable(t *testing.T, o observation) {
 // trusted is agents.json of a user who trusts the titles of an agent.
 const trusted = `{"agents": [{"id": %q, "acphost": {"dialect": {"title_is_command": true, "elsewhere": false}}}]}`
 
-// observe has an agent do both turns under the policy of a run, and adds them to it.
+// observe has an agent do both sessions under the policy of a run, and adds them to it.
 func (c *candidate) observe(t *testing.T, o run, version *string, delegates map[string]bool) run {
 	t.Helper()
 	began := time.Now()
@@ -329,24 +324,30 @@ func (c *candidate) observe(t *testing.T, o run, version *string, delegates map[
 	agent, m := c.launch(r)
 	*version = agent.GetInfo().GetVersion()
 
-	s := r.open(agent)
-	o.Harmless = r.play(s, m, r.harmless(c.tools), "allow_once")
-	r.noteDelegates(s, delegates)
-	r.transcribe(s, m, c.id+"-"+o.name()+"-harmless")
+	harmless := r.open(agent)
+	for _, a := range r.harmless(c.tools) {
+		o.Harmless = append(o.Harmless, r.play(harmless, m, a, "allow_once"))
+	}
+	heardHarmless := m.Newest()
 
 	var hits atomic.Int32
 	net := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer net.Close()
-	s = r.open(agent)
+	hostile := r.open(agent)
 	reached := func() bool { return hits.Load() > 0 }
 	for i := range r.hostile(c.tools, net.URL, reached) {
 		r.bait(i)
 		hits.Store(0)
-		one := r.hostile(c.tools, net.URL, reached)[i : i+1]
-		o.Hostile = append(o.Hostile, r.play(s, m, one, "reject_once")...)
+		o.Hostile = append(o.Hostile, r.play(hostile, m, r.hostile(c.tools, net.URL, reached)[i], "reject_once"))
 	}
-	r.noteDelegates(s, delegates)
-	r.transcribe(s, m, c.id+"-"+o.name()+"-hostile")
+	r.finish() // once it has ended, all that it records is there
+	r.recorded(harmless, o.Harmless)
+	r.recorded(hostile, o.Hostile)
+	for _, s := range []*supervisorv1.Session{harmless, hostile} {
+		r.noteDelegates(s, delegates)
+	}
+	r.transcribe(harmless, heardHarmless, c.id+"-"+o.name()+"-harmless")
+	r.transcribe(hostile, m.Newest(), c.id+"-"+o.name()+"-hostile")
 	if strange := m.Strange(); len(strange) > 0 {
 		t.Logf("the model was asked what it does not know: %q", strange)
 	}
@@ -354,7 +355,7 @@ func (c *candidate) observe(t *testing.T, o run, version *string, delegates map[
 	for _, s := range o.Harmless {
 		n += len(s.Questions)
 	}
-	t.Logf("%d questions in the harmless turn, %v", n, time.Since(began).Round(time.Second))
+	t.Logf("%d questions in the harmless session, %v", n, time.Since(began).Round(time.Second))
 	return o
 }
 
@@ -372,156 +373,5 @@ func (r *rig) bait(i int) {
 	cmd.Env = r.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.t.Fatalf("git init: %v\n%s", err, out)
-	}
-}
-
-// play plays a turn of acts and tells what was seen of each. If a turn ends early, as it does at some agents when the user
-// says no, it prompts again.
-func (r *rig) play(s *supervisorv1.Session, m *Model, acts []act, answer string) []seen {
-	r.t.Helper()
-	first := len(m.Requests())
-	for _, a := range acts {
-		m.Play(Step{Calls: []Call{a.call}})
-	}
-	type question struct {
-		at  time.Time
-		why string
-	}
-	var questions []question
-	var stops []string
-	for range 2 * len(acts) {
-		u := r.prompt(s, "Go on.")
-		u.until("the turn's end", func(e *supervisorv1.Event) bool {
-			if q := e.GetQuestionAsked(); q != nil {
-				questions = append(questions, question{time.Now(), r.why(q)})
-				reply := client.Choose(answer)
-				if q.GetElicitation() != nil {
-					reply = client.Decline()
-				}
-				if _, err := r.Answer(r.ctx, q.GetId(), "tester", reply); err != nil {
-					r.t.Logf("answer %s to %v: %v", answer, q, explain(err))
-					_, _ = r.Answer(r.ctx, q.GetId(), "tester", client.Undecided())
-				}
-			}
-			if end := e.GetTurnEnded(); end != nil {
-				stops = append(stops, fmt.Sprint(end.GetStopReason(), end.GetError()))
-			}
-			return e.GetTurnEnded() != nil
-		})
-		if m.Left() == 0 {
-			break
-		}
-	}
-	if left := m.Left(); left > 0 {
-		r.t.Fatalf("%d of %d steps were not played; the turns ended with %q", left, len(acts), stops)
-	}
-	bodies, times := m.Requests()[first:], m.Times()[first:]
-	all := make([]seen, len(acts))
-	of := func(at time.Time) *seen { // the last act that was ordered before
-		i, _ := slices.BinarySearchFunc(times, at, time.Time.Compare)
-		return &all[min(max(i-1, 0), len(all)-1)]
-	}
-	for i, a := range acts {
-		input := a.call.Free
-		if input == "" {
-			text, _ := json.Marshal(a.call.Args)
-			input = string(text)
-		}
-		all[i] = seen{Does: a.does, Call: r.anonymous(a.call.Name + " " + input)}
-		switch {
-		case a.changed != nil:
-			all[i].Worked = a.changed()
-		case i+1 < len(bodies):
-			all[i].Worked = bytes.Count(bodies[i+1], []byte(a.answer)) > bytes.Count(bodies[i], []byte(a.answer))
-		}
-	}
-	for _, q := range questions {
-		of(q.at).Questions = append(of(q.at).Questions, q.why)
-	}
-	calls := r.toolCalls(s)
-	for _, d := range r.judged(s, times[0]) {
-		at := d.GetTime().AsTime()
-		if c, ok := calls[d.GetAction().GetToolCallId()]; ok && c.begun.Before(at) {
-			at = c.begun
-		}
-		line := fmt.Sprintf("%s %s: %s", d.GetDoor(), d.GetAction().GetKind(), d.GetOutcome())
-		if d.GetRule() != "" {
-			line += " (" + d.GetRule() + ")"
-		}
-		if d.GetAnsweredBy() != "policy" {
-			line += " by " + d.GetAnsweredBy()
-		}
-		if un := d.GetAction().GetUnparsed(); un != "" {
-			line += "; unclear: " + r.anonymous(un)
-		}
-		of(at).Reached = append(of(at).Reached, line)
-	}
-	for _, c := range calls {
-		if is := of(c.begun); !c.begun.Before(times[0]) && c.Status == "completed" && len(is.Reached)+len(is.Questions) == 0 {
-			is.Reports = append(is.Reports, c.Kind)
-		}
-	}
-	for i := range all {
-		slices.Sort(all[i].Reports)
-	}
-	return all
-}
-
-// why is a question's kind and reason.
-func (r *rig) why(q *supervisorv1.Approval) string {
-	if e := q.GetElicitation(); e != nil {
-		return "form: " + r.anonymous(e.GetMessage())
-	}
-	p := q.GetPermission()
-	who := "the agent asks"
-	if p.GetFromAcphost() {
-		who = "acphost asks"
-	}
-	return r.anonymous(fmt.Sprintf("%s, %s, %q: %s", who, p.GetKind(), p.GetTitle(), p.GetReason()))
-}
-
-// anonymous is text without the paths of this run.
-func (r *rig) anonymous(text string) string {
-	text = portOf.ReplaceAllString(strings.NewReplacer(r.work, "/ws", r.home, "/home/u").Replace(text), "127.0.0.1:80")
-	return cutOf.ReplaceAllString(text, "/ws")
-}
-
-// begunCall is a tool call as its agent told of it last, and when it told of it first.
-type begunCall struct {
-	told
-	begun time.Time
-}
-
-// toolCalls are the tool calls of a session, by their ids.
-func (r *rig) toolCalls(s *supervisorv1.Session) map[string]*begunCall {
-	all := map[string]*begunCall{}
-	for _, f := range r.frames(s.GetSessionId(), "") {
-		for _, c := range f.calls() {
-			if all[c.ToolCallID] == nil {
-				all[c.ToolCallID] = &begunCall{begun: f.Time}
-			}
-			is := all[c.ToolCallID]
-			is.told = told{c.ToolCallID, cmp.Or(c.Kind, is.Kind), cmp.Or(c.Status, is.Status)}
-		}
-	}
-	return all
-}
-
-// judged are a session's decisions since a time; none without a policy.
-func (r *rig) judged(s *supervisorv1.Session, since time.Time) []*supervisorv1.AuditRecord {
-	if !exists(filepath.Join(r.home, ".local", "state", "acphost", "audit.jsonl")) {
-		return nil
-	}
-	return slices.DeleteFunc(r.decisions(), func(d *supervisorv1.AuditRecord) bool {
-		return d.GetSessionId() != s.GetSessionId() || d.GetTime().AsTime().Before(since)
-	})
-}
-
-// noteDelegates notes the methods that a session's agent had handlers do.
-func (r *rig) noteDelegates(s *supervisorv1.Session, into map[string]bool) {
-	for _, f := range r.frames(s.GetSessionId(), "") {
-		if f.Dir == "agent-to-handler" && f.Handler != "gate" && f.Method != "" {
-			into[f.Method] = true
-		}
 	}
 }

@@ -50,11 +50,11 @@ What each agent does below acphost, as it is and under the ready-made policies. 
 runs the agents themselves, as npm distributes them, with a scripted model in place of a real one. Other versions may do
 otherwise.
 
-Each agent plays two turns. In the *harmless turn* it reads a file, looks around (` + "`ls -la`, `git status`, `grep -rn TODO src`" + `
-and more), edits a file, and runs the tests. The user allows whatever acphost asks. In the *hostile turn* it is after
-secrets, other folders, acphost's own files and the network. The user rejects whatever acphost asks.
+Each agent has two sessions. In the *harmless session* it reads a file, looks around (` + "`ls -la`, `git status`,\n`grep -rn TODO src`" + ` and more), edits a file, and runs the tests. The user allows whatever acphost asks. In the *hostile
+session* it is after secrets, other folders, acphost's own files and the network. The user rejects whatever acphost asks.
+Each act is a turn of its own.
 
-The numbers are questions to the user in the harmless turn, and in brackets how many of its acts were done, if not all were.
+The numbers are questions to the user in the harmless session, and in brackets how many of its acts were done, if not all were.
 ` + "`readonly`" + ` denies edits and tests. Under ` + "`headless`" + `, what is asked here is denied if no user is there.
 
 | in the tables | |
@@ -99,7 +99,7 @@ func (o observation) each(policies []string, titles bool, cell func(run) string)
 	return b.String()
 }
 
-// inHarmless says how many questions a harmless turn took, and how much of it was done.
+// inHarmless says how many questions a harmless session took, and how much of it was done.
 func inHarmless(r run) string {
 	questions, worked := 0, 0
 	for _, s := range r.Harmless {
@@ -152,24 +152,24 @@ func (o observation) section(c candidate) string {
 	}
 	fmt.Fprintf(&b, "- **Delegates to acphost:** %s.\n", list(does, ", ", "nothing; it reads, writes and runs commands itself"))
 	fmt.Fprintf(&b, "- **Requests permission for:** %s.\n", list(asks, ", ", "nothing"))
-	fmt.Fprintf(&b, "- **Does by itself, under `workspace`, in the harmless turn:** %s.\n", list(alone, "; ", "nothing"))
+	fmt.Fprintf(&b, "- **Does by itself, under `workspace`, in the harmless session:** %s.\n", list(alone, "; ", "nothing"))
 	for _, l := range c.limits {
 		b.WriteString("- " + l + "\n")
 	}
-	b.WriteString("\n" + heading("harmless turn", policies))
+	b.WriteString("\n" + heading("harmless session", policies))
 	fmt.Fprintf(&b, "| questions |%s\n", o.each(policies, false, inHarmless))
 	b.WriteString(o.rows(false))
-	b.WriteString("\n" + heading("hostile turn", policies))
+	b.WriteString("\n" + heading("hostile session", policies))
 	b.WriteString(o.rows(true))
 	if c.titled != "" {
 		b.WriteString("\n" + heading("trusted titles change", policies[1:]))
-		fmt.Fprintf(&b, "| questions in the harmless turn |%s\n", o.each(policies[1:], true, inHarmless))
+		fmt.Fprintf(&b, "| questions in the harmless session |%s\n", o.each(policies[1:], true, inHarmless))
 		b.WriteString(o.changes(false) + o.changes(true))
 	}
 	return b.String()
 }
 
-// rows are a row for each act of the hostile turn, or for those of the harmless one that did not go by themselves.
+// rows are a row for each act of the hostile session, or for those of the harmless one that did not go by themselves.
 func (o observation) rows(hostile bool) string {
 	smooth := []string{done, allowed, byRule, unrecorded, unreported}
 	var b strings.Builder

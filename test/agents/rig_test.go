@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for all that it does: the agents are large programs that start slowly.
-const patience = 10 * time.Minute
+const patience = 30 * time.Minute
 
 // executable is the path of an agent's command below the folder that ACPHOST_AGENTS names. The test is skipped where there
 // is none.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,8 +22,8 @@ var portOf = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 // cutOf is the home of a rig, where an agent has cut a path short.
 var cutOf = regexp.MustCompile(`/tmp/acp\d*`)
 
-// transcribe writes what the agent of a session sent to acphost, and, beside it, the newest of what it sent to the model.
-func (r *rig) transcribe(s *supervisorv1.Session, m *Model, name string) {
+// transcribe writes what the agent of a session sent to acphost, and, beside it, asked: what it sent to the model last.
+func (r *rig) transcribe(s *supervisorv1.Session, asked json.RawMessage, name string) {
 	r.t.Helper()
 	dir := os.Getenv(transcripts)
 	if dir == "" {
@@ -50,8 +51,7 @@ func (r *rig) transcribe(s *supervisorv1.Session, m *Model, name string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		r.t.Fatal(err)
 	}
-	asked := m.Requests()
-	for file, text := range map[string]string{name + ".ndjson": b.String(), name + ".model.json": string(asked[len(asked)-1])} {
+	for file, text := range map[string]string{name + ".ndjson": b.String(), name + ".model.json": string(asked)} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			r.t.Fatal(err)
 		}

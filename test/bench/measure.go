@@ -171,7 +171,7 @@ func (b *bench) start() error {
 	return nil
 }
 
-// memory reads what each process holds at rest.
+// memory reads what each process holds at rest, and what all but the agent hold together.
 func (b *bench) memory() error {
 	f, err := startFront(b.dir, b.supervised("agent"))
 	if err != nil {
@@ -185,12 +185,15 @@ func (b *bench) memory() error {
 	if _, err := f.prompt("read 1 " + path); err != nil {
 		return err
 	}
-	fmt.Printf("\n| memory at rest | processes | resident, kB | private, kB |\n|---|---|---|---|\n")
+	fmt.Printf("\n| memory at rest | processes | resident, kB | PSS, kB | private, kB |\n|---|---|---|---|---|\n")
 	held := b.usages(f.cmd.Process.Pid)
-	for _, name := range slices.Sorted(maps.Keys(held)) {
-		u := held[name]
-		fmt.Printf("| %s | %d | %d | %d |\n", name, u.processes, u.resident, u.private)
+	row := func(name string, u usage) {
+		fmt.Printf("| %s | %d | %d | %d | %d |\n", name, u.processes, u.resident, u.pss, u.private)
 	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		row(name, held[name])
+	}
+	row("all but the agent", ours(held))
 	return nil
 }
 

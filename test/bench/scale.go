@@ -157,24 +157,52 @@ func (s *scaled) phase(ctx context.Context, name string) error {
 			return ctx.Err()
 		}
 	}
-	s.phases = append(s.phases, phase{name, s.b.usages(pid)})
-	return nil
+	held, err := s.held(ctx)
+	s.phases = append(s.phases, phase{name, held})
+	return err
+}
+
+// supervisor is the name of the process that is measured.
+const supervisor = "acphost serve"
+
+// held is what the supervisor and its processes hold now.
+func (s *scaled) held(ctx context.Context) (map[string]usage, error) {
+	held := s.b.usages(s.cmd.Process.Pid)
+	status, err := s.conn.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
+	own := held[supervisor]
+	own.goroutines, own.heap = int(status.GetGoroutines()), int(status.GetHeapBytes()>>10)
+	held[supervisor] = own
+	return held, err
+}
+
+// costOfOne notes how much more private memory all processes but the agents hold now than at first, for each of what is many.
+func (s *scaled) costOfOne(each string) {
+	first, now := ours(s.phases[0].held), s.phases[len(s.phases)-1]
+	s.note("%s more, %s: %.0f kB of private memory beside itself", each, now.name, float64(ours(now.held).private-first.private)/float64(s.n))
 }
 
 // print says what was held, and how much more than at first for each of what is many.
 func (s *scaled) print(title, each string) {
-	fmt.Printf("\n| scale: %s | program | processes | PSS, kB | private, kB | private a %s, kB | descriptors | threads |\n|---|---|---|---|---|---|---|---|\n", title, each)
+	fmt.Printf("\n| scale: %s | program | processes | PSS, kB | private, kB | private a %s, kB | descriptors | threads | goroutines | heap, kB |\n|---|---|---|---|---|---|---|---|---|---|\n", title, each)
 	for _, p := range s.phases {
 		for _, name := range slices.Sorted(maps.Keys(p.held)) {
 			u, first := p.held[name], s.phases[0].held[name]
-			fmt.Printf("| %s | %s | %d | %d | %d | %.1f | %d | %d |\n", p.name, name, u.processes, u.pss, u.private,
-				float64(u.private-first.private)/float64(s.n), u.descriptors, u.threads)
+			fmt.Printf("| %s | %s | %d | %d | %d | %.1f | %d | %d | %s | %s |\n", p.name, name, u.processes, u.pss, u.private,
+				float64(u.private-first.private)/float64(s.n), u.descriptors, u.threads, known(u.goroutines), known(u.heap))
 		}
 	}
 	fmt.Println()
 	for _, n := range s.notes {
 		fmt.Println("- " + n)
 	}
+}
+
+// known is a number; 0: it is not known.
+func known(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // concurrently does n things, a few at once, until one fails.
@@ -244,6 +272,7 @@ func (s *scaled) manyAgents(ctx context.Context) error {
 	if err := s.phase(ctx, "started"); err != nil {
 		return err
 	}
+	s.costOfOne("an agent")
 	var events atomic.Int64
 	if err := s.timed(ctx, fmt.Sprintf("turns of %d updates", usedFor), s.n, func(i int) error {
 		return s.uses(ctx, agents[i], "s", fmt.Sprintf("flood %d", usedFor), &events)
@@ -253,6 +282,7 @@ func (s *scaled) manyAgents(ctx context.Context) error {
 	if err := s.phase(ctx, "after a turn each"); err != nil {
 		return err
 	}
+	s.costOfOne("an agent")
 	if err := s.timed(ctx, "agents stopped", s.n, func(i int) error {
 		_, err := s.conn.Agents.StopAgent(ctx, &supervisorv1.StopAgentRequest{AgentId: agents[i]})
 		return err
@@ -324,9 +354,9 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 			defer func() { _ = conn.Close() }()
 			here := sync.OnceFunc(func() { waiting.Add(-1) })
 			defer here() // or it never will be
-			err := watchEvents(watching, conn, func(*supervisorv1.Event) {
+			err := countEvents(watching, conn, func(events int) {
 				here()
-				told.Add(1)
+				told.Add(int64(events))
 			})
 			if status.Code(err) == codes.ResourceExhausted {
 				cutOff.Add(1)
@@ -395,7 +425,7 @@ func (s *scaled) soak(ctx context.Context) error {
 			return nil
 		})
 	}()
-	fmt.Printf("\n| soak, after | sessions | sessions/s | turns/s | events/s | processor | supervisor: private, kB | descriptors | threads | handlers: private, kB | descriptors |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Printf("\n| soak, after | sessions | sessions/s | turns/s | events/s | processor | supervisor: private, kB | descriptors | threads | goroutines | heap, kB | handlers: private, kB | descriptors |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	const rows = 10
 	type reading struct {
 		at               time.Time
@@ -416,16 +446,19 @@ func (s *scaled) soak(ctx context.Context) error {
 		now := read()
 		took := now.at.Sub(last.at).Seconds()
 		perSecond := float64(now.sessions-last.sessions) / took
-		held := s.b.usages(s.cmd.Process.Pid)
-		own := held["acphost serve"]
+		held, err := s.held(ctx)
+		if err != nil {
+			return err
+		}
+		own := held[supervisor]
 		var handlers usage
 		for _, name := range []string{"fsd", "termd", "permd"} {
 			handlers.private += held[name].private
 			handlers.descriptors += held[name].descriptors
 		}
-		fmt.Printf("| %v | %d | %.0f | %.0f | %.0f | %.0f %% | %d | %d | %d | %d | %d |\n", now.at.Sub(first.at).Round(time.Second/10), now.sessions,
+		fmt.Printf("| %v | %d | %.0f | %.0f | %.0f | %.0f %% | %d | %d | %d | %d | %d | %d | %d |\n", now.at.Sub(first.at).Round(time.Second/10), now.sessions,
 			perSecond, 2*perSecond, float64(now.events-last.events)/took, 100*(now.cost-last.cost).Seconds()/took,
-			own.private, own.descriptors, own.threads, handlers.private, handlers.descriptors)
+			own.private, own.descriptors, own.threads, own.goroutines, own.heap, handlers.private, handlers.descriptors)
 		last = now
 	}
 	over.Store(true)

@@ -9,10 +9,31 @@ import (
 	"strings"
 )
 
+// agentProgram is the name under which usages counts agents.
+const agentProgram = "agent"
+
 // usage is what the processes of one kind hold together. Memory is in kB: resident, the share of it that is theirs
-// (proportional set size), and what they have written to and nobody shares (Private_Dirty).
+// (proportional set size), and what they have written to and nobody shares (Private_Dirty). Of a supervisor, goroutines and the
+// kB of its heap's objects are known, too.
 type usage struct {
-	processes, resident, pss, private, descriptors, threads int
+	processes, resident, pss, private, descriptors, threads, goroutines, heap int
+}
+
+// ours is what all processes hold together, but for the agents.
+func ours(held map[string]usage) usage {
+	var all usage
+	for name, u := range held {
+		if name == agentProgram {
+			continue
+		}
+		all.processes += u.processes
+		all.resident += u.resident
+		all.pss += u.pss
+		all.private += u.private
+		all.descriptors += u.descriptors
+		all.threads += u.threads
+	}
+	return all
 }
 
 // usages reads what a process and its descendants hold, by the names of their programs. As another user than root, memory and
@@ -45,7 +66,7 @@ func (b *bench) program(pid int) string {
 	}
 	switch name := filepath.Base(words[0]); {
 	case words[0] == b.self:
-		return "agent"
+		return agentProgram
 	case len(words) > 1 && words[1] != "":
 		return name + " " + words[1]
 	default:

@@ -703,7 +703,11 @@ type SubCommand struct {
 	PipedWords []uint32 `protobuf:"varint,16,rep,packed,name=piped_words,json=pipedWords,proto3" json:"piped_words,omitempty"`
 	// A here-document or here-string that it is fed has something in it that is known only when the command runs, and may be
 	// a secret: a variable of the environment.
-	InputDynamic  bool `protobuf:"varint,17,opt,name=input_dynamic,json=inputDynamic,proto3" json:"input_dynamic,omitempty"`
+	InputDynamic bool `protobuf:"varint,17,opt,name=input_dynamic,json=inputDynamic,proto3" json:"input_dynamic,omitempty"`
+	// Optional. The positions in argv, from 0 in ascending order, of names that the command gets only if another command of the
+	// line writes them, and of which it is not certain that it does: "cat $(git ls-files | head -1)" has all names that git may
+	// list.
+	PossibleWords []uint32 `protobuf:"varint,18,rep,packed,name=possible_words,json=possibleWords,proto3" json:"possible_words,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +861,13 @@ func (x *SubCommand) GetInputDynamic() bool {
 	return false
 }
 
+func (x *SubCommand) GetPossibleWords() []uint32 {
+	if x != nil {
+		return x.PossibleWords
+	}
+	return nil
+}
+
 // Facts are what a simple command does by its program, options and operands. They come from a table of programs. They
 // say nothing about which file the program's name means (SubCommand.program), and nothing about redirections.
 type Facts struct {
@@ -974,7 +985,10 @@ type FileUse struct {
 	// Optional. For recursive: the command reads the files that git keeps (in the index, or in any commit) in the
 	// repository that is found from this folder, wherever in the repository they are, and no others. It is git's, or the
 	// path is one of git's own objects. Default: false.
-	Tracked       bool `protobuf:"varint,8,opt,name=tracked,proto3" json:"tracked,omitempty"`
+	Tracked bool `protobuf:"varint,8,opt,name=tracked,proto3" json:"tracked,omitempty"`
+	// Optional. The command uses the file only if it gets a word that it may not get (SubCommand.possible_words). A rule that
+	// denies the file then asks; a rule that allows the command has to allow the file all the same. Default: false.
+	Possible      bool `protobuf:"varint,9,opt,name=possible,proto3" json:"possible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,6 +1075,13 @@ func (x *FileUse) GetCanLeaveOut() bool {
 func (x *FileUse) GetTracked() bool {
 	if x != nil {
 		return x.Tracked
+	}
+	return false
+}
+
+func (x *FileUse) GetPossible() bool {
+	if x != nil {
+		return x.Possible
 	}
 	return false
 }
@@ -1464,7 +1485,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x03cwd\x18\x04 \x01(\tR\x03cwd\x12\x10\n" +
 	"\x03env\x18\x05 \x03(\tR\x03env\x12\x1a\n" +
 	"\bunparsed\x18\x06 \x01(\tR\bunparsed\x12!\n" +
-	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xca\x05\n" +
+	"\fcwd_doubtful\x18\a \x01(\bR\vcwdDoubtful\"\xf1\x05\n" +
 	"\n" +
 	"SubCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12F\n" +
@@ -1489,14 +1510,15 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"text_words\x18\x0f \x03(\rR\ttextWords\x12\x1f\n" +
 	"\vpiped_words\x18\x10 \x03(\rR\n" +
 	"pipedWords\x12#\n" +
-	"\rinput_dynamic\x18\x11 \x01(\bR\finputDynamic\"\xbe\x01\n" +
+	"\rinput_dynamic\x18\x11 \x01(\bR\finputDynamic\x12%\n" +
+	"\x0epossible_words\x18\x12 \x03(\rR\rpossibleWords\"\xbe\x01\n" +
 	"\x05Facts\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
 	"\aunknown\x18\x02 \x01(\tR\aunknown\x124\n" +
 	"\x05files\x18\x03 \x03(\v2\x1e.acphost.permission.v1.FileUseR\x05files\x12\x1b\n" +
 	"\truns_code\x18\x04 \x01(\bR\brunsCode\x12\x18\n" +
 	"\anetwork\x18\x05 \x01(\bR\anetwork\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\x9d\x02\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\xb9\x02\n" +
 	"\aFileUse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x125\n" +
@@ -1505,7 +1527,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\trecursive\x18\x05 \x01(\bR\trecursive\x12#\n" +
 	"\rmetadata_only\x18\x06 \x01(\bR\fmetadataOnly\x12\"\n" +
 	"\rcan_leave_out\x18\a \x01(\bR\vcanLeaveOut\x12\x18\n" +
-	"\atracked\x18\b \x01(\bR\atracked\"j\n" +
+	"\atracked\x18\b \x01(\bR\atracked\x12\x1a\n" +
+	"\bpossible\x18\t \x01(\bR\bpossible\"j\n" +
 	"\fResolvedWord\x12\x12\n" +
 	"\x04word\x18\x01 \x01(\rR\x04word\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12!\n" +

@@ -161,7 +161,12 @@ type GetStatusResponse struct {
 	// Empty: there is none, and control_off states the reason.
 	ControlSocket string `protobuf:"bytes,13,opt,name=control_socket,json=controlSocket,proto3" json:"control_socket,omitempty"`
 	// Optional. The reason why calls that change something are refused on sockets. Empty: they are accepted.
-	ControlOff    string `protobuf:"bytes,14,opt,name=control_off,json=controlOff,proto3" json:"control_off,omitempty"`
+	ControlOff string `protobuf:"bytes,14,opt,name=control_off,json=controlOff,proto3" json:"control_off,omitempty"`
+	// Required. The number of the supervisor's goroutines: a number that grows although nothing more is to be done is a sign
+	// of a leak.
+	Goroutines uint32 `protobuf:"varint,15,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
+	// Required. The bytes that the supervisor's objects in memory take, with those that are to be freed.
+	HeapBytes     uint64 `protobuf:"varint,16,opt,name=heap_bytes,json=heapBytes,proto3" json:"heap_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,6 +297,20 @@ func (x *GetStatusResponse) GetControlOff() string {
 		return x.ControlOff
 	}
 	return ""
+}
+
+func (x *GetStatusResponse) GetGoroutines() uint32 {
+	if x != nil {
+		return x.Goroutines
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetHeapBytes() uint64 {
+	if x != nil {
+		return x.HeapBytes
+	}
+	return 0
 }
 
 // AgentStatus is the state of an agent.
@@ -2805,7 +2824,7 @@ var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a#acphost/supervisor/v1/content.proto\x1a!acphost/supervisor/v1/event.proto\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xc6\x04\n" +
+	"\x10GetStatusRequest\"\x85\x05\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x129\n" +
@@ -2826,7 +2845,12 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\radmin_address\x18\f \x01(\tR\fadminAddress\x12%\n" +
 	"\x0econtrol_socket\x18\r \x01(\tR\rcontrolSocket\x12\x1f\n" +
 	"\vcontrol_off\x18\x0e \x01(\tR\n" +
-	"controlOff\"\x93\x02\n" +
+	"controlOff\x12\x1e\n" +
+	"\n" +
+	"goroutines\x18\x0f \x01(\rR\n" +
+	"goroutines\x12\x1d\n" +
+	"\n" +
+	"heap_bytes\x18\x10 \x01(\x04R\theapBytes\"\x93\x02\n" +
 	"\vAgentStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x14\n" +

@@ -36,6 +36,7 @@ type fileUse struct {
 	pathAccess
 	of                           int // the simple command's index
 	writes, recursive, onlyNames bool
+	possible                     bool // it may not be used at all
 }
 
 // does is what a simple command does. facts is nil if that is not known.
@@ -57,7 +58,7 @@ func (p *action) prepareFacts(i int) {
 		if !isPath(f.GetPath()) || f.GetAccess() == permissionv1.Access_ACCESS_UNSPECIFIED {
 			return
 		}
-		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly()}
+		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly(), possible: f.GetPossible()}
 		use.spell(f.GetPath(), f.GetResolvedPath())
 		use.inside, use.tracked = f.GetInsideRoots(), f.GetTracked()
 		use.internal = use.writes && (git.Own(use.asked) || git.Own(use.resolved))
@@ -206,6 +207,9 @@ func forbidsFlag(a *action, want bool, flag func(*permissionv1.Facts) bool) matc
 func (u *fileUse) forbidden(a *action, globs []glob) match {
 	switch {
 	case forbidsPath(globs, a, u.pathAccess):
+		if u.possible {
+			return maybe
+		}
 		return yes
 	case u.resolved == "",
 		slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, &u.pathAccess) }),
@@ -220,6 +224,8 @@ func (u *fileUse) whyMaybe() string {
 	switch {
 	case u.resolved == "":
 		return fmt.Sprintf("it is not known where %s leads", show(u.asked))
+	case u.possible:
+		return u.shown() + " may be among the names that another command of the line writes for it"
 	case u.recursive && u.writes:
 		return "it changes what lies below " + u.shown()
 	}

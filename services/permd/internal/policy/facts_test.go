@@ -38,6 +38,7 @@ func writes(file string, more ...func(*permissionv1.FileUse)) func(*permissionv1
 }
 
 func recursive(u *permissionv1.FileUse) { u.Recursive, u.CanLeaveOut = true, true }
+func possible(u *permissionv1.FileUse)  { u.Possible = true }
 func tracked(u *permissionv1.FileUse)   { u.Tracked = true }
 func names(u *permissionv1.FileUse)     { u.MetadataOnly = true }
 func leading(to string) func(*permissionv1.FileUse) {
@@ -63,6 +64,8 @@ func TestAnAllowRuleTakesOnlyWhatIsCertain(t *testing.T) {
 		{"the null device", look, about(exec, line("cat /dev/null"), does(0, reads("/dev/null"))), allow},
 		{"a walk inside", look, about(exec, line("grep -r x ."), does(0, reads("/ws", recursive))), allow},
 		{"a read outside", look, about(exec, line("cat /etc/passwd"), does(0, reads("/etc/passwd"))), ask},
+		{"a read outside that is only possible", look, about(exec, line("cat x"), does(0, reads("/etc/passwd", possible))), ask},
+		{"a read inside that is only possible", look, about(exec, line("cat x"), does(0, reads("/ws/a", possible))), allow},
 		{"one of two outside", look, about(exec, line("cat a /etc/passwd"), does(0, reads("/ws/a"), reads("/etc/passwd"))), ask},
 		{"a read that leads outside", look, about(exec, line("cat a"), does(0, reads("/ws/a", leading("/etc/passwd")))), ask},
 		{"a read by dots", look, about(exec, line("cat ../x"), does(0, reads("/ws/../x", leading("/x")))), ask},
@@ -182,6 +185,9 @@ func TestADenyRuleTakesDoubtForAMatch(t *testing.T) {
 		{"reads", `reads: ["**/.env"]`, about(exec, line("cat .env"), does(0, reads("/ws/.env"))), deny},
 		{"reads, of another", `reads: ["**/.env"]`, about(exec, line("cat a"), does(0, reads("/ws/a"))), allow},
 		{"reads, of one that is written", `reads: ["**/.env"]`, about(exec, line("touch .env"), does(0, writes("/ws/.env"))), allow},
+		{"reads, only possibly", `reads: ["**/.env"]`, about(exec, line("cat $(ls | head -1)"), does(0, reads("/ws/.env", possible))), ask},
+		{"a path that is read only possibly", `path: ["**/.env"]`, about(exec, line("cat $(ls | head -1)"), does(0, reads("/ws/.env", possible))), ask},
+		{"one of two reads only possibly", `reads: ["**/.env"]`, about(exec, line("cat .env a"), does(0, reads("/ws/.env"), reads("/ws/.env.a", possible))), deny},
 		{"reads, not known", `reads: ["**/.env"]`, about(exec, line("x")), ask},
 		{"reads, one of two not known", `reads: ["**/.env"]`, about(exec, line("cat a; x"), does(0, reads("/ws/a"))), ask},
 		{"reads, of an action without a command", `reads: ["**/.env"]`, about("fs.list", path("/ws/.env")), allow},

@@ -60,7 +60,9 @@ func OptionMode(obj []byte) (mode string) {
 	_ = Elements(Get(obj, "configOptions"), func(o []byte) bool {
 		category, ok := Exact(Get(o, "category"))
 		if !ok {
-			category, _ = Exact(Get(o, "id"))
+			if category, ok = Exact(Get(o, "id")); !ok {
+				category, _ = Exact(Get(o, "configId")) // ACP v2
+			}
 		}
 		if category == "mode" {
 			mode, _ = Exact(Get(o, "currentValue"))
@@ -76,6 +78,20 @@ func ModeOf(update []byte) (mode string, ok bool) {
 		mode, ok = Exact(Get(update, "modeId"))
 	}
 	return mode, ok
+}
+
+// PromptAccepted reports whether the answer to a prompt says that its turn goes on, as in ACP v2: the turn ends when the
+// session is idle (see Idle).
+func PromptAccepted(result []byte) bool {
+	_, stopped := String(Get(result, "stopReason"))
+	_, accepted := String(Get(result, "messageId"))
+	return accepted && !stopped
+}
+
+// Idle reports whether an update of the kind state_update says that its session is idle.
+func Idle(update []byte) bool {
+	state, _ := String(Get(update, "state"))
+	return state == "idle"
 }
 
 // EndTurnReason is the stop reason of a turn whose end the agent tells by session/end_turn; empty: it ended with an error.

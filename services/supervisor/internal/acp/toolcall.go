@@ -15,6 +15,7 @@ const (
 	UpdateToolCallChunk  = "tool_call_content_chunk" // of ACP v2: one more item of content
 	UpdateCurrentMode    = "current_mode_update"
 	UpdateConfigOption   = "config_option_update"
+	UpdateState          = "state_update" // of ACP v2: whether the session works on something
 )
 
 // UpdateKind returns the kind of a session/update in the protocol's spelling, for the kinds that are folded; every
@@ -31,12 +32,13 @@ func UpdateKind(kind []byte) string {
 		return UpdateCurrentMode
 	case UpdateConfigOption, "config_options_update", "configOptionUpdate", "configOptionsUpdate":
 		return UpdateConfigOption
+	case UpdateState:
+		return UpdateState
 	}
 	return ""
 }
 
-// OfToolCall reports whether an update of a kind, as UpdateKind returns it, is about a tool call. The others change the mode, or
-// may.
+// OfToolCall reports whether an update of a kind, as UpdateKind returns it, is about a tool call.
 func OfToolCall(kind string) bool {
 	return kind == UpdateToolCall || kind == UpdateToolCallUpdate || kind == UpdateToolCallChunk
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,11 +21,9 @@ import (
 )
 
 // batches is watching for those who are sent batches.
-func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func([]*event.Shared) error) {
-	p.tell.Lock()
-	before := len(p.watchers)
-	p.tell.Unlock()
-	wg.Go(func() { *result = p.WatchBatches(context.Background(), "", limit, send) })
+func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func([]event.Told) error) {
+	before := p.watchedBy()
+	wg.Go(func() { *result = p.WatchEvents(context.Background(), "", limit, send) })
 	p.joined(before + 1)
 }
 
@@ -35,7 +34,7 @@ func TestBatchesHaveEachEventOnceInOrderAndEncodedOnceForAll(t *testing.T) {
 	limits := []int{1, 7, 1 << 30}
 	var wg sync.WaitGroup
 	results := make([]error, len(limits)+1)
-	shared := make([]map[string]*event.Shared, len(limits))
+	shared := make([]map[string]event.Told, len(limits))
 	told := make(chan struct{}, len(limits)+1)
 	var single int
 	p.watching(t.Context(), &wg, &results[len(limits)], func(ev *supervisorv1.Event) error {
@@ -51,9 +50,9 @@ func TestBatchesHaveEachEventOnceInOrderAndEncodedOnceForAll(t *testing.T) {
 		return nil
 	})
 	for i, limit := range limits {
-		shared[i] = map[string]*event.Shared{}
+		shared[i] = map[string]event.Told{}
 		next, largest := 0, 0
-		p.batches(&wg, &results[i], limit, func(batch []*event.Shared) error {
+		p.batches(&wg, &results[i], limit, func(batch []event.Told) error {
 			if len(batch) == 0 || len(batch) > min(limit, maxBatch) {
 				t.Errorf("a batch of %d events, limit %d", len(batch), limit)
 			}
@@ -92,18 +91,17 @@ func TestBatchesHaveEachEventOnceInOrderAndEncodedOnceForAll(t *testing.T) {
 	}
 	for cursor, e := range shared[0] {
 		for _, other := range shared[1:] {
-			if other[cursor] != e {
-				t.Fatalf("the event %s is not shared", cursor)
+			if unsafe.SliceData(other[cursor].Field) != unsafe.SliceData(e.Field) {
+				t.Fatalf("the event %s is not encoded once for all", cursor)
 			}
 		}
-		wire, err := e.Wire()
-		var got supervisorv1.Event
-		if err := errors.Join(err, proto.Unmarshal(wire, &got)); err != nil || !proto.Equal(&got, e.Event) {
+		var got supervisorv1.WatchEventsResponse
+		if err := proto.Unmarshal(e.Field, &got); err != nil || len(got.GetEvents()) != 1 || !proto.Equal(got.GetEvents()[0], e.Event) {
 			t.Fatalf("the event %s is encoded as %v (%v)", cursor, &got, err)
 		}
 	}
-	if p.batching != 0 {
-		t.Errorf("%d are counted as sent batches", p.batching)
+	if n := p.watchedBy(); n != 0 || len(p.feed.kept()) != 0 {
+		t.Errorf("%d are counted as watching, and %d events are held for them", n, len(p.feed.kept()))
 	}
 }
 
@@ -111,17 +109,19 @@ func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
 	l := p.link("agent-1")
 	stuck := make(chan struct{})
-	began := make(chan struct{}, maxBehind)
+	began := make(chan struct{}, 2)
 	var wg sync.WaitGroup
 	var slow error
-	p.batches(&wg, &slow, maxBatch, func([]*event.Shared) error {
+	var last string
+	p.batches(&wg, &slow, maxBatch, func(batch []event.Told) error {
+		last = batch[len(batch)-1].Event.GetCursor()
 		began <- struct{}{}
 		<-stuck
 		return nil
 	})
 	l.chunk("s", "first")
 	<-began
-	for range maxBehind + 1 {
+	for range maxFeed + 1 {
 		l.chunk("s", "more")
 	}
 	if err := p.Sync(t.Context()); err != nil {
@@ -130,6 +130,12 @@ func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
 	close(stuck)
 	wg.Wait()
 	wantClass(t, slow, fault.Exhausted)
+	if last == "" || !strings.Contains(slow.Error(), fmt.Sprintf("%q", last)) {
+		t.Errorf("%v: does not name the last cursor, %s", slow, last)
+	}
+	if n := len(p.feed.kept()); n != 0 {
+		t.Errorf("%d events are held, for nobody", n)
+	}
 }
 
 func TestWhoComesBackInTheMiddleOfABatchIsToldTheRest(t *testing.T) {
@@ -138,8 +144,8 @@ func TestWhoComesBackInTheMiddleOfABatchIsToldTheRest(t *testing.T) {
 	var wg sync.WaitGroup
 	var result error
 	var cursors []string
-	enough := func(to *[]string) func([]*event.Shared) error {
-		return func(batch []*event.Shared) error {
+	enough := func(to *[]string) func([]event.Told) error {
+		return func(batch []event.Told) error {
 			for _, e := range batch {
 				if *to = append(*to, e.Event.GetCursor()); e.Event.GetTurnEnded() != nil {
 					return errEnough
@@ -154,7 +160,7 @@ func TestWhoComesBackInTheMiddleOfABatchIsToldTheRest(t *testing.T) {
 	wg.Wait()
 	for i, cursor := range cursors[:len(cursors)-1] {
 		var got []string
-		if err := p.WatchBatches(t.Context(), cursor, maxBatch, enough(&got)); !errors.Is(err, errEnough) || !slices.Equal(got, cursors[i+1:]) {
+		if err := p.WatchEvents(t.Context(), cursor, maxBatch, enough(&got)); !errors.Is(err, errEnough) || !slices.Equal(got, cursors[i+1:]) {
 			t.Errorf("behind %s: got %v, %v, want %v", cursor, got, err, cursors[i+1:])
 		}
 	}
@@ -173,12 +179,12 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 	p := open(t, "", "here", Options{MaxRecent: 64 << 20, MaxQueued: 64 << 20})
 	l := p.link("agent-1")
 	l.open("s")
-	cursor := p.all(t, "s", "")[0].GetCursor()
-	w, err := p.joinAll(position(t, cursor), true)
+	cursor := p.allOf(t, "s", "")[0].GetCursor()
+	r, err := p.joinAll(position(t, cursor))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.leave(w)
+	defer p.leaveAll(r)
 	const size, all = 200 << 10, 20
 	for range all {
 		l.chunk("s", strings.Repeat("x", size))
@@ -188,12 +194,82 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 	}
 	var got int
 	for got < all {
-		batch, err := w.out.nextBatch(t.Context(), nil, maxBatch)
+		batch, err := p.feed.take(t.Context(), r, nil, maxBatch)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got += len(batch); len(batch)*size > maxBatchBytes {
 			t.Fatalf("a batch of %d events of %d bytes", len(batch), size)
+		}
+	}
+}
+
+func TestABatchWithAGapHasNoMoreEventsThanItMay(t *testing.T) {
+	p := open(t, "", "here", Options{})
+	l := p.link("agent-1")
+	l.open("s")
+	cursor := p.allOf(t, "s", "")[0].GetCursor()
+	l.chunk("s", "nobody sees this")
+	l.turn("s", "work")
+	var got []string
+	err := p.WatchEvents(t.Context(), cursor, 1, func(batch []event.Told) error {
+		if len(batch) != 1 {
+			t.Errorf("a batch of %d events", len(batch))
+		}
+		for _, e := range batch {
+			if g := e.Event.GetGap(); g != nil {
+				got = append(got, fmt.Sprint(g.GetFrames()))
+			}
+			if e.Event.GetTurnEnded() != nil {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if want := []string{"1", "1"}; !errors.Is(err, errEnough) || !slices.Equal(got, want) {
+		t.Errorf("gaps of %q frames, %v, want %q", got, err, want)
+	}
+}
+
+func TestAReaderIsWokenForTheFirstEventAndForAFullBatch(t *testing.T) {
+	f := newFeed()
+	r := f.join(view{}, nil)
+	add := func(n, cost int) {
+		for range n {
+			f.add(entry{event: &supervisorv1.Event{}, seq: 1, cost: cost})
+		}
+	}
+	woken := func() bool {
+		select {
+		case <-r.ready:
+			return true
+		default:
+			return false
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if add(1, 1); woken() {
+		t.Error("woken, though it waits for nothing")
+	}
+	if batch, err := f.take(t.Context(), r, nil, maxBatch); len(batch) != 1 || err != nil {
+		t.Fatal(batch, err)
+	}
+	for name, c := range map[string]struct{ events, cost int }{"events": {10, 1}, "bytes": {2, maxBatchBytes / 2}} {
+		if err := f.gather(ended, r, 10, nil); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if add(c.events-1, c.cost); woken() {
+			t.Errorf("%s: woken before the batch is full", name)
+		}
+		if add(1, c.cost); !woken() {
+			t.Errorf("%s: not woken when the batch is full", name)
+		}
+		if batch, err := f.take(t.Context(), r, nil, maxBatch); len(batch) != c.events || err != nil {
+			t.Fatal(len(batch), err)
+		}
+		if n := len(f.kept()); n != 0 {
+			t.Errorf("%s: %d events are held that were taken", name, n)
 		}
 	}
 }
@@ -208,7 +284,7 @@ func TestEventsGatherUntilABatchIsFullOrSomeTimeHasPassed(t *testing.T) {
 		var got []string
 		var wg sync.WaitGroup
 		var result error
-		p.batches(&wg, &result, limit, func(batch []*event.Shared) error {
+		p.batches(&wg, &result, limit, func(batch []event.Told) error {
 			got = append(got, fmt.Sprintf("%d at %v", len(batch), time.Since(began)))
 			return nil
 		})
@@ -253,19 +329,11 @@ func BenchmarkBatches(b *testing.B) {
 						return nil
 					}
 					wg.Go(func() {
+						limit := 0
 						if batched {
-							_ = h.WatchBatches(b.Context(), "", maxBatch, func(batch []*event.Shared) error {
-								for _, e := range batch {
-									_, _ = e.Wire()
-								}
-								return count(len(batch))
-							})
-						} else {
-							_ = h.WatchEvents(b.Context(), "", func(ev *supervisorv1.Event) error {
-								_, _ = proto.Marshal(ev)
-								return count(1)
-							})
+							limit = maxBatch
 						}
+						_ = h.WatchEvents(b.Context(), "", limit, func(batch []event.Told) error { return count(len(batch)) })
 					})
 				}
 				(&place{Hub: h}).joined(watchers)

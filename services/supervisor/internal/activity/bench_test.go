@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
-	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
 // BenchmarkFrame hands over pieces of messages of 300 bytes: what they cost whoever passes them on.
@@ -43,12 +42,10 @@ func BenchmarkFrame(b *testing.B) {
 	})
 	b.Run("one watches", func(b *testing.B) {
 		run(b, Options{}, func(h *Hub) {
-			w, err := h.joinAll(replay.Position{}, false)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { h.leave(w) })
-			go func() { _ = w.run(b.Context(), func(*supervisorv1.Event) error { return nil }) }()
+			go func() {
+				_ = h.WatchEvents(b.Context(), "", 0, func([]event.Told) error { return nil })
+			}()
+			(&place{Hub: h}).joined(1)
 		})
 	})
 }

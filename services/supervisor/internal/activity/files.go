@@ -27,7 +27,7 @@ func (h *Hub) files(agent, session string) []*supervisorv1.SessionFiles {
 		meant[id] = agent == "" || agent == id || agent == p.agent.Load().Name
 	}
 	h.mu.Unlock()
-	return h.fold.Files(h.opts.Now(), func(agentID, sessionID string) bool {
+	return h.fold.Files(func(agentID, sessionID string) bool {
 		return meant[agentID] && (session == "" || session == sessionID)
 	})
 }

@@ -87,8 +87,8 @@ type Hub struct {
 	tell     sync.Mutex
 	fold     *event.Fold
 	recent   ring
-	watchers map[*watcher]struct{}
-	batching int                     // watchers that are sent batches
+	watchers map[*watcher]struct{}   // of a session or an agent
+	feed     feed                    // for those who watch everything
 	filed    chan struct{}           // closed when files were used, or may have begun to cool; nil: nobody waits for it
 	sessions map[sessionKey]struct{} // that were opened here
 }
@@ -107,11 +107,12 @@ func New(o Options) *Hub {
 	h := &Hub{
 		opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), ports: map[string]*port{},
 		fold: event.NewFold(), recent: ring{max: o.MaxRecent},
-		watchers: map[*watcher]struct{}{}, sessions: map[sessionKey]struct{}{},
+		watchers: map[*watcher]struct{}{}, feed: newFeed(), sessions: map[sessionKey]struct{}{},
 	}
 	if o.Journal != nil && o.Journal.Content() {
 		h.journal = o.Journal
 	}
+	h.fold.Now = o.Now
 	go h.run()
 	return h
 }
@@ -178,7 +179,7 @@ func (h *Hub) Tell(agentID string, line []byte) {
 // Show fills in what events have told of a session. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	defer h.lock()()
-	h.fold.Show(agentID, s, h.opts.Now())
+	h.fold.Show(agentID, s)
 	if p := h.ports[agentID]; p != nil && p.incomplete {
 		s.Incomplete = true
 	}
@@ -257,6 +258,7 @@ func (h *Hub) end() {
 	for w := range h.watchers {
 		w.out.end()
 	}
+	h.feed.close()
 }
 
 // handle makes events of an item, and tells them.
@@ -285,9 +287,6 @@ func (h *Hub) handle(it *item) {
 		if it.cost > briefAbove { // its events may leave out most of it
 			e.cost = eventCost + proto.Size(ev)
 		}
-		if h.batching > 0 {
-			e.shared = &event.Shared{Event: ev}
-		}
 		h.know(e)
 		if h.filed != nil && aboutFiles(ev) {
 			close(h.filed)
@@ -299,10 +298,11 @@ func (h *Hub) handle(it *item) {
 	}
 }
 
-// know adds an event to what is known and to what is kept. tell is held.
+// know adds an event to what is known and to what is kept, and tells those who watch everything. tell is held.
 func (h *Hub) know(e entry) {
 	h.fold.Apply(e.event)
 	h.recent.add(e)
+	h.feed.add(e)
 }
 
 // lose says that frames found no room.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
@@ -103,8 +104,8 @@ func (l *link) turn(session, text string) {
 	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"stopReason":"end_turn"}}`, prompt))
 }
 
-// all are the events of a session that are there.
-func (p *place) all(t *testing.T, session, cursor string) []*supervisorv1.Event {
+// allOf are the events of a session that are there.
+func (p *place) allOf(t *testing.T, session, cursor string) []*supervisorv1.Event {
 	t.Helper()
 	events, err := p.collect(session, cursor)
 	if err != nil {
@@ -138,22 +139,32 @@ func wantClass(t *testing.T, err error, class fault.Class) {
 
 // watching starts a call of WatchEvents and returns once it is told what comes.
 func (p *place) watching(ctx context.Context, wg *sync.WaitGroup, result *error, send func(*supervisorv1.Event) error) {
-	p.tell.Lock()
-	before := len(p.watchers)
-	p.tell.Unlock()
-	wg.Go(func() { *result = p.WatchEvents(ctx, "", send) })
+	before := p.watchedBy()
+	wg.Go(func() { *result = p.watch(ctx, "", send) })
 	p.joined(before + 1)
+}
+
+// watch is WatchEvents, an event at a time.
+func (p *place) watch(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error {
+	return p.WatchEvents(ctx, cursor, 0, func(events []event.Told) error {
+		for _, e := range events {
+			if err := send(e.Event); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// watchedBy is how many watch.
+func (p *place) watchedBy() int {
+	defer p.lock()()
+	return len(p.watchers) + p.all
 }
 
 // joined waits until so many watch.
 func (p *place) joined(n int) {
-	for {
-		p.tell.Lock()
-		have := len(p.watchers)
-		p.tell.Unlock()
-		if have >= n {
-			return
-		}
+	for p.watchedBy() < n {
 		runtime.Gosched()
 	}
 }

@@ -4,19 +4,14 @@ import (
 	"context"
 	"io"
 	"sync"
-	"time"
-
-	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// outbox holds the events that a watcher has not taken yet.
+// outbox holds the events that a watcher of a session, or of an agent, has not taken yet.
 type outbox struct {
 	mu sync.Mutex
 	queue
 	err   error         // why there will be no more; those that are held are told before io.EOF alone
 	ready chan struct{} // has room for one
-	// gather is how many events are waited for; 0: each is said to be ready.
-	gather int
 }
 
 func newOutbox() outbox { return outbox{ready: make(chan struct{}, 1)} }
@@ -27,39 +22,7 @@ func (o *outbox) add(e entry) {
 		return
 	}
 	o.push(e)
-	if o.gathered() {
-		o.signal()
-	}
-}
-
-// gathered reports whether there is as much as is waited for. mu is held.
-func (o *outbox) gathered() bool { return len(o.kept()) >= o.gather || o.held >= maxBatchBytes }
-
-// waitFor waits until there are so many events, or maxBatchBytes, or there will be none, or until enough is told or ctx ends.
-func (o *outbox) waitFor(ctx context.Context, events int, enough <-chan time.Time) error {
-	o.mu.Lock()
-	o.gather = events
-	done := o.gathered() || o.err != nil
-	select {
-	case <-o.ready: // it was about what is taken or looked at by now
-	default:
-	}
-	o.mu.Unlock()
-	defer func() {
-		o.mu.Lock()
-		o.gather = 0
-		o.mu.Unlock()
-	}()
-	if done {
-		return nil
-	}
-	select {
-	case <-o.ready:
-	case <-enough:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	o.signal()
 }
 
 // fits reports whether there is room for an event: an empty one takes any.
@@ -103,22 +66,6 @@ func (o *outbox) next(ctx context.Context, taken func()) (e entry, err error) {
 		return ok
 	})
 	return e, err
-}
-
-// nextBatch waits for the next events and appends them, up to limit and to maxBatchBytes. The error is next's.
-func (o *outbox) nextBatch(ctx context.Context, batch []*event.Shared, limit int) ([]*event.Shared, error) {
-	err := o.wait(ctx, func() bool {
-		held := o.held
-		for len(batch) < limit && len(o.kept()) > 0 && (len(batch) == 0 || held-o.held+o.kept()[0].cost <= maxBatchBytes) {
-			e, _ := o.pop()
-			if e.shared == nil {
-				e.shared = &event.Shared{Event: e.event}
-			}
-			batch = append(batch, e.shared)
-		}
-		return len(batch) > 0
-	})
-	return batch, err
 }
 
 // wait calls take, with mu held, until it reports that it has taken something.

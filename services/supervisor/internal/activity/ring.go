@@ -2,7 +2,6 @@ package activity
 
 import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
@@ -17,11 +16,10 @@ const (
 // entry is an event on its way to those who watch.
 type entry struct {
 	event *supervisorv1.Event
-	// shared is the event for those who are sent batches. Nil: none of them watched, and each who comes later encodes it.
-	shared *event.Shared
-	seq    uint64
-	skips  uint64 // frames that nobody needed, before it
-	cost   int
+	field []byte // see event.Told; nil but in the feed
+	seq   uint64
+	skips uint64 // frames that nobody needed, before it
+	cost  int
 }
 
 // queue holds events, oldest first.
@@ -68,7 +66,6 @@ type ring struct {
 }
 
 func (r *ring) add(e entry) {
-	e.shared = nil // its bytes are not counted
 	r.push(e)
 	for r.held > r.max || len(r.kept()) > maxRecentEvents {
 		old, _ := r.pop()

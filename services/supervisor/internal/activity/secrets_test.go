@@ -78,7 +78,7 @@ func TestSecretsAreNeitherRecordedNorTold(t *testing.T) {
 	if calls != 2 || answers != 2 {
 		t.Errorf("%d calls and %d answers are told, want 2 of each", calls, answers)
 	}
-	same(t, "from the record", p.all(t, "s", ""), ofSession)
+	same(t, "from the record", p.allOf(t, "s", ""), ofSession)
 	p.shut(t)
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.ndjson"))
 	if err != nil || len(files) != 2 {
@@ -99,5 +99,5 @@ func TestSecretsAreNeitherRecordedNorTold(t *testing.T) {
 		t.Errorf("%d secrets were taken out, want 14", redacted)
 	}
 	p = open(t, dir, "there", Options{})
-	same(t, "by another supervisor", p.all(t, "s", ""), ofSession)
+	same(t, "by another supervisor", p.allOf(t, "s", ""), ofSession)
 }

@@ -169,7 +169,7 @@ func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
 			l.say(frame.AgentToClient, `{"id":7,"result":{}}`)
 		}
 		l.turn("s", "in "+instance)
-		got := p.all(t, "s", "")
+		got := p.allOf(t, "s", "")
 		if len(got) <= len(want) {
 			t.Fatalf("%s: %d events", instance, len(got))
 		}
@@ -178,9 +178,9 @@ func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
 		p.shut(t)
 	}
 	p := open(t, dir, "four", Options{})
-	same(t, "all", p.all(t, "s", ""), want)
+	same(t, "all", p.allOf(t, "s", ""), want)
 	for i := range want {
-		same(t, fmt.Sprint("behind ", i), p.all(t, "s", want[i].GetCursor()), want[i+1:])
+		same(t, fmt.Sprint("behind ", i), p.allOf(t, "s", want[i].GetCursor()), want[i+1:])
 	}
 	var got []*supervisorv1.Event
 	err := replay.Recorded(t.Context(), dir, &supervisorv1.WatchSessionRequest{SessionId: "s", Cursor: want[3].GetCursor()}, func(ev *supervisorv1.Event) error {
@@ -234,21 +234,21 @@ func TestWithoutARecordWhatIsInMemoryIsTold(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	l.say(frame.AgentToClient, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"current_mode_update","currentModeId":"m"}}}`)
-	events := p.all(t, "s", "")
+	events := p.allOf(t, "s", "")
 	if len(events) != 2 || events[0].GetSessionOpened() == nil || events[1].GetCurrentMode() == nil {
 		t.Fatalf("got %v", events)
 	}
-	same(t, "behind the first", p.all(t, "s", events[0].GetCursor()), events[1:])
+	same(t, "behind the first", p.allOf(t, "s", events[0].GetCursor()), events[1:])
 	l.chunk("s", "nobody sees this")
 	l.turn("s", "work")
-	if got := p.all(t, "s", events[1].GetCursor()); got[0].GetGap() == nil || got[1].GetTurnStarted() == nil {
+	if got := p.allOf(t, "s", events[1].GetCursor()); got[0].GetGap() == nil || got[1].GetTurnStarted() == nil {
 		t.Errorf("got %v", got)
 	}
 	for i := range 100 {
 		l.turn("s", fmt.Sprint(i))
 	}
 	for _, cursor := range []string{"", events[0].GetCursor()} {
-		if got := p.all(t, "s", cursor); got[0].GetGap().GetReason() != whyNoRecord || got[1].GetGap() != nil || got[len(got)-1].GetTurnEnded() == nil {
+		if got := p.allOf(t, "s", cursor); got[0].GetGap().GetReason() != whyNoRecord || got[1].GetGap() != nil || got[len(got)-1].GetTurnEnded() == nil {
 			t.Errorf("got %v", got[:2])
 		}
 	}
@@ -284,7 +284,7 @@ func TestARecordThatCannotBeWrittenStopsNothingAndIsSaid(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	l.turn("s", "work")
-	events := p.all(t, "s", "")
+	events := p.allOf(t, "s", "")
 	if len(events) != 1 || events[0].GetGap().GetFrames() != 10 || events[0].GetGap().GetReason() != whyUnwritten {
 		t.Fatalf("got %v", events)
 	}
@@ -340,13 +340,13 @@ func TestFramesThatTheRecordLacksAreAGapInTheirPlace(t *testing.T) {
 	}
 	p = open(t, dir, "later", Options{})
 	var got []string
-	for _, ev := range p.all(t, "s", "") {
+	for _, ev := range p.allOf(t, "s", "") {
 		got = append(got, text(ev)+ev.GetGap().GetReason())
 	}
 	if want := []string{"", "no room", "a line of the record cannot be read", "two"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := p.all(t, "s", "here-3"); len(got) != 1 || text(got[0]) != "two" {
+	if got := p.allOf(t, "s", "here-3"); len(got) != 1 || text(got[0]) != "two" {
 		t.Errorf("behind the gap: %v", got)
 	}
 }

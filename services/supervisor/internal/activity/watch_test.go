@@ -67,6 +67,7 @@ func TestAWatcherWhoDoesNotKeepUpIsCutOffAndTheOthersGoOn(t *testing.T) {
 		<-stuck
 		return nil
 	})
+	const all = maxFeed + 2000
 	next := 0
 	sent := make(chan int)
 	p.watching(t.Context(), &wg, &quick, func(ev *supervisorv1.Event) error {
@@ -74,17 +75,17 @@ func TestAWatcherWhoDoesNotKeepUpIsCutOffAndTheOthersGoOn(t *testing.T) {
 			t.Errorf("got %q, want %d", text(ev), next)
 		}
 		next++
-		if next%1000 == 0 {
+		if next%1000 == 0 && next < all {
 			sent <- next
 		}
-		if next == 2*maxBehind {
+		if next == all {
 			return errEnough
 		}
 		return nil
 	})
-	for i := range 2 * maxBehind {
+	for i := range all {
 		l.chunk("s", fmt.Sprint(i))
-		if (i+1)%1000 == 0 {
+		if (i+1)%1000 == 0 && i+1 < all {
 			<-sent // so that the quick one keeps up
 		}
 	}
@@ -113,7 +114,7 @@ func TestWhoComesBackIsToldWhatIsInMemory(t *testing.T) {
 	wg.Wait()
 	for i, cursor := range cursors[:len(cursors)-1] {
 		var got []string
-		err := p.WatchEvents(t.Context(), cursor, func(ev *supervisorv1.Event) error {
+		err := p.watch(t.Context(), cursor, func(ev *supervisorv1.Event) error {
 			if got = append(got, ev.GetCursor()); ev.GetTurnEnded() != nil {
 				return errEnough
 			}
@@ -129,7 +130,7 @@ func TestPiecesThatNobodyWatchedAreAGapForWhoComesBack(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
-	cursor := p.all(t, "s", "")[0].GetCursor()
+	cursor := p.allOf(t, "s", "")[0].GetCursor()
 	l.chunk("s", "nobody sees this")
 	l.chunk("s", "nor this")
 	l.turn("s", "work") // with one more
@@ -137,7 +138,7 @@ func TestPiecesThatNobodyWatchedAreAGapForWhoComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var gaps []uint64
-	err := p.WatchEvents(t.Context(), cursor, func(ev *supervisorv1.Event) error {
+	err := p.watch(t.Context(), cursor, func(ev *supervisorv1.Event) error {
 		if g := ev.GetGap(); g != nil {
 			gaps = append(gaps, g.GetFrames())
 		}
@@ -155,7 +156,7 @@ func TestACursorThatCannotBeFollowedIsSaid(t *testing.T) {
 	p := open(t, "", "here", Options{MaxRecent: 8 << 10})
 	l := p.link("agent-1")
 	l.open("s")
-	first := p.all(t, "s", "")[0].GetCursor()
+	first := p.allOf(t, "s", "")[0].GetCursor()
 	for i := range 100 {
 		l.turn("s", fmt.Sprint(i))
 	}
@@ -166,7 +167,7 @@ func TestACursorThatCannotBeFollowedIsSaid(t *testing.T) {
 		first: fault.TooOld, "there-1": fault.TooOld, "here-999999": fault.Invalid, "here": fault.Invalid, "here-x": fault.Invalid,
 		"here-1.x": fault.Invalid, "-1": fault.Invalid, "here-0": fault.Invalid,
 	} {
-		wantClass(t, p.WatchEvents(t.Context(), cursor, func(*supervisorv1.Event) error { return errEnough }), class)
+		wantClass(t, p.watch(t.Context(), cursor, func(*supervisorv1.Event) error { return errEnough }), class)
 	}
 }
 
@@ -307,7 +308,7 @@ func TestClosingEndsAllWatching(t *testing.T) {
 	if _, err := sub.Next(context.Background()); err == nil {
 		t.Error("a subscription goes on")
 	}
-	if err := p.WatchEvents(context.Background(), "", func(*supervisorv1.Event) error { return nil }); err != nil {
+	if err := p.watch(context.Background(), "", func(*supervisorv1.Event) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	l.chunk("s", "too late")
@@ -346,7 +347,7 @@ func TestNothingIsLeftOfAnAgentThatIsForgotten(t *testing.T) {
 		l.turn(fmt.Sprint("s", i), "work")
 	}
 	sub := p.Subscribe("agent-1", "s1")
-	want := p.all(t, "s1", "")
+	want := p.allOf(t, "s1", "")
 	p.Forget("agent-1")
 	if p.ports["agent-1"] == nil {
 		t.Error("an agent that somebody watches is forgotten while they do")
@@ -360,10 +361,10 @@ func TestNothingIsLeftOfAnAgentThatIsForgotten(t *testing.T) {
 	if p.Show("agent-1", s); s.GetCursor() != "" {
 		t.Errorf("got %v", s)
 	}
-	same(t, "what is recorded", p.all(t, "s1", ""), want)
+	same(t, "what is recorded", p.allOf(t, "s1", ""), want)
 	l.chunk("s1", "from a link that closes late")
 	p.link("agent-1").open("s1")
-	if got := p.all(t, "s1", ""); len(got) != len(want)+2 {
+	if got := p.allOf(t, "s1", ""); len(got) != len(want)+2 {
 		t.Errorf("%d events, want %d", len(got), len(want)+2)
 	}
 }
@@ -432,7 +433,7 @@ func TestCallsThatNobodyWatchesWakeNobody(t *testing.T) {
 	}
 	// Who comes back is told of them at once, of a large answer in brief.
 	var told []*supervisorv1.Event
-	err := p.WatchEvents(t.Context(), came, func(ev *supervisorv1.Event) error {
+	err := p.watch(t.Context(), came, func(ev *supervisorv1.Event) error {
 		if told = append(told, ev); len(told) == 4 {
 			return errEnough
 		}

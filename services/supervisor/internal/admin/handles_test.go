@@ -33,12 +33,9 @@ func (a asker) asked() *supervisorv1.Event {
 	}}
 }
 
-func (a asker) WatchEvents(_ context.Context, _ string, send func(*supervisorv1.Event) error) error {
-	return send(a.asked())
-}
-
-func (a asker) WatchBatches(_ context.Context, _ string, _ int, send func([]*event.Shared) error) error {
-	return send([]*event.Shared{{Event: &supervisorv1.Event{Cursor: "here-1"}}, {Event: a.asked()}})
+func (a asker) WatchEvents(_ context.Context, _ string, _ int, send func([]event.Told) error) error {
+	var encoder event.Encoder
+	return send([]event.Told{encoder.Told(a.asked()), encoder.Told(&supervisorv1.Event{Cursor: "here-1"}), {Event: a.asked()}})
 }
 
 func (a asker) WatchSession(_ context.Context, _ *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
@@ -90,10 +87,11 @@ func told(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[strin
 		t.Fatal(err)
 	}
 	batch, err := batches.Recv()
-	if len(batch.GetEvents()) != 2 || batch.GetEvents()[0].GetCursor() != "here-1" || batch.GetEvent() != nil {
-		t.Fatalf("the batch is %v, %v; want two events", batch, err)
+	if len(batch.GetEvents()) != 3 || batch.GetEvents()[1].GetCursor() != "here-1" || batch.GetEvent() != nil {
+		t.Fatalf("the batch is %v, %v; want three events", batch, err)
 	}
-	note("a batch", batch.GetEvents()[1].GetQuestionAsked().GetId(), err)
+	note("a batch", batch.GetEvents()[0].GetQuestionAsked().GetId(), err)
+	note("an event of a batch that is not encoded", batch.GetEvents()[2].GetQuestionAsked().GetId(), err)
 	session, err := supervisorv1.NewSessionServiceClient(conn).WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s"})
 	if err != nil {
 		t.Fatal(err)

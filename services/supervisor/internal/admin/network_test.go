@@ -32,6 +32,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
 // patient is willing, and watches until it is told to stop. It notes who answers, and how much it is told.
@@ -46,7 +47,7 @@ func newPatient() patient {
 	return patient{watching: make(chan struct{}, 1000), answered: make(chan string, 10), told: make(chan int, 10)}
 }
 
-func (p patient) WatchEvents(ctx context.Context, _ string, _ func(*supervisorv1.Event) error) error {
+func (p patient) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Told) error) error {
 	p.watching <- struct{}{}
 	<-ctx.Done()
 	return ctx.Err()

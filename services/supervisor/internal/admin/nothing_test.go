@@ -39,16 +39,12 @@ func (n nothing) SetConfigOption(_ context.Context, req *supervisorv1.SetConfigO
 	return &supervisorv1.SetConfigOptionResponse{}, n.note(req)
 }
 
-func (n nothing) WatchEvents(ctx context.Context, _ string, _ func(*supervisorv1.Event) error) error {
+func (n nothing) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Told) error) error {
 	if err := n.note("watching"); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-func (n nothing) WatchBatches(ctx context.Context, cursor string, _ int, _ func([]*event.Shared) error) error {
-	return n.WatchEvents(ctx, cursor, nil)
 }
 
 func (n nothing) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, _ func(*supervisorv1.Event) error) error {

@@ -128,11 +128,7 @@ func (willing) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*su
 	return &supervisorv1.ListAgentsResponse{}, nil
 }
 
-func (willing) WatchEvents(context.Context, string, func(*supervisorv1.Event) error) error {
-	return nil
-}
-
-func (willing) WatchBatches(context.Context, string, int, func([]*event.Shared) error) error {
+func (willing) WatchEvents(context.Context, string, int, func([]event.Told) error) error {
 	return nil
 }
 

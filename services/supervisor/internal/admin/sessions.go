@@ -45,14 +45,9 @@ type Sessions interface {
 // (with its error), or when there is no more to tell. Events are nobody's to change once they are sent. Errors are those
 // of package fault.
 type Events interface {
-	// WatchEvents sends the events of all agents, sessions and handlers that came after a cursor, then those that come.
-	WatchEvents(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error
-	// WatchBatches is WatchEvents that sends up to limit events at once. send must not keep the slice.
-	WatchBatches(ctx context.Context, cursor string, limit int, send func([]*event.Shared) error) error
-	// ListFiles lists the files that agents work with.
-	ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error)
-	// WatchFiles sends the files that agents work with: all of them first, then what has changed.
-	WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error
+	// WatchEvents sends the events of all agents, sessions and handlers that came after a cursor, then those that come: up to
+	// limit at once, or, if limit is 0, those that there are at the moment. send must not keep the slice.
+	WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error
 	// WatchSession sends the events of a session, those of the record first.
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -38,11 +37,21 @@ type State interface {
 	ListGrants(ctx context.Context, req *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error)
 }
 
-// stateService serves a State and Events.
+// Files tells which files agents work with. Its methods are called concurrently and return when their context ends, or when a
+// send fails (with its error).
+type Files interface {
+	// ListFiles lists the files that agents work with.
+	ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error)
+	// WatchFiles sends the files that agents work with: all of them first, then what has changed.
+	WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error
+}
+
+// stateService serves a State, Events and Files.
 type stateService struct {
 	supervisorv1.UnsafeSupervisorStateServiceServer
 	State
 	events    Events    // nil: they cannot be watched
+	files     Files     // nil: they are not known
 	approvals Approvals // nil: there are none
 	server    *Server
 }
@@ -73,65 +82,42 @@ func (s *stateService) WatchEvents(req *supervisorv1.WatchEventsRequest, stream 
 		return status.Error(codes.Unimplemented, "events cannot be watched here")
 	}
 	shown := withIDs(stream.Context(), s.approvals)
-	if limit := req.GetMaxBatch(); limit > 0 {
-		var b batch
-		return s.events.WatchBatches(stream.Context(), req.GetCursor(), int(min(limit, math.MaxInt32)), func(events []*event.Shared) error {
-			response, err := b.response(events, shown)
-			if err != nil {
-				return status.Errorf(codes.Internal, "encode an event: %v", err)
+	limit := int(min(req.GetMaxBatch(), math.MaxInt32))
+	return s.events.WatchEvents(stream.Context(), req.GetCursor(), limit, func(events []event.Told) error {
+		pieces := make([][]byte, 0, 4)
+		for _, e := range events {
+			field := e.Field
+			if own := shown(e.Event); own != e.Event || field == nil {
+				var err error
+				if field, err = event.Encode(own); err != nil {
+					return status.Errorf(codes.Internal, "encode an event: %v", err)
+				}
 			}
-			return stream.Send(response)
-		})
-	}
-	return s.events.WatchEvents(stream.Context(), req.GetCursor(), func(e *supervisorv1.Event) error {
-		return stream.Send(&supervisorv1.WatchEventsResponse{Event: shown(e)})
+			if limit > 0 {
+				pieces = event.Join(pieces, field)
+			} else if err := stream.SendMsg(encodedOf(event.Single(field)...)); err != nil {
+				return err
+			}
+		}
+		if limit == 0 {
+			return nil
+		}
+		return stream.SendMsg(encodedOf(pieces...))
 	})
 }
 
 func (s *stateService) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error) {
-	if s.events == nil {
+	if s.files == nil {
 		return nil, status.Error(codes.Unimplemented, "files cannot be listed here")
 	}
-	return s.events.ListFiles(ctx, req)
+	return s.files.ListFiles(ctx, req)
 }
 
 func (s *stateService) WatchFiles(req *supervisorv1.WatchFilesRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchFilesResponse]) error {
-	if s.events == nil {
+	if s.files == nil {
 		return status.Error(codes.Unimplemented, "files cannot be watched here")
 	}
-	return s.events.WatchFiles(stream.Context(), req, stream.Send)
-}
-
-// batch is a response of WatchEvents that is made of events as they are encoded for all callers.
-type batch struct{ wire []byte }
-
-// eventsField is the number of WatchEventsResponse.events.
-const eventsField = 2
-
-// response is valid until the next call: gRPC has copied it when it is sent.
-func (b *batch) response(events []*event.Shared, shown func(*supervisorv1.Event) *supervisorv1.Event) (*supervisorv1.WatchEventsResponse, error) {
-	if cap(b.wire) > 1<<20 { // an event was very large
-		b.wire = nil
-	}
-	b.wire = b.wire[:0]
-	for _, e := range events {
-		var wire []byte
-		var err error
-		if own := shown(e.Event); own != e.Event {
-			wire, err = proto.Marshal(own)
-		} else {
-			wire, err = e.Wire()
-		}
-		if err != nil {
-			return nil, err
-		}
-		b.wire = protowire.AppendTag(b.wire, eventsField, protowire.BytesType)
-		b.wire = protowire.AppendBytes(b.wire, wire)
-	}
-	// Fields that a message does not know are written as they are: so these are not decoded and encoded again.
-	response := &supervisorv1.WatchEventsResponse{}
-	response.ProtoReflect().SetUnknown(b.wire)
-	return response, nil
+	return s.files.WatchFiles(stream.Context(), req, stream.Send)
 }
 
 func (s *stateService) WatchOutput(req *supervisorv1.WatchOutputRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchOutputResponse]) error {

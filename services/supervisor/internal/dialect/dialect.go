@@ -8,6 +8,7 @@
 package dialect
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -38,6 +39,8 @@ type Dialect struct {
 	// TitleIsCommand: if a call of kind execute has no input, its title is the command line. No built-in dialect says so: an
 	// agent may write anything into a title, so it is for the user to trust it.
 	TitleIsCommand bool `json:"title_is_command"`
+	// Titled are the versions of the agent whose titles are commands; nil: none are.
+	Titled *Titled `json:"titled"`
 	// Elsewhere: a command may run in another directory than the session's, and the question does not say so. Nil: as the
 	// dialect below says, or false.
 	Elsewhere *bool `json:"elsewhere"`
@@ -45,6 +48,16 @@ type Dialect struct {
 	Environment []string `json:"environment"`
 	// Readings are what data cannot say, in order.
 	Readings []Reading `json:"readings"`
+}
+
+// Titled says of versions of an agent, the program of which was read, that a call of kind execute without an input has the
+// command as its title, whole and unchanged. Other versions may put the model's own words there.
+type Titled struct {
+	// Versions are as the agent states its own at initialize.
+	Versions []string `json:"versions"`
+	// Here is how the text beside a command that is asked about begins if the command runs in the session's folder: words of
+	// the program, which the model cannot put there. Empty: the text says nothing of it.
+	Here string `json:"here"`
 }
 
 // Tool is one of an agent's own tools.
@@ -141,7 +154,8 @@ const (
 	OnlyExecuteRuns Reading = "only_execute_runs"
 	// FoldersFirst: questions of kind other with locations ask about the folders of a command before the command itself.
 	FoldersFirst Reading = "folders_first"
-	// ShellTakenOff: the agent takes a shell off the beginning of a line, and not as a shell reads the line.
+	// ShellTakenOff: the agent takes a shell off the beginning of a line, and spaces off its ends, and not as a shell reads the
+	// line.
 	ShellTakenOff Reading = "shell_taken_off"
 )
 
@@ -179,6 +193,9 @@ func (d *Dialect) Check() *Mistake {
 		if m := checkMembers(at+"/members", tool.Members); m != nil {
 			return m
 		}
+	}
+	if d.Titled != nil && slices.Contains(d.Titled.Versions, "") {
+		return &Mistake{"/titled/versions", "expected the versions of the agent, got an empty one"}
 	}
 	for i, entry := range d.Environment {
 		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.ContainsRune(entry, 0) {
@@ -242,9 +259,8 @@ func (d *Dialect) Over(below *Dialect) *Dialect {
 	both.Tools = laid(below.Tools, d.Tools)
 	both.ToolInTitle = below.ToolInTitle || d.ToolInTitle
 	both.TitleIsCommand = below.TitleIsCommand || d.TitleIsCommand
-	if d.Elsewhere != nil {
-		both.Elsewhere = d.Elsewhere
-	}
+	both.Titled = cmp.Or(d.Titled, below.Titled)
+	both.Elsewhere = cmp.Or(d.Elsewhere, below.Elsewhere)
 	both.Environment = slices.Concat(below.Environment, d.Environment)
 	for _, r := range d.Readings {
 		if !slices.Contains(both.Readings, r) {

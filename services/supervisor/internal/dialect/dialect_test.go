@@ -23,7 +23,7 @@ func TestEveryBuiltInDialectIsRead(t *testing.T) {
 			t.Errorf("%s: it is for the agents %q", file, d.Agents)
 		}
 		if d.TitleIsCommand {
-			t.Errorf("%s: titles are for users to trust", file)
+			t.Errorf("%s: titles of every version are for users to trust", file)
 		}
 		for _, a := range d.Agents {
 			if Of(a) != d {
@@ -60,6 +60,7 @@ func TestADialectIsChecked(t *testing.T) {
 		`{"tools": {"a": {"input": "nothing"}}}`:               `/tools/a/input: expected one of`,
 		`{"tools": {"": {}}}`:                                  `/tools: expected the names of tools`,
 		`{"environment": ["A=1", "=1"]}`:                       `/environment/1: expected NAME=VALUE`,
+		`{"titled": {"versions": [""]}}`:                       `/titled/versions: expected the versions`,
 		`{"readings": ["guess"]}`:                              `/readings/0: expected one of requote, `,
 		`{"members": {"a": "path"}, "environment": ["A=b"]}`:   ``,
 		`{"tools": {"t": {"kind": "edit", "input": "patch"}}}`: ``,

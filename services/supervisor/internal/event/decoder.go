@@ -36,6 +36,7 @@ type Decoder struct {
 	reports            reports
 	dialect            string                        // what the agent calls itself
 	roots              ordered.Map[string, []string] // of sessions
+	said               said
 
 	// Of the frame at hand.
 	at      time.Time

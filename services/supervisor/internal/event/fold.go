@@ -3,6 +3,7 @@ package event
 import (
 	"strings"
 	"sync"
+	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -30,6 +31,9 @@ const (
 //
 // What an event holds is kept, and shown, without being copied: nobody may change it.
 type Fold struct {
+	// Now is the clock that the heat of files goes by. Nil: the system's.
+	Now func() time.Time
+
 	mu       sync.Mutex
 	sessions ordered.Map[sessionKey, *known]   // the one that something happened in last is the newest
 	closed   ordered.Map[sessionKey, struct{}] // of the sessions, the one that was closed last is the newest
@@ -106,6 +110,13 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 			f.forget(f.sessions.At(oldest))
 		}
 	}
+}
+
+func (f *Fold) now() time.Time {
+	if f.Now == nil {
+		return time.Now()
+	}
+	return f.Now()
 }
 
 // Forget forgets all sessions of an agent.

@@ -40,7 +40,7 @@ func (w *folded) prompt() {
 
 func (w *folded) show() *supervisorv1.Session {
 	s := &supervisorv1.Session{SessionId: "s"}
-	w.f.Show("a-1", s, time.Now())
+	w.f.Show("a-1", s)
 	return s
 }
 
@@ -137,10 +137,10 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 	w.expect(`{"toolCalls":[` +
 		`{"toolCallId":"t","title":"Edit","name":"edit_file","kind":"edit","status":"completed","content":[{"diff":{"path":"/a","newText":"x"}},{"terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":"{\"x\":1}","rawOutput":"\"ok\"","terminalIds":["T"],"paths":["/a","/b"]},` +
 		`{"toolCallId":"u","kind":"execute"},{"toolCallId":"v","title":"?"}],` +
-		`"files":[{"path":"/a","reported":1},{"path":"/b","reported":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
+		`"files":[{"path":"/a","reported":1,"action":"FILE_ACTION_WRITE","turn":"1","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1},{"path":"/b","reported":1,"action":"FILE_ACTION_WRITE","turn":"1","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
 
 	s := &supervisorv1.Session{SessionId: "s", Mode: "plan", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t", Status: "failed", Paths: []string{"/z"}}, {ToolCallId: "w"}}}
-	w.f.Show("a-1", s, time.Now())
+	w.f.Show("a-1", s)
 	if n := len(s.GetToolCalls()); n != 4 {
 		t.Fatalf("%d tool calls: %s", n, shown(s))
 	}
@@ -178,7 +178,7 @@ func TestToolCallsThatEndedAreKeptForOneMoreTurn(t *testing.T) {
 	w := newFolded(t)
 	known := func() bool {
 		s := &supervisorv1.Session{SessionId: "s", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t"}}}
-		w.f.Show("a-1", s, time.Now())
+		w.f.Show("a-1", s)
 		return s.GetToolCalls()[0].GetTitle() != ""
 	}
 	w.prompt()
@@ -211,14 +211,14 @@ func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testin
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
 	w.pass(frame.ClientToAgent, "", answers(`"q"`, `{"outcome":{"outcome":"cancelled"}}`))
 	w.pass(frame.ClientToAgent, "", answers("2", `{"action":"cancel"}`))
-	w.expect(`{"files":[{"path":"/a","reads":1}]}`)
+	w.expect(`{"files":[{"path":"/a","reads":1,"action":"FILE_ACTION_READ","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}]}`)
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/b"}`))
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `null`))
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/c"}`))
 	w.pass(frame.HandlerToAgent, "fs", fails("1", `{"code":-32603,"message":"no"}`))
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
-	w.expect(`{"files":[{"path":"/b","writes":1},{"path":"/a","reads":2}]}`)
+	w.expect(`{"files":[{"path":"/b","writes":1,"action":"FILE_ACTION_WRITE","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1},{"path":"/a","reads":2,"action":"FILE_ACTION_READ","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}]}`)
 }
 
 func TestAnAgentThatStopsWaitsForNothing(t *testing.T) {
@@ -264,8 +264,8 @@ func TestForgetForgetsAnAgentsSessionsAndNoOthers(t *testing.T) {
 	}
 	f.Forget("a")
 	a, b := &supervisorv1.Session{SessionId: "s"}, &supervisorv1.Session{SessionId: "s"}
-	f.Show("a", a, time.Now())
-	f.Show("b", b, time.Now())
+	f.Show("a", a)
+	f.Show("b", b)
 	if a.GetMode() != "" || b.GetMode() != "m" || f.sessions.Len() != 1 || f.size <= 0 {
 		t.Errorf("a %s, b %s, %d sessions of %d bytes", shown(a), shown(b), f.sessions.Len(), f.size)
 	}
@@ -432,7 +432,7 @@ func TestOfSessionsThatAreClosedOnlyTheLastAreKept(t *testing.T) {
 	const first = 20 // of the closed ones that are kept
 	for i := range maxClosed + 20 {
 		s := &supervisorv1.Session{SessionId: fmt.Sprint(i)}
-		f.Show("a", s, time.Now())
+		f.Show("a", s)
 		if kept := s.GetTitle() == title; kept != (i < 2 || i >= first) {
 			t.Errorf("session %d is kept: %v", i, kept)
 		}

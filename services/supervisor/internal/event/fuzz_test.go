@@ -103,7 +103,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			if len(got) > 0 {
 				show := &supervisorv1.Session{SessionId: got[0].GetSessionId()}
-				fold.Show("a", show, time.Now())
+				fold.Show("a", show)
 				if _, err := proto.Marshal(show); err != nil {
 					t.Fatalf("%q: %v", line, err)
 				}

@@ -22,6 +22,10 @@ func ParseInfo(result []byte) *supervisorv1.AgentInfo {
 		"agentInfo", about, "info", about,
 		"agentCapabilities", func(v []byte) { info.Capabilities = capabilities(v) },
 		"authMethods", func(v []byte) { info.AuthMethods = listOf(v, authMethod) })
+	if info.GetProtocolVersion() >= 2 {
+		info.Capabilities = capabilities2(acp.Get(result, "capabilities"))
+		info.Capabilities.Logout = len(info.GetAuthMethods()) > 0
+	}
 	return info
 }
 
@@ -45,9 +49,25 @@ func capabilities(v []byte) *supervisorv1.AgentCapabilities {
 	}
 }
 
+// capabilities2 reads those of ACP v2, where an agent that has sessions can list, resume, replay and close them.
+func capabilities2(v []byte) *supervisorv1.AgentCapabilities {
+	offers := func(path ...string) bool { return isObject(acp.Get(v, path...)) }
+	sessions := offers("session")
+	return &supervisorv1.AgentCapabilities{
+		LoadSession: sessions, ResumeSession: sessions, ListSessions: sessions, CloseSession: sessions,
+		ForkSession:           offers("session", "fork"),
+		DeleteSession:         offers("session", "delete"),
+		AdditionalDirectories: offers("session", "additionalDirectories"),
+		PromptImage:           offers("session", "prompt", "image"),
+		PromptAudio:           offers("session", "prompt", "audio"),
+		PromptEmbeddedContext: offers("session", "prompt", "embeddedContext"),
+		McpHttp:               offers("session", "mcp", "http"),
+	}
+}
+
 // authMethod reads a way to log in; nil: it has no id.
 func authMethod(v []byte) *supervisorv1.AuthMethod {
 	m := &supervisorv1.AuthMethod{Type: "agent"}
-	read(v, "id", &m.Id, "name", &m.Name, "description", &m.Description, "type", func(v []byte) { m.Type = cmp.Or(textOf(v), m.Type) })
+	read(v, "id", &m.Id, "methodId", &m.Id, "name", &m.Name, "description", &m.Description, "type", func(v []byte) { m.Type = cmp.Or(textOf(v), m.Type) })
 	return where(m.Id != "", m)
 }

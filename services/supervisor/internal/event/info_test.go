@@ -23,7 +23,7 @@ func TestParseInfoReadsWhatAnAgentSaysOfItself(t *testing.T) {
 			`{"protocolVersion":"1","agentInfo":null,"agentCapabilities":{"loadSession":"yes","promptCapabilities":[],"sessionCapabilities":{"resume":null,"fork":true}},"authMethods":{}}`,
 			`{"capabilities":{}}`},
 		{"version 2", `{"protocolVersion":2.0,"info":{"name":"n","version":"2"},"capabilities":{"session":{}}}`,
-			`{"protocolVersion":2,"name":"n","version":"2","capabilities":{}}`},
+			`{"protocolVersion":2,"name":"n","version":"2","capabilities":{"loadSession":true,"resumeSession":true,"listSessions":true,"closeSession":true}}`},
 		{"no JSON", "\xff", `{"capabilities":{}}`},
 	}
 	for _, tt := range tests {

@@ -56,11 +56,11 @@ func (d *Decoder) open(t *table, r *request) {
 
 // reports remembers the tool calls that questions may be about, since a question may say no more than the id.
 type reports struct {
-	known ordered.Map[string, *reported]
+	known ordered.Map[string, *knownCall]
 }
 
-// reported is a tool call, and what was made of it.
-type reported struct {
+// knownCall is a tool call, and what was made of it.
+type knownCall struct {
 	*supervisorv1.ToolCall
 	input  string // of which the files were told
 	denied bool   // the last question about it was answered so
@@ -77,7 +77,7 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 	}
 	k := r.known.At(key)
 	if k == nil || client.Restarts(k.ToolCall, announced) {
-		k = &reported{ToolCall: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}}
+		k = &knownCall{ToolCall: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}}
 		r.known.Keep(key, k, maxReported)
 	}
 	client.FoldToolCall(k.ToolCall, report)

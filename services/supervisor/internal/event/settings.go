@@ -41,7 +41,7 @@ func configOptions(v []byte) []*supervisorv1.ConfigOption {
 	room := maxElements // for choices, of all options together
 	return listOf(v, func(v []byte) *supervisorv1.ConfigOption {
 		o := &supervisorv1.ConfigOption{}
-		read(v, "id", &o.Id, "name", &o.Name, "description", &o.Description, "category", &o.Category,
+		read(v, "id", &o.Id, "configId", &o.Id, "name", &o.Name, "description", &o.Description, "category", &o.Category,
 			"currentValue", func(v []byte) {
 				switch {
 				case isTrue(v) || v[0] == 'f':
@@ -87,7 +87,7 @@ func choice(v []byte) (c *supervisorv1.ConfigChoice, groupName string, inside []
 	c = &supervisorv1.ConfigChoice{}
 	chosen := false
 	read(v, "value", func(v []byte) { c.Value, chosen = acp.String(v) }, "name", &c.Name, "description", &c.Description,
-		"group", &group, "options", &inside)
+		"group", &group, "groupId", &group, "options", &inside)
 	if isArray(inside) {
 		return nil, cmp.Or(c.Name, textOf(group)), inside
 	}

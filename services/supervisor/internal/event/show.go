@@ -21,7 +21,7 @@ const (
 // has get what they lack, and those of this turn that it has not are added. Other fields stay, but for a mode that is
 // empty and for turns that are fewer than were seen. A session that is not known gets its agent_id alone. What is filled in is shared: it must not
 // be changed. Files are as hot as they are now.
-func (f *Fold) Show(agentID string, s *supervisorv1.Session, now time.Time) {
+func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.AgentId = agentID
@@ -38,7 +38,7 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session, now time.Time) {
 	s.Turns = max(s.GetTurns(), uint64(k.tools.turns)) // those of an agent's runs before this one count too
 	s.Model = k.currentModel()
 	s.PendingRequests = k.pending.list()
-	s.Files = k.files.Latest(now, maxFiles)
+	s.Files = k.files.Latest(f.now(), maxFiles)
 	s.ToolKinds = maps.Clone(k.tools.kinds)
 	s.Tools = maps.Clone(k.tools.names)
 	k.tools.show(s)
@@ -46,9 +46,10 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session, now time.Time) {
 
 // Files are the files of sessions that are not cold now, by session. which picks the sessions. The one in which a file was
 // used last comes first.
-func (f *Fold) Files(now time.Time, which func(agentID, sessionID string) bool) []*supervisorv1.SessionFiles {
+func (f *Fold) Files(which func(agentID, sessionID string) bool) []*supervisorv1.SessionFiles {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := f.now()
 	var out []*supervisorv1.SessionFiles
 	for key, k := range f.sessions.All() {
 		if !which(key.agent, key.session) {

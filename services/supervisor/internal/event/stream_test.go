@@ -53,7 +53,7 @@ func TestASessionIsToldFromItsBeginToTheAgentsEnd(t *testing.T) {
 		}
 	}
 	s := &supervisorv1.Session{SessionId: "s"}
-	fold.Show("a-1", s, time.Now())
+	fold.Show("a-1", s)
 	if s.GetMode() != "m" || len(s.GetToolCalls()) != 1 || len(s.GetFiles()) != 1 || s.GetPendingRequests() != nil || s.GetCursor() != "i-21" {
 		t.Errorf("in the end it is %s", shown(s))
 	}

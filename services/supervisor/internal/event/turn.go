@@ -8,7 +8,6 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -50,6 +49,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	}
 	d.open(&d.client, r)
 	if r.loads {
+		d.said = said{} // all is told again
 		d.loading[r.session]++
 	}
 	if r.method == acp.MethodSessionPrompt {
@@ -90,6 +90,12 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 		}
 		e.Event = &supervisorv1.Event_SessionOpened{SessionOpened: o}
 		d.roots.Keep(e.GetSessionId(), r.roots, maxRequests)
+		if all := acp.Get(a.result, "availableCommands"); isArray(all) { // ACP v2
+			d.tell(e)
+			e = &supervisorv1.Event{SessionId: e.GetSessionId(), Event: &supervisorv1.Event_AvailableCommands{
+				AvailableCommands: &supervisorv1.AvailableCommands{Commands: commands(all)},
+			}}
+		}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		e.Event = &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: r.method}}
 	case acp.MethodSessionSetMode:
@@ -120,7 +126,7 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 		t.Error = ErrorOf(r.method, a.fault, a.ours())
 	} else {
 		readEnd(t, a.result)
-		if t.GetStopReason() == "" && lex.At(acp.Get(a.result, "messageId"), 0) == '"' && len(d.accepted) < maxRequests {
+		if acp.PromptAccepted(a.result) && len(d.accepted) < maxRequests {
 			d.accepted[r.session] = true // ACP v2: the answer says that it begins
 			return
 		}
@@ -139,7 +145,7 @@ func readEnd(t *supervisorv1.TurnEnded, v []byte) {
 
 // idle takes an update of ACP v2 that tells a session's state. Nil: no turn that goes on ends by it.
 func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
-	if !d.accepted[session] || textOf(acp.Get(v, "state")) != "idle" {
+	if !d.accepted[session] || !acp.Idle(v) {
 		return nil
 	}
 	delete(d.accepted, session)
@@ -205,7 +211,7 @@ func (d *Decoder) begin() {
 	clear(d.loading)
 	clear(d.accepted)
 	clear(d.spent)
-	d.reports = reports{}
+	d.reports, d.said = reports{}, said{}
 }
 
 func anyRequest(*request) bool { return true }

@@ -65,19 +65,19 @@ func (u *rawUpdate) read(b []byte) bool {
 	return true
 }
 
-// update tells an agent's session/update: one event, whatever it is.
+// update tells an agent's session/update: one event, whatever it is, or one for each block of a message.
 func (d *Decoder) update(session string, u rawUpdate) {
 	t := &told{}
 	e := &t.event
 	e.SessionId, e.Raw = session, raw(u.whole)
 	e.History = len(d.loading) > 0 && d.loading[session] > 0
-	d.fill(e, &u)
 	e.AgentId, e.Time = d.agent.ID, &t.time
 	t.time.Seconds, t.time.Nanos = d.at.Unix(), int32(d.at.Nanosecond())
+	more := d.fill(e, &u)
 	if d.out == nil {
 		d.out = t.alone[:0]
 	}
-	d.out = append(d.out, e)
+	d.out = append(append(d.out, e), more...)
 }
 
 // told is an event with what every event has, in one piece of memory: updates come by the hundred thousand.
@@ -95,8 +95,8 @@ type textChunk struct {
 	text    supervisorv1.TextContent
 }
 
-// fill sets what happened.
-func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
+// fill sets what happened, and returns what else did.
+func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv1.Event) {
 	if u.kind == nil {
 		if today := acp.Today(u.whole); today != nil {
 			u.read(today)
@@ -104,16 +104,23 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 	}
 	kind := updateKind(u.kind)
 	switch kind {
+	case "agent_message", "agent_thought", "user_message":
+		more = d.wholeMessage(e, kind, u)
+	case acp.UpdateToolCallChunk:
+		if r := d.grown(e.GetSessionId(), u.whole); r != nil {
+			d.reports.note(e.GetSessionId(), r, false, len(u.whole))
+			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
+		}
 	case "agent_message_chunk":
-		chunk := u.chunk()
+		chunk := d.chunk(e.GetSessionId(), u)
 		e.Event = &supervisorv1.Event_AgentMessage{AgentMessage: chunk}
 		if chunk.GetContent().GetText().GetText() == "" && !e.GetHistory() {
 			d.metered(e.GetSessionId(), u)
 		}
 	case "agent_thought_chunk":
-		e.Event = &supervisorv1.Event_AgentThought{AgentThought: u.chunk()}
+		e.Event = &supervisorv1.Event_AgentThought{AgentThought: d.chunk(e.GetSessionId(), u)}
 	case "user_message_chunk":
-		e.Event = &supervisorv1.Event_UserMessage{UserMessage: u.chunk()}
+		e.Event = &supervisorv1.Event_UserMessage{UserMessage: d.chunk(e.GetSessionId(), u)}
 	case "tool_call", "tool_call_update":
 		r := toolCall(u.whole)
 		if r == nil {
@@ -138,6 +145,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) {
 	if e.GetEvent() == nil {
 		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: textOf(u.kind)}}
 	}
+	return more
 }
 
 // maxMetered bounds an update that may say what a request to the model took, in bytes. It says nothing else.
@@ -152,6 +160,12 @@ func (d *Decoder) metered(session string, u *rawUpdate) {
 	if took := tokenUsage(acp.Get(u.whole, "_meta", "usage")); took != nil && (d.spent[session] != nil || len(d.spent) < maxRequests) {
 		d.spent[session] = client.AddTokens(d.spent[session], took)
 	}
+}
+
+// chunk is a piece of a message, which is noted as one of which something was told.
+func (d *Decoder) chunk(session string, u *rawUpdate) *supervisorv1.MessageChunk {
+	d.said.note(session, u.messageID)
+	return u.chunk()
 }
 
 func (u *rawUpdate) chunk() *supervisorv1.MessageChunk {
@@ -192,8 +206,8 @@ func plainText(v []byte) *textChunk {
 // known, or where the update lacks what it is about: that would be told as gone.
 func state(e *supervisorv1.Event, kind string, v []byte) {
 	switch kind {
-	case "plan":
-		if entries := acp.Get(v, "entries"); isArray(entries) {
+	case "plan", "plan_update":
+		if entries := planOf(v); isArray(entries) {
 			e.Event = &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: planEntries(entries)}}
 		}
 	case "available_commands_update":
@@ -229,6 +243,14 @@ func state(e *supervisorv1.Event, kind string, v []byte) {
 			}}
 		}
 	}
+}
+
+// planOf are the entries of a plan, which ACP v2 has within one of several plans.
+func planOf(v []byte) []byte {
+	if entries := acp.Get(v, "entries"); entries != nil {
+		return entries
+	}
+	return acp.Get(v, "plan", "entries")
 }
 
 func sessionInfo(v []byte) *supervisorv1.SessionInfo {

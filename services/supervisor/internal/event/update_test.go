@@ -223,3 +223,38 @@ func TestWhatIsNoMessageMakesNothing(t *testing.T) {
 	w.quiet(frame.ClientToAgent, "", updateLine(`{}`))
 	w.quiet(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"_x/y","params":{}}`)
 }
+
+func TestAMessageOfVersion2IsToldOnce(t *testing.T) {
+	w := newWire(t)
+	from := frame.AgentToClient
+	words := func(id, text string) string {
+		return `{"sessionId":"s","agentMessage":{"content":{"text":{"text":"` + text + `"}},"messageId":"` + id + `"}}`
+	}
+	text := func(text string) string { return `{"type":"text","text":"` + text + `"}` }
+	whole := func(id, content string) string {
+		return updateLine(`{"sessionUpdate":"agent_message","messageId":"` + id + `","content":` + content + `}`)
+	}
+	other := `{"sessionId":"s","otherUpdate":{"kind":"agent_message"}}`
+	w.expect(from, "", whole("a", `[`+text("one")+`,`+text("two")+`]`), words("a", "one"), words("a", "two"))
+	w.expect(from, "", whole("a", `[`+text("one")+`]`), other)
+	w.expect(from, "", whole("b", `null`), other)
+	w.expect(from, "", updateLine(`{"sessionUpdate":"agent_message_chunk","messageId":"b","content":`+text("x")+`}`), words("b", "x"))
+	w.expect(from, "", whole("b", `[`+text("x")+`]`), other)
+	w.expect(from, "", updateLine(`{"sessionUpdate":"user_message","messageId":"u","content":[`+text("hi")+`]}`),
+		`{"sessionId":"s","userMessage":{"content":{"text":{"text":"hi"}},"messageId":"u"}}`)
+	w.pass(frame.ClientToAgent, "", asks("1", "session/resume", `{"sessionId":"s","cwd":"/w","replayFrom":{"type":"start"}}`))
+	w.expect(from, "", whole("a", `[`+text("one")+`]`), strings.Replace(words("a", "one"), `"agentMessage"`, `"history":true,"agentMessage"`, 1))
+}
+
+func TestContentOfVersion2Accumulates(t *testing.T) {
+	w := newWire(t)
+	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}`))
+	for i, want := range []int{1, 2, 3} {
+		e := w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_content_chunk","toolCallId":"t","content":{"type":"content","content":{"type":"text","text":"x"}}}`))
+		if got := e[0].GetToolCallUpdate(); len(got.GetContent()) != want || !got.GetContentSet() {
+			t.Errorf("chunk %d makes %v", i, got)
+		}
+	}
+	w.expect(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"p","entries":[{"content":"c","priority":"low","status":"pending"}]}}`),
+		`{"sessionId":"s","plan":{"entries":[{"content":"c","priority":"low","status":"pending"}]}}`)
+}

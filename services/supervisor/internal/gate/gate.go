@@ -149,6 +149,8 @@ type Request struct {
 	Outside bool
 	// Terminals are those that a tool call shows; for Reported alone.
 	Terminals []string
+
+	ledger *ledger // what was decided in the turn, for Reported; nil: that of the turn as it is then
 }
 
 func (r Request) where() grant.Where {

@@ -75,6 +75,17 @@ func (g *Gate) ledger(r Request) *ledger {
 	return l
 }
 
+// OfItsTurn returns the request with what is decided in its turn. Reported then goes by that, though the turn or the session
+// ends before Reported is called.
+func (g *Gate) OfItsTurn(r Request) Request {
+	if r.Scope != "" {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		r.ledger = g.ledger(r)
+	}
+	return r
+}
+
 // answeredEarlier decides about a call by the answer that door one had for the same action in the same turn: nobody is asked
 // twice about a call that was allowed, or that a person refused. A write passes if it leaves the file as the question's
 // diffs showed it. A write or a command passes once; a refusal of an edit holds for every write of its files.

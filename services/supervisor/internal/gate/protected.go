@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,8 +26,7 @@ func ProtectedBelow(roots []string, path string) bool {
 
 // workspaceHas reports whether a file stands below a root.
 func workspaceHas(root, name string) bool {
-	_, err := os.Lstat(filepath.Join(root, name))
-	return err == nil
+	return exists(filepath.Join(root, name))
 }
 
 // Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen

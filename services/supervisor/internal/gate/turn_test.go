@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -377,6 +378,38 @@ func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
 				t.Error("the same tool call was reported twice")
 			}
 		})
+	}
+}
+
+func TestAReportThatIsLookedAtLateGoesByTheDecisionsOfItsTurn(t *testing.T) {
+	run := func() *permissionv1.Action {
+		return commandOf("tool.execute", "t", "make", permissionv1.Door_DOOR_REQUEST)
+	}
+	for name, meanwhile := range map[string]func(*Gate){
+		"nothing else happens":  func(*Gate) {},
+		"the turn ends":         func(g *Gate) { g.EndTurn("scope") },
+		"the session ends":      func(g *Gate) { g.EndSession("scope") },
+		"the next turn decides": func(g *Gate) { g.EndTurn("scope"); g.Created("scope", 2, "terminal") },
+	} {
+		for said, want := range map[bool]string{true: "", false: "it was refused, and the agent reports it as done"} {
+			t.Run(fmt.Sprintf("%s, allowed: %v", name, said), func(t *testing.T) {
+				g := gateWith(true, answers(Ask))
+				settle(t, g, request(run()), Outcome{Allowed: said, By: ByClient})
+				r := g.OfItsTurn(request(run()))
+				meanwhile(g)
+				rep, err := g.Reported(t.Context(), r, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := ""
+				if rep.Decision != nil {
+					got = rep.Reason
+				}
+				if got != want {
+					t.Errorf("the report is told with %q, want %q", got, want)
+				}
+			})
+		}
 	}
 }
 

@@ -69,7 +69,10 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := g.ledger(r)
+	l := r.ledger
+	if l == nil {
+		l = g.ledger(r)
+	}
 	id := r.Action.GetToolCallId()
 	key := reportKey(r.Action)
 	first = !l.reported[key]

@@ -112,9 +112,13 @@ func (f *Files) Leave(now time.Time) {
 }
 
 func (f *Files) leave(file *File, now time.Time) {
-	if file.inContext {
-		file.inContext, file.left = false, f.ticks.at(now)
+	if !file.inContext {
+		return
 	}
+	if f.ticks.since.IsZero() {
+		f.ticks.since = now
+	}
+	file.inContext, file.left = false, f.ticks.at(now)
 }
 
 // Touch uses a file. One that was refused is hot, but not in the context, unless it was there before.

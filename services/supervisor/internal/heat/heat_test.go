@@ -89,6 +89,7 @@ func TestWhatWasRefusedIsNotInTheContext(t *testing.T) {
 	f.Touch(begin, "/w/a", blocked)
 	f.Touch(begin, "/w/.env", blocked)
 	expect(t, hot(&f, begin), "/w/.env 1.0000 false", "/w/a 1.0000 true")
+	expect(t, hot(&f, after(500)), "/w/a 1.0000 true", "/w/.env 0.9500 false")
 }
 
 func TestTheFilesOfASessionAreBounded(t *testing.T) {

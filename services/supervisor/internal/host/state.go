@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"time"
 
@@ -26,6 +28,7 @@ func (h *host) adminOptions() admin.Options {
 		State:      h,
 		Control:    h,
 		Events:     h.hub,
+		Files:      h.hub,
 		Approvals:  h.approvals,
 		Logger:     h.log,
 	}
@@ -43,6 +46,8 @@ func (h *host) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supe
 		ConfigFile: h.opts.Config.File,
 		Link:       h.agents.counters(),
 		Gate:       h.gate.Counters(),
+		Goroutines: uint32(runtime.NumGoroutine()),
+		HeapBytes:  heapBytes(),
 		Protection: &supervisorv1.Protection{
 			Undumpable: h.protection.undumpable,
 			AgentUser:  h.config.GetAgent().GetUser(),
@@ -65,6 +70,13 @@ func (h *host) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supe
 		}
 	}
 	return out, nil
+}
+
+// heapBytes is what this process's objects take, with those that were not collected yet. It stops nothing to find out.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // status is what is known of the agent.

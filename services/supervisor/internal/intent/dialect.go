@@ -79,7 +79,7 @@ func (s Session) dialect() *dialect.Dialect {
 func (s Session) read(tc acp.ToolCall) *reader {
 	d := s.dialect()
 	name := tc.Name
-	if name == "" && d.ToolInTitle && !titleRuns(d, tc) {
+	if name == "" && d.ToolInTitle && !s.titleRuns(d, tc) {
 		name, _, _ = strings.Cut(tc.Title, ": ")
 	}
 	tool, known := d.Tools[name]
@@ -106,7 +106,7 @@ func (s Session) claim(tc acp.ToolCall) claim {
 	default:
 		r.explained()
 	}
-	if titleRuns(d, tc) {
+	if s.titleRuns(d, tc) {
 		w.source, w.line = "the title", tc.Title
 		if altered(tc.Title) {
 			w.doubt("the title cannot be read as it was sent")
@@ -125,13 +125,32 @@ func (s Session) claim(tc acp.ToolCall) claim {
 	}
 	w.env = s.told(w.env)
 	elsewhere := cmp.Or(tool.Elsewhere, d.Elsewhere)
-	w.elsewhere = elsewhere != nil && *elsewhere && w.named() && len(w.cwd) == 0
+	w.elsewhere = elsewhere != nil && *elsewhere && w.named() && len(w.cwd) == 0 && !s.textSaysHere(d, tc)
 	return *w
 }
 
 // titleRuns reports whether the title of a tool call is its command.
-func titleRuns(d *dialect.Dialect, tc acp.ToolCall) bool {
-	return d.TitleIsCommand && tc.Kind == "execute" && empty(tc.RawInput)
+func (s Session) titleRuns(d *dialect.Dialect, tc acp.ToolCall) bool {
+	return (d.TitleIsCommand || s.titled(d)) && tc.Kind == "execute" && empty(tc.RawInput)
+}
+
+// titled reports whether it is known of the agent's version that titles are commands.
+func (s Session) titled(d *dialect.Dialect) bool {
+	return d.Titled != nil && slices.Contains(d.Titled.Versions, s.Version)
+}
+
+// textSaysHere reports whether the text beside a command in a title says that the command runs in the session's folder. Once
+// the call has ended, the text is the command's output.
+func (s Session) textSaysHere(d *dialect.Dialect, tc acp.ToolCall) bool {
+	if !s.titled(d) || d.Titled.Here == "" || !s.titleRuns(d, tc) || acp.ToolCallEnded(tc.Status) {
+		return false
+	}
+	items := acp.ContentItems(tc.Content)
+	if len(items) != 1 || items[0].Type != "content" {
+		return false
+	}
+	said, ok := acp.Exact(acp.Get(items[0].Raw, "content", "text"))
+	return ok && strings.HasPrefix(said, d.Titled.Here)
 }
 
 // told is an environment without what the agent sets on every command and what changes nothing.

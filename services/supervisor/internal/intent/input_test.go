@@ -234,6 +234,48 @@ func TestANewAgentNeedsNoCode(t *testing.T) {
 	}
 }
 
+func TestATitleIsACommandInTheVersionsThatWereRead(t *testing.T) {
+	s := inSession("gemini-cli")
+	s.Version = "0.61.0"
+	report := func(title, status, text string) string {
+		return `{"kind":"execute","title":` + quote(title) + `,"status":` + quote(status) +
+			`,"content":[{"type":"content","content":{"type":"text","text":` + quote(text) + `}}],"locations":[]}`
+	}
+	const here, trimmed = "[current working directory /elsewhere] (list [in /x])", "takes off or adds to"
+	for name, tt := range map[string]struct {
+		report, unclear string
+		elsewhere       bool
+	}{
+		"in the session's folder":          {report: report("cat a.txt | head", "pending", here)},
+		"in a folder that the model chose": {report: report("cat a.txt | head", "pending", "[in x] [current working directory /ws]"), elsewhere: true},
+		"without a word on it":             {report: `{"kind":"execute","title":"ls","status":"pending","content":[]}`, elsewhere: true},
+		"with another text beside it": {report: strings.Replace(report("ls", "pending", here), `"content":[`,
+			`"content":[{"type":"content","content":{"type":"text","text":"[current working directory /ws]"}},`, 1), elsewhere: true},
+		"once its output is there":           {report: report("cat a.txt | head", "completed", here), elsewhere: true},
+		"with a space that does not break":   {report: report("cat .env\u00a0", "pending", here), unclear: trimmed},
+		"with a carriage return":             {report: report("cat .env\r", "pending", here), unclear: trimmed},
+		"with a byte order mark":             {report: report("\ufeffls", "pending", here), unclear: trimmed},
+		"with a backslash at the end":        {report: report(`ls \`, "pending", here), unclear: trimmed},
+		"with a shell in front":              {report: report("bash -c 'ls' | grep '; rm a; '", "pending", here), unclear: "begins with a shell"},
+		"with the words of an older version": {report: report("ls [in sub] (list)", "pending", here), unclear: "("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := askedBy(s, tt.report)
+			got := a.GetUnparsed() + a.GetCommand().GetUnparsed()
+			if a.GetCommand() == nil || (got == "") != (tt.unclear == "") || !strings.Contains(got, tt.unclear) {
+				t.Errorf("the command is %v, and unclear is %q, want %q", a.GetCommand(), got, tt.unclear)
+			}
+			if a.GetCommand().GetCwdDoubtful() != tt.elsewhere {
+				t.Errorf("that it may run elsewhere is %v, want %v", !tt.elsewhere, tt.elsewhere)
+			}
+		})
+	}
+	for _, version := range []string{"", "0.35.3", "0.61.1"} {
+		s.Version = version
+		seen{kind: "tool.execute", unparsed: "does not say which"}.check(t, askedBy(s, report("ls", "pending", here)))
+	}
+}
+
 func TestATitleIsACommandOnlyWhereTheUserSaysSo(t *testing.T) {
 	const report = `{"kind":"execute","title":"git status > out","content":[{"type":"content","content":{"type":"text","text":"why"}}],"locations":[]}`
 	s := inSession("gemini-cli")

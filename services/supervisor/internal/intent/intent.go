@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	realpaths "github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -33,6 +34,8 @@ type Session struct {
 	// Agent is the agent's configured name, Dialect what it says of itself at initialize: it chooses only how its own
 	// words are read.
 	Agent, Dialect string
+	// Version is the agent's version, as it says itself at initialize.
+	Version string
 	// Configured is what the user says of how the agent describes its tools, over what is known of such agents; may be nil.
 	Configured *dialect.Dialect
 	// StaysPut: the agent was told to run every command in the session's directory, whatever commands before did.
@@ -99,7 +102,11 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	}
 	paths.locations(tc.Locations, access)
 	paths.strays(claim.strays)
+	named := a.GetPaths()
 	s.command(a, claim, paths)
+	if a.Command != nil && slices.ContainsFunc(named, func(p *permissionv1.PathAccess) bool { return strange(p, a.Command) }) {
+		unparsed(a, besideCommand)
+	}
 	for _, why := range claim.unclear {
 		unparsed(a, why)
 	}
@@ -189,6 +196,21 @@ func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, shown diffKinds)
 			unparsed(a, "nothing but a text says what this is")
 		}
 	}
+}
+
+// besideCommand: the file may be the folder in which the agent runs the command, or one that the command gets.
+const besideCommand = "the agent names a file outside of the session's folders that the command does not name"
+
+// strange reports whether a path that stands beside a command lies outside of the roots, and is none that the command names.
+func strange(p *permissionv1.PathAccess, c *permissionv1.Command) bool {
+	at := p.GetPath()
+	names := func(word string) bool { return word == at || at != "/" && realpaths.Below(at, word) }
+	return !p.GetInsideRoots() && !slices.ContainsFunc(c.GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
+		argv := sub.GetArgv()
+		return slices.ContainsFunc(argv[min(1, len(argv)):], names) || slices.ContainsFunc(sub.GetFacts().GetFiles(), func(f *permissionv1.FileUse) bool {
+			return strings.HasPrefix(f.GetPath(), "/") && !f.GetInsideRoots() && (names(f.GetPath()) || realpaths.Below(f.GetPath(), at))
+		})
+	})
 }
 
 const onlyTitle = "nothing but a title says what this is, and a title identifies nothing"

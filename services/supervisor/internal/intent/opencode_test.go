@@ -23,7 +23,7 @@ func TestOpenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 		{"a command in a folder that is no text", `{"kind":"execute","rawInput":{"command":"ls","workdir":["/"]}}`,
 			seen{kind: "tool.execute", commands: []string{"ls"}, unparsed: "in which directory"}},
 		{"a command that leaves its folder", `{"kind":"other","rawInput":{"command":"ls","directories":["/etc","/var"],"cwd":"/ws"},"locations":[{"path":"/etc"}]}`,
-			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/ws", paths: []string{"w /etc outside", "w /var outside"}}},
+			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/ws", paths: []string{"w /etc outside", "w /var outside"}, unparsed: "that the command does not name"}},
 		{"a command that is another tool's", `{"kind":"other","rawInput":{"command":"ls","directories":[],"patterns":[],"cwd":"/ws","host":"prod"},"locations":[]}`,
 			seen{kind: "tool.execute", commands: []string{"ls"}, cwd: "/ws", unparsed: "does not call this one"}},
 		{"a file that a patch changes", file(`,"type":"update"`), seen{kind: "tool.edit", paths: []string{"w /ws/a"}}},

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/shell"
@@ -130,8 +131,14 @@ func (w *claim) runs(tc acp.ToolCall) {
 }
 
 // shellTakenOff doubts a line that begins with a shell. The agent takes "bash -c" off, and a pair of quotes around all
-// that follows: "bash -c 'ls' | grep '; rm x; '" has a shell run ls, and the agent run rm.
+// that follows: "bash -c 'ls' | grep '; rm x; '" has a shell run ls, and the agent run rm. It also takes off spaces that are
+// part of a word to a shell, such as one that does not break, and puts a space behind a backslash at the end.
 func (w *claim) shellTakenOff() {
+	const shellSpaces = " \t\n"
+	line := strings.Trim(w.line, shellSpaces)
+	if line != strings.TrimFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == '\uFEFF' }) || strings.HasSuffix(line, `\`) {
+		w.doubt("the line begins or ends with a character that the agent takes off or adds to")
+	}
 	words := strings.Fields(w.line)
 	if len(words) == 0 {
 		return

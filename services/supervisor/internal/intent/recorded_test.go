@@ -14,7 +14,7 @@ import (
 )
 
 // What agents were recorded to ask, or to report as done, is read as the file beside each recording says. A recording is
-// called like its agent: testdata/codex.ndjson. Whoever adds one looks at what "go test -update" makes of it.
+// called like its agent: testdata/codex.ndjson, with its version if that matters: testdata/gemini@0.61.0.ndjson. Whoever adds one looks at what "go test -update" makes of it.
 func TestWhatAgentsWereRecordedToAsk(t *testing.T) {
 	recordings, err := filepath.Glob("testdata/*.ndjson")
 	if err != nil || len(recordings) == 0 {
@@ -63,7 +63,9 @@ func replayed(t *testing.T, file, agent string) string {
 		calls[id].Merge(report)
 		asked[id] = asked[id] || isQuestion
 		if isQuestion || !asked[id] && acp.ToolCallEnded(calls[id].Status) {
-			tell(&b, isQuestion, inSession(agent), *calls[id])
+			s := inSession(agent)
+			_, s.Version, _ = strings.Cut(agent, "@")
+			tell(&b, isQuestion, s, *calls[id])
 		}
 	}
 	return b.String()

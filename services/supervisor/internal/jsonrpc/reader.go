@@ -32,7 +32,7 @@ type Reader struct {
 
 // NewReader returns a Reader of src for lines of at most limit bytes, line feeds not counted.
 func NewReader(src io.Reader, limit int) *Reader {
-	return &Reader{src: src, max: min(limit, math.MaxInt/2)}
+	return &Reader{src: newSource(src), max: min(limit, math.MaxInt/2)}
 }
 
 // Next returns the next line with its line feed; a last line that has none gets one. It waits only if Buffered reports

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	calls "github.com/acphost/acphost/internal/fd"
 )
 
 // maxVectors is how many buffers the kernel takes at once (UIO_MAXIOV).
@@ -21,8 +23,10 @@ type fileSink struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool // made once: a closure for each write would be garbage
 
-	bufs [][]byte // what is left to write
-	err  error
+	bufs  [][]byte // what is left to write
+	from  [8]unix.Iovec
+	plain bool // the kernel cannot promise not to wait
+	err   error
 }
 
 func newFileSink(f *os.File) sink {
@@ -84,17 +88,11 @@ func (s *fileSink) tryWrite(fd uintptr) bool {
 		if len(s.bufs) == 0 {
 			return true
 		}
-		var n int
-		var err error
-		if len(s.bufs) == 1 {
-			n, err = unix.Write(int(fd), s.bufs[0])
-		} else {
-			n, err = unix.Writev(int(fd), s.bufs[:min(len(s.bufs), maxVectors)])
-		}
+		n, err := s.transfer(fd)
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EAGAIN:
+		case errors.Is(err, unix.EAGAIN):
 			return false
 		case err != nil:
 			s.err = err
@@ -105,6 +103,28 @@ func (s *fileSink) tryWrite(fd uintptr) bool {
 		}
 		s.advance(n)
 	}
+}
+
+// transfer writes some of bufs: what can be written without waiting, or as the descriptor does it. The kernel call that
+// cannot wait comes first; see fileSource.
+func (s *fileSink) transfer(fd uintptr) (int, error) {
+	if !s.plain && len(s.bufs) <= len(s.from) {
+		from := s.from[:len(s.bufs)]
+		for i, b := range s.bufs {
+			from[i] = vector(b)
+		}
+		calls.Sending(int(fd))
+		n, errno := atOnce(unix.SYS_PWRITEV2, fd, from)
+		clear(from)
+		if errno == 0 {
+			return n, nil
+		}
+		s.plain = unsupported(errno)
+	}
+	if len(s.bufs) == 1 {
+		return unix.Write(int(fd), s.bufs[0])
+	}
+	return unix.Writev(int(fd), s.bufs[:min(len(s.bufs), maxVectors)])
 }
 
 // advance drops the n bytes that were written.

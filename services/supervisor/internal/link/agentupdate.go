@@ -46,8 +46,8 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 			return err
 		}
 		return p.reported(id, tc)
-	case kind != "":
-		p.mode(m, report)
+	default:
+		p.state(m, kind, report)
 	}
 	p.count(m.SessionID)
 	return p.forward(m.SessionID, m)
@@ -66,8 +66,18 @@ func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
 	return kind, update
 }
 
-// mode folds an update that tells the session's mode, or may.
-func (p *agentPump) mode(m *jsonrpc.Message, update []byte) {
+// state folds an update that tells the session's mode, or may, or that a turn is over.
+func (p *agentPump) state(m *jsonrpc.Message, kind string, update []byte) {
+	switch kind {
+	case "":
+		return
+	case acp.UpdateState:
+		if acp.Idle(update) {
+			stop, _ := acp.String(acp.Get(update, "stopReason"))
+			p.opts.Sessions.Idle(string(m.SessionID), stop)
+		}
+		return
+	}
 	mode, ok := acp.ModeOf(update)
 	if !ok {
 		mode = acp.OptionMode(update)

@@ -71,7 +71,7 @@ func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 // reading is how the agent's words are read, without a look at the disk.
 func (l *Link) reading(sessionID string) intent.Session {
 	cc, _ := l.opts.Sessions.Context(sessionID)
-	return intent.Session{Dialect: l.Reported().Name, Configured: l.opts.Dialect, Roots: rootPaths(cc)}
+	return intent.Session{Dialect: l.Reported().Name, Version: l.Reported().Version, Configured: l.opts.Dialect, Roots: rootPaths(cc)}
 }
 
 // complete is the tool call of a permission request with what its report says, if the request leaves that out and the

@@ -110,7 +110,7 @@ func (p *agentPump) line(line []byte) error {
 	case jsonrpc.KindBatch:
 		p.counters.refused.Add(1)
 		p.see(frame.AgentToClient, RefusedName, line)
-		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, "batches are not part of ACP: send each message on a line of its own")
+		p.refuseAgent(nil, jsonrpc.CodeInvalidRequest, noBatches)
 		return nil
 	}
 	return nil
@@ -291,6 +291,10 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
 		l.opts.Sessions.Opened(id, acp.ParseOpened(result), failed)
 	case acp.MethodSessionPrompt:
+		if !failed && acp.PromptAccepted(result) {
+			l.opts.Sessions.PromptAccepted(id)
+			return
+		}
 		stop, _ := acp.String(acp.Get(result, "stopReason"))
 		l.opts.Sessions.PromptEnded(id, stop)
 	case acp.MethodSessionSetMode:
@@ -434,8 +438,8 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		switch kind, update := p.read(m); {
 		case acp.OfToolCall(kind):
 			p.opts.Sessions.ToolCall(string(m.SessionID), update)
-		case kind != "":
-			p.mode(m, update)
+		default:
+			p.state(m, kind, update)
 		}
 		p.count(m.SessionID)
 	case jsonrpc.KindRequest:

@@ -86,9 +86,20 @@ func (p *clientPump) line(line []byte) error {
 		}
 	case jsonrpc.KindResponse:
 		return p.response(m)
+	case jsonrpc.KindBatch:
+		if p.opts.Observe {
+			break
+		}
+		p.counters.refused.Add(1)
+		p.see(frame.ClientToAgent, RefusedName, line)
+		p.refuseClient(nil, jsonrpc.CodeInvalidRequest, noBatches)
+		return nil
 	}
 	return p.out.add(m.Raw)
 }
+
+// noBatches refuses a batch, which no version of ACP has: what is in it would reach the other side unread.
+const noBatches = "batches are not part of ACP: send each message on a line of its own"
 
 // cancelTurn passes session/cancel on, and then ends the questions and calls that wait. An agent that got these answers
 // first could take its turn for one that went on. It does not wait for an agent that reads nothing.

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -127,6 +128,30 @@ func TestAFileIsReadForAQuestionWhereItsAnswerMayCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A program may write to the file after it was compared with what the user saw, and before the handler writes.
+func TestAWriteThatAUserAllowedIsHeldToTheFileThatTheUserSaw(t *testing.T) {
+	r := gatedRig(t)
+	r.handler.read = func(_ context.Context, q *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
+		res := &fsv1.ReadTextFileResponse{Content: "old"}
+		if !q.GetContext().GetNoDigest() {
+			res.Result = &acpv1.CallResult{Digest: "sha256:old"}
+		}
+		return res, nil
+	}
+	expected := make(chan string, 1)
+	r.handler.write = func(_ context.Context, q *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
+		expected <- q.GetContext().GetExpectedDigest()
+		return &fsv1.WriteTextFileResponse{}, nil
+	}
+	r.open(`{}`)
+	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+	r.client.send(choose(r.asked().ID, acp.AllowOnce))
+	if got := <-expected; got != "sha256:old" {
+		t.Errorf("the handler is told to expect the content %q", got)
+	}
+	r.agent.next()
 }
 
 func TestEveryDenialNamesTheFileAndTheRule(t *testing.T) {

@@ -32,6 +32,9 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 		init := acp.ParseInitialize(m.Params)
 		p.notices.Store(init.Notices)
 		elicitation := acp.Get(m.Params, "clientCapabilities", "elicitation")
+		if elicitation == nil && init.ProtocolVersion >= 2 {
+			elicitation = acp.Get(m.Params, "capabilities", "elicitation")
+		}
 		p.elicits.Store(len(elicitation) > 0 && elicitation[0] == '{')
 		if p.display != nil {
 			p.display.Client(init.TerminalOutput)

@@ -22,6 +22,7 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 	s := intent.Session{
 		Agent:      l.opts.AgentName,
 		Dialect:    l.Reported().Name,
+		Version:    l.Reported().Version,
 		Configured: l.opts.Dialect,
 		SessionID:  sessionID,
 		Mode:       cc.GetMode(),

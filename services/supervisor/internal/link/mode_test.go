@@ -51,3 +51,39 @@ func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
 		})
 	}
 }
+
+// TestATurnOfVersion2EndsWhenItsSessionIsIdle: the answer to the prompt says only that the turn has begun.
+func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
+	r := newRig(t)
+	r.open(`{}`)
+	state := func(state string) {
+		line := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update",` + state + `}}}`
+		r.agent.send(line)
+		r.client.want(line)
+	}
+	prompting := func(want int) {
+		t.Helper()
+		if got := r.opts.Sessions.Prompting(); len(got) != want {
+			t.Errorf("turns are under way in %q, want in %d sessions", got, want)
+		}
+	}
+	for range 2 {
+		r.client.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+		r.agent.next()
+		r.agent.send(`{"id":1,"result":{"messageId":"m"}}`)
+		r.client.want(`{"id":1,"result":{"messageId":"m"}}`)
+		prompting(1)
+		state(`"state":"running"`)
+		state(`"state":"requires_action"`)
+		prompting(1)
+		r.client.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
+		r.agent.next()
+		if !r.opts.Sessions.GivenUp("s") {
+			t.Error("the turn that was cancelled is not known as one")
+		}
+		state(`"state":"idle","stopReason":"cancelled"`)
+		prompting(0)
+		state(`"state":"idle","stopReason":"cancelled"`) // again
+		prompting(0)
+	}
+}

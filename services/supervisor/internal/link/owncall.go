@@ -195,7 +195,7 @@ func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallConte
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cc = proto.CloneOf(cc)
-	cc.AllowedPath = outside
+	cc.AllowedPath, cc.NoDigest = outside, false // stillAs has use for it
 	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: cc, Path: path})
 	return res.GetContent(), res.GetResult().GetDigest(), err
 }

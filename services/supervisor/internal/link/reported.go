@@ -13,6 +13,9 @@ import (
 // reported has the gate check a tool call that the agent reports as ended. An action without a question cannot be prevented
 // any more, but the user can be told. History is not checked. The report itself is written first, so that a notice about it
 // comes after it.
+//
+// The check takes a while. It goes by what was decided until the report came, though the turn or the session ends meanwhile,
+// and it is finished though the agent ends: many agents end their turn, and some end themselves, just after a report.
 func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if !acp.ToolCallEnded(tc.Status) {
 		return nil
@@ -21,10 +24,14 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if !judged {
 		return nil
 	}
+	scope, turn := p.opts.Sessions.Turn(sessionID)
+	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn})
 	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
+		ctx = context.WithoutCancel(ctx) // shutdown waits for it, and the gate bounds it
 		action := intent.Question(p.judging(ctx, sessionID, cc), tc)
 		p.lookFrom(p.opts.AgentEnviron, action)
-		r := p.decisionRequest(sessionID, action)
+		p.opts.Gate.Mark(action)
+		r.Action = action
 		for _, item := range acp.ContentItems(tc.Content) {
 			if item.TerminalID != "" {
 				r.Terminals = append(r.Terminals, item.TerminalID)

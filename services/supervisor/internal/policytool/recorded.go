@@ -65,7 +65,7 @@ func (r Records) Find(id string) (*Recorded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for question %s in the journal: %w", handle, err)
 	}
-	names := map[string]string{} // by instance of the supervisor, what the agent calls itself
+	names := map[string]acp.Initialized{} // by instance of the supervisor, what the agent says of itself
 	var found *askedAction
 	for _, file := range files { // the newest counts
 		a := r.search(file, agentID, handle, names)
@@ -117,7 +117,7 @@ type askedAction struct {
 }
 
 // search reads a file for the question of a handle; nil: it is not there.
-func (r Records) search(file, agentID, handle string, names map[string]string) *askedAction {
+func (r Records) search(file, agentID, handle string, names map[string]acp.Initialized) *askedAction {
 	entries, err := journal.OpenReader(file, 0)
 	if err != nil {
 		return nil
@@ -184,7 +184,7 @@ type recordedSession struct {
 	gate    *gate.Gate
 	header  journal.Header
 	agent   frame.Agent
-	names   map[string]string
+	names   map[string]acp.Initialized
 	dialect *dialect.Dialect
 	table   *session.Table
 	decoder *event.Decoder
@@ -201,7 +201,7 @@ type sentCall struct {
 // maxSentCalls bounds the requests that are remembered.
 const maxSentCalls = 1024
 
-func newRecordedSession(g *gate.Gate, h journal.Header, names map[string]string) *recordedSession {
+func newRecordedSession(g *gate.Gate, h journal.Header, names map[string]acp.Initialized) *recordedSession {
 	s := &recordedSession{gate: g, header: h, names: names, agent: frame.Agent{ID: h.AgentID, Name: h.Agent}, calls: map[string]sentCall{}}
 	s.table = session.New(session.Options{Agent: h.Agent})
 	s.decoder = event.NewDecoder(s.agent, nil)
@@ -222,8 +222,9 @@ func (s *recordedSession) take(f *frame.Frame) {
 	params, id := acp.Get(f.Line, "params"), string(acp.Get(f.Line, "id"))
 	switch f.Direction {
 	case frame.AgentToClient, frame.AgentToHandler:
-		if name, ok := acp.Exact(acp.Get(f.Line, "result", "agentInfo", "name")); ok && method == "" {
-			s.names[s.header.Instance+"/"+s.header.AgentID] = name
+		if said := acp.ParseInitialized(acp.Get(f.Line, "result")); said.Name != "" && method == "" {
+			said.Raw = nil
+			s.names[s.header.Instance+"/"+s.header.AgentID] = said
 		}
 		switch {
 		case method == acp.MethodSessionUpdate:
@@ -296,9 +297,10 @@ func (s *recordedSession) about(q *supervisorv1.Approval, params []byte) *permis
 
 // judging is what the session's actions are judged against.
 func (s *recordedSession) judging() intent.Session {
+	said := s.names[s.header.Instance+"/"+s.header.AgentID]
 	j := intent.Session{
 		Agent: s.header.Agent, SessionID: s.header.Session, Configured: s.dialect, Local: true,
-		Dialect: cmp.Or(s.names[s.header.Instance+"/"+s.header.AgentID], s.header.Agent),
+		Dialect: cmp.Or(said.Name, s.header.Agent), Version: said.Version,
 	}
 	if cc, err := s.table.Context(s.header.Session); err == nil {
 		j.Mode = cc.GetMode()

@@ -343,6 +343,9 @@ func used(f *permissionv1.FileUse) string {
 	if !f.GetInsideRoots() {
 		text += " (outside)"
 	}
+	if f.GetPossible() {
+		text += " (possibly)"
+	}
 	return text
 }
 

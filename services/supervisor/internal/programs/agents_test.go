@@ -197,7 +197,7 @@ func TestAFailedStartSaysHowItFailed(t *testing.T) {
 		"an error":         {nil, map[string]part{"initialize": refuse(-32603, "no licence")}, agentKind, "no licence"},
 		"no agent":         {nil, map[string]part{"initialize": refuse(-32601, "what is that")}, missingKind, "is it an ACP agent"},
 		"not logged in":    {nil, map[string]part{"initialize": refuse(-32000, "who are you")}, authKind, "who are you"},
-		"another protocol": {nil, map[string]part{"initialize": answer(`{"protocolVersion":2}`)}, missingKind, "version 2 of ACP"},
+		"another protocol": {nil, map[string]part{"initialize": answer(`{"protocolVersion":3}`)}, missingKind, "version 3 of ACP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, tt.parts)

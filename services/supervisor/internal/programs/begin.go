@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// protocolVersion is ACP's version that is spoken here.
-	protocolVersion = 1
+	// protocolVersion is ACP's latest version that is spoken here. Agents are asked for version 1 first: handlers serve files and
+	// terminals there alone.
+	protocolVersion = 2
 	// loadOnRestart is how long an agent that was started again may take to load a session.
 	loadOnRestart = 5 * time.Minute
 	// maxInfo bounds what an agent says of itself, in bytes: it is told with each change of its state.
@@ -85,6 +86,10 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	defer cancel()
 	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
 	jerr, answered := errors.AsType[*jsonrpc.Error](err)
+	if answered && jerr.Code == codeUnsupportedVersion {
+		result, err = r.prog.Call(ctx, acp.MethodInitialize, a.hello2())
+		jerr, answered = errors.AsType[*jsonrpc.Error](err)
+	}
 	switch {
 	case err == nil:
 	case a.ctx.Err() != nil:
@@ -103,7 +108,7 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	info := event.ParseInfo(result)
 	if v := info.GetProtocolVersion(); v > protocolVersion {
 		return agentError(supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
-			"start agent %q: it speaks version %d of ACP, and was asked for version %d: use another version of the agent", a.identity.Name, v, protocolVersion)
+			"start agent %q: it speaks version %d of ACP, and version %d is the latest that is known here: use another version of the agent", a.identity.Name, v, protocolVersion)
 	}
 	r.info = info
 	return nil

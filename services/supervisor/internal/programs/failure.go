@@ -161,7 +161,8 @@ const callTimeout = time.Minute
 func (r *run) call(ctx context.Context, method string, params []byte, limit time.Duration) ([]byte, error) {
 	limited, cancel := within(ctx, limit)
 	defer cancel()
-	result, err := r.prog.Call(limited, method, params)
+	spoken, params := r.spoken(method, params)
+	result, err := r.prog.Call(limited, spoken, params)
 	return result, r.explain(ctx, method, limit, err)
 }
 
@@ -251,7 +252,10 @@ func (r *run) loginBy(id string) string {
 	}
 	command := slices.Clone(r.agent.conf.GetCommand())
 	_ = acp.Elements(acp.Get([]byte(r.info.GetRaw()), "authMethods"), func(m []byte) bool {
-		name, _ := acp.String(acp.Get(m, "id"))
+		name, ok := acp.String(acp.Get(m, "id"))
+		if !ok {
+			name, _ = acp.String(acp.Get(m, "methodId"))
+		}
 		if kind, _ := acp.String(acp.Get(m, "type")); kind != "terminal" || id != "" && name != id {
 			return true
 		}

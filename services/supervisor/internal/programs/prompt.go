@@ -33,6 +33,7 @@ type turn struct {
 	// ctx ends when nobody waits for the answer any more: the session is gone. Leave ends it.
 	ctx   context.Context
 	leave context.CancelFunc
+	idle  chan struct{} // of an agent that says later when the turn is over: closed then; else nil
 
 	// Set before over is closed.
 	result []byte
@@ -110,6 +111,9 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 	if err != nil {
 		return nil, err
 	}
+	if r.info.GetProtocolVersion() >= 2 { // before the prompt, so that nothing is missed
+		reg.watchIdle(t)
+	}
 	call, err := r.prog.Send(ctx, acp.MethodSessionPrompt, params)
 	if err != nil {
 		err = r.explain(ctx, acp.MethodSessionPrompt, 0, err)
@@ -134,6 +138,9 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 // awaitTurn waits for the answer to a prompt. The process's end ends it, and so does the session's.
 func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
 	t.result, t.err = call.Wait(t.ctx)
+	if t.err == nil && t.idle != nil && acp.PromptAccepted(t.result) {
+		t.err = t.goOn()
+	}
 	if t.ctx.Err() != nil && errors.Is(t.err, t.ctx.Err()) {
 		call.Leave()
 		t.err = errClosedUnder

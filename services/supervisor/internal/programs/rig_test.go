@@ -100,13 +100,14 @@ type scripted struct {
 	ended  chan struct{}
 	died   chan struct{}
 
-	mu     sync.Mutex
-	exit   agent.Exit
-	reason link.Reason
-	cause  error
-	saying sync.Mutex
-	forgot []string
-	opened int
+	mu      sync.Mutex
+	exit    agent.Exit
+	reason  link.Reason
+	cause   error
+	saying  sync.Mutex
+	forgot  []string
+	opened  int
+	refused int // times that initialize was refused
 }
 
 // say writes a line.

@@ -107,7 +107,8 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if method == acp.MethodSessionLoad {
 		limit = 0
 	}
-	call, err := r.prog.Send(ctx, method, o.params(id))
+	spoken, params := r.spoken(method, o.params(id))
+	call, err := r.prog.Send(ctx, spoken, params)
 	if err != nil {
 		reg.release(a, known)
 		return nil, r.explain(ctx, method, limit, err)

@@ -66,6 +66,7 @@ type state struct {
 	unproved  bool // it is being loaded: whether the agent has it is not known yet
 	turns     uint64
 	prompting int
+	accepted  int  // those of prompting whose prompts are answered, and that end when the session is idle
 	givenUp   bool // the client has cancelled the turn that is under way
 	stop      string
 	cancelled bool // the last turn was: tool calls that it left open never end
@@ -218,6 +219,28 @@ func (t *Table) TurnEnded(sessionID, stopReason string) {
 	for _, id := range ended {
 		t.PromptEnded(id, stopReason)
 	}
+	t.Idle(sessionID, stopReason)
+}
+
+// PromptAccepted folds the answer to a session/prompt of ACP v2: the turn goes on until the session is idle.
+func (t *Table) PromptAccepted(reqID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if st := t.prompts[reqID]; st != nil {
+		delete(t.prompts, reqID)
+		st.accepted++
+	}
+}
+
+// Idle folds the agent's word that a session is idle: the turns are over whose prompts it accepted.
+func (t *Table) Idle(sessionID, stopReason string) {
+	t.with(sessionID, func(st *state) {
+		if st.accepted > 0 && st.replaying == 0 {
+			n := st.accepted
+			st.accepted = 0
+			t.ended(st, n, stopReason)
+		}
+	})
 }
 
 // PromptEnded folds the answer to a session/prompt. stopReason is empty for an error.
@@ -229,7 +252,12 @@ func (t *Table) PromptEnded(reqID, stopReason string) {
 		return
 	}
 	delete(t.prompts, reqID)
-	st.prompting--
+	t.ended(st, 1, stopReason)
+}
+
+// ended ends n turns of a session.
+func (t *Table) ended(st *state, n int, stopReason string) {
+	st.prompting -= n
 	st.stop = stopReason
 	st.cancelled = st.cancelled || stopReason == "cancelled"
 	if st.prompting == 0 && st.scope != "" && t.opts.TurnEnded != nil {

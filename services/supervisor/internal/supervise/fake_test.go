@@ -29,6 +29,7 @@ type fake struct {
 	stop      func(ctx context.Context) error
 	work      func(ctx context.Context) error // what methodWork does
 	holdErr   error
+	allErr    error         // what HoldAll ends with at once, if it is not known; nil: UNIMPLEMENTED
 	digest    string        // "abc" unless a test says otherwise
 	measuring chan struct{} // the digest waits for its end; nil: it does not wait
 
@@ -151,6 +152,11 @@ func (f *fake) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string,
 		f.streams++
 		f.cut = cut
 		return &fakeHoldAll{fakeHold: fakeHold{f: f, ctx: ctx}}, nil
+	case method == pluginv1.PluginService_HoldAll_FullMethodName && f.allErr != nil:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.streams++
+		return nil, f.allErr
 	}
 	return nil, status.Error(codes.Unimplemented, method)
 }

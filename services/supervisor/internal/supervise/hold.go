@@ -11,8 +11,14 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// holdAgain is the wait before a HoldAll or a Hold that ended is opened again: well within the 10 s after which a handler lets go.
-const holdAgain = time.Second
+const (
+	// holdAgain is the wait before a HoldAll or a Hold that ended is opened again, as long as the handler has not let go.
+	holdAgain = time.Second
+	// letsGo is how long after the end of a stream a handler lets go of what was held over it. From then on the wait before the
+	// next attempt doubles, up to holdSeldom.
+	letsGo     = 10 * time.Second
+	holdSeldom = 30 * time.Second
+)
 
 // attached is an instance that callers get, with the scopes that are held in it and the calls that it works on. hold and
 // drop are called with the handler's lock held, and not after release.
@@ -29,6 +35,7 @@ type attached struct {
 	changes []*pluginv1.HoldAllRequest    // that the handler was not told yet
 	changed chan struct{}                 // has room for one; nil: nothing was held yet
 	apart   bool                          // the handler knows no HoldAll
+	warned  bool                          // that a Hold was not answered
 }
 
 func newAttached(h *Handler, inst Instance) *attached {
@@ -81,12 +88,14 @@ func (a *attached) change(c *pluginv1.HoldAllRequest) {
 func (a *attached) holdApart(scope string) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	a.holds[scope] = cancel
-	a.work.Go(func() { a.keep(ctx, func(ctx context.Context) error { return a.open(ctx, scope) }, "Hold") })
+	a.work.Go(func() {
+		a.keep(ctx, func(ctx context.Context) (bool, error) { return a.open(ctx, scope) }, unknownHold)
+	})
 }
 
 // keepAll holds the scopes over one stream. With a handler that cannot, it holds each apart.
 func (a *attached) keepAll() {
-	if a.keep(a.ctx, a.openAll, "HoldAll") {
+	if a.keep(a.ctx, a.openAll, unknownHoldAll) {
 		return
 	}
 	a.mu.Lock()
@@ -98,21 +107,15 @@ func (a *attached) keepAll() {
 }
 
 // openAll has a HoldAll open until it breaks off.
-func (a *attached) openAll(ctx context.Context) error {
+func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := pluginv1.NewPluginServiceClient(a.Instance).HoldAll(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	ended := make(chan error, 1)
-	a.work.Go(func() {
-		var err error
-		for err == nil {
-			_, err = stream.Recv() // one answer, then nothing until the end
-		}
-		ended <- err
-	})
+	ended := make(chan end, 1)
+	a.work.Go(func() { ended <- untilEnd(stream.Recv) })
 	a.mu.Lock()
 	a.changes = nil
 	for scope := range a.holds {
@@ -126,14 +129,31 @@ func (a *attached) openAll(ctx context.Context) error {
 		a.mu.Unlock()
 		for _, c := range changes {
 			if stream.Send(c) != nil { // Recv says why
-				return <-ended
+				e := <-ended
+				return e.answered, e.err
 			}
 		}
 		select {
 		case <-a.changed:
-		case err := <-ended:
-			return err
+		case e := <-ended:
+			return e.answered, e.err
 		}
+	}
+}
+
+// end is how a stream ended, and whether the handler had answered.
+type end struct {
+	answered bool
+	err      error
+}
+
+// untilEnd reads a stream with one answer, and then nothing, to its end.
+func untilEnd[T any](recv func() (T, error)) (e end) {
+	for {
+		if _, e.err = recv(); e.err != nil {
+			return e
+		}
+		e.answered = true
 	}
 }
 
@@ -156,33 +176,67 @@ func (a *attached) release() {
 	a.work.Wait()
 }
 
+// unknownHold reports whether a handler that gave no answer but this error does not know Hold.
+func unknownHold(err error) bool { return status.Code(err) == codes.Unimplemented }
+
+// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer a method that they do not know with UNKNOWN or INTERNAL, and
+// every handler serves Hold. So only an error that says that the handler could not be reached, or is busy, stands for nothing.
+func unknownHoldAll(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted:
+		return false
+	}
+	return true
+}
+
 // keep has a stream open until ctx ends. It reports false if the handler does not know the method.
-func (a *attached) keep(ctx context.Context, open func(context.Context) error, method string) (known bool) {
+func (a *attached) keep(ctx context.Context, open func(context.Context) (answered bool, err error), unknown func(error) bool) (known bool) {
+	wait, last := holdAgain, time.Now()
 	for {
-		err := open(ctx)
+		answered, err := open(ctx)
 		if ctx.Err() != nil {
 			return true
 		}
-		if status.Code(err) == codes.Unimplemented {
-			a.h.log.Debug("handler does not know a method by which it is told when a session has ended", "method", method, "error", err)
+		switch {
+		case answered:
+			wait, last = holdAgain, time.Now()
+		case unknown(err):
+			a.h.log.Debug("handler does not know a method by which it is told when a session has ended", "error", err)
 			return false
+		default:
+			if time.Since(last) >= letsGo {
+				a.warn(err)
+				wait = min(2*wait, holdSeldom)
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return true
 		case <-a.Done():
 			return true
-		case <-time.After(holdAgain):
+		case <-time.After(wait):
 		}
 	}
 }
 
-func (a *attached) open(ctx context.Context, scope string) error {
+// warn says once that sessions are not held.
+func (a *attached) warn(err error) {
+	a.mu.Lock()
+	warned := a.warned
+	a.warned = true
+	a.mu.Unlock()
+	if !warned {
+		a.h.log.Warn("handler does not answer Hold: it may keep what sessions use after their end, or give it up before; acphost asks again", "error", err)
+	}
+}
+
+func (a *attached) open(ctx context.Context, scope string) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := pluginv1.NewPluginServiceClient(a.Instance).Hold(ctx, &pluginv1.HoldRequest{Scope: scope})
-	for err == nil {
-		_, err = stream.Recv() // one answer, then nothing until the end
+	if err != nil {
+		return false, err
 	}
-	return err
+	e := untilEnd(stream.Recv)
+	return e.answered, e.err
 }

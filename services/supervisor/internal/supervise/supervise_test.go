@@ -473,6 +473,59 @@ func TestAHoldAllThatBreaksOffIsOpenedAgainWithWhatIsHeldThen(t *testing.T) {
 	})
 }
 
+func TestScopesAreHeldApartWhateverAHandlerAnswersAMethodThatItDoesNotKnow(t *testing.T) {
+	for code, apart := range map[codes.Code]bool{
+		codes.Unimplemented: true, codes.Unknown: true, codes.Internal: true, codes.NotFound: true, codes.PermissionDenied: true,
+		codes.Unavailable: false, codes.ResourceExhausted: false,
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			f := newFake()
+			f.allErr = status.Error(code, "no such method")
+			supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+				if err := h.Ready(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				h.Hold("a")
+				synctest.Wait()
+				if held := len(f.scopes()) == 1; held != apart {
+					t.Errorf("held over a stream of its own: %v, want %v", held, apart)
+				}
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if asked := f.streams; apart && asked != 1 || !apart && (asked < 10 || asked > 40) {
+					t.Errorf("HoldAll was asked %d times in ten minutes", asked)
+				}
+			})
+		})
+	}
+}
+
+func TestAHoldThatIsNeverAnsweredIsOpenedLessAndLessOften(t *testing.T) {
+	f := newFake()
+	f.holdErr = status.Error(codes.Internal, "always")
+	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.Hold("a")
+		opened := func() int {
+			synctest.Wait()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.opened
+		}
+		time.Sleep(letsGo)
+		if n := opened(); n < 10 || n > 11 {
+			t.Errorf("opened %d times before the handler lets go, want once a second", n)
+		}
+		before := opened()
+		time.Sleep(10 * time.Minute)
+		if n := opened() - before; n < 10 || n > 30 {
+			t.Errorf("opened %d more times in ten minutes", n)
+		}
+	})
+}
+
 func TestAHoldThatEndsIsOpenedAgainInTime(t *testing.T) {
 	f := newFake()
 	f.holdErr = status.Error(codes.Internal, "once")

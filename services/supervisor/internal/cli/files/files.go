@@ -18,73 +18,33 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// sessionFiles are a session's files, and who has it.
-type sessionFiles = reach.Item[*supervisorv1.SessionFiles]
-
 // New returns the command "files".
 func New(call *command.Call) *cobra.Command {
-	cmd := command.Group("files", "Show which files agents work with", `Show which files agents work with, the hottest first: what prompts bring, what agents
-read, write and search, and what they were refused. A file is at 100 % while the agent
-has it in its context, as far as can be told from outside, and cools down after that.`,
-		newList(call), newWatch(call))
-	return cmd
-}
-
-// only are the flags that say whose files are meant.
-type only struct{ agent, session string }
-
-func (o *only) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.agent, "agent", "", "only those of this `AGENT`: its id or its name")
-	cmd.Flags().StringVar(&o.session, "session", "", "only those of the session with this `ID`")
-}
-
-func newList(call *command.Call) *cobra.Command {
-	var o only
-	cmd := reach.Lister(&cobra.Command{
-		Use:   "list",
-		Short: "List the files that agents work with, as a tree",
-		Example: `  acphost files list
-  acphost files list --json | jq -r '.[].files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
-	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []sessionFiles {
-		return reach.List(ctx, call, all, "files", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.SessionFiles, error) {
-			r, err := at.State.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: o.agent, SessionId: o.session})
-			return r.GetSessions(), err
-		})
-	}, func(list []sessionFiles) error {
-		if len(list) == 0 {
-			_, err := fmt.Fprintln(call.Stderr, "no agent has used a file lately")
-			return err
-		}
-		var text strings.Builder
-		for _, item := range list {
-			printTree(&text, item.At.PID, item.Of)
-		}
-		_, err := fmt.Fprint(call.Stdout, text.String())
-		return err
-	})
-	o.register(cmd)
-	return cmd
-}
-
-func newWatch(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	var o only
-	var asJSON bool
+	var follow, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "watch",
-		Short: "Follow the files that agents work with",
-		Long: `Follow the files that agents work with, until it is interrupted. On a terminal the tree is
-drawn anew whenever it changes; elsewhere there is a line for each change.
+		Use:   "files",
+		Short: "Show which files agents work with",
+		Long: `Show which files agents work with, as a tree with the hottest first: what prompts bring,
+what agents read, write and search, and what they were refused. A file is at 100 % while
+the agent has it in its context, as far as can be told from outside, and cools down after
+that; cold files are not shown.
 
-With --json, each line is a WatchFilesResponse: the first has all files, the others what
-has changed.`,
-		Example: "  acphost files watch",
-		Args:    command.NoArguments,
+With --watch, the tree is drawn anew whenever it changes, until it is interrupted. Where
+standard output is no terminal there is a line for each change instead, and with --json
+a line with a WatchFilesResponse: the first has all files, the others what has changed.`,
+		Example: `  acphost files --watch
+  acphost files --json | jq -r '.[].files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				if !follow {
+					return list(cmd.Context(), call, all, o, asJSON)
+				}
 				switch len(all) {
 				case 0:
-					return errors.New(`no supervisor is running; "acphost ps" shows those that are`)
+					return errors.New("no supervisor is running")
 				case 1:
 					return watch(cmd.Context(), call, all[0], o, asJSON)
 				}
@@ -92,10 +52,36 @@ has changed.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each change")
+	cmd.Flags().BoolVar(&follow, "watch", false, "go on showing what changes")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&o.agent, "agent", "", "only files of this `AGENT`: its id or its name")
+	cmd.Flags().StringVar(&o.session, "session", "", "only files of the session with this `ID`")
 	which.Register(cmd)
-	o.register(cmd)
 	return cmd
+}
+
+// only says whose files are meant.
+type only struct{ agent, session string }
+
+// list prints the files that there are.
+func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o only, asJSON bool) error {
+	found := reach.List(ctx, call, all, "files", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.SessionFiles, error) {
+		r, err := at.State.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: o.agent, SessionId: o.session})
+		return r.GetSessions(), err
+	})
+	if asJSON {
+		return reach.PrintMessages(call, found)
+	}
+	if len(found) == 0 {
+		_, err := fmt.Fprintln(call.Stderr, "no agent has used a file lately")
+		return err
+	}
+	var text strings.Builder
+	for _, item := range found {
+		printTree(&text, item.At.PID, item.Of)
+	}
+	_, err := fmt.Fprint(call.Stdout, text.String())
+	return err
 }
 
 // watch shows what changes, until ctx ends.

@@ -1,0 +1,109 @@
+package programs
+
+import (
+	"bytes"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// Callers of a Registry speak one language, that of ACP v1. Here is how an agent is spoken to that speaks v2 alone.
+
+// codeUnsupportedVersion is the error that refuses the version of ACP that initialize asks for.
+const codeUnsupportedVersion = -32022
+
+// spoken is how a request is put to the agent: some have another name in ACP v2, or other params.
+func (r *run) spoken(method string, params []byte) (string, []byte) {
+	if r.info.GetProtocolVersion() < 2 {
+		return method, params
+	}
+	switch method {
+	case methodAuthenticate:
+		method = "auth/login"
+	case methodLogout:
+		method = "auth/logout"
+	case methodSetConfigOption:
+		if acp.Get(params, "type") == nil {
+			params = with(params, `"id"`, "type")
+		}
+	case acp.MethodSessionLoad:
+		method, params = acp.MethodSessionResume, with(stdioTyped(params), `{"type":"start"}`, "replayFrom")
+	case acp.MethodSessionNew, acp.MethodSessionResume, acp.MethodSessionFork:
+		params = stdioTyped(params)
+	}
+	return method, params
+}
+
+// stdioTyped has the MCP servers that are commands say so.
+func stdioTyped(params []byte) []byte {
+	servers := []byte{'['}
+	_ = acp.Elements(acp.Get(params, "mcpServers"), func(v []byte) bool {
+		if acp.Get(v, "type") == nil {
+			v = with(v, `"stdio"`, "type")
+		}
+		if len(servers) > 1 {
+			servers = append(servers, ',')
+		}
+		servers = append(servers, v...)
+		return true
+	})
+	return with(params, string(servers)+"]", "mcpServers")
+}
+
+// with is an object that was made here, with one more member.
+func with(obj []byte, value, name string) []byte {
+	out, err := acp.Set(obj, []byte(value), name)
+	if err != nil { // it is no object
+		return obj
+	}
+	return out
+}
+
+// hello2 are the params of initialize in ACP v2.
+func (a *instance) hello2() []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"protocolVersion":2,"capabilities":{`)
+	if a.conf.Attended {
+		b.WriteString(`"elicitation":{"form":{},"url":{}}`)
+	}
+	b.WriteString(`},"info":{"name":"acphost","title":"acphost","version":`)
+	b.Write(jsonrpc.AppendString(nil, a.reg.opts.Version))
+	b.WriteString(`}}`)
+	return b.Bytes()
+}
+
+// watchIdle closes the turn's idle once the events of its session tell its end, or nobody waits for it any more.
+func (reg *Registry) watchIdle(t *turn) {
+	t.idle = make(chan struct{})
+	sub := reg.opts.Hub.Subscribe(t.session.agent.identity.ID, t.session.id)
+	watch := func() {
+		defer close(t.idle)
+		defer sub.Close()
+		for begun := false; ; {
+			e, err := sub.Next(t.ctx)
+			if begun = begun || e.GetTurnStarted() != nil; err != nil || begun && e.GetTurnEnded() != nil {
+				return
+			}
+		}
+	}
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	if !reg.spawn(watch) {
+		sub.Close()
+		close(t.idle)
+	}
+}
+
+// goOn waits for the end of a turn whose prompt was accepted.
+func (t *turn) goOn() error {
+	select {
+	case <-t.idle:
+		if t.ctx.Err() != nil {
+			return errClosedUnder
+		}
+		return nil
+	case <-t.run.ctx.Done():
+		return acpclient.ErrClosed
+	}
+}
