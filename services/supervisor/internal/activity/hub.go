@@ -75,7 +75,6 @@ type Hub struct {
 	losses  []loss
 	skips   uint64 // frames that nobody needed, so far
 	all     int    // who watch everything
-	filers  int    // who watch files
 	ports   map[string]*port
 	room    chan struct{} // closed when there may be some, if somebody waits for it
 	waiting int
@@ -89,7 +88,6 @@ type Hub struct {
 	recent   ring
 	watchers map[*watcher]struct{}   // of a session or an agent
 	feed     feed                    // for those who watch everything
-	filed    chan struct{}           // closed when files were used, or may have begun to cool; nil: nobody waits for it
 	sessions map[sessionKey]struct{} // that were opened here
 }
 
@@ -112,7 +110,6 @@ func New(o Options) *Hub {
 	if o.Journal != nil && o.Journal.Content() {
 		h.journal = o.Journal
 	}
-	h.fold.Now = o.Now
 	go h.run()
 	return h
 }
@@ -288,10 +285,6 @@ func (h *Hub) handle(it *item) {
 			e.cost = eventCost + proto.Size(ev)
 		}
 		h.know(e)
-		if h.filed != nil && aboutFiles(ev) {
-			close(h.filed)
-			h.filed = nil
-		}
 		for w := range h.watchers {
 			w.offer(e)
 		}

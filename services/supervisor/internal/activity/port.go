@@ -160,7 +160,7 @@ func (p *port) put(f *frame.Frame, live bool) {
 		}
 	}
 	toHandler := f.Direction == frame.AgentToHandler || f.Direction == frame.HandlerToAgent
-	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size, rests: !live && toHandler && h.filers == 0})
+	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size, rests: !live && toHandler})
 }
 
 // lose counts a frame.

@@ -21,7 +21,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/config"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/doctor"
-	"github.com/acphost/acphost/services/supervisor/internal/cli/files"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/grants"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/handler"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/health"
@@ -83,7 +82,7 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 		newVersion(call),
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
-		approvals.New(call), terminals.New(call), files.New(call), health.New(call), certs.New(call))
+		approvals.New(call), terminals.New(call), health.New(call), certs.New(call))
 	root.Version = call.Version
 	root.SetVersionTemplate("acphost {{.Version}}\n")
 	return root

@@ -15,7 +15,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -34,8 +33,6 @@ type Decoder struct {
 	accepted           map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
 	spent              map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
 	reports            reports
-	dialect            string                        // what the agent calls itself
-	roots              ordered.Map[string, []string] // of sessions
 	said               said
 
 	// Of the frame at hand.

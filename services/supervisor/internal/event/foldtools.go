@@ -5,7 +5,6 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
-	"github.com/acphost/acphost/services/supervisor/internal/heat"
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/proto"
@@ -55,7 +54,7 @@ func (t *tools) turn() {
 func (t *tools) drop(id string) { t.size -= t.known.Delete(id).size }
 
 // report folds a report of a tool call. Those of history are kept and not counted.
-func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *heat.Files) {
+func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *files) {
 	id := r.GetToolCallId()
 	if id == "" || len(id) > maxTitle {
 		return
@@ -177,7 +176,7 @@ func recount(counts map[string]uint64, from *string, to string) {
 }
 
 // touch counts the files that the tool call names, each once.
-func (t *tool) touch(touched *heat.Files) {
+func (t *tool) touch(touched *files) {
 	for _, p := range t.shown.GetPaths() {
 		if t.reported[p] || len(t.reported) >= maxItems {
 			continue
@@ -186,7 +185,7 @@ func (t *tool) touch(touched *heat.Files) {
 			t.reported = map[string]bool{}
 		}
 		t.reported[p] = true
-		touched.File(p).Reported++
+		touched.touch(p).reported++
 	}
 }
 

@@ -32,10 +32,8 @@ type request struct {
 	// Of the agent's, and acphost's own: a question.
 	question string          // the approval's id; "": it is a call
 	allowing map[string]bool // the ids of options that allow
-	toolCall string          // that it is about
 
-	to      string                    // who has a call
-	touched []*supervisorv1.FileTouch // what it uses, unless it fails
+	to string // who has a call
 }
 
 // table holds the requests of one end that are open, oldest first.
@@ -56,14 +54,7 @@ func (d *Decoder) open(t *table, r *request) {
 
 // reports remembers the tool calls that questions may be about, since a question may say no more than the id.
 type reports struct {
-	known ordered.Map[string, *knownCall]
-}
-
-// knownCall is a tool call, and what was made of it.
-type knownCall struct {
-	*supervisorv1.ToolCall
-	input  string // of which the files were told
-	denied bool   // the last question about it was answered so
+	known ordered.Map[string, *supervisorv1.ToolCall]
 }
 
 func reportKey(session, id string) string { return session + "\x00" + id }
@@ -76,13 +67,13 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 		return
 	}
 	k := r.known.At(key)
-	if k == nil || client.Restarts(k.ToolCall, announced) {
-		k = &knownCall{ToolCall: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}}
+	if k == nil || client.Restarts(k, announced) {
+		k = &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}
 		r.known.Keep(key, k, maxReported)
 	}
-	client.FoldToolCall(k.ToolCall, report)
+	client.FoldToolCall(k, report)
 	k.Title, k.Kind, k.Status = safetext.Cut(k.GetTitle(), maxKept), safetext.Cut(k.GetKind(), maxKept), safetext.Cut(k.GetStatus(), maxKept)
-	k.Name, k.RawOutput = safetext.Cut(k.GetName(), maxKept), ""
+	k.Name, k.RawOutput = "", "" // no question has them
 	if size <= maxMerged {
 		return
 	}
@@ -100,10 +91,7 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 
 // with returns a tool call as it is with the report of a question about it.
 func (r *reports) with(session string, report *supervisorv1.ToolCallReport) *supervisorv1.ToolCall {
-	c := &supervisorv1.ToolCall{}
-	if k := r.known.At(reportKey(session, report.GetToolCallId())); k != nil {
-		c = copyOf(k.ToolCall)
-	}
+	c := copyOf(r.known.At(reportKey(session, report.GetToolCallId())))
 	client.FoldToolCall(c, report)
 	return c
 }
