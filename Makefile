@@ -12,16 +12,21 @@ GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 GRPCURL            := github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
 
 TOOLS   := $(CURDIR)/.tools/bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell git describe --tags --match "v[0-9]*" --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # How all but the tests with the race detector is compiled, tools and linters too: one cache of compiled packages serves it all.
 PLAIN   := CGO_ENABLED=0 GOFLAGS=-trimpath
+# For compilers alone, never for what they make: they end before collecting garbage pays.
+FAST    := GOGC=off GOMEMLIMIT=3GiB
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
 MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
 # How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 5s
+# How many messages "make barrage" sends, and what it begins with.
+FRAMES ?= 1000000
+SEED   ?= 1
 # The folders with fuzz targets.
 FUZZED  = grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u
 
@@ -82,6 +87,10 @@ fuzz: ## run each fuzz target for FUZZTIME, guided by the code that the inputs r
 .PHONY: fuzz-seeds
 fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: unguided, so that dependencies are not compiled for it alone
 	@$(FUZZED) | $(PLAIN) FUZZTIME=1s xargs -P 2 -n 1 ./test/fuzz.sh
+
+.PHONY: barrage
+barrage: ## send FRAMES valid and broken messages both ways through a link, at random from SEED, and check what becomes of each
+	go test -v -count=1 -timeout 60m -run TestABarrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
@@ -166,7 +175,7 @@ $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
 	$(3)
 	@rm -f $(TOOLS)/.$(1)@* && touch $$@
 endef
-gotool = $(call tool,$(1),$(2),GOBIN=$(TOOLS) GOWORK=off $(PLAIN) go install $(2))
+gotool = $(call tool,$(1),$(2),GOBIN=$(TOOLS) GOWORK=off $(PLAIN) $(FAST) go install $(2))
 # Compiled by its authors: to compile it here would take longer than acphost does.
 npmtool = $(call tool,$(1),$(2),$(NPM_INSTALL) $(dir $(TOOLS))npm $(2) && ln -sf ../npm/node_modules/.bin/$(1) $(TOOLS)/$(1))
 $(eval $(call npmtool,buf,$(BUF)))

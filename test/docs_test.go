@@ -34,15 +34,17 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	dir := filepath.Join(p.home, ".config", "acphost")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
+	for _, folder := range []string{dir, filepath.Join(dir, "fs"), filepath.Join(dir, "term")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "ca.pem", "supervisor.pem", "anthropic.key", "corp-policy", "policy.yaml"} {
+	for _, name := range []string{"my-fsd", "my-permd", "corp-permd", "acme-handler", "fs/ca.crt", "fs/client.crt", "term/ca.crt", "term/client.crt", "anthropic.key", "corp-policy", "policy.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("version: 1\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"policy.secret", "my-permd.secret", "supervisor.key"} {
+	for _, name := range []string{"policy.secret", "my-permd.secret", "fs/client.key", "term/client.key"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("0", 64)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

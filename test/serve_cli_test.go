@@ -51,6 +51,7 @@ func TestAPersonLooksAfterAServerFromTheCommandLine(t *testing.T) {
 	turn = s.prompt(id, "/run echo begun; sleep 600")
 	turn.until("the terminal is shown", func(e *supervisorv1.Event) bool { return len(e.GetToolCallUpdate().GetContent()) > 0 })
 	expectContains(t, "the terminals", run(0, "terminals", "list", "--pid", pid), "echo begun; sleep 600")
+	expectContains(t, "the files", run(0, "files", "--pid", pid), "tour.txt")
 	expectContains(t, "the agents", run(0, "agents", "running", "--pid", pid), agent, "running", program("demoagent"))
 	expectContains(t, "the agent's end", run(0, "agents", "stop", "--pid", pid, agent), "stopped")
 	s.finish()

@@ -45,8 +45,14 @@ func (p *place) secret(t testing.TB) string {
 // sidecar starts a daemon as a sidecar of this user that knows its supervisors by the place's secret.
 func (p *place) sidecar(t testing.TB, name string) (s *sidecar, address string) {
 	t.Helper()
+	return p.sidecarKnownBy(t, name, "--secret-file", p.secret(t))
+}
+
+// sidecarKnownBy is sidecar with the flags that say how it knows its supervisors.
+func (p *place) sidecarKnownBy(t testing.TB, name string, flags ...string) (s *sidecar, address string) {
+	t.Helper()
 	address = "unix://" + filepath.Join(p.home, "tmp", name+".sock")
-	s = &sidecar{t: t, cmd: exec.Command(program(name), "--listen", address, "--secret-file", p.secret(t))}
+	s = &sidecar{t: t, cmd: exec.Command(program(name), append([]string{"--listen", address}, flags...)...)}
 	s.cmd.Env, s.cmd.Stderr = p.env(), &s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -125,6 +131,51 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 		return errors.Is(err, proc.ErrUnsupported) || err == nil && !strings.Contains(wire.Describe(left), "sleep 1000")
 	}) {
 		t.Error("a terminal outlived its supervisor")
+	}
+}
+
+// What "acphost certs sidecar" makes is all that a sidecar and its supervisor need, and "certs renew" is all that it takes to
+// go on: the sidecar is never started again here, and the supervisor finds it by the new certificates after the old ones.
+func TestCertificatesOfASidecarAreMadeAndRenewedByOneCommand(t *testing.T) {
+	t.Parallel()
+	p, daemons := newPlace(t), newPlace(t)
+	keys := filepath.Join(daemons.home, "fs keys")
+	certs := func(args ...string) string {
+		t.Helper()
+		code, out, errs := daemons.cli(t, append([]string{"certs"}, args...)...)
+		if code != 0 {
+			t.Fatalf("certs %q: status %d: %s", args, code, errs)
+		}
+		return out
+	}
+	certs("sidecar", "fs", keys)
+	server, client := filepath.Join(keys, "sidecar"), filepath.Join(keys, "supervisor")
+	_, address := daemons.sidecarKnownBy(t, "fsd", "--tls-ca", filepath.Join(server, "ca.crt"),
+		"--tls-cert", filepath.Join(server, "server.crt"), "--tls-key", filepath.Join(server, "server.key"))
+	p.file(t, "a.txt", "a\n")
+	reads := func(dir string) error {
+		s := p.scene(t, p.config(t, fmt.Sprintf("handlers: {fs: {address: %q, tls: {ca: %q, cert: %q, key: %q}, agent_may_call: true}}\n", // the agent is this user
+			address, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))))
+		defer s.finish()
+		if e := s.read("a.txt").Answer().Error; e != nil {
+			return errors.New(e.Message)
+		}
+		return nil
+	}
+	if err := reads(client); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(daemons.home, "old")
+	if err := os.CopyFS(old, os.DirFS(client)); err != nil {
+		t.Fatal(err)
+	}
+	if out := certs("renew", keys); !strings.Contains(out, "sidecar/server.crt") || !strings.Contains(out, "supervisor/client.crt") {
+		t.Errorf("renewed is %q", out)
+	}
+	for what, dir := range map[string]string{"the new ones": client, "the old ones": old} {
+		if err := reads(dir); err != nil {
+			t.Errorf("with %s: %v", what, err)
+		}
 	}
 }
 

@@ -225,8 +225,8 @@ func (c *command) processes(start int) {
 
 var (
 	gitSecrets = lazyregexp.New(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
-	gitKey     = lazyregexp.New(`^[A-Za-z][A-Za-z0-9.-]*$`)
-	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`) // as git remote -v shows it
+	gitKey     = lazyregexp.New(`^[A-Za-z][A-Za-z0-9-]*\.[A-Za-z0-9.-]*$`) // without a dot: "list", "edit"
+	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`)           // as git remote -v shows it
 )
 
 // git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their

@@ -10,7 +10,14 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir, _ := prepared(); dir != "" {
+			_ = os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
+}
 
 func TestGitsOwnIsKnownByEverySpelling(t *testing.T) {
 	for _, path := range []string{"/w/.git", "/w/.git/config", "/w/sub/.GIT/hooks/x", "/w/.git./config", "/w/.git /config", "/w/GIT~1/config",

@@ -131,3 +131,22 @@ func read(t *testing.T, name string) string {
 	}
 	return string(data)
 }
+
+// TestAPasswordInAnAddressCountsWhereItMayBeShown: of all commands that only look, these print addresses.
+func TestAPasswordInAnAddressCountsWhereItMayBeShown(t *testing.T) {
+	for _, setting := range []string{
+		"[remote \"o\"]\n\turl = https://me:hunter22@example.com/x\n",
+		"[remote \"o\"]\n\tpushurl = https://ghp_0123456789abcdefghijABCDEFGHIJ012345@example.com/x\n",
+		"[url \"https://me:hunter22@example.com/\"]\n\tinsteadOf = gh:\n",
+	} {
+		dir := t.TempDir()
+		write(t, dir+"/.git/HEAD", "ref: refs/heads/main\n", 0o600)
+		write(t, dir+"/.git/config", "[core]\n\tbare = false\n"+setting, 0o600)
+		for command, shows := range map[string]bool{"remote": true, "config": true, "status": false, "log": false} {
+			got := suspectsOf(git.Find(dir), git.Use{Command: command, Looks: true, Quiet: true})
+			if (len(got) > 0) != shows || strings.Contains(strings.Join(got, ""), "hunter22") || len(got) > 1 {
+				t.Errorf("git %s with %s: suspected: %q, want some: %t", command, setting, got, shows)
+			}
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/acphost/acphost/internal/secretname"
 )
 
 const (
@@ -35,7 +37,7 @@ type Use struct {
 	Config []string
 }
 
-// Inspect tells what of a repository may make git run a program, or look elsewhere: names of settings ("filter.x.clean"),
+// Inspect tells what of a repository may make git run a program, look elsewhere, or show a password: names of settings ("filter.x.clean"),
 // of hooks ("hooks/pre-commit"), the same of what it holds as submodules ("sub: core.fsmonitor"), and what could not be
 // read. Empty: nothing does. It tells apart what the environment of Quiet turns off, with the values of settings:
 // "core.fsmonitor=x". That is empty where use is not quiet: all are suspects then. found is as Find has it, and Plain.
@@ -206,6 +208,9 @@ func (i *inspection) config(file, as string, known func(setting) bool) {
 	}
 	for _, s := range all {
 		switch {
+		case i.shows(s):
+			s.sub = secretname.Replace(s.sub, "…")
+			i.suspect(as + s.name())
 		case i.harmless(s) || known(s):
 		case s.isPartial():
 			i.suspect(as + partial)
@@ -227,6 +232,11 @@ func (i *inspection) harmless(s setting) bool {
 		return true
 	}
 	return false
+}
+
+// shows reports whether the command may print a setting that has a password in it: the address of a remote, or a part of one.
+func (i *inspection) shows(s setting) bool {
+	return among("remote config", i.use.Command) && (secretname.Value(s.value) || secretname.Value(s.sub))
 }
 
 // maxValue is how long a value may be, in bytes, that is told as it is.

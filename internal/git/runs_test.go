@@ -1,11 +1,14 @@
 package git_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,32 +18,59 @@ import (
 // repository is one with two commits, a change, a submodule and a remote; everything that it may run leaves a trace.
 type repository struct{ dir, home, mark, trace string }
 
+func repositoryIn(base string) repository {
+	return repository{dir: base + "/r", home: base + "/home", mark: base + "/mark", trace: base + "/ran"}
+}
+
+// prepared is where the repository is that newRepository copies: to make one takes dozens of processes. TestMain removes it.
+var prepared = sync.OnceValues(func() (string, error) {
+	base, err := os.MkdirTemp("", "acphost-git-")
+	if err != nil {
+		return "", err
+	}
+	return base, repositoryIn(base).prepare(base + "/other")
+})
+
+// prepare makes the repository, and the other one that is its submodule.
+func (r repository) prepare(other string) error {
+	if err := os.Mkdir(r.home, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{other, r.dir} {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/f", []byte("one\n"), 0o600), os.WriteFile(dir+"/same", []byte("same\n"), 0o600)); err != nil {
+			return err
+		}
+		for _, args := range [][]string{{"init", "--quiet"}, {"config", "user.name", "n"}, {"config", "user.email", "e@example.com"}, {"add", "f", "same"},
+			{"commit", "--quiet", "--message", "one"}} {
+			if err := r.run(dir, args...); err != nil {
+				return err
+			}
+		}
+	}
+	for _, args := range [][]string{{"-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub"},
+		{"config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"}} {
+		if err := r.run(r.dir, args...); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.WriteFile(r.dir+"/f", []byte("two\n"), 0o600), r.run(r.dir, "commit", "--quiet", "--all", "--message", "two\n\nx: y\n"))
+}
+
 func newRepository(t *testing.T) repository {
 	t.Helper()
+	from, err := prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := repository{dir: base + "/r", home: base + "/home", mark: base + "/mark", trace: base + "/ran"}
-	for _, dir := range []string{r.dir, r.home, base + "/other"} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(base, os.DirFS(from)); err != nil {
+		t.Fatal(err)
 	}
+	r := repositoryIn(base)
 	write(t, r.mark, "#!/bin/sh\necho \"$0 $*\" >>"+r.trace+"\nexit 1\n", 0o700)
-	for _, dir := range []string{base + "/other", r.dir} {
-		write(t, dir+"/f", "one\n", 0o600)
-		write(t, dir+"/same", "same\n", 0o600)
-		r.git(t, dir, "init", "--quiet")
-		r.git(t, dir, "config", "user.name", "n")
-		r.git(t, dir, "config", "user.email", "e@example.com")
-		r.git(t, dir, "add", "f", "same")
-		r.git(t, dir, "commit", "--quiet", "--message", "one")
-	}
-	r.git(t, r.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", base+"/other", "sub")
-	r.git(t, r.dir, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
-	write(t, r.dir+"/f", "two\n", 0o600)
-	r.git(t, r.dir, "commit", "--quiet", "--all", "--message", "two\n\nx: y\n")
 	write(t, r.dir+"/f", "six\n", 0o600)
 	write(t, r.dir+"/sub/f", "six\n", 0o600)
 	old := time.Unix(1, 0)
@@ -66,11 +96,18 @@ func (r repository) environ() []string {
 
 func (r repository) git(t *testing.T, dir string, args ...string) {
 	t.Helper()
+	if err := r.run(dir, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r repository) run(dir string, args ...string) error {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Env = dir, r.environ()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("git %q: %v\n%s", args, err, out)
+		return fmt.Errorf("git %q in %s: %w\n%s", args, dir, err, out)
 	}
+	return nil
 }
 
 // ran runs git and tells what it ran.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// deep returns the words that a pattern with the component "**" may stand for, such as "src/**/*.go". Some shells take two
-// stars for one. Others go into all folders, but for hidden ones and links. So the words are those of both readings: the ones
-// that not every shell has are only possible.
+// deep returns the words that a pattern with the component "**" may stand for, such as "src/**/*.go". Some shells
+// take two stars for one. Others go into all folders, but for hidden ones and links. So the words are those of both
+// readings: the ones that not every shell has are only possible.
 func (d *disk) deep(p pattern, at place) ([]word, bool) {
 	start := strings.Index(p.text, "**/")
 	if start < 0 || !p.bare[start] || !p.bare[start+1] || start > 0 && p.text[start-1] != '/' ||

@@ -121,7 +121,7 @@ func strange(sub *permissionv1.SubCommand, workspace bool) string {
 	case !r.GetAtRoot():
 		return fmt.Sprintf("git works on %s, which is not the folder .git of a root of the session", r.GetGitDir())
 	case len(r.GetSuspects()) > 0:
-		return fmt.Sprintf("%s may have git run a program or look elsewhere: %s", r.GetGitDir(), strings.Join(r.GetSuspects(), ", "))
+		return fmt.Sprintf("%s may have git run a program, look elsewhere or show a password: %s", r.GetGitDir(), strings.Join(r.GetSuspects(), ", "))
 	}
 	return ""
 }

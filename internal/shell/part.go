@@ -10,8 +10,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Part names simple command i of a line, and which of how many it is: "`git push` (command 3 of 84)". show makes the text of
-// the command safe and short; no text can end the backquotes. Part returns "" if the line has but one command.
+// Part names simple command i of a line, and which of how many it is: "`git push` (command 3 of 84)". show makes the
+// text of the command safe and short; no text can end the backquotes. Part returns "" if the line has but one
+// command.
 func Part(subs []*permissionv1.SubCommand, i int, show func(string) string) string {
 	if len(subs) < 2 {
 		return ""
@@ -48,8 +49,8 @@ func PipedWord(sub *permissionv1.SubCommand, i int) bool {
 // Code puts text between backquotes, which it cannot end.
 func Code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\`") + "`" }
 
-// WithoutPossible is a simple command without the words that it may not get: see SubCommand.possible_words. Its other fields
-// are those of sub; of one whose program is only possible, nothing is left.
+// WithoutPossible is a simple command without the words that it may not get: see SubCommand.possible_words. Its other
+// fields are those of sub; of one whose program is only possible, nothing is left.
 func WithoutPossible(sub *permissionv1.SubCommand) *permissionv1.SubCommand {
 	possible := sub.GetPossibleWords()
 	if slices.Contains(possible, 0) {

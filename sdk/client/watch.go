@@ -47,6 +47,16 @@ func (c *Client) WatchApprovals(ctx context.Context, req *supervisorv1.WatchAppr
 	return received(stream.Recv, func(r *supervisorv1.WatchApprovalsResponse) *supervisorv1.WatchApprovalsResponse { return r }), nil
 }
 
+// WatchFiles tells which files agents work with: all of them, then what has changed. The call is on its way when WatchFiles
+// returns. The sequence can be ranged over once, and ends with an error.
+func (c *Client) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest) (iter.Seq2[*supervisorv1.WatchFilesResponse, error], error) {
+	stream, err := c.State.WatchFiles(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return received(stream.Recv, func(r *supervisorv1.WatchFilesResponse) *supervisorv1.WatchFilesResponse { return r }), nil
+}
+
 // WatchOutput tells what a terminal writes, from the byte at offset on, and at last how its command ended. Output is raw:
 // escape sequences and all. What is not kept any more is counted in Missed, from offset on. The call is on its way when
 // WatchOutput returns. The sequence can be ranged over once.

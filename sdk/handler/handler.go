@@ -36,7 +36,7 @@ const closeTime = 4 * time.Second
 // Handler describes a handler to Main and NewServer. Its functions are called from several goroutines unless they say
 // otherwise, and may panic without harm to the process.
 type Handler struct {
-	// Name and Version are said in Describe and by --version. Both required, 1 to 64 characters.
+	// Name and Version are said in Describe and by --version, which also prints the services and the commit of the build. Both required, 1 to 64 characters.
 	Name, Version string
 
 	// Register registers the implementations of the gRPC services that the supervisor may call, such as

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,14 +40,23 @@ func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 		}
 		return []grpc.ServerOption{grpc.InTapHandle(demand(s, log))}, nil
 	}
-	if _, err := o.tlsConfig(); err != nil {
+	read, err := o.tlsConfig()
+	if err != nil {
 		return nil, err
 	}
+	var last atomic.Pointer[tls.Config] // what could be read, for the moment in which one of two files is already another
+	last.Store(read)
 	return []grpc.ServerOption{grpc.Creds(telling{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return o.tlsConfig()
+			config, err := o.tlsConfig()
+			if err != nil {
+				log.Warn("the TLS files cannot be read again; the ones that were read before stay in use", "error", err)
+				return last.Load(), nil
+			}
+			last.Store(config)
+			return config, nil
 		},
 	})})}, nil
 }
@@ -88,13 +98,20 @@ func (o options) tlsConfig() (*tls.Config, error) {
 }
 
 // checkClient refuses a client whose certificate was not made for clients. Whoever can read a sidecar's own key, or that of
-// another one of the same authority, could call with it otherwise: an agent, where a sidecar runs as the agents' user.
+// another one of the same authority, could call with it otherwise: an agent, where a sidecar runs as the agents' user. It
+// also refuses who calls supervisors: where both have the same authority, a viewer could run commands otherwise.
 func checkClient(client, own *x509.Certificate) error {
 	switch {
 	case own != nil && bytes.Equal(client.RawSubjectPublicKeyInfo, own.RawSubjectPublicKeyInfo):
 		return errors.New("the caller shows this sidecar's own certificate: give the supervisor one of its own")
 	case !slices.Contains(client.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
 		return errors.New("the caller's certificate is not said to be a client's: make one with extendedKeyUsage=clientAuth")
+	}
+	for _, u := range client.URIs {
+		if role, ok := keyfiles.RoleIn(u); ok {
+			return fmt.Errorf("the caller's certificate says that it is a supervisor's %s, and so it is not a supervisor: "+
+				`make an authority for this sidecar alone with "acphost certs sidecar"`, role)
+		}
 	}
 	return nil
 }

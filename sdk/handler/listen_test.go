@@ -2,6 +2,7 @@ package handler
 
 import (
 	"crypto/x509"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,10 @@ func TestACallersCertificateIsAClientsAndNotTheSidecarsOwn(t *testing.T) {
 		}, "own certificate"},
 		"another sidecar's":        {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, "clientAuth"},
 		"one that says of nothing": {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other")}, "clientAuth"},
-		"one for anything":         {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, "clientAuth"},
+		"a caller's of supervisors": {&x509.Certificate{
+			RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{{Scheme: "acphost", Opaque: "role:viewer"}},
+		}, "certs sidecar"},
+		"one for anything": {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, "clientAuth"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkClient(c.client, own)

@@ -36,7 +36,7 @@ func run(h Handler, o options) int {
 		_, _ = io.WriteString(os.Stdout, about(h, program))
 		return 0
 	case o.version:
-		_, _ = fmt.Fprintln(os.Stdout, h.Name, h.Version)
+		_, _ = io.WriteString(os.Stdout, versionText(h))
 		return 0
 	case o.err != nil && !child:
 		_, _ = fmt.Fprintf(os.Stderr, "%s: %v (see %s --help)\n", h.Name, o.err, program)

@@ -8,7 +8,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"strings"
 
+	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/internal/buildinfo"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -112,6 +116,16 @@ func (o options) address() (network, target string, err error) {
 		target = filepath.Clean(target)
 	}
 	return network, target, err
+}
+
+// versionText says which version the binary is, and what it speaks.
+func versionText(h Handler) string {
+	var services []string
+	if h.Register != nil {
+		h.Register(&listing{to: grpc.NewServer(), names: &services})
+	}
+	build := buildinfo.Read(h.Version)
+	return build.Text(h.Name, [2]string{"handlers", "plugin protocol " + strconv.Itoa(wire.ProtocolVersion)}, [2]string{"gRPC", strings.Join(services, ", ")})
 }
 
 // about says what the binary is and how it is run.

@@ -23,6 +23,9 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
+// ProtocolVersion is the version of the plugin protocol: what a handler that is started as a child says in its handshake.
+const ProtocolVersion = wire.ProtocolVersion
+
 // What marks a process as a handler's child. They are no secret.
 const (
 	CookieKey   = wire.CookieKey

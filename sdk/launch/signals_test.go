@@ -66,6 +66,7 @@ func TestStartedByHandItSaysWhatItIs(t *testing.T) {
 		"with a wrong flag":     {[]string{"--lisen", "x"}, 2, "--help"},
 		"without a secret":      {[]string{"--listen", "unix:///x"}, 2, "must know its supervisor"},
 		"asked for its version": {[]string{"--version"}, 0, "test 1.0\n"},
+		"asked what it speaks":  {[]string{"--version"}, 0, "plugin protocol 1\n"},
 		"asked for help":        {[]string{"--help"}, 0, "--listen ADDRESS"},
 		"where it cannot":       {[]string{"--listen", "unix:///dev/null/s", "--secret-file", secretFile(t)}, 1, "/dev/null/s"},
 	} {

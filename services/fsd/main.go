@@ -2,6 +2,7 @@
 package main
 
 import (
+	"github.com/acphost/acphost/internal/buildinfo"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/handler"
 
@@ -9,14 +10,14 @@ import (
 	"github.com/acphost/acphost/services/fsd/internal/server"
 )
 
-// version is set by the linker.
-var version = "dev"
+// version is set by the build: -ldflags "-X main.version=…".
+var version string
 
 func main() {
 	fs := server.New(files.New(), handler.Logger())
 	handler.Main(handler.Handler{
 		Name:      "fsd",
-		Version:   version,
+		Version:   buildinfo.Read(version).Version,
 		Register:  fs.Register,
 		Configure: fs.Configure,
 		Around:    proc.NewPace().Do,

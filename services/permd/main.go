@@ -2,20 +2,21 @@
 package main
 
 import (
+	"github.com/acphost/acphost/internal/buildinfo"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/handler"
 
 	"github.com/acphost/acphost/services/permd/internal/server"
 )
 
-// version is set by the linker.
-var version = "dev"
+// version is set by the build: -ldflags "-X main.version=…".
+var version string
 
 func main() {
 	permissions := server.New(handler.Logger())
 	handler.Main(handler.Handler{
 		Name:      "permd",
-		Version:   version,
+		Version:   buildinfo.Read(version).Version,
 		Register:  permissions.Register,
 		Configure: permissions.Configure,
 		Keep:      permissions.Keep,

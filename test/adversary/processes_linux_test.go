@@ -171,6 +171,36 @@ func TestACgroupIsNoWayToStopAcphost(t *testing.T) {
 	s.finish()
 }
 
+// TestAnOutputThatIsHeldHoldsUpNobodyElse: an agent can have the kernel keep whoever reads its output, for as long as it likes
+// and even if the call asks not to wait (RWF_NOWAIT). That is a limit: the rest of acphost goes on, and ends it. There is one
+// processor for acphost's Go code, which a thread that Go does not know to wait would keep.
+func TestAnOutputThatIsHeldHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	s := openScene(t, nil, "GOMAXPROCS=1")
+	own := s.own()
+	for _, a := range s.hand.try("hold-output") {
+		if a.Err != "" {
+			t.Fatalf("the output could not be held: %s", a)
+		}
+	}
+	s.expectAlive(own)
+	s.finish()
+}
+
+// TestAnInputThatIsHeldDoesNotKeepAcphostFromEnding: a write to the agent then waits for as long as the agent likes, and so does
+// who closes the pipe.
+func TestAnInputThatIsHeldDoesNotKeepAcphostFromEnding(t *testing.T) {
+	t.Parallel()
+	s := openScene(t, nil)
+	for _, a := range s.hand.try("hold-input") {
+		if a.Err != "" {
+			t.Fatalf("the input could not be held: %s", a)
+		}
+	}
+	s.Notify("session/cancel", map[string]any{"sessionId": "s1"})
+	s.finish()
+}
+
 // TestNobodyTypesIntoAPersonsTerminal: a line that is put into it would be run by the person's shell, outside of all
 // walls. Nor is it stopped, since who writes to it waits then. Writing on it is a limit: whose terminal it is, is the same
 // user.

@@ -54,7 +54,7 @@ func TestWhatDoesNotCompileForASystemIsFound(t *testing.T) {
 
 func TestWhatCompilesForASystemPasses(t *testing.T) {
 	dir := module(t, map[string]string{
-		"m.go":           "package m\n\nimport \"net/http\" // Go's own, which imports what Go vendors\n\nvar Client http.Client\n",
+		"m.go":           "package m\n\nimport \"net\" // Go's own, which imports what Go vendors\n\nvar Dialer net.Dialer\n",
 		"m_linux.go":     "package m\n\nvar n int = \"only darwin is checked\"\n",
 		"export_test.go": "package m\n\nconst Seen = 1\n",
 		"x_test.go":      "package m_test\n\nimport \"example.com/m\"\n\nvar _ = m.Seen\n",

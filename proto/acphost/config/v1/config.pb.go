@@ -50,7 +50,9 @@ type Config struct {
 	// Optional. The recordings of sessions.
 	Journal *Journal `protobuf:"bytes,9,opt,name=journal,proto3" json:"journal,omitempty"`
 	// Optional. Settings of acphost serve, a supervisor without an editor.
-	Serve         *Serve `protobuf:"bytes,10,opt,name=serve,proto3" json:"serve,omitempty"`
+	Serve *Serve `protobuf:"bytes,10,opt,name=serve,proto3" json:"serve,omitempty"`
+	// Optional. The feed of file activity, of acphost run and acphost serve.
+	Activity      *Activity `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -151,6 +153,13 @@ func (x *Config) GetJournal() *Journal {
 func (x *Config) GetServe() *Serve {
 	if x != nil {
 		return x.Serve
+	}
+	return nil
+}
+
+func (x *Config) GetActivity() *Activity {
+	if x != nil {
+		return x.Activity
 	}
 	return nil
 }
@@ -1212,6 +1221,53 @@ func (x *Admin) GetAgentsMayUseKeys() bool {
 	return false
 }
 
+// Activity contains settings of the feed that tells other programs which files agents work with, as eisen-core does.
+type Activity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The TCP address to serve it at, of the loopback: "127.0.0.1:17320". Port 0 stands for one that is free. All
+	// users of the machine, and agents, can read it. Default: none.
+	Listen        string `protobuf:"bytes,1,opt,name=listen,proto3" json:"listen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Activity) Reset() {
+	*x = Activity{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Activity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Activity) ProtoMessage() {}
+
+func (x *Activity) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Activity.ProtoReflect.Descriptor instead.
+func (*Activity) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Activity) GetListen() string {
+	if x != nil {
+		return x.Listen
+	}
+	return ""
+}
+
 // Serve contains settings of a supervisor without an editor.
 type Serve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1230,7 +1286,7 @@ type Serve struct {
 
 func (x *Serve) Reset() {
 	*x = Serve{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1298,7 @@ func (x *Serve) String() string {
 func (*Serve) ProtoMessage() {}
 
 func (x *Serve) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1311,7 @@ func (x *Serve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Serve.ProtoReflect.Descriptor instead.
 func (*Serve) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Serve) GetDrainMs() uint32 {
@@ -1305,7 +1361,7 @@ type ServeAgent struct {
 
 func (x *ServeAgent) Reset() {
 	*x = ServeAgent{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1373,7 @@ func (x *ServeAgent) String() string {
 func (*ServeAgent) ProtoMessage() {}
 
 func (x *ServeAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1386,7 @@ func (x *ServeAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeAgent.ProtoReflect.Descriptor instead.
 func (*ServeAgent) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ServeAgent) GetPreset() string {
@@ -1394,7 +1450,7 @@ type Journal struct {
 
 func (x *Journal) Reset() {
 	*x = Journal{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1462,7 @@ func (x *Journal) String() string {
 func (*Journal) ProtoMessage() {}
 
 func (x *Journal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1475,7 @@ func (x *Journal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Journal.ProtoReflect.Descriptor instead.
 func (*Journal) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Journal) GetDisabled() bool {
@@ -1468,7 +1524,7 @@ var File_acphost_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xbe\x05\n" +
+	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xf7\x05\n" +
 	"\x06Config\x12C\n" +
 	"\bhandlers\x18\x01 \x03(\v2'.acphost.config.v1.Config.HandlersEntryR\bhandlers\x12=\n" +
 	"\x06routes\x18\x02 \x03(\v2%.acphost.config.v1.Config.RoutesEntryR\x06routes\x12.\n" +
@@ -1482,7 +1538,8 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x05admin\x18\b \x01(\v2\x18.acphost.config.v1.AdminR\x05admin\x124\n" +
 	"\ajournal\x18\t \x01(\v2\x1a.acphost.config.v1.JournalR\ajournal\x12.\n" +
 	"\x05serve\x18\n" +
-	" \x01(\v2\x18.acphost.config.v1.ServeR\x05serve\x1aW\n" +
+	" \x01(\v2\x18.acphost.config.v1.ServeR\x05serve\x127\n" +
+	"\bactivity\x18\v \x01(\v2\x1b.acphost.config.v1.ActivityR\bactivity\x1aW\n" +
 	"\rHandlersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
@@ -1582,7 +1639,9 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x06socket\x18\x02 \x01(\tR\x06socket\x12\x16\n" +
 	"\x06listen\x18\x03 \x01(\tR\x06listen\x12(\n" +
 	"\x03tls\x18\x04 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\x12-\n" +
-	"\x13agents_may_use_keys\x18\x05 \x01(\bR\x10agentsMayUseKeys\"\xad\x01\n" +
+	"\x13agents_may_use_keys\x18\x05 \x01(\bR\x10agentsMayUseKeys\"\"\n" +
+	"\bActivity\x12\x16\n" +
+	"\x06listen\x18\x01 \x01(\tR\x06listen\"\xad\x01\n" +
 	"\x05Serve\x12\x1e\n" +
 	"\bdrain_ms\x18\x01 \x01(\rH\x00R\adrainMs\x88\x01\x01\x12\x1d\n" +
 	"\n" +
@@ -1623,7 +1682,7 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
@@ -1638,46 +1697,48 @@ var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Limits)(nil),          // 10: acphost.config.v1.Limits
 	(*Log)(nil),             // 11: acphost.config.v1.Log
 	(*Admin)(nil),           // 12: acphost.config.v1.Admin
-	(*Serve)(nil),           // 13: acphost.config.v1.Serve
-	(*ServeAgent)(nil),      // 14: acphost.config.v1.ServeAgent
-	(*Journal)(nil),         // 15: acphost.config.v1.Journal
-	nil,                     // 16: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 17: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 18: acphost.config.v1.Handler.EnvEntry
-	nil,                     // 19: acphost.config.v1.Agent.EnvEntry
-	nil,                     // 20: acphost.config.v1.ServeAgent.EnvEntry
-	(*structpb.Struct)(nil), // 21: google.protobuf.Struct
+	(*Activity)(nil),        // 13: acphost.config.v1.Activity
+	(*Serve)(nil),           // 14: acphost.config.v1.Serve
+	(*ServeAgent)(nil),      // 15: acphost.config.v1.ServeAgent
+	(*Journal)(nil),         // 16: acphost.config.v1.Journal
+	nil,                     // 17: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 18: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 19: acphost.config.v1.Handler.EnvEntry
+	nil,                     // 20: acphost.config.v1.Agent.EnvEntry
+	nil,                     // 21: acphost.config.v1.ServeAgent.EnvEntry
+	(*structpb.Struct)(nil), // 22: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	16, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	17, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	17, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	18, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
 	3,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
 	5,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
 	7,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
 	10, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
 	11, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
 	12, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	15, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
-	13, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
-	18, // 10: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	21, // 11: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
-	2,  // 12: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
-	19, // 13: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
-	6,  // 14: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
-	1,  // 15: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
-	8,  // 16: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
-	9,  // 17: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
-	2,  // 18: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
-	14, // 19: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
-	20, // 20: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
-	1,  // 21: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	4,  // 22: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	4,  // 23: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	16, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
+	14, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
+	13, // 10: acphost.config.v1.Config.activity:type_name -> acphost.config.v1.Activity
+	19, // 11: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	22, // 12: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	2,  // 13: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
+	20, // 14: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
+	6,  // 15: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
+	1,  // 16: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
+	8,  // 17: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
+	9,  // 18: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
+	2,  // 19: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
+	15, // 20: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
+	21, // 21: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
+	1,  // 22: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	4,  // 23: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	4,  // 24: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -1687,15 +1748,15 @@ func file_acphost_config_v1_config_proto_init() {
 	}
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[3].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[13].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[15].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[14].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

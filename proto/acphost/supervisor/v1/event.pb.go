@@ -24,6 +24,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FileAction is what was done with a file.
+type FileAction int32
+
+const (
+	// Not used.
+	FileAction_FILE_ACTION_UNSPECIFIED FileAction = 0
+	// A prompt contained it.
+	FileAction_FILE_ACTION_USER_PROVIDED FileAction = 1
+	// A prompt named it: by a link, or behind an @ in its text.
+	FileAction_FILE_ACTION_USER_REFERENCED FileAction = 2
+	// The agent read it.
+	FileAction_FILE_ACTION_READ FileAction = 3
+	// The agent wrote, moved or deleted it.
+	FileAction_FILE_ACTION_WRITE FileAction = 4
+	// The agent searched it, or listed it.
+	FileAction_FILE_ACTION_SEARCH FileAction = 5
+	// The agent was refused it.
+	FileAction_FILE_ACTION_BLOCKED FileAction = 6
+)
+
+// Enum value maps for FileAction.
+var (
+	FileAction_name = map[int32]string{
+		0: "FILE_ACTION_UNSPECIFIED",
+		1: "FILE_ACTION_USER_PROVIDED",
+		2: "FILE_ACTION_USER_REFERENCED",
+		3: "FILE_ACTION_READ",
+		4: "FILE_ACTION_WRITE",
+		5: "FILE_ACTION_SEARCH",
+		6: "FILE_ACTION_BLOCKED",
+	}
+	FileAction_value = map[string]int32{
+		"FILE_ACTION_UNSPECIFIED":     0,
+		"FILE_ACTION_USER_PROVIDED":   1,
+		"FILE_ACTION_USER_REFERENCED": 2,
+		"FILE_ACTION_READ":            3,
+		"FILE_ACTION_WRITE":           4,
+		"FILE_ACTION_SEARCH":          5,
+		"FILE_ACTION_BLOCKED":         6,
+	}
+)
+
+func (x FileAction) Enum() *FileAction {
+	p := new(FileAction)
+	*p = x
+	return p
+}
+
+func (x FileAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FileAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_acphost_supervisor_v1_event_proto_enumTypes[0].Descriptor()
+}
+
+func (FileAction) Type() protoreflect.EnumType {
+	return &file_acphost_supervisor_v1_event_proto_enumTypes[0]
+}
+
+func (x FileAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FileAction.Descriptor instead.
+func (FileAction) EnumDescriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{0}
+}
+
 // Event is one event. Every session/update of ACP v1 has a type here; an unknown update is an OtherUpdate. Names and
 // spellings of older agents ("agentMessageChunk") are accepted, too.
 type Event struct {
@@ -43,6 +112,9 @@ type Event struct {
 	// Bytes that are not UTF-8 are replaced. For CallStarted and CallEnded it is omitted if it is larger than 64 KiB,
 	// because it contains files; larger than 1 KiB if nobody watched when it passed, and it is not told from a record.
 	Raw string `protobuf:"bytes,6,opt,name=raw,proto3" json:"raw,omitempty"`
+	// Optional. The files that it shows in use: what a prompt brings, what a tool call says that it works on while it runs and
+	// when it is done, what a call to a handler read or wrote, what was refused. At most 1000; history shows none.
+	Touches []*FileTouch `protobuf:"bytes,7,rep,name=touches,proto3" json:"touches,omitempty"`
 	// Required. The event.
 	//
 	// Types that are valid to be assigned to Event:
@@ -148,6 +220,13 @@ func (x *Event) GetRaw() string {
 		return x.Raw
 	}
 	return ""
+}
+
+func (x *Event) GetTouches() []*FileTouch {
+	if x != nil {
+		return x.Touches
+	}
+	return nil
 }
 
 func (x *Event) GetEvent() isEvent_Event {
@@ -577,6 +656,70 @@ func (*Event_Handler) isEvent_Event() {}
 
 func (*Event_Gap) isEvent_Event() {}
 
+// FileTouch is the use of a file, or of a folder.
+type FileTouch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its path, made absolute with the session's working directory if that is known.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Required. What was done with it.
+	Action FileAction `protobuf:"varint,2,opt,name=action,proto3,enum=acphost.supervisor.v1.FileAction" json:"action,omitempty"`
+	// Optional. What the agent wanted to do with it, if it was blocked.
+	Refused       FileAction `protobuf:"varint,3,opt,name=refused,proto3,enum=acphost.supervisor.v1.FileAction" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileTouch) Reset() {
+	*x = FileTouch{}
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileTouch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileTouch) ProtoMessage() {}
+
+func (x *FileTouch) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileTouch.ProtoReflect.Descriptor instead.
+func (*FileTouch) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FileTouch) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FileTouch) GetAction() FileAction {
+	if x != nil {
+		return x.Action
+	}
+	return FileAction_FILE_ACTION_UNSPECIFIED
+}
+
+func (x *FileTouch) GetRefused() FileAction {
+	if x != nil {
+		return x.Refused
+	}
+	return FileAction_FILE_ACTION_UNSPECIFIED
+}
+
 // MessageChunk is a piece of a message.
 type MessageChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -590,7 +733,7 @@ type MessageChunk struct {
 
 func (x *MessageChunk) Reset() {
 	*x = MessageChunk{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[1]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +745,7 @@ func (x *MessageChunk) String() string {
 func (*MessageChunk) ProtoMessage() {}
 
 func (x *MessageChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[1]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +758,7 @@ func (x *MessageChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageChunk.ProtoReflect.Descriptor instead.
 func (*MessageChunk) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{1}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *MessageChunk) GetContent() *ContentBlock {
@@ -671,7 +814,7 @@ type ToolCallReport struct {
 
 func (x *ToolCallReport) Reset() {
 	*x = ToolCallReport{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[2]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +826,7 @@ func (x *ToolCallReport) String() string {
 func (*ToolCallReport) ProtoMessage() {}
 
 func (x *ToolCallReport) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[2]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +839,7 @@ func (x *ToolCallReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallReport.ProtoReflect.Descriptor instead.
 func (*ToolCallReport) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{2}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ToolCallReport) GetToolCallId() string {
@@ -801,7 +944,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[3]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +956,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[3]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +969,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{3}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Plan) GetEntries() []*PlanEntry {
@@ -847,7 +990,7 @@ type AvailableCommands struct {
 
 func (x *AvailableCommands) Reset() {
 	*x = AvailableCommands{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[4]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1002,7 @@ func (x *AvailableCommands) String() string {
 func (*AvailableCommands) ProtoMessage() {}
 
 func (x *AvailableCommands) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[4]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1015,7 @@ func (x *AvailableCommands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AvailableCommands.ProtoReflect.Descriptor instead.
 func (*AvailableCommands) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AvailableCommands) GetCommands() []*AvailableCommand {
@@ -893,7 +1036,7 @@ type CurrentMode struct {
 
 func (x *CurrentMode) Reset() {
 	*x = CurrentMode{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[5]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1048,7 @@ func (x *CurrentMode) String() string {
 func (*CurrentMode) ProtoMessage() {}
 
 func (x *CurrentMode) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[5]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1061,7 @@ func (x *CurrentMode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CurrentMode.ProtoReflect.Descriptor instead.
 func (*CurrentMode) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CurrentMode) GetModeId() string {
@@ -939,7 +1082,7 @@ type ConfigOptions struct {
 
 func (x *ConfigOptions) Reset() {
 	*x = ConfigOptions{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[6]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1094,7 @@ func (x *ConfigOptions) String() string {
 func (*ConfigOptions) ProtoMessage() {}
 
 func (x *ConfigOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[6]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1107,7 @@ func (x *ConfigOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigOptions.ProtoReflect.Descriptor instead.
 func (*ConfigOptions) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{6}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigOptions) GetOptions() []*ConfigOption {
@@ -987,7 +1130,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[7]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1142,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[7]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1155,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{7}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SessionInfo) GetTitle() string {
@@ -1046,7 +1189,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[8]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1201,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[8]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1214,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Notice) GetSeverity() string {
@@ -1119,7 +1262,7 @@ type Compaction struct {
 
 func (x *Compaction) Reset() {
 	*x = Compaction{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[9]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1274,7 @@ func (x *Compaction) String() string {
 func (*Compaction) ProtoMessage() {}
 
 func (x *Compaction) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[9]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1287,7 @@ func (x *Compaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
 func (*Compaction) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Compaction) GetCompactionId() string {
@@ -1188,7 +1331,7 @@ type CompactionSummaryChunk struct {
 
 func (x *CompactionSummaryChunk) Reset() {
 	*x = CompactionSummaryChunk{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[10]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1343,7 @@ func (x *CompactionSummaryChunk) String() string {
 func (*CompactionSummaryChunk) ProtoMessage() {}
 
 func (x *CompactionSummaryChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[10]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1356,7 @@ func (x *CompactionSummaryChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionSummaryChunk.ProtoReflect.Descriptor instead.
 func (*CompactionSummaryChunk) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CompactionSummaryChunk) GetCompactionId() string {
@@ -1242,7 +1385,7 @@ type OtherUpdate struct {
 
 func (x *OtherUpdate) Reset() {
 	*x = OtherUpdate{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[11]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1397,7 @@ func (x *OtherUpdate) String() string {
 func (*OtherUpdate) ProtoMessage() {}
 
 func (x *OtherUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[11]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1410,7 @@ func (x *OtherUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherUpdate.ProtoReflect.Descriptor instead.
 func (*OtherUpdate) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OtherUpdate) GetKind() string {
@@ -1288,7 +1431,7 @@ type TurnStarted struct {
 
 func (x *TurnStarted) Reset() {
 	*x = TurnStarted{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[12]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1443,7 @@ func (x *TurnStarted) String() string {
 func (*TurnStarted) ProtoMessage() {}
 
 func (x *TurnStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[12]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1456,7 @@ func (x *TurnStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnStarted.ProtoReflect.Descriptor instead.
 func (*TurnStarted) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TurnStarted) GetPrompt() []*ContentBlock {
@@ -1339,7 +1482,7 @@ type TurnEnded struct {
 
 func (x *TurnEnded) Reset() {
 	*x = TurnEnded{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[13]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1494,7 @@ func (x *TurnEnded) String() string {
 func (*TurnEnded) ProtoMessage() {}
 
 func (x *TurnEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[13]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1507,7 @@ func (x *TurnEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnEnded.ProtoReflect.Descriptor instead.
 func (*TurnEnded) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TurnEnded) GetStopReason() string {
@@ -1411,7 +1554,7 @@ type SessionOpened struct {
 
 func (x *SessionOpened) Reset() {
 	*x = SessionOpened{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[14]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1566,7 @@ func (x *SessionOpened) String() string {
 func (*SessionOpened) ProtoMessage() {}
 
 func (x *SessionOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[14]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1579,7 @@ func (x *SessionOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionOpened.ProtoReflect.Descriptor instead.
 func (*SessionOpened) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SessionOpened) GetMethod() string {
@@ -1499,7 +1642,7 @@ type SessionClosed struct {
 
 func (x *SessionClosed) Reset() {
 	*x = SessionClosed{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1654,7 @@ func (x *SessionClosed) String() string {
 func (*SessionClosed) ProtoMessage() {}
 
 func (x *SessionClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1667,7 @@ func (x *SessionClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionClosed.ProtoReflect.Descriptor instead.
 func (*SessionClosed) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SessionClosed) GetReason() string {
@@ -1553,7 +1696,7 @@ type CallStarted struct {
 
 func (x *CallStarted) Reset() {
 	*x = CallStarted{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1708,7 @@ func (x *CallStarted) String() string {
 func (*CallStarted) ProtoMessage() {}
 
 func (x *CallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1721,7 @@ func (x *CallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallStarted.ProtoReflect.Descriptor instead.
 func (*CallStarted) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallStarted) GetId() string {
@@ -1635,7 +1778,7 @@ type CallEnded struct {
 
 func (x *CallEnded) Reset() {
 	*x = CallEnded{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1790,7 @@ func (x *CallEnded) String() string {
 func (*CallEnded) ProtoMessage() {}
 
 func (x *CallEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1803,7 @@ func (x *CallEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallEnded.ProtoReflect.Descriptor instead.
 func (*CallEnded) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CallEnded) GetId() string {
@@ -1715,7 +1858,7 @@ type HandlerChanged struct {
 
 func (x *HandlerChanged) Reset() {
 	*x = HandlerChanged{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1870,7 @@ func (x *HandlerChanged) String() string {
 func (*HandlerChanged) ProtoMessage() {}
 
 func (x *HandlerChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1883,7 @@ func (x *HandlerChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandlerChanged.ProtoReflect.Descriptor instead.
 func (*HandlerChanged) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HandlerChanged) GetName() string {
@@ -1784,7 +1927,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1939,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1952,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_acphost_supervisor_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Gap) GetFrames() uint64 {
@@ -1830,7 +1973,7 @@ var File_acphost_supervisor_v1_event_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"!acphost/supervisor/v1/event.proto\x12\x15acphost.supervisor.v1\x1a!acphost/supervisor/v1/agent.proto\x1a$acphost/supervisor/v1/approval.proto\x1a#acphost/supervisor/v1/content.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x10\n" +
+	"!acphost/supervisor/v1/event.proto\x12\x15acphost.supervisor.v1\x1a!acphost/supervisor/v1/agent.proto\x1a$acphost/supervisor/v1/approval.proto\x1a#acphost/supervisor/v1/content.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x10\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x19\n" +
@@ -1838,7 +1981,8 @@ const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x18\n" +
 	"\ahistory\x18\x05 \x01(\bR\ahistory\x12\x10\n" +
-	"\x03raw\x18\x06 \x01(\tR\x03raw\x12H\n" +
+	"\x03raw\x18\x06 \x01(\tR\x03raw\x12:\n" +
+	"\atouches\x18\a \x03(\v2 .acphost.supervisor.v1.FileTouchR\atouches\x12H\n" +
 	"\fuser_message\x18\n" +
 	" \x01(\v2#.acphost.supervisor.v1.MessageChunkH\x00R\vuserMessage\x12J\n" +
 	"\ragent_message\x18\v \x01(\v2#.acphost.supervisor.v1.MessageChunkH\x00R\fagentMessage\x12J\n" +
@@ -1870,7 +2014,11 @@ const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	"\x05agent\x18& \x01(\v2\x1c.acphost.supervisor.v1.AgentH\x00R\x05agent\x12A\n" +
 	"\ahandler\x18' \x01(\v2%.acphost.supervisor.v1.HandlerChangedH\x00R\ahandler\x12.\n" +
 	"\x03gap\x18( \x01(\v2\x1a.acphost.supervisor.v1.GapH\x00R\x03gapB\a\n" +
-	"\x05event\"l\n" +
+	"\x05event\"\x97\x01\n" +
+	"\tFileTouch\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x129\n" +
+	"\x06action\x18\x02 \x01(\x0e2!.acphost.supervisor.v1.FileActionR\x06action\x12;\n" +
+	"\arefused\x18\x03 \x01(\x0e2!.acphost.supervisor.v1.FileActionR\arefused\"l\n" +
 	"\fMessageChunk\x12=\n" +
 	"\acontent\x18\x01 \x01(\v2#.acphost.supervisor.v1.ContentBlockR\acontent\x12\x1d\n" +
 	"\n" +
@@ -1966,7 +2114,16 @@ const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	"\brestarts\x18\x04 \x01(\x04R\brestarts\"5\n" +
 	"\x03Gap\x12\x16\n" +
 	"\x06frames\x18\x01 \x01(\x04R\x06frames\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reasonBEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
+	"\x06reason\x18\x02 \x01(\tR\x06reason*\xc7\x01\n" +
+	"\n" +
+	"FileAction\x12\x1b\n" +
+	"\x17FILE_ACTION_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19FILE_ACTION_USER_PROVIDED\x10\x01\x12\x1f\n" +
+	"\x1bFILE_ACTION_USER_REFERENCED\x10\x02\x12\x14\n" +
+	"\x10FILE_ACTION_READ\x10\x03\x12\x15\n" +
+	"\x11FILE_ACTION_WRITE\x10\x04\x12\x16\n" +
+	"\x12FILE_ACTION_SEARCH\x10\x05\x12\x17\n" +
+	"\x13FILE_ACTION_BLOCKED\x10\x06BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 
 var (
 	file_acphost_supervisor_v1_event_proto_rawDescOnce sync.Once
@@ -1980,93 +2137,99 @@ func file_acphost_supervisor_v1_event_proto_rawDescGZIP() []byte {
 	return file_acphost_supervisor_v1_event_proto_rawDescData
 }
 
-var file_acphost_supervisor_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_acphost_supervisor_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_acphost_supervisor_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_acphost_supervisor_v1_event_proto_goTypes = []any{
-	(*Event)(nil),                  // 0: acphost.supervisor.v1.Event
-	(*MessageChunk)(nil),           // 1: acphost.supervisor.v1.MessageChunk
-	(*ToolCallReport)(nil),         // 2: acphost.supervisor.v1.ToolCallReport
-	(*Plan)(nil),                   // 3: acphost.supervisor.v1.Plan
-	(*AvailableCommands)(nil),      // 4: acphost.supervisor.v1.AvailableCommands
-	(*CurrentMode)(nil),            // 5: acphost.supervisor.v1.CurrentMode
-	(*ConfigOptions)(nil),          // 6: acphost.supervisor.v1.ConfigOptions
-	(*SessionInfo)(nil),            // 7: acphost.supervisor.v1.SessionInfo
-	(*Notice)(nil),                 // 8: acphost.supervisor.v1.Notice
-	(*Compaction)(nil),             // 9: acphost.supervisor.v1.Compaction
-	(*CompactionSummaryChunk)(nil), // 10: acphost.supervisor.v1.CompactionSummaryChunk
-	(*OtherUpdate)(nil),            // 11: acphost.supervisor.v1.OtherUpdate
-	(*TurnStarted)(nil),            // 12: acphost.supervisor.v1.TurnStarted
-	(*TurnEnded)(nil),              // 13: acphost.supervisor.v1.TurnEnded
-	(*SessionOpened)(nil),          // 14: acphost.supervisor.v1.SessionOpened
-	(*SessionClosed)(nil),          // 15: acphost.supervisor.v1.SessionClosed
-	(*CallStarted)(nil),            // 16: acphost.supervisor.v1.CallStarted
-	(*CallEnded)(nil),              // 17: acphost.supervisor.v1.CallEnded
-	(*HandlerChanged)(nil),         // 18: acphost.supervisor.v1.HandlerChanged
-	(*Gap)(nil),                    // 19: acphost.supervisor.v1.Gap
-	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
-	(*ContextUsage)(nil),           // 21: acphost.supervisor.v1.ContextUsage
-	(*Approval)(nil),               // 22: acphost.supervisor.v1.Approval
-	(*ApprovalAnswer)(nil),         // 23: acphost.supervisor.v1.ApprovalAnswer
-	(*Agent)(nil),                  // 24: acphost.supervisor.v1.Agent
-	(*ContentBlock)(nil),           // 25: acphost.supervisor.v1.ContentBlock
-	(*ToolCallContent)(nil),        // 26: acphost.supervisor.v1.ToolCallContent
-	(*Location)(nil),               // 27: acphost.supervisor.v1.Location
-	(*ToolOutput)(nil),             // 28: acphost.supervisor.v1.ToolOutput
-	(*PlanEntry)(nil),              // 29: acphost.supervisor.v1.PlanEntry
-	(*AvailableCommand)(nil),       // 30: acphost.supervisor.v1.AvailableCommand
-	(*ConfigOption)(nil),           // 31: acphost.supervisor.v1.ConfigOption
-	(*TokenUsage)(nil),             // 32: acphost.supervisor.v1.TokenUsage
-	(*AgentError)(nil),             // 33: acphost.supervisor.v1.AgentError
-	(*SessionMode)(nil),            // 34: acphost.supervisor.v1.SessionMode
-	(*ConfigChoice)(nil),           // 35: acphost.supervisor.v1.ConfigChoice
+	(FileAction)(0),                // 0: acphost.supervisor.v1.FileAction
+	(*Event)(nil),                  // 1: acphost.supervisor.v1.Event
+	(*FileTouch)(nil),              // 2: acphost.supervisor.v1.FileTouch
+	(*MessageChunk)(nil),           // 3: acphost.supervisor.v1.MessageChunk
+	(*ToolCallReport)(nil),         // 4: acphost.supervisor.v1.ToolCallReport
+	(*Plan)(nil),                   // 5: acphost.supervisor.v1.Plan
+	(*AvailableCommands)(nil),      // 6: acphost.supervisor.v1.AvailableCommands
+	(*CurrentMode)(nil),            // 7: acphost.supervisor.v1.CurrentMode
+	(*ConfigOptions)(nil),          // 8: acphost.supervisor.v1.ConfigOptions
+	(*SessionInfo)(nil),            // 9: acphost.supervisor.v1.SessionInfo
+	(*Notice)(nil),                 // 10: acphost.supervisor.v1.Notice
+	(*Compaction)(nil),             // 11: acphost.supervisor.v1.Compaction
+	(*CompactionSummaryChunk)(nil), // 12: acphost.supervisor.v1.CompactionSummaryChunk
+	(*OtherUpdate)(nil),            // 13: acphost.supervisor.v1.OtherUpdate
+	(*TurnStarted)(nil),            // 14: acphost.supervisor.v1.TurnStarted
+	(*TurnEnded)(nil),              // 15: acphost.supervisor.v1.TurnEnded
+	(*SessionOpened)(nil),          // 16: acphost.supervisor.v1.SessionOpened
+	(*SessionClosed)(nil),          // 17: acphost.supervisor.v1.SessionClosed
+	(*CallStarted)(nil),            // 18: acphost.supervisor.v1.CallStarted
+	(*CallEnded)(nil),              // 19: acphost.supervisor.v1.CallEnded
+	(*HandlerChanged)(nil),         // 20: acphost.supervisor.v1.HandlerChanged
+	(*Gap)(nil),                    // 21: acphost.supervisor.v1.Gap
+	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
+	(*ContextUsage)(nil),           // 23: acphost.supervisor.v1.ContextUsage
+	(*Approval)(nil),               // 24: acphost.supervisor.v1.Approval
+	(*ApprovalAnswer)(nil),         // 25: acphost.supervisor.v1.ApprovalAnswer
+	(*Agent)(nil),                  // 26: acphost.supervisor.v1.Agent
+	(*ContentBlock)(nil),           // 27: acphost.supervisor.v1.ContentBlock
+	(*ToolCallContent)(nil),        // 28: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),               // 29: acphost.supervisor.v1.Location
+	(*ToolOutput)(nil),             // 30: acphost.supervisor.v1.ToolOutput
+	(*PlanEntry)(nil),              // 31: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),       // 32: acphost.supervisor.v1.AvailableCommand
+	(*ConfigOption)(nil),           // 33: acphost.supervisor.v1.ConfigOption
+	(*TokenUsage)(nil),             // 34: acphost.supervisor.v1.TokenUsage
+	(*AgentError)(nil),             // 35: acphost.supervisor.v1.AgentError
+	(*SessionMode)(nil),            // 36: acphost.supervisor.v1.SessionMode
+	(*ConfigChoice)(nil),           // 37: acphost.supervisor.v1.ConfigChoice
 }
 var file_acphost_supervisor_v1_event_proto_depIdxs = []int32{
-	20, // 0: acphost.supervisor.v1.Event.time:type_name -> google.protobuf.Timestamp
-	1,  // 1: acphost.supervisor.v1.Event.user_message:type_name -> acphost.supervisor.v1.MessageChunk
-	1,  // 2: acphost.supervisor.v1.Event.agent_message:type_name -> acphost.supervisor.v1.MessageChunk
-	1,  // 3: acphost.supervisor.v1.Event.agent_thought:type_name -> acphost.supervisor.v1.MessageChunk
-	2,  // 4: acphost.supervisor.v1.Event.tool_call:type_name -> acphost.supervisor.v1.ToolCallReport
-	2,  // 5: acphost.supervisor.v1.Event.tool_call_update:type_name -> acphost.supervisor.v1.ToolCallReport
-	3,  // 6: acphost.supervisor.v1.Event.plan:type_name -> acphost.supervisor.v1.Plan
-	4,  // 7: acphost.supervisor.v1.Event.available_commands:type_name -> acphost.supervisor.v1.AvailableCommands
-	5,  // 8: acphost.supervisor.v1.Event.current_mode:type_name -> acphost.supervisor.v1.CurrentMode
-	6,  // 9: acphost.supervisor.v1.Event.config_options:type_name -> acphost.supervisor.v1.ConfigOptions
-	7,  // 10: acphost.supervisor.v1.Event.session_info:type_name -> acphost.supervisor.v1.SessionInfo
-	21, // 11: acphost.supervisor.v1.Event.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	8,  // 12: acphost.supervisor.v1.Event.notice:type_name -> acphost.supervisor.v1.Notice
-	9,  // 13: acphost.supervisor.v1.Event.compaction:type_name -> acphost.supervisor.v1.Compaction
-	10, // 14: acphost.supervisor.v1.Event.compaction_summary:type_name -> acphost.supervisor.v1.CompactionSummaryChunk
-	11, // 15: acphost.supervisor.v1.Event.other_update:type_name -> acphost.supervisor.v1.OtherUpdate
-	22, // 16: acphost.supervisor.v1.Event.question_asked:type_name -> acphost.supervisor.v1.Approval
-	23, // 17: acphost.supervisor.v1.Event.question_answered:type_name -> acphost.supervisor.v1.ApprovalAnswer
-	12, // 18: acphost.supervisor.v1.Event.turn_started:type_name -> acphost.supervisor.v1.TurnStarted
-	13, // 19: acphost.supervisor.v1.Event.turn_ended:type_name -> acphost.supervisor.v1.TurnEnded
-	14, // 20: acphost.supervisor.v1.Event.session_opened:type_name -> acphost.supervisor.v1.SessionOpened
-	15, // 21: acphost.supervisor.v1.Event.session_closed:type_name -> acphost.supervisor.v1.SessionClosed
-	16, // 22: acphost.supervisor.v1.Event.call_started:type_name -> acphost.supervisor.v1.CallStarted
-	17, // 23: acphost.supervisor.v1.Event.call_ended:type_name -> acphost.supervisor.v1.CallEnded
-	24, // 24: acphost.supervisor.v1.Event.agent:type_name -> acphost.supervisor.v1.Agent
-	18, // 25: acphost.supervisor.v1.Event.handler:type_name -> acphost.supervisor.v1.HandlerChanged
-	19, // 26: acphost.supervisor.v1.Event.gap:type_name -> acphost.supervisor.v1.Gap
-	25, // 27: acphost.supervisor.v1.MessageChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
-	26, // 28: acphost.supervisor.v1.ToolCallReport.content:type_name -> acphost.supervisor.v1.ToolCallContent
-	27, // 29: acphost.supervisor.v1.ToolCallReport.locations:type_name -> acphost.supervisor.v1.Location
-	28, // 30: acphost.supervisor.v1.ToolCallReport.output:type_name -> acphost.supervisor.v1.ToolOutput
-	29, // 31: acphost.supervisor.v1.Plan.entries:type_name -> acphost.supervisor.v1.PlanEntry
-	30, // 32: acphost.supervisor.v1.AvailableCommands.commands:type_name -> acphost.supervisor.v1.AvailableCommand
-	31, // 33: acphost.supervisor.v1.ConfigOptions.options:type_name -> acphost.supervisor.v1.ConfigOption
-	25, // 34: acphost.supervisor.v1.Compaction.summary:type_name -> acphost.supervisor.v1.ContentBlock
-	25, // 35: acphost.supervisor.v1.CompactionSummaryChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
-	25, // 36: acphost.supervisor.v1.TurnStarted.prompt:type_name -> acphost.supervisor.v1.ContentBlock
-	32, // 37: acphost.supervisor.v1.TurnEnded.usage:type_name -> acphost.supervisor.v1.TokenUsage
-	33, // 38: acphost.supervisor.v1.TurnEnded.error:type_name -> acphost.supervisor.v1.AgentError
-	34, // 39: acphost.supervisor.v1.SessionOpened.modes:type_name -> acphost.supervisor.v1.SessionMode
-	31, // 40: acphost.supervisor.v1.SessionOpened.options:type_name -> acphost.supervisor.v1.ConfigOption
-	35, // 41: acphost.supervisor.v1.SessionOpened.models:type_name -> acphost.supervisor.v1.ConfigChoice
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	22, // 0: acphost.supervisor.v1.Event.time:type_name -> google.protobuf.Timestamp
+	2,  // 1: acphost.supervisor.v1.Event.touches:type_name -> acphost.supervisor.v1.FileTouch
+	3,  // 2: acphost.supervisor.v1.Event.user_message:type_name -> acphost.supervisor.v1.MessageChunk
+	3,  // 3: acphost.supervisor.v1.Event.agent_message:type_name -> acphost.supervisor.v1.MessageChunk
+	3,  // 4: acphost.supervisor.v1.Event.agent_thought:type_name -> acphost.supervisor.v1.MessageChunk
+	4,  // 5: acphost.supervisor.v1.Event.tool_call:type_name -> acphost.supervisor.v1.ToolCallReport
+	4,  // 6: acphost.supervisor.v1.Event.tool_call_update:type_name -> acphost.supervisor.v1.ToolCallReport
+	5,  // 7: acphost.supervisor.v1.Event.plan:type_name -> acphost.supervisor.v1.Plan
+	6,  // 8: acphost.supervisor.v1.Event.available_commands:type_name -> acphost.supervisor.v1.AvailableCommands
+	7,  // 9: acphost.supervisor.v1.Event.current_mode:type_name -> acphost.supervisor.v1.CurrentMode
+	8,  // 10: acphost.supervisor.v1.Event.config_options:type_name -> acphost.supervisor.v1.ConfigOptions
+	9,  // 11: acphost.supervisor.v1.Event.session_info:type_name -> acphost.supervisor.v1.SessionInfo
+	23, // 12: acphost.supervisor.v1.Event.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	10, // 13: acphost.supervisor.v1.Event.notice:type_name -> acphost.supervisor.v1.Notice
+	11, // 14: acphost.supervisor.v1.Event.compaction:type_name -> acphost.supervisor.v1.Compaction
+	12, // 15: acphost.supervisor.v1.Event.compaction_summary:type_name -> acphost.supervisor.v1.CompactionSummaryChunk
+	13, // 16: acphost.supervisor.v1.Event.other_update:type_name -> acphost.supervisor.v1.OtherUpdate
+	24, // 17: acphost.supervisor.v1.Event.question_asked:type_name -> acphost.supervisor.v1.Approval
+	25, // 18: acphost.supervisor.v1.Event.question_answered:type_name -> acphost.supervisor.v1.ApprovalAnswer
+	14, // 19: acphost.supervisor.v1.Event.turn_started:type_name -> acphost.supervisor.v1.TurnStarted
+	15, // 20: acphost.supervisor.v1.Event.turn_ended:type_name -> acphost.supervisor.v1.TurnEnded
+	16, // 21: acphost.supervisor.v1.Event.session_opened:type_name -> acphost.supervisor.v1.SessionOpened
+	17, // 22: acphost.supervisor.v1.Event.session_closed:type_name -> acphost.supervisor.v1.SessionClosed
+	18, // 23: acphost.supervisor.v1.Event.call_started:type_name -> acphost.supervisor.v1.CallStarted
+	19, // 24: acphost.supervisor.v1.Event.call_ended:type_name -> acphost.supervisor.v1.CallEnded
+	26, // 25: acphost.supervisor.v1.Event.agent:type_name -> acphost.supervisor.v1.Agent
+	20, // 26: acphost.supervisor.v1.Event.handler:type_name -> acphost.supervisor.v1.HandlerChanged
+	21, // 27: acphost.supervisor.v1.Event.gap:type_name -> acphost.supervisor.v1.Gap
+	0,  // 28: acphost.supervisor.v1.FileTouch.action:type_name -> acphost.supervisor.v1.FileAction
+	0,  // 29: acphost.supervisor.v1.FileTouch.refused:type_name -> acphost.supervisor.v1.FileAction
+	27, // 30: acphost.supervisor.v1.MessageChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
+	28, // 31: acphost.supervisor.v1.ToolCallReport.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	29, // 32: acphost.supervisor.v1.ToolCallReport.locations:type_name -> acphost.supervisor.v1.Location
+	30, // 33: acphost.supervisor.v1.ToolCallReport.output:type_name -> acphost.supervisor.v1.ToolOutput
+	31, // 34: acphost.supervisor.v1.Plan.entries:type_name -> acphost.supervisor.v1.PlanEntry
+	32, // 35: acphost.supervisor.v1.AvailableCommands.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	33, // 36: acphost.supervisor.v1.ConfigOptions.options:type_name -> acphost.supervisor.v1.ConfigOption
+	27, // 37: acphost.supervisor.v1.Compaction.summary:type_name -> acphost.supervisor.v1.ContentBlock
+	27, // 38: acphost.supervisor.v1.CompactionSummaryChunk.content:type_name -> acphost.supervisor.v1.ContentBlock
+	27, // 39: acphost.supervisor.v1.TurnStarted.prompt:type_name -> acphost.supervisor.v1.ContentBlock
+	34, // 40: acphost.supervisor.v1.TurnEnded.usage:type_name -> acphost.supervisor.v1.TokenUsage
+	35, // 41: acphost.supervisor.v1.TurnEnded.error:type_name -> acphost.supervisor.v1.AgentError
+	36, // 42: acphost.supervisor.v1.SessionOpened.modes:type_name -> acphost.supervisor.v1.SessionMode
+	33, // 43: acphost.supervisor.v1.SessionOpened.options:type_name -> acphost.supervisor.v1.ConfigOption
+	37, // 44: acphost.supervisor.v1.SessionOpened.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_event_proto_init() }
@@ -2105,20 +2268,21 @@ func file_acphost_supervisor_v1_event_proto_init() {
 		(*Event_Handler)(nil),
 		(*Event_Gap)(nil),
 	}
-	file_acphost_supervisor_v1_event_proto_msgTypes[2].OneofWrappers = []any{}
-	file_acphost_supervisor_v1_event_proto_msgTypes[7].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_event_proto_msgTypes[3].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_event_proto_rawDesc), len(file_acphost_supervisor_v1_event_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   20,
+			NumEnums:      1,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_acphost_supervisor_v1_event_proto_goTypes,
 		DependencyIndexes: file_acphost_supervisor_v1_event_proto_depIdxs,
+		EnumInfos:         file_acphost_supervisor_v1_event_proto_enumTypes,
 		MessageInfos:      file_acphost_supervisor_v1_event_proto_msgTypes,
 	}.Build()
 	File_acphost_supervisor_v1_event_proto = out.File

@@ -1352,8 +1352,7 @@ type Session struct {
 	Tokens *TokenUsage `protobuf:"bytes,19,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Optional. Requests of the agent in this session that are not answered yet, oldest first, at most 1000.
 	PendingRequests []*PendingRequest `protobuf:"bytes,20,rep,name=pending_requests,json=pendingRequests,proto3" json:"pending_requests,omitempty"`
-	// Optional. The files that were read or written through acphost or reported by tool calls, at most 1000, the latest
-	// last.
+	// Optional. The files that the agent used, or that prompts brought, at most 1000, the latest last. ListFiles has more.
 	Files []*TouchedFile `protobuf:"bytes,21,rep,name=files,proto3" json:"files,omitempty"`
 	// Optional. Tool calls so far, by ACP's kind.
 	ToolKinds map[string]uint64 `protobuf:"bytes,22,rep,name=tool_kinds,json=toolKinds,proto3" json:"tool_kinds,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -1656,7 +1655,21 @@ type TouchedFile struct {
 	// Required. The number of writes through acphost.
 	Writes uint32 `protobuf:"varint,3,opt,name=writes,proto3" json:"writes,omitempty"`
 	// Required. The number of tool calls that named it.
-	Reported      uint32 `protobuf:"varint,4,opt,name=reported,proto3" json:"reported,omitempty"`
+	Reported uint32 `protobuf:"varint,4,opt,name=reported,proto3" json:"reported,omitempty"`
+	// Required. What was done with it last.
+	Action FileAction `protobuf:"varint,5,opt,name=action,proto3,enum=acphost.supervisor.v1.FileAction" json:"action,omitempty"`
+	// Required. The session's turn, from 1, in which that was. 0: before its first turn.
+	Turn uint64 `protobuf:"varint,6,opt,name=turn,proto3" json:"turn,omitempty"`
+	// Required. When that was.
+	Time *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
+	// Required. The agent has it in its context, as far as can be told from outside: it used the file in this turn or in one
+	// of the three before, and its context has not shrunk to half since.
+	InContext bool `protobuf:"varint,8,opt,name=in_context,json=inContext,proto3" json:"in_context,omitempty"`
+	// Required. 1 while the file is in the context; behind that it falls by 5 % every 100 ms while a turn runs, and every
+	// 500 ms while none does. From 0.01 down it is 0.
+	Heat float64 `protobuf:"fixed64,9,opt,name=heat,proto3" json:"heat,omitempty"`
+	// Optional. What the agent wanted to do with it last, if it was blocked then.
+	Refused       FileAction `protobuf:"varint,10,opt,name=refused,proto3,enum=acphost.supervisor.v1.FileAction" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1719,6 +1732,342 @@ func (x *TouchedFile) GetReported() uint32 {
 	return 0
 }
 
+func (x *TouchedFile) GetAction() FileAction {
+	if x != nil {
+		return x.Action
+	}
+	return FileAction_FILE_ACTION_UNSPECIFIED
+}
+
+func (x *TouchedFile) GetTurn() uint64 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
+func (x *TouchedFile) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *TouchedFile) GetInContext() bool {
+	if x != nil {
+		return x.InContext
+	}
+	return false
+}
+
+func (x *TouchedFile) GetHeat() float64 {
+	if x != nil {
+		return x.Heat
+	}
+	return 0
+}
+
+func (x *TouchedFile) GetRefused() FileAction {
+	if x != nil {
+		return x.Refused
+	}
+	return FileAction_FILE_ACTION_UNSPECIFIED
+}
+
+// ListFilesRequest says whose files are listed.
+type ListFilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The agent's id. Empty: all agents.
+	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Optional. The session's id. Empty: all sessions.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFilesRequest) Reset() {
+	*x = ListFilesRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFilesRequest) ProtoMessage() {}
+
+func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFilesRequest.ProtoReflect.Descriptor instead.
+func (*ListFilesRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListFilesRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ListFilesRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ListFilesResponse is the files by session.
+type ListFilesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The sessions that are open or have files, ordered by their files' last use, the latest first.
+	Sessions      []*SessionFiles `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFilesResponse) Reset() {
+	*x = ListFilesResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFilesResponse) ProtoMessage() {}
+
+func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFilesResponse.ProtoReflect.Descriptor instead.
+func (*ListFilesResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListFilesResponse) GetSessions() []*SessionFiles {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+// SessionFiles are the files of a session.
+type SessionFiles struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its agent's id.
+	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Required. Its id.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Optional. Its roots, the working directory first. Empty: not known.
+	Roots []string `protobuf:"bytes,3,rep,name=roots,proto3" json:"roots,omitempty"`
+	// Required. Its files, the hottest first, then the one that was used last; at most 10,000.
+	Files []*TouchedFile `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
+	// Optional. Files that were told before and have cooled down. WatchFiles only.
+	Removed []string `protobuf:"bytes,5,rep,name=removed,proto3" json:"removed,omitempty"`
+	// Optional. How full its context is, as its agent said last. In WatchFiles: if that has changed.
+	Usage         *ContextUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionFiles) Reset() {
+	*x = SessionFiles{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionFiles) ProtoMessage() {}
+
+func (x *SessionFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionFiles.ProtoReflect.Descriptor instead.
+func (*SessionFiles) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SessionFiles) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *SessionFiles) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *SessionFiles) GetRoots() []string {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
+}
+
+func (x *SessionFiles) GetFiles() []*TouchedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *SessionFiles) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *SessionFiles) GetUsage() *ContextUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// WatchFilesRequest says whose files are watched.
+type WatchFilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The agent's id. Empty: all agents.
+	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Optional. The session's id. Empty: all sessions.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchFilesRequest) Reset() {
+	*x = WatchFilesRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchFilesRequest) ProtoMessage() {}
+
+func (x *WatchFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchFilesRequest.ProtoReflect.Descriptor instead.
+func (*WatchFilesRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *WatchFilesRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *WatchFilesRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// WatchFilesResponse is what has changed since the response before it.
+type WatchFilesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Sessions that are new, and those with files that have changed or were removed; in the first response, all
+	// sessions with all files. May be empty in the first response.
+	Sessions      []*SessionFiles `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchFilesResponse) Reset() {
+	*x = WatchFilesResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchFilesResponse) ProtoMessage() {}
+
+func (x *WatchFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchFilesResponse.ProtoReflect.Descriptor instead.
+func (*WatchFilesResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *WatchFilesResponse) GetSessions() []*SessionFiles {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
 // ToolCall is the state of a tool call.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1752,7 +2101,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +2113,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +2126,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolCall) GetToolCallId() string {
@@ -1873,7 +2222,7 @@ type ListTerminalsRequest struct {
 
 func (x *ListTerminalsRequest) Reset() {
 	*x = ListTerminalsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2234,7 @@ func (x *ListTerminalsRequest) String() string {
 func (*ListTerminalsRequest) ProtoMessage() {}
 
 func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2247,7 @@ func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsRequest.ProtoReflect.Descriptor instead.
 func (*ListTerminalsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 // ListTerminalsResponse holds the terminals.
@@ -1912,7 +2261,7 @@ type ListTerminalsResponse struct {
 
 func (x *ListTerminalsResponse) Reset() {
 	*x = ListTerminalsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2273,7 @@ func (x *ListTerminalsResponse) String() string {
 func (*ListTerminalsResponse) ProtoMessage() {}
 
 func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2286,7 @@ func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsResponse.ProtoReflect.Descriptor instead.
 func (*ListTerminalsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListTerminalsResponse) GetTerminals() []*Terminal {
@@ -1974,7 +2323,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2335,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2348,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Terminal) GetTerminalId() string {
@@ -2074,7 +2423,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2435,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2448,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 // ListGrantsResponse holds the grants.
@@ -2113,7 +2462,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2474,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2487,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -2161,7 +2510,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2522,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2535,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetSessionRequest) GetAgentId() string {
@@ -2214,7 +2563,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2575,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2588,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -2260,7 +2609,7 @@ type WatchOutputRequest struct {
 
 func (x *WatchOutputRequest) Reset() {
 	*x = WatchOutputRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2621,7 @@ func (x *WatchOutputRequest) String() string {
 func (*WatchOutputRequest) ProtoMessage() {}
 
 func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2634,7 @@ func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOutputRequest.ProtoReflect.Descriptor instead.
 func (*WatchOutputRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchOutputRequest) GetTerminalId() string {
@@ -2314,7 +2663,7 @@ type WatchOutputResponse struct {
 
 func (x *WatchOutputResponse) Reset() {
 	*x = WatchOutputResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2675,7 @@ func (x *WatchOutputResponse) String() string {
 func (*WatchOutputResponse) ProtoMessage() {}
 
 func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2688,7 @@ func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOutputResponse.ProtoReflect.Descriptor instead.
 func (*WatchOutputResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchOutputResponse) GetData() []byte {
@@ -2391,7 +2740,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2752,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2765,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchEventsRequest) GetCursor() string {
@@ -2446,7 +2795,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2807,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2820,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchEventsResponse) GetEvent() *Event {
@@ -2660,12 +3009,40 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\tR\x02at\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"k\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xda\x02\n" +
 	"\vTouchedFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05reads\x18\x02 \x01(\rR\x05reads\x12\x16\n" +
 	"\x06writes\x18\x03 \x01(\rR\x06writes\x12\x1a\n" +
-	"\breported\x18\x04 \x01(\rR\breported\"\xb3\x03\n" +
+	"\breported\x18\x04 \x01(\rR\breported\x129\n" +
+	"\x06action\x18\x05 \x01(\x0e2!.acphost.supervisor.v1.FileActionR\x06action\x12\x12\n" +
+	"\x04turn\x18\x06 \x01(\x04R\x04turn\x12.\n" +
+	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
+	"\n" +
+	"in_context\x18\b \x01(\bR\tinContext\x12\x12\n" +
+	"\x04heat\x18\t \x01(\x01R\x04heat\x12;\n" +
+	"\arefused\x18\n" +
+	" \x01(\x0e2!.acphost.supervisor.v1.FileActionR\arefused\"L\n" +
+	"\x10ListFilesRequest\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"T\n" +
+	"\x11ListFilesResponse\x12?\n" +
+	"\bsessions\x18\x01 \x03(\v2#.acphost.supervisor.v1.SessionFilesR\bsessions\"\xed\x01\n" +
+	"\fSessionFiles\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x14\n" +
+	"\x05roots\x18\x03 \x03(\tR\x05roots\x128\n" +
+	"\x05files\x18\x04 \x03(\v2\".acphost.supervisor.v1.TouchedFileR\x05files\x12\x18\n" +
+	"\aremoved\x18\x05 \x03(\tR\aremoved\x129\n" +
+	"\x05usage\x18\x06 \x01(\v2#.acphost.supervisor.v1.ContextUsageR\x05usage\"M\n" +
+	"\x11WatchFilesRequest\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"U\n" +
+	"\x12WatchFilesResponse\x12?\n" +
+	"\bsessions\x18\x01 \x03(\v2#.acphost.supervisor.v1.SessionFilesR\bsessions\"\xb3\x03\n" +
 	"\bToolCall\x12 \n" +
 	"\ftool_call_id\x18\x01 \x01(\tR\n" +
 	"toolCallId\x12\x14\n" +
@@ -2733,7 +3110,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x15HANDLER_STATE_BACKOFF\x10\x03\x12\x18\n" +
 	"\x14HANDLER_STATE_FAILED\x10\x04\x12\x1a\n" +
 	"\x16HANDLER_STATE_STOPPING\x10\x05\x12\x19\n" +
-	"\x15HANDLER_STATE_STOPPED\x10\x062\xdc\a\n" +
+	"\x15HANDLER_STATE_STOPPED\x10\x062\xab\t\n" +
 	"\x16SupervisorStateService\x12c\n" +
 	"\tGetStatus\x12'.acphost.supervisor.v1.GetStatusRequest\x1a(.acphost.supervisor.v1.GetStatusResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListHandlers\x12*.acphost.supervisor.v1.ListHandlersRequest\x1a+.acphost.supervisor.v1.ListHandlersResponse\"\x03\x90\x02\x01\x12f\n" +
@@ -2745,7 +3122,10 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"ListGrants\x12(.acphost.supervisor.v1.ListGrantsRequest\x1a).acphost.supervisor.v1.ListGrantsResponse\"\x03\x90\x02\x01\x12f\n" +
 	"\n" +
 	"GetSession\x12(.acphost.supervisor.v1.GetSessionRequest\x1a).acphost.supervisor.v1.GetSessionResponse\"\x03\x90\x02\x01\x12k\n" +
-	"\vWatchEvents\x12).acphost.supervisor.v1.WatchEventsRequest\x1a*.acphost.supervisor.v1.WatchEventsResponse\"\x03\x90\x02\x010\x01\x12k\n" +
+	"\vWatchEvents\x12).acphost.supervisor.v1.WatchEventsRequest\x1a*.acphost.supervisor.v1.WatchEventsResponse\"\x03\x90\x02\x010\x01\x12c\n" +
+	"\tListFiles\x12'.acphost.supervisor.v1.ListFilesRequest\x1a(.acphost.supervisor.v1.ListFilesResponse\"\x03\x90\x02\x01\x12h\n" +
+	"\n" +
+	"WatchFiles\x12(.acphost.supervisor.v1.WatchFilesRequest\x1a).acphost.supervisor.v1.WatchFilesResponse\"\x03\x90\x02\x010\x01\x12k\n" +
 	"\vWatchOutput\x12).acphost.supervisor.v1.WatchOutputRequest\x1a*.acphost.supervisor.v1.WatchOutputResponse\"\x03\x90\x02\x010\x01BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 
 var (
@@ -2761,7 +3141,7 @@ func file_acphost_supervisor_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_supervisor_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(HandlerState)(0),             // 0: acphost.supervisor.v1.HandlerState
 	(*GetStatusRequest)(nil),      // 1: acphost.supervisor.v1.GetStatusRequest
@@ -2781,95 +3161,112 @@ var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(*Session)(nil),               // 15: acphost.supervisor.v1.Session
 	(*PendingRequest)(nil),        // 16: acphost.supervisor.v1.PendingRequest
 	(*TouchedFile)(nil),           // 17: acphost.supervisor.v1.TouchedFile
-	(*ToolCall)(nil),              // 18: acphost.supervisor.v1.ToolCall
-	(*ListTerminalsRequest)(nil),  // 19: acphost.supervisor.v1.ListTerminalsRequest
-	(*ListTerminalsResponse)(nil), // 20: acphost.supervisor.v1.ListTerminalsResponse
-	(*Terminal)(nil),              // 21: acphost.supervisor.v1.Terminal
-	(*ListGrantsRequest)(nil),     // 22: acphost.supervisor.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 23: acphost.supervisor.v1.ListGrantsResponse
-	(*GetSessionRequest)(nil),     // 24: acphost.supervisor.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 25: acphost.supervisor.v1.GetSessionResponse
-	(*WatchOutputRequest)(nil),    // 26: acphost.supervisor.v1.WatchOutputRequest
-	(*WatchOutputResponse)(nil),   // 27: acphost.supervisor.v1.WatchOutputResponse
-	(*WatchEventsRequest)(nil),    // 28: acphost.supervisor.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 29: acphost.supervisor.v1.WatchEventsResponse
-	nil,                           // 30: acphost.supervisor.v1.GateCounters.ObservedEntry
-	nil,                           // 31: acphost.supervisor.v1.GateCounters.UnaskedEntry
-	nil,                           // 32: acphost.supervisor.v1.Session.ToolKindsEntry
-	nil,                           // 33: acphost.supervisor.v1.Session.ToolsEntry
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*SessionMode)(nil),           // 35: acphost.supervisor.v1.SessionMode
-	(*ConfigOption)(nil),          // 36: acphost.supervisor.v1.ConfigOption
-	(*ConfigChoice)(nil),          // 37: acphost.supervisor.v1.ConfigChoice
-	(*PlanEntry)(nil),             // 38: acphost.supervisor.v1.PlanEntry
-	(*AvailableCommand)(nil),      // 39: acphost.supervisor.v1.AvailableCommand
-	(*ContextUsage)(nil),          // 40: acphost.supervisor.v1.ContextUsage
-	(*TokenUsage)(nil),            // 41: acphost.supervisor.v1.TokenUsage
-	(*ToolCallContent)(nil),       // 42: acphost.supervisor.v1.ToolCallContent
-	(*Location)(nil),              // 43: acphost.supervisor.v1.Location
-	(*ToolOutput)(nil),            // 44: acphost.supervisor.v1.ToolOutput
-	(*Grant)(nil),                 // 45: acphost.supervisor.v1.Grant
-	(*Event)(nil),                 // 46: acphost.supervisor.v1.Event
+	(*ListFilesRequest)(nil),      // 18: acphost.supervisor.v1.ListFilesRequest
+	(*ListFilesResponse)(nil),     // 19: acphost.supervisor.v1.ListFilesResponse
+	(*SessionFiles)(nil),          // 20: acphost.supervisor.v1.SessionFiles
+	(*WatchFilesRequest)(nil),     // 21: acphost.supervisor.v1.WatchFilesRequest
+	(*WatchFilesResponse)(nil),    // 22: acphost.supervisor.v1.WatchFilesResponse
+	(*ToolCall)(nil),              // 23: acphost.supervisor.v1.ToolCall
+	(*ListTerminalsRequest)(nil),  // 24: acphost.supervisor.v1.ListTerminalsRequest
+	(*ListTerminalsResponse)(nil), // 25: acphost.supervisor.v1.ListTerminalsResponse
+	(*Terminal)(nil),              // 26: acphost.supervisor.v1.Terminal
+	(*ListGrantsRequest)(nil),     // 27: acphost.supervisor.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 28: acphost.supervisor.v1.ListGrantsResponse
+	(*GetSessionRequest)(nil),     // 29: acphost.supervisor.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),    // 30: acphost.supervisor.v1.GetSessionResponse
+	(*WatchOutputRequest)(nil),    // 31: acphost.supervisor.v1.WatchOutputRequest
+	(*WatchOutputResponse)(nil),   // 32: acphost.supervisor.v1.WatchOutputResponse
+	(*WatchEventsRequest)(nil),    // 33: acphost.supervisor.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 34: acphost.supervisor.v1.WatchEventsResponse
+	nil,                           // 35: acphost.supervisor.v1.GateCounters.ObservedEntry
+	nil,                           // 36: acphost.supervisor.v1.GateCounters.UnaskedEntry
+	nil,                           // 37: acphost.supervisor.v1.Session.ToolKindsEntry
+	nil,                           // 38: acphost.supervisor.v1.Session.ToolsEntry
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*SessionMode)(nil),           // 40: acphost.supervisor.v1.SessionMode
+	(*ConfigOption)(nil),          // 41: acphost.supervisor.v1.ConfigOption
+	(*ConfigChoice)(nil),          // 42: acphost.supervisor.v1.ConfigChoice
+	(*PlanEntry)(nil),             // 43: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),      // 44: acphost.supervisor.v1.AvailableCommand
+	(*ContextUsage)(nil),          // 45: acphost.supervisor.v1.ContextUsage
+	(*TokenUsage)(nil),            // 46: acphost.supervisor.v1.TokenUsage
+	(FileAction)(0),               // 47: acphost.supervisor.v1.FileAction
+	(*ToolCallContent)(nil),       // 48: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),              // 49: acphost.supervisor.v1.Location
+	(*ToolOutput)(nil),            // 50: acphost.supervisor.v1.ToolOutput
+	(*Grant)(nil),                 // 51: acphost.supervisor.v1.Grant
+	(*Event)(nil),                 // 52: acphost.supervisor.v1.Event
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
-	34, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	39, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
 	3,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
 	4,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
 	5,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
 	6,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
-	30, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
-	31, // 6: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
+	35, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
+	36, // 6: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
 	9,  // 7: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
 	0,  // 8: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
-	34, // 9: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
+	39, // 9: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
 	12, // 10: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
 	15, // 11: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
-	18, // 12: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
-	34, // 13: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
-	35, // 14: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
-	36, // 15: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
-	37, // 16: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
-	38, // 17: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
-	39, // 18: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
-	40, // 19: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	41, // 20: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
+	23, // 12: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
+	39, // 13: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
+	40, // 14: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
+	41, // 15: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
+	42, // 16: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	43, // 17: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
+	44, // 18: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	45, // 19: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	46, // 20: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
 	16, // 21: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
 	17, // 22: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
-	32, // 23: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
-	33, // 24: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
-	34, // 25: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
-	42, // 26: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
-	43, // 27: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
-	44, // 28: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
-	21, // 29: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	34, // 30: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	45, // 31: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
-	15, // 32: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
-	46, // 33: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
-	46, // 34: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
-	1,  // 35: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	7,  // 36: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	10, // 37: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	13, // 38: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	19, // 39: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	22, // 40: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	24, // 41: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
-	28, // 42: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
-	26, // 43: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
-	2,  // 44: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	8,  // 45: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	11, // 46: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	14, // 47: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	20, // 48: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	23, // 49: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	25, // 50: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
-	29, // 51: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
-	27, // 52: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
-	44, // [44:53] is the sub-list for method output_type
-	35, // [35:44] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	37, // 23: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
+	38, // 24: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
+	39, // 25: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
+	47, // 26: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
+	39, // 27: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
+	47, // 28: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
+	20, // 29: acphost.supervisor.v1.ListFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
+	17, // 30: acphost.supervisor.v1.SessionFiles.files:type_name -> acphost.supervisor.v1.TouchedFile
+	45, // 31: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	20, // 32: acphost.supervisor.v1.WatchFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
+	48, // 33: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	49, // 34: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
+	50, // 35: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
+	26, // 36: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
+	39, // 37: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	51, // 38: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	15, // 39: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
+	52, // 40: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
+	52, // 41: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
+	1,  // 42: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	7,  // 43: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	10, // 44: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	13, // 45: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	24, // 46: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	27, // 47: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	29, // 48: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	33, // 49: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	18, // 50: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
+	21, // 51: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
+	31, // 52: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 53: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	8,  // 54: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	11, // 55: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	14, // 56: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	25, // 57: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	28, // 58: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	30, // 59: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	34, // 60: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	19, // 61: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
+	22, // 62: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
+	32, // 63: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	53, // [53:64] is the sub-list for method output_type
+	42, // [42:53] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }
@@ -2880,15 +3277,15 @@ func file_acphost_supervisor_v1_state_proto_init() {
 	file_acphost_supervisor_v1_content_proto_init()
 	file_acphost_supervisor_v1_event_proto_init()
 	file_acphost_supervisor_v1_permission_proto_init()
-	file_acphost_supervisor_v1_state_proto_msgTypes[20].OneofWrappers = []any{}
-	file_acphost_supervisor_v1_state_proto_msgTypes[26].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[25].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_state_proto_rawDesc), len(file_acphost_supervisor_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

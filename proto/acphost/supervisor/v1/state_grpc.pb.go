@@ -29,6 +29,8 @@ const (
 	SupervisorStateService_ListGrants_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/ListGrants"
 	SupervisorStateService_GetSession_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/GetSession"
 	SupervisorStateService_WatchEvents_FullMethodName   = "/acphost.supervisor.v1.SupervisorStateService/WatchEvents"
+	SupervisorStateService_ListFiles_FullMethodName     = "/acphost.supervisor.v1.SupervisorStateService/ListFiles"
+	SupervisorStateService_WatchFiles_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/WatchFiles"
 	SupervisorStateService_WatchOutput_FullMethodName   = "/acphost.supervisor.v1.SupervisorStateService/WatchOutput"
 )
 
@@ -57,6 +59,12 @@ type SupervisorStateServiceClient interface {
 	// SessionService.WatchSession reaches further back. The stream of a caller that falls behind ends with
 	// RESOURCE_EXHAUSTED; the caller calls again with its last cursor.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
+	// ListFiles lists the files that agents work with, by session, the hottest first: see TouchedFile.heat. Files that have
+	// cooled down are not listed; sessions that are open are, with no files too.
+	ListFiles(ctx context.Context, in *ListFilesRequest, opts ...grpc.CallOption) (*ListFilesResponse, error)
+	// WatchFiles streams the files that agents work with: first all of them, then what has changed, until the caller cancels.
+	// A caller that reads slowly gets fewer and larger responses, and misses nothing but what was over in between.
+	WatchFiles(ctx context.Context, in *WatchFilesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFilesResponse], error)
 	// WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It
 	// works until 30 s after the release of the terminal. A caller that falls behind misses output; the response states
 	// how much.
@@ -160,9 +168,38 @@ func (c *supervisorStateServiceClient) WatchEvents(ctx context.Context, in *Watc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SupervisorStateService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 
+func (c *supervisorStateServiceClient) ListFiles(ctx context.Context, in *ListFilesRequest, opts ...grpc.CallOption) (*ListFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFilesResponse)
+	err := c.cc.Invoke(ctx, SupervisorStateService_ListFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *supervisorStateServiceClient) WatchFiles(ctx context.Context, in *WatchFilesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFilesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SupervisorStateService_ServiceDesc.Streams[1], SupervisorStateService_WatchFiles_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchFilesRequest, WatchFilesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SupervisorStateService_WatchFilesClient = grpc.ServerStreamingClient[WatchFilesResponse]
+
 func (c *supervisorStateServiceClient) WatchOutput(ctx context.Context, in *WatchOutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOutputResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &SupervisorStateService_ServiceDesc.Streams[1], SupervisorStateService_WatchOutput_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &SupervisorStateService_ServiceDesc.Streams[2], SupervisorStateService_WatchOutput_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +241,12 @@ type SupervisorStateServiceServer interface {
 	// SessionService.WatchSession reaches further back. The stream of a caller that falls behind ends with
 	// RESOURCE_EXHAUSTED; the caller calls again with its last cursor.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
+	// ListFiles lists the files that agents work with, by session, the hottest first: see TouchedFile.heat. Files that have
+	// cooled down are not listed; sessions that are open are, with no files too.
+	ListFiles(context.Context, *ListFilesRequest) (*ListFilesResponse, error)
+	// WatchFiles streams the files that agents work with: first all of them, then what has changed, until the caller cancels.
+	// A caller that reads slowly gets fewer and larger responses, and misses nothing but what was over in between.
+	WatchFiles(*WatchFilesRequest, grpc.ServerStreamingServer[WatchFilesResponse]) error
 	// WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It
 	// works until 30 s after the release of the terminal. A caller that falls behind misses output; the response states
 	// how much.
@@ -241,6 +284,12 @@ func (UnimplementedSupervisorStateServiceServer) GetSession(context.Context, *Ge
 }
 func (UnimplementedSupervisorStateServiceServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) ListFiles(context.Context, *ListFilesRequest) (*ListFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFiles not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) WatchFiles(*WatchFilesRequest, grpc.ServerStreamingServer[WatchFilesResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchFiles not implemented")
 }
 func (UnimplementedSupervisorStateServiceServer) WatchOutput(*WatchOutputRequest, grpc.ServerStreamingServer[WatchOutputResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchOutput not implemented")
@@ -404,6 +453,35 @@ func _SupervisorStateService_WatchEvents_Handler(srv interface{}, stream grpc.Se
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SupervisorStateService_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
 
+func _SupervisorStateService_ListFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorStateServiceServer).ListFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SupervisorStateService_ListFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorStateServiceServer).ListFiles(ctx, req.(*ListFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SupervisorStateService_WatchFiles_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchFilesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SupervisorStateServiceServer).WatchFiles(m, &grpc.GenericServerStream[WatchFilesRequest, WatchFilesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SupervisorStateService_WatchFilesServer = grpc.ServerStreamingServer[WatchFilesResponse]
+
 func _SupervisorStateService_WatchOutput_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchOutputRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -450,11 +528,20 @@ var SupervisorStateService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "GetSession",
 			Handler:    _SupervisorStateService_GetSession_Handler,
 		},
+		{
+			MethodName: "ListFiles",
+			Handler:    _SupervisorStateService_ListFiles_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "WatchEvents",
 			Handler:       _SupervisorStateService_WatchEvents_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchFiles",
+			Handler:       _SupervisorStateService_WatchFiles_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// LatestVersion is the latest version of ACP that acphost speaks; it speaks all before it too.
+const LatestVersion = 2
+
 // Initialize is what the path needs of the client's initialize request.
 type Initialize struct {
 	// ProtocolVersion is the latest version that the client speaks; 1 where it says nothing that can be read.

@@ -81,11 +81,11 @@ func ModeOf(update []byte) (mode string, ok bool) {
 }
 
 // PromptAccepted reports whether the answer to a prompt says that its turn goes on, as in ACP v2: the turn ends when the
-// session is idle (see Idle).
-func PromptAccepted(result []byte) bool {
+// session is idle (see Idle). version is the one that the agent speaks; in drafts of version 2 the answer is empty.
+func PromptAccepted(result []byte, version int) bool {
 	_, stopped := String(Get(result, "stopReason"))
 	_, accepted := String(Get(result, "messageId"))
-	return accepted && !stopped
+	return (accepted || version >= 2) && !stopped
 }
 
 // Idle reports whether an update of the kind state_update says that its session is idle.

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// maxFeed and maxFeedBytes are how far one who watches everything may be behind before they are cut off, in events and in
-	// what these take in memory. All of them together take no more than the one who is the furthest behind.
+	// maxFeed and maxFeedBytes are how far one who watches everything may be behind before they are cut off, in
+	// events and in what these take in memory. All of them together take no more than the one who is the furthest
+	// behind.
 	maxFeed      = 32768
 	maxFeedBytes = 32 << 20
 	// maxBatch and maxBatchBytes bound what is sent at once. A single event may have more bytes.
@@ -29,8 +30,8 @@ const (
 // errBehind says that a reader was cut off.
 var errBehind = errors.New("too far behind")
 
-// feed holds the events for those who watch everything: once for all of them, and encoded once. An event is held until each
-// reader has taken it. Safe for concurrent use.
+// feed holds the events for those who watch everything: once for all of them, and encoded once. An event is held
+// until each reader has taken it. Safe for concurrent use.
 type feed struct {
 	mu sync.Mutex
 	queue
@@ -151,8 +152,9 @@ func (r *reader) wake() {
 	}
 }
 
-// run sends batches to a reader until ctx ends, send fails, the feed is closed (nil), or the reader is cut off. If limit is
-// not 0, a batch has up to limit events, and events gather while they come fast: so the reader is not woken for each of them.
+// run sends batches to a reader until ctx ends, send fails, the feed is closed (nil), or the reader is cut off. If
+// limit is not 0, a batch has up to limit events, and events gather while they come fast: so the reader is not woken
+// for each of them.
 func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.Told) error) error {
 	gathers := limit > 0
 	if limit = min(limit, maxBatch); !gathers {
@@ -189,8 +191,8 @@ func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.
 	}
 }
 
-// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is io.EOF
-// when there will be none, or errBehind.
+// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is
+// io.EOF when there will be none, or errBehind.
 func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit int) ([]event.Told, error) {
 	for {
 		f.mu.Lock()
@@ -259,8 +261,8 @@ func (f *feed) peek(r *reader) *entry {
 	return nil
 }
 
-// gather waits until there are so many events for a reader, or maxBatchBytes, or there will be none, or until enough is told
-// or ctx ends.
+// gather waits until there are so many events for a reader, or maxBatchBytes, or there will be none, or until enough
+// is told or ctx ends.
 func (f *feed) gather(ctx context.Context, r *reader, events int, enough <-chan time.Time) error {
 	f.mu.Lock()
 	full := len(r.earlier) > 0 || f.closed || r.err != nil

@@ -75,6 +75,7 @@ type Hub struct {
 	losses  []loss
 	skips   uint64 // frames that nobody needed, so far
 	all     int    // who watch everything
+	filers  int    // who watch files
 	ports   map[string]*port
 	room    chan struct{} // closed when there may be some, if somebody waits for it
 	waiting int
@@ -88,6 +89,7 @@ type Hub struct {
 	recent   ring
 	watchers map[*watcher]struct{}   // of a session or an agent
 	feed     feed                    // for those who watch everything
+	filed    chan struct{}           // closed when files were used, or may have begun to cool; nil: nobody waits for it
 	sessions map[sessionKey]struct{} // that were opened here
 }
 
@@ -110,6 +112,7 @@ func New(o Options) *Hub {
 	if o.Journal != nil && o.Journal.Content() {
 		h.journal = o.Journal
 	}
+	h.fold.Now = o.Now
 	go h.run()
 	return h
 }
@@ -204,6 +207,7 @@ func (h *Hub) Forget(agentID string) {
 	h.tell.Lock()
 	defer h.tell.Unlock()
 	h.fold.Forget(agentID)
+	h.tellFiles()
 	for key := range h.sessions {
 		if key.agent == agentID {
 			delete(h.sessions, key)
@@ -284,7 +288,13 @@ func (h *Hub) handle(it *item) {
 		if it.cost > briefAbove { // its events may leave out most of it
 			e.cost = eventCost + proto.Size(ev)
 		}
+		for _, touch := range ev.GetTouches() {
+			e.cost += touchCost + len(touch.GetPath())
+		}
 		h.know(e)
+		if aboutFiles(ev) {
+			h.tellFiles()
+		}
 		for w := range h.watchers {
 			w.offer(e)
 		}

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// itemCost and eventCost are what a queued frame and an event count for beside their bytes.
+	// itemCost, eventCost and touchCost are what a queued frame, an event and a file in use count for beside their bytes.
 	itemCost  = 320
 	eventCost = 512
+	touchCost = 96
 	// releaseAt is how many bytes are worked on before they are given free.
 	releaseAt = 256 << 10
 	// pacedFactor is how many times as much may be queued of an agent whose client waits for room. So what is under way when
@@ -160,7 +161,7 @@ func (p *port) put(f *frame.Frame, live bool) {
 		}
 	}
 	toHandler := f.Direction == frame.AgentToHandler || f.Direction == frame.HandlerToAgent
-	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size, rests: !live && toHandler})
+	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size, rests: !live && toHandler && h.filers == 0})
 }
 
 // lose counts a frame.

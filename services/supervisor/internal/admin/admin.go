@@ -64,10 +64,11 @@ type Options struct {
 	State State
 	// Control changes it. Nil: its verbs are UNIMPLEMENTED.
 	Control Control
-	// Agents, Sessions, Events and Approvals, likewise. Each may be nil: UNIMPLEMENTED.
+	// Agents, Sessions, Events, Files and Approvals, likewise. Each may be nil: UNIMPLEMENTED.
 	Agents    Agents
 	Sessions  Sessions
 	Events    Events
+	Files     Files
 	Approvals Approvals
 	// ReadOnly says why programs can only look at agents and sessions: all other calls to Agents and Sessions are refused with
 	// it. Empty: programs start agents and open sessions.
@@ -215,7 +216,7 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
 	o := s.opts
-	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{State: o.State, events: o.Events, approvals: o.Approvals, server: s})
+	supervisorv1.RegisterSupervisorStateServiceServer(server, &stateService{State: o.State, events: o.Events, files: o.Files, approvals: o.Approvals, server: s})
 	if o.Control != nil {
 		supervisorv1.RegisterSupervisorControlServiceServer(server, controlService{Control: o.Control})
 	}

@@ -43,6 +43,7 @@ func TestEveryMethodHasTheRoleThatItTakes(t *testing.T) {
 		"SupervisorStateService/ListRoutes": "viewer", "SupervisorStateService/ListSessions": "viewer",
 		"SupervisorStateService/ListTerminals": "viewer", "SupervisorStateService/ListGrants": "viewer",
 		"SupervisorStateService/GetSession": "viewer", "SupervisorStateService/WatchEvents": "viewer",
+		"SupervisorStateService/ListFiles": "viewer", "SupervisorStateService/WatchFiles": "viewer",
 		"SupervisorStateService/WatchOutput": "viewer",
 	}
 	seen := 0

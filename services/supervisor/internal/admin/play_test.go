@@ -72,7 +72,7 @@ func play(role string, args []string) (exit int, ok bool) {
 // playSupervisor serves a socket and runs a script as an agent, whose output is its own, until its stdin ends.
 func playSupervisor(socket, script string) int {
 	s, err := admin.Start(admin.Options{
-		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Events: willing{}, Approvals: willing{},
+		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Events: willing{}, Files: willing{}, Approvals: willing{},
 		Socket: socket,
 	})
 	if err != nil {
@@ -129,6 +129,14 @@ func (willing) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*su
 }
 
 func (willing) WatchEvents(context.Context, string, int, func([]event.Told) error) error {
+	return nil
+}
+
+func (willing) ListFiles(context.Context, *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error) {
+	return &supervisorv1.ListFilesResponse{}, nil
+}
+
+func (willing) WatchFiles(context.Context, *supervisorv1.WatchFilesRequest, func(*supervisorv1.WatchFilesResponse) error) error {
 	return nil
 }
 

@@ -37,11 +37,21 @@ type State interface {
 	ListGrants(ctx context.Context, req *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error)
 }
 
-// stateService serves a State and Events.
+// Files tells which files agents work with. Its methods are called concurrently and return when their context ends, or when a
+// send fails (with its error).
+type Files interface {
+	// ListFiles lists the files that agents work with.
+	ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error)
+	// WatchFiles sends the files that agents work with: all of them first, then what has changed.
+	WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error
+}
+
+// stateService serves a State, Events and Files.
 type stateService struct {
 	supervisorv1.UnsafeSupervisorStateServiceServer
 	State
 	events    Events    // nil: they cannot be watched
+	files     Files     // nil: they are not known
 	approvals Approvals // nil: there are none
 	server    *Server
 }
@@ -94,6 +104,20 @@ func (s *stateService) WatchEvents(req *supervisorv1.WatchEventsRequest, stream 
 		}
 		return stream.SendMsg(encodedOf(pieces...))
 	})
+}
+
+func (s *stateService) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error) {
+	if s.files == nil {
+		return nil, status.Error(codes.Unimplemented, "files cannot be listed here")
+	}
+	return s.files.ListFiles(ctx, req)
+}
+
+func (s *stateService) WatchFiles(req *supervisorv1.WatchFilesRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchFilesResponse]) error {
+	if s.files == nil {
+		return status.Error(codes.Unimplemented, "files cannot be watched here")
+	}
+	return s.files.WatchFiles(stream.Context(), req, stream.Send)
 }
 
 func (s *stateService) WatchOutput(req *supervisorv1.WatchOutputRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchOutputResponse]) error {

@@ -126,8 +126,13 @@ func Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// Stdin is the writing end of the agent's stdin. Closing it is the polite way to ask for the end.
+// Stdin is the writing end of the agent's stdin. Closing it is the polite way to ask for the end. Close waits for a write
+// under way, for as long as the agent likes.
 func (p *Process) Stdin() *os.File { return p.stdin }
+
+// closeStdin waits for a write under way, which an agent can keep from ever ending: it holds the pipe's lock for as long as a
+// splice of its own into the pipe waits. So nobody waits for this.
+func (p *Process) closeStdin() { _ = p.stdin.Close() }
 
 // Stdout is the reading end of the agent's stdout. It reaches its end when no process of the agent holds it any more.
 func (p *Process) Stdout() *os.File { return p.stdout }
@@ -160,7 +165,7 @@ func (p *Process) Exit() Exit {
 // seconds of ctx's end, and with an error if something may be left. It may be called more than once, and after the end.
 func (p *Process) Stop(ctx context.Context) error {
 	p.stopping.Store(true)
-	_ = p.stdin.Close()
+	go p.closeStdin()
 	if p.await(ctx, p.grace) {
 		return nil
 	}
@@ -260,7 +265,7 @@ func (p *Process) watch(status *os.File) {
 		cancel()
 	}
 	p.stderr.finish(stderrSettle)
-	_ = p.stdin.Close()
+	go p.closeStdin()
 	_ = p.life.Close()
 	p.exit = exitOf(p.name, end, p.stderr.tail(), p.stopping.Load())
 	if p.startFail != nil {

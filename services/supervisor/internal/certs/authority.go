@@ -7,14 +7,12 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,11 +76,19 @@ func DefaultClients() []Client {
 var clientName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 func (c Client) check() error {
-	switch {
-	case !clientName.MatchString(c.Name):
-		return fmt.Errorf(`a client's name has 1 to 64 of A-Z, a-z, 0-9, ".", "_", "@" and "-", and begins with a letter or a digit; got %q`, c.Name)
-	case slices.Contains([]string{ServerDir, CAFile, CAKeyFile, ServerFile, ServerKeyFile}, strings.ToLower(c.Name)):
+	if err := checkName("client", c.Name); err != nil {
+		return err
+	}
+	if slices.Contains([]string{ServerDir, CAFile, CAKeyFile, ServerFile, ServerKeyFile}, strings.ToLower(c.Name)) {
 		return fmt.Errorf("%s is the name of something of the authority's; call the client something else", c.Name)
+	}
+	return nil
+}
+
+// checkName checks the name of what gets a certificate.
+func checkName(what, name string) error {
+	if !clientName.MatchString(name) {
+		return fmt.Errorf(`a %s's name has 1 to 64 of A-Z, a-z, 0-9, ".", "_", "@" and "-", and begins with a letter or a digit; got %q`, what, name)
 	}
 	return nil
 }
@@ -109,11 +115,11 @@ func Init(dir string, o Options) error {
 		return err
 	}
 	return whole(dir, func(dir string) error {
-		a, err := newAuthority(o)
+		a, err := newAuthority(pkix.Name{Organization: organization, CommonName: "acphost authority " + newSerial().Text(16)[:8]}, o)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(writeCert(filepath.Join(dir, CAFile), a.cert.Raw), writeKey(filepath.Join(dir, CAKeyFile), a.key)); err != nil {
+		if err := a.write(dir); err != nil {
 			return err
 		}
 		if err := a.server(filepath.Join(dir, ServerDir), o); err != nil {
@@ -135,6 +141,9 @@ func AddClient(dir string, c Client, o Options) error {
 	}
 	a, err := openAuthority(dir)
 	if err != nil {
+		return err
+	}
+	if err := a.checkClients(dir); err != nil {
 		return err
 	}
 	return a.client(filepath.Join(dir, c.Name), c, o)
@@ -180,15 +189,17 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(o Options) (*authority, error) {
+// organization is the subject's in each certificate.
+var organization = []string{"acphost"}
+
+func newAuthority(subject pkix.Name, o Options) (*authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	serial := newSerial()
 	template := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{Organization: []string{"acphost"}, CommonName: "acphost authority " + hex.EncodeToString(serial.Bytes()[:4])},
+		SerialNumber:          newSerial(),
+		Subject:               subject,
 		NotBefore:             o.Now.Add(-backdated),
 		NotAfter:              o.Now.AddDate(0, 0, authorityDays),
 		IsCA:                  true,
@@ -205,6 +216,11 @@ func newAuthority(o Options) (*authority, error) {
 		return nil, fmt.Errorf("make the authority's certificate: %w", err)
 	}
 	return &authority{cert, key}, nil
+}
+
+// write puts the authority's own files into its folder.
+func (a *authority) write(dir string) error {
+	return errors.Join(writeCert(filepath.Join(dir, CAFile), a.cert.Raw), writeKey(filepath.Join(dir, CAKeyFile), a.key))
 }
 
 // openAuthority reads an authority from its folder.
@@ -250,10 +266,10 @@ func readCert(file string) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// serverTemplate is what is particular to the server's certificate.
-func serverTemplate(o Options) (*x509.Certificate, error) {
+// serverTemplate is what is particular to a server's certificate.
+func serverTemplate(name string, o Options) (*x509.Certificate, error) {
 	t := &x509.Certificate{
-		Subject:     pkix.Name{Organization: []string{"acphost"}, CommonName: "acphost"},
+		Subject:     pkix.Name{Organization: organization, CommonName: name},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
@@ -276,7 +292,7 @@ var hostName = lazyregexp.New(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(
 
 // server makes the server's folder.
 func (a *authority) server(dir string, o Options) error {
-	template, err := serverTemplate(o)
+	template, err := serverTemplate("acphost", o)
 	if err != nil {
 		return err
 	}
@@ -285,11 +301,7 @@ func (a *authority) server(dir string, o Options) error {
 
 // client makes a client's folder.
 func (a *authority) client(dir string, c Client, o Options) error {
-	return a.folder(dir, ClientFiles, &x509.Certificate{
-		Subject:     pkix.Name{Organization: []string{"acphost"}, CommonName: c.Name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		URIs:        []*url.URL{c.Role.uri()},
-	}, o)
+	return a.folder(dir, ClientFiles, clientTemplate(c.Name, c.Role.uri()), o)
 }
 
 // folder makes a folder with the files of one end of a connection.

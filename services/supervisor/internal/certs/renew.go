@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Renew makes new keys, and certificates that say the same, for the server of the authority in a folder and for the clients
-// whose folders still lie in it. They take the place of the old ones, which stay valid for as long as they say. It returns
+// Renew makes new keys, and certificates that say the same, for the server or the sidecar of the authority in a folder and
+// for the clients whose folders still lie in it. They take the place of the old ones, which stay valid for as long as they say. It returns
 // the certificates that were made, also where it fails half way; calling it again is then right. Of Options, Days and Now
 // count.
 func Renew(dir string, o Options) (renewed []string, err error) {
@@ -21,7 +21,8 @@ func Renew(dir string, o Options) (renewed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs := []Files{ServerFiles(filepath.Join(dir, ServerDir)), ServerFiles(dir)} // where they lie now, and where they lay
+	// A supervisor's own, which an older acphost put beside the authority's, or a sidecar's.
+	pairs := []Files{ServerFiles(filepath.Join(dir, ServerDir)), ServerFiles(dir), ServerFiles(filepath.Join(dir, SidecarDir))}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/keyfiles"
 )
 
 // Role is what the owner of a certificate may do. A greater one may do all that a lesser one may.
@@ -52,14 +54,8 @@ func ParseRole(name string) (Role, error) {
 	return NoRole, fmt.Errorf("%q is no role; there are %s", name, strings.Join(RoleNames(), ", "))
 }
 
-// The URI that says a role, among a certificate's alternative names: "acphost:role:viewer".
-const (
-	roleScheme = "acphost"
-	rolePrefix = "role:"
-)
-
 func (r Role) uri() *url.URL {
-	return &url.URL{Scheme: roleScheme, Opaque: rolePrefix + r.String()}
+	return keyfiles.RoleURI(r.String())
 }
 
 // RoleOf is the role that a certificate says. One that says several, or one that is not known, has none, and the error
@@ -67,8 +63,8 @@ func (r Role) uri() *url.URL {
 func RoleOf(cert *x509.Certificate) (Role, error) {
 	role := NoRole
 	for _, u := range cert.URIs {
-		name, ok := strings.CutPrefix(u.Opaque, rolePrefix)
-		if u.Scheme != roleScheme || !ok {
+		name, ok := keyfiles.RoleIn(u)
+		if !ok {
 			continue
 		}
 		if role != NoRole {

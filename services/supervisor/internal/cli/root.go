@@ -4,13 +4,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/buildinfo"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/rundir"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/agents"
@@ -21,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/config"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/doctor"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/files"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/grants"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/handler"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/health"
@@ -37,6 +36,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/serve"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/sessions"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/terminals"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/version"
 	played "github.com/acphost/acphost/services/supervisor/internal/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
@@ -50,11 +50,11 @@ type programs struct {
 	Exec      agentcmd.Executor
 }
 
-// Run parses the arguments, runs the command that they name and returns the exit code. version is what the build says that
+// Run parses the arguments, runs the command that they name and returns the exit code. build is what the build says that
 // this program is; empty: nothing.
-func Run(ctx context.Context, stdin, stdout, stderr *os.File, version string, args []string) int {
+func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, args []string) int {
 	call := &command.Call{
-		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildVersion(version),
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version,
 		Terminal: output.IsTerminal, Sockets: rundir.Dirs, FromAgent: peer.FromAgent,
 	}
 	return command.Execute(ctx, call, newRoot(call, programs{
@@ -79,50 +79,13 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 "acphost demo" plays one turn of a scripted agent and shows what happens.`,
 		prompt.New(call, p.Supervise), chat.New(call, p.Supervise, sessions.Export),
 		run.New(call, p.Host, p.Exec), demo.New(call, p.Demo), config.New(call), ps.New(call), handler.New(call), policy.New(call, p.Permd),
-		newVersion(call),
+		version.New(call),
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
-		approvals.New(call), terminals.New(call), health.New(call), certs.New(call))
+		approvals.New(call), terminals.New(call), files.New(call), health.New(call), certs.New(call))
 	root.Version = call.Version
-	root.SetVersionTemplate("acphost {{.Version}}\n")
+	root.SetVersionTemplate(version.Text(call.Version))
 	return root
-}
-
-func newVersion(call *command.Call) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  command.NoArguments,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(call.Stdout, "acphost %s %s %s/%s\n", call.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
-}
-
-// buildVersion is the version that the build set, else what the Go command noted when it built the program: the
-// module's version, or the commit.
-func buildVersion(version string) string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	commit, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = "+" + s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = ".changed"
-		}
-	}
-	return "devel" + commit + changed
 }
 
 // StopSignals are what ends acphost in order.

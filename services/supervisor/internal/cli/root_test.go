@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -139,8 +141,20 @@ func TestHelpIsADocument(t *testing.T) {
 func TestVersionSaysWhatItIs(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		status, stdout, _ := (&call{}).run(t, args...)
-		if status != 0 || !strings.HasPrefix(stdout, "acphost ") || strings.Count(stdout, "\n") != 1 {
-			t.Errorf("%v: status %d, output %q", args, status, stdout)
+		for _, want := range []string{"acphost test\n", "versions 1, 2\n", "plugin protocol 1\n", "acphost.fs.v1, ", ", acphost.supervisor.v1", "built with  go"} {
+			if status != 0 || !strings.Contains(stdout, want) {
+				t.Errorf("%v: status %d, output %q, want %q in it", args, status, stdout, want)
+			}
+		}
+	}
+	status, stdout, _ := (&call{}).run(t, "version", "--json")
+	var got map[string]any
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != 0 {
+		t.Fatalf("status %d, output %q: %v", status, stdout, err)
+	}
+	for name, want := range map[string]any{"version": "test", "plugin_protocol": 1.0, "acp_versions": []any{1.0, 2.0}} {
+		if !reflect.DeepEqual(got[name], want) {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
 	}
 }
@@ -272,7 +286,7 @@ func TestWhatRunsIsCompleted(t *testing.T) {
 func TestTheTreeOfPackagesIsThatOfCommands(t *testing.T) {
 	var commands, packages []string
 	for _, cmd := range newRoot((&commandtest.Call{}).New(t), programs{}).Commands() {
-		if cmd.Name() != "version" && !cmd.Hidden {
+		if !cmd.Hidden {
 			commands = append(commands, cmd.Name())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -64,6 +65,11 @@ func (v *checker) config(c *configv1.Config) {
 	v.oneOf(path("log.level"), c.GetLog().GetLevel(), "debug", "info", "warn", "error")
 	v.oneOf(path("log.format"), c.GetLog().GetFormat(), "text", "json")
 	v.admin(c.GetAdmin())
+	if at := c.GetActivity().GetListen(); at != "" {
+		if err := filefeed.CheckAddress(at); err != nil {
+			v.problem(path("activity.listen"), "%v", err)
+		}
+	}
 	v.serve(c.GetServe())
 }
 

@@ -22,7 +22,11 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 			d.asked(r, m.Params, false)
 			return
 		}
-		if r.method == acp.MethodRequestPermission || f.Handler == gateName {
+		if r.method == acp.MethodRequestPermission {
+			d.decided(r, m.Params)
+			return
+		}
+		if f.Handler == gateName {
 			return
 		}
 	case acp.MethodSessionUpdate: // with an id, which it should not have
@@ -41,7 +45,21 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 	d.open(&d.calls, r)
 	call := &supervisorv1.CallStarted{Id: r.id, Method: r.method, To: r.to}
 	read(m.Params, "path", &call.Path, "terminalId", &call.TerminalId)
+	r.touched = d.usedByCall(r, call.GetPath(), m.Params)
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params), f.Brief), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
+}
+
+// decided remembers a permission request that a policy may answer. It becomes a question if it goes on to a person.
+func (d *Decoder) decided(r *request, params []byte) {
+	req, _ := acp.ParsePermissionRequest(params)
+	report := questioned(req.ToolCall)
+	if report.GetToolCallId() == "" {
+		return
+	}
+	d.reports.note(r.session, report, false, len(params))
+	q, _, _ := permission(params, false)
+	r.toolCall, r.allowing = report.GetToolCallId(), allowing(q.GetOptions())
+	d.open(&d.calls, r)
 }
 
 // gateName stands for a handler where a call is decided before it goes on.
@@ -49,8 +67,12 @@ const gateName = "gate"
 
 // agentAnswered takes the answer to a request of the agent's.
 func (d *Decoder) agentAnswered(r *request, a *answer) {
-	if r.question != "" {
+	switch {
+	case r.question != "":
 		d.questionAnswered(r, a)
+		return
+	case r.allowing != nil: // a policy answered it
+		d.deniedQuestion(r, a.fault != nil || !r.allowing[acp.Chosen(a.result)])
 		return
 	}
 	end := &supervisorv1.CallEnded{Id: r.id, Method: r.method}
@@ -62,7 +84,8 @@ func (d *Decoder) agentAnswered(r *request, a *answer) {
 	} else if strings.HasPrefix(r.method, "terminal/") {
 		end.TerminalId = textOf(acp.Get(a.result, "terminalId"))
 	}
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Touches: touchedByCall(r, a.fault),
+		Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
 }
 
 // maxCall is how many bytes of a call's params or result are told: they hold the content of files, which the record has.

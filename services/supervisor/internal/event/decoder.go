@@ -15,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -25,14 +26,17 @@ type Decoder struct {
 	agent  frame.Agent
 	cursor func(seq uint64) string
 
-	scan acp.Scanner
-	msg  jsonrpc.Message
+	version int // of ACP, as the agent answered; 0: not known
+	scan    acp.Scanner
+	msg     jsonrpc.Message
 
 	client, calls, own table
 	loading            map[string]int                      // sessions to the number of requests that load them
 	accepted           map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
 	spent              map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
 	reports            reports
+	dialect            string                        // what the agent calls itself
+	roots              ordered.Map[string, []string] // of sessions
 	said               said
 
 	// Of the frame at hand.

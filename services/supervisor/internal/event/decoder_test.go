@@ -122,7 +122,7 @@ func TestCallsAreTold(t *testing.T) {
 	w := newWire(t)
 	w.expect(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`),
 		`{"sessionId":"s","raw":"{\"sessionId\":\"s\",\"path\":\"/a\"}","callStarted":{"id":"1","method":"fs/read_text_file","to":"fs","path":"/a"}}`)
-	w.expect(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`), `{"sessionId":"s","raw":"{\"content\":\"x\"}","callEnded":{"id":"1","method":"fs/read_text_file"}}`)
+	w.expect(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`), `{"sessionId":"s","raw":"{\"content\":\"x\"}","touches":[{"path":"/a","action":"FILE_ACTION_READ"}],"callEnded":{"id":"1","method":"fs/read_text_file"}}`)
 	w.expect(frame.AgentToHandler, "terminal", asks(`"c"`, "terminal/create", `{"sessionId":"s","command":"ls"}`),
 		`{"sessionId":"s","callStarted":{"id":"\"c\"","method":"terminal/create","to":"terminal"}}`)
 	w.expect(frame.HandlerToAgent, "terminal", answers(`"c"`, `{"terminalId":"T"}`), `{"sessionId":"s","callEnded":{"id":"\"c\"","method":"terminal/create","terminalId":"T"}}`)
@@ -139,7 +139,7 @@ func TestACallThatGoesFromTheGateToTheClientStartsOnce(t *testing.T) {
 	line := asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/a"}`)
 	w.expect(frame.AgentToHandler, "gate", line, `{"sessionId":"s","callStarted":{"id":"1","method":"fs/write_text_file","to":"gate","path":"/a"}}`)
 	w.quiet(frame.AgentToClient, "", line)
-	w.expect(frame.ClientToAgent, "", answers("1", `null`), `{"sessionId":"s","callEnded":{"id":"1","method":"fs/write_text_file"}}`)
+	w.expect(frame.ClientToAgent, "", answers("1", `null`), `{"sessionId":"s","touches":[{"path":"/a","action":"FILE_ACTION_WRITE"}],"callEnded":{"id":"1","method":"fs/write_text_file"}}`)
 }
 
 func TestAnIDThatIsUsedAgainEndsTheRequestThatHadIt(t *testing.T) {
@@ -384,6 +384,12 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 	w.expect(frame.ClientToAgent, "", asks("0", "initialize", `{}`), `{"sessionId":"s","turnEnded":{"error":{"message":"session/prompt: the connection to the agent has ended"}}}`)
 	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
 	w.expect(frame.AgentToClient, "", answers("1", `{}`), `{"sessionId":"s","turnEnded":{}}`)
+
+	w.quiet(frame.ClientToAgent, "", asks("0", "initialize", `{}`))
+	w.quiet(frame.AgentToClient, "", answers("0", `{"protocolVersion":2}`))
+	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	w.quiet(frame.AgentToClient, "", answers("1", `{}`)) // of a draft
+	w.expect(frame.AgentToClient, "", updateLine(idle), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"3"}}}`)
 }
 
 func TestAPermissionQuestionOfVersion2(t *testing.T) {

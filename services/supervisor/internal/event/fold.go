@@ -1,11 +1,14 @@
 package event
 
 import (
+	"strings"
 	"sync"
+	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/heat"
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/proto"
@@ -28,6 +31,9 @@ const (
 //
 // What an event holds is kept, and shown, without being copied: nobody may change it.
 type Fold struct {
+	// Now is the clock that the heat of files goes by. Nil: the system's.
+	Now func() time.Time
+
 	mu       sync.Mutex
 	sessions ordered.Map[sessionKey, *known]   // the one that something happened in last is the newest
 	closed   ordered.Map[sessionKey, struct{}] // of the sessions, the one that was closed last is the newest
@@ -43,7 +49,8 @@ type known struct {
 
 	is        supervisorv1.Session // what is shown as it is; its model is the one that the agent has apart from its options
 	pending   pending
-	files     files
+	files     heat.Files
+	roots     []string
 	tools     tools
 	listBytes int // of what is replaced as a whole: modes, options, models, plan, commands
 	sizes     [5]int
@@ -70,7 +77,7 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 		f.gap(e)
 		return
 	case *supervisorv1.Event_Agent:
-		f.agent(v.Agent)
+		f.agent(v.Agent, e.GetTime().AsTime())
 		return
 	case *supervisorv1.Event_SessionClosed:
 		if v.SessionClosed.GetReason() == "session/delete" {
@@ -86,6 +93,11 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 		k.is.Cursor = e.GetCursor()
 	}
 	k.apply(e)
+	if touches := e.GetTouches(); len(touches) > 0 && !e.GetHistory() {
+		for _, t := range touches {
+			k.files.Touch(e.GetTime().AsTime(), t)
+		}
+	}
 	f.grown(k)
 	switch e.GetEvent().(type) {
 	case *supervisorv1.Event_SessionOpened:
@@ -98,6 +110,13 @@ func (f *Fold) Apply(e *supervisorv1.Event) {
 			f.forget(f.sessions.At(oldest))
 		}
 	}
+}
+
+func (f *Fold) now() time.Time {
+	if f.Now == nil {
+		return time.Now()
+	}
+	return f.Now()
 }
 
 // Forget forgets all sessions of an agent.
@@ -157,7 +176,7 @@ func (f *Fold) gap(e *supervisorv1.Event) {
 }
 
 // agent ends what waits for an agent that does not run any more.
-func (f *Fold) agent(a *supervisorv1.Agent) {
+func (f *Fold) agent(a *supervisorv1.Agent, at time.Time) {
 	switch a.GetState() {
 	case supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED, supervisorv1.AgentState_AGENT_STATE_STOPPED:
 	default:
@@ -166,6 +185,7 @@ func (f *Fold) agent(a *supervisorv1.Agent) {
 	for key, k := range f.sessions.All() {
 		if key.agent == a.GetId() {
 			k.pending.clear()
+			k.files.Stop(at)
 		}
 	}
 }
@@ -192,11 +212,16 @@ func (k *known) apply(e *supervisorv1.Event) {
 		}
 	case *supervisorv1.Event_Usage:
 		k.is.Usage = client.LatestUsage(k.is.Usage, v.Usage)
+		if !e.GetHistory() {
+			k.files.Filled(e.GetTime().AsTime(), v.Usage.GetUsed())
+		}
 	case *supervisorv1.Event_OtherUpdate:
 		k.other(v.OtherUpdate, e.GetRaw())
 	case *supervisorv1.Event_TurnStarted:
 		k.tools.turn()
+		k.files.Turn(e.GetTime().AsTime(), true)
 	case *supervisorv1.Event_TurnEnded:
+		k.files.Turn(e.GetTime().AsTime(), false)
 		k.is.Tokens = client.AddTokens(k.is.Tokens, v.TurnEnded.GetUsage())
 		if v.TurnEnded.GetStopReason() == "cancelled" { // what it left open was cancelled with it, and some agents never say so
 			k.tools.broken = true
@@ -209,6 +234,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 		k.opened(v.SessionOpened)
 	case *supervisorv1.Event_SessionClosed:
 		k.pending.clear()
+		k.files.Stop(e.GetTime().AsTime())
 	case *supervisorv1.Event_QuestionAsked:
 		k.pending.asked(v.QuestionAsked)
 	case *supervisorv1.Event_QuestionAnswered:
@@ -217,7 +243,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 		k.pending.called(e, v.CallStarted)
 	case *supervisorv1.Event_CallEnded:
 		if r := k.pending.remove(callKey(v.CallEnded.GetId())); r != nil && v.CallEnded.GetError() == "" {
-			k.files.called(r.shown.GetMethod(), r.path)
+			called(&k.files, r.shown.GetMethod(), r.path)
 		}
 	}
 }
@@ -225,6 +251,9 @@ func (k *known) apply(e *supervisorv1.Event) {
 // opened folds that a session is there: what the agent says of it then is how it is.
 func (k *known) opened(o *supervisorv1.SessionOpened) {
 	k.is.Incomplete = false
+	if roots := o.GetRoots(); len(roots) <= maxNames && len(strings.Join(roots, "")) <= maxItemBytes {
+		k.roots = roots
+	}
 	if o.GetModeId() != "" || len(o.GetModes()) > 0 {
 		k.is.Mode = safetext.Cut(o.GetModeId(), maxTitle)
 		k.is.Modes = keep(k, listModes, o.GetModes())
@@ -272,5 +301,5 @@ func keep[M proto.Message](k *known, which int, items []M) []M {
 // weight is roughly what the session takes, in bytes.
 func (k *known) weight() int {
 	return 1024 + 2*len(k.key.session) + len(k.is.Title) + len(k.is.Mode) + len(k.is.Model) + len(k.is.Usage.GetCurrency()) +
-		k.listBytes + k.pending.size + k.files.size + k.tools.size
+		k.listBytes + k.pending.size + k.files.Size() + k.tools.size
 }

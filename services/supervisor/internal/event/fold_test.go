@@ -137,7 +137,7 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 	w.expect(`{"toolCalls":[` +
 		`{"toolCallId":"t","title":"Edit","name":"edit_file","kind":"edit","status":"completed","content":[{"diff":{"path":"/a","newText":"x"}},{"terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":"{\"x\":1}","rawOutput":"\"ok\"","terminalIds":["T"],"paths":["/a","/b"]},` +
 		`{"toolCallId":"u","kind":"execute"},{"toolCallId":"v","title":"?"}],` +
-		`"files":[{"path":"/a","reported":1},{"path":"/b","reported":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
+		`"files":[{"path":"/a","reported":1,"action":"FILE_ACTION_WRITE","turn":"1","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1},{"path":"/b","reported":1,"action":"FILE_ACTION_WRITE","turn":"1","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}],"toolKinds":{"edit":"1","execute":"1","other":"1"},"tools":{"edit_file":"1"}}`)
 
 	s := &supervisorv1.Session{SessionId: "s", Mode: "plan", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t", Status: "failed", Paths: []string{"/z"}}, {ToolCallId: "w"}}}
 	w.f.Show("a-1", s)
@@ -211,14 +211,14 @@ func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testin
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
 	w.pass(frame.ClientToAgent, "", answers(`"q"`, `{"outcome":{"outcome":"cancelled"}}`))
 	w.pass(frame.ClientToAgent, "", answers("2", `{"action":"cancel"}`))
-	w.expect(`{"files":[{"path":"/a","reads":1}]}`)
+	w.expect(`{"files":[{"path":"/a","reads":1,"action":"FILE_ACTION_READ","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}]}`)
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/b"}`))
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `null`))
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/c"}`))
 	w.pass(frame.HandlerToAgent, "fs", fails("1", `{"code":-32603,"message":"no"}`))
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
 	w.pass(frame.HandlerToAgent, "fs", answers("1", `{"content":"x"}`))
-	w.expect(`{"files":[{"path":"/b","writes":1},{"path":"/a","reads":2}]}`)
+	w.expect(`{"files":[{"path":"/b","writes":1,"action":"FILE_ACTION_WRITE","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1},{"path":"/a","reads":2,"action":"FILE_ACTION_READ","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}]}`)
 }
 
 func TestAnAgentThatStopsWaitsForNothing(t *testing.T) {

@@ -5,13 +5,14 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/heat"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/proto"
 )
 
-// maxPending is how many open requests of an agent are kept of a session, maxFiles how many files.
+// maxPending is how many open requests of an agent are kept of a session, maxFiles how many files are shown with it.
 const (
 	maxPending = 1000
 	maxFiles   = 1000
@@ -98,50 +99,12 @@ func (p *pending) list() []*supervisorv1.PendingRequest {
 	return out
 }
 
-// files are those that an agent had to do with, the latest last.
-type files struct {
-	known ordered.Map[string, *file]
-	size  int
-}
-
-type file struct {
-	reads, writes, reported uint32
-}
-
 // called counts a call that succeeded, if it was about a file's content.
-func (f *files) called(method, path string) {
+func called(files *heat.Files, method, path string) {
 	switch method {
-	case "fs/read_text_file":
-		f.touch(path).reads++
-	case "fs/write_text_file":
-		f.touch(path).writes++
+	case acp.MethodReadTextFile:
+		files.File(path).Reads++
+	case acp.MethodWriteTextFile:
+		files.File(path).Writes++
 	}
-}
-
-// touch returns a file, made the latest. One whose path is empty, or too long, is not kept.
-func (f *files) touch(path string) *file {
-	if path == "" || len(path) > maxKept {
-		return &file{}
-	}
-	if at := f.known.At(path); at != nil {
-		f.known.Renew(path)
-		return at
-	}
-	if f.known.Len() >= maxFiles {
-		oldest := f.known.Oldest()
-		f.known.Delete(oldest)
-		f.size -= len(oldest) + 128
-	}
-	made := &file{}
-	f.known.Set(path, made)
-	f.size += len(path) + 128
-	return made
-}
-
-func (f *files) list() []*supervisorv1.TouchedFile {
-	var out []*supervisorv1.TouchedFile
-	for path, at := range f.known.All() {
-		out = append(out, &supervisorv1.TouchedFile{Path: path, Reads: at.reads, Writes: at.writes, Reported: at.reported})
-	}
-	return out
 }

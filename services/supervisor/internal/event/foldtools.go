@@ -5,6 +5,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/heat"
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/proto"
@@ -54,7 +55,7 @@ func (t *tools) turn() {
 func (t *tools) drop(id string) { t.size -= t.known.Delete(id).size }
 
 // report folds a report of a tool call. Those of history are kept and not counted.
-func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *files) {
+func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *heat.Files) {
 	id := r.GetToolCallId()
 	if id == "" || len(id) > maxTitle {
 		return
@@ -176,7 +177,7 @@ func recount(counts map[string]uint64, from *string, to string) {
 }
 
 // touch counts the files that the tool call names, each once.
-func (t *tool) touch(touched *files) {
+func (t *tool) touch(touched *heat.Files) {
 	for _, p := range t.shown.GetPaths() {
 		if t.reported[p] || len(t.reported) >= maxItems {
 			continue
@@ -185,7 +186,7 @@ func (t *tool) touch(touched *files) {
 			t.reported = map[string]bool{}
 		}
 		t.reported[p] = true
-		touched.touch(p).reported++
+		touched.File(p).Reported++
 	}
 }
 

@@ -46,6 +46,7 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 		}
 	} else {
 		q.Permission = d.permission(r.session, params, ours)
+		r.toolCall = q.GetPermission().GetToolCallId()
 		r.allowing = allowing(q.GetPermission().GetOptions())
 	}
 	d.open(t, r)
@@ -177,6 +178,7 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 }
 
 func (d *Decoder) questionEnded(r *request, end *supervisorv1.ApprovalAnswer, from string) {
+	d.deniedQuestion(r, end.GetOutcome() == "denied" || end.GetOutcome() == "expired")
 	end.Id, end.Time = r.question, timestamppb.New(d.at)
 	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: from, Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: end}})
 }

@@ -32,8 +32,10 @@ type request struct {
 	// Of the agent's, and acphost's own: a question.
 	question string          // the approval's id; "": it is a call
 	allowing map[string]bool // the ids of options that allow
+	toolCall string          // that it is about
 
-	to string // who has a call
+	to      string                    // who has a call
+	touched []*supervisorv1.FileTouch // what it uses, unless it fails
 }
 
 // table holds the requests of one end that are open, oldest first.
@@ -54,7 +56,14 @@ func (d *Decoder) open(t *table, r *request) {
 
 // reports remembers the tool calls that questions may be about, since a question may say no more than the id.
 type reports struct {
-	known ordered.Map[string, *supervisorv1.ToolCall]
+	known ordered.Map[string, *knownCall]
+}
+
+// knownCall is a tool call, and what was made of it.
+type knownCall struct {
+	*supervisorv1.ToolCall
+	input  string // of which the files were told
+	denied bool   // the last question about it was answered so
 }
 
 func reportKey(session, id string) string { return session + "\x00" + id }
@@ -67,13 +76,13 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 		return
 	}
 	k := r.known.At(key)
-	if k == nil || client.Restarts(k, announced) {
-		k = &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}
+	if k == nil || client.Restarts(k.ToolCall, announced) {
+		k = &knownCall{ToolCall: &supervisorv1.ToolCall{ToolCallId: report.GetToolCallId()}}
 		r.known.Keep(key, k, maxReported)
 	}
-	client.FoldToolCall(k, report)
+	client.FoldToolCall(k.ToolCall, report)
 	k.Title, k.Kind, k.Status = safetext.Cut(k.GetTitle(), maxKept), safetext.Cut(k.GetKind(), maxKept), safetext.Cut(k.GetStatus(), maxKept)
-	k.Name, k.RawOutput = "", "" // no question has them
+	k.Name, k.RawOutput = safetext.Cut(k.GetName(), maxKept), ""
 	if size <= maxMerged {
 		return
 	}
@@ -91,7 +100,10 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 
 // with returns a tool call as it is with the report of a question about it.
 func (r *reports) with(session string, report *supervisorv1.ToolCallReport) *supervisorv1.ToolCall {
-	c := copyOf(r.known.At(reportKey(session, report.GetToolCallId())))
+	c := &supervisorv1.ToolCall{}
+	if k := r.known.At(reportKey(session, report.GetToolCallId())); k != nil {
+		c = copyOf(k.ToolCall)
+	}
 	client.FoldToolCall(c, report)
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
@@ -18,7 +19,8 @@ const (
 
 // Show fills in what is known of the session that s names: its fields from agent_id on, and tool_calls, where those that s
 // has get what they lack, and those of this turn that it has not are added. Other fields stay, but for a mode that is
-// empty and for turns that are fewer than were seen. A session that is not known gets its agent_id alone. What is filled in is shared: it must not be changed.
+// empty and for turns that are fewer than were seen. A session that is not known gets its agent_id alone. What is filled in
+// is shared: it must not be changed. Files are as hot as they are now.
 func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,10 +38,42 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	s.Turns = max(s.GetTurns(), uint64(k.tools.turns)) // those of an agent's runs before this one count too
 	s.Model = k.currentModel()
 	s.PendingRequests = k.pending.list()
-	s.Files = k.files.list()
+	s.Files = k.files.Latest(f.now(), maxFiles)
 	s.ToolKinds = maps.Clone(k.tools.kinds)
 	s.Tools = maps.Clone(k.tools.names)
 	k.tools.show(s)
+}
+
+// Files are the files that are not cold now, by session: of all sessions that are open or have some. which picks the sessions.
+// The one in which a file was used last comes first.
+func (f *Fold) Files(which func(agentID, sessionID string) bool) []*supervisorv1.SessionFiles {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	var out []*supervisorv1.SessionFiles
+	for key, k := range f.sessions.All() {
+		if !which(key.agent, key.session) {
+			continue
+		}
+		files := k.files.Hot(now)
+		if _, closed := f.closed.Get(key); !closed || len(files) > 0 {
+			out = append(out, &supervisorv1.SessionFiles{
+				AgentId: key.agent, SessionId: key.session, Roots: k.roots, Files: files, Usage: k.is.GetUsage(),
+			})
+		}
+	}
+	slices.Reverse(out)
+	slices.SortStableFunc(out, func(a, b *supervisorv1.SessionFiles) int { return lastUse(b).Compare(lastUse(a)) })
+	return out
+}
+
+func lastUse(s *supervisorv1.SessionFiles) (last time.Time) {
+	for _, file := range s.GetFiles() {
+		if at := file.GetTime().AsTime(); at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 // currentModel is the model that works: agents that have an option for it say it there.

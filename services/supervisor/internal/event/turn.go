@@ -8,6 +8,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxPromptBlock is how large a block of a prompt may be to be told with what is in it, in bytes.
@@ -27,7 +28,6 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	switch r.method {
 	case acp.MethodInitialize:
 		d.begin()
-		return
 	case acp.MethodSessionPrompt:
 		delete(d.loading, r.session) // nobody prompts a session that is still loaded: that was lost
 	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
@@ -54,14 +54,21 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	}
 	if r.method == acp.MethodSessionPrompt {
 		delete(d.spent, r.session)
-		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Event: &supervisorv1.Event_TurnStarted{
-			TurnStarted: &supervisorv1.TurnStarted{Prompt: blocks(acp.Get(m.Params, "prompt"), maxPromptBlock)},
-		}})
+		prompt := blocks(acp.Get(m.Params, "prompt"), maxPromptBlock)
+		t := d.touching(r.session)
+		t.prompt(prompt)
+		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Touches: t.list,
+			Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{Prompt: prompt}}})
 	}
 }
 
 // clientAnswered takes the answer to such a request.
 func (d *Decoder) clientAnswered(r *request, a *answer) {
+	if r.method == acp.MethodInitialize {
+		d.dialect = safetext.Cut(textOf(acp.Get(a.result, "agentInfo", "name")), maxKept)
+		d.version = acp.ParseInitialized(a.result).ProtocolVersion
+		return
+	}
 	d.loaded(r)
 	if r.method == acp.MethodSessionPrompt && !r.ended {
 		d.turnEnded(r, a)
@@ -83,6 +90,7 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 			}
 		}
 		e.Event = &supervisorv1.Event_SessionOpened{SessionOpened: o}
+		d.roots.Keep(e.GetSessionId(), r.roots, maxRequests)
 		if all := acp.Get(a.result, "availableCommands"); isArray(all) { // ACP v2
 			d.tell(e)
 			e = &supervisorv1.Event{SessionId: e.GetSessionId(), Event: &supervisorv1.Event_AvailableCommands{
@@ -119,7 +127,7 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 		t.Error = ErrorOf(r.method, a.fault, a.ours())
 	} else {
 		readEnd(t, a.result)
-		if acp.PromptAccepted(a.result) && len(d.accepted) < maxRequests {
+		if acp.PromptAccepted(a.result, d.version) && len(d.accepted) < maxRequests {
 			d.accepted[r.session] = true // ACP v2: the answer says that it begins
 			return
 		}
@@ -204,6 +212,7 @@ func (d *Decoder) begin() {
 	clear(d.loading)
 	clear(d.accepted)
 	clear(d.spent)
+	d.version = 0
 	d.reports, d.said = reports{}, said{}
 }
 

@@ -127,6 +127,9 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 			break
 		}
 		d.reports.note(e.GetSessionId(), r, kind == "tool_call", len(u.whole))
+		if !e.GetHistory() {
+			e.Touches = d.touchedByReport(e.GetSessionId(), r)
+		}
 		if kind == "tool_call" {
 			e.Event = &supervisorv1.Event_ToolCall{ToolCall: r}
 		} else {

@@ -28,6 +28,7 @@ func (h *host) adminOptions() admin.Options {
 		State:      h,
 		Control:    h,
 		Events:     h.hub,
+		Files:      h.hub,
 		Approvals:  h.approvals,
 		Logger:     h.log,
 	}

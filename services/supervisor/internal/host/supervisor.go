@@ -22,6 +22,7 @@ type Supervisor struct {
 	host     *host
 	programs *programs.Registry
 	conn     grpc.ClientConnInterface
+	activity func()             // ends the feed of file activity; nil: there is none
 	cancel   context.CancelFunc // of links and handlers
 }
 
@@ -69,6 +70,9 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	})
 	if err := s.serveAdmin(); err != nil {
 		return nil, err
+	}
+	if !o.Private {
+		s.activity = h.serveActivity("")
 	}
 	return s, nil
 }
@@ -143,6 +147,9 @@ func (s *Supervisor) Close() {
 	}
 	if server := s.host.admin.Load(); server != nil {
 		server.Stop()
+	}
+	if s.activity != nil {
+		s.activity()
 	}
 	s.cancel()
 	s.host.close()

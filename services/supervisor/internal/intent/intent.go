@@ -207,7 +207,8 @@ func strange(p *permissionv1.PathAccess, c *permissionv1.Command) bool {
 	names := func(word string) bool { return word == at || at != "/" && realpaths.Below(at, word) }
 	return !p.GetInsideRoots() && !slices.ContainsFunc(c.GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
 		argv := sub.GetArgv()
-		return slices.ContainsFunc(argv[min(1, len(argv)):], names) || slices.ContainsFunc(sub.GetFacts().GetFiles(), func(f *permissionv1.FileUse) bool {
+		into := func(r *permissionv1.Redirection) bool { return names(r.GetPath()) }
+		return slices.ContainsFunc(argv[min(1, len(argv)):], names) || slices.ContainsFunc(sub.GetRedirections(), into) || slices.ContainsFunc(sub.GetFacts().GetFiles(), func(f *permissionv1.FileUse) bool {
 			return strings.HasPrefix(f.GetPath(), "/") && !f.GetInsideRoots() && (names(f.GetPath()) || realpaths.Below(f.GetPath(), at))
 		})
 	})

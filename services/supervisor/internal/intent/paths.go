@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
@@ -39,6 +40,12 @@ func (p *paths) add(path string, access permissionv1.Access) *permissionv1.PathA
 	if why != "" {
 		unparsed(p.action, why)
 		return nil
+	}
+	if bare, ok := strings.CutPrefix(path, "@"); ok { // pi takes the "@" off, as before a file that a user mentions
+		if _, why := local(bare); why != "" || access != permissionv1.Access_ACCESS_READ {
+			unparsed(p.action, "a path begins with @: which file it means is not certain")
+		}
+		p.place(bare, access)
 	}
 	return p.place(path, access)
 }
@@ -252,6 +259,8 @@ func local(p string) (file, why string) {
 		return "", "a path begins with $: where it leads is not certain"
 	case strings.TrimSpace(p) != p:
 		return "", "a path has blanks around it, which programs may take off"
+	case strings.ContainsFunc(p, otherBlank):
+		return "", "a path has a blank beyond ASCII in it, which programs may take for another"
 	case hasScheme(p, "file"):
 		u, err := url.Parse(p)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || u.Fragment != "" || !path.IsAbs(u.Path) {
@@ -263,6 +272,9 @@ func local(p string) (file, why string) {
 	}
 	return p, ""
 }
+
+// otherBlank reports whether a character is a blank that some agents, such as pi, replace with a plain one in paths.
+func otherBlank(r rune) bool { return r > unicode.MaxASCII && unicode.IsSpace(r) }
 
 // isPattern reports whether programs may take a path for a pattern of files. Names such as "[id].tsx" are common, and stand for
 // no secret, whoever takes them for patterns.

@@ -251,17 +251,24 @@ func (l *Link) ownSession(m *jsonrpc.Message) {
 	}
 }
 
-// response folds the answer to a request of the client's and forwards it. An answer without an id, or with an id that no
-// request has, is forwarded too: the client can tell what to do with it.
+// response folds the answer to a request of the client's and forwards it. An answer with an id that no open request has is
+// dropped: the client has asked nothing, or was answered already. An error without an id belongs to no request, and passes.
 func (p *agentPump) response(m *jsonrpc.Message) error {
 	if m.ID == nil {
 		return p.out.add(m.Raw)
 	}
 	c, ok := p.removeClientCall(m.ID)
-	if ok {
-		p.answered(c, m.Result, m.Error != nil)
+	if !ok {
+		if p.opts.Observe || belongsToNone(m) {
+			return p.out.add(m.Raw)
+		}
+		p.counters.refused.Add(1)
+		p.see(frame.AgentToClient, RefusedName, m.Raw)
+		p.log.Warn("the agent answered a request that is not open; the answer was dropped", "id", excerpt(m.ID))
+		return nil
 	}
-	if ok && p.order.deep.Load() > 0 { // behind what came before it
+	p.answered(c, m.Result, m.Error != nil)
+	if p.order.deep.Load() > 0 { // behind what came before it
 		return p.forward([]byte(c.sessionID), m)
 	}
 	return p.out.add(m.Raw)
@@ -291,7 +298,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
 		l.opts.Sessions.Opened(id, acp.ParseOpened(result), failed)
 	case acp.MethodSessionPrompt:
-		if !failed && acp.PromptAccepted(result) {
+		if !failed && acp.PromptAccepted(result, l.Reported().ProtocolVersion) {
 			l.opts.Sessions.PromptAccepted(id)
 			return
 		}

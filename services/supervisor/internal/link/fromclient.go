@@ -171,6 +171,12 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 		p.refuseClient(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
 		return nil
 	}
+	if p.unanswered.Load() != nil { // whoever takes it out of the table answers it
+		if c, ok := p.removeClientCall(c.id); ok {
+			p.tooLate(c)
+		}
+		return nil
+	}
 	switch c.method {
 	case acp.MethodInitialize:
 		return p.initialize(c, m)
@@ -189,10 +195,9 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 }
 
 // response forwards the answer to a request that was forwarded. An answer with any other id is a forgery or a mistake, and
-// is dropped: otherwise the agent could get an answer to a question that nobody was asked. An error without an id belongs to no
-// request, and passes.
+// is dropped: otherwise the agent could get an answer to a question that nobody was asked.
 func (p *clientPump) response(m *jsonrpc.Message) error {
-	if p.opts.Observe || m.ID == nil || string(m.ID) == "null" && m.Error != nil {
+	if p.opts.Observe || m.ID == nil {
 		return p.out.add(m.Raw)
 	}
 	if q := p.questionAt(m.ID); q != nil {
@@ -207,13 +212,18 @@ func (p *clientPump) response(m *jsonrpc.Message) error {
 	}
 	c, ok := p.claimForwarded(m.ID)
 	if !ok {
-		p.questions.ClientAnswered(m.ID)
+		if p.questions.ClientAnswered(m.ID); belongsToNone(m) {
+			return p.out.add(m.Raw)
+		}
 		p.log.Debug("the client answered a request that is not open at the client; the answer was dropped", "id", string(m.ID))
 		return nil
 	}
 	p.shownEnds(c, m.Error != nil)
 	return p.out.add(m.Raw)
 }
+
+// belongsToNone reports whether an answer whose id no open request has is an error about what could not be read: it passes.
+func belongsToNone(m *jsonrpc.Message) bool { return string(m.ID) == "null" && m.Error != nil }
 
 // claimForwarded claims a request of the agent's that is open at the client and is no question.
 func (l *Link) claimForwarded(id []byte) (*agentCall, bool) {

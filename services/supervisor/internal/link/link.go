@@ -47,6 +47,8 @@ const (
 	cancelGrace = 5 * time.Second
 	// flushTimeout is how long a client that is about to be left may take for what is still to be written.
 	flushTimeout = 2 * time.Second
+	// lastWords is how long an agent may take for what a client that is gone has said last.
+	lastWords = 200 * time.Millisecond
 	// endTimeout is how long an agent that has closed its output may take to end, so that its end can be told.
 	endTimeout = 3 * time.Second
 	// shownTimeout is how long an exit is held back for the client to see the last output.
@@ -183,6 +185,7 @@ type Link struct {
 	counters counters
 
 	saidImitated atomic.Bool
+	unanswered   atomic.Pointer[unanswered] // set once the link is over
 
 	ended   chan struct{}
 	endOnce sync.Once
@@ -289,13 +292,20 @@ func (l *Link) shutdown() {
 	case Stopped:
 		why, data = "the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`)
 	}
+	l.unanswered.Store(&unanswered{why, data})
 	for _, c := range l.clientCalls.Drain() {
-		if c.stopTimer(); why != "" {
-			l.failClient(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + why, Data: data})
-		}
+		l.tooLate(c)
 	}
 	l.abandon()
-	_ = l.opts.Agent.Stdin().Close() // ends a write that the agent does not take
+	if l.reason == ClientGone { // its last words may be that it cancels
+		said := make(chan struct{})
+		go func() { defer close(said); _ = l.toAgent.Close() }()
+		select {
+		case <-said:
+		case <-time.After(lastWords):
+		}
+	}
+	go func() { _ = l.opts.Agent.Stdin().Close() }() // ends a write that the agent does not take, unless it holds the pipe
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
@@ -316,6 +326,20 @@ func (l *Link) shutdown() {
 	case <-time.After(flushTimeout): // the client does not read; what it did not take is lost with it
 	}
 	l.opts.Sessions.CloseAll()
+}
+
+// unanswered says why the agent answers nothing any more; why is empty if nobody is there to be told.
+type unanswered struct {
+	why  string
+	data []byte
+}
+
+// tooLate answers a request of the client's that was taken out of the table when the link was over.
+func (l *Link) tooLate(c *clientCall) {
+	c.stopTimer()
+	if u := l.unanswered.Load(); u.why != "" {
+		l.failClient(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + u.why, Data: u.data})
+	}
 }
 
 // abandon ends what is open at the client: nobody waits for it any more.

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -234,6 +235,9 @@ func TestAClientMayCallTheAgentsMethodsByOtherNames(t *testing.T) {
 		r.agent.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"requestPermission","params":{"sessionId":"t","toolCall":{"toolCallId":"x"},"options":[]}}`)
 		r.client.next()
 		pass(cancel)
+		if !testkit.Poll(func() bool { return r.opts.Sessions.GivenUp("t") }) { // which comes after the agent reads of it
+			t.Fatalf("%s does not cancel the turn", cancel)
+		}
 		r.agent.send(`{"jsonrpc":"2.0","id":99,"method":"writeTextFile","params":{"sessionId":"t","path":"/other/f","content":""}}`)
 		r.agent.wantError("99", -32800, "cancelled")
 		r.client.send(`{"jsonrpc":"2.0","id":` + id + `,"result":{"outcome":{"outcome":"cancelled"}}}`)

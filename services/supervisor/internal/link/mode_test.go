@@ -87,3 +87,24 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 		prompting(0)
 	}
 }
+
+// TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer: version 1 has no such answer.
+func TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer(t *testing.T) {
+	r := newRig(t)
+	r.open(`{}`)
+	for version, want := range map[string]int{"1": 0, "2": 1} {
+		r.client.send(`{"id":0,"method":"initialize","params":{"protocolVersion":` + version + `}}`)
+		r.agent.next()
+		r.agent.send(`{"id":0,"result":{"protocolVersion":` + version + `}}`)
+		r.client.next()
+		r.client.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
+		r.agent.next()
+		r.agent.send(`{"id":1,"result":{}}`)
+		r.client.want(`{"id":1,"result":{}}`)
+		if got := r.opts.Sessions.Prompting(); len(got) != want {
+			t.Errorf("version %s: turns are under way in %q, want in %d sessions", version, got, want)
+		}
+		r.agent.send(`{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle"}}}`)
+		r.client.next()
+	}
+}

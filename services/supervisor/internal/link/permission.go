@@ -117,7 +117,9 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	a.Reason = reasonOf(d)
 	select {
 	case <-at.turn:
-	case <-ctx.Done(): // it has ended, or the link has
+	case <-ctx.Done(): // it has ended, or the link has: then nobody would wait for the answer
+		a.Finish(question.Ending{Cause: question.LinkOver})
+		return
 	}
 	err = a.Ask(func(show func(see func()) bool) error {
 		send := func(bufs ...[]byte) error { return l.writeQuestion(bufs...)(show) }

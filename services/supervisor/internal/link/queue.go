@@ -37,6 +37,7 @@ type queue struct {
 	held    int   // jobs that wait or are worked on
 	bytes   int64 // their weight
 	workers int
+	closed  bool // nothing is taken any more
 }
 
 func newQueue(ctx context.Context, limits Limits, pace *proc.Pace) *queue {
@@ -48,11 +49,11 @@ func newQueue(ctx context.Context, limits Limits, pace *proc.Pace) *queue {
 	return q
 }
 
-// add takes a job; false if there is no room for it. It never waits.
+// add takes a job; false if there is no room for it, or the link is over. It never waits.
 func (q *queue) add(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.held >= q.limits.MaxQueued || q.bytes+j.weight > q.limits.MaxQueuedMem {
+	if q.closed || q.held >= q.limits.MaxQueued || q.bytes+j.weight > q.limits.MaxQueuedMem {
 		return false
 	}
 	q.admit(j)
@@ -109,8 +110,14 @@ func (q *queue) work(j job) {
 	q.mu.Unlock()
 }
 
-// wait waits for the work under way; what still waits is worked on too, under a context that has ended.
-func (q *queue) wait() { q.wg.Wait() }
+// wait waits for the work under way; what still waits is worked on too, under a context that has ended. Nothing is taken from
+// then on: the agent may be read on for as long as it writes.
+func (q *queue) wait() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.wg.Wait()
+}
 
 // budget bounds the bytes of answers that are on their way to an agent which may not be reading. Room is taken before a
 // handler is called, by what its answers were like lately, and corrected once the answer is there.

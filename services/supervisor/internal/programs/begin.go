@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// protocolVersion is ACP's latest version that is spoken here. Agents are asked for version 1 first: handlers serve files and
-	// terminals there alone.
-	protocolVersion = 2
 	// loadOnRestart is how long an agent that was started again may take to load a session.
 	loadOnRestart = 5 * time.Minute
 	// maxInfo bounds what an agent says of itself, in bytes: it is told with each change of its state.
@@ -106,15 +103,16 @@ func (r *run) initialize() *supervisorv1.AgentError {
 			"start agent %q: it answered initialize with %d bytes, more than the %d that are taken", a.identity.Name, len(result), maxInfo)
 	}
 	info := event.ParseInfo(result)
-	if v := info.GetProtocolVersion(); v > protocolVersion {
+	if v := info.GetProtocolVersion(); v > acp.LatestVersion {
 		return agentError(supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED,
-			"start agent %q: it speaks version %d of ACP, and version %d is the latest that is known here: use another version of the agent", a.identity.Name, v, protocolVersion)
+			"start agent %q: it speaks version %d of ACP, and version %d is the latest that is known here: use another version of the agent", a.identity.Name, v, acp.LatestVersion)
 	}
 	r.info = info
 	return nil
 }
 
-// hello are the params of initialize. What concerns files and terminals is added by the link, which knows who answers.
+// hello are the params of initialize, in ACP v1, which agents are asked for first: handlers serve files and terminals there
+// alone. What concerns files and terminals is added by the link, which knows who answers.
 func (a *instance) hello() []byte {
 	b := append([]byte(nil), `{"protocolVersion":1,"clientCapabilities":{`...)
 	if a.conf.Attended {

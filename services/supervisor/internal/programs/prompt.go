@@ -138,7 +138,7 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 // awaitTurn waits for the answer to a prompt. The process's end ends it, and so does the session's.
 func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
 	t.result, t.err = call.Wait(t.ctx)
-	if t.err == nil && t.idle != nil && acp.PromptAccepted(t.result) {
+	if t.err == nil && t.idle != nil && acp.PromptAccepted(t.result, int(t.run.info.GetProtocolVersion())) {
 		t.err = t.goOn()
 	}
 	if t.ctx.Err() != nil && errors.Is(t.err, t.ctx.Err()) {

@@ -84,6 +84,26 @@ func TestAnAgentOfVersion2IsDrivenAsAnyOther(t *testing.T) {
 	got("auth/logout", `{}`)
 }
 
+// TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer.
+func TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer(t *testing.T) {
+	parts := version2()
+	parts["session/prompt"] = func(a *scripted, m message) {
+		a.answer(m, `{}`)
+		a.update("s1", `{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"hello"}}`)
+		a.update("s1", `{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}`)
+	}
+	r := newRig(t, parts)
+	r.start()
+	r.open("bot")
+	for range 20 {
+		told, err := r.prompt("s1", "hi")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantWords(t, told, "started", "says hello", "ended end_turn")
+	}
+}
+
 // TestATurnOfVersion2EndsWithItsAgentOrItsSession though the agent never says that it is idle.
 func TestATurnOfVersion2EndsWithItsAgentOrItsSession(t *testing.T) {
 	for name, end := range map[string]func(r *rig, a *scripted){

@@ -42,6 +42,9 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_Compaction:
 		return compaction(o, e.Compaction)
 	case *supervisorv1.Event_OtherUpdate:
+		if e.OtherUpdate.GetKind() == "state_update" { // of a turn that goes on, which the screen says anyway
+			return ""
+		}
 		return faint("[update %q, which acphost does not know]", safetext.Line(e.OtherUpdate.GetKind()))
 	case *supervisorv1.Event_SessionOpened:
 		return r.opened(ev, e.SessionOpened)

@@ -122,9 +122,11 @@ func (t *Text) event(told Entry) string {
 			return ""
 		}
 	case *supervisorv1.Event_OtherUpdate:
-		if ev.GetRaw() != "" {
-			return t.show(ev) + t.beside(first(ev.GetRaw(), maxRawLine))
+		shown := t.show(ev)
+		if shown != "" && ev.GetRaw() != "" {
+			shown += t.beside(first(ev.GetRaw(), maxRawLine))
 		}
+		return shown
 	}
 	return t.show(ev)
 }

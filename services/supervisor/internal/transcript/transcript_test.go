@@ -351,6 +351,7 @@ func TestEntriesSayWhatHappened(t *testing.T) {
 			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}`),
 			entry("agent-to-front", "", `{"id":1,"result":{}}`),
 		}, "note What the agent told again when it loaded the session is left out (1 event).\nnote session s (session/load) in /w"},
+		{"that an agent of ACP v2 works is not said", []*journal.Entry{update(`{"sessionUpdate":"state_update","state":"running"}`)}, ""},
 		{"an update that is not known is shown as it came", []*journal.Entry{update(`{"sessionUpdate":"weather","sky":1}`)},
 			`note [update "weather", which acphost does not know] [raw the update {"sessionUpdate":"weather","sky":1}]`},
 	} {

@@ -26,8 +26,11 @@ may do:
 
   viewer     sees everything
   approver   answers questions too
-  operator   does everything`,
-		newInit(call), newClient(call), newRenew(call))
+  operator   does everything
+
+A sidecar and its supervisor show each other certificates of an authority of their
+own: "acphost certs sidecar" makes them.`,
+		newInit(call), newClient(call), newSidecar(call), newRenew(call))
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return keysAreForPeople(cmd, call) }
 	return cmd
 }
@@ -143,9 +146,9 @@ func newRenew(call *command.Call) *cobra.Command {
 		Use:   "renew DIR",
 		Short: "Make new keys before the certificates expire",
 		Long: `Make new keys and certificates that say the same, for the server of the authority in
-DIR and for the clients whose folders still lie there. They take the place of the old
-ones, which stay valid for as long as they say. A running supervisor takes them up by
-itself; connections that are there stay.`,
+DIR, or the sidecar, and for the clients whose folders still lie there. They take the place of the old
+ones, which stay valid for as long as they say. A running supervisor or sidecar takes
+them up by itself; connections that are there stay.`,
 		Example: `  acphost certs renew ~/.config/acphost/tls --days 90`,
 		Args:    command.OneArgument("an authority's folder"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -27,7 +27,21 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 		t.Errorf("status %d, %q, want %q: %s", status, stdout, want, stderr)
 	}
 
+	sidecar := filepath.Join(t.TempDir(), "fs")
+	for name, args := range map[string][]string{
+		"certs-sidecar.txt":        {"fs", sidecar, "--host", "fd00::7"},
+		"certs-sidecar-policy.txt": {"permission", sidecar + "-p"},
+	} {
+		if status, stdout, stderr = (&commandtest.Call{}).Run(t, New, append([]string{"certs", "sidecar"}, args...)...); status != 0 || stderr != "" {
+			t.Fatalf("status %d: %s", status, stderr)
+		}
+		testkit.Golden(t, name, strings.ReplaceAll(stdout, sidecar, "/keys"))
+	}
+
 	for want, args := range map[string][]string{
+		"can call the sidecar past every ": {"client", sidecar, "me:viewer"},
+		"a handler's name has 1 to 64":     {"sidecar", "../fs"},
+		"expected a handler's name":        {"sidecar"},
 		"expected an authority's folder, ": {"renew"},
 		"nothing is overwritten":           {"init", dir},
 		"board is there already":           {"client", dir, "board:viewer"},
@@ -49,7 +63,7 @@ func TestAgentsMakeNoKeys(t *testing.T) {
 	if status, _, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir); status != 0 {
 		t.Fatal(stderr)
 	}
-	for _, args := range [][]string{{"init", dir + "2"}, {"client", dir, "me:operator"}, {"renew", dir}} {
+	for _, args := range [][]string{{"init", dir + "2"}, {"sidecar", "fs", dir + "2"}, {"client", dir, "me:operator"}, {"renew", dir}} {
 		status, stdout, stderr := (&commandtest.Call{Agent: true}).Run(t, New, append([]string{"certs"}, args...)...)
 		if status == 0 || stdout != "" || !strings.Contains(stderr, "is for people") {
 			t.Errorf("certs %q: status %d, %q, %q", args, status, stdout, stderr)

@@ -30,7 +30,7 @@ A handler is a program that answers what an agent asks of its client: files,
 terminals, permissions, or methods of its own. It can be replaced while agents go
 on. What changes something is refused to agents and handlers, and to whatever
 they have started.`,
-		newList(call), newRestart(call), newSwap(call))
+		newList(call), newRestart(call), newSwap(call), newCopy(call))
 }
 
 func newList(call *command.Call) *cobra.Command {

@@ -51,7 +51,8 @@ const runExamples = `  acphost run -- gemini --acp
   acphost run --agent claude --                 an agent by its name
   acphost run --fs=front -- claude-agent-acp    the editor keeps files to itself
   acphost run --route 'terminal/*=deny' -- gemini --acp
-  acphost run --observe -- gemini --acp         change nothing, only watch`
+  acphost run --observe -- gemini --acp         change nothing, only watch
+  acphost run --observe --activity 127.0.0.1:17320 -- gemini --acp   in place of eisen-core`
 
 const runExit = `
 Exit status:
@@ -114,6 +115,7 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
 	flags.BoolVar(&f.noAdmin, "no-admin", false, "serve no admin socket")
 	f.Register(cmd)
+	f.RegisterActivity(cmd)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	return cmd
 }

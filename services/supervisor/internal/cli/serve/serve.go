@@ -106,6 +106,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false, "serve though agents can read callers' keys beside the server's, and so do what their roles allow; for tests")
 	flags.DurationVar(&f.drain, "drain", 0, "how long turns may take to end after TERM; default: serve.drain_ms, else 10s")
 	f.Register(cmd)
+	f.RegisterActivity(cmd)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	return cmd
 }

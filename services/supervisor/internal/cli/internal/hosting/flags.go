@@ -10,6 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
@@ -18,6 +19,8 @@ type Flags struct {
 	Config string // a file; empty: the one that there is
 	Policy cliflag.Policy
 	Log    cliflag.Log
+
+	activity string // where the feed of file activity is served; empty: where the configuration says
 }
 
 // Register gives a command the flags.
@@ -27,12 +30,23 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	f.Log.Register(cmd)
 }
 
+// RegisterActivity gives a command the flag for the feed of file activity.
+func (f *Flags) RegisterActivity(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.activity, "activity", "", "tell programs on this machine which files agents work with, as eisen-core does, at this loopback `ADDRESS`: 127.0.0.1:17320, or port 0 for a free one")
+}
+
 // Options reads the configuration and returns the options of a supervisor that follow from it and from the program. Other
 // flags may override the configuration; nil: none do. Logs go to w.
 func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, override func(*configv1.Config) error) (host.Options, error) {
 	c, err := config.Load(f.Config, call.Env)
 	if err == nil && override != nil {
 		err = override(c.Proto)
+	}
+	if err == nil && f.activity != "" {
+		if err := filefeed.CheckAddress(f.activity); err != nil {
+			return host.Options{}, command.WrongUse(cmd, "--activity: %v", err)
+		}
+		c.Proto.Activity = &configv1.Activity{Listen: f.activity}
 	}
 	if err == nil {
 		err = f.Policy.Apply(cmd, c)

@@ -58,7 +58,7 @@ func Lister[T proto.Message](
 		return With(cmd, call, &which, func(all []*Supervisor) error {
 			found := list(cmd.Context(), call, all)
 			if asJSON {
-				return printMessages(call, found)
+				return PrintMessages(call, found)
 			}
 			return show(found)
 		})
@@ -68,9 +68,9 @@ func Lister[T proto.Message](
 	return cmd
 }
 
-// printMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with
+// PrintMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with
 // each the process id of the supervisor that it is from.
-func printMessages[T proto.Message](call *command.Call, list []Item[T]) error {
+func PrintMessages[T proto.Message](call *command.Call, list []Item[T]) error {
 	out := []any{}
 	for _, item := range list {
 		data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(item.Of)

@@ -1,0 +1,250 @@
+package barrage
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ownName is how acphost's own ids begin; the barrage uses none like it.
+const ownName = "acphost-"
+
+// take checks a line that a side got.
+func (b *barrage) take(s *side, line []byte) {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	mark := markOf(line)
+	if mark == "" || bytes.Contains(line, []byte(ownName)) {
+		b.own(s, line)
+		return
+	}
+	m := b.sent[mark]
+	switch {
+	case m == nil:
+		b.fail(mark, "the %s got what nobody has sent, or got it twice: %.300s", s.name, line)
+		return
+	case m.never:
+		b.fail(mark, "the %s got what must reach nobody: %.300s", s.name, line)
+		return
+	case string(line) != m.line:
+		b.fail(mark, "the %s got %.300s\nwhat was sent is %.300s", s.name, line, m.line)
+		return
+	}
+	delete(b.sent, mark)
+	if m.session != "-" {
+		b.inTurn(s, m)
+	}
+	if r := m.request; r != nil {
+		r.reached = true
+		s.owed = append(s.owed, debt{request: r})
+	}
+	if r := m.about; r != nil && s == b.client && !r.reached && !r.shared {
+		b.fail(mark, "the %s is told to forget %s before it was asked", s.name, r.id)
+	}
+	if r := m.answers; r != nil {
+		b.answered(s, r, r.id)
+	}
+}
+
+// markOf is the mark in a line; empty: it has none.
+func markOf(line []byte) string {
+	i := bytes.IndexByte(line, '~')
+	if i < 0 {
+		return ""
+	}
+	end := bytes.IndexByte(line[i+1:], '~')
+	if end < 0 || end > 20 {
+		return ""
+	}
+	return string(line[i : i+1+end+1])
+}
+
+// inTurn checks that a message has overtaken none of its session that must arrive.
+func (b *barrage) inTurn(s *side, m *message) {
+	from := s.other
+	queue := from.lines[m.session]
+	i := slices.Index(queue, m)
+	if i < 0 {
+		b.fail(m.mark, "the %s got %s behind what was sent after it", s.name, m.mark)
+		return
+	}
+	for _, before := range queue[:i] {
+		if b.Leaver == Agent && s == b.agent {
+			break // acphost keeps from it what it has no answer for any more
+		}
+		if before.must || before.request != nil && before.request.reached {
+			b.fail(before.mark, "the %s got %s before %s", s.name, m.mark, before.mark)
+		}
+	}
+	from.lines[m.session] = queue[i+1:]
+}
+
+// answered notes that a side got the answer to a request of its own.
+func (b *barrage) answered(s *side, r *request, about string) {
+	if r.by != s || r.answered {
+		b.fail(about, "the %s got an answer to %s (%s), which it has not asked or was answered before", s.name, r.id, r.kind)
+		return
+	}
+	r.answered = true
+	if r.kind == prompt {
+		b.prompting[r.session] = false
+	}
+	s.open[r.id] = slices.DeleteFunc(s.open[r.id], func(other *request) bool { return other == r })
+	if len(s.open[r.id]) == 0 {
+		delete(s.open, r.id)
+	}
+	i := slices.Index(s.all, r)
+	s.all[i] = s.all[len(s.all)-1]
+	s.all = s.all[:len(s.all)-1]
+}
+
+// reply is a line of acphost's own.
+type reply struct {
+	ID     json.RawMessage
+	Method string
+	Params struct{ RequestID json.RawMessage }
+	Error  *struct {
+		Code    int
+		Message string
+	}
+	Result *struct {
+		Content string
+		Outcome struct{ Outcome, OptionID string }
+		Action  string
+	}
+}
+
+// own checks what acphost says itself: answers, and to the client also what it shows and asks.
+func (b *barrage) own(s *side, line []byte) {
+	var m reply
+	if err := json.Unmarshal(line, &m); err != nil {
+		b.fail("", "the %s got what cannot be read: %v: %.300s", s.name, err, line)
+		return
+	}
+	id := string(m.ID)
+	switch {
+	case m.Method == "":
+		b.refused(s, id, &m, line)
+	case s == b.client && m.Method == "session/update" && m.ID == nil:
+	case s == b.client && m.Method == string(permission) && strings.HasPrefix(id, `"`+ownName):
+		s.owed = append(s.owed, debt{own: id})
+	case s == b.client && m.Method == "$/cancel_request" && strings.HasPrefix(string(m.Params.RequestID), `"`+ownName):
+	default:
+		b.fail(id, "the %s got what nobody has sent: %.300s", s.name, line)
+	}
+}
+
+// refused checks an answer of acphost's own, and finds the request that it is the answer to.
+func (b *barrage) refused(s *side, id string, m *reply, line []byte) {
+	why := "it has no such request"
+	for _, r := range s.open[id] {
+		if why = b.fits(r, m); why == "" {
+			b.answered(s, r, id)
+			return
+		}
+	}
+	if id == "null" && m.Error != nil {
+		s.nulls[m.Error.Code]++
+		return
+	}
+	b.fail(id, "the %s got %.300s\nfor its request %s: %s", s.name, line, id, why)
+}
+
+// fits says why acphost cannot have meant an answer for a request; empty: it can.
+func (b *barrage) fits(r *request, m *reply) string {
+	code := 0
+	if m.Error != nil {
+		code = m.Error.Code
+	} else if m.Result == nil && r.kind != write {
+		return "it has neither result nor error"
+	}
+	turnCancelled := b.cancelledTurns[r.session] && r.by == b.agent
+	folder, file, _ := strings.Cut(r.subject, "/")
+	over := b.leaves(b.client) || b.leaves(b.agent) // what is open then ends in whatever way
+	switch {
+	case r.refused != 0 && r.refused == code, r.again && !r.reached && code == invalid, over && (code == internal || code == cancelled):
+	case r.refused != 0:
+		return fmt.Sprintf("want code %d", r.refused)
+	case code == cancelled && (r.given || turnCancelled) && r.by == b.agent:
+	case code == internal && r.spoilt:
+	case r.kind == permission && code == 0:
+		return b.decided(r, m, folder, turnCancelled)
+	case r.kind == elicitation && code == 0 && m.Result.Action == "cancel" && turnCancelled:
+	case r.kind == read && code == 0 && folder != denied && m.Result.Content == file:
+	case r.kind == read && code == missing && folder == asked:
+	case r.kind == write && code == 0 && folder != denied:
+	case (r.kind == read || r.kind == write) && code == internal && folder != allowed:
+	case r.kind == gated && code == internal: // the user refused it
+	default:
+		return fmt.Sprintf("acphost must not answer it so (%s of %q; given up %v, turn cancelled %v)", r.kind, r.subject, r.given, turnCancelled)
+	}
+	if r.reached && code != internal && !over && !(r.kind == permission || r.kind == elicitation) {
+		return "it is the other side's to answer"
+	}
+	return ""
+}
+
+// decided says why acphost cannot have answered a permission request so; empty: it can.
+func (b *barrage) decided(r *request, m *reply, folder string, turnCancelled bool) string {
+	switch o := m.Result.Outcome; {
+	case o.Outcome == "cancelled" && turnCancelled:
+	case o.Outcome == "selected" && folder == allowed && o.OptionID == "a" && !r.reached:
+	case o.Outcome == "selected" && folder == denied && o.OptionID == "r" && !r.reached:
+	default:
+		return fmt.Sprintf("the policy and the user did not say so of %s", r.subject)
+	}
+	return ""
+}
+
+// pay appends the answer to a request that is owed one, or a wrong one.
+func (b *barrage) pay(s *side, lines []byte) []byte {
+	i := s.random.IntN(len(s.owed))
+	d := s.owed[i]
+	s.owed[i] = s.owed[len(s.owed)-1]
+	s.owed = s.owed[:len(s.owed)-1]
+	s.number++
+	if d.own != "" {
+		option := []string{"allow_once", "reject_once"}[s.random.IntN(2)]
+		return b.send(s, lines, &message{never: true,
+			line: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":%q}}}`, d.own, option)})
+	}
+	r := d.request
+	mark := fmt.Sprintf("~%s%da~", s.name[:1], s.number)
+	m := &message{mark: mark, answers: r}
+	if s == b.agent {
+		m.session = fmt.Sprintf("s%d", r.session)
+	}
+	result := fmt.Sprintf(`{"_k":%q}`, mark)
+	switch r.kind {
+	case prompt:
+		result = fmt.Sprintf(`{"stopReason":"end_turn","_k":%q}`, mark)
+	case permission:
+		outcome := []string{`{"outcome":"selected","optionId":"a"}`, `{"outcome":"selected","optionId":"r"}`, `{"outcome":"cancelled"}`}[s.random.IntN(3)]
+		result = fmt.Sprintf(`{"outcome":%s,"_k":%q}`, outcome, mark)
+	case elicitation:
+		result = fmt.Sprintf(`{"action":%q,"_k":%q}`, []string{"decline", "cancel"}[s.random.IntN(2)], mark)
+	}
+	m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.id, result)
+	switch s.random.IntN(40) {
+	case 0: // nobody can say which counts
+		if !r.shared {
+			r.spoilt, m.never, m.answers = true, true, nil
+			m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"result":%s}`, r.id, result)
+		}
+	case 1:
+		if !r.shared && s.number%20 == 0 {
+			r.spoilt, m.never, m.answers = true, true, nil
+			m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%q}`, r.id, strings.Repeat("x", b.MaxMessage))
+		}
+	case 2, 3, 4, 5:
+		m.line = fmt.Sprintf(`{"error":{"code":-32001,"message":%q},"id":%s}`, mark, r.id)
+	}
+	lines = b.send(s, lines, m)
+	if !r.shared && r.id != "null" && s.random.IntN(12) == 0 { // a second answer
+		s.number++
+		mark = fmt.Sprintf("~%s%da~", s.name[:1], s.number)
+		lines = b.send(s, lines, &message{mark: mark, never: true, line: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"_k":%q}}`, r.id, mark)})
+	}
+	return lines
+}

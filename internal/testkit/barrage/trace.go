@@ -1,0 +1,56 @@
+package barrage
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+const (
+	traceLines = 4096 // that are kept
+	traceShown = 24   // of these, that are shown
+	traceBytes = 240  // of a line
+)
+
+// trace is what passed last. What is shown of it is the lines about one thing, and the last ones.
+type trace struct {
+	lines [traceLines]string
+	next  int
+	about string
+}
+
+func (t *trace) add(side, direction string, line []byte) {
+	line = bytes.TrimRight(line, "\n")
+	more := ""
+	if len(line) > traceBytes {
+		more = fmt.Sprintf("… (%d bytes)", len(line))
+		line = line[:traceBytes]
+	}
+	t.lines[t.next%traceLines] = side + " " + direction + " " + string(line) + more
+	t.next++
+}
+
+// freeze says what the trace is shown for.
+func (t *trace) freeze(about string) { t.about = about }
+
+// String is the trace in words.
+func (t *trace) String() string {
+	var about, last []string
+	for i := max(0, t.next-traceLines); i < t.next; i++ {
+		line := t.lines[i%traceLines]
+		if t.about != "" && strings.Contains(line, t.about) {
+			about = append(about, line)
+		}
+		if i >= t.next-traceShown {
+			last = append(last, line)
+		}
+	}
+	if len(about) > traceShown {
+		about = about[len(about)-traceShown:]
+	}
+	text := "the last lines (> sent, < got):\n  " + strings.Join(last, "\n  ")
+	if len(about) > 0 {
+		text = "lines with " + t.about + ":\n  " + strings.Join(about, "\n  ") + "\n" + text
+	}
+	return text
+}

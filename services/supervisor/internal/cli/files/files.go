@@ -1,0 +1,188 @@
+// Package files is "acphost files": which files agents work with.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// New returns the command "files".
+func New(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var o only
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "files",
+		Short: "Show which files agents work with",
+		Long: `Show which files agents work with, as a tree with the hottest first: what prompts bring,
+what agents read, write and search, and what they were refused. A file is at 100 % while
+the agent has it in its context, as far as can be told from outside, and cools down after
+that; cold files are not shown.
+
+With --watch, the tree is drawn anew whenever it changes, until it is interrupted. Where
+standard output is no terminal there is a line for each change instead, and with --json
+a line with a WatchFilesResponse: the first has all files, the others what has changed.`,
+		Example: `  acphost files --watch
+  acphost files --json | jq -r '.[].files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				if !follow {
+					return list(cmd.Context(), call, all, o, asJSON)
+				}
+				switch len(all) {
+				case 0:
+					return errors.New("no supervisor is running")
+				case 1:
+					return watch(cmd.Context(), call, all[0], o, asJSON)
+				}
+				return fmt.Errorf(`%d supervisors are running; say which one with --pid ("acphost ps" shows them)`, len(all))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&follow, "watch", false, "go on showing what changes")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&o.agent, "agent", "", "only files of this `AGENT`: its id or its name")
+	cmd.Flags().StringVar(&o.session, "session", "", "only files of the session with this `ID`")
+	which.Register(cmd)
+	return cmd
+}
+
+// only says whose files are meant.
+type only struct{ agent, session string }
+
+// list prints the files that there are.
+func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o only, asJSON bool) error {
+	found := reach.List(ctx, call, all, "files", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.SessionFiles, error) {
+		r, err := at.State.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: o.agent, SessionId: o.session})
+		return r.GetSessions(), err
+	})
+	if asJSON {
+		return reach.PrintMessages(call, found)
+	}
+	found = slices.DeleteFunc(found, func(item reach.Item[*supervisorv1.SessionFiles]) bool { return len(item.Of.GetFiles()) == 0 })
+	if len(found) == 0 {
+		_, err := fmt.Fprintln(call.Stderr, "no agent has used a file lately")
+		return err
+	}
+	var text strings.Builder
+	for _, item := range found {
+		printTree(&text, item.At.PID, item.Of)
+	}
+	_, err := fmt.Fprint(call.Stdout, text.String())
+	return err
+}
+
+// watch shows what changes, until ctx ends.
+func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only, asJSON bool) error {
+	changes, err := at.WatchFiles(ctx, &supervisorv1.WatchFilesRequest{AgentId: o.agent, SessionId: o.session})
+	if err != nil {
+		return reach.Plainly(err)
+	}
+	known := tree{}
+	for r, err := range changes {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return reach.Plainly(err)
+		}
+		var text strings.Builder
+		switch {
+		case asJSON:
+			line, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r)
+			if err != nil {
+				return fmt.Errorf("print what has changed: %w", err)
+			}
+			text.Write(line)
+			text.WriteByte('\n')
+		case call.Terminal(call.Stdout):
+			known.take(r)
+			text.WriteString("\x1b[H\x1b[2J")
+			for _, s := range known.sessions() {
+				printTree(&text, at.PID, s)
+			}
+		default:
+			printChanges(&text, known, r)
+			known.take(r)
+		}
+		if _, err := fmt.Fprint(call.Stdout, text.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tree is what is known of sessions while they are watched.
+type tree map[[2]string]*supervisorv1.SessionFiles
+
+func keyOf(s *supervisorv1.SessionFiles) [2]string {
+	return [2]string{s.GetAgentId(), s.GetSessionId()}
+}
+
+// take takes over a change.
+func (t tree) take(r *supervisorv1.WatchFilesResponse) {
+	for _, changed := range r.GetSessions() {
+		s := t[keyOf(changed)]
+		if s == nil {
+			s = &supervisorv1.SessionFiles{AgentId: changed.GetAgentId(), SessionId: changed.GetSessionId()}
+			t[keyOf(changed)] = s
+		}
+		files := map[string]*supervisorv1.TouchedFile{}
+		for _, file := range slices.Concat(s.GetFiles(), changed.GetFiles()) {
+			files[file.GetPath()] = file
+		}
+		for _, path := range changed.GetRemoved() {
+			delete(files, path)
+		}
+		if s.Files = slices.Collect(maps.Values(files)); len(s.GetFiles()) == 0 {
+			delete(t, keyOf(changed))
+		}
+		if len(changed.GetRoots()) > 0 {
+			s.Roots = changed.GetRoots()
+		}
+	}
+}
+
+// sessions are those that have files, by their ids.
+func (t tree) sessions() []*supervisorv1.SessionFiles {
+	return slices.SortedFunc(maps.Values(t), func(a, b *supervisorv1.SessionFiles) int {
+		ka, kb := keyOf(a), keyOf(b)
+		return slices.Compare(ka[:], kb[:])
+	})
+}
+
+// printChanges writes a line for each file that was used, and for each that has left the context or gone cold. How it cools
+// down in between is not told.
+func printChanges(text *strings.Builder, known tree, r *supervisorv1.WatchFilesResponse) {
+	for _, s := range r.GetSessions() {
+		before := map[string]*supervisorv1.TouchedFile{}
+		for _, file := range known[keyOf(s)].GetFiles() {
+			before[file.GetPath()] = file
+		}
+		for _, file := range s.GetFiles() {
+			was := before[file.GetPath()]
+			switch {
+			case was == nil, !was.GetTime().AsTime().Equal(file.GetTime().AsTime()), was.GetAction() != file.GetAction():
+				fmt.Fprintf(text, "%s  %-10s  %s\n", output.OneLine(s.GetSessionId(), 40), actionWord(file.GetAction()), output.Cell(file.GetPath()))
+			case was.GetInContext() && !file.GetInContext():
+				fmt.Fprintf(text, "%s  %-10s  %s\n", output.OneLine(s.GetSessionId(), 40), "left", output.Cell(file.GetPath()))
+			}
+		}
+		for _, path := range s.GetRemoved() {
+			fmt.Fprintf(text, "%s  %-10s  %s\n", output.OneLine(s.GetSessionId(), 40), "cold", output.Cell(path))
+		}
+	}
+}

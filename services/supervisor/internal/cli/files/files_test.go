@@ -1,0 +1,55 @@
+package files
+
+import (
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+const (
+	read    = supervisorv1.FileAction_FILE_ACTION_READ
+	blocked = supervisorv1.FileAction_FILE_ACTION_BLOCKED
+)
+
+func TestTheTreeHasTheHottestFirst(t *testing.T) {
+	var text strings.Builder
+	printTree(&text, 7, &supervisorv1.SessionFiles{SessionId: "s\x1b[2J", Roots: []string{"/w"}, Files: []*supervisorv1.TouchedFile{
+		{Path: "/w/src/b.go", Action: read, Turn: 2, Heat: 1},
+		{Path: "/w/.env", Action: blocked, Turn: 2, Heat: 0.5},
+		{Path: "/w/src/a.go", Action: read, Turn: 1, Heat: 0.25},
+		{Path: "/etc/hosts", Action: read, Turn: 1, Heat: 0.1},
+	}})
+	want := `supervisor 7, session s\u{1b}[2J, /w
+        src/
+  100%    b.go                                    read, turn 2
+   25%    a.go                                    read, turn 1
+   50%  .env                                      blocked, turn 2
+        /
+          etc/
+   10%      hosts                                 read, turn 1
+`
+	if text.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
+	}
+}
+
+func TestChangesAreToldOnce(t *testing.T) {
+	known, told := tree{}, strings.Builder{}
+	for _, r := range []*supervisorv1.SessionFiles{
+		{SessionId: "s", Files: []*supervisorv1.TouchedFile{{Path: "/w/a", Action: read, InContext: true, Heat: 1}}},
+		{SessionId: "s", Files: []*supervisorv1.TouchedFile{{Path: "/w/a", Action: read, Heat: 1}}},
+		{SessionId: "s", Files: []*supervisorv1.TouchedFile{{Path: "/w/a", Action: read, Heat: 0.95}}},
+		{SessionId: "s", Removed: []string{"/w/a"}},
+	} {
+		change := &supervisorv1.WatchFilesResponse{Sessions: []*supervisorv1.SessionFiles{r}}
+		printChanges(&told, known, change)
+		known.take(change)
+	}
+	if want := "s  read        /w/a\ns  left        /w/a\ns  cold        /w/a\n"; told.String() != want {
+		t.Errorf("got %q, want %q", told.String(), want)
+	}
+	if len(known) != 0 {
+		t.Errorf("there is still %v", known)
+	}
+}

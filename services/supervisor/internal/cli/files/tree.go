@@ -1,0 +1,85 @@
+package files
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+)
+
+// maxDepth is how many folders deep a tree is; below that names are whole paths.
+const maxDepth = 32
+
+// folder is a folder of a tree: what is in it, and the heat of the hottest file below.
+type folder struct {
+	heat    float64
+	folders map[string]*folder
+	files   map[string]*supervisorv1.TouchedFile
+}
+
+func newFolder() *folder {
+	return &folder{folders: map[string]*folder{}, files: map[string]*supervisorv1.TouchedFile{}}
+}
+
+// printTree writes the files of a session as a tree, folders and files with the hottest first.
+func printTree(text *strings.Builder, pid int, s *supervisorv1.SessionFiles) {
+	root := ""
+	if len(s.GetRoots()) > 0 {
+		root = strings.TrimSuffix(s.GetRoots()[0], "/") + "/"
+	}
+	fmt.Fprintf(text, "supervisor %d, session %s", pid, output.OneLine(s.GetSessionId(), 60))
+	if root != "" {
+		fmt.Fprintf(text, ", %s", output.Cell(strings.TrimSuffix(root, "/")))
+	}
+	text.WriteByte('\n')
+	top := newFolder()
+	for _, file := range s.GetFiles() {
+		name := strings.TrimPrefix(file.GetPath(), root)
+		at := top
+		at.heat = max(at.heat, file.GetHeat())
+		parts := strings.SplitN(name, "/", maxDepth)
+		for _, part := range parts[:len(parts)-1] {
+			if at.folders[part] == nil {
+				at.folders[part] = newFolder()
+			}
+			at = at.folders[part]
+			at.heat = max(at.heat, file.GetHeat())
+		}
+		at.files[parts[len(parts)-1]] = file
+	}
+	top.print(text, 1)
+}
+
+func (f *folder) print(text *strings.Builder, depth int) {
+	type line struct {
+		name string
+		heat float64
+		in   *folder
+		file *supervisorv1.TouchedFile
+	}
+	var lines []line
+	for name, in := range f.folders {
+		lines = append(lines, line{name: name + "/", heat: in.heat, in: in})
+	}
+	for name, file := range f.files {
+		lines = append(lines, line{name: name, heat: file.GetHeat(), file: file})
+	}
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(b.heat, a.heat), cmp.Compare(a.name, b.name)) })
+	for _, l := range lines {
+		name := strings.Repeat("  ", depth-1) + output.Cell(l.name)
+		if l.in != nil {
+			fmt.Fprintf(text, "  %4s  %s\n", "", name)
+			l.in.print(text, depth+1)
+			continue
+		}
+		fmt.Fprintf(text, "  %3.0f%%  %-40s  %s, turn %d\n", 100*l.heat, name, actionWord(l.file.GetAction()), l.file.GetTurn())
+	}
+}
+
+// actionWord says what was done with a file.
+func actionWord(a supervisorv1.FileAction) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(a.String(), "FILE_ACTION_")), "_", " ")
+}

@@ -1,0 +1,227 @@
+package event
+
+import (
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// maxTouches bounds the files that one event shows in use, maxTouchBytes their paths: a short line may name again what a long
+// one has named.
+const (
+	maxTouches    = 1000
+	maxTouchBytes = 64 << 10
+)
+
+const (
+	provided   = supervisorv1.FileAction_FILE_ACTION_USER_PROVIDED
+	referenced = supervisorv1.FileAction_FILE_ACTION_USER_REFERENCED
+	reads      = supervisorv1.FileAction_FILE_ACTION_READ
+	writes     = supervisorv1.FileAction_FILE_ACTION_WRITE
+	searches   = supervisorv1.FileAction_FILE_ACTION_SEARCH
+	blocked    = supervisorv1.FileAction_FILE_ACTION_BLOCKED
+)
+
+// touches collects files, each once: of several uses that changes it counts, else the first.
+type touches struct {
+	cwd   string
+	bytes int
+	list  []*supervisorv1.FileTouch
+	known map[string]*supervisorv1.FileTouch
+}
+
+// touching begins a list for a session.
+func (d *Decoder) touching(session string) *touches {
+	t := &touches{known: map[string]*supervisorv1.FileTouch{}}
+	if roots := d.roots.At(session); len(roots) > 0 {
+		t.cwd = roots[0]
+	}
+	return t
+}
+
+func (t *touches) add(file string, action supervisorv1.FileAction) {
+	if file == "" || len(file) > maxKept {
+		return
+	}
+	if !path.IsAbs(file) && t.cwd != "" {
+		file = path.Join(t.cwd, file)
+	}
+	file = path.Clean(file)
+	switch known := t.known[file]; {
+	case known != nil:
+		if action == writes {
+			known.Action = writes
+		}
+	case len(t.list) < maxTouches && t.bytes+len(file) <= maxTouchBytes:
+		t.bytes += len(file)
+		made := &supervisorv1.FileTouch{Path: file, Action: action}
+		t.known[file] = made
+		t.list = append(t.list, made)
+	}
+}
+
+// refused makes files those that were refused.
+func refused(list []*supervisorv1.FileTouch) []*supervisorv1.FileTouch {
+	for _, touch := range list {
+		touch.Action, touch.Refused = blocked, touch.GetAction()
+	}
+	return list
+}
+
+// prompt adds what a prompt brings.
+func (t *touches) prompt(blocks []*supervisorv1.ContentBlock) {
+	for _, b := range blocks {
+		switch c := b.GetContent().(type) {
+		case *supervisorv1.ContentBlock_Text:
+			for _, found := range mentions.FindAllStringSubmatch(c.Text.GetText(), maxTouches) {
+				if file := strings.TrimRight(found[1]+found[2], ".,;:!?)]}'"); strings.ContainsAny(file, "/.") {
+					t.add(file, referenced)
+				}
+			}
+		case *supervisorv1.ContentBlock_ResourceLink:
+			t.add(fileOf(c.ResourceLink.GetUri()), referenced)
+		case *supervisorv1.ContentBlock_Resource:
+			t.add(fileOf(c.Resource.GetUri()), provided)
+		case *supervisorv1.ContentBlock_Image:
+			t.add(fileOf(c.Image.GetUri()), provided)
+		}
+	}
+}
+
+// mentions are the names behind an @ at the beginning of a word. A name without a dot and a slash may as well be a person's.
+var mentions = lazyregexp.New(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
+
+// fileOf is the file of this machine that a URI names; "": it names none.
+func fileOf(uri string) string {
+	if path.IsAbs(uri) {
+		return uri
+	}
+	u, err := url.Parse(uri)
+	if err != nil || !strings.EqualFold(u.Scheme, "file") || u.Host != "" && u.Host != "localhost" || !path.IsAbs(u.Path) {
+		return ""
+	}
+	return u.Path
+}
+
+// toolCall adds what a tool call works on.
+func (t *touches) toolCall(s intent.Session, c *supervisorv1.ToolCall) {
+	for _, item := range c.GetContent() {
+		t.add(item.GetDiff().GetPath(), writes)
+	}
+	for _, l := range c.GetLocations() {
+		t.add(l.GetPath(), actionOf(c.GetKind()))
+	}
+	if c.GetRawInput() == "" {
+		return
+	}
+	a := intent.Question(s, acp.ToolCall{ID: c.GetToolCallId(), Title: c.GetTitle(), Name: c.GetName(), Kind: c.GetKind(), RawInput: []byte(c.GetRawInput())})
+	if a.GetCommand() != nil {
+		t.command(a.GetCommand())
+		return
+	}
+	action := actionOf(strings.TrimPrefix(a.GetKind(), "tool."))
+	for _, p := range a.GetPaths() {
+		t.add(p.GetPath(), action)
+	}
+}
+
+// actionOf is what a tool call of one of ACP's kinds does with the files that it names.
+func actionOf(kind string) supervisorv1.FileAction {
+	switch kind {
+	case "edit", "delete", "move":
+		return writes
+	case "search":
+		return searches
+	}
+	return reads
+}
+
+// command adds what a command uses, as far as that is known.
+func (t *touches) command(c *permissionv1.Command) {
+	for _, sub := range c.GetSubCommands() {
+		for _, file := range sub.GetFacts().GetFiles() {
+			action := reads
+			switch {
+			case file.GetAccess() == permissionv1.Access_ACCESS_WRITE:
+				action = writes
+			case file.GetRecursive() || file.GetMetadataOnly():
+				action = searches
+			}
+			if file.GetPath() != "/dev/null" {
+				t.add(file.GetPath(), action)
+			}
+		}
+	}
+}
+
+// judging is what is known of a session, and of its agent, for reading what the agent says.
+func (d *Decoder) judging(session string) intent.Session {
+	return intent.Session{Agent: d.agent.Name, Dialect: d.dialect, SessionID: session, Roots: d.roots.At(session)}
+}
+
+// touchedByReport returns what a report shows in use: the files of a tool call that runs or has succeeded, once it says which,
+// and those of one that has failed after it was refused. report is folded into the tool call already.
+func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallReport) []*supervisorv1.FileTouch {
+	k := d.reports.known.At(reportKey(session, report.GetToolCallId()))
+	if k == nil {
+		return nil
+	}
+	t := d.touching(session)
+	switch status := k.GetStatus(); {
+	case status == "failed" && k.denied:
+		k.denied = false
+		t.toolCall(d.judging(session), k.ToolCall)
+		return refused(t.list)
+	case status != "in_progress" && status != "completed":
+		return nil
+	case report.Status == nil && report.GetRawInput() == "" && !report.GetLocationsSet() && !report.GetContentSet():
+		return nil
+	}
+	c := k.ToolCall
+	if k.input == c.GetRawInput() { // what it says was looked at
+		c = copyOf(c)
+		c.RawInput = ""
+	}
+	k.input = k.GetRawInput()
+	t.toolCall(d.judging(session), c)
+	return t.list
+}
+
+// deniedQuestion notes that a question about a tool call was answered, or that a policy answered it.
+func (d *Decoder) deniedQuestion(r *request, denied bool) {
+	if k := d.reports.known.At(reportKey(r.session, r.toolCall)); k != nil && r.toolCall != "" {
+		k.denied = denied
+	}
+}
+
+// usedByCall returns what a call of a client's method uses.
+func (d *Decoder) usedByCall(r *request, file string, params []byte) []*supervisorv1.FileTouch {
+	t := d.touching(r.session)
+	switch r.method {
+	case acp.MethodReadTextFile:
+		t.add(file, reads)
+	case acp.MethodWriteTextFile:
+		t.add(file, writes)
+	case acp.MethodTerminalCreate:
+		t.command(intent.Names(d.judging(r.session), r.method, "terminal.create", params).GetCommand())
+	}
+	return t.list
+}
+
+// touchedByCall returns what a call used, now that it has ended: nothing if it failed, but for what the gate, or a handler,
+// refused.
+func touchedByCall(r *request, fault []byte) []*supervisorv1.FileTouch {
+	switch {
+	case fault == nil:
+		return r.touched
+	case r.to == gateName, r.to != "" && textOf(acp.Get(fault, "data", "code")) == "PERMISSION_DENIED":
+		return refused(r.touched)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package event
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+)
+
+// touched is what the events of a frame show in use.
+func touched(events []*supervisorv1.Event) string {
+	var out []string
+	for _, e := range events {
+		for _, file := range e.GetTouches() {
+			out = append(out, fmt.Sprintf("%s %s", strings.ToLower(strings.TrimPrefix(file.GetAction().String(), "FILE_ACTION_")), file.GetPath()))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// working is a wire with a session that works in /w.
+func working(t *testing.T) *wire {
+	w := newWire(t)
+	w.pass(frame.ClientToAgent, "", asks("90", "session/new", `{"cwd":"/w"}`))
+	w.pass(frame.AgentToClient, "", answers("90", `{"sessionId":"s"}`))
+	return w
+}
+
+func update(members string) string {
+	return `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{` + members + `}}}`
+}
+
+func TestPromptsAndToolCallsShowFilesInUse(t *testing.T) {
+	for _, c := range []struct{ name, line, want string }{
+		{"a prompt", asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"look at @src/a.go, @\"b c.md\" and ask @bob"},`+
+			`{"type":"resource_link","uri":"file:///w/d%20e.md","name":"x"},{"type":"resource","resource":{"uri":"file:///w/f","text":"x"}},`+
+			`{"type":"resource_link","uri":"https://example.com/g","name":"x"}]}`),
+			"user_referenced /w/src/a.go, user_referenced /w/b c.md, user_referenced /w/d e.md, user_provided /w/f"},
+		{"a tool call that waits", update(`"sessionUpdate":"tool_call","toolCallId":"1","kind":"read","locations":[{"path":"/w/a"}]`), ""},
+		{"a read", update(`"sessionUpdate":"tool_call","toolCallId":"2","kind":"read","status":"in_progress","locations":[{"path":"a"}],"rawInput":{"path":"/w/b"}`), "read /w/a, read /w/b"},
+		{"an edit", update(`"sessionUpdate":"tool_call","toolCallId":"3","kind":"edit","status":"completed","locations":[{"path":"/w/a"}],"content":[{"type":"diff","path":"/w/a","newText":"x"}]`), "write /w/a"},
+		{"a search", update(`"sessionUpdate":"tool_call","toolCallId":"4","kind":"search","status":"completed","rawInput":{"path":"/w/src","pattern":"x"}`), "search /w/src"},
+		{"a command", update(`"sessionUpdate":"tool_call","toolCallId":"5","kind":"execute","status":"completed","rawInput":{"command":"cat a.go && touch b.go && ls src"}`), "read /w/a.go, write /w/b.go, search /w/src"},
+		{"one that fails", update(`"sessionUpdate":"tool_call","toolCallId":"6","kind":"read","status":"failed","locations":[{"path":"/w/a"}]`), ""},
+	} {
+		w := working(t)
+		direction := frame.AgentToClient
+		if c.name == "a prompt" {
+			direction = frame.ClientToAgent
+		}
+		if got := touched(w.pass(direction, "", c.line)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhatWasRefusedIsBlocked(t *testing.T) {
+	const options = `"options":[{"optionId":"y","kind":"allow_once","name":"y"},{"optionId":"n","kind":"reject_once","name":"n"}]`
+	question := asks("1", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"edit","content":[{"type":"diff","path":"/w/.env","newText":"x"}]},`+options+`}`)
+	failed := update(`"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"`)
+	for _, c := range []struct {
+		name   string
+		asked  frame.Direction
+		by     string
+		answer string
+		ours   frame.Direction
+		want   string
+	}{
+		{"by a policy", frame.AgentToHandler, "gate", "n", frame.OursToAgent, "blocked /w/.env"},
+		{"by the user", frame.AgentToClient, "", "n", frame.ClientToAgent, "blocked /w/.env"},
+		{"by nobody", frame.AgentToHandler, "gate", "y", frame.OursToAgent, ""},
+	} {
+		w := working(t)
+		w.pass(c.asked, c.by, question)
+		w.pass(c.ours, "", answers("1", `{"outcome":{"outcome":"selected","optionId":"`+c.answer+`"}}`))
+		if got := touched(w.pass(frame.AgentToClient, "", failed)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	w := working(t)
+	w.pass(frame.AgentToHandler, "gate", asks("2", "fs/read_text_file", `{"sessionId":"s","path":"/w/.env"}`))
+	if got := touched(w.pass(frame.OursToAgent, "", fails("2", `{"code":-32603,"message":"denied"}`))); got != "blocked /w/.env" {
+		t.Errorf("a call that the gate denies: %s", got)
+	}
+	for fault, want := range map[string]string{
+		`{"code":-32603,"message":"outside","data":{"code":"PERMISSION_DENIED","handler":"fs"}}`: "blocked /etc/shadow",
+		`{"code":-32603,"message":"broken","data":{"code":"UNAVAILABLE","handler":"fs"}}`:        "",
+	} {
+		w.pass(frame.AgentToHandler, "fs", asks("3", "fs/read_text_file", `{"sessionId":"s","path":"/etc/shadow"}`))
+		events := w.pass(frame.HandlerToAgent, "fs", fails("3", fault))
+		if got := touched(events); got != want {
+			t.Errorf("a call that fails with %s: %s, want %s", fault, got, want)
+		}
+		for _, touch := range events[len(events)-1].GetTouches() {
+			if touch.GetRefused() != reads {
+				t.Errorf("what was refused is %v, want a read", touch.GetRefused())
+			}
+		}
+	}
+}

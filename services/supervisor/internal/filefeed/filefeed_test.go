@@ -1,0 +1,347 @@
+package filefeed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	read    = supervisorv1.FileAction_FILE_ACTION_READ
+	write   = supervisorv1.FileAction_FILE_ACTION_WRITE
+	blocked = supervisorv1.FileAction_FILE_ACTION_BLOCKED
+)
+
+// noon is the time of every event, and now.
+var noon = time.UnixMilli(1_800_000_000_000)
+
+// rig is a feed of a hub's.
+type rig struct {
+	*testing.T
+	hub  *activity.Hub
+	feed *Server
+}
+
+func newRig(t *testing.T) *rig {
+	hub := activity.New(activity.Options{Instance: "i", Now: func() time.Time { return noon }})
+	t.Cleanup(hub.Close)
+	hub.Observer(&frame.Agent{ID: "demo-1", Name: "demo"})
+	feed, err := Start(Options{Listen: "127.0.0.1:0", Source: hub, AgentID: "demo-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(feed.Close)
+	return &rig{t, hub, feed}
+}
+
+func (r *rig) publish(session string, e *supervisorv1.Event) {
+	e.AgentId, e.SessionId, e.Time = "demo-1", session, timestamppb.New(noon)
+	r.hub.Publish(e)
+}
+
+func (r *rig) open(session, root string) {
+	r.publish(session, &supervisorv1.Event{Event: &supervisorv1.Event_SessionOpened{SessionOpened: &supervisorv1.SessionOpened{Roots: []string{root}}}})
+}
+
+func (r *rig) touch(session string, touches ...*supervisorv1.FileTouch) {
+	r.publish(session, &supervisorv1.Event{Touches: touches})
+}
+
+// settle waits until the hub has told what was published.
+func (r *rig) settle() {
+	r.Helper()
+	if err := r.hub.Sync(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// peer is a program that reads the feed.
+type peer struct {
+	*testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func (r *rig) connect() *peer {
+	r.Helper()
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.feed.Port()))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	return &peer{r.T, conn, bufio.NewReader(conn)}
+}
+
+func (p *peer) line() string {
+	p.Helper()
+	line, err := p.in.ReadString('\n')
+	if err != nil {
+		p.Fatalf("read a line: %v", err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (p *peer) expect(lines ...string) {
+	p.Helper()
+	for _, want := range lines {
+		if got := p.line(); got != want {
+			p.Fatalf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func (p *peer) say(line string) {
+	p.Helper()
+	if _, err := io.WriteString(p.conn, line+"\n"); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func nodeText(path, action string) string {
+	return fmt.Sprintf(`{"path":%q,"heat":1,"in_context":true,"last_action":%q,"turn_accessed":0,"timestamp_ms":1800000000000}`, path, action)
+}
+
+func TestTheFirstLineIsASnapshotAndThenChangesAreTold(t *testing.T) {
+	r := newRig(t)
+	early := r.connect()
+	early.expect(`{"type":"snapshot","agent_id":"demo-1","session_id":"","session_mode":"single_agent","seq":0,"nodes":{}}`)
+	r.open("s", "/w")
+	early.expect(`{"type":"snapshot","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":0,"nodes":{}}`)
+	r.touch("s", &supervisorv1.FileTouch{Path: "/w/a.go", Action: read}, &supervisorv1.FileTouch{Path: "/etc/hosts", Action: write})
+	early.expect(`{"type":"delta","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":1,"updates":[` +
+		nodeText("/etc/hosts", "write") + `,` + nodeText("a.go", "read") + `],"removed":[]}`)
+	r.publish("s", &supervisorv1.Event{Event: &supervisorv1.Event_Usage{Usage: &supervisorv1.ContextUsage{Used: 5, Size: 10, Cost: new(0.5), Currency: "USD"}}})
+	usage := `{"type":"usage","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","used":5,"size":10,"cost":{"amount":0.5,"currency":"USD"}}`
+	early.expect(usage)
+	r.touch("s", &supervisorv1.FileTouch{Path: "/w/.env", Action: blocked, Refused: read})
+	env := `{"path":".env","heat":1,"in_context":false,"last_action":"blocked","turn_accessed":0,"timestamp_ms":1800000000000}`
+	early.expect(`{"type":"delta","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":2,"updates":[`+env+`],"removed":[]}`,
+		`{"type":"blocked","agent_id":"demo-1","session_id":"s","path":".env","action":"read","timestamp_ms":1800000000000}`)
+
+	late := r.connect()
+	snapshot := `{"type":"snapshot","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":2,"nodes":{".env":` + env +
+		`,"/etc/hosts":` + nodeText("/etc/hosts", "write") + `,"a.go":` + nodeText("a.go", "read") + `}}`
+	late.expect(snapshot, usage)
+	late.say(`{"type":"request_snapshot","session_id":"s"}`)
+	late.expect(snapshot)
+	late.say(`{"type":"request_snapshot"}`)
+	late.expect(snapshot, usage)
+	r.hub.Forget("demo-1")
+	late.expect(`{"type":"delta","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":3,"updates":[],"removed":["/etc/hosts",".env","a.go"]}`)
+}
+
+func TestAFilterPicksSessions(t *testing.T) {
+	r := newRig(t)
+	r.open("s", "/w")
+	r.open("u", "/w")
+	r.settle()
+	p := r.connect()
+	const s, u = `{"type":"snapshot","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":0,"nodes":{}}`,
+		`{"type":"snapshot","agent_id":"demo-1","session_id":"u","session_mode":"single_agent","seq":0,"nodes":{}}`
+	first, second := p.line(), p.line()
+	if first+second != s+u && first+second != u+s {
+		t.Fatalf("got %s and %s", first, second)
+	}
+	p.say(`{"type":"set_stream_filter","session_id":"u"}`)
+	p.expect(u)
+	r.touch("s", &supervisorv1.FileTouch{Path: "/w/a", Action: read})
+	r.touch("u", &supervisorv1.FileTouch{Path: "/w/b", Action: read})
+	p.expect(`{"type":"delta","agent_id":"demo-1","session_id":"u","session_mode":"single_agent","seq":1,"updates":[` + nodeText("b", "read") + `],"removed":[]}`)
+	p.say(`{"type":"set_stream_filter","session_mode":"orchestrator"}`)
+	p.expect(`{"type":"snapshot","agent_id":"demo-1","session_id":"","session_mode":"single_agent","seq":0,"nodes":{}}`)
+	p.say(`{"type":"set_stream_filter","session_id":null,"session_mode":null}`)
+	if first, second := p.line(), p.line(); !strings.Contains(first+second, `"session_id":"s"`) || !strings.Contains(first+second, `"session_id":"u"`) {
+		t.Errorf("without a filter: %s and %s", first, second)
+	}
+}
+
+func TestCallsAreAnswered(t *testing.T) {
+	r := newRig(t)
+	r.open("s", "/w")
+	r.publish("s", &supervisorv1.Event{Event: &supervisorv1.Event_SessionInfo{SessionInfo: &supervisorv1.SessionInfo{Title: new("Fix it")}}})
+	r.settle()
+	p := r.connect()
+	p.line()
+	const state = `{"agent_id":"demo-1","session_id":"s","mode":"single_agent","active":%v,"model":null,"summary":"Fix it","history":[],"context":[],"providers":[]}`
+	inactive, active := fmt.Sprintf(state, false), fmt.Sprintf(state, true)
+	token := `"token":"` + r.feed.Token() + `",`
+	for _, c := range []struct{ line, want string }{
+		{`{"type":"rpc","id":"1","method":"list_sessions","params":{"agent_id":"demo-1"}}`, `{"type":"rpc_result","id":"1","result":{"sessions":[` + inactive + `]}}`},
+		{`{"type":"rpc","id":2,"method":"list_sessions","params":{"agent_id":"other"}}`, `{"type":"rpc_result","id":2,"result":{"sessions":[]}}`},
+		{`{"type":"rpc","id":3,"method":"set_active_session","params":{"session_id":"s"}}`, `{"type":"rpc_error","id":3,"error":{"code":400,"message":"set_active_session changes something, and needs`},
+		{`{"type":"rpc","id":3,"token":"x","method":"create_session"}`, `{"type":"rpc_error","id":3,"error":{"code":400,"message":"create_session changes something, and needs`},
+		{`{"type":"rpc","id":4,` + token + `"method":"set_active_session","params":{"agent_id":"demo-1","session_id":"s"}}`, `{"type":"rpc_result","id":4,"result":{"active":{"agent_id":"demo-1","session_id":"s"}}}`},
+		{`{"type":"rpc","id":5,"method":"get_session_state","params":{"session_id":"s"}}`, `{"type":"rpc_result","id":5,"result":` + active + `}`},
+		{`{"type":"rpc","id":6,"method":"get_session_state","params":{"session_id":"x"}}`, `{"type":"rpc_error","id":6,"error":{"code":404,`},
+		{`{"type":"rpc","id":7,"method":"get_session_state"}`, `{"type":"rpc_error","id":7,"error":{"code":400,"message":"get_session_state needs session_id"}}`},
+		{`{"type":"rpc","id":8,` + token + `"method":"create_session","params":{}}`, `{"type":"rpc_error","id":8,"error":{"code":400,"message":"create_session cannot be done here`},
+		{`{"type":"rpc","id":8,` + token + `"method":"close_session","params":{}}`, `{"type":"rpc_error","id":8,"error":{"code":400,"message":"close_session cannot be done here`},
+		{`{"type":"rpc","id":9,` + token + `"method":"add_context_items","params":{}}`, `{"type":"rpc_error","id":9,"error":{"code":400,"message":"add_context_items cannot be done here`},
+		{`{"type":"rpc","id":9,` + token + `"method":"set_orchestrator_providers"}`, `{"type":"rpc_error","id":9,"error":{"code":400,"message":"set_orchestrator_providers cannot be done here`},
+		{`{"type":"rpc","id":10,"method":"dance"}`, `{"type":"rpc_error","id":10,"error":{"code":404,`},
+		{`{"type":"rpc","method":"list_sessions"}`, `{"type":"rpc_error","id":null,"error":{"code":400,`},
+		{`{"type":"rpc","id":11,"method":"list_sessions","params":[]}`, `{"type":"rpc_error","id":11,"error":{"code":400,`},
+		{`{"type":"request_snapshot","session_id":"x"}`, `{"type":"rpc_error","id":null,"error":{"code":404,`},
+		{`{"type":"set_stream_filter","session_mode":"x"}`, `{"type":"rpc_error","id":null,"error":{"code":400,`},
+		{`{"type":"x"}`, `{"type":"rpc_error","id":null,"error":{"code":400,`},
+		{`hello`, `{"type":"rpc_error","id":null,"error":{"code":400,`},
+	} {
+		p.say(c.line)
+		if got := p.line(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s\n got %s\nwant %s", c.line, got, c.want)
+		}
+	}
+	p.say(strings.Repeat("x", maxLine+1))
+	if got := p.line(); !strings.Contains(got, "is longer than 65536 bytes") {
+		t.Errorf("a long line: %s", got)
+	}
+	if _, err := p.in.ReadByte(); err == nil {
+		t.Error("the connection goes on after a line that is too long")
+	}
+	last := r.connect()
+	last.say(`{"type":"rpc","id":1,"method":"list_sessions"}`)
+	_ = last.conn.(*net.TCPConn).CloseWrite()
+	all, _ := io.ReadAll(last.in)
+	if !strings.HasPrefix(string(all), `{"type":"snapshot",`) || !strings.HasSuffix(string(all), `{"sessions":[`+active+"]}}\n") {
+		t.Errorf("who says no more is told %s", all)
+	}
+}
+
+// A reader that does not read is told a snapshot when it goes on, and others are told everything meanwhile.
+func TestASlowReaderGetsASnapshot(t *testing.T) {
+	r := newRig(t)
+	r.open("s", "/w")
+	r.settle()
+	slow, quick := r.connect(), r.connect()
+	slow.line()
+	quick.line()
+	long := strings.Repeat("x", 4000)
+	seq := 0
+	behind := func() bool {
+		r.feed.mu.Lock()
+		defer r.feed.mu.Unlock()
+		for reader := range r.feed.readers {
+			if reader.behind {
+				return true
+			}
+		}
+		return false
+	}
+	for !behind() {
+		if seq++; seq > 100_000 {
+			t.Fatal("it never falls behind")
+		}
+		r.feed.mu.Lock()
+		r.feed.take(&supervisorv1.WatchFilesResponse{Sessions: []*supervisorv1.SessionFiles{{AgentId: "demo-1", SessionId: "s", Files: []*supervisorv1.TouchedFile{
+			{Path: fmt.Sprintf("/w/%d%s", seq%10, long), Action: read, Heat: float64(seq), Time: timestamppb.New(noon)},
+		}}}})
+		r.feed.mu.Unlock()
+		if got := quick.line(); !strings.HasPrefix(got, fmt.Sprintf(`{"type":"delta","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":%d,`, seq)) {
+			t.Fatalf("change %d: %.200s", seq, got)
+		}
+	}
+	told := 0
+	for {
+		line := slow.line()
+		if strings.HasPrefix(line, `{"type":"snapshot","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":`+fmt.Sprint(seq)+",") {
+			break
+		}
+		told++
+		if want := fmt.Sprintf(`"seq":%d,`, told); !strings.Contains(line, want) {
+			t.Fatalf("line %d: %.200s", told, line)
+		}
+	}
+	if told >= seq {
+		t.Errorf("it was told %d of %d changes, and a snapshot", told, seq)
+	}
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	r := newRig(t)
+	var peers []*peer
+	for range maxReaders {
+		p := r.connect()
+		p.line()
+		peers = append(peers, p)
+	}
+	if _, err := r.connect().in.ReadByte(); err == nil {
+		t.Error("one too many is told something")
+	}
+	_ = peers[0].conn.Close()
+	for { // until it has been noticed that one has left
+		p := r.connect()
+		if _, err := p.in.ReadByte(); err == nil {
+			break
+		}
+	}
+}
+
+func TestOnlyTheLoopbackIsServed(t *testing.T) {
+	for address, good := range map[string]bool{
+		"127.0.0.1:17320": true, "127.1.2.3:0": true, "[::1]:0": true,
+		"0.0.0.0:17320": false, ":17320": false, "localhost:17320": false, "192.0.2.1:1": false, "127.0.0.1": false, "": false,
+	} {
+		if err := CheckAddress(address); (err == nil) != good {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	if _, err := Start(Options{Listen: "0.0.0.0:0"}); err == nil {
+		t.Error("it listens to everybody")
+	}
+}
+
+// source counts the watches under way.
+type source struct {
+	began, ended chan struct{}
+}
+
+func (s source) WatchFiles(ctx context.Context, _ *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error {
+	s.began <- struct{}{}
+	defer func() { s.ended <- struct{}{} }()
+	if err := send(&supervisorv1.WatchFilesResponse{}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (source) Show(string, *supervisorv1.Session) {}
+
+func TestFilesAreWatchedWhileSomebodyReads(t *testing.T) {
+	s := source{make(chan struct{}, 1), make(chan struct{}, 1)}
+	feed, err := Start(Options{Listen: "127.0.0.1:0", Source: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t, nil, feed}
+	first, second := r.connect(), r.connect()
+	first.line()
+	second.line()
+	<-s.began
+	_ = first.conn.Close()
+	_ = second.conn.Close()
+	<-s.ended
+	third := r.connect()
+	third.line()
+	<-s.began
+	feed.Close()
+	<-s.ended
+	if _, err := third.in.ReadByte(); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the connection ended with %v", err)
+	}
+	if len(s.began) > 0 {
+		t.Error("one more watch began")
+	}
+}

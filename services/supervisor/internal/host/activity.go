@@ -1,0 +1,26 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
+)
+
+// serveActivity serves the feed of file activity if the configuration says where, and says on standard error where that is.
+// agentID is the one agent, if there is one. That it cannot be served stops nothing: editors may run an agent twice. The
+// caller calls stop.
+func (h *host) serveActivity(agentID string) (stop func()) {
+	address := h.config.GetActivity().GetListen()
+	if address == "" {
+		return func() {}
+	}
+	feed, err := filefeed.Start(filefeed.Options{Listen: address, Source: h.hub, AgentID: agentID, Logger: h.log})
+	if err != nil {
+		h.log.Warn("there is no feed of file activity", "error", err)
+		return func() {}
+	}
+	if h.opts.Stderr != nil {
+		fmt.Fprintf(h.opts.Stderr, "eisen-core tcp port: %d\nacphost: file activity token: %s\n", feed.Port(), feed.Token())
+	}
+	return feed.Close
+}
