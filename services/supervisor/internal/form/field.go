@@ -149,6 +149,8 @@ func (f *Field) setDefault(c *checker) {
 	}
 	if f.Kind == Number || f.Kind == Integer {
 		d, _ = f.number(string(d)) // spelled as if it had been typed; nil, if it cannot be
+	} else if d.Format(lenient) != nil { // bytes that are no text are not sent on
+		d = nil
 	}
 	f.Default = d
 }

@@ -126,6 +126,7 @@ func TestAgentsTextIsNeverInReverseVideo(t *testing.T) {
 
 func FuzzScreen(f *testing.F) {
 	f.Add([]byte("plain\r\n\x1b[31mred\x1b[0m\rover\n\x1b]8;;http://x\x1b\\link\x1b]8;;\x07\n"), 3)
+	f.Add([]byte("0"+strings.Repeat("\x92", 1500)+"\n"), 1) // a character ends at the line's bound, and more follow
 	f.Add([]byte("\x1b\x1b[\x1b]\x1bP\x18\x9b\xe2\x82"), 1)
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		size = max(size, 1)%64 + 1

@@ -134,7 +134,7 @@ type screen struct {
 	scan  escape.Scanner
 	style style
 	line  []fragment
-	size  int // bytes in line
+	size  int // bytes in line; over maxCode: something was dropped, which its end says
 	cr    bool
 }
 
@@ -169,11 +169,11 @@ func (s *screen) put(text string) {
 	if s.cr {
 		s.cr, s.line, s.size = false, nil, 0
 	}
-	if s.size >= maxCode {
+	if s.size > maxCode {
 		return
 	}
 	if cut, over := safetext.Prefix(text, maxCode-s.size); over {
-		text, s.size = cut+"…", maxCode
+		text, s.size = cut+"…", maxCode+1
 	} else {
 		s.size += len(text)
 	}
