@@ -14,10 +14,13 @@ GRPCURL            := github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
 TOOLS   := $(CURDIR)/.tools/bin
 VERSION ?= $(shell git describe --tags --match "v[0-9]*" --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# For compilers alone, never for what they make: they end before collecting much garbage pays.
+COMPILER := "-toolexec=env GOGC=400"
+ifeq (,$(findstring -toolexec,$(GOFLAGS)))
+export GOFLAGS += $(COMPILER)
+endif
 # How all but the tests with the race detector is compiled, tools and linters too: one cache of compiled packages serves it all.
-PLAIN   := CGO_ENABLED=0 GOFLAGS=-trimpath
-# For compilers alone, never for what they make: they end before collecting garbage pays.
-FAST    := GOGC=off GOMEMLIMIT=3GiB
+PLAIN   := CGO_ENABLED=0 GOFLAGS='-trimpath $(COMPILER)'
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
@@ -175,7 +178,7 @@ $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
 	$(3)
 	@rm -f $(TOOLS)/.$(1)@* && touch $$@
 endef
-gotool = $(call tool,$(1),$(2),GOBIN=$(TOOLS) GOWORK=off $(PLAIN) $(FAST) go install $(2))
+gotool = $(call tool,$(1),$(2),GOBIN=$(TOOLS) GOWORK=off $(PLAIN) go install $(2))
 # Compiled by its authors: to compile it here would take longer than acphost does.
 npmtool = $(call tool,$(1),$(2),$(NPM_INSTALL) $(dir $(TOOLS))npm $(2) && ln -sf ../npm/node_modules/.bin/$(1) $(TOOLS)/$(1))
 $(eval $(call npmtool,buf,$(BUF)))
