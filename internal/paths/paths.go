@@ -11,35 +11,52 @@ import (
 	"strings"
 )
 
-// maxLinks is how many links that lead nowhere are followed one after the other; the system gives up at 40.
-const maxLinks = 40
+// maxLinks is how many links of a path are followed; the system gives up at 40, filepath.EvalSymlinks at 255.
+const maxLinks = 255
 
 // Real follows symbolic links as far as a path exists and keeps the rest of its name; of a link that leads nowhere yet it
-// returns where it would lead. A path that it cannot follow is returned as it is.
+// returns where it would lead. A path that it cannot follow is returned as it is. Each name of the path is looked at once.
 func Real(path string) string {
-	rest, links := "", 0
-	for p := path; ; {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest)
-		}
-		parent := filepath.Dir(p)
-		if parent == p || !errors.Is(err, fs.ErrNotExist) {
-			return path
-		}
-		if to, err := os.Readlink(p); err == nil {
-			if links++; links > maxLinks {
-				return path
-			}
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(Real(parent), to)
-			}
-			p = to
+	at, links := ".", 0
+	if filepath.IsAbs(path) {
+		at = "/"
+	}
+	for rest := path; rest != ""; {
+		name, behind, more := strings.Cut(rest, "/")
+		switch name {
+		case "", ".":
+			rest = behind
+			continue
+		case "..":
+			at, rest = filepath.Join(at, ".."), behind
 			continue
 		}
-		rest = filepath.Join(filepath.Base(p), rest)
-		p = parent
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return filepath.Join(at, rest)
+		case err != nil:
+			return path
+		case info.Mode()&fs.ModeSymlink == 0:
+			if more && !info.IsDir() {
+				return path
+			}
+			at, rest = next, behind
+			continue
+		}
+		to, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return path
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		if rest = to; more {
+			rest += "/" + behind
+		}
 	}
+	return at
 }
 
 // Kernel reports whether a path lies where the kernel shows processes and devices as if they were files, by its name alone.

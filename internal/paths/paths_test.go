@@ -1,6 +1,9 @@
 package paths
 
 import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,6 +37,68 @@ func TestARealPathIsWhereThePathLeadsOrWouldLead(t *testing.T) {
 	}
 	if got := Real(filepath.Join(dir, "a/outside")); got != "/nowhere/at/all" {
 		t.Errorf("a link out of the folder leads to %s", got)
+	}
+}
+
+// TestARealPathIsTheSystems makes trees at random, of folders, files, and links to what is there and what is not.
+func TestARealPathIsTheSystems(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	names := []string{"a", "b", "c", "d"}
+	some := func() string {
+		path := names[r.IntN(len(names))]
+		for range r.IntN(4) {
+			path = filepath.Join(path, names[r.IntN(len(names))])
+		}
+		return path
+	}
+	var followed, missing int
+	for range 100 {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(dir)
+		for range 12 { // what cannot be made, since a file is in its way, is left out
+			switch path := some(); r.IntN(6) {
+			case 0:
+				_ = os.WriteFile(path, nil, 0o600)
+			case 1, 2:
+				_ = os.MkdirAll(path, 0o700)
+			case 3:
+				_ = os.Symlink(filepath.Join(dir, some()), path)
+			case 4:
+				_ = os.Symlink("../"+some(), path)
+			case 5:
+				_ = os.Symlink(some(), path)
+			}
+		}
+		for range 20 {
+			path := some() + []string{"", "/", "/../" + some()}[r.IntN(3)]
+			for _, path := range []string{path, dir + "/" + path} {
+				got := Real(path)
+				if want, err := filepath.EvalSymlinks(path); err == nil {
+					if followed++; got != want {
+						t.Fatalf("Real(%s) = %s, want %s", path, got, want)
+					}
+					continue
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if os.MkdirAll(got, 0o700) != nil {
+					continue
+				}
+				want, err := filepath.EvalSymlinks(path)
+				if errors.Is(err, fs.ErrNotExist) {
+					continue // it goes up from what is missing
+				}
+				if missing++; err != nil || got != want {
+					t.Fatalf("Real(%s) = %s; once that was made, the path leads to %s, %v", path, got, want, err)
+				}
+			}
+		}
+	}
+	if followed < 300 || missing < 300 {
+		t.Errorf("%d paths that exist, and %d that do not, were looked at", followed, missing)
 	}
 }
 
