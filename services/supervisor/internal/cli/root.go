@@ -35,6 +35,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/run"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/serve"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/sessions"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/setup"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/terminals"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/version"
 	played "github.com/acphost/acphost/services/supervisor/internal/demo"
@@ -79,7 +80,7 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 "acphost demo" plays one turn of a scripted agent and shows what happens.`,
 		prompt.New(call, p.Supervise), chat.New(call, p.Supervise, sessions.Export),
 		run.New(call, p.Host, p.Exec), demo.New(call, p.Demo), config.New(call), ps.New(call), handler.New(call), policy.New(call, p.Permd),
-		version.New(call),
+		version.New(call), setup.New(call),
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
 		approvals.New(call), terminals.New(call), files.New(call), health.New(call), certs.New(call))
