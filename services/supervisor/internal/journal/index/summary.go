@@ -48,7 +48,7 @@ func (s *summary) fold(e *journal.Entry) {
 			}
 			return true
 		})
-	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0:
+	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0 && e.Dir != frame.OursToClient.String(): // acphost's own notices repeat commands
 		update := acp.UpdateOf(acp.Get(e.Frame, "params"))
 		kind, _ := acp.String(acp.Get(update, "sessionUpdate"))
 		switch kind {
