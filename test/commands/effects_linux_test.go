@@ -186,17 +186,26 @@ func (e *entry) run(t *testing.T, git string) run {
 	cmd.Dir, cmd.Env = s.cwd(e), s.environ(s.expandAll(e.Env)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	err := cmd.Run()
-	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok && !errors.Is(err, exec.ErrWaitDelay) && !errors.Is(err, context.DeadlineExceeded) {
+	// A file, so that what was printed is there however busy the machine is.
+	printed, err := os.Create(filepath.Join(s.base, "printed"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	defer printed.Close()
+	cmd.Stdout, cmd.Stderr = printed, printed
+	err = cmd.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
 	}
-	r := run{scene: s, output: output.String(), status: cmd.ProcessState.ExitCode()}
+	for until := time.Now().Add(time.Second); syscall.Kill(-cmd.Process.Pid, 0) == nil && time.Now().Before(until); {
+		time.Sleep(5 * time.Millisecond) // what it left behind may do what it says
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	output, err := os.ReadFile(printed.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run{scene: s, output: string(output), status: cmd.ProcessState.ExitCode()}
 	r.connected = e.Does == "connects" && testkit.Poll(func() bool { return connections.Load() > 0 }) // accepted after the command ended, perhaps
 	if watched {
 		r.changed = changed(before, s.digest(t))
