@@ -11,6 +11,7 @@ package supervisorv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -147,7 +148,14 @@ type SwapHandlerRequest struct {
 	SecretFile string `protobuf:"bytes,7,opt,name=secret_file,json=secretFile,proto3" json:"secret_file,omitempty"`
 	// Optional. Accept that agents can call the new handler directly, past the policy. Without it, the call fails with
 	// FAILED_PRECONDITION if an agent's user can read the handler's secret or key. Default: the handler's configuration.
-	AgentMayCall  bool `protobuf:"varint,8,opt,name=agent_may_call,json=agentMayCall,proto3" json:"agent_may_call,omitempty"`
+	AgentMayCall bool `protobuf:"varint,8,opt,name=agent_may_call,json=agentMayCall,proto3" json:"agent_may_call,omitempty"`
+	// Optional. The new handler's own settings; a sidecar checks them and does not apply them. Absent: those of the
+	// configuration, if the program or the address is the one that it names; those of acphost's own program for that
+	// program; for any other, none.
+	Settings *structpb.Struct `protobuf:"bytes,9,opt,name=settings,proto3" json:"settings,omitempty"`
+	// Optional, for address "unix:". The numeric id of the user that must run the sidecar. Absent: as the handler's
+	// configuration says.
+	Uid           *uint32 `protobuf:"varint,10,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +244,20 @@ func (x *SwapHandlerRequest) GetAgentMayCall() bool {
 		return x.AgentMayCall
 	}
 	return false
+}
+
+func (x *SwapHandlerRequest) GetSettings() *structpb.Struct {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *SwapHandlerRequest) GetUid() uint32 {
+	if x != nil && x.Uid != nil {
+		return *x.Uid
+	}
+	return 0
 }
 
 // SwapHandlerResponse is the handler's new state.
@@ -472,12 +494,12 @@ var File_acphost_supervisor_v1_control_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"#acphost/supervisor/v1/control.proto\x12\x15acphost.supervisor.v1\x1a&acphost/supervisor/v1/permission.proto\x1a!acphost/supervisor/v1/state.proto\"A\n" +
+	"#acphost/supervisor/v1/control.proto\x12\x15acphost.supervisor.v1\x1a&acphost/supervisor/v1/permission.proto\x1a!acphost/supervisor/v1/state.proto\x1a\x1cgoogle/protobuf/struct.proto\"A\n" +
 	"\x15RestartHandlerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"X\n" +
 	"\x16RestartHandlerResponse\x12>\n" +
-	"\ahandler\x18\x01 \x01(\v2$.acphost.supervisor.v1.HandlerStatusR\ahandler\"\xe8\x01\n" +
+	"\ahandler\x18\x01 \x01(\v2$.acphost.supervisor.v1.HandlerStatusR\ahandler\"\xbc\x02\n" +
 	"\x12SwapHandlerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x18\n" +
@@ -487,7 +509,11 @@ const file_acphost_supervisor_v1_control_proto_rawDesc = "" +
 	"\x06no_tls\x18\x06 \x01(\bR\x05noTls\x12\x1f\n" +
 	"\vsecret_file\x18\a \x01(\tR\n" +
 	"secretFile\x12$\n" +
-	"\x0eagent_may_call\x18\b \x01(\bR\fagentMayCall\"m\n" +
+	"\x0eagent_may_call\x18\b \x01(\bR\fagentMayCall\x123\n" +
+	"\bsettings\x18\t \x01(\v2\x17.google.protobuf.StructR\bsettings\x12\x15\n" +
+	"\x03uid\x18\n" +
+	" \x01(\rH\x00R\x03uid\x88\x01\x01B\x06\n" +
+	"\x04_uid\"m\n" +
 	"\x13SwapHandlerResponse\x12>\n" +
 	"\ahandler\x18\x01 \x01(\v2$.acphost.supervisor.v1.HandlerStatusR\ahandler\x12\x16\n" +
 	"\x06forced\x18\x02 \x01(\rR\x06forced\"\x15\n" +
@@ -527,26 +553,28 @@ var file_acphost_supervisor_v1_control_proto_goTypes = []any{
 	(*RevokeGrantsRequest)(nil),    // 6: acphost.supervisor.v1.RevokeGrantsRequest
 	(*RevokeGrantsResponse)(nil),   // 7: acphost.supervisor.v1.RevokeGrantsResponse
 	(*HandlerStatus)(nil),          // 8: acphost.supervisor.v1.HandlerStatus
-	(*Grant)(nil),                  // 9: acphost.supervisor.v1.Grant
+	(*structpb.Struct)(nil),        // 9: google.protobuf.Struct
+	(*Grant)(nil),                  // 10: acphost.supervisor.v1.Grant
 }
 var file_acphost_supervisor_v1_control_proto_depIdxs = []int32{
-	8, // 0: acphost.supervisor.v1.RestartHandlerResponse.handler:type_name -> acphost.supervisor.v1.HandlerStatus
-	8, // 1: acphost.supervisor.v1.SwapHandlerResponse.handler:type_name -> acphost.supervisor.v1.HandlerStatus
-	8, // 2: acphost.supervisor.v1.ReloadPolicyResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
-	9, // 3: acphost.supervisor.v1.RevokeGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
-	0, // 4: acphost.supervisor.v1.SupervisorControlService.RestartHandler:input_type -> acphost.supervisor.v1.RestartHandlerRequest
-	2, // 5: acphost.supervisor.v1.SupervisorControlService.SwapHandler:input_type -> acphost.supervisor.v1.SwapHandlerRequest
-	4, // 6: acphost.supervisor.v1.SupervisorControlService.ReloadPolicy:input_type -> acphost.supervisor.v1.ReloadPolicyRequest
-	6, // 7: acphost.supervisor.v1.SupervisorControlService.RevokeGrants:input_type -> acphost.supervisor.v1.RevokeGrantsRequest
-	1, // 8: acphost.supervisor.v1.SupervisorControlService.RestartHandler:output_type -> acphost.supervisor.v1.RestartHandlerResponse
-	3, // 9: acphost.supervisor.v1.SupervisorControlService.SwapHandler:output_type -> acphost.supervisor.v1.SwapHandlerResponse
-	5, // 10: acphost.supervisor.v1.SupervisorControlService.ReloadPolicy:output_type -> acphost.supervisor.v1.ReloadPolicyResponse
-	7, // 11: acphost.supervisor.v1.SupervisorControlService.RevokeGrants:output_type -> acphost.supervisor.v1.RevokeGrantsResponse
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	8,  // 0: acphost.supervisor.v1.RestartHandlerResponse.handler:type_name -> acphost.supervisor.v1.HandlerStatus
+	9,  // 1: acphost.supervisor.v1.SwapHandlerRequest.settings:type_name -> google.protobuf.Struct
+	8,  // 2: acphost.supervisor.v1.SwapHandlerResponse.handler:type_name -> acphost.supervisor.v1.HandlerStatus
+	8,  // 3: acphost.supervisor.v1.ReloadPolicyResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
+	10, // 4: acphost.supervisor.v1.RevokeGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	0,  // 5: acphost.supervisor.v1.SupervisorControlService.RestartHandler:input_type -> acphost.supervisor.v1.RestartHandlerRequest
+	2,  // 6: acphost.supervisor.v1.SupervisorControlService.SwapHandler:input_type -> acphost.supervisor.v1.SwapHandlerRequest
+	4,  // 7: acphost.supervisor.v1.SupervisorControlService.ReloadPolicy:input_type -> acphost.supervisor.v1.ReloadPolicyRequest
+	6,  // 8: acphost.supervisor.v1.SupervisorControlService.RevokeGrants:input_type -> acphost.supervisor.v1.RevokeGrantsRequest
+	1,  // 9: acphost.supervisor.v1.SupervisorControlService.RestartHandler:output_type -> acphost.supervisor.v1.RestartHandlerResponse
+	3,  // 10: acphost.supervisor.v1.SupervisorControlService.SwapHandler:output_type -> acphost.supervisor.v1.SwapHandlerResponse
+	5,  // 11: acphost.supervisor.v1.SupervisorControlService.ReloadPolicy:output_type -> acphost.supervisor.v1.ReloadPolicyResponse
+	7,  // 12: acphost.supervisor.v1.SupervisorControlService.RevokeGrants:output_type -> acphost.supervisor.v1.RevokeGrantsResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_control_proto_init() }
@@ -556,6 +584,7 @@ func file_acphost_supervisor_v1_control_proto_init() {
 	}
 	file_acphost_supervisor_v1_permission_proto_init()
 	file_acphost_supervisor_v1_state_proto_init()
+	file_acphost_supervisor_v1_control_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

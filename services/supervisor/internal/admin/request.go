@@ -164,6 +164,8 @@ func swap(r *supervisorv1.SwapHandlerRequest) error {
 		return errors.New("sha256, no_tls: they are for a command; an address is reached as the configuration says")
 	case r.GetSecretFile() != "" && (!strings.HasPrefix(r.GetAddress(), "unix:") || !filepath.IsAbs(r.GetSecretFile())):
 		return errors.New("secret_file: it is an absolute path, and for the address of a unix socket")
+	case r.Uid != nil && !strings.HasPrefix(r.GetAddress(), "unix:"):
+		return errors.New("uid: it is for the address of a unix socket")
 	}
 	return nil
 }

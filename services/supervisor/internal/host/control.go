@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -218,6 +219,9 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	entry := cmp.Or(proto.CloneOf(configured), &configv1.Handler{})
 	entry.Command, entry.Address, entry.Sha256, entry.NoTls = req.GetCommand(), req.GetAddress(), req.GetSha256(), req.GetNoTls()
 	entry.AgentMayCall = entry.GetAgentMayCall() || req.GetAgentMayCall()
+	if req.Uid != nil {
+		entry.Uid = req.Uid
+	}
 	switch {
 	case entry.GetAddress() == "":
 		entry.Tls, entry.Uid, entry.SecretFile = nil, nil, ""
@@ -255,20 +259,27 @@ func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy s
 	return fmt.Errorf("permd has the administrator's policy %s, which another program would not know: configure both (permission: [YOURS, permd])", policy)
 }
 
-// settingsFor is what is configured before goes to what takes its place. The settings of acphost's own programs are theirs
-// alone: another program gets none of them, and they get their own in place of another's.
+// settingsFor is what takes a handler's place gets to be configured with, where before is what the configuration's one got. Settings
+// are those of a program: acphost's own gets its own, what the configuration names gets those beside it, and another gets none but
+// those of the request.
 func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv1.ConfigureRequest) *pluginv1.ConfigureRequest {
 	conf := cmp.Or(proto.CloneOf(before), &pluginv1.ConfigureRequest{})
-	own := ownProgram(config.Kind(req.GetName()))
-	was := isProgram(own, h.config.GetHandlers()[req.GetName()].GetCommand())
-	switch is := isProgram(own, req.GetCommand()); {
-	case was && !is:
-		conf.Settings = nil
+	own, configured := ownProgram(config.Kind(req.GetName())), h.config.GetHandlers()[req.GetName()]
+	was, is := isProgram(own, configured.GetCommand()), isProgram(own, req.GetCommand())
+	switch {
+	case req.GetSettings() != nil:
+		conf.Settings = proto.CloneOf(req.GetSettings())
 	case is && !was:
 		conf.Settings = h.ownSettings(req.GetName())
+	case is && was: // perhaps another build of it
+	case req.GetAddress() == "" && !slices.Equal(req.GetCommand()[:1], first(configured.GetCommand())), req.GetAddress() != configured.GetAddress():
+		conf.Settings = nil
 	}
 	return conf
 }
+
+// first is a command's program, if there is a command.
+func first(command []string) []string { return command[:min(1, len(command))] }
 
 // ownSettings are those of acphost's own program where another one is configured: for permd the rule files that it would
 // have found by itself.

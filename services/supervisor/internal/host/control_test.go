@@ -134,6 +134,10 @@ func TestASwapIsReachedAsTheConfigurationSays(t *testing.T) {
 	if err != nil || spec.TLS != nil || spec.SecretFile != "/k" {
 		t.Errorf("a sidecar with a secret: %+v, %v", spec, err)
 	}
+	spec, err = h.specFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Address: "unix:///s", Uid: proto.Uint32(1000), AgentMayCall: true})
+	if err != nil || spec.UID == nil || *spec.UID != 1000 {
+		t.Errorf("a sidecar of a user: %+v, %v", spec, err)
+	}
 	for _, req := range []*supervisorv1.SwapHandlerRequest{
 		{Name: "permission", Address: "unix:///s"}, // the agent runs as the same user, and so reads the key
 		{Name: "permission", Address: "unix:///s", SecretFile: "/k"},
@@ -157,7 +161,8 @@ func TestSettingsOfOurOwnProgramsAreTheirs(t *testing.T) {
 	}{
 		{"another build of it", "permd", "/new/permd", func(s *structpb.Struct) bool { return proto.Equal(s, settings) }},
 		{"another program", "permd", "/x/my", func(s *structpb.Struct) bool { return s == nil }},
-		{"of one of their own to another", "/x/my", "/x/my2", func(s *structpb.Struct) bool { return proto.Equal(s, settings) }},
+		{"of one of their own to another", "/x/my", "/x/my2", func(s *structpb.Struct) bool { return s == nil }},
+		{"back to one of their own", "/x/my", "/x/my", func(s *structpb.Struct) bool { return proto.Equal(s, settings) }},
 		{"back to ours", "/x/my", "permd", func(s *structpb.Struct) bool {
 			return s.GetFields()["policy"].GetStringValue() != "/p" && s.GetFields()["admin_policy"].GetStringValue() != ""
 		}},
@@ -166,6 +171,24 @@ func TestSettingsOfOurOwnProgramsAreTheirs(t *testing.T) {
 		got := h.settingsFor(&supervisorv1.SwapHandlerRequest{Name: "permission", Command: []string{c.swapped}}, before)
 		if !c.want(got.GetSettings()) || got.GetHost().GetInstance() != "i" {
 			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	given := &structpb.Struct{Fields: map[string]*structpb.Value{"mine": structpb.NewBoolValue(true)}}
+	h := configured(map[string]*configv1.Handler{"permission": {Address: "unix:///s", Uid: proto.Uint32(7)}})
+	for _, c := range []struct {
+		req  *supervisorv1.SwapHandlerRequest
+		want *structpb.Struct
+	}{
+		{&supervisorv1.SwapHandlerRequest{Address: "unix:///s"}, settings},
+		{&supervisorv1.SwapHandlerRequest{Address: "unix:///other"}, nil},
+		{&supervisorv1.SwapHandlerRequest{Address: "unix:///other", Settings: given}, given},
+		{&supervisorv1.SwapHandlerRequest{Command: []string{"/x/my"}}, nil},
+		{&supervisorv1.SwapHandlerRequest{Command: []string{"/x/my"}, Settings: given}, given},
+		{&supervisorv1.SwapHandlerRequest{Command: []string{"permd"}, Settings: given}, given},
+	} {
+		c.req.Name = "permission"
+		if got := h.settingsFor(c.req, before).GetSettings(); !proto.Equal(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%v: %v", c.req, got)
 		}
 	}
 	if !proto.Equal(before.GetSettings(), settings) || before.GetSettings() == nil {

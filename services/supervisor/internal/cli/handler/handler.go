@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/handlers"
@@ -57,7 +59,7 @@ func newList(call *command.Call) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	which.RegisterLocal(cmd)
+	which.Register(cmd)
 	return cmd
 }
 
@@ -86,7 +88,7 @@ meanwhile is not started: that is a swap.`,
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "even if it holds terminals, which end with it")
-	which.RegisterLocal(cmd)
+	which.Register(cmd)
 	return cmd
 }
 
@@ -98,12 +100,16 @@ swap counts until acphost ends, or until the next one: the configuration is not
 changed.
 
 COMMAND is the path of a program, or fsd, termd or permd for acphost's own. The
-environment, keys and settings that the configuration gives the handler count for
-the new one too, but for the settings of acphost's own programs, which are theirs.`
+environment and the keys that the configuration gives the handler count for the new
+one too. Settings are those of a program: acphost's own get their own, the program or
+the sidecar that the configuration names gets those beside it, and any other gets
+none, or those of --settings.`
 
 func newSwap(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	req := &supervisorv1.SwapHandlerRequest{}
+	var settings string
+	var uid uint32
 	cmd := &cobra.Command{
 		Use:   "swap NAME {--address ADDRESS | -- COMMAND [ARGUMENT…]}",
 		Short: "Put another program in a handler's place while the agent goes on",
@@ -112,9 +118,25 @@ func newSwap(call *command.Call) *cobra.Command {
   acphost handler swap permission --sha256 "$(sha256sum my-permd | cut -c1-64)" -- ./my-permd
   acphost handler swap permission -- ./policy-node/main.js
   acphost handler swap permission --address unix:///run/acphost/permd.sock --secret-file /etc/acphost/permd.secret
+  acphost handler swap fs --address unix:///run/acphost/fsd2.sock --uid 1000 --settings fsd.yaml
   acphost handler swap permission -- permd       back to acphost's own`,
-		Args: func(cmd *cobra.Command, args []string) error { return swapArguments(cmd, args, req) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("uid") {
+				req.Uid = &uid
+			}
+			return swapArguments(cmd, args, req)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if settings != "" {
+				text, err := os.ReadFile(settings)
+				if err != nil {
+					return fmt.Errorf("--settings: %w", err)
+				}
+				req.Settings = &structpb.Struct{}
+				if err := yamlproto.Unmarshal(settings, text, req.Settings); err != nil {
+					return err
+				}
+			}
 			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Control.SwapHandler(ctx, req)
 				if status.Code(err) == codes.FailedPrecondition {
@@ -131,10 +153,13 @@ func newSwap(call *command.Call) *cobra.Command {
 	flags.StringVar(&req.Address, "address", "", "a sidecar's `ADDRESS`: unix:///PATH or tcp://HOST:PORT")
 	flags.StringVar(&req.Sha256, "sha256", "", "start the program only if it has this SHA-256 `DIGEST`")
 	flags.StringVar(&req.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket, as the sidecar was given it")
+	flags.Uint32Var(&uid, "uid", 0, "for a sidecar on a unix socket: the `ID` of the user that must run it; default: as the configuration says")
+	flags.StringVar(&settings, "settings", "", "the new handler's settings: a `FILE` with what would stand under \"settings\" in the configuration")
 	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS: other programs of yours can then call it; takes --agent-may-call")
 	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it by themselves, past the policy")
 	flags.BoolVar(&req.Force, "force", false, "even if the old one holds terminals, which end with it")
-	which.RegisterLocal(cmd)
+	which.RegisterLocal(cmd) // --address is the sidecar's
+	flags.StringVar(&which.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
 	return cmd
 }
 

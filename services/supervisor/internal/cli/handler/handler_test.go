@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
@@ -21,6 +22,14 @@ func TestASwapIsOrderedFromWhereThePersonIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := strings.Repeat("a", 64)
+	settings := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(settings, []byte("paths: [/srv]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	srv, err := structpb.NewStruct(map[string]any{"paths": []any{"/srv"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		args []string
@@ -32,6 +41,8 @@ func TestASwapIsOrderedFromWhereThePersonIs(t *testing.T) {
 			&supervisorv1.SwapHandlerRequest{Name: "permission", Command: []string{"permd"}, Force: true, NoTls: true, Sha256: digest}},
 		{"a sidecar", []string{"fs", "--address", "unix:///run/fsd.sock"},
 			&supervisorv1.SwapHandlerRequest{Name: "fs", Address: "unix:///run/fsd.sock"}},
+		{"a sidecar of a user, and its settings", []string{"fs", "--address", "unix:///run/fsd.sock", "--uid", "0", "--settings", settings},
+			&supervisorv1.SwapHandlerRequest{Name: "fs", Address: "unix:///run/fsd.sock", Uid: proto.Uint32(0), Settings: srv}},
 		{"a sidecar with a secret that is here", []string{"fs", "--address", "unix:///run/fsd.sock", "--secret-file", "secret", "--agent-may-call"},
 			&supervisorv1.SwapHandlerRequest{Name: "fs", Address: "unix:///run/fsd.sock", SecretFile: filepath.Join(here, "secret"), AgentMayCall: true}},
 	} {

@@ -53,7 +53,9 @@ var editors = []editor{
 	},
 	{
 		name: "neovim", title: "CodeCompanion, a plugin of Neovim,",
-		file: func(env func(string) string) string { return filepath.Join(configDir(env), cmp.Or(env("NVIM_APPNAME"), "nvim"), "lua", "acphost.lua") },
+		file: func(env func(string) string) string {
+			return filepath.Join(configDir(env), cmp.Or(env("NVIM_APPNAME"), "nvim"), "lua", "acphost.lua")
+		},
 		id: known(map[string]string{"claude-acp": "claude_code", "codex-acp": "codex", "gemini": "gemini_cli", "opencode": "opencode"}),
 		form: block{
 			head: `-- acphost setup: begin. "acphost setup neovim" writes these lines.
@@ -64,8 +66,10 @@ local function through(name, command)
 end
 return {`,
 			foot: "}\n-- acphost setup: end",
-			line: func(e entry) string { return "  " + e.id + ` = through("` + e.id + `", { ` + quoted(e.command, ", ") + " })," },
-			key:  func(line string) string { return word(line) },
+			line: func(e entry) string {
+				return "  " + e.id + ` = through("` + e.id + `", { ` + quoted(e.command, ", ") + " }),"
+			},
+			key: func(line string) string { return word(line) },
 		},
 		then: `In the call of CodeCompanion's setup, say where its adapters are:
 
