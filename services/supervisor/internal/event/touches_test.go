@@ -80,9 +80,14 @@ func TestWhatWasRefusedIsBlocked(t *testing.T) {
 		}
 	}
 	w := working(t)
-	w.pass(frame.AgentToHandler, "gate", asks("2", "fs/read_text_file", `{"sessionId":"s","path":"/w/.env"}`))
-	if got := touched(w.pass(frame.OursToAgent, "", fails("2", `{"code":-32603,"message":"denied"}`))); got != "blocked /w/.env" {
-		t.Errorf("a call that the gate denies: %s", got)
+	for _, c := range []struct{ to, by, want string }{
+		{"gate", "gate", "blocked /w/.env"}, {"fs", "gate", "blocked /w/.env"},
+		{"gate", "", ""}, {"fs", "", ""}, // withdrawn, or too many
+	} {
+		w.pass(frame.AgentToHandler, c.to, asks("2", "fs/read_text_file", `{"sessionId":"s","path":"/w/.env"}`))
+		if got := touched(w.pass(frame.OursToAgent, c.by, fails("2", `{"code":-32603,"message":"denied"}`))); got != c.want {
+			t.Errorf("a call to %s that %q denies: %q, want %q", c.to, c.by, got, c.want)
+		}
 	}
 	for fault, want := range map[string]string{
 		`{"code":-32603,"message":"outside","data":{"code":"PERMISSION_DENIED","handler":"fs"}}`: "blocked /etc/shadow",
