@@ -283,3 +283,43 @@ rules:
 	r.finish()
 	s.finish()
 }
+
+func TestASlowReaderOfTheFeedGetsASnapshotAndHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	const files, aCall, rounds = 3000, 60, 6 // of 1 KiB a name: more than a connection and its queue hold
+	p := newPlace(t)
+	s := p.scene(t, []string{"--observe", "--activity", "127.0.0.1:0"})
+	fast, slow := readFeed(t, p, s.Process), readFeed(t, p, s.Process)
+	opened := func(l *feedLine) bool { return l.Type == "snapshot" && l.SessionID == "s1" }
+	fast.until("the session", opened)
+	slow.until("the session", opened)
+	slow.say("pause")
+	name := func(i int) string { return fmt.Sprintf("%s%04d", strings.Repeat("0123456789", 100), i) }
+	for round := range rounds {
+		kind := []string{"read", "edit"}[round%2]
+		for i := 0; i < files; i += aCall {
+			var at []any
+			for j := range aCall {
+				at = append(at, map[string]any{"path": p.path(name(i + j))})
+			}
+			s.agent.Notify("session/update", params("update", map[string]any{
+				"sessionUpdate": "tool_call", "toolCallId": fmt.Sprintf("%d-%d", round, i), "title": "x", "kind": kind, "status": "completed", "locations": at,
+			}))
+			s.Expect("session/update")
+		}
+		fast.file(name(files-1), []string{"read", "write"}[round%2], true)
+	}
+	slow.say("resume")
+	got := slow.until("a snapshot in place of what it has missed", opened)
+	if len(got.Nodes) != files || got.Nodes[name(0)].LastAction != "write" {
+		t.Errorf("the snapshot has %d files", len(got.Nodes))
+	}
+	s.agent.Notify("session/update", params("update", map[string]any{
+		"sessionUpdate": "tool_call", "toolCallId": "last", "title": "x", "kind": "read", "status": "completed", "locations": []any{map[string]any{"path": p.path("last")}},
+	}))
+	s.Expect("session/update")
+	slow.file("last", "read", true)
+	fast.finish()
+	slow.finish()
+	s.finish()
+}

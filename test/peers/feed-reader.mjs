@@ -1,7 +1,7 @@
 // A reader of file activity that takes nothing on trust. It is written from the description of the protocol alone, and knows
 // nothing of how acphost serves it: node feed-reader.mjs PORT
 //
-// Lines of standard input go to the feed. Each line of the feed is checked and then printed. The first one that is wrong ends
+// Lines of standard input go to the feed, but for "pause" and "resume", which stop and continue reading. Each line of the feed is checked and then printed. The first one that is wrong ends
 // the reader with status 1, and standard error says what is wrong with it. So do questions without an answer at the end, which
 // is when standard input ends.
 import * as net from "node:net";
@@ -148,6 +148,8 @@ feed.on("close", () => {
 readline
   .createInterface({ input: process.stdin })
   .on("line", (line) => {
+    if (line === "pause") return void feed.pause();
+    if (line === "resume") return void feed.resume();
     const m = JSON.parse(line);
     if (m.type === "rpc") asked.set(m.id, m.method);
     feed.write(`${line}\n`);

@@ -183,9 +183,8 @@ func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallR
 	case report.Status == nil && report.GetRawInput() == "" && !report.GetLocationsSet() && !report.GetContentSet():
 		return nil
 	}
-	c := k.ToolCall
-	if k.input == c.GetRawInput() { // what it says was looked at
-		c = copyOf(c)
+	c := d.reports.with(session, report) // k lacks what is too large to be kept
+	if in := c.GetRawInput(); in == k.input || len(in) > maxMerged { // what it says was looked at, or takes too long
 		c.RawInput = ""
 	}
 	k.input = k.GetRawInput()

@@ -105,3 +105,37 @@ func TestWhatWasRefusedIsBlocked(t *testing.T) {
 		}
 	}
 }
+
+func TestTheFilesThatAnEventShowsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		files, size, want int
+	}{
+		{"many", 3 * maxTouches, 10, maxTouches},
+		{"long paths", 200, 1000, maxTouchBytes / 1000},
+		{"many long paths", 3000, 1000, maxTouchBytes / 1000},
+		{"a path that is too long", 1, maxKept + 1, 0},
+	} {
+		var at strings.Builder
+		for i := range c.files {
+			fmt.Fprintf(&at, `,{"path":"/%0*d"}`, c.size-1, i)
+		}
+		w := working(t)
+		line := update(`"sessionUpdate":"tool_call","toolCallId":"1","kind":"read","status":"completed","locations":[` + at.String()[1:] + `]`)
+		got := 0
+		for _, e := range w.pass(frame.AgentToClient, "", line) {
+			got += len(e.GetTouches())
+		}
+		if got != c.want {
+			t.Errorf("%s: %d files are shown in use, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestNamesThatAreNoTextAreShownAsText(t *testing.T) {
+	w := working(t)
+	line := asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"resource_link","uri":"file:///w/%ff%fe","name":"x"},{"type":"resource_link","uri":"file:///w/%fe","name":"x"}]}`)
+	if got, want := touched(w.pass(frame.ClientToAgent, "", line)), "user_referenced /w/\ufffd"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
