@@ -19,24 +19,30 @@ const idleFor = 30 * time.Second
 func (b *bench) files() error {
 	off := &trial{name: "not observed", argv: b.supervised("agent")}
 	trials := []*trial{off}
-	before := map[*trial][]string{off: nil} // prompts before each round
-	feeds := map[*trial]string{}
-	for name, prompts := range map[string][]string{
-		"a reader, no files":                     nil,
-		"a reader, 10,000 files in the context":  {fmt.Sprintf("files %d", manyFiles)},
-		"a reader, 10,000 files that cool down":  {fmt.Sprintf("files %d", manyFiles), "cool 1"},
-		"no reader, 10,000 files in the context": {fmt.Sprintf("files %d", manyFiles)},
+	before := map[*trial][]string{} // prompts before each round
+	feeds := map[*trial]string{}    // the addresses of those that are read
+	many := fmt.Sprintf("files %d", manyFiles)
+	for _, how := range []struct {
+		name    string
+		read    bool
+		prompts []string
+	}{
+		{"no reader, 10,000 files in the context", false, []string{many}},
+		{"a reader, no files", true, nil},
+		{"a reader, 10,000 files in the context", true, []string{many}},
+		{"a reader, 10,000 files that cool down", true, []string{many, "cool 1"}},
 	} {
-		t := &trial{name: name}
 		address, err := freeAddress()
 		if err != nil {
 			return err
 		}
-		t.argv = []string{b.acphost, "run", "--no-admin", "--config", b.unrecorded, "--activity", address, "--", b.self, "role", "agent"}
-		if name[0] == 'a' {
+		t := &trial{name: how.name, argv: []string{
+			b.acphost, "run", "--no-admin", "--config", b.unrecorded, "--activity", address, "--", b.self, "role", "agent",
+		}}
+		if how.read {
 			feeds[t] = address
 		}
-		before[t] = prompts
+		before[t] = how.prompts
 		trials = append(trials, t)
 	}
 	reading := map[*trial]*front{}

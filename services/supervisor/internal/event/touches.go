@@ -183,7 +183,7 @@ func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallR
 	case report.Status == nil && report.GetRawInput() == "" && !report.GetLocationsSet() && !report.GetContentSet():
 		return nil
 	}
-	c := d.reports.with(session, report) // k lacks what is too large to be kept
+	c := d.reports.with(session, report)                             // k lacks what is too large to be kept
 	if in := c.GetRawInput(); in == k.input || len(in) > maxMerged { // what it says was looked at, or takes too long
 		c.RawInput = ""
 	}
