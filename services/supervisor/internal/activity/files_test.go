@@ -44,12 +44,12 @@ func TestChangesOfFilesAddUp(t *testing.T) {
 			}
 		}
 		for range random.IntN(4) {
-			switch what := random.IntN(12); {
-			case what == 0:
+			switch what := random.IntN(12); what {
+			case 0:
 				publish(&supervisorv1.Event{Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{}}})
-			case what == 1:
+			case 1:
 				publish(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{}}})
-			case what == 2:
+			case 2:
 				publish(&supervisorv1.Event{Event: &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{}}})
 			default:
 				action := supervisorv1.FileAction_FILE_ACTION_READ
