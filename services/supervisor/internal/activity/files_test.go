@@ -32,8 +32,8 @@ func TestChangesOfFilesAddUp(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	told, known := toldFiles{sessions: map[sessionKey]*toldSession{}}, map[string]*supervisorv1.TouchedFile{}
 	next := 0
-	for round := range 300 {
-		if round%150 == 50 { // more than are kept
+	for round := range 430 {
+		if round == 400 { // more than are kept
 			for range heat.MaxFiles / 1000 {
 				var many []*supervisorv1.FileTouch
 				for range 1000 {
