@@ -40,7 +40,7 @@ func role(name string, args []string) int {
 }
 
 // agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "pace N RATE", "read N PATH",
-// "run N COMMAND".
+// "run N COMMAND", "files N", "cool 1".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for sessions := 0; ; {
@@ -135,6 +135,10 @@ func turn(in *bufio.Reader, session, text string) ([]time.Duration, error) {
 		return nil, flood(session, n, 200)
 	case "pace":
 		return nil, pace(session, n, rest)
+	case "files":
+		return nil, uses(session, n)
+	case "cool":
+		return nil, fills(session, 1)
 	case "read":
 		return reads(in, session, n, rest)
 	case "run":
@@ -160,6 +164,28 @@ func flood(session string, n, aWrite int) error {
 		}
 	}
 	return nil
+}
+
+// uses says that n files are read, and that they fill the context.
+func uses(session string, n int) error {
+	const aCall = 500
+	for i := 0; i < n; i += aCall {
+		var at strings.Builder
+		for j := i; j < min(n, i+aCall); j++ {
+			fmt.Fprintf(&at, `,{"path":"/work/some/folder/file-%05d.go"}`, j)
+		}
+		if _, err := fmt.Printf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"tool_call",`+
+			`"toolCallId":"files-%d","title":"read","kind":"read","status":"completed","locations":[%s]}}}`+"\n", session, i, at.String()[1:]); err != nil {
+			return err
+		}
+	}
+	return fills(session, 100_000)
+}
+
+// fills says how many tokens the context has.
+func fills(session string, tokens int) error {
+	_, err := fmt.Printf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"usage_update","used":%d,"size":200000}}}`+"\n", session, tokens)
+	return err
 }
 
 // pace writes n session updates, so many a second, as the clock says: what it could not write in time it writes at once.

@@ -63,7 +63,8 @@ type SupervisorStateServiceClient interface {
 	// cooled down are not listed; sessions that are open are, with no files too.
 	ListFiles(ctx context.Context, in *ListFilesRequest, opts ...grpc.CallOption) (*ListFilesResponse, error)
 	// WatchFiles streams the files that agents work with: first all of them, then what has changed, until the caller cancels.
-	// A caller that reads slowly gets fewer and larger responses, and misses nothing but what was over in between.
+	// A file that cools down is sent again when its heat, in whole percent, has changed. If very many do, or the caller reads
+	// slowly, responses are fewer and larger; nothing is missing but what was over in between.
 	WatchFiles(ctx context.Context, in *WatchFilesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFilesResponse], error)
 	// WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It
 	// works until 30 s after the release of the terminal. A caller that falls behind misses output; the response states
@@ -245,7 +246,8 @@ type SupervisorStateServiceServer interface {
 	// cooled down are not listed; sessions that are open are, with no files too.
 	ListFiles(context.Context, *ListFilesRequest) (*ListFilesResponse, error)
 	// WatchFiles streams the files that agents work with: first all of them, then what has changed, until the caller cancels.
-	// A caller that reads slowly gets fewer and larger responses, and misses nothing but what was over in between.
+	// A file that cools down is sent again when its heat, in whole percent, has changed. If very many do, or the caller reads
+	// slowly, responses are fewer and larger; nothing is missing but what was over in between.
 	WatchFiles(*WatchFilesRequest, grpc.ServerStreamingServer[WatchFilesResponse]) error
 	// WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It
 	// works until 30 s after the release of the terminal. A caller that falls behind misses output; the response states

@@ -167,13 +167,8 @@ func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.
 	for {
 		var err error
 		batch, err = f.take(ctx, r, batch[:0], limit)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, errBehind):
-			return behind(last)
-		case err != nil:
-			return err
+		if err != nil {
+			return ended(err, last)
 		}
 		timer.Reset(gatherFor)
 		last = cmp.Or(batch[len(batch)-1].Event.GetCursor(), last)

@@ -2,16 +2,25 @@ package activity
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/heat"
 )
 
-// filesGap is how long after a response of WatchFiles the next one is sent, so that many changes make one.
-const filesGap = 100 * time.Millisecond
+const (
+	// filesGap is how long after a response of WatchFiles the next one is sent, so that many changes make one. If finding and
+	// sending what has changed took long, it is restFactor times as long, up to maxFilesGap: no number of files that cool down
+	// takes more than a twentieth of a processor.
+	filesGap    = 100 * time.Millisecond
+	maxFilesGap = time.Second
+	restFactor  = 20
+)
 
 // ListFiles lists the files that agents work with. An agent is meant by its id or its name.
 func (h *Hub) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error) {
@@ -23,15 +32,21 @@ func (h *Hub) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest)
 
 // files are those that are not cold now.
 func (h *Hub) files(agent, session string) []*supervisorv1.SessionFiles {
+	meant := h.filesMeant(agent)
+	return h.fold.Files(func(agentID, sessionID string) bool {
+		return meant[agentID] && (session == "" || session == sessionID)
+	})
+}
+
+// filesMeant are the ids of the agents that are there and meant, by their id or name.
+func (h *Hub) filesMeant(agent string) map[string]bool {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	meant := map[string]bool{}
 	for id, p := range h.ports {
 		meant[id] = agent == "" || agent == id || agent == p.agent.Load().Name
 	}
-	h.mu.Unlock()
-	return h.fold.Files(func(agentID, sessionID string) bool {
-		return meant[agentID] && (session == "" || session == sessionID)
-	})
+	return meant
 }
 
 // WatchFiles sends the files that agents work with: all of them, then what has changed since, until ctx ends or send fails.
@@ -43,16 +58,20 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 	if err := h.Sync(ctx); err != nil {
 		return err
 	}
-	told := toldFiles{}
+	told := toldFiles{sessions: map[sessionKey]*toldSession{}}
 	for first := true; ; first = false {
 		changed := h.filesChanged()
-		response, cooling := told.difference(h.files(req.GetAgentId(), req.GetSessionId()))
+		began := time.Now()
+		response, cooling := told.difference(h, req)
+		if first {
+			event.LatestFirst(response.GetSessions())
+		}
 		if first || len(response.GetSessions()) > 0 {
 			if err := send(response); err != nil {
 				return err
 			}
 		}
-		if !h.pause(ctx) {
+		if !h.pause(ctx, min(max(filesGap, restFactor*time.Since(began)), maxFilesGap)) {
 			return ctx.Err()
 		}
 		if cooling { // it is looked at again after each pause
@@ -68,9 +87,9 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 	}
 }
 
-// pause waits for filesGap; false: there is no reason to go on.
-func (h *Hub) pause(ctx context.Context) bool {
-	timer := time.NewTimer(filesGap)
+// pause waits; false: there is no reason to go on.
+func (h *Hub) pause(ctx context.Context, gap time.Duration) bool {
+	timer := time.NewTimer(gap)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -118,77 +137,97 @@ func aboutFiles(e *supervisorv1.Event) bool {
 }
 
 // toldFiles are the sessions that a watcher knows.
-type toldFiles map[sessionKey]toldSession
+type toldFiles struct {
+	sessions map[sessionKey]*toldSession
+	looks    uint64
+}
 
-// toldSession is what a watcher knows of a session: its files by path, and how full its context is.
+// toldSession is what a watcher knows of a session: which files, up to which mark, and how full its context is.
 type toldSession struct {
-	files map[string]toldFile
+	paths map[string]struct{}
+	mark  heat.Mark
 	usage *supervisorv1.ContextUsage
+	look  uint64 // the last one that has found it
 }
 
-// toldFile is what may change of a file.
-type toldFile struct {
-	heat                    float64
-	reads, writes, reported uint32
-	seconds                 int64
-	nanos                   int32
-	action, refused         supervisorv1.FileAction
-	inContext               bool
-}
-
-func toldOf(f *supervisorv1.TouchedFile) toldFile {
-	return toldFile{
-		heat: f.GetHeat(), reads: f.GetReads(), writes: f.GetWrites(), reported: f.GetReported(),
-		seconds: f.GetTime().GetSeconds(), nanos: f.GetTime().GetNanos(), action: f.GetAction(), refused: f.GetRefused(), inContext: f.GetInContext(),
-	}
-}
-
-// difference is what a watcher does not know yet of all files, and counts as told. cooling: some change by themselves.
-func (t toldFiles) difference(all []*supervisorv1.SessionFiles) (r *supervisorv1.WatchFilesResponse, cooling bool) {
+// difference is what a watcher does not know yet, and counts as told. cooling: some files change by themselves.
+func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
 	r = &supervisorv1.WatchFilesResponse{}
-	there := map[sessionKey]bool{}
-	for _, s := range all {
-		key := sessionKey{s.GetAgentId(), s.GetSessionId()}
-		there[key] = true
-		known, old := t[key]
-		now := toldSession{make(map[string]toldFile, len(s.GetFiles())), s.GetUsage()}
-		changed := &supervisorv1.SessionFiles{AgentId: s.GetAgentId(), SessionId: s.GetSessionId(), Roots: s.GetRoots()}
-		for _, file := range s.GetFiles() {
-			cooling = cooling || !file.GetInContext()
-			is := toldOf(file)
-			now.files[file.GetPath()] = is
-			if was, told := known.files[file.GetPath()]; !told || was != is {
-				changed.Files = append(changed.Files, file)
-			}
+	t.looks++
+	meant := h.filesMeant(req.GetAgentId())
+	found := 0
+	h.fold.EachFiles(func(k *event.KnownFiles) {
+		if !meant[k.AgentID] || req.GetSessionId() != "" && req.GetSessionId() != k.SessionID {
+			return
 		}
-		changed.Removed = gone(known.files, now.files)
-		if !proto.Equal(known.usage, now.usage) {
-			changed.Usage = now.usage
+		key := sessionKey{k.AgentID, k.SessionID}
+		known := t.sessions[key]
+		isNew := known == nil
+		if isNew {
+			known = &toldSession{paths: map[string]struct{}{}}
 		}
-		t[key] = now
-		if !old || len(changed.GetFiles())+len(changed.GetRemoved()) > 0 || changed.GetUsage() != nil {
+		c := k.Since(known.mark)
+		if k.Closed && !c.Warm {
+			return
+		}
+		t.sessions[key] = known
+		known.look = t.looks
+		found++
+		cooling = cooling || c.Cooling
+		changed := known.take(c)
+		if usage := k.Usage(); usage != known.usage && !proto.Equal(usage, known.usage) {
+			known.usage, changed.Usage = usage, usage
+		}
+		if isNew || len(changed.GetFiles())+len(changed.GetRemoved()) > 0 || changed.GetUsage() != nil {
+			changed.AgentId, changed.SessionId, changed.Roots = k.AgentID, k.SessionID, k.Roots()
 			r.Sessions = append(r.Sessions, changed)
 		}
+	})
+	if found == len(t.sessions) {
+		return r, cooling
 	}
-	for key, known := range t {
-		if there[key] {
+	for key, known := range t.sessions {
+		if known.look == t.looks {
 			continue
 		}
-		delete(t, key)
-		if removed := gone(known.files, nil); len(removed) > 0 {
-			r.Sessions = append(r.Sessions, &supervisorv1.SessionFiles{AgentId: key.agent, SessionId: key.session, Removed: removed})
+		delete(t.sessions, key)
+		if len(known.paths) > 0 {
+			r.Sessions = append(r.Sessions, &supervisorv1.SessionFiles{
+				AgentId: key.agent, SessionId: key.session, Removed: slices.Sorted(maps.Keys(known.paths)),
+			})
 		}
 	}
 	return r, cooling
 }
 
-// gone are the files of before that are not there any more.
-func gone(before, now map[string]toldFile) (paths []string) {
-	for path := range before {
-		if _, there := now[path]; !there {
-			paths = append(paths, path)
+// take counts a change as told, and returns it as the watcher is told it.
+func (s *toldSession) take(c heat.Change) *supervisorv1.SessionFiles {
+	changed := &supervisorv1.SessionFiles{Files: c.Files, Removed: slices.DeleteFunc(c.Cold, func(path string) bool { return !s.knows(path) })}
+	if c.Whole {
+		there := make(map[string]struct{}, len(c.Files))
+		for _, file := range c.Files {
+			there[file.GetPath()] = struct{}{}
+		}
+		for path := range s.paths {
+			if _, ok := there[path]; !ok {
+				changed.Removed = append(changed.Removed, path)
+			}
+		}
+		s.paths = there
+	} else {
+		for _, file := range c.Files {
+			s.paths[file.GetPath()] = struct{}{}
 		}
 	}
-	slices.Sort(paths)
-	return paths
+	for _, path := range changed.GetRemoved() {
+		delete(s.paths, path)
+	}
+	slices.Sort(changed.GetRemoved())
+	s.mark = c.Mark
+	return changed
+}
+
+func (s *toldSession) knows(path string) bool {
+	_, ok := s.paths[path]
+	return ok
 }

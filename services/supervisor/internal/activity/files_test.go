@@ -4,13 +4,92 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/heat"
 )
+
+// What a watcher is told adds up to what is there, whatever happens, and however many files are forgotten meanwhile.
+func TestChangesOfFilesAddUp(t *testing.T) {
+	h := New(Options{Instance: "i"})
+	defer h.Close()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h.fold.Now = func() time.Time { return now }
+	h.Observer(&frame.Agent{ID: "a"})
+	publish := func(e *supervisorv1.Event) {
+		e.AgentId, e.SessionId, e.Time = "a", "s", timestamppb.New(now)
+		h.Publish(e)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	told, known := toldFiles{sessions: map[sessionKey]*toldSession{}}, map[string]*supervisorv1.TouchedFile{}
+	next := 0
+	for round := range 430 {
+		if round == 400 { // more than are kept
+			for range heat.MaxFiles / 1000 {
+				var many []*supervisorv1.FileTouch
+				for range 1000 {
+					next++
+					many = append(many, &supervisorv1.FileTouch{Path: fmt.Sprint("/w/many/", next), Action: supervisorv1.FileAction_FILE_ACTION_READ})
+				}
+				publish(&supervisorv1.Event{Touches: many})
+			}
+		}
+		for range random.IntN(4) {
+			switch what := random.IntN(12); what {
+			case 0:
+				publish(&supervisorv1.Event{Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{}}})
+			case 1:
+				publish(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{}}})
+			case 2:
+				publish(&supervisorv1.Event{Event: &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{}}})
+			default:
+				action := supervisorv1.FileAction_FILE_ACTION_READ
+				if what < 6 {
+					action = supervisorv1.FileAction_FILE_ACTION_BLOCKED
+				}
+				publish(&supervisorv1.Event{Touches: []*supervisorv1.FileTouch{{Path: fmt.Sprint("/w/", random.IntN(30)), Action: action}}})
+			}
+		}
+		if err := h.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
+		r, _ := told.difference(h, &supervisorv1.WatchFilesRequest{})
+		for _, s := range r.GetSessions() {
+			for _, path := range s.GetRemoved() {
+				if known[path] == nil {
+					t.Fatalf("round %d: %s is removed, and was not there", round, path)
+				}
+				delete(known, path)
+			}
+			for _, file := range s.GetFiles() {
+				known[file.GetPath()] = file
+			}
+		}
+		there := 0
+		for _, s := range h.files("", "") {
+			for _, file := range s.GetFiles() {
+				there++
+				is := known[file.GetPath()]
+				if is == nil || is.GetInContext() != file.GetInContext() || is.GetAction() != file.GetAction() || math.Abs(is.GetHeat()-file.GetHeat()) > 0.01 {
+					t.Fatalf("round %d: told %v, want %v", round, is, file)
+				}
+			}
+		}
+		if there != len(known) {
+			t.Fatalf("round %d: told %d files, want %d", round, len(known), there)
+		}
+	}
+}
 
 func TestFilesAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,8 +131,12 @@ func TestFilesAreWatched(t *testing.T) {
 		expect("/w/a 1.00")
 		event(&supervisorv1.Event{Touches: []*supervisorv1.FileTouch{{Path: "/w/b", Action: supervisorv1.FileAction_FILE_ACTION_BLOCKED}}})
 		expect("/w/b 1.00")
-		for heat := 0.95; heat > 0.01; heat *= 0.95 {
-			expect(fmt.Sprintf("/w/b %.2f", heat))
+		last := "/w/b 1.00"
+		for hot := 0.95; hot > 0.01; hot *= 0.95 {
+			if now := fmt.Sprintf("/w/b %.2f", hot); now != last { // less than a hundredth is not told
+				expect(now)
+				last = now
+			}
 		}
 		expect("-/w/b")
 		synctest.Wait()

@@ -178,8 +178,11 @@ func (h *Hub) Tell(agentID string, line []byte) {
 
 // Show fills in what events have told of a session. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
-	defer h.lock()()
-	h.fold.Show(agentID, s)
+	h.tell.Lock()
+	defer h.tell.Unlock()
+	h.fold.Show(agentID, s) // may have much to copy, for which no frame should wait
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if p := h.ports[agentID]; p != nil && p.incomplete {
 		s.Incomplete = true
 	}

@@ -202,13 +202,8 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 	var last string
 	for {
 		e, err := w.out.next(ctx, nil)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, errBehind):
-			return behind(last)
-		case err != nil:
-			return err
+		if err != nil {
+			return ended(err, last)
 		}
 		last = cmp.Or(e.event.GetCursor(), last)
 		if err := send(e.event); err != nil {
@@ -217,9 +212,14 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 	}
 }
 
-// behind is what one is told who is cut off, whose last event had a cursor.
-func behind(last string) error {
-	if last == "" {
+// ended is what one is told for whom there is no next event, and whose last one had a cursor. Nil: there are no more.
+func ended(err error, last string) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case !errors.Is(err, errBehind):
+		return err
+	case last == "":
 		return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor of the last event that it was told")
 	}
 	return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor %q, behind which it was told nothing", last)

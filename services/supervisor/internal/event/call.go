@@ -84,7 +84,7 @@ func (d *Decoder) agentAnswered(r *request, a *answer) {
 	} else if strings.HasPrefix(r.method, "terminal/") {
 		end.TerminalId = textOf(acp.Get(a.result, "terminalId"))
 	}
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Touches: touchedByCall(r, a.fault),
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Touches: touchedByCall(r, a),
 		Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/heat"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -51,7 +52,7 @@ func (f *Fold) Files(which func(agentID, sessionID string) bool) []*supervisorv1
 	defer f.mu.Unlock()
 	now := f.now()
 	var out []*supervisorv1.SessionFiles
-	for key, k := range f.sessions.All() {
+	for key, k := range f.sessions.Backward() {
 		if !which(key.agent, key.session) {
 			continue
 		}
@@ -62,9 +63,44 @@ func (f *Fold) Files(which func(agentID, sessionID string) bool) []*supervisorv1
 			})
 		}
 	}
-	slices.Reverse(out)
-	slices.SortStableFunc(out, func(a, b *supervisorv1.SessionFiles) int { return lastUse(b).Compare(lastUse(a)) })
+	LatestFirst(out)
 	return out
+}
+
+// KnownFiles are those of a session, for as long as EachFiles shows them.
+type KnownFiles struct {
+	AgentID, SessionID string
+	// Closed: the session is not open any more.
+	Closed bool
+
+	known *known
+	now   time.Time
+}
+
+// Since is what is new of the files since a mark.
+func (k *KnownFiles) Since(m heat.Mark) heat.Change { return k.known.files.Since(m, k.now) }
+
+// Roots are the session's, which must not be changed.
+func (k *KnownFiles) Roots() []string { return k.known.roots }
+
+// Usage is how full the context is; nil: not known. It must not be changed.
+func (k *KnownFiles) Usage() *supervisorv1.ContextUsage { return k.known.is.GetUsage() }
+
+// EachFiles shows the files of each session that is known. It makes nothing, so that sessions at rest cost next to nothing.
+func (f *Fold) EachFiles(show func(k *KnownFiles)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := KnownFiles{now: f.now()}
+	for key, known := range f.sessions.Backward() {
+		k.AgentID, k.SessionID, k.known = key.agent, key.session, known
+		_, k.Closed = f.closed.Get(key)
+		show(&k)
+	}
+}
+
+// LatestFirst orders sessions by the last use of a file.
+func LatestFirst(sessions []*supervisorv1.SessionFiles) {
+	slices.SortStableFunc(sessions, func(a, b *supervisorv1.SessionFiles) int { return lastUse(b).Compare(lastUse(a)) })
 }
 
 func lastUse(s *supervisorv1.SessionFiles) (last time.Time) {

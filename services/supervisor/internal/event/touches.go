@@ -52,7 +52,7 @@ func (t *touches) add(file string, action supervisorv1.FileAction) {
 	if !path.IsAbs(file) && t.cwd != "" {
 		file = path.Join(t.cwd, file)
 	}
-	file = path.Clean(file)
+	file = path.Clean(strings.ToValidUTF8(file, "\ufffd")) // events and feeds carry text; a URI may say any bytes
 	switch known := t.known[file]; {
 	case known != nil:
 		if action == writes {
@@ -183,9 +183,8 @@ func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallR
 	case report.Status == nil && report.GetRawInput() == "" && !report.GetLocationsSet() && !report.GetContentSet():
 		return nil
 	}
-	c := k.ToolCall
-	if k.input == c.GetRawInput() { // what it says was looked at
-		c = copyOf(c)
+	c := d.reports.with(session, report)                             // k lacks what is too large to be kept
+	if in := c.GetRawInput(); in == k.input || len(in) > maxMerged { // what it says was looked at, or takes too long
 		c.RawInput = ""
 	}
 	k.input = k.GetRawInput()
@@ -216,11 +215,11 @@ func (d *Decoder) usedByCall(r *request, file string, params []byte) []*supervis
 
 // touchedByCall returns what a call used, now that it has ended: nothing if it failed, but for what the gate, or a handler,
 // refused.
-func touchedByCall(r *request, fault []byte) []*supervisorv1.FileTouch {
+func touchedByCall(r *request, a *answer) []*supervisorv1.FileTouch {
 	switch {
-	case fault == nil:
+	case a.fault == nil:
 		return r.touched
-	case r.to == gateName, r.to != "" && textOf(acp.Get(fault, "data", "code")) == "PERMISSION_DENIED":
+	case a.ours() && a.handler == gateName, textOf(acp.Get(a.fault, "data", "code")) == "PERMISSION_DENIED":
 		return refused(r.touched)
 	}
 	return nil

@@ -80,9 +80,14 @@ func TestWhatWasRefusedIsBlocked(t *testing.T) {
 		}
 	}
 	w := working(t)
-	w.pass(frame.AgentToHandler, "gate", asks("2", "fs/read_text_file", `{"sessionId":"s","path":"/w/.env"}`))
-	if got := touched(w.pass(frame.OursToAgent, "", fails("2", `{"code":-32603,"message":"denied"}`))); got != "blocked /w/.env" {
-		t.Errorf("a call that the gate denies: %s", got)
+	for _, c := range []struct{ to, by, want string }{
+		{"gate", "gate", "blocked /w/.env"}, {"fs", "gate", "blocked /w/.env"},
+		{"gate", "", ""}, {"fs", "", ""}, // withdrawn, or too many
+	} {
+		w.pass(frame.AgentToHandler, c.to, asks("2", "fs/read_text_file", `{"sessionId":"s","path":"/w/.env"}`))
+		if got := touched(w.pass(frame.OursToAgent, c.by, fails("2", `{"code":-32603,"message":"denied"}`))); got != c.want {
+			t.Errorf("a call to %s that %q denies: %q, want %q", c.to, c.by, got, c.want)
+		}
 	}
 	for fault, want := range map[string]string{
 		`{"code":-32603,"message":"outside","data":{"code":"PERMISSION_DENIED","handler":"fs"}}`: "blocked /etc/shadow",
@@ -98,5 +103,39 @@ func TestWhatWasRefusedIsBlocked(t *testing.T) {
 				t.Errorf("what was refused is %v, want a read", touch.GetRefused())
 			}
 		}
+	}
+}
+
+func TestTheFilesThatAnEventShowsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		files, size, want int
+	}{
+		{"many", 3 * maxTouches, 10, maxTouches},
+		{"long paths", 200, 1000, maxTouchBytes / 1000},
+		{"many long paths", 3000, 1000, maxTouchBytes / 1000},
+		{"a path that is too long", 1, maxKept + 1, 0},
+	} {
+		var at strings.Builder
+		for i := range c.files {
+			fmt.Fprintf(&at, `,{"path":"/%0*d"}`, c.size-1, i)
+		}
+		w := working(t)
+		line := update(`"sessionUpdate":"tool_call","toolCallId":"1","kind":"read","status":"completed","locations":[` + at.String()[1:] + `]`)
+		got := 0
+		for _, e := range w.pass(frame.AgentToClient, "", line) {
+			got += len(e.GetTouches())
+		}
+		if got != c.want {
+			t.Errorf("%s: %d files are shown in use, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestNamesThatAreNoTextAreShownAsText(t *testing.T) {
+	w := working(t)
+	line := asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"resource_link","uri":"file:///w/%ff%fe","name":"x"},{"type":"resource_link","uri":"file:///w/%fe","name":"x"}]}`)
+	if got, want := touched(w.pass(frame.ClientToAgent, "", line)), "user_referenced /w/\ufffd"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

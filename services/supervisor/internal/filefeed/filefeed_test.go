@@ -345,3 +345,32 @@ func TestFilesAreWatchedWhileSomebodyReads(t *testing.T) {
 		t.Error("one more watch began")
 	}
 }
+
+// A reader that is behind may ask for a snapshot before it is told all anew: what it has asked for is the older of the two.
+func TestALineIsNeverOlderThanTheOneBeforeIt(t *testing.T) {
+	key := sessionKey{"a", "s"}
+	s := &Server{told: true, sessions: map[sessionKey]*session{}, readers: map[*reader]struct{}{}}
+	known := s.session(key)
+	r := &reader{server: s, behind: true, wake: make(chan struct{}, 1)}
+	r.requestSnapshot(request{SessionID: new("s")})
+	known.seq++
+	var got []string
+	for range 2 {
+		for _, line := range r.next() {
+			got = append(got, string(line))
+		}
+	}
+	line := func(seq int) string {
+		return fmt.Sprintf(`{"type":"snapshot","agent_id":"a","session_id":"s","session_mode":"single_agent","seq":%d,"nodes":{}}`+"\n", seq)
+	}
+	if want := []string{line(0), line(1)}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNamesThatAreNotUTF8AreTold(t *testing.T) {
+	known := &session{nodes: map[string]*node{"\xff": {}, "\xfe": {}}}
+	if line := string(encode(known.snapshot())); strings.Count(line, `"path"`) != 2 {
+		t.Errorf("got %s", line)
+	}
+}

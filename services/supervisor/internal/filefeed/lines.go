@@ -92,9 +92,9 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// encode makes a line. What agents chose may be no UTF-8.
+// encode makes a line. What agents chose may be no UTF-8, and must not end the supervisor.
 func encode(line any) []byte {
-	data, err := json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	data, err := json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if err != nil {
 		panic("filefeed: " + err.Error()) // no type here can fail
 	}

@@ -63,16 +63,15 @@ func (r *reader) resync() {
 func (r *reader) next() net.Buffers {
 	s := r.server
 	s.mu.Lock()
+	lines := net.Buffers(r.queued) // of a reader that is behind: snapshots that it has asked for since, older than those to come
+	r.queued, r.bytes = nil, 0
 	if !r.behind || !s.told {
-		lines := r.queued
-		r.queued, r.bytes = nil, 0
 		s.mu.Unlock()
 		return lines
 	}
 	all := s.snapshots(r.filter)
 	r.behind = false
 	s.mu.Unlock()
-	lines := make(net.Buffers, 0, len(all))
 	for _, line := range all {
 		lines = append(lines, encode(line))
 	}

@@ -147,3 +147,33 @@ func BenchmarkHot10000(b *testing.B) {
 		f.Hot(begin)
 	}
 }
+
+// BenchmarkSince10000 is what a look costs while one file of 10,000 is used between two.
+func BenchmarkSince10000(b *testing.B) {
+	var f Files
+	for i := range MaxFiles {
+		touch(&f, begin, fmt.Sprintf("/w/%05d", i), read)
+	}
+	mark := f.Since(Mark{}, begin).Mark
+	for b.Loop() {
+		touch(&f, begin, "/w/00500", read)
+		c := f.Since(mark, begin)
+		if mark = c.Mark; len(c.Files) != 1 {
+			b.Fatalf("%d files have changed", len(c.Files))
+		}
+	}
+}
+
+// BenchmarkCooling10000 is what a look costs while 10,000 files cool down.
+func BenchmarkCooling10000(b *testing.B) {
+	var f Files
+	for i := range MaxFiles {
+		touch(&f, begin, fmt.Sprintf("/w/%05d", i), read)
+	}
+	f.Turn(begin, true)
+	f.Leave(begin)
+	mark := f.Since(Mark{}, begin).Mark
+	for b.Loop() {
+		f.Since(mark, after(100))
+	}
+}

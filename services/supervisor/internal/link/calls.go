@@ -158,9 +158,12 @@ func (l *Link) claim(c *agentCall) bool {
 }
 
 // answerError answers a request of the agent's with an error, without waiting, unless somebody else has answered it.
-func (l *Link) answerError(c *agentCall, jerr *jsonrpc.Error) {
+func (l *Link) answerError(c *agentCall, jerr *jsonrpc.Error) { l.answerErrorBy("", c, jerr) }
+
+// answerErrorBy is answerError for what somebody else than acphost itself has refused.
+func (l *Link) answerErrorBy(by string, c *agentCall, jerr *jsonrpc.Error) {
 	if !l.claim(c) {
 		return
 	}
-	l.postAgent(jsonrpc.AppendError(nil, c.id, jerr))
+	l.postAgentBy(by, jsonrpc.AppendError(nil, c.id, jerr))
 }

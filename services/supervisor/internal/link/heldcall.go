@@ -158,11 +158,11 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 	case o.Cancelled:
 		l.answerError(h.call, cancelled(h.call))
 	case errors.Is(err, errNotMeant):
-		l.answerError(h.call, deniedError(h.call, d, err.Error()))
+		l.deny(h.call, d, err.Error())
 	case err != nil:
 		l.refuse(h.call, d, question.Unrecorded)
 	case !o.Allowed && o.Option != "":
-		l.answerError(h.call, deniedError(h.call, d, "a person refused it"))
+		l.deny(h.call, d, "a person refused it")
 	case !o.Allowed:
 		l.refuse(h.call, d, d.Why())
 	case h.seen != nil && !l.stillAs(ctx, h, *h.seen):
@@ -300,7 +300,12 @@ func (l *Link) stillMeant(h *heldCall) bool {
 // may end the turn, and a caller that waits for the turn alone sees nothing after its end.
 func (l *Link) refuse(c *agentCall, d *gate.Decision, why string) {
 	l.tell(c.sessionID, deniedTitle, c.method+": denied: "+d.What()+": "+why)
-	l.answerError(c, deniedError(c, d, why))
+	l.deny(c, d, why)
+}
+
+// deny answers a call in the gate's name: so whoever watches can tell a denial from a failure.
+func (l *Link) deny(c *agentCall, d *gate.Decision, why string) {
+	l.answerErrorBy(GateName, c, deniedError(c, d, why))
 }
 
 // missingWords are the words by which agents know an error about a missing file.

@@ -92,3 +92,14 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 		}
 	}
 }
+
+// Backward yields keys and values, the newest first. The map must not be changed meanwhile.
+func (m *Map[K, V]) Backward() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for e := m.order.Back(); e != nil; e = e.Prev() {
+			if one := e.Value.(*entry[K, V]); !yield(one.key, one.value) {
+				return
+			}
+		}
+	}
+}

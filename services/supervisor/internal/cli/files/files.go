@@ -79,7 +79,7 @@ func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o on
 	}
 	var text strings.Builder
 	for _, item := range found {
-		printTree(&text, item.At.PID, item.Of)
+		printTree(&text, item.At.PID, 0, item.Of)
 	}
 	_, err := fmt.Fprint(call.Stdout, text.String())
 	return err
@@ -110,10 +110,15 @@ func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only
 			text.WriteByte('\n')
 		case call.Terminal(call.Stdout):
 			known.take(r)
-			text.WriteString("\x1b[H\x1b[2J")
 			for _, s := range known.sessions() {
-				printTree(&text, at.PID, s)
+				printTree(&text, at.PID, output.Width(call), s)
 			}
+			if len(known) == 0 {
+				text.WriteString("no agent has used a file lately\n")
+			}
+			tree := output.Screen(call, text.String())
+			text.Reset()
+			text.WriteString(tree)
 		default:
 			printChanges(&text, known, r)
 			known.take(r)

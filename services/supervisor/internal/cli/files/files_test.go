@@ -14,7 +14,7 @@ const (
 
 func TestTheTreeHasTheHottestFirst(t *testing.T) {
 	var text strings.Builder
-	printTree(&text, 7, &supervisorv1.SessionFiles{SessionId: "s\x1b[2J", Roots: []string{"/w"}, Files: []*supervisorv1.TouchedFile{
+	printTree(&text, 7, 0, &supervisorv1.SessionFiles{SessionId: "s\x1b[2J", Roots: []string{"/w"}, Files: []*supervisorv1.TouchedFile{
 		{Path: "/w/src/b.go", Action: read, Turn: 2, Heat: 1},
 		{Path: "/w/.env", Action: blocked, Turn: 2, Heat: 0.5},
 		{Path: "/w/src/a.go", Action: read, Turn: 1, Heat: 0.25},
@@ -25,9 +25,8 @@ func TestTheTreeHasTheHottestFirst(t *testing.T) {
   100%    b.go                                    read, turn 2
    25%    a.go                                    read, turn 1
    50%  .env                                      blocked, turn 2
-        /
-          etc/
-   10%      hosts                                 read, turn 1
+        /etc/
+   10%    hosts                                   read, turn 1
 `
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
@@ -51,5 +50,23 @@ func TestChangesAreToldOnce(t *testing.T) {
 	}
 	if len(known) != 0 {
 		t.Errorf("there is still %v", known)
+	}
+}
+
+func TestATreeFitsItsTerminal(t *testing.T) {
+	deep := "/w/" + strings.Repeat("d/", 100) + "\x1b[2Jend"
+	s := &supervisorv1.SessionFiles{SessionId: "s", Roots: []string{"/w"}, Files: []*supervisorv1.TouchedFile{
+		{Path: "/w/" + strings.Repeat("long", 100), Action: read, Turn: 2, Heat: 1},
+		{Path: "/w/日本語.md", Action: read, Turn: 2, Heat: 0.5},
+		{Path: deep, Action: blocked, Turn: 3, Heat: 0.25},
+	}}
+	var text strings.Builder
+	printTree(&text, 7, 60, s)
+	want := `supervisor 7, session s, /w
+  100%  longlonglonglonglonglong…  read, turn 2
+   50%  日本語.md                  read, turn 2
+`
+	if got := text.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 5 || strings.Contains(got, "\x1b") {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -8,10 +8,17 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // maxDepth is how many folders deep a tree is; below that names are whole paths.
 const maxDepth = 32
+
+// usualNames is how many columns names take, and actionColumns what is around them.
+const (
+	usualNames    = 40
+	actionColumns = len("  100%    user referenced, turn 100")
+)
 
 // folder is a folder of a tree: what is in it, and the heat of the hottest file below.
 type folder struct {
@@ -24,8 +31,9 @@ func newFolder() *folder {
 	return &folder{folders: map[string]*folder{}, files: map[string]*supervisorv1.TouchedFile{}}
 }
 
-// printTree writes the files of a session as a tree, folders and files with the hottest first.
-func printTree(text *strings.Builder, pid int, s *supervisorv1.SessionFiles) {
+// printTree writes the files of a session as a tree, folders and files with the hottest first. Where there are columns, names
+// are cut so that what was done fits beside them; 0: nothing is cut.
+func printTree(text *strings.Builder, pid, columns int, s *supervisorv1.SessionFiles) {
 	root := ""
 	if len(s.GetRoots()) > 0 {
 		root = strings.TrimSuffix(s.GetRoots()[0], "/") + "/"
@@ -50,10 +58,19 @@ func printTree(text *strings.Builder, pid int, s *supervisorv1.SessionFiles) {
 		}
 		at.files[parts[len(parts)-1]] = file
 	}
-	top.print(text, 1)
+	names := usualNames
+	if columns > 0 {
+		names = max(usualNames/4, min(2*usualNames, columns-actionColumns))
+	}
+	top.print(text, 0, func(name string) string {
+		if columns > 0 {
+			name = safetext.Fit(name, names)
+		}
+		return name + strings.Repeat(" ", max(0, names-safetext.Width(name)))
+	})
 }
 
-func (f *folder) print(text *strings.Builder, depth int) {
+func (f *folder) print(text *strings.Builder, depth int, cell func(string) string) {
 	type line struct {
 		name string
 		heat float64
@@ -62,6 +79,11 @@ func (f *folder) print(text *strings.Builder, depth int) {
 	}
 	var lines []line
 	for name, in := range f.folders {
+		for len(in.files) == 0 && len(in.folders) == 1 { // a line for all of a way without turns
+			for next, only := range in.folders {
+				name, in = name+"/"+next, only
+			}
+		}
 		lines = append(lines, line{name: name + "/", heat: in.heat, in: in})
 	}
 	for name, file := range f.files {
@@ -69,13 +91,13 @@ func (f *folder) print(text *strings.Builder, depth int) {
 	}
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(b.heat, a.heat), cmp.Compare(a.name, b.name)) })
 	for _, l := range lines {
-		name := strings.Repeat("  ", depth-1) + output.Cell(l.name)
+		name := strings.Repeat("  ", depth) + output.Cell(l.name)
 		if l.in != nil {
 			fmt.Fprintf(text, "  %4s  %s\n", "", name)
-			l.in.print(text, depth+1)
+			l.in.print(text, depth+1, cell)
 			continue
 		}
-		fmt.Fprintf(text, "  %3.0f%%  %-40s  %s, turn %d\n", 100*l.heat, name, actionWord(l.file.GetAction()), l.file.GetTurn())
+		fmt.Fprintf(text, "  %3.0f%%  %s  %s, turn %d\n", 100*l.heat, cell(name), actionWord(l.file.GetAction()), l.file.GetTurn())
 	}
 }
 

@@ -1,12 +1,15 @@
 package output
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // usualWidth is how many columns a terminal has that does not say it.
@@ -55,6 +58,28 @@ func Width(call *command.Call) int {
 		return w
 	}
 	return usualWidth
+}
+
+// Screen is text that takes the place of what a terminal shows, without flicker: lines are cut at its width, and at its height,
+// where the last line says how many are missing. The text must be safe and without colours.
+func Screen(call *command.Call, text string) string {
+	return screen(text, Width(call), terminalHeight(call.Stdout))
+}
+
+func screen(text string, width, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if room := height - 1; height > 1 && len(lines) > room { // the cursor stands in the last row
+		more := len(lines) - room + 1
+		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines", more))
+	}
+	var out strings.Builder
+	out.WriteString("\x1b[H")
+	for _, line := range lines {
+		out.WriteString(safetext.Fit(line, width))
+		out.WriteString("\x1b[K\n")
+	}
+	out.WriteString("\x1b[J")
+	return out.String()
 }
 
 // columns is how many columns the environment says there are; 0: it does not say.

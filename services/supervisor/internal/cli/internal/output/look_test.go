@@ -44,3 +44,12 @@ func TestWhereOutputIsColoured(t *testing.T) {
 		})
 	}
 }
+
+func TestAScreenHoldsWhatFits(t *testing.T) {
+	if got, want := screen("a long line\nb\nc\nd\n", 6, 4), "\x1b[Ha lon…\x1b[K\nb\x1b[K\n… 2 m…\x1b[K\n\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := screen("a\nb\n", 6, 0), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -9,3 +9,6 @@ func IsTerminal(*os.File) bool { return false }
 
 // terminalWidth cannot tell here; lines are not broken.
 func terminalWidth(*os.File) int { return 0 }
+
+// terminalHeight cannot tell here.
+func terminalHeight(*os.File) int { return 0 }

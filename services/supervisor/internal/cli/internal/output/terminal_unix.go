@@ -21,6 +21,14 @@ func terminalWidth(f *os.File) int {
 	return 0
 }
 
+// terminalHeight returns how many rows a terminal has; 0 if there is no telling.
+func terminalHeight(f *os.File) int {
+	if size := windowSize(f); size != nil {
+		return int(size.Row)
+	}
+	return 0
+}
+
 // windowSize asks for the size of a terminal, which is zero where nobody has set it; nil: the file is no terminal. The file's
 // mode stays as it is: Fd would make it blocking.
 func windowSize(f *os.File) (size *unix.Winsize) {
