@@ -104,8 +104,8 @@ func Check(dir string) error {
 
 // Clean removes what dead supervisors have left in a folder of ours. What cannot be removed stays.
 func Clean(dir string) {
-	for _, path := range Sockets(dir) {
-		if Abandoned(path) {
+	for _, path := range named(dir) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || Abandoned(path) { // a link that leads nowhere is left behind, too
 			_ = os.Remove(path)
 		}
 	}
@@ -117,16 +117,36 @@ func Clean(dir string) {
 	}
 }
 
-// Sockets lists the sockets in a folder, in the order of their names.
+// Sockets lists the sockets in a folder, in the order of their names, and those elsewhere that Link made known there.
 func Sockets(dir string) []string {
-	names, _ := filepath.Glob(filepath.Join(escape(dir), "*"+Suffix))
 	var found []string
-	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && info.Mode().Type() == fs.ModeSocket {
-			found = append(found, name)
+	for _, path := range named(dir) {
+		if to, err := os.Readlink(path); err == nil {
+			if path = to; !filepath.IsAbs(path) || Check(filepath.Dir(path)) != nil {
+				continue
+			}
+		}
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket && !slices.Contains(found, path) {
+			found = append(found, path)
 		}
 	}
 	return found
+}
+
+// named are the sockets of a folder, and its symbolic links with the name of one.
+func named(dir string) []string {
+	names, _ := filepath.Glob(filepath.Join(escape(dir), "*"+Suffix))
+	return slices.DeleteFunc(names, func(name string) bool {
+		info, err := os.Lstat(name)
+		return err != nil || info.Mode().Type() != fs.ModeSocket && info.Mode().Type() != fs.ModeSymlink
+	})
+}
+
+// Link makes a socket at another path known in a folder, by a name that is free there. It returns the name, to be removed with the
+// socket.
+func Link(dir, name, socket string) (string, error) {
+	link := filepath.Join(dir, name+Suffix)
+	return link, os.Symlink(socket, link)
 }
 
 // Abandoned reports whether nobody listens on a socket. One that is only slow, or stopped, is not abandoned.

@@ -63,7 +63,11 @@ func Find(ctx context.Context, dirs []string, further ...string) []Supervisor {
 			continue
 		}
 		rundir.Clean(dir)
-		paths = append(paths, rundir.Sockets(dir)...)
+		for _, path := range rundir.Sockets(dir) {
+			if !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
 	}
 	for _, path := range further {
 		if rundir.Check(filepath.Dir(path)) == nil && !slices.Contains(paths, path) {

@@ -110,6 +110,7 @@ const stopGrace = 500 * time.Millisecond
 // Server is a running admin server.
 type Server struct {
 	path     string
+	known    string // a link to it where others look for supervisors
 	address  string
 	control  string // "@" and the name; empty: there is none
 	opts     Options
@@ -163,7 +164,7 @@ func Start(o Options) (*Server, error) {
 			}
 			return nil, fmt.Errorf("admin socket: %w", err)
 		}
-		s.path = path
+		s.path, s.known = path, makeKnown(o, path)
 		verbs := s.openControl(add)
 		socket := newLasting(listener, path, o.Socket == "")
 		s.served.Go(func() {
@@ -319,6 +320,9 @@ func (s *Server) Stop() {
 		}
 		if s.path != "" {
 			_ = os.Remove(s.path) // no new caller finds it; one that died earlier is cleaned up by others
+		}
+		if s.known != "" {
+			_ = os.Remove(s.known)
 		}
 	})
 	<-s.stopped

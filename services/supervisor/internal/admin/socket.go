@@ -48,6 +48,24 @@ func listen(o Options) (*net.UnixListener, string, error) {
 	return listener, path, err
 }
 
+// makeKnown has those who look for supervisors find one whose socket is at a path of its own. It returns the name to be removed at
+// the end; empty: it could not be done, and whoever means this supervisor has to name the socket.
+func makeKnown(o Options, path string) string {
+	if o.Socket == "" || o.Env == nil {
+		return ""
+	}
+	dir := rundir.Dir(o.Env)
+	if filepath.Dir(path) == dir || privateDir(dir) != nil {
+		return ""
+	}
+	rundir.Clean(dir)
+	name, err := rundir.Link(dir, strconv.Itoa(os.Getpid())+"-"+random(), path)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // listenAt listens on a socket at a path, in the place of whatever stands there. unready is its name before.
 func listenAt(path, unready string) (*net.UnixListener, error) {
 	// Between bind and listen a socket refuses connections as one does whose server is dead. It gets its name once it

@@ -30,7 +30,7 @@ type listed struct {
 
 // New returns the command "ps".
 func New(call *command.Call) *cobra.Command {
-	var asJSON bool
+	var asJSON, everywhere bool
 	var file string
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -47,11 +47,21 @@ and for what there is with
 Calls that change something are taken at another address, where agents cannot
 connect; --json shows it as "control":
 
-    grpcurl -plaintext CONTROL acphost.supervisor.v1.SupervisorControlService/ReloadPolicy`,
+    grpcurl -plaintext CONTROL acphost.supervisor.v1.SupervisorControlService/ReloadPolicy
+
+These are the supervisors with the runtime folder of this environment. With --all,
+there are also yours with another one: an editor that was started from a desktop and a
+shell over ssh do not have the same.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := []listed{}
-			for _, s := range reach.Running(cmd.Context(), call, file) {
+			list, where := []listed{}, *call
+			if !everywhere {
+				where.Sockets = func(env func(string) string) []string {
+					dirs := call.Sockets(env)
+					return dirs[:min(1, len(dirs))]
+				}
+			}
+			for _, s := range reach.Running(cmd.Context(), &where, file) {
 				list = append(list, newListed(s))
 				reach.Doubted(call, s)
 			}
@@ -59,6 +69,7 @@ connect; --json shows it as "control":
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&everywhere, "all", false, "also supervisors with other runtime folders")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name a socket")
 	return cmd
 }
@@ -98,7 +109,7 @@ func controlAddress(socket string) string {
 }
 
 func supervisorTable(list []listed) *output.Table {
-	t := output.NewTable("no supervisor is running", "PID", "AGENT", "STATE", "SINCE", "SOCKET")
+	t := output.NewTable(`no supervisor is running; "acphost ps --all" also looks in other runtime folders`, "PID", "AGENT", "STATE", "SINCE", "SOCKET")
 	for _, s := range list {
 		t.Add(s.PID, s.Agent, s.State, s.Since, s.Socket)
 	}
