@@ -92,8 +92,9 @@ fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: 
 	@$(FUZZED) | $(PLAIN) FUZZTIME=1s xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: barrage
-barrage: ## send FRAMES valid and broken messages both ways through a link, at random from SEED, and check what becomes of each
+barrage: build ## send FRAMES valid and broken messages both ways through a link, and as many through the binaries, at random from SEED, and check what becomes of each
 	go test -v -count=1 -timeout 60m -run TestABarrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail

@@ -115,3 +115,15 @@ func TestAnAgentOfTheUsersOwnIsRunByItsName(t *testing.T) {
 		t.Errorf("run: %d, %s", status, errs)
 	}
 }
+
+func TestDoctorSaysWhatWorksWithAnAgentOfVersion2Alone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const script = `read -r line; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"Unsupported protocol version"}}'; read -r line; ` +
+		`echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2,"info":{"name":"two","version":"9"},"capabilities":{"session":{}}}}'; cat >/dev/null`
+	status, found := p.doctor(t, "--", "sh", "-c", script)
+	if status != 0 {
+		t.Errorf("the status is %d: %v", status, found)
+	}
+	expectContains(t, "the handshake", found["agent/handshake"], "warning: two 9, ACP 2 alone", "sessions, prompts, questions and logins work", "files and terminals")
+}

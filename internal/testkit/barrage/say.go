@@ -188,7 +188,7 @@ func (b *barrage) asAgent(s *side, lines []byte, n int, mark string, session, ch
 		}
 		r.subject = folder + "/" + file
 		m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"sessionId":%q,"_k":%q,%s}}`, r.id, method, name, mark,
-			strings.NewReplacer("PATH", fmt.Sprintf("%q", b.Root+"/"+r.subject), "NUMBER", fmt.Sprint(n)).Replace(params))
+			strings.NewReplacer("PATH", fmt.Sprintf("%q", b.Root+"/"+r.subject), "NAME", fmt.Sprintf("%q", file), "NUMBER", fmt.Sprint(n)).Replace(params))
 		if lines = b.send(s, lines, m); k == wait { // it never ends by itself
 			r.given = true
 			lines = b.send(s, lines, &message{session: "-", never: true,
@@ -204,7 +204,7 @@ func (b *barrage) asAgent(s *side, lines []byte, n int, mark string, session, ch
 	case chance < 44:
 		return request(read, `"path":PATH`)
 	case chance < 47:
-		return request(write, `"path":PATH,"content":"x"`)
+		return request(write, `"path":PATH,"content":NAME`) // what it holds is its name, whoever writes it
 	case chance < 48 && session == 0:
 		return request(wait, fmt.Sprintf(`"terminalId":%q`, b.agent.terminal))
 	case chance < 50 && b.Gated != "":

@@ -13,6 +13,9 @@ import (
 // LatestVersion is the latest version of ACP that acphost speaks; it speaks all before it too.
 const LatestVersion = 2
 
+// CodeUnsupportedVersion is the error by which an agent refuses the version of ACP that initialize asks for.
+const CodeUnsupportedVersion = -32022
+
 // Initialize is what the path needs of the client's initialize request.
 type Initialize struct {
 	// ProtocolVersion is the latest version that the client speaks; 1 where it says nothing that can be read.
@@ -72,7 +75,11 @@ func ParseInitialized(result []byte) Initialized {
 	out := Initialized{Raw: bytes.Clone(result)}
 	version, _ := Int(Get(result, "protocolVersion"), 32)
 	out.ProtocolVersion = int(version)
-	out.Name, _ = String(Get(result, "agentInfo", "name"))
-	out.Version, _ = String(Get(result, "agentInfo", "version"))
+	info := "agentInfo"
+	if version >= 2 {
+		info = "info"
+	}
+	out.Name, _ = String(Get(result, info, "name"))
+	out.Version, _ = String(Get(result, info, "version"))
 	return out
 }

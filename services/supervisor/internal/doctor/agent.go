@@ -21,8 +21,9 @@ const slow = 10 * time.Second
 // todoUser says what helps where agents cannot run as their user.
 const todoUser = "correct agent.user in the configuration, or run acphost as root"
 
-// protocol is the version of ACP that is spoken here.
-const protocol = 1
+// todoVersion2 says what to expect of an agent that speaks version 2 of ACP alone.
+const todoVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
+	"so handlers serve this agent nothing: it reaches files and runs commands itself"
 
 // agent starts the agent as run would, asks it who it is, and ends it.
 func (d *doctor) agent(ctx context.Context, c *config.Config) {
@@ -57,8 +58,10 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	switch {
 	case answer.Protocol == 0:
 		in.problem("handshake", who+" does not say which version of ACP it speaks", "is it an ACP agent?")
-	case answer.Protocol != protocol:
-		in.problem("handshake", detail, fmt.Sprintf("get a version of the agent that speaks ACP %d", protocol))
+	case answer.Protocol > acp.LatestVersion:
+		in.problem("handshake", detail, fmt.Sprintf("get a version of the agent that speaks ACP %d or before", acp.LatestVersion))
+	case answer.Protocol == 2:
+		in.warn("handshake", who+fmt.Sprintf(", ACP 2 alone, after %v", took), todoVersion2)
 	case took > slow:
 		in.warn("handshake", detail, "editors may give up before that; an agent that is installed starts faster than one that npx runs")
 	default:

@@ -264,7 +264,8 @@ func TestAnAgentThatIsNotAsItShouldBeIsSaidWhatToDo(t *testing.T) {
 		detail string
 		todo   string
 	}{
-		{"another protocol", &handshake.Answer{Protocol: 2}, nil, "handshake", Problem, "it does not say its name, ACP 2", "that speaks ACP 1"},
+		{"version 2 alone", &handshake.Answer{Protocol: 2}, nil, "handshake", Warning, "it does not say its name, ACP 2 alone", "no methods for files and terminals"},
+		{"another protocol", &handshake.Answer{Protocol: 3}, nil, "handshake", Problem, "it does not say its name, ACP 3", "that speaks ACP 2 or before"},
 		{"no protocol", &handshake.Answer{Name: "x"}, nil, "handshake", Problem, "which version", "is it an ACP agent"},
 		{"slow", &handshake.Answer{Protocol: 1, Took: time.Minute}, nil, "handshake", Warning, "after 1m0s", "installed starts faster"},
 		{"unwalled", &handshake.Answer{Protocol: 1, Walls: proc.Walls{Notes: []string{"no landlock"}}}, nil, "walls", Warning, "no landlock", "machine"},

@@ -37,7 +37,7 @@ type Answer struct {
 	Name, Version string
 	// Protocol is the version of ACP that it speaks; 0 where it does not say.
 	Protocol int
-	// Capabilities is the raw member agentCapabilities; nil where there is none.
+	// Capabilities is the raw member agentCapabilities (ACP 2: capabilities); nil where there is none.
 	Capabilities []byte
 	// AuthMethods are the ways to log in.
 	AuthMethods []AuthMethod
@@ -96,10 +96,11 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 	}
 }
 
-// reply is how the exchange went. closed: the agent's output ended.
+// reply is how the exchange went. closed: the agent's output ended; code: of the error that the agent answered with.
 type reply struct {
 	answer *Answer
 	closed bool
+	code   int64
 	err    error
 }
 
@@ -123,13 +124,21 @@ func tail(lines []string) string {
 	return " (its last error output: " + lines[len(lines)-1] + ")"
 }
 
-// exchange sends initialize and reads up to its answer.
+// exchange sends initialize and reads up to its answer. An agent that refuses version 1 of ACP is asked for version 2.
 func exchange(p *agent.Process, version string) reply {
-	request := jsonrpc.AppendRequest(nil, []byte("0"), acp.MethodInitialize, params(version))
-	if _, err := p.Stdin().Write(request); err != nil {
+	lines := jsonrpc.NewReader(p.Stdout(), maxLine)
+	r := ask(p, lines, "0", params(version))
+	if r.code == acp.CodeUnsupportedVersion {
+		return ask(p, lines, "1", params2(version))
+	}
+	return r
+}
+
+// ask sends one initialize and reads up to its answer.
+func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) reply {
+	if _, err := p.Stdin().Write(jsonrpc.AppendRequest(nil, []byte(id), acp.MethodInitialize, params)); err != nil {
 		return reply{closed: true, err: fmt.Errorf("write initialize: %w", err)}
 	}
-	lines := jsonrpc.NewReader(p.Stdout(), maxLine)
 	var scanner jsonrpc.Scanner
 	for range maxSkipped {
 		line, err := lines.Next()
@@ -144,11 +153,12 @@ func exchange(p *agent.Process, version string) reply {
 			}
 			return reply{err: fmt.Errorf("it answered initialize with what is no message: %w", wrong)}
 		}
-		if m.Kind != jsonrpc.KindResponse || jsonrpc.CanonicalID(m.ID) != jsonrpc.CanonicalID([]byte("0")) {
+		if m.Kind != jsonrpc.KindResponse || jsonrpc.CanonicalID(m.ID) != jsonrpc.CanonicalID([]byte(id)) {
 			continue
 		}
 		if m.Error != nil {
-			return reply{err: fmt.Errorf("it refused initialize: %s", short(event.Words(m.Error)))}
+			code, _ := acp.Int(acp.Get(m.Error, "code"), 32)
+			return reply{code: code, err: fmt.Errorf("it refused initialize: %s", short(event.Words(m.Error)))}
 		}
 		return reply{answer: parse(m.Result)}
 	}
@@ -161,15 +171,24 @@ func params(version string) []byte {
 	return append(jsonrpc.AppendString(p, version), "}}"...)
 }
 
+func params2(version string) []byte {
+	p := []byte(`{"protocolVersion":2,"capabilities":{"auth":{"terminal":{}}},"info":{"name":"acphost","title":"acphost","version":`)
+	return append(jsonrpc.AppendString(p, version), "}}"...)
+}
+
 // parse reads the result of initialize. What cannot be read counts as not said.
 func parse(result []byte) *Answer {
 	known := acp.ParseInitialized(result)
 	a := &Answer{Name: short(known.Name), Version: short(known.Version), Protocol: known.ProtocolVersion}
-	if c := acp.Get(result, "agentCapabilities"); len(c) > 0 && c[0] == '{' {
+	capabilities, method := "agentCapabilities", "id"
+	if a.Protocol >= 2 {
+		capabilities, method = "capabilities", "methodId"
+	}
+	if c := acp.Get(result, capabilities); len(c) > 0 && c[0] == '{' {
 		a.Capabilities = append([]byte(nil), c...)
 	}
 	_ = acp.Elements(acp.Get(result, "authMethods"), func(raw []byte) bool {
-		m := AuthMethod{ID: text(raw, "id"), Type: text(raw, "type"), Name: text(raw, "name"), Description: text(raw, "description")}
+		m := AuthMethod{ID: text(raw, method), Type: text(raw, "type"), Name: text(raw, "name"), Description: text(raw, "description")}
 		m.Type = cmp.Or(m.Type, "agent")
 		if args, ok := acp.Strings(acp.Get(raw, "args")); ok {
 			m.Args = args

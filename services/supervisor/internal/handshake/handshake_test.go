@@ -79,6 +79,25 @@ func TestAnAgentSaysWhoItIs(t *testing.T) {
 	}
 }
 
+func TestAnAgentThatSpeaksVersion2AloneIsAskedForIt(t *testing.T) {
+	asked := filepath.Join(t.TempDir(), "asked")
+	const refusal = `{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"Unsupported protocol version"}}`
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2,"info":{"name":"two","version":"9"},"capabilities":{"session":{}},` +
+		`"authMethods":[{"type":"agent","methodId":"web","name":"Web"}]}}`
+	a, err := ask(t, t.Context(), `read -r line; echo '`+refusal+`'; read -r line; echo "$line" >`+asked+`; echo '`+answer+`'; cat >/dev/null`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Name != "two" || a.Version != "9" || a.Protocol != 2 || string(a.Capabilities) != `{"session":{}}` || len(a.AuthMethods) != 1 || a.AuthMethods[0].ID != "web" {
+		t.Errorf("the answer is %+v", a)
+	}
+	const want = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":2,"capabilities":{"auth":{"terminal":{}}},` +
+		`"info":{"name":"acphost","title":"acphost","version":"1.2.3"}}}` + "\n"
+	if got, err := os.ReadFile(asked); string(got) != want {
+		t.Errorf("it was asked\n%s(%v), want\n%s", got, err, want)
+	}
+}
+
 func TestAnAgentThatDoesNotAnswerIsSaidWhy(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"it ends", `echo "no key" >&2; exit 3`, "it ended before it answered initialize: "},

@@ -39,14 +39,17 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 		if p.display != nil {
 			p.display.Client(init.TerminalOutput)
 		}
-		rewritten, err := acp.RewriteInitialize(line, table.Capabilities(), table.CapabilityMeta())
+		// An editor that asks for version 2 may get the answer 1, and its agent then needs to know what is served. acphost
+		// itself asks for version 2 only if the agent has refused version 1, and version 2 has no methods for files and terminals.
+		if !p.opts.Program || init.ProtocolVersion < 2 {
+			line, err = acp.RewriteInitialize(line, table.Capabilities(), table.CapabilityMeta())
+		}
 		if err != nil {
 			if c, ok := p.removeClientCall(c.id); ok {
 				p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("initialize: %v", err))
 			}
 			return nil
 		}
-		line = rewritten
 	}
 	id := c.id
 	timeout := p.opts.InitializeTimeout

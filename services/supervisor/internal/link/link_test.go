@@ -345,6 +345,13 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestVersion2IsOfferedNoCapabilitiesOfVersion1ByAcphostItself(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Program = true })
+	hello := `{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{},"info":{"name":"acphost","version":"1"}}}`
+	r.client.send(hello)
+	r.agent.want(hello)
+}
+
 func TestAnAgentThatAnswersALaterVersionHasNoRoutedFiles(t *testing.T) {
 	r := newRig(t)
 	r.client.send(`{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{}}}`)

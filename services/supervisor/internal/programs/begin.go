@@ -83,7 +83,7 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	defer cancel()
 	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
 	jerr, answered := errors.AsType[*jsonrpc.Error](err)
-	if answered && jerr.Code == codeUnsupportedVersion {
+	if answered && jerr.Code == acp.CodeUnsupportedVersion {
 		result, err = r.prog.Call(ctx, acp.MethodInitialize, a.hello2())
 		jerr, answered = errors.AsType[*jsonrpc.Error](err)
 	}

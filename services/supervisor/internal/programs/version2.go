@@ -10,9 +10,6 @@ import (
 
 // Callers of a Registry speak one language, that of ACP v1. Here is how an agent is spoken to that speaks v2 alone.
 
-// codeUnsupportedVersion is the error that refuses the version of ACP that initialize asks for.
-const codeUnsupportedVersion = -32022
-
 // spoken is how a request is put to the agent: some have another name in ACP v2, or other params.
 func (r *run) spoken(method string, params []byte) (string, []byte) {
 	if r.info.GetProtocolVersion() < 2 {
