@@ -49,18 +49,32 @@ type Options struct {
 	Source Source
 	// AgentID is the agent of lines that are about no session; it may be empty.
 	AgentID string
+	// Sessions opens and closes sessions for readers that know the token. Nil: an editor does.
+	Sessions Sessions
+	// Folder is where sessions may be opened besides the roots of those that are open.
+	Folder string
 	// Logger is told why a feed has ended. Nil: nobody is.
 	Logger *slog.Logger
+}
+
+// Sessions opens and closes sessions, as SessionService does.
+type Sessions interface {
+	NewSession(context.Context, *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error)
+	CloseSession(context.Context, *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error)
 }
 
 // Server serves the feed. Safe for concurrent use.
 type Server struct {
 	source   Source
 	agentID  string
+	opener   Sessions
+	folder   string
 	token    string
 	log      *slog.Logger
 	listener net.Listener
 	running  sync.WaitGroup
+	ctx      context.Context // of calls; ends with Close
+	cancel   context.CancelFunc
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -105,9 +119,10 @@ func Start(o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		source: o.Source, agentID: o.AgentID, token: rand.Text(), log: o.Logger, listener: listener,
+		source: o.Source, agentID: o.AgentID, opener: o.Sessions, folder: o.Folder, token: rand.Text(), log: o.Logger, listener: listener,
 		readers: map[*reader]struct{}{},
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.running.Go(s.accept)
 	return s, nil
 }
@@ -120,6 +135,7 @@ func (s *Server) Token() string { return s.token }
 
 // Close ends the feed, closes all connections and waits for its goroutines. It may be called again.
 func (s *Server) Close() {
+	s.cancel()
 	s.mu.Lock()
 	s.closed = true
 	for r := range s.readers {

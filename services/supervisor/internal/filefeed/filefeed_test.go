@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,11 +34,15 @@ type rig struct {
 	feed *Server
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, change ...func(*Options)) *rig {
 	hub := activity.New(activity.Options{Instance: "i", Now: func() time.Time { return noon }})
 	t.Cleanup(hub.Close)
 	hub.Observer(&frame.Agent{ID: "demo-1", Name: "demo"})
-	feed, err := Start(Options{Listen: "127.0.0.1:0", Source: hub, AgentID: "demo-1"})
+	o := Options{Listen: "127.0.0.1:0", Source: hub, AgentID: "demo-1"}
+	for _, f := range change {
+		f(&o)
+	}
+	feed, err := Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +169,61 @@ func TestAFilterPicksSessions(t *testing.T) {
 	p.say(`{"type":"set_stream_filter","session_id":null,"session_mode":null}`)
 	if first, second := p.line(), p.line(); !strings.Contains(first+second, `"session_id":"s"`) || !strings.Contains(first+second, `"session_id":"u"`) {
 		t.Errorf("without a filter: %s and %s", first, second)
+	}
+}
+
+// opener opens sessions with the agent demo-1 alone.
+type opener struct {
+	mu             sync.Mutex
+	opened, closed []string
+}
+
+func (o *opener) NewSession(_ context.Context, r *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
+	if r.GetAgentId() != "demo-1" {
+		return nil, errors.New("no such agent")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opened = append(o.opened, r.GetCwd())
+	return &supervisorv1.NewSessionResponse{Session: &supervisorv1.Session{AgentId: r.GetAgentId(), SessionId: "made"}}, nil
+}
+
+func (o *opener) CloseSession(_ context.Context, r *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = append(o.closed, r.GetAgentId()+" "+r.GetSessionId())
+	return &supervisorv1.CloseSessionResponse{}, nil
+}
+
+func TestSessionsAreOpenedWhereAgentsWorkAlready(t *testing.T) {
+	o := &opener{}
+	r := newRig(t, func(options *Options) { options.Sessions, options.Folder, options.AgentID = o, "/start", "" })
+	r.open("s", "/w")
+	r.settle()
+	p := r.connect()
+	p.line()
+	token := `"token":"` + r.feed.Token() + `",`
+	for _, c := range []struct{ line, want string }{
+		{`{"type":"rpc","id":1,"method":"create_session","params":{"agent_id":"demo-1","cwd":"/w"}}`, `{"type":"rpc_error","id":1,"error":{"code":400,"message":"create_session changes something`},
+		{`{"type":"rpc","id":2,` + token + `"method":"create_session","params":{"agent_id":"demo-1","cwd":"/w"}}`, `{"type":"rpc_result","id":2,"result":{"agent_id":"demo-1","session_id":"made"}}`},
+		{`{"type":"rpc","id":3,` + token + `"method":"create_session","params":{"agent_id":"demo-1"}}`, `{"type":"rpc_result","id":3,`},
+		{`{"type":"rpc","id":4,` + token + `"method":"create_session","params":{"agent_id":"demo-1","cwd":"/"}}`, `{"type":"rpc_error","id":4,"error":{"code":400,"message":"a session cannot be opened in \"/\" here`},
+		{`{"type":"rpc","id":5,` + token + `"method":"create_session","params":{"agent_id":"demo-1","cwd":"/w/.."}}`, `{"type":"rpc_error","id":5,"error":{"code":400,`},
+		{`{"type":"rpc","id":6,` + token + `"method":"create_session","params":{"cwd":"/w"}}`, `{"type":"rpc_error","id":6,"error":{"code":400,"message":"create_session needs agent_id"}}`},
+		{`{"type":"rpc","id":7,` + token + `"method":"create_session","params":{"agent_id":"x","cwd":"/w"}}`, `{"type":"rpc_error","id":7,"error":{"code":500,"message":"open a session with agent \"x\": no such agent"}}`},
+		{`{"type":"rpc","id":8,` + token + `"method":"close_session","params":{}}`, `{"type":"rpc_error","id":8,"error":{"code":400,"message":"close_session needs session_id"}}`},
+		{`{"type":"rpc","id":9,` + token + `"method":"close_session","params":{"session_id":"x"}}`, `{"type":"rpc_error","id":9,"error":{"code":404,`},
+		{`{"type":"rpc","id":10,` + token + `"method":"close_session","params":{"session_id":"s"}}`, `{"type":"rpc_result","id":10,"result":{"agent_id":"demo-1","session_id":"s"}}`},
+	} {
+		p.say(c.line)
+		if got := p.line(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s\n got %s\nwant %s", c.line, got, c.want)
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if fmt.Sprint(o.opened, o.closed) != "[/w /start] [demo-1 s]" {
+		t.Errorf("opened in %q, closed %q", o.opened, o.closed)
 	}
 }
 

@@ -1,8 +1,11 @@
 package filefeed
 
 import (
+	"cmp"
+	"context"
 	"crypto/subtle"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +29,7 @@ func wrong(code int, format string, args ...any) *rpcError {
 type rpcParams struct {
 	AgentID   string `json:"agent_id"`
 	SessionID string `json:"session_id"`
+	Cwd       string `json:"cwd"` // of create_session
 }
 
 // modelState is a session's model.
@@ -64,7 +68,7 @@ func (s *Server) call(q request) (any, *rpcError) {
 		return nil, wrong(404, "the method %q is not known", q.Method)
 	case isChange && subtle.ConstantTimeCompare([]byte(q.Token), []byte(s.token)) != 1:
 		return nil, wrong(400, `%s changes something, and needs the "token" beside "id" that acphost said on its standard error`, q.Method)
-	case instead != "":
+	case instead != "" && (s.opener == nil || !opens(q.Method)):
 		return nil, wrong(400, "%s cannot be done here: %s", q.Method, instead)
 	}
 	var p rpcParams
@@ -85,6 +89,9 @@ func (s *Server) call(q request) (any, *rpcError) {
 		active, s.active = found[0], found[0]
 	}
 	s.mu.Unlock()
+	if opens(q.Method) {
+		return s.change(q.Method, &p, found)
+	}
 	if q.Method == "list_sessions" {
 		states := []*sessionState{}
 		for _, key := range found {
@@ -101,6 +108,59 @@ func (s *Server) call(q request) (any, *rpcError) {
 		return map[string]any{"active": map[string]string{"agent_id": active.agent, "session_id": active.session}}, nil
 	}
 	return s.state(found[0], active), nil
+}
+
+// opens reports whether a method opens or closes a session.
+func opens(method string) bool { return method == "create_session" || method == "close_session" }
+
+// patience is how long an agent may take to open or close a session.
+const patience = time.Minute
+
+// change opens a session, or closes that of found. A session is opened only where agents work already: the token is less well kept
+// than what lets others call acphost.
+func (s *Server) change(method string, p *rpcParams, found []sessionKey) (any, *rpcError) {
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	if method == "close_session" {
+		switch {
+		case p.SessionID == "":
+			return nil, wrong(400, "close_session needs session_id")
+		case len(found) == 0:
+			return nil, wrong(404, "session %q is not known: list_sessions has those that are", p.SessionID)
+		}
+		if _, err := s.opener.CloseSession(ctx, &supervisorv1.CloseSessionRequest{AgentId: found[0].agent, SessionId: found[0].session}); err != nil {
+			return nil, wrong(500, "close session %q: %v", found[0].session, err)
+		}
+		return map[string]string{"agent_id": found[0].agent, "session_id": found[0].session}, nil
+	}
+	cwd := cmp.Or(p.Cwd, s.folder)
+	if !s.worksIn(cwd) {
+		return nil, wrong(400, `a session cannot be opened in %q here, only where one is open already, or where acphost was started: open it with SessionService.NewSession`, cwd)
+	}
+	agent := cmp.Or(p.AgentID, s.agentID)
+	if agent == "" {
+		return nil, wrong(400, "create_session needs agent_id")
+	}
+	made, err := s.opener.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: agent, Cwd: cwd})
+	if err != nil {
+		return nil, wrong(500, "open a session with agent %q: %v", agent, err)
+	}
+	return map[string]string{"agent_id": made.GetSession().GetAgentId(), "session_id": made.GetSession().GetSessionId()}, nil
+}
+
+// worksIn reports whether a folder is one where agents work already.
+func (s *Server) worksIn(folder string) bool {
+	if folder == "" {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.sessions {
+		if known.root == folder {
+			return true
+		}
+	}
+	return folder == s.folder
 }
 
 // state is what is known of a session.

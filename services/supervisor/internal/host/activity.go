@@ -2,19 +2,24 @@ package host
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
 )
 
 // serveActivity serves the feed of file activity if the configuration says where, and says on standard error where that is.
-// agentID is the one agent, if there is one. That it cannot be served stops nothing: editors may run an agent twice. The
+// agentID is the one agent, if there is one; sessions opens and closes sessions, nil: the editor does. That it cannot be served stops nothing: editors may run an agent twice. The
 // caller calls stop.
-func (h *host) serveActivity(agentID string) (stop func()) {
+func (h *host) serveActivity(agentID string, sessions filefeed.Sessions) (stop func()) {
 	address := h.config.GetActivity().GetListen()
 	if address == "" {
 		return func() {}
 	}
-	feed, err := filefeed.Start(filefeed.Options{Listen: address, Source: h.hub, AgentID: agentID, Logger: h.log})
+	folder, err := os.Getwd()
+	if err != nil {
+		folder = "" // sessions are opened where others are open
+	}
+	feed, err := filefeed.Start(filefeed.Options{Listen: address, Source: h.hub, AgentID: agentID, Sessions: sessions, Folder: folder, Logger: h.log})
 	if err != nil {
 		h.log.Warn("there is no feed of file activity", "error", err)
 		return func() {}

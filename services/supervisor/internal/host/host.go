@@ -215,7 +215,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		link.Refuse(client, err.Error())
 		return 1, err
 	}
-	defer h.serveActivity(h.agentName() + "-1")() // before the agent can write to standard error
+	defer h.serveActivity(h.agentName()+"-1", nil)() // before the agent can write to standard error
 	la, err := h.linkAgent(agentSpec{stderr: h.opts.Stderr, Spec: programs.Spec{
 		Identity: &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
 		Command:  h.opts.Command,

@@ -72,7 +72,7 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		return nil, err
 	}
 	if !o.Private {
-		s.activity = h.serveActivity("")
+		s.activity = h.serveActivity("", s.programs)
 	}
 	return s, nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,43 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
+
+func TestPsFindsASocketThatHasAPlaceOfItsOwn(t *testing.T) {
+	dir, own, other := testkit.ShortDir(t), testkit.ShortDir(t), testkit.ShortDir(t)
+	env := map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}
+	lookup := func(name string) string { return env[name] }
+	path := filepath.Join(own, "mine.sock")
+	server, err := admin.Start(admin.Options{State: commandtest.State{}, Env: lookup, Socket: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(env map[string]string) string {
+		t.Helper()
+		status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "ps")
+		if status != 0 {
+			t.Fatalf("status %d: %s", status, stderr)
+		}
+		return stdout + stderr
+	}
+	if out := list(env); strings.Count(out, path) != 1 {
+		t.Errorf("it is not listed once:\n%s", out)
+	}
+	if out := list(map[string]string{"XDG_RUNTIME_DIR": other, "TMPDIR": other}); !strings.Contains(out, "--all") {
+		t.Errorf("with another runtime folder:\n%s", out)
+	}
+	server.Stop()
+	if left, err := filepath.Glob(filepath.Join(dir, "acphost", "*")); err != nil || len(left) > 0 {
+		t.Errorf("left in the runtime folder: %q, %v", left, err)
+	}
+	// One that was killed leaves its link, which is removed by whoever looks.
+	if err := os.Symlink(filepath.Join(own, "gone.sock"), filepath.Join(dir, "acphost", "1-x.sock")); err != nil {
+		t.Fatal(err)
+	}
+	list(env)
+	if left, err := filepath.Glob(filepath.Join(dir, "acphost", "*")); err != nil || len(left) > 0 {
+		t.Errorf("after a look there is left: %q, %v", left, err)
+	}
+}
 
 func TestPsListsSupervisors(t *testing.T) {
 	dir := testkit.ShortDir(t)
