@@ -151,6 +151,25 @@ lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## lint Go and protobuf
 check-tidy: ## go.mod and go.sum of every module are tidy
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "$$m is not tidy: run go mod tidy there and commit" >&2; exit 1; }; done
 
+# --- releases
+
+# What makes them is a module of its own, outside of the workspace: its dependencies are nobody else's.
+RELEASE    := cd internal/tools/release && GOWORK=off $(PLAIN) go run .
+RELEASE_OF  = -repo $(CURDIR) -version $(VERSION)
+
+.PHONY: release
+release: ## make the release of a commit in dist/: VERSION=v1.2.3, and KEY=… to sign it (docs/releasing.md)
+	$(RELEASE) build $(RELEASE_OF) -out $(CURDIR)/dist $(if $(KEY),-key $(abspath $(KEY)))
+
+.PHONY: release-tag
+release-tag: ## make the tags of VERSION here: one for each module, on a commit whose modules need each other's versions
+	$(RELEASE) tag $(RELEASE_OF)
+
+.PHONY: release-check
+release-check: ## test what makes releases, and make one twice for this platform, in different folders: the bytes must be the same
+	cd internal/tools/release && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
+	$(RELEASE) check -repo $(CURDIR) -version v0.0.1-check
+
 # --- the repository itself
 
 .PHONY: lines
