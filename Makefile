@@ -155,10 +155,10 @@ check-tidy: ## go.mod and go.sum of every module are tidy
 
 # What makes them is a module of its own, outside of the workspace: its dependencies are nobody else's.
 RELEASE    := cd internal/tools/release && GOWORK=off $(PLAIN) go run .
-RELEASE_OF  = -repo $(CURDIR) -version $(VERSION)
+RELEASE_OF  = -repo $(CURDIR) -version $(VERSION) -commit $(or $(COMMIT),HEAD)
 
 .PHONY: release
-release: ## make the release of a commit in dist/: VERSION=v1.2.3, and KEY=… to sign it (docs/releasing.md)
+release: ## make the release VERSION=v1.2.3 of COMMIT (HEAD) in dist/, signed by KEY if one is given (docs/releasing.md)
 	$(RELEASE) build $(RELEASE_OF) -out $(CURDIR)/dist $(if $(KEY),-key $(abspath $(KEY)))
 
 .PHONY: release-tag
@@ -169,6 +169,10 @@ release-tag: ## make the tags of VERSION here: one for each module, on a commit 
 release-check: ## test what makes releases, and make one twice for this platform, in different folders: the bytes must be the same
 	cd internal/tools/release && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
 	$(RELEASE) check -repo $(CURDIR) -version v0.0.1-check
+
+.PHONY: release-try
+release-try: ## install the package that stands in dist/ in a bare Debian, and use it there; needs root, mmdebstrap and bubblewrap
+	internal/tools/release/try.sh dist
 
 # --- the repository itself
 
