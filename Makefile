@@ -24,7 +24,7 @@ PLAIN   := CGO_ENABLED=0 GOFLAGS='-trimpath $(COMPILER)'
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
-MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
+MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd cmd/acphost examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
 # How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 5s
 # How many messages "make barrage" sends, and what it begins with.

@@ -14,10 +14,10 @@ import (
 
 const root = "../../.."
 
-// The author of a policy gets the modules of a release, builds the policy that docs/plugins.md shows, and tests it with the
-// conformance cases that come with the modules.
-func TestAnAuthorGetsTheModules(t *testing.T) {
-	t.Parallel()
+// proxied returns an environment in which the Go command gets the modules of a release, v0.0.1-test, from a proxy of files, and
+// the folder into which it installs programs, which is in PATH.
+func proxied(t *testing.T) (env []string, bin string) {
+	t.Helper()
 	src, err := prepare(t.Context(), options{repo: root, commit: "HEAD", version: "v0.0.1-test"}, filepath.Join(t.TempDir(), "src"))
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +26,46 @@ func TestAnAuthorGetsTheModules(t *testing.T) {
 	if err := src.writeModules(proxy); err != nil {
 		t.Fatal(err)
 	}
+	from, err := output(t.Context(), ".", nil, "go", "env", "GOMODCACHE", "GOPROXY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mods, others, _ := strings.Cut(from, "\n") // the modules of tests of dependencies are not here yet
+	bin = t.TempDir()
+	return []string{
+		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(mods, "cache", "download") + "," + others, "GOSUMDB=off", "GOWORK=off",
+		"GOFLAGS=-trimpath -modcacherw", "CGO_ENABLED=0", "GOMODCACHE=" + filepath.Join(t.TempDir(), "mod"), "GOBIN=" + bin,
+		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+	}, bin
+}
+
+// What "go install" installs plays the demo: it is acphost and all three handlers.
+func TestGoInstallInstallsAWholeAcphost(t *testing.T) {
+	t.Parallel()
+	env, bin := proxied(t)
+	if _, err := output(t.Context(), bin, env, "go", "install", "-ldflags=-s -w", "github.com/acphost/acphost/cmd/acphost@v0.0.1-test"); err != nil {
+		t.Fatal(err)
+	}
+	version, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "fsd", "--version")
+	if err != nil || !strings.HasPrefix(version, "fsd v0.0.1-test\n") {
+		t.Errorf("acphost fsd --version says %q, %v", version, err)
+	}
+	if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err == nil || !strings.Contains(out+err.Error(), "go install") {
+		t.Errorf("acphost demo without its agent: %v\n%s", err, out)
+	}
+	if _, err := output(t.Context(), root, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./examples/demoagent"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The author of a policy gets the modules of a release, builds the policy that docs/plugins.md shows, and tests it with the
+// conformance cases that come with the modules.
+func TestAnAuthorGetsTheModules(t *testing.T) {
+	t.Parallel()
+	env, _ := proxied(t)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "plugins.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -35,22 +75,12 @@ func TestAnAuthorGetsTheModules(t *testing.T) {
 	if program == nil || recipe == nil {
 		t.Fatal("docs/plugins.md does not show a policy and the commands that build it")
 	}
-	dir, bin := t.TempDir(), t.TempDir()
-	from, err := output(t.Context(), dir, nil, "go", "env", "GOMODCACHE", "GOPROXY")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mods, others, _ := strings.Cut(from, "\n") // the modules of tests of dependencies are not here yet
+	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "my-permd"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "my-permd", "main.go"), program[1], 0o600); err != nil {
 		t.Fatal(err)
-	}
-	env := []string{
-		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(mods, "cache", "download") + "," + others, "GOSUMDB=off", "GOWORK=off",
-		"GOFLAGS=-trimpath -modcacherw", "CGO_ENABLED=0", "GOMODCACHE=" + filepath.Join(t.TempDir(), "mod"), "GOBIN=" + bin,
-		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
 	}
 	install := "go install github.com/acphost/acphost/sdk/cmd/acphost-conformance@v0.0.1-test\n"
 	out, err := output(t.Context(), dir, env, "sh", "-euxc", install+strings.Replace(string(recipe[1]), "mkdir ", "mkdir -p ", 1))
