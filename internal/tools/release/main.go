@@ -20,10 +20,11 @@ import (
 	"strings"
 )
 
-const usage = `usage: release build|check|tag -version v1.2.3 [flags]
+const usage = `usage: release build|check|files|tag -version v1.2.3 [flags]
 
 build  makes a release of a commit, in a folder
 check  builds for this machine twice, in different folders, the second time without any compiled package, and compares
+files  writes the files of an image, whose layout is in -out, to standard output as a tar archive
 tag    makes the commit of a release, whose modules need each other's versions, and its tags, in the repository
 `
 
@@ -71,6 +72,8 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		return build(ctx, o, log)
 	case "check":
 		return check(ctx, o, log)
+	case "files":
+		return flatten(o.out, platform{"linux", runtime.GOARCH}, os.Stdout)
 	case "tag":
 		return tag(ctx, o, log)
 	}
@@ -149,6 +152,16 @@ func makeRelease(ctx context.Context, src source, o options, work, out string, l
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.platform, err)
 		}
+	}
+	var linux []tree
+	for _, t := range trees {
+		if t.platform.os == "linux" {
+			linux = append(linux, t)
+		}
+	}
+	step("images")
+	if err := src.writeImages(linux, shared, filepath.Join(work, "images"), filepath.Join(out, "images")); err != nil {
+		return err
 	}
 	step("checksums")
 	return checksums(ctx, out, o.key)

@@ -53,7 +53,7 @@ func TestGoInstallInstallsAWholeAcphost(t *testing.T) {
 	if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err == nil || !strings.Contains(out+err.Error(), "go install") {
 		t.Errorf("acphost demo without its agent: %v\n%s", err, out)
 	}
-	if _, err := output(t.Context(), root, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./examples/demoagent"); err != nil {
+	if _, err := output(t.Context(), root, []string{"CGO_ENABLED=0", "GOWORK="}, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./examples/demoagent"); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err != nil {
