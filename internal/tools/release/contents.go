@@ -71,11 +71,12 @@ func (t tree) contents(s source) ([]byte, error) {
 
 // library is a module as a component. The modules of a workspace have no version of their own: theirs is the release's.
 func (s source) library(m *debug.Module) cdx.Component {
-	if m.Replace != nil {
+	own := strings.HasPrefix(m.Path, ours)
+	if m.Replace != nil && !own {
 		m = m.Replace
 	}
 	version := m.Version
-	if strings.HasPrefix(m.Path, ours) {
+	if own {
 		version = s.version
 	}
 	url := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(version, "+", "%2B")

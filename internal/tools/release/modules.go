@@ -88,7 +88,32 @@ func (s *source) nameModules(ctx context.Context) error {
 		}
 		s.modules = append(s.modules, m)
 	}
-	return nil
+	return s.replaceInWorkspace(ctx)
+}
+
+// replaceInWorkspace has the workspace take the modules from their folders. It is no part of any module, and without this, the
+// Go command would look for the version where modules are published.
+func (s *source) replaceInWorkspace(ctx context.Context) error {
+	name := filepath.Join(s.dir, "go.work")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	work, err := modfile.ParseWork(name, text, nil)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.modules {
+		if err := work.AddReplace(m.path, s.version, "./"+m.dir, ""); err != nil {
+			return err
+		}
+	}
+	work.Cleanup()
+	if err := os.WriteFile(name, modfile.Format(work.Syntax), 0o644); err != nil { //nolint:gosec // as git does it
+		return err
+	}
+	_, err = output(ctx, s.dir, nil, "git", "add", "--", "go.work")
+	return err
 }
 
 // nameModule rewrites one module, and notes its checksums in sums.
