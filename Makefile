@@ -171,7 +171,7 @@ release-check: ## test what makes releases, and make one twice for this platform
 	$(RELEASE) check -repo $(CURDIR) -version v0.0.1-check
 
 .PHONY: release-try
-release-try: ## install the package that stands in dist/ in a bare Debian, and use it there; needs root, mmdebstrap and bubblewrap
+release-try: ## use the package in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
 	internal/tools/release/try.sh dist
 
 # --- the repository itself
