@@ -28,7 +28,7 @@ const imageUser = 65532
 // images are the programs of each image. The first is what a container runs. termd's is for copying the program out of it: a
 // container of termd has to have the tools that agents' commands are.
 var images = map[string][]string{
-	"acphost": {"acphost", "fsd", "termd", "permd", "demoagent"},
+	"acphost": {"acphost", "fsd", "termd", "permd"},
 	"fsd":     {"fsd"},
 	"permd":   {"permd"},
 	"termd":   {"termd"},
