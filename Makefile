@@ -24,7 +24,7 @@ PLAIN   := CGO_ENABLED=0 GOFLAGS='-trimpath $(COMPILER)'
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
-MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
+MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd cmd/acphost examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
 # How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 5s
 # How many messages "make barrage" sends, and what it begins with.
@@ -151,6 +151,29 @@ lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## lint Go and protobuf
 .PHONY: check-tidy
 check-tidy: ## go.mod and go.sum of every module are tidy
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "$$m is not tidy: run go mod tidy there and commit" >&2; exit 1; }; done
+
+# --- releases
+
+# What makes them is a module of its own, outside of the workspace: its dependencies are nobody else's.
+RELEASE    := cd internal/tools/release && GOWORK=off $(PLAIN) go run .
+RELEASE_OF  = -repo $(CURDIR) -version $(VERSION) -commit $(or $(COMMIT),HEAD)
+
+.PHONY: release
+release: ## make the release VERSION=v1.2.3 of COMMIT (HEAD) in dist/, signed by KEY if one is given (docs/releasing.md)
+	$(RELEASE) build $(RELEASE_OF) -out $(CURDIR)/dist $(if $(KEY),-key $(abspath $(KEY)))
+
+.PHONY: release-tag
+release-tag: ## make the tags of VERSION here: one for each module, on a commit whose modules need each other's versions
+	$(RELEASE) tag $(RELEASE_OF)
+
+.PHONY: release-check
+release-check: ## test what makes releases, and make one twice for this platform, in different folders: the bytes must be the same
+	cd internal/tools/release && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
+	$(RELEASE) check -repo $(CURDIR) -version v0.0.1-check
+
+.PHONY: release-try
+release-try: ## use the package in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
+	internal/tools/release/try.sh dist
 
 # --- the repository itself
 

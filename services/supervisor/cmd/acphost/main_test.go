@@ -12,7 +12,7 @@ const asProgram = "ACPHOST_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(realMain())
+		main()
 	}
 	goleak.VerifyTestMain(m)
 }

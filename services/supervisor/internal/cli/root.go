@@ -52,14 +52,15 @@ type programs struct {
 }
 
 // Run parses the arguments, runs the command that they name and returns the exit code. build is what the build says that
-// this program is; empty: nothing.
-func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, args []string) int {
+// this program is; empty: nothing. carries: acphost's own handlers are in it, as commands of their
+// names.
+func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, carries bool, args []string) int {
 	call := &command.Call{
-		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version,
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version, Carries: carries,
 		Terminal: output.IsTerminal, Sockets: rundir.Dirs, FromAgent: peer.FromAgent,
 	}
 	return command.Execute(ctx, call, newRoot(call, programs{
-		Host: host.Run, Supervise: host.Start, Demo: played.Run, Permd: permd.Start, Exec: agentcmd.Exec,
+		Host: host.Run, Supervise: host.Start, Demo: played.Run, Permd: permd.Own(call), Exec: agentcmd.Exec,
 	}), args)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -346,7 +347,7 @@ handlers:
   mine: {command: [mine]}
   side: {address: "tcp://h:1", tls: {ca: /dev/null, cert: b, key: c}}
 `)
-	err := c.CheckFiles(dir)
+	err := c.CheckFiles(ownhandler.Programs{Dir: dir})
 	if err == nil {
 		t.Fatal("nothing is missing, want errors")
 	}
@@ -361,20 +362,15 @@ handlers:
 	if strings.Contains(err.Error(), "handlers.fs") {
 		t.Errorf("fsd is there, but the error is %v", err)
 	}
-	if err := load(t, "").CheckFiles(dir); err != nil {
+	if err := load(t, "").CheckFiles(ownhandler.Programs{Dir: dir}); err != nil {
 		t.Errorf("the defaults name no file, but the error is %v", err)
 	}
 }
 
-func TestKindsAndProgramsGoByName(t *testing.T) {
+func TestKindsGoByName(t *testing.T) {
 	for name, want := range map[string]string{"fs": route.KindFS, "terminal": route.KindTerminal, "permission": route.KindPermission, "acme": route.KindExtension} {
 		if got := config.Kind(name); got != want {
 			t.Errorf("the kind of %s is %s, want %s", name, got, want)
-		}
-	}
-	for name, want := range map[string]string{"fsd": "/opt/bin/fsd", "/abs/x": "/abs/x"} {
-		if got := config.Program(name, "/opt/bin"); got != want {
-			t.Errorf("the program %s is %s, want %s", name, got, want)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -30,9 +31,9 @@ type ownHandler struct {
 // ownHandlers returns acphost's own handlers by their names in the configuration.
 func ownHandlers() map[string]ownHandler {
 	return map[string]ownHandler{
-		route.KindFS:         {"fsd", &fsv1.Settings{}},
-		route.KindTerminal:   {"termd", &terminalv1.Settings{}},
-		route.KindPermission: {"permd", &permissionv1.Settings{}},
+		route.KindFS:         {ownhandler.FS, &fsv1.Settings{}},
+		route.KindTerminal:   {ownhandler.Terminal, &terminalv1.Settings{}},
+		route.KindPermission: {ownhandler.Permission, &permissionv1.Settings{}},
 	}
 }
 
@@ -52,15 +53,6 @@ func Kind(name string) string {
 		return route.KindPermission
 	}
 	return route.KindExtension
-}
-
-// Program returns the file of a handler's program: a bare name stands next to acphost's own program, in dir. PATH is
-// never searched, since an agent may be able to write to a folder of it.
-func Program(name, dir string) string {
-	if strings.ContainsRune(name, filepath.Separator) {
-		return name
-	}
-	return filepath.Join(dir, name)
 }
 
 func (v *checker) handler(name string, h *configv1.Handler) {

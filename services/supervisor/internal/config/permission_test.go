@@ -11,6 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -290,7 +291,7 @@ func TestSecretsOfPoliciesAreNotShown(t *testing.T) {
 
 func TestFilesOfThePolicyMustBeThere(t *testing.T) {
 	c := load(t, "permission: {policy: rules.yaml, chain: [./mine, {command: [permd]}]}")
-	err := c.CheckFiles(t.TempDir())
+	err := c.CheckFiles(ownhandler.Programs{Dir: t.TempDir()})
 	if err == nil {
 		t.Fatal("nothing is missing, want errors")
 	}
@@ -299,7 +300,7 @@ func TestFilesOfThePolicyMustBeThere(t *testing.T) {
 			t.Errorf("error does not say %q:\n%v", want, err)
 		}
 	}
-	if err := load(t, "permission: {policy: workspace}").CheckFiles(t.TempDir()); err != nil {
+	if err := load(t, "permission: {policy: workspace}").CheckFiles(ownhandler.Programs{Dir: t.TempDir()}); err != nil {
 		t.Errorf("a ready policy is no file, but the error is %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
@@ -77,18 +78,18 @@ func (v *checker) absolute(name string) string {
 }
 
 // CheckFiles returns an error for every file that the configuration names and that is not there: programs (a bare name
-// is looked for in dir, next to acphost's own), the rule file, keys. Load does not look, since files may be made between
+// is looked for where own says), the rule file, keys. Load does not look, since files may be made between
 // reading the configuration and using it. The same goes for the agents' user. The error joins one *yamlproto.Error a problem.
-func (c *Config) CheckFiles(dir string) error {
+func (c *Config) CheckFiles(own ownhandler.Programs) error {
 	v := checker{doc: c.doc}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
-		v.handlerFiles(path("handlers").to(name), c.Proto.GetHandlers()[name], dir)
+		v.handlerFiles(path("handlers").to(name), c.Proto.GetHandlers()[name], own)
 	}
 	v.checkServeFiles(c.Proto)
 	p, at := c.Proto.GetPermission(), path("permission")
-	v.handlerFiles(at, &configv1.Handler{Command: p.GetCommand()}, dir)
+	v.handlerFiles(at, &configv1.Handler{Command: p.GetCommand()}, own)
 	for i, h := range p.GetChain() {
-		v.handlerFiles(at.to("chain", i), h, dir)
+		v.handlerFiles(at.to("chain", i), h, own)
 	}
 	if policy := p.GetPolicy(); policy != "" && !IsReadyPolicy(policy) {
 		v.regular(at.to("policy"), policy, 0)
@@ -102,9 +103,9 @@ func (c *Config) CheckFiles(dir string) error {
 	return v.err()
 }
 
-func (v *checker) handlerFiles(at path, h *configv1.Handler, dir string) {
+func (v *checker) handlerFiles(at path, h *configv1.Handler, own ownhandler.Programs) {
 	if len(h.GetCommand()) > 0 {
-		v.regular(at.to("command", 0), Program(h.GetCommand()[0], dir), 0o111)
+		v.regular(at.to("command", 0), own.Command(h.GetCommand())[0], 0o111)
 	}
 	v.regularTLS(at.to("tls"), h.GetTls())
 	if file := h.GetSecretFile(); file != "" {

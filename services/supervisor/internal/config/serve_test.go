@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
 const serveText = `
@@ -141,7 +142,7 @@ func TestSecretsOfAgentsAreNotShown(t *testing.T) {
 }
 
 func TestFilesOfKeysMustBeThere(t *testing.T) {
-	err := load(t, serveText).CheckFiles(t.TempDir())
+	err := load(t, serveText).CheckFiles(ownhandler.Programs{Dir: t.TempDir()})
 	if err == nil {
 		t.Fatal("nothing is missing")
 	}

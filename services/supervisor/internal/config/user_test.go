@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
 func TestAnAgentsUserThatIsNotThereIsAProblemOfTheFile(t *testing.T) {
@@ -16,7 +18,7 @@ func TestAnAgentsUserThatIsNotThereIsAProblemOfTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CheckFiles(""); err == nil || !strings.Contains(err.Error(), file+":2:9: agent.user: ") || !strings.Contains(err.Error(), "no-such-user-here") {
+	if err := c.CheckFiles(ownhandler.Programs{}); err == nil || !strings.Contains(err.Error(), file+":2:9: agent.user: ") || !strings.Contains(err.Error(), "no-such-user-here") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := c.AgentUser(); err == nil || !strings.HasPrefix(err.Error(), "agent.user: ") {

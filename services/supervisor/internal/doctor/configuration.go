@@ -40,7 +40,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	}
 	file := c.File
 	file = cmp.Or(file, "none, the defaults count")
-	if err := c.CheckFiles(d.HandlerDir); err != nil {
+	if err := c.CheckFiles(d.Programs); err != nil {
 		in.problem("file", err.Error(), "correct the paths, or put the files there; acphost's own programs stand next to acphost; \""+
 			d.again("acphost config check")+"\" checks it again")
 		return c, false

@@ -13,6 +13,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
 // Level says how good what was found is.
@@ -55,8 +56,8 @@ type Options struct {
 	ConfigFile string
 	// Dir is the working directory, whose rule file counts too. Required.
 	Dir string
-	// HandlerDir is the folder where acphost's own handlers stand. Required.
-	HandlerDir string
+	// Programs says where acphost's own handlers are. Required.
+	Programs ownhandler.Programs
 	// Version is acphost's.
 	Version string
 	// Permd starts permd, which alone can read rule files. Required.

@@ -20,6 +20,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +37,7 @@ func newPatient(t *testing.T) *patient {
 	home := testkit.ShortDir(t)
 	p := &patient{t: t, home: home, vars: map[string]string{"HOME": home, "TMPDIR": home, "PATH": "/nowhere"}}
 	p.opts = Options{
-		Env: func(name string) string { return p.vars[name] }, Dir: home, HandlerDir: home, Logger: slog.New(slog.DiscardHandler),
+		Env: func(name string) string { return p.vars[name] }, Dir: home, Programs: ownhandler.Programs{Dir: home}, Logger: slog.New(slog.DiscardHandler),
 		Permd: func(context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
 			return nil, nil, errors.New("no permd here")
 		},

@@ -15,7 +15,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 	in := d.in(Handlers)
 	ctx, cancel := context.WithTimeout(ctx, handlersTimeout)
 	defer cancel()
-	checked, routes := host.CheckHandlers(ctx, host.Options{Config: c, HandlerDir: d.HandlerDir, Version: d.Version, Logger: d.Logger}, d.Env)
+	checked, routes := host.CheckHandlers(ctx, host.Options{Config: c, Programs: d.Programs, Version: d.Version, Logger: d.Logger}, d.Env)
 	for _, h := range checked {
 		s := h.Status
 		where := s.GetAddress()

@@ -19,7 +19,7 @@ type Checked struct {
 // CheckHandlers starts every handler as Run would, without an agent, and stops it again; sidecars are dialled, and asked
 // whether they take their settings. The handlers are in the order of their names. routes says why no routes follow from
 // what they serve, or why nothing could be started at all; it is nil too where a handler did not start. ctx bounds the starts. Of o it takes Config, Routes,
-// HandlerDir and Logger; env looks up environment variables.
+// Programs and Logger; env looks up environment variables.
 func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []Checked, routes error) {
 	h := &host{opts: o, config: o.Config.Effective(), log: o.Logger}
 	if err := h.findUser(); err != nil {

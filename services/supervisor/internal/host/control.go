@@ -26,6 +26,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
@@ -302,7 +303,9 @@ func (h *host) ownSettings(name string) *structpb.Struct {
 	return settings
 }
 
-var ownPrograms = map[string]string{route.KindFS: "fsd", route.KindTerminal: "termd", route.KindPermission: "permd"}
+var ownPrograms = map[string]string{
+	route.KindFS: ownhandler.FS, route.KindTerminal: ownhandler.Terminal, route.KindPermission: ownhandler.Permission,
+}
 
 // ownProgram is the name of acphost's own program of a kind; empty: there is none.
 func ownProgram(kind string) string { return ownPrograms[kind] }

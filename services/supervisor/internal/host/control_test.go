@@ -22,6 +22,7 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
@@ -104,7 +105,7 @@ func TestMessagesOfAnotherShapeAreToldApart(t *testing.T) {
 func configured(entries map[string]*configv1.Handler) *host {
 	return &host{
 		log:    slog.New(slog.NewTextHandler(io.Discard, nil)),
-		opts:   Options{Mode: ModeRun, HandlerDir: "/opt/acphost", Config: &config.Config{Proto: &configv1.Config{}}},
+		opts:   Options{Mode: ModeRun, Programs: ownhandler.Programs{Dir: "/opt/acphost"}, Config: &config.Config{Proto: &configv1.Config{}}},
 		config: &configv1.Config{Handlers: entries},
 		handlers: &handlers{byName: map[string]*supervise.Handler{
 			"fs": supervise.New(supervise.Options{Name: "fs"}),

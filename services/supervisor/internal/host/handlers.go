@@ -84,7 +84,7 @@ func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (l
 		SecretFile: entry.GetSecretFile(),
 	}
 	if cmd := entry.GetCommand(); len(cmd) > 0 {
-		spec.Command = append([]string{config.Program(cmd[0], o.HandlerDir)}, cmd[1:]...)
+		spec.Command = o.Programs.Command(cmd)
 	}
 	if t := entry.GetTls(); t != nil {
 		spec.TLS = &launch.TLSFiles{CA: t.GetCa(), Cert: t.GetCert(), Key: t.GetKey(), ServerName: t.GetServerName()}

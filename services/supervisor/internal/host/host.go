@@ -33,6 +33,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
@@ -71,8 +72,8 @@ type Options struct {
 	// AgentStderr, for Start, gets what agents write to their standard error, as they write it; it may wait. Nil: nobody does.
 	AgentStderr io.Writer
 	Version     string
-	// HandlerDir is the folder where acphost's own handlers stand.
-	HandlerDir string
+	// Programs says where acphost's own handlers are.
+	Programs ownhandler.Programs
 	// Admin: serve the admin socket.
 	Admin bool
 	// Adopt: this process has no other children than those of this supervisor, which becomes the parent of what its

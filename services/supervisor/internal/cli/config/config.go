@@ -58,7 +58,7 @@ stands in a rule file is checked by "acphost policy check".`,
 }
 
 func checkConfig(call *command.Call, file string) error {
-	handlerDir, err := command.HandlerDir()
+	programs, err := call.Programs()
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func checkConfig(call *command.Call, file string) error {
 		for _, danger := range c.Dangers() {
 			fmt.Fprintf(call.Stdout, "warning: %s\n", danger)
 		}
-		err = errors.Join(c.CheckFiles(handlerDir), c.CheckExposed(), c.CheckListen())
+		err = errors.Join(c.CheckFiles(programs), c.CheckExposed(), c.CheckListen())
 	}
 	if _, ok := errors.AsType[*yamlproto.Error](err); ok {
 		call.Status = command.StatusFailed

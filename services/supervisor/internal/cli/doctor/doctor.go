@@ -72,7 +72,7 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 }
 
 func diagnose(ctx context.Context, call *command.Call, start permd.Starter, f *doctorFlags, argv []string) error {
-	handlerDir, err := command.HandlerDir()
+	programs, err := call.Programs()
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func diagnose(ctx context.Context, call *command.Call, start permd.Starter, f *d
 		return fmt.Errorf("find the working directory: %w", err)
 	}
 	o := doctor.Options{
-		Env: call.Env, ConfigFile: f.config, Dir: dir, HandlerDir: handlerDir, Version: call.Version,
+		Env: call.Env, ConfigFile: f.config, Dir: dir, Programs: programs, Version: call.Version,
 		Guard: guard, Ask: handshake.Ask, Logger: slog.New(slog.DiscardHandler),
 	}
 	o.Permd = func(ctx context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {

@@ -41,11 +41,11 @@ from there as a sidecar.`,
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			from, err := command.HandlerDir()
+			from, err := call.Programs()
 			if err != nil {
 				return err
 			}
-			if err := copyProgram(filepath.Join(from, args[0]), args[1]); err != nil {
+			if err := copyProgram(filepath.Join(from.Dir, args[0]), args[1]); err != nil {
 				return fmt.Errorf("copy the handler %s: %w", args[0], err)
 			}
 			_, err = fmt.Fprintln(call.Stdout, filepath.Join(args[1], args[0]))

@@ -83,8 +83,8 @@ func TestFlagsReachTheHost(t *testing.T) {
 		t.Errorf("mode %q, agent %q, admin %v, config %v", o.Mode, o.AgentName, o.Admin, o.Config.Proto)
 	}
 	exe, err := filepath.EvalSymlinks(testkit.Self(t))
-	if err != nil || o.HandlerDir != filepath.Dir(exe) {
-		t.Errorf("handlers are looked for in %s, want %s (%v)", o.HandlerDir, filepath.Dir(exe), err)
+	if err != nil || o.Programs.Dir != filepath.Dir(exe) {
+		t.Errorf("handlers are looked for in %s, want %s (%v)", o.Programs.Dir, filepath.Dir(exe), err)
 	}
 	if o.Logger == nil || o.Version == "" || o.Stdin == nil || o.Stdout == nil || o.Stderr == nil {
 		t.Errorf("something is missing: %+v", o)

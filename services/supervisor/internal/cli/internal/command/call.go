@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
 // Exit codes of acphost's own. What runs under it has its own: "run" mirrors its agent's.
@@ -38,6 +39,7 @@ type Call struct {
 	Stdin, Stdout, Stderr *os.File
 	Env                   func(name string) string
 	Version               string // of this program
+	Carries               bool   // this program has acphost's own handlers in it, as commands of their names
 	Status                int    // of a command that ran; a command that returns an error has none
 
 	// Terminal reports whether a file is a terminal.
@@ -118,8 +120,12 @@ func Executable() (string, error) {
 	return exe, nil
 }
 
-// HandlerDir returns the folder of acphost's own handlers, which is its program's.
-func HandlerDir() (string, error) {
+// Programs says where acphost's own handlers are: next to this program, or in it.
+func (c *Call) Programs() (ownhandler.Programs, error) {
 	exe, err := Executable()
-	return filepath.Dir(exe), err
+	p := ownhandler.Programs{Dir: filepath.Dir(exe)}
+	if c.Carries {
+		p.Self = exe
+	}
+	return p, err
 }

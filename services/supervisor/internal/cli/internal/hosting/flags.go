@@ -58,9 +58,9 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	if err != nil {
 		return host.Options{}, err
 	}
-	dir, err := command.HandlerDir()
+	programs, err := call.Programs()
 	return host.Options{
-		Adopt: true, Config: c, Logger: logger, Version: call.Version, HandlerDir: dir, Admin: !c.Proto.GetAdmin().GetDisabled(),
+		Adopt: true, Config: c, Logger: logger, Version: call.Version, Programs: programs, Admin: !c.Proto.GetAdmin().GetDisabled(),
 		Dialects: agentcmd.Dialects(call, logger),
 	}, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
 // stopPermd bounds how long the end of permd is waited for.
@@ -21,20 +21,22 @@ const stopPermd = 10 * time.Second
 // Starter starts permd, which the caller stops.
 type Starter func(ctx context.Context, log *slog.Logger) (service permissionv1.PolicyServiceClient, stop func(context.Context) error, err error)
 
-// Start is the Starter of the permd that stands next to acphost's own program.
-func Start(ctx context.Context, log *slog.Logger) (service permissionv1.PolicyServiceClient, stop func(context.Context) error, err error) {
-	handlerDir, err := command.HandlerDir()
-	if err != nil {
-		return nil, nil, err
+// Own returns the Starter of acphost's own permd.
+func Own(call *command.Call) Starter {
+	return func(ctx context.Context, log *slog.Logger) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
+		programs, err := call.Programs()
+		if err != nil {
+			return nil, nil, err
+		}
+		return start(ctx, programs.Command([]string{ownhandler.Permission}), log)
 	}
-	return startProgram(ctx, config.Program("permd", handlerDir), log)
 }
 
-// startProgram starts a program, an absolute path, as a child, and returns when it can be asked.
-func startProgram(
-	ctx context.Context, program string, log *slog.Logger,
+// start starts a command, its program an absolute path, as a child, and returns when it can be asked.
+func start(
+	ctx context.Context, argv []string, log *slog.Logger,
 ) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
-	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: []string{program}, Logger: log})
+	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: argv, Logger: log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("start permd: %w", err)
 	}
@@ -42,12 +44,12 @@ func startProgram(
 }
 
 // With runs permd for the time of one function.
-func With(ctx context.Context, call *command.Call, start Starter, do func(permissionv1.PolicyServiceClient) error) (err error) {
+func With(ctx context.Context, call *command.Call, starter Starter, do func(permissionv1.PolicyServiceClient) error) (err error) {
 	level, ok := cliflag.Level(call.Env(cliflag.EnvLog))
 	if !ok {
 		level = slog.LevelWarn
 	}
-	service, stop, err := start(ctx, slog.New(slog.NewTextHandler(call.Stderr, &slog.HandlerOptions{Level: level})))
+	service, stop, err := starter(ctx, slog.New(slog.NewTextHandler(call.Stderr, &slog.HandlerOptions{Level: level})))
 	if err != nil {
 		return err
 	}

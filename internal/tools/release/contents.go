@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// ours is how the paths of the project's modules begin.
+const ours = "github.com/acphost/acphost/"
+
+// contents returns the bill of materials of the programs in CycloneDX: each program, and the modules that are in it as the
+// linker noted them.
+func (t tree) contents(s source) ([]byte, error) {
+	libraries := map[string]cdx.Component{}
+	var apps []cdx.Component
+	var needs []cdx.Dependency
+	for _, f := range t.files {
+		info, err := buildinfo.ReadFile(f.from)
+		if err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(f.from)
+		if err != nil {
+			return nil, err
+		}
+		name := path.Base(f.name)
+		app := cdx.Component{
+			BOMRef: name, Type: cdx.ComponentTypeApplication, Name: name, Version: s.version,
+			Hashes:   &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(text))}},
+			Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+		}
+		apps = append(apps, app)
+		deps := append([]*debug.Module{{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, &info.Main}, info.Deps...)
+		var refs []string
+		for _, m := range deps {
+			library := s.library(m)
+			libraries[library.BOMRef] = library
+			refs = append(refs, library.BOMRef)
+		}
+		slices.Sort(refs)
+		refs = slices.Compact(refs)
+		needs = append(needs, cdx.Dependency{Ref: name, Dependencies: &refs})
+	}
+	components := append(apps, slices.SortedFunc(maps.Values(libraries), func(a, b cdx.Component) int { return cmp.Compare(a.BOMRef, b.BOMRef) })...)
+	bom := cdx.NewBOM()
+	bom.Metadata = &cdx.Metadata{
+		Timestamp: s.time.Format(time.RFC3339),
+		Component: &cdx.Component{
+			BOMRef: s.name(t.platform), Type: cdx.ComponentTypeApplication, Name: "acphost", Version: s.version,
+			Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+			Properties: &[]cdx.Property{{Name: "acphost:platform", Value: t.platform.String()}, {Name: "acphost:commit", Value: s.commit}},
+		},
+	}
+	bom.Components, bom.Dependencies = &components, &needs
+	var out bytes.Buffer
+	err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	return out.Bytes(), err
+}
+
+// library is a module as a component. The modules of a workspace have no version of their own: theirs is the release's.
+func (s source) library(m *debug.Module) cdx.Component {
+	own := strings.HasPrefix(m.Path, ours)
+	if m.Replace != nil && !own {
+		m = m.Replace
+	}
+	version := m.Version
+	if own {
+		version = s.version
+	}
+	url := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: version, PackageURL: url}
+	if m.Sum != "" {
+		c.Properties = &[]cdx.Property{{Name: "go:sum", Value: m.Sum}}
+	}
+	return c
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// imageUser is who the programs of images run as: nobody of the machine, by number, so that "must not be root" can be checked.
+const imageUser = 65532
+
+// images are the programs of each image. The first is what a container runs. termd's is for copying the program out of it: a
+// container of termd has to have the tools that agents' commands are.
+var images = map[string][]string{
+	"acphost": {"acphost", "fsd", "termd", "permd"},
+	"fsd":     {"fsd"},
+	"permd":   {"permd"},
+	"termd":   {"termd"},
+}
+
+// writeImages writes an archive of an OCI layout for each image into the folder out, with a manifest for each of the trees.
+func (s source) writeImages(trees []tree, shared []file, work, out string) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for name, programs := range images {
+		index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+		for _, t := range trees {
+			image, err := s.image(name, programs, t, shared, filepath.Join(work, name+"_"+t.platform.arch))
+			if err != nil {
+				return fmt.Errorf("make the image %s for %s: %w", name, t.platform, err)
+			}
+			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
+				Platform: &v1.Platform{OS: t.platform.os, Architecture: t.platform.arch},
+			}})
+		}
+		named := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{
+			Annotations: map[string]string{"org.opencontainers.image.ref.name": strings.TrimPrefix(s.version, "v")},
+		}})
+		dir := filepath.Join(work, name)
+		if _, err := layout.Write(dir, named); err != nil {
+			return fmt.Errorf("write the image %s: %w", name, err)
+		}
+		if err := s.packImage(dir, filepath.Join(out, name+".oci.tar")); err != nil {
+			return fmt.Errorf("pack the image %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// packImage writes the files of a layout as one archive.
+func (s source) packImage(dir, name string) error {
+	var files []file
+	err := filepath.WalkDir(dir, func(from string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(dir, from)
+		files = append(files, file{filepath.ToSlash(below), from, 0o644})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	if err := writeTar(&packed, s, "", files); err != nil {
+		return err
+	}
+	return os.WriteFile(name, packed.Bytes(), 0o644) //nolint:gosec // a release is for everybody
+}
+
+// image is an image of a tree's programs, made from nothing. work is a folder for it, which does not exist yet.
+func (s source) image(name string, programs []string, t tree, shared []file, work string) (v1.Image, error) {
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return nil, err
+	}
+	held := tree{platform: t.platform}
+	for _, f := range t.files {
+		if path.Dir(f.name) == "bin" && slices.Contains(programs, path.Base(f.name)) {
+			held.files = append(held.files, f)
+		}
+	}
+	bom, err := held.contents(s)
+	if err != nil {
+		return nil, err
+	}
+	list := filepath.Join(work, "sbom.cdx.json")
+	if err := os.WriteFile(list, bom, 0o644); err != nil { //nolint:gosec // an image is for everybody
+		return nil, err
+	}
+	held.files = append(held.files, file{documents + "sbom.cdx.json", list, 0o644})
+	for _, f := range shared {
+		if f.name == documents+"LICENSE" || f.name == documents+"THIRD_PARTY_LICENSES" {
+			held.files = append(held.files, f)
+		}
+	}
+	var base, content bytes.Buffer
+	if err := s.baseLayer(&base); err != nil {
+		return nil, err
+	}
+	if err := writeTar(&content, s, "usr/", held.files); err != nil {
+		return nil, err
+	}
+	layers := make([]v1.Layer, 2)
+	for i, packed := range [][]byte{base.Bytes(), content.Bytes()} {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil }
+		if layers[i], err = tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer)); err != nil {
+			return nil, err
+		}
+	}
+	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layers...)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = t.platform.os, t.platform.arch
+	config.Created = v1.Time{Time: s.time}
+	config.Config = v1.Config{
+		User:       fmt.Sprintf("%d:%d", imageUser, imageUser),
+		Env:        []string{"PATH=/usr/bin", "HOME=/home/acphost"},
+		WorkingDir: "/home/acphost",
+		Entrypoint: []string{"/usr/bin/" + programs[0]},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    name,
+			"org.opencontainers.image.version":  strings.TrimPrefix(s.version, "v"),
+			"org.opencontainers.image.revision": s.commit,
+			"org.opencontainers.image.created":  s.time.Format(time.RFC3339),
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.source":   "https://github.com/acphost/acphost",
+		},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// baseLayer writes what programs look for on any system: users, certificates of authorities, a home, and a folder for
+// temporary files.
+func (s source) baseLayer(w io.Writer) error {
+	var certificates bytes.Buffer
+	for root := range bundle.Roots() {
+		if err := pem.Encode(&certificates, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
+			return err
+		}
+	}
+	out := tar.NewWriter(w)
+	for _, e := range []struct {
+		name string
+		mode int64
+		uid  int
+		text string // none: a folder
+	}{
+		{"etc/", 0o755, 0, ""},
+		{"etc/group", 0o644, 0, fmt.Sprintf("root:x:0:\nacphost:x:%d:\n", imageUser)},
+		{"etc/passwd", 0o644, 0, fmt.Sprintf("root:x:0:0:root:/:/sbin/nologin\nacphost:x:%d:%d:acphost:/home/acphost:/sbin/nologin\n", imageUser, imageUser)},
+		{"etc/ssl/", 0o755, 0, ""},
+		{"etc/ssl/certs/", 0o755, 0, ""},
+		{"etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates.String()},
+		{"home/", 0o755, 0, ""},
+		{"home/acphost/", 0o700, imageUser, ""},
+		{"tmp/", 0o1777, 0, ""},
+	} {
+		kind := byte(tar.TypeReg)
+		if strings.HasSuffix(e.name, "/") {
+			kind = tar.TypeDir
+		}
+		err := out.WriteHeader(&tar.Header{
+			Typeflag: kind, Name: e.name, Mode: e.mode, Uid: e.uid, Gid: e.uid, Size: int64(len(e.text)), ModTime: s.time, Format: tar.FormatUSTAR,
+		})
+		if err == nil {
+			_, err = io.WriteString(out, e.text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// flatten writes the files of an image for this machine, from the folder of a layout, as one archive: what a container of it has.
+func flatten(dir string, p platform, w io.Writer) error {
+	outer, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return fmt.Errorf("read the image in %s: %w", dir, err)
+	}
+	manifest, err := outer.IndexManifest()
+	if err != nil {
+		return err
+	}
+	inner, err := outer.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		return err
+	}
+	if manifest, err = inner.IndexManifest(); err != nil {
+		return err
+	}
+	for _, m := range manifest.Manifests {
+		if m.Platform == nil || m.Platform.OS != p.os || m.Platform.Architecture != p.arch {
+			continue
+		}
+		image, err := inner.Image(m.Digest)
+		if err != nil {
+			return err
+		}
+		files := mutate.Extract(image)
+		defer files.Close()
+		_, err = io.Copy(w, files)
+		return err
+	}
+	return fmt.Errorf("the image in %s has nothing for %s", dir, p)
+}

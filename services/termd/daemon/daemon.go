@@ -1,0 +1,25 @@
+// Package daemon is the main function of termd, for termd itself and for a program that carries termd: cmd/acphost.
+package daemon
+
+import (
+	"github.com/acphost/acphost/internal/buildinfo"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/sdk/handler"
+
+	"github.com/acphost/acphost/services/termd/internal/server"
+)
+
+// Main runs termd with the arguments of this process, and ends the process. version is what the build says that the program is;
+// empty: nothing.
+func Main(version string) {
+	terminals := server.New(handler.Logger(), true)
+	handler.Main(handler.Handler{
+		Name:      "termd",
+		Version:   buildinfo.Read(version).Version,
+		Register:  terminals.Register,
+		Configure: terminals.Configure,
+		Release:   terminals.ReleaseScope,
+		Close:     terminals.Close,
+		Around:    proc.NewPace().Do,
+	})
+}
