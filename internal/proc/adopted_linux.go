@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Bystanders are processes that are below this one and not of its making: children of a shell, say, that has executed this
@@ -37,22 +38,61 @@ func Orphans(spare Bystanders) ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for orphans: %w", err)
 	}
+	adopted, err := adoptedBehindFilters(spare, own)
+	if err != nil {
+		return nil, fmt.Errorf("look for orphans: %w", err)
+	}
+	if len(adopted) == 0 {
+		return nil, nil
+	}
 	procs, err := all()
 	if err != nil {
 		return nil, fmt.Errorf("look for orphans: %w", err)
 	}
 	var found []int
-	for pid, s := range procs {
-		if s.Parent != self || !s.Live() || spare[process{pid: pid, start: s.Start}] || Started(pid) {
+	for _, pid := range adopted {
+		found = append(append(found, pid), descendants(procs, pid)...)
+	}
+	return found, nil
+}
+
+// adoptedBehindFilters lists the live children of this process that nobody here started and that have more filters than own.
+func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
+	children, err := settledChildren()
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, pid := range children {
+		if Started(pid) {
+			continue
+		}
+		s, err := Look(pid)
+		if err != nil || s.Parent != os.Getpid() || !s.Live() || spare[process{pid: pid, start: s.Start}] {
 			continue
 		}
 		has, err := Filters(pid)
 		if errors.Is(err, ErrUnsupported) {
-			return nil, fmt.Errorf("look for orphans: %w", err)
+			return nil, err
 		}
 		if err == nil && has > own { // else it has ended
-			found = append(append(found, pid), descendants(procs, pid)...)
+			found = append(found, pid)
 		}
 	}
 	return found, nil
+}
+
+// settledChildren lists the calling process's children, zombies included, and misses none that was there before the call. The
+// kernel's list of children skips one if another is reaped while the list is read, so the list counts only if it is read
+// twice without a difference; else the children are looked for among all processes, which takes the longer the more there are.
+func settledChildren() ([]int, error) {
+	first, err := listChildren()
+	if err != nil {
+		return nil, err
+	}
+	second, err := listChildren()
+	if err != nil || slices.Equal(first, second) {
+		return second, err
+	}
+	return childrenAmongAll()
 }

@@ -131,3 +131,24 @@ func BenchmarkTakeBystandersWithoutChildren(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOrphansOfManyAgents looks for orphans as a supervisor does that has a guard for each of 200 agents: children that
+// were started here, each with two children of its own.
+func BenchmarkOrphansOfManyAgents(b *testing.B) {
+	for range 200 {
+		guard := exec.Command("sh", "-c", "sleep 1000 & sleep 1000 & wait")
+		guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := child.Start(guard); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			_ = syscall.Kill(-guard.Process.Pid, syscall.SIGKILL)
+			_ = child.Wait(guard)
+		})
+	}
+	for b.Loop() {
+		if orphans, err := proc.Orphans(nil); err != nil || len(orphans) != 0 {
+			b.Fatal(orphans, err)
+		}
+	}
+}

@@ -109,7 +109,12 @@ func listChildren() ([]int, error) {
 		}
 		return found, nil
 	}
-	procs, err := all() // a kernel without CONFIG_PROC_CHILDREN
+	return childrenAmongAll() // a kernel without CONFIG_PROC_CHILDREN
+}
+
+// childrenAmongAll lists the calling process's children by looking at every process.
+func childrenAmongAll() ([]int, error) {
+	procs, err := all()
 	if err != nil {
 		return nil, err
 	}
