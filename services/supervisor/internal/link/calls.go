@@ -79,6 +79,9 @@ func (c *agentCall) giveUp() bool {
 	return true
 }
 
+// givenUp reports whether somebody has ended the work on the call.
+func (c *agentCall) givenUp() bool { return !c.unlessGiven(func() {}) }
+
 // proceed makes a call that the gate let pass the handler's; false: it was given up before.
 func (c *agentCall) proceed() bool { return c.unlessGiven(func() { c.state.Store(atHandler) }) }
 

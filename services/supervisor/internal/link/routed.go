@@ -201,6 +201,9 @@ func (l *Link) emptyForMissing(r *route.Route, c *agentCall, err error) bool {
 
 // handlerError turns a handler's error into the agent's.
 func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *agentCall) *jsonrpc.Error {
+	if c.givenUp() {
+		return cancelled(c) // the same words, whether this or who gave it up answers first
+	}
 	jerr := transcode.ErrorFrom(err, r.Handler)
 	if status.Code(err) == codes.Unavailable {
 		// What gRPC says of a broken connection is about sockets, which are none of the agent's business.
