@@ -144,13 +144,14 @@ func (s schema) options() (list []Option, all bool) {
 func (f *Field) setDefault(c *checker) {
 	d := f.Default
 	f.Default, c.skipped = nil, false
-	if f.err != nil || d == nil || !c.fits(f, d) || c.skipped {
+	if f.err != nil || d == nil || d.Format(lenient) != nil { // bytes that are no text are replaced: what is checked is what is sent
+		return
+	}
+	if !c.fits(f, d) || c.skipped {
 		return
 	}
 	if f.Kind == Number || f.Kind == Integer {
 		d, _ = f.number(string(d)) // spelled as if it had been typed; nil, if it cannot be
-	} else if d.Format(lenient) != nil { // bytes that are no text are not sent on
-		d = nil
 	}
 	f.Default = d
 }

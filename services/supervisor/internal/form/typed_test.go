@@ -186,6 +186,7 @@ func FuzzFilledIn(f *testing.F) {
 	f.Add(`{"properties":{"a":{"type":"number","default":1e400},"b":{"type":"array","items":{"enum":["x","y","x"]},"minItems":1}}}`, "0x1p-2\n1 3", uint64(5))
 	f.Add(`{"properties":{"\ud800":{"type":"string","pattern":"(a|b)+$","format":"uri","default":"a:b"}},"required":["\ud800"]}`, "a:\xff", uint64(2))
 	f.Add("{\"properties\":{\"\":{\"type\":\"string\",\"default\":\"\xff\\ud800\"},\"m\":{\"type\":\"array\",\"items\":{\"enum\":[\"\xff\"]},\"default\":[\"\xfe\"]}}}", "", uint64(0))
+	f.Add("{\"properties\":{\"0\":{\"type\":\"array\",\"items\":{\"enum\":[\"\xff\"]},\"default\":[\"\x99\xfe\"]}}}", "", uint64(0))
 	f.Fuzz(func(t *testing.T, schema, typed string, chosen uint64) {
 		form := Parse([]byte(schema))
 		if form.Err() != nil {
