@@ -60,6 +60,13 @@ func addOutput(before, more *supervisorv1.ToolOutput) *supervisorv1.ToolOutput {
 	if more.GetSignal() != "" {
 		o.Signal = more.GetSignal()
 	}
+	if before == nil || more.GetReplaces() {
+		o.Text, o.Omitted, o.Tail = "", 0, ""
+		if more.GetTail() != "" { // it was put together from reports before
+			o.Text, o.Omitted, o.Tail = more.GetText(), more.GetOmitted(), more.GetTail()
+			return o
+		}
+	}
 	add := more.GetText()
 	if o.GetTail() == "" && o.GetOmitted() == 0 {
 		if len(o.GetText())+len(add) <= maxOutputHead+maxOutputTail {

@@ -1422,8 +1422,8 @@ func (x *TokenUsage) GetCachedWrite() uint64 {
 	return 0
 }
 
-// ToolOutput is what a command printed that an agent runs itself: as a stream (_meta.terminal_output), or in the raw
-// output of a tool of kind "execute".
+// ToolOutput is what a command printed that an agent runs itself: as a stream (_meta.terminal_output; in ACP v2, a terminal that
+// the tool call shows), or in the raw output of a tool of kind "execute".
 type ToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The agent's id of the terminal that it streams. Empty: the output is from a raw output.
@@ -1439,7 +1439,9 @@ type ToolOutput struct {
 	// Optional. Its exit code, if the agent reports it.
 	ExitCode *uint32 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// Optional. The signal that ended it, if the agent reports one.
-	Signal        string `protobuf:"bytes,7,opt,name=signal,proto3" json:"signal,omitempty"`
+	Signal string `protobuf:"bytes,7,opt,name=signal,proto3" json:"signal,omitempty"`
+	// Optional. In a report: the text replaces all that was reported before. Default: false, the text follows it.
+	Replaces      bool `protobuf:"varint,8,opt,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1521,6 +1523,13 @@ func (x *ToolOutput) GetSignal() string {
 		return x.Signal
 	}
 	return ""
+}
+
+func (x *ToolOutput) GetReplaces() bool {
+	if x != nil {
+		return x.Replaces
+	}
+	return false
 }
 
 var File_acphost_supervisor_v1_content_proto protoreflect.FileDescriptor
@@ -1625,7 +1634,7 @@ const file_acphost_supervisor_v1_content_proto_rawDesc = "" +
 	"\athought\x18\x04 \x01(\x04R\athought\x12\x1f\n" +
 	"\vcached_read\x18\x05 \x01(\x04R\n" +
 	"cachedRead\x12!\n" +
-	"\fcached_write\x18\x06 \x01(\x04R\vcachedWrite\"\xcd\x01\n" +
+	"\fcached_write\x18\x06 \x01(\x04R\vcachedWrite\"\xe9\x01\n" +
 	"\n" +
 	"ToolOutput\x12\x1f\n" +
 	"\vterminal_id\x18\x01 \x01(\tR\n" +
@@ -1635,7 +1644,8 @@ const file_acphost_supervisor_v1_content_proto_rawDesc = "" +
 	"\x04tail\x18\x04 \x01(\tR\x04tail\x12\x14\n" +
 	"\x05ended\x18\x05 \x01(\bR\x05ended\x12 \n" +
 	"\texit_code\x18\x06 \x01(\rH\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
-	"\x06signal\x18\a \x01(\tR\x06signalB\f\n" +
+	"\x06signal\x18\a \x01(\tR\x06signal\x12\x1a\n" +
+	"\breplaces\x18\b \x01(\bR\breplacesB\f\n" +
 	"\n" +
 	"_exit_codeBEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 

@@ -805,8 +805,8 @@ type ToolCallReport struct {
 	RawOutput string `protobuf:"bytes,11,opt,name=raw_output,json=rawOutput,proto3" json:"raw_output,omitempty"`
 	// Optional. ACP's _meta, raw JSON.
 	Meta string `protobuf:"bytes,12,opt,name=meta,proto3" json:"meta,omitempty"`
-	// Optional. More of the output of a command that the agent runs itself (_meta.terminal_output, _meta.terminal_exit): its
-	// text follows the text that was reported before.
+	// Optional. More of the output of a command that the agent runs itself (_meta.terminal_output, _meta.terminal_exit; in ACP
+	// v2, the updates of a terminal that the tool call shows): its text follows the text that was reported before.
 	Output        *ToolOutput `protobuf:"bytes,13,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -35,6 +35,7 @@ type Decoder struct {
 	accepted           map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
 	spent              map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
 	reports            reports
+	terminals          agentTerminals
 	dialect            string                        // what the agent calls itself
 	roots              ordered.Map[string, []string] // of sessions
 	said               said

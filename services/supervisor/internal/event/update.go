@@ -108,6 +108,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		more = d.wholeMessage(e, kind, u)
 	case acp.UpdateToolCallChunk:
 		if r := d.grown(e.GetSessionId(), u.whole); r != nil {
+			d.terminals.shown(e.GetSessionId(), r)
 			d.reports.note(e.GetSessionId(), r, false, len(u.whole))
 			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
 		}
@@ -126,6 +127,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		if r == nil {
 			break
 		}
+		d.terminals.shown(e.GetSessionId(), r)
 		d.reports.note(e.GetSessionId(), r, kind == "tool_call", len(u.whole))
 		if !e.GetHistory() {
 			e.Touches = d.touchedByReport(e.GetSessionId(), r)
@@ -133,6 +135,11 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		if kind == "tool_call" {
 			e.Event = &supervisorv1.Event_ToolCall{ToolCall: r}
 		} else {
+			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
+		}
+	case "terminal_update", "terminal_output_chunk":
+		if r := d.terminals.report(e.GetSessionId(), u.whole); r != nil {
+			d.reports.note(e.GetSessionId(), r, false, 0)
 			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
 		}
 	case "state_update":
