@@ -60,6 +60,25 @@ suite "businesshours, a sidecar" --kind permission --address "unix://$dir/busine
 echo 'commands: [git status, ls -la, head -5]' >"$dir/policy-node.yaml"
 suite "policy-node as a child" --kind permission --settings "$dir/policy-node.yaml" -- examples/policy-node/main.js
 
+# The templates in Python, with the first Python that has what they need.
+python=''
+for candidate in python3 /usr/bin/python3; do
+  if "$candidate" -c 'import cryptography, google.protobuf, grpc' 2>/dev/null; then python=$candidate; break; fi
+done
+[ -n "$python" ] || { echo "no Python with grpcio, protobuf and cryptography: on Debian, apt-get install python3-grpcio python3-cryptography" >&2; exit 1; }
+PATH=$PWD/.tools/npm/node_modules/.bin:$PATH examples/python/generate.sh
+(cd examples/python && PYTHONDONTWRITEBYTECODE=1 "$python" -m unittest -q 2>"$dir/out" || { cat "$dir/out"; exit 1; })
+export PYTHONDONTWRITEBYTECODE=1
+suite "policy.py as a child" --kind permission -- "$(command -v "$python")" examples/python/policy.py
+suite "files.py as a child" --kind fs -- "$(command -v "$python")" examples/python/files.py
+"$python" examples/python/files.py --listen "unix://$dir/files.sock" --secret-file "$dir/secret" 2>"$dir/files.log" &
+sidecars+=($!)
+for _ in $(seq 200); do
+  [ -S "$dir/files.sock" ] && break
+  sleep 0.05
+done
+suite "files.py as a sidecar" --kind fs --address "unix://$dir/files.sock" --secret-file "$dir/secret"
+
 # In the place of OPA's server: one that asks about everything.
 node -e '
   require("http").createServer((request, answer) => request.resume().on("end", () => answer.end(`{"result": {"verdict": "ask"}}`)))
