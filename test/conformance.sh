@@ -60,24 +60,23 @@ suite "businesshours, a sidecar" --kind permission --address "unix://$dir/busine
 echo 'commands: [git status, ls -la, head -5]' >"$dir/policy-node.yaml"
 suite "policy-node as a child" --kind permission --settings "$dir/policy-node.yaml" -- examples/policy-node/main.js
 
-# The templates in Python, with the first Python that has what they need.
-python=''
-for candidate in python3 /usr/bin/python3; do
-  if "$candidate" -c 'import cryptography, google.protobuf, grpc' 2>/dev/null; then python=$candidate; break; fi
-done
-[ -n "$python" ] || { echo "no Python with grpcio, protobuf and cryptography: on Debian, apt-get install python3-grpcio python3-cryptography" >&2; exit 1; }
-PATH=$PWD/.tools/npm/node_modules/.bin:$PATH examples/python/generate.sh
-(cd examples/python && PYTHONDONTWRITEBYTECODE=1 "$python" -m unittest -q 2>"$dir/out" || { cat "$dir/out"; exit 1; })
-export PYTHONDONTWRITEBYTECODE=1
-suite "policy.py as a child" --kind permission -- "$(command -v "$python")" examples/python/policy.py
-suite "files.py as a child" --kind fs -- "$(command -v "$python")" examples/python/files.py
-"$python" examples/python/files.py --listen "unix://$dir/files.sock" --secret-file "$dir/secret" 2>"$dir/files.log" &
-sidecars+=($!)
-for _ in $(seq 200); do
-  [ -S "$dir/files.sock" ] && break
-  sleep 0.05
-done
-suite "files.py as a sidecar" --kind fs --address "unix://$dir/files.sock" --secret-file "$dir/secret"
+# The templates in Python. Go, Node and a compiler are what acphost needs; a Python with these packages is not.
+if python=$(test/python.sh); then
+  export PYTHONDONTWRITEBYTECODE=1
+  PATH=$PWD/.tools/npm/node_modules/.bin:$PATH examples/python/generate.sh
+  (cd examples/python && "$python" -m unittest -q 2>"$dir/out") || { cat "$dir/out"; exit 1; }
+  suite "policy.py as a child" --kind permission -- "$python" examples/python/policy.py
+  suite "files.py as a child" --kind fs -- "$python" examples/python/files.py
+  "$python" examples/python/files.py --listen "unix://$dir/files.sock" --secret-file "$dir/secret" 2>"$dir/files.log" &
+  sidecars+=($!)
+  for _ in $(seq 200); do
+    [ -S "$dir/files.sock" ] && break
+    sleep 0.05
+  done
+  suite "files.py as a sidecar" --kind fs --address "unix://$dir/files.sock" --secret-file "$dir/secret"
+else
+  echo "the templates in Python    skipped: see the line above"
+fi
 
 # In the place of OPA's server: one that asks about everything.
 node -e '
