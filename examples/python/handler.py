@@ -193,6 +193,8 @@ def _as_sidecar(args):
         if kind != 'unix' or args.tls_ca or args.tls_cert or args.tls_key:
             raise ValueError('--secret-file is for unix sockets, without TLS')
         with open(args.secret_file, encoding='ascii') as f:
+            if os.fstat(f.fileno()).st_mode & 0o077:
+                raise ValueError(f'{args.secret_file}: other users can read or write the secret: chmod 600 it')
             secret = f.read().strip()
         if len(secret) < 32:
             raise ValueError(f'{args.secret_file}: a secret has 32 characters or more')
