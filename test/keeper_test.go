@@ -143,7 +143,7 @@ func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
 
 	keeper = serve("permission: {policy: headless, audit: {file: " + p.path("../audit.jsonl") + "}}\n")
 	s := &server{Process: keeper, place: p, t: t, ctx: wire.Context(t), services: dialAt(t, socket)}
-	if !testkit.Poll(func() bool { _, err := os.Stat(socket); return err == nil }) {
+	if !testkit.Poll(func() bool { return testkit.Listens(socket) }) {
 		t.Fatalf("it does not serve: %s", keeper.Stderr())
 	}
 	agent := s.start(&supervisorv1.StartAgentRequest{Command: []string{program("demoagent")}, Cwd: p.work})

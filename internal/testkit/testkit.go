@@ -7,6 +7,7 @@ package testkit
 
 import (
 	"flag"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,6 +63,15 @@ func Eventually(tb testing.TB, what string, state func() bool) {
 	if !Poll(state) {
 		tb.Fatalf("not within %v: %s", Patience, what)
 	}
+}
+
+// Listens reports whether a unix socket takes connections: its file is there a moment before it does.
+func Listens(socket string) bool {
+	c, err := net.Dial("unix", socket)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
 }
 
 // ShortDir returns a folder whose path leaves room for a unix socket's name, which TB.TempDir's may not: a socket's path

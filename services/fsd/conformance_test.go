@@ -69,7 +69,7 @@ func TestConformanceAsASidecar(t *testing.T) {
 			t.Errorf("the sidecar: %v", err)
 		}
 	})
-	testkit.Eventually(t, "the sidecar listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	testkit.Eventually(t, "the sidecar listens", func() bool { return testkit.Listens(socket) })
 	conform(t, launch.Spec{Name: "fsd", Address: "unix://" + socket, SecretFile: key})
 }
 
